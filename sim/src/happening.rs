@@ -8,7 +8,6 @@ use core::mem::discriminant;
 use refrain_logging::determinant::Determinant;
 use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, Ssn};
 use refrain_transport::control::Control;
-use refrain_transport::protocol::Event;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// One life of a rank.
@@ -42,8 +41,8 @@ pub enum Happening<'a> {
     Called(Life, Clock, &'a Call),
     /// A program is answered.
     Answered(Life, Clock, &'a Answer),
-    /// An engine tells its protocol of an event.
-    Event(Life, Event<'a>),
+    /// An engine reports an event to its protocol.
+    Event(Life, Determinant),
     /// A frame leaves a rank: from now on others may see it.
     Posted {
         /// Its sender.
@@ -123,7 +122,7 @@ impl Happening<'_> {
             } => (life, number, events.len()).hash(hash),
             Self::Called(life, clock, _) => (life, clock).hash(hash),
             Self::Answered(life, clock, answer) => (life, clock, answer).hash(hash),
-            Self::Event(life, event) => (life, event_clock(event)).hash(hash),
+            Self::Event(life, event) => (life, event.at()).hash(hash),
             Self::Posted {
                 from, to, header, ..
             } => (from, to, header.first_word()).hash(hash),
@@ -150,19 +149,6 @@ impl Happening<'_> {
             Self::Died(process) | Self::Restarted(process) => process.hash(hash),
         }
         hash.finish()
-    }
-}
-
-/// When an event happened.
-pub fn event_clock(event: &Event<'_>) -> Clock {
-    match event {
-        Event::Match { at, .. } => *at,
-        Event::Probe { clock, .. }
-        | Event::Completion { clock, .. }
-        | Event::Cancelled { clock, .. }
-        | Event::Number { clock, .. }
-        | Event::Bytes { clock, .. }
-        | Event::Nothing { clock } => *clock,
     }
 }
 

@@ -182,38 +182,6 @@ impl Planted {
         known(Planted::LossUnnoticed, "loss-unnoticed", 200),
     ];
 
-    /// Those that the explorer must find, each in the restarts of this size.
-    pub const EXPLORED: &'static [(Self, &'static str)] = &[
-        (Self::RestartTooFar, "pair"),
-        (Self::VoidForgotten, "pair"),
-        (Self::FenceLeaks, "pair"),
-        (Self::MatchNotAsked, "pair"),
-        (Self::UpWithoutDown, "order"),
-        (Self::StaleDown, "order"),
-        (Self::RestartFromStart, "freed"),
-        (Self::DuplicateCounts, "freed"),
-        (Self::FreedBeforeStable, "freed"),
-        (Self::ReceivedForgotten, "freed"),
-        (Self::LogLeftOut, "saved"),
-        (Self::UnreceivedSaved, "saved"),
-        (Self::GateOpenLater, "any"),
-        (Self::LastRecordLost, "any"),
-    ];
-
-    /// Those in event loggers and their clients.
-    pub const LOGGERS: [Self; 10] = [
-        Self::AckEarly,
-        Self::LoggerFenceForgotten,
-        Self::AckUnchecked,
-        Self::EventsFreedBeforeStable,
-        Self::OnlyFirstKept,
-        Self::TornAccepted,
-        Self::TrimTooFar,
-        Self::RingsForgotten,
-        Self::TailRead,
-        Self::LoggerSleepsOnWrites,
-    ];
-
     /// What there is to say of it.
     pub fn known(self) -> Known {
         let mut all = Self::ALL.iter();

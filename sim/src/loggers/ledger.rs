@@ -262,20 +262,20 @@ impl Ledger {
         (trimmed > Clock(0)).then_some(trimmed)
     }
 
-    /// Clock up to which everything is held by a quorum.
+    /// Clock of the last determinant that is held by a quorum.
     pub(super) fn reach(&self, rank: Rank) -> Option<Clock> {
-        let state = self.state();
-        let ledger = state.ranks.get(&rank)?;
-        let last = ledger.reached.checked_sub(1)?;
-        Some(ledger.row()[last].last_clock)
+        Some(self.reached(rank)?.last_clock)
     }
 
     /// One past the last determinant that is held by a quorum.
     pub(super) fn reached_end(&self, rank: Rank) -> EventIndex {
+        self.reached(rank).map_or(EventIndex(0), |last| last.end)
+    }
+
+    fn reached(&self, rank: Rank) -> Option<BatchId> {
         let state = self.state();
-        let ledger = state.ranks.get(&rank);
-        let last = ledger.and_then(|ledger| ledger.row().get(ledger.reached.checked_sub(1)?));
-        last.map_or(EventIndex(0), |last| last.end)
+        let ledger = state.ranks.get(&rank)?;
+        ledger.row().get(ledger.reached.checked_sub(1)?).copied()
     }
 
     /// How many loggers hold all that a rank committed.

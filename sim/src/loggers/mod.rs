@@ -28,7 +28,7 @@ pub use client::{LoggerClient, TICK};
 
 use crate::crash_point::CrashPoint;
 use crate::happening::Life;
-use crate::plan::{LevelPlan, LoggersPlan, WayPlan};
+use crate::plan::{LoggersPlan, WayPlan};
 use crate::planted::Planted;
 use asking::{Fetching, Question};
 use client::LoggerLinks;
@@ -37,7 +37,6 @@ use ledger::Ledger;
 pub use logger::Logger;
 use logger::{Shard, Wish};
 use network::{Arrival, Network, TalkId};
-use refrain_eventlog::Level;
 use refrain_eventlog::client::read::{ReadError, ReadRequest, read_row, read_rows};
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::message::Way;
@@ -87,10 +86,7 @@ impl Loggers {
         bug: Option<Planted>,
     ) -> Self {
         let replicas = plan.replicas as usize;
-        let level = match plan.level {
-            LevelPlan::Placed => Level::Placed,
-            LevelPlan::Durable => Level::Durable,
-        };
+        let level = plan.level;
         let ledger = Ledger::new(replicas, plan.quorum as usize);
         let mut network = Network::new(replicas, level, ledger.clone());
         network.bug = bug;

@@ -9,12 +9,12 @@
 //! a horizon.
 
 use super::rule::{Oracle, Pairs, Witness, index};
-use crate::happening::{Happening, Life, event_clock};
+use crate::happening::{Happening, Life};
 use crate::plan::Process;
 use crate::program::{Call, Stamp};
+use refrain_logging::determinant::Determinant;
 use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
-use refrain_transport::protocol::Event;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The latest event before something; `None`: there was none.
@@ -101,11 +101,11 @@ impl Gate {
         }
     }
 
-    fn happened(&mut self, life: Life, event: &Event<'_>) {
+    fn happened(&mut self, life: Life, event: &Determinant) {
         let present = &mut self.ranks[life.rank.index()];
-        present.latest = present.latest.max(Some(event_clock(event)));
-        if let Event::Match { source, ssn, .. } = event
-            && let Some(awaited) = self.awaited[(*source, life.rank)].get_mut(ssn)
+        present.latest = present.latest.max(Some(event.at()));
+        if let Determinant::Match { matched, .. } = event
+            && let Some(awaited) = self.awaited[(matched.source, life.rank)].get_mut(&matched.ssn)
         {
             (awaited.before, awaited.is_event) = (present.latest, true);
         }

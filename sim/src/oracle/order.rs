@@ -6,12 +6,11 @@
 
 use super::rule::{Oracle, Witness};
 use crate::choices::Choices;
-use crate::happening::{Happening, Life, event_clock};
+use crate::happening::{Happening, Life};
 use crate::plan::Process;
 use crate::program::Call;
 use refrain_logging::determinant::Determinant;
 use refrain_ring::Clock;
-use refrain_transport::protocol::Event;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -70,8 +69,8 @@ impl Progress {
         }
     }
 
-    fn happened(&mut self, event: &Event<'_>) -> Result<(), String> {
-        let at = event_clock(event);
+    fn happened(&mut self, event: &Determinant) -> Result<(), String> {
+        let at = event.at();
         let now = self.operation.max(self.recorded);
         let is_later = now.is_some_and(|now| now < at);
         if self.event.is_some_and(|before| before > at) || is_later {

@@ -7,7 +7,7 @@
 //! that in the reference ([`Orphans::judge_again`]). REC-2, REC-5, REC-8
 
 use super::rule::{Oracle, Pairs, Witness, breach, digest, index};
-use crate::choices::{Choices, determinant};
+use crate::choices::Choices;
 use crate::happening::{Breach, Happening, Life};
 use crate::program::{Call, Stamp};
 use refrain_logging::determinant::Determinant;
@@ -197,7 +197,7 @@ impl Oracle for Orphans {
         match happening {
             Happening::Event(life, event) if self.plays(*life) => {
                 let told = &mut self.ranks[life.rank.index()];
-                let added = told.happened.add(&determinant(event));
+                let added = told.happened.add(event);
                 return added.map_err(|what| format!("{life:?}: {what}"));
             }
             Happening::Resumed {

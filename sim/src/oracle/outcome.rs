@@ -5,7 +5,7 @@
 //! lives did behind that.
 
 use super::rule::{Oracle, Witness, breach, digest};
-use crate::choices::{Choices, determinant};
+use crate::choices::Choices;
 use crate::happening::{Breach, Happening, Life};
 use crate::plan::Plan;
 use crate::program::Call;
@@ -153,7 +153,7 @@ impl Oracle for Outcomes {
                 self.called(*life, call);
             }
             Happening::Event(life, event) if world.is_present(*life) => {
-                self.ranks[life.rank.index()].happen(determinant(event));
+                self.ranks[life.rank.index()].happen(event.clone());
             }
             _ => {}
         }

@@ -6,6 +6,8 @@
 pub mod generate;
 
 use crate::planted::Planted;
+use refrain_eventlog::Level;
+use refrain_logging::Member;
 use refrain_ring::{CHUNK_BYTES, Rank};
 use std::fmt;
 
@@ -124,15 +126,6 @@ pub struct FaultPlan {
     pub kind: FaultKind,
 }
 
-/// What a commit has to reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LevelPlan {
-    /// The memory of the logger.
-    Placed,
-    /// Its disk.
-    Durable,
-}
-
 /// How batches travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WayPlan {
@@ -150,7 +143,7 @@ pub struct LoggersPlan {
     /// Number of loggers that make a commit stable.
     pub quorum: u32,
     /// What each has to have done.
-    pub level: LevelPlan,
+    pub level: Level,
     /// How.
     pub way: WayPlan,
 }
@@ -192,15 +185,6 @@ impl LogPlan {
     }
 }
 
-/// The protocol under test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProtocolPlan {
-    /// Only non-deterministic events.
-    Pessimist,
-    /// Every reception.
-    PessimistClassic,
-}
-
 /// A whole job and its faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -209,7 +193,7 @@ pub struct Plan {
     /// How many ranks.
     pub ranks: u32,
     /// What they log.
-    pub protocol: ProtocolPlan,
+    pub protocol: Member,
     /// What they do.
     pub rounds: Vec<RoundPlan>,
     /// By rank: what it does, of a job that is explored; else empty.
@@ -230,6 +214,7 @@ pub struct Plan {
 
 impl Plan {
     /// Bytes that a rank sends in all rounds.
+    #[cfg(test)]
     pub fn bytes_sent(&self, rank: Rank) -> u64 {
         let messages = self.rounds.iter().flat_map(|round| &round.messages);
         let its = messages.filter(|message| message.from == rank);

@@ -29,13 +29,13 @@ fn plans_are_sound() {
 fn a_wish_is_granted() {
     for seed in 0..50 {
         let wishes = Wishes {
-            protocol: Some(ProtocolPlan::Pessimist),
+            protocol: Some(Member::Pessimist),
             has_faults: false,
             ..Wishes::default()
         };
         let plan = Plan::generate(seed, &wishes);
         let other = Plan::generate(seed, &Wishes::default());
-        assert_eq!(plan.protocol, ProtocolPlan::Pessimist);
+        assert_eq!(plan.protocol, Member::Pessimist);
         // Jobs that lose events print nothing.
         let has_same_rounds = plan.rounds == other.rounds || other.loses_events();
         assert_eq!((plan.faults.len(), has_same_rounds), (0, true));

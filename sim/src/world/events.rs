@@ -2,6 +2,7 @@
 //! watched, and changed where a bug is planted.
 
 use super::stage::Stage;
+use crate::choices::determinant;
 use crate::happening::{Happening, Life};
 use crate::loggers::LoggerClient;
 use crate::planted::Planted;
@@ -16,33 +17,17 @@ use std::rc::Rc;
 /// Reports an event to the stage before the protocol gets it.
 #[derive(Debug)]
 pub struct Watched<P> {
-    inner: P,
-    life: Life,
-    stage: Rc<Stage>,
-    planted: Option<Planted>,
+    /// The real protocol.
+    pub inner: P,
+    /// The life whose protocol it is.
+    pub life: Life,
+    /// Where events are reported.
+    pub stage: Rc<Stage>,
+    /// The bug, if there is one.
+    pub planted: Option<Planted>,
 }
 
 impl<P: Protocol> Watched<P> {
-    /// The protocol of a life.
-    pub fn new(inner: P, life: Life, stage: Rc<Stage>, planted: Option<Planted>) -> Self {
-        Self {
-            inner,
-            life,
-            stage,
-            planted,
-        }
-    }
-
-    /// The real protocol.
-    pub fn inner(&self) -> &P {
-        &self.inner
-    }
-
-    /// The real protocol.
-    pub fn inner_mut(&mut self) -> &mut P {
-        &mut self.inner
-    }
-
     /// As [`Planted::ReplayedRecorded`] has it.
     pub fn record_again(&mut self, events: &[Determinant]) {
         for event in events {
@@ -115,7 +100,8 @@ impl<P: Protocol> Protocol for Watched<P> {
     }
 
     fn event(&mut self, event: Event<'_>) -> bool {
-        self.stage.tell(&Happening::Event(self.life, event.clone()));
+        self.stage
+            .tell(&Happening::Event(self.life, determinant(&event)));
         match self.planted {
             None => self.inner.event(event),
             Some(planted) => self.bent(planted, event),

@@ -197,7 +197,7 @@ impl<'a> Explored<'a> {
         for (end, batch) in events.pending.drain(..batches).collect::<Vec<_>>() {
             events.stable = events.stable.max(end);
             let header = BatchHeader::peek(&batch).expect("a batch of the recorder");
-            self.world.stage.facts.set_stable(rank, header.last_clock);
+            self.world.stage.facts.stable.borrow_mut()[rank.index()] = Some(header.last_clock);
             self.rows[rank.index()].push(batch);
         }
     }
@@ -221,7 +221,7 @@ impl<'a> Explored<'a> {
         world.slots[index] = RankSlot::Dead(life);
         world.news[index].clear();
         world.reachable[index] = None;
-        world.stage.facts.set_alive(rank, None);
+        world.stage.facts.alive.borrow_mut()[rank.index()] = None;
         self.taken[index] = None;
         self.events[index] = ExploredEvents::default();
         world.tell_others(rank, &News::Down(life));
@@ -258,7 +258,7 @@ impl<'a> Explored<'a> {
         self.events[index] = events;
         world.mortals[index] = joining.mortal.clone();
         world.stage.tell(&Happening::Began(life));
-        world.stage.facts.set_alive(rank, Some(incarnation));
+        world.stage.facts.alive.borrow_mut()[rank.index()] = Some(incarnation);
         world.resume(joining, start, (number, saved), held)?;
         while let Some(news) = world.news[index].pop_front() {
             world.heed_one(rank, news)?;

@@ -20,35 +20,21 @@ use std::rc::Rc;
 /// leaves and what comes.
 #[derive(Debug)]
 pub struct RankFabric {
-    end: SimFabric,
-    life: Life,
-    mortal: CrashPoint,
-    stage: Rc<Stage>,
-    planted: Option<Planted>,
+    /// The real end.
+    pub end: SimFabric,
+    /// The life whose end it is.
+    pub life: Life,
+    /// Its death.
+    pub mortal: CrashPoint,
+    /// Where frames are reported.
+    pub stage: Rc<Stage>,
+    /// The bug, if there is one.
+    pub planted: Option<Planted>,
     /// By sender: one past the last message that began to come.
-    begun: Vec<Ssn>,
+    pub begun: Vec<Ssn>,
 }
 
 impl RankFabric {
-    /// The end of `life`, of which `begun` are the first messages that are missing.
-    pub fn new(
-        end: SimFabric,
-        life: Life,
-        mortal: CrashPoint,
-        stage: Rc<Stage>,
-        planted: Option<Planted>,
-        begun: Vec<Ssn>,
-    ) -> Self {
-        Self {
-            end,
-            life,
-            mortal,
-            stage,
-            planted,
-            begun,
-        }
-    }
-
     /// Has an effect; the dead have none, and are not told. They say nothing and hear
     /// nothing more, and what they had posted comes to an end as the network likes.
     fn act(

@@ -22,7 +22,8 @@ use super::rank::RankSlot;
 use super::stage::Count;
 use crate::crash_point::CrashPoint;
 use crate::happening::Happening;
-use crate::plan::{FaultKind, FaultPlan, LevelPlan, Moment, Plan, Process};
+use crate::plan::{FaultKind, FaultPlan, Moment, Plan, Process};
+use refrain_eventlog::Level;
 use refrain_logging::store::faulty::{Failure, Fault, How, Kind};
 use refrain_ring::Rank;
 
@@ -180,7 +181,7 @@ impl World<'_> {
                 1 + self.rng.u64(0..BACK_STEPS_MAX)
             }
             FaultKind::Kill | FaultKind::PowerLoss | FaultKind::Forget => {
-                let is_promised = self.plan.loggers.level == LevelPlan::Durable;
+                let is_promised = self.plan.loggers.level == Level::Durable;
                 if kind == FaultKind::PowerLoss && is_promised {
                     self.loggers.logger(logger).lose_power();
                 } else {

@@ -190,7 +190,7 @@ impl World<'_> {
         }
         drop(slot);
         self.ends[index] = None;
-        self.stage.facts.set_alive(rank, None);
+        self.stage.facts.alive.borrow_mut()[rank.index()] = None;
     }
 
     /// The launcher will notice that this one is gone.
@@ -255,7 +255,7 @@ impl World<'_> {
         self.mortals[index] = mortal.clone();
         self.news[index].clear();
         self.stage.tell(&Happening::Began(life));
-        self.stage.facts.set_alive(rank, Some(life.incarnation));
+        self.stage.facts.alive.borrow_mut()[rank.index()] = Some(life.incarnation);
         self.slots[index] = RankSlot::Returning(Box::new(Collecting::new(
             self.join(life, mortal),
             self.plan.ranks,

@@ -165,7 +165,7 @@ impl<'a> World<'a> {
             let joining = self.join(life, mortal);
             self.stage.tell(&Happening::Began(life));
             self.slots.push(RankSlot::Starting(Box::new(joining)));
-            self.stage.facts.set_alive(rank, Some(life.incarnation));
+            self.stage.facts.alive.borrow_mut()[rank.index()] = Some(life.incarnation);
         }
         let address = |end: &Option<RankEnd>| end.as_ref().map(|end| end.fabric.address());
         let addresses: Vec<_> = self.ends.iter().map(address).collect();

@@ -177,7 +177,7 @@ impl RankProcess {
     }
 
     fn events_mut(&mut self) -> &mut Pessimist<SimCommitments> {
-        let logging = self.engine.protocol_mut().inner_mut();
+        let logging = &mut self.engine.protocol_mut().inner;
         logging.events_mut().expect("simulated ranks log events")
     }
 
@@ -517,7 +517,7 @@ impl RankProcess {
         self.program.hash_into(hash);
         self.caller.hash_into(hash);
         (self.checkpoints, self.newest_number, &self.begins).hash(hash);
-        if let Some(events) = self.engine.protocol().inner().events() {
+        if let Some(events) = self.engine.protocol().inner.events() {
             (events.recorded(), events.stable(), events.counts()).hash(hash);
         }
         hash_words(hash, &(&self.tally, &self.taking, &self.newest));

@@ -5,8 +5,8 @@ use crate::happening::{Breach, Happening};
 use crate::loggers::Loggers;
 use crate::oracle::Oracles;
 use crate::oracle::rule::Witness;
+use refrain_logging::determinant::Determinant;
 use refrain_ring::{Clock, Incarnation, Rank};
-use refrain_transport::protocol::Event;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -102,11 +102,12 @@ impl Stage {
 #[derive(Debug)]
 pub struct Facts {
     loggers: Loggers,
-    alive: RefCell<Vec<Option<Incarnation>>>,
+    /// By rank: the life that is there.
+    pub alive: RefCell<Vec<Option<Incarnation>>>,
     /// By peer: of which life of each rank it was told.
     told: RefCell<Vec<Vec<Incarnation>>>,
     /// By rank: the clock up to which an explorer has called events stable.
-    stable: RefCell<Vec<Option<Clock>>>,
+    pub stable: RefCell<Vec<Option<Clock>>>,
 }
 
 impl Facts {
@@ -121,20 +122,10 @@ impl Facts {
         }
     }
 
-    /// Which life of a rank is there.
-    pub fn set_alive(&self, rank: Rank, life: Option<Incarnation>) {
-        self.alive.borrow_mut()[rank.index()] = life;
-    }
-
     /// A peer was told of a life of a rank: it hears nothing of earlier ones.
     pub fn tell(&self, peer: Rank, of: Rank, life: Incarnation) {
         let told = &mut self.told.borrow_mut()[peer.index()][of.index()];
         *told = life.max(*told);
-    }
-
-    /// An explorer calls what happened to a rank stable, up to this clock.
-    pub fn set_stable(&self, rank: Rank, clock: Clock) {
-        self.stable.borrow_mut()[rank.index()] = Some(clock);
     }
 }
 
@@ -258,14 +249,14 @@ pub struct Failure {
     pub breach: Breach,
 }
 
-fn kind(event: &Event<'_>) -> Count {
+fn kind(event: &Determinant) -> Count {
     match event {
-        Event::Match { .. } => Count::Matches,
-        Event::Probe { .. } => Count::Probes,
-        Event::Completion { .. } => Count::Completions,
-        Event::Cancelled { .. } => Count::Cancels,
-        Event::Number { .. } => Count::Numbers,
-        Event::Bytes { .. } => Count::Bytes,
-        Event::Nothing { .. } => Count::Nothings,
+        Determinant::Match { .. } | Determinant::MatchCompleted { .. } => Count::Matches,
+        Determinant::Probe { .. } => Count::Probes,
+        Determinant::Completion { .. } => Count::Completions,
+        Determinant::Cancelled { .. } => Count::Cancels,
+        Determinant::Number { .. } => Count::Numbers,
+        Determinant::Bytes { .. } => Count::Bytes,
+        Determinant::Nothing { .. } => Count::Nothings,
     }
 }

@@ -3,10 +3,11 @@
 use crate::rank::RankModel;
 use core::ops::AddAssign;
 use fastrand::Rng;
+use refrain_eventlog::Level;
 use refrain_ring::Rank;
 use refrain_sim::crash_point::CrashPoint;
 use refrain_sim::loggers::Loggers;
-use refrain_sim::plan::{LevelPlan, LoggersPlan};
+use refrain_sim::plan::LoggersPlan;
 use refrain_sim::planted::Planted;
 
 const RANKS: u32 = 2;
@@ -134,7 +135,7 @@ impl Run {
     fn fault(&mut self) {
         let logger = self.rng.u32(0..self.setup.plan.replicas);
         let rank = self.rng.usize(0..self.ranks.len());
-        let is_durable = self.setup.plan.level == LevelPlan::Durable;
+        let is_durable = self.setup.plan.level == Level::Durable;
         match self.rng.u8(0..12) {
             0 => self.loggers.logger(logger).kill(),
             1 if is_durable => {

@@ -48,7 +48,7 @@ struct Shared {
     /// No seed from here on is begun any more.
     end: AtomicU64,
     until: Option<Instant>,
-    progress: Progress,
+    progress: ProgressBar,
 }
 
 impl Campaign<'_> {
@@ -63,7 +63,7 @@ impl Campaign<'_> {
             next: AtomicU64::new(first),
             end: AtomicU64::new(end),
             until,
-            progress: Progress::new(self.seeds),
+            progress: progress(self.seeds),
         };
         let mut report = Report {
             seeds: 0,
@@ -84,7 +84,7 @@ impl Campaign<'_> {
                 report.failed = both.min_by_key(|(seed, _)| *seed);
             }
         });
-        shared.progress.end();
+        shared.progress.finish_and_clear();
         report.elapsed = began.elapsed();
         report
     }
@@ -110,38 +110,22 @@ impl Campaign<'_> {
                     return (seeds, counts, Some((seed, failed)));
                 }
             }
-            shared.progress.ran();
+            shared.progress.inc(1);
         }
     }
 }
 
-/// Draws on a terminal only.
-pub struct Progress(ProgressBar);
-
-impl Progress {
-    /// Of a campaign that begins.
-    pub fn new(seeds: Seeds) -> Self {
-        let bar = match seeds {
-            Seeds::Count(_, count) => ProgressBar::new(count),
-            Seeds::Time(..) => ProgressBar::no_length(),
-        };
-        let template = match seeds {
-            Seeds::Count(..) => "{elapsed} {bar:40} {pos} of {len} seeds, {per_sec}",
-            Seeds::Time(..) => "{elapsed} {pos} seeds, {per_sec}",
-        };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        Self(bar)
-    }
-
-    /// One seed more.
-    pub fn ran(&self) {
-        self.0.inc(1);
-    }
-
-    /// The campaign is over.
-    pub fn end(&self) {
-        self.0.finish_and_clear();
+/// How far a campaign is: on a terminal only.
+fn progress(seeds: Seeds) -> ProgressBar {
+    let (bar, template) = match seeds {
+        Seeds::Count(_, count) => (
+            ProgressBar::new(count),
+            "{elapsed} {bar:40} {pos} of {len} seeds, {per_sec}",
+        ),
+        Seeds::Time(..) => (ProgressBar::no_length(), "{elapsed} {pos} seeds, {per_sec}"),
+    };
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
     }
 }

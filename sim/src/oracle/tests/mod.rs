@@ -8,6 +8,7 @@ mod orphan;
 mod outcome;
 
 use super::rule::{Oracle, Witness, breach};
+use crate::choices::determinant;
 use crate::happening::{Breach, Happening, Life};
 use crate::plan::STAMP_BYTES;
 use crate::program::{Answer, Call, Ended, From, RequestNumber};
@@ -81,7 +82,7 @@ impl<O: Oracle> Stage<O> {
     }
 
     fn event(&mut self, rank: u32, event: Event<'_>) -> Result<(), Breach> {
-        self.see(Happening::Event(life(rank), event))
+        self.see(Happening::Event(life(rank), determinant(&event)))
     }
 
     fn posted(&mut self, rank: u32, header: &RecordHeader, payload: &[u8]) -> Result<(), Breach> {

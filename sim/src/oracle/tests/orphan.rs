@@ -2,7 +2,6 @@
 
 use super::super::orphan::{Again, Orphans};
 use super::*;
-use crate::choices::determinant;
 use refrain_logging::determinant::{Determinant, Matched};
 
 const REQUESTS: [Clock; 3] = [Clock(3), Clock(1), Clock(2)];
