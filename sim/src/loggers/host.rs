@@ -1,8 +1,9 @@
 //! The world of a simulated logger's service.
 
-use super::LoggerBug;
 use super::ledger::Ledger;
-use super::network::{Network, Spark, TalkId};
+use super::network::{Network, TalkId};
+use crate::crash_point::CrashPoint;
+use crate::planted::Planted;
 use core::fmt::Display;
 use core::time::Duration;
 use refrain_eventlog::message::{RemoteRing, ToClient, ToLogger, Way};
@@ -29,7 +30,7 @@ pub(super) type Rings = Rc<RefCell<BTreeMap<RingName, RingMemory>>>;
 pub(super) struct LoggerChannel {
     pub(super) talk: TalkId,
     pub(super) network: Rc<RefCell<Network>>,
-    pub(super) spark: Spark,
+    pub(super) spark: CrashPoint,
     pub(super) out: VecDeque<ToClient>,
 }
 
@@ -103,7 +104,7 @@ impl Fetch for PeerFetch {
 pub(super) struct LoggerHost {
     pub(super) logger: usize,
     pub(super) network: Rc<RefCell<Network>>,
-    pub(super) spark: Spark,
+    pub(super) spark: CrashPoint,
     pub(super) rings: Rings,
     pub(super) ledger: Ledger,
     /// Keys of rings that are written one-sidedly.
@@ -136,7 +137,7 @@ impl Host for LoggerHost {
     fn progress(&mut self) {}
 
     fn sleep_max(&mut self) -> Option<Duration> {
-        if self.network.borrow().bug != Some(LoggerBug::SleepsOnWrites) {
+        if self.network.borrow().bug != Some(Planted::LoggerSleepsOnWrites) {
             self.take_in_unseen();
         }
         None
@@ -191,7 +192,7 @@ impl Host for LoggerHost {
     }
 
     fn find_rings(&mut self) -> io::Result<Vec<RingName>> {
-        if self.network.borrow().bug == Some(LoggerBug::RingsForgotten) {
+        if self.network.borrow().bug == Some(Planted::RingsForgotten) {
             self.rings.borrow_mut().clear();
         }
         Ok(self.rings.borrow().keys().copied().collect())

@@ -8,7 +8,7 @@ use super::world::World;
 use super::{Bug, Joining, Reading, Size};
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::acceptor::{Beginning, Origin, Refusal, Row, Step};
-use refrain_eventlog::client::committer::{Acknowledgement, RowEnd};
+use refrain_eventlog::client::committer::{Acknowledgement, Committer, RowEnd};
 use refrain_eventlog::message::{ToClient, ToLogger};
 use refrain_eventlog::server::host::Wanted;
 use refrain_eventlog::server::inquiry::{CatchUp, Inquiry, RowStore};
@@ -406,34 +406,29 @@ impl Seeking {
     /// Tells the committer what a replica has.
     fn hear(&mut self, replica: usize, end: RowEnd, size: &Size) {
         let committer = &mut self.commits.committer;
-        let mut say = |replica: usize, end: RowEnd| {
+        let say = |committer: &mut Committer, replica: usize, end: RowEnd| {
             committer.joins(replica);
             // One that cannot be right loses the replica.
             let _ = committer.answered(replica, LoggerId(replica as u32), end);
         };
         match size.bug {
             Some(Bug::SurveyOfOne) => {
-                say(replica, end);
+                say(committer, replica, end);
                 for other in (0..size.replicas).filter(|other| *other != replica) {
-                    say(other, RowEnd::default());
+                    say(committer, other, RowEnd::default());
                 }
             }
             // What all say is the least that was said; the first is taken back.
             Some(Bug::ShortestAnswer) => {
                 let answers = self.answers.iter().copied().flatten();
                 let least = answers.min().unwrap_or(end);
-                for other in 0..size.replicas {
-                    if other != replica && !committer.is_lost(other) {
-                        committer.joins(other);
-                        let id = LoggerId(other as u32);
-                        let _ = committer.answered(other, id, least);
-                    }
+                let is_there = |other: &usize| *other != replica && !committer.is_lost(*other);
+                let others: Vec<usize> = (0..size.replicas).filter(is_there).collect();
+                for other in others.into_iter().chain([replica]) {
+                    say(committer, other, least);
                 }
-                committer.joins(replica);
-                let id = LoggerId(replica as u32);
-                let _ = committer.answered(replica, id, least);
             }
-            _ => say(replica, end),
+            _ => say(committer, replica, end),
         }
     }
 }

@@ -1,38 +1,40 @@
 //! What a process does to the world, one effect after the other, and its death
 //! before or after any of them.
 //!
-//! Each effect of a process goes through its [`Mortal`]. When the process
+//! Each effect of a process goes through its [`CrashPoint`]. When the process
 //! dies in the middle of a call of the real code, that call runs on to its end,
 //! but nothing that it does has an effect any more: it is as if the process had
 //! stopped there.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Whether a process lives, and how many effects it had. Clones are the same.
+/// Whether one run of a process lives, and how many effects the process had. Clones are the
+/// same.
 #[derive(Clone, Debug, Default)]
-pub struct Mortal {
-    /// Behind a lock since disks must be able to have it, not for threads.
-    state: Arc<Mutex<Vitals>>,
+pub struct CrashPoint {
+    /// Of all runs. Behind a lock since disks must be able to have it, not for threads.
+    effects: Arc<Mutex<Effects>>,
+    is_dead: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
-struct Vitals {
-    is_dead: bool,
-    effects: u64,
+struct Effects {
+    count: u64,
     /// Deaths to come: before (`true`) or after the effect of this number.
     deaths: Vec<(u64, bool)>,
 }
 
-impl Mortal {
-    /// A process that dies at these effects, counted from 0 over all its lives.
+impl CrashPoint {
+    /// A process that dies at these effects, counted from 0 over all its runs.
     pub fn new(deaths: Vec<(u64, bool)>) -> Self {
-        let mortal = Self::default();
-        mortal.state().deaths = deaths;
-        mortal
+        let point = Self::default();
+        point.state().deaths = deaths;
+        point
     }
 
-    fn state(&self) -> MutexGuard<'_, Vitals> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, Effects> {
+        self.effects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has an effect, unless the process is dead.
@@ -42,30 +44,36 @@ impl Mortal {
         }
         let result = effect();
         self.meets(false);
-        self.state().effects += 1;
+        self.state().count += 1;
         Some(result)
     }
 
     /// Whether it is dead, now that this moment has come.
     fn meets(&self, before: bool) -> bool {
-        let state = &mut *self.state();
-        if !state.is_dead {
-            let now = (state.effects, before);
+        if !self.is_dead() {
+            let state = &mut *self.state();
+            let now = (state.count, before);
             let deaths = state.deaths.len();
             state.deaths.retain(|death| *death != now);
-            state.is_dead = state.deaths.len() < deaths;
+            if state.deaths.len() < deaths {
+                self.kill();
+            }
         }
-        state.is_dead
+        self.is_dead()
     }
 
     /// It dies now.
     pub fn kill(&self) {
-        self.state().is_dead = true;
+        self.is_dead.store(true, Ordering::Relaxed);
     }
 
-    /// It is started again, as it is: a process of which there is one at a time.
-    pub fn revive(&self) {
-        self.state().is_dead = false;
+    /// The next run of a process of which there is one at a time.
+    #[must_use]
+    pub fn restarted(&self) -> Self {
+        Self {
+            effects: Arc::clone(&self.effects),
+            is_dead: Arc::default(),
+        }
     }
 
     /// The next life of a process, which dies of what is still to come. This one
@@ -74,18 +82,23 @@ impl Mortal {
     pub fn successor(&self) -> Self {
         let state = &mut *self.state();
         let successor = Self::new(core::mem::take(&mut state.deaths));
-        successor.state().effects = state.effects;
+        successor.state().count = state.count;
         successor
     }
 
     /// Whether it is dead.
     pub fn is_dead(&self) -> bool {
-        self.state().is_dead
+        self.is_dead.load(Ordering::Relaxed)
+    }
+
+    /// Whether both are of one run.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.is_dead, &other.is_dead)
     }
 
     /// Effects so far.
     pub fn effects(&self) -> u64 {
-        self.state().effects
+        self.state().count
     }
 }
 
@@ -96,16 +109,16 @@ mod tests {
     #[test]
     fn a_process_dies_before_or_after_an_effect() {
         for (before, expected) in [(true, 2), (false, 3)] {
-            let mortal = Mortal::new(vec![(2, before)]);
+            let mut point = CrashPoint::new(vec![(2, before)]);
             let mut done = 0;
             for _ in 0..5 {
-                mortal.act(|| done += 1);
+                point.act(|| done += 1);
             }
-            assert_eq!((done, mortal.is_dead()), (expected, true));
+            assert_eq!((done, point.is_dead()), (expected, true));
             // The next life does not die of the same.
-            mortal.revive();
-            mortal.act(|| done += 1);
-            assert_eq!((done, mortal.is_dead()), (expected + 1, false));
+            point = point.restarted();
+            point.act(|| done += 1);
+            assert_eq!((done, point.is_dead()), (expected + 1, false));
         }
     }
 }
