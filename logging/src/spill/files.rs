@@ -32,11 +32,6 @@ pub(super) struct Files {
     files_max: u64,
 }
 
-pub(super) struct NewFile {
-    pub number: FileNumber,
-    pub reused: bool,
-}
-
 impl Files {
     pub fn new(files_max: u64) -> Self {
         Self {
@@ -61,17 +56,13 @@ impl Files {
         &self.files[&file].header
     }
 
-    /// Whether a file that is being filled has the slot of a chunk.
-    pub fn has_slot(&self, file: FileNumber, sequence: u64) -> bool {
-        self.slot(file, sequence).is_some()
-    }
-
+    /// The slot of a chunk in a file.
     pub fn slot(&self, file: FileNumber, sequence: u64) -> Option<u32> {
         self.files.get(&file)?.header.slot_of(sequence)
     }
 
     /// Begins a file: one that is free, if there is one.
-    pub fn open(&mut self, header: FileHeader) -> (NewFile, Operation) {
+    pub fn open(&mut self, header: FileHeader) -> (FileNumber, Operation) {
         assert!(self.may_open(), "the budget of the disk is in use");
         let file = FileNumber(self.next);
         self.next += 1;
@@ -87,16 +78,12 @@ impl Files {
                 reads: 0,
             },
         );
-        let new = NewFile {
-            number: file,
-            reused: reuse.is_some(),
-        };
         let operation = Operation::Open {
             file,
             header,
             reuse,
         };
-        (new, operation)
+        (file, operation)
     }
 
     /// A free file, to be used again: that which has the place of the new one's

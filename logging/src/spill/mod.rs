@@ -207,13 +207,12 @@ impl<S: Store> SpillLog<S> {
             return Err(Refused::Busy);
         }
         let channel = &self.channels[destination.index()];
-        let has_place = channel
+        let slot = channel
             .current
-            .is_some_and(|file| self.files.has_slot(file, sequence));
-        if has_place || self.files.may_open() {
-            Ok(())
-        } else {
-            Err(Refused::Full)
+            .and_then(|file| self.files.slot(file, sequence));
+        match slot.is_some() || self.files.may_open() {
+            true => Ok(()),
+            false => Err(Refused::Full),
         }
     }
 
@@ -228,49 +227,33 @@ impl<S: Store> SpillLog<S> {
         self.writes += 1;
         let channel = &mut self.channels[destination.index()];
         let file = match channel.current {
-            Some(file) if self.files.has_slot(file, sequence) => file,
+            Some(file) if self.files.slot(file, sequence).is_some() => file,
             previous => {
-                let file = Self::open(
-                    &mut self.files,
-                    &mut self.store,
-                    &self.options,
-                    destination,
-                    sequence,
-                );
-                self.statistics.files_reused += u64::from(file.reused);
-                self.statistics.files_made += u64::from(!file.reused);
-                channel.current = Some(file.number);
+                let (file, operation) = self.files.open(FileHeader {
+                    job: self.options.job,
+                    channel: Channel {
+                        source: self.options.rank,
+                        incarnation: self.options.incarnation,
+                        destination,
+                    },
+                    first_sequence: sequence,
+                    slots: self.options.file_slots(),
+                });
+                match operation {
+                    Operation::Open { reuse: Some(_), .. } => self.statistics.files_reused += 1,
+                    _ => self.statistics.files_made += 1,
+                }
+                self.store.submit(operation);
+                channel.current = Some(file);
                 if let Some(previous) = previous {
                     self.files.close(previous, &mut self.store);
                 }
-                file.number
+                file
             }
         };
         if let Some(ready) = self.files.write(file, chunk) {
             self.store.submit(ready);
         }
-    }
-
-    fn open(
-        files: &mut Files,
-        store: &mut S,
-        options: &SpillOptions,
-        destination: Rank,
-        sequence: u64,
-    ) -> files::NewFile {
-        let header = FileHeader {
-            job: options.job,
-            channel: Channel {
-                source: options.rank,
-                incarnation: options.incarnation,
-                destination,
-            },
-            first_sequence: sequence,
-            slots: options.file_slots(),
-        };
-        let (file, operation) = files.open(header);
-        store.submit(operation);
-        file
     }
 
     /// What has come out since the last call, one by one. `now` gives the time as

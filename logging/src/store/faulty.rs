@@ -8,11 +8,11 @@
 
 use super::disk::files::Files;
 use super::disk::pool::Pool;
-use super::disk::worker::{Work, written_bytes};
-use super::{Completion, FileNumber, Operation, Store, StoreError};
+use super::disk::worker::{Disk, written_bytes};
+use super::{Completion, FileNumber, Operation, Store};
 use crate::segment::slot_offset;
 use refrain_storage::simulated::{self, Dice, SimulatedDisk};
-use refrain_storage::{Directory, Ended, Engine, Io, Transfer};
+use refrain_storage::{Directory, Ended, Io, Transfer};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -100,10 +100,8 @@ struct State {
     under_way: VecDeque<Operation>,
     ended: VecDeque<Completion>,
     dice: Dice,
-    disk: SimulatedDisk,
-    files: Files,
-    engine: Box<dyn Engine<Work>>,
-    pool: Pool,
+    simulated: SimulatedDisk,
+    disk: Disk,
 }
 
 /// A store in memory; see the [module](self).
@@ -129,9 +127,9 @@ impl MemoryStore {
     /// # Panics
     /// Never: a simulated disk always has an engine.
     pub fn new(options: MemoryOptions) -> Self {
-        let disk = SimulatedDisk::new(options.seed);
-        disk.set_room(options.room_bytes);
-        let directory = Directory::from(disk.clone());
+        let simulated = SimulatedDisk::new(options.seed);
+        simulated.set_room(options.room_bytes);
+        let directory = Directory::from(simulated.clone());
         let state = State {
             stalled: false,
             faults: Vec::new(),
@@ -139,10 +137,13 @@ impl MemoryStore {
             under_way: VecDeque::new(),
             ended: VecDeque::new(),
             dice: Dice::new(options.seed),
-            engine: directory.engine(Io::Auto, 1).expect("an engine"),
-            disk,
-            files: Files::new(directory, options.file_prefix.clone(), usize::MAX),
-            pool: Pool::new(1),
+            disk: Disk {
+                engine: directory.engine(Io::Auto, 1).expect("an engine"),
+                files: Files::new(directory, options.file_prefix.clone(), usize::MAX),
+                is_direct: false,
+                pool: Pool::new(1),
+            },
+            simulated,
             options,
         };
         Self {
@@ -204,13 +205,13 @@ impl State {
                 assert!(self.numbers.insert(*file), "{file:?} was used before");
                 if let Some(old) = reuse {
                     self.check_idle(*old);
-                    let slots = self.files.slots(*old);
+                    let slots = self.disk.files.slots(*old);
                     assert_eq!(slots, Some(header.slots), "a file of another length");
                 }
             }
             Operation::Write { file, slot, .. } | Operation::Read { file, slot, .. } => {
                 assert!(!self.is_leaving(*file), "{file:?} is being taken away");
-                let slots = self.files.slots(*file);
+                let slots = self.disk.files.slots(*file);
                 let slots = slots.unwrap_or_else(|| panic!("{file:?} is not there"));
                 assert!(*slot < slots, "{file:?} has no slot {slot}");
             }
@@ -219,7 +220,10 @@ impl State {
     }
 
     fn check_idle(&self, file: FileNumber) {
-        assert!(self.files.slots(file).is_some(), "{file:?} is not there");
+        assert!(
+            self.disk.files.slots(file).is_some(),
+            "{file:?} is not there"
+        );
         let busy = self.under_way.iter().any(|other| match other {
             Operation::Write { file: used, .. } | Operation::Read { file: used, .. } => {
                 *used == file
@@ -271,56 +275,20 @@ impl State {
             Operation::Delete { .. } => (Kind::Delete, simulated::Kind::Remove),
         };
         if let Some(failure) = self.fault(kind) {
-            self.disk.fail(of_disk, failure, 1);
+            self.simulated.fail(of_disk, failure, 1);
         }
-        let completion = match operation {
-            Operation::Open {
-                file,
-                header,
-                reuse,
-            } => Completion::Opened {
-                file,
-                result: match reuse {
-                    Some(old) => self.files.reuse(file, &header, old),
-                    None => self.files.make(file, &header),
-                },
-            },
-            Operation::Write { file, slot, chunk } => self.transfer(Work::Write {
-                file,
-                slot,
-                chunk,
-                copy: None,
-            }),
-            Operation::Read { file, slot, token } => {
-                let buffer = self.pool.take();
-                self.transfer(Work::Read {
-                    file,
-                    slot,
-                    buffer,
-                    token,
-                })
+        let completion = self.disk.begin(operation);
+        let completion = completion.unwrap_or_else(|| {
+            let mut ended = Vec::new();
+            let collected = self.disk.engine.collect(true, &mut ended);
+            collected.expect("a simulated disk tells of every transfer");
+            match ended.pop() {
+                Some(Ended::Done { memory, result }) => memory.ended(&self.disk.files, result),
+                _ => panic!("a transfer without a sync has one end"),
             }
-            Operation::Delete { file } => Completion::Deleted {
-                file,
-                result: self.files.delete(file),
-            },
-        };
-        self.disk.heal();
+        });
+        self.simulated.heal();
         completion
-    }
-
-    fn transfer(&mut self, work: Work) -> Completion {
-        if let Some(completion) = work.begin(&mut self.files, &mut *self.engine) {
-            return completion;
-        }
-        let mut ended = Vec::new();
-        let collected = self.engine.collect(true, &mut ended);
-        collected.expect("a simulated disk tells of every transfer");
-        let Some(Ended::Done { memory, result }) = ended.pop() else {
-            panic!("a transfer without a sync has one end");
-        };
-        let attempted = memory.attempt(&self.files);
-        memory.ended(result.map_err(|(_, error)| StoreError { attempted, error }))
     }
 
     /// Whether an operation fails now.
@@ -344,8 +312,8 @@ impl State {
 
     fn crash(&mut self) -> Vec<LeftFile> {
         let mut dice = self.dice.clone();
-        let mut disk = self.disk.after_death(dice.any());
-        let mut files = self.files.in_copy(disk.clone().into());
+        let mut disk = self.simulated.after_death(dice.any());
+        let mut files = self.disk.files.in_copy(disk.clone().into());
         for operation in &self.under_way {
             // Not at all, in part, wholly.
             let progress = dice.below(3);
@@ -428,12 +396,12 @@ impl MemoryDisk {
 
     /// Room for all files together, in bytes. Files that are there stay.
     pub fn set_room_bytes(&self, room_bytes: u64) {
-        lock(&self.state).disk.set_room(room_bytes);
+        lock(&self.state).simulated.set_room(room_bytes);
     }
 
     /// The files as they are.
     pub fn files(&self) -> Vec<LeftFile> {
-        left(&lock(&self.state).disk)
+        left(&lock(&self.state).simulated)
     }
 
     /// The files as they could be found if the process were killed, or its host reset,
@@ -444,6 +412,3 @@ impl MemoryDisk {
         lock(&self.state).crash()
     }
 }
-
-#[cfg(test)]
-mod tests;

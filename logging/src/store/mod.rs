@@ -5,7 +5,7 @@
 //! in any order and at any later time. The log above it never waits inside a
 //! call.
 //!
-//! Contract, held by the suite in `conformance` on every store:
+//! Contract, which the suite in `tests` checks on every store:
 //! - Operations on one file may be reordered. The log submits nothing to a file
 //!   before its `Open` has completed, no `Open` with `reuse` and no `Delete`
 //!   while anything else on that file is under way, nothing after a `Delete`.
@@ -23,7 +23,7 @@ pub mod disk;
 pub mod faulty;
 
 #[cfg(test)]
-mod conformance;
+mod tests;
 
 use crate::segment::FileHeader;
 use refrain_ring::LentChunk;

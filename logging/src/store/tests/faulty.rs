@@ -1,7 +1,11 @@
-use super::*;
+//! What the store in memory does on request: faults, stalls, crashes.
+
+use super::{Chunks, Driver, Harness, JOB, Place, header, run_all};
 use crate::segment::{FILE_HEADER_BYTES, FileHeader, slot_offset};
-use crate::store::conformance::{self, Chunks, Driver, Harness, JOB, Place, header};
-use crate::store::{FileNumber, StoreError};
+use crate::store::faulty::{
+    Delivery, Failure, Fault, How, Kind, LeftFile, MemoryDisk, MemoryOptions, MemoryStore,
+};
+use crate::store::{FileNumber, Operation, Store, StoreError};
 use refrain_ring::CHUNK_BYTES;
 use refrain_ring::chunk::ChunkReader;
 use std::io;
@@ -50,7 +54,7 @@ impl Harness for InMemory {
 #[test]
 fn it_conforms_whatever_the_order() {
     for delivery in [Delivery::InOrder, Delivery::Shuffled { late_percent: 60 }] {
-        conformance::run_all(|| InMemory {
+        run_all(|| InMemory {
             delivery,
             disk: None,
         });
