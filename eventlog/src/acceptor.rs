@@ -1,28 +1,28 @@
 //! What a logger accepts, and of whom: pure, and the same in the server, the
 //! simulator and the model checker.
 //!
-//! Per (job, rank) there is a [`Row`]: it knows the latest incarnation, how far
+//! Per (job, rank) there is a [`RankLog`]: it knows the latest incarnation, how far
 //! the determinants reach, and from where on they are still kept. A batch is
 //! taken if it is of that incarnation and goes on where the row ends; one that
 //! the row has already is taken again without effect (GATE-3: sending again is
 //! idempotent); anything else is refused. A hello with a higher incarnation
 //! fences all before it (FENCE-1); before it may write it is
-//! [let in](Row::let_in): what a dead life wrote beyond what its successor has
+//! [let in](RankLog::admit): what a dead life wrote beyond what its successor has
 //! recovered was never stable, and is cut.
 //!
 //! A life gives each of its numbers to one determinant only. So (incarnation,
 //! number) names one content on all replicas, and a row is described by where
 //! each of its lives begins ([`Life`]): as a replicated log is by its terms.
 
-mod letting_in;
+mod admission;
 
-pub use letting_in::{Beginning, Fit};
+pub use admission::{Beginning, Fit};
 
 use crate::message::Holding;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::{BatchError, BatchHeader, job_tag};
 use refrain_ring::{Clock, Incarnation, Rank};
-use std::collections::HashMap;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// What became of a batch that was not refused.
@@ -168,7 +168,7 @@ impl Refusal {
 
 /// Where a life's part of a row begins; it ends where the next begins. Only the
 /// last may be empty: that life was let in, and has written nothing yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Life {
     /// Which life.
     pub incarnation: Incarnation,
@@ -197,8 +197,8 @@ pub enum Step {
 }
 
 /// What a logger knows of one rank's determinants.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Row {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RankLog {
     /// Latest life that said hello: all before it are fenced.
     pub incarnation: Incarnation,
     /// Number of the first determinant that is still kept.
@@ -209,13 +209,14 @@ pub struct Row {
     pub end: EventIndex,
     /// Clock of the last.
     pub last_clock: Clock,
-    /// What has at most this clock need not be kept. GC-1
+    /// What has at most this clock need not be kept. Not in messages. GC-1
+    #[serde(skip)]
     pub trimmed: Clock,
     /// Whose determinants they are: numbers rise, incarnations too.
     pub lives: Vec<Life>,
 }
 
-impl Row {
+impl RankLog {
     /// The life that was let in last; a first one only once it has written.
     pub fn last_life(&self) -> Option<Life> {
         self.lives.last().copied()
@@ -345,7 +346,7 @@ impl Row {
         Ok(())
     }
 
-    /// Appends a batch that was [judged](Row::judge).
+    /// Appends a batch that was [judged](RankLog::judge).
     pub fn take(&mut self, batch: &BatchHeader) {
         debug_assert_eq!(batch.first, self.end);
         if self.lives.last().map(|life| life.incarnation) != Some(batch.incarnation) {
@@ -421,64 +422,5 @@ pub fn check_job(job: u64, batch: &BatchHeader) -> Result<(), Refusal> {
     match tag == job_tag(job) {
         true => Ok(()),
         false => Err(Refusal::OtherJob { job, tag }),
-    }
-}
-
-/// The rows of all ranks of all jobs: the acceptor without a store, for models
-/// and simulations.
-#[derive(Clone, Debug, Default)]
-pub struct Acceptor {
-    rows: HashMap<(u64, Rank), Row>,
-}
-
-impl Acceptor {
-    /// A life begins. FENCE-1
-    ///
-    /// # Errors
-    /// When a later one has begun.
-    pub fn hello(
-        &mut self,
-        job: u64,
-        rank: Rank,
-        incarnation: Incarnation,
-    ) -> Result<&Row, Refusal> {
-        let row = self.rows.entry((job, rank)).or_default();
-        row.hello(rank, incarnation)?;
-        Ok(row)
-    }
-
-    /// Takes a batch. `clock_before`: clock of the last determinant before this
-    /// number, if a batch ends there; asked only when the row is to be cut.
-    ///
-    /// # Errors
-    /// When it is not accepted; then nothing has changed.
-    pub fn accept(
-        &mut self,
-        job: u64,
-        batch: &BatchHeader,
-        origin: Origin,
-        clock_before: impl FnOnce(EventIndex) -> Option<Clock>,
-    ) -> Result<Verdict, Refusal> {
-        check_job(job, batch)?;
-        let rank = batch.rank;
-        let unknown = Refusal::UnknownRank { job, rank: rank.0 };
-        let row = self.rows.get_mut(&(job, rank)).ok_or(unknown)?;
-        match row.judge(batch, origin)? {
-            Step::Known => return Ok(Verdict::Known),
-            Step::Take => {}
-            Step::CutAndTake => row.cut(batch, clock_before(batch.first))?,
-        }
-        row.take(batch);
-        Ok(Verdict::Taken)
-    }
-
-    /// A rank's row.
-    pub fn row(&self, job: u64, rank: Rank) -> Option<&Row> {
-        self.rows.get(&(job, rank))
-    }
-
-    /// The same, to trim it.
-    pub fn row_mut(&mut self, job: u64, rank: Rank) -> Option<&mut Row> {
-        self.rows.get_mut(&(job, rank))
     }
 }

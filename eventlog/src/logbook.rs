@@ -17,7 +17,7 @@ pub use archive::Archive;
 pub use terms::{LogbookOptions, ReadError, Standing, Ticket};
 
 use crate::LoggerId;
-use crate::acceptor::{self, Beginning, Origin, Row, Step};
+use crate::acceptor::{self, Beginning, Origin, RankLog, Step};
 use crate::message::Holding;
 use crate::store::appender::Appender;
 use crate::store::contents::{Contents, Tracked};
@@ -225,31 +225,31 @@ impl Logbook {
     }
 
     /// What is kept of a rank.
-    pub fn row(&self, job: u64, rank: Rank) -> Option<&Row> {
+    pub fn row(&self, job: u64, rank: Rank) -> Option<&RankLog> {
         let number = self.contents.find(job, rank)?;
         Some(&self.contents.rows[number].row)
     }
 
-    /// Lets a life of a rank in; see [`Row::let_in`]. It may be told when the
+    /// Lets a life of a rank in; see [`RankLog::admit`]. It may be told when the
     /// store [has](Logbook::has_stored) everything. EL-3, FENCE-1
     ///
     /// # Errors
-    /// As for [`Row::let_in`], or the store does not work.
-    pub fn let_in(&mut self, job: u64, rank: Rank, life: &Beginning) -> Result<(), Refusal> {
-        self.change(job, rank, |row, clock_at| row.let_in(rank, life, clock_at))
+    /// As for [`RankLog::admit`], or the store does not work.
+    pub fn admit(&mut self, job: u64, rank: Rank, life: &Beginning) -> Result<(), Refusal> {
+        self.change(job, rank, |row, clock_at| row.admit(rank, life, clock_at))
     }
 
     /// Prepares a rank's row to go on as that of another replica does, which
-    /// lends to this life; see [`Row::follow`]. Then its batches are to be
+    /// lends to this life; see [`RankLog::follow`]. Then its batches are to be
     /// [adopted](Logbook::adopt), from the end of the row on. EL-3, GC-1
     ///
     /// # Errors
-    /// As for [`Row::follow`], or the store does not work.
+    /// As for [`RankLog::follow`], or the store does not work.
     pub fn follow(
         &mut self,
         job: u64,
         rank: Rank,
-        source: &Row,
+        source: &RankLog,
         life: &Beginning,
     ) -> Result<(), Refusal> {
         self.change(job, rank, |row, clock_at| {
@@ -263,7 +263,7 @@ impl Logbook {
         &mut self,
         job: u64,
         rank: Rank,
-        change: impl FnOnce(&mut Row, ClockAt<'_>) -> Result<bool, Refusal>,
+        change: impl FnOnce(&mut RankLog, ClockAt<'_>) -> Result<bool, Refusal>,
     ) -> Result<(), Refusal> {
         self.check_store()?;
         let number = self.contents.find(job, rank);

@@ -4,7 +4,7 @@
 //!
 //! A peer that says something that cannot be read is cut off, and no other notices.
 
-use crate::acceptor::Beginning;
+use crate::acceptor::{Beginning, RankLog};
 use crate::{Level, LoggerId};
 use core::time::Duration;
 use refrain_logging::determinant::EventIndex;
@@ -31,7 +31,7 @@ pub const PROTOCOL: Protocol = Protocol {
 
 /// How a client wants to commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Way {
+pub enum CommitPath {
     /// By stores into its ring; its descriptor comes with the welcome, and that
     /// of an eventfd that rings the server. Only over a Unix socket.
     SharedMemory,
@@ -47,28 +47,28 @@ pub struct Hello {
     /// The job.
     pub job: u64,
     /// The rank.
-    pub rank: u32,
-    /// Its life; lives before it are fenced by this.
-    pub incarnation: u32,
+    pub rank: Rank,
+    /// Its incarnation; the hello fences earlier ones.
+    pub incarnation: Incarnation,
     /// Number of the first determinant that it can still send: the logger gets
-    /// what it lacks before that from its other replicas.
-    pub first_kept: u64,
-    /// Where its life begins; none: it is a first life, or does not know yet, and
-    /// asks what there is of those before. Such a later life may not commit.
+    /// earlier ones that it lacks from its other replicas.
+    pub first_kept: EventIndex,
+    /// Where its life begins. `None`: it is a first life, or does not know yet and asks
+    /// what there is of earlier ones. Such a later life may not commit.
     pub begins: Option<Begins>,
     /// How it wants to commit.
-    pub way: Way,
+    pub way: CommitPath,
 }
 
 /// Where a later life begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Begins {
     /// Number of its first determinant.
-    pub start: u64,
+    pub start: EventIndex,
     /// Clock of the one before that.
-    pub clock_before: u64,
+    pub clock_before: Clock,
     /// Which life wrote that one.
-    pub follows: u32,
+    pub follows: Incarnation,
 }
 
 /// The answer to [`Hello`].
@@ -84,7 +84,7 @@ pub struct Welcome {
     /// What has reached this level: all before `end`, and what is acknowledged
     /// later. EL-1
     pub level: Level,
-    /// Where to write, for [`Way::Libfabric`].
+    /// Where to write, for [`CommitPath::Libfabric`].
     pub remote: Option<RemoteRing>,
 }
 
@@ -106,7 +106,7 @@ pub struct RemoteRing {
 pub enum ToLogger {
     /// The first message of a writer; answered with [`ToClient::Welcome`].
     Hello(Hello),
-    /// A batch, for [`Way::Messages`]; answered with [`ToClient::Stable`] once
+    /// A batch, for [`CommitPath::Messages`]; answered with [`ToClient::Stable`] once
     /// it has reached the level.
     Commit {
         /// The batch.
@@ -135,9 +135,9 @@ pub enum ToLogger {
     },
     /// Asks which ranks there are; answered with [`ToClient::Ranks`].
     List,
-    /// Asks how a rank's row is made up, to compare it with another; answered
-    /// with [`ToClient::Row`]. EL-3
-    Row {
+    /// Asks for the description of a rank's log, to compare it with another; answered
+    /// with [`ToClient::RankLog`]. EL-3
+    RankLog {
         /// The job.
         job: u64,
         /// The rank.
@@ -165,24 +165,6 @@ pub struct Holding {
     pub end: u64,
     /// Clock of the last.
     pub last_clock: u64,
-}
-
-/// How a rank's row is made up; all 0 if nothing is known of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeldRow {
-    /// The latest life that was seen.
-    pub incarnation: u32,
-    /// Number of the first determinant that is still there.
-    pub first: u64,
-    /// Clock of the one before it. GC-1
-    pub clock_before: u64,
-    /// One past the number of the last.
-    pub end: u64,
-    /// Clock of the last.
-    pub last_clock: u64,
-    /// Lives that were let in, and the number that each began with; only the
-    /// last may have written nothing.
-    pub lives: Vec<(u32, u64)>,
 }
 
 /// From a logger.
@@ -222,8 +204,8 @@ pub enum ToClient {
         /// By job and rank.
         ranks: Vec<Holding>,
     },
-    /// The answer to [`ToLogger::Row`].
-    Row(HeldRow),
+    /// The answer to [`ToLogger::RankLog`]; all 0 where nothing is known of the rank.
+    RankLog(RankLog),
     /// What was asked cannot be; the connection ends after it.
     Refused {
         /// Why, for people, with what to do.
@@ -231,37 +213,20 @@ pub enum ToClient {
     },
 }
 
-/// The rank and life that a hello is of.
 impl Hello {
-    /// The rank.
-    pub fn rank(&self) -> Rank {
-        Rank(self.rank)
-    }
-
-    /// Its life.
-    pub fn incarnation(&self) -> Incarnation {
-        Incarnation(self.incarnation)
-    }
-
-    /// Number of the first determinant that can still be sent.
-    pub fn first_kept(&self) -> EventIndex {
-        EventIndex(self.first_kept)
-    }
-
     /// Where the life begins; `None`: it only asks.
     pub fn beginning(&self) -> Option<Beginning> {
-        let incarnation = self.incarnation();
-        let begins = match incarnation {
+        let begins = match self.incarnation {
             // A first life has nothing before it.
             Incarnation(0) => Begins::default(),
             _ => self.begins?,
         };
         Some(Beginning {
-            incarnation,
-            start: EventIndex(begins.start),
-            clock_before: Clock(begins.clock_before),
-            follows: Incarnation(begins.follows),
-            first_kept: self.first_kept(),
+            incarnation: self.incarnation,
+            start: begins.start,
+            clock_before: begins.clock_before,
+            follows: begins.follows,
+            first_kept: self.first_kept,
         })
     }
 }

@@ -19,7 +19,7 @@
 //! before, and a quorum, which fences that life (FENCE-1). The life goes on
 //! where the row ends that has let in the latest life, and of those the longest;
 //! everybody else must become like it before it counts
-//! ([`Row::let_in`](crate::acceptor::Row::let_in)), so that nothing of a dead
+//! ([`RankLog::admit`](crate::acceptor::RankLog::admit)), so that nothing of a dead
 //! life stays in their rows.
 
 use super::fault::Fault;

@@ -124,13 +124,13 @@ pub enum AnswerFault {
 
 /// Determinants of one rank, in batches, in order, without gaps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EventRow {
+pub struct RankEvents {
     bytes: Vec<u8>,
     end: EventIndex,
     last: Option<(Incarnation, Clock)>,
 }
 
-impl EventRow {
+impl RankEvents {
     /// The batches: headers, and payloads whose checksums were right.
     pub fn batches(&self) -> impl Iterator<Item = (BatchHeader, &[u8])> {
         let mut rest = self.bytes.as_slice();
@@ -248,7 +248,7 @@ impl EventRow {
 pub fn read_events(
     replicas: &[ServerAddress],
     request: &ReadRequest,
-) -> Result<EventRow, ReadError> {
+) -> Result<RankEvents, ReadError> {
     let began = Instant::now();
     let read_row = |address: &ServerAddress| {
         let mut conversation = Conversation::begin(address, request.timeout)?;
@@ -273,11 +273,11 @@ pub fn read_events(
 pub fn read_rows(
     replicas: &[ServerAddress],
     request: &ReadRequest,
-    mut read_row: impl FnMut(&ServerAddress) -> Result<EventRow, AnswerFault>,
+    mut read_row: impl FnMut(&ServerAddress) -> Result<RankEvents, AnswerFault>,
     mut goes_on: impl FnMut() -> bool,
-) -> Result<EventRow, ReadError> {
+) -> Result<RankEvents, ReadError> {
     let needed = (replicas.len() + 1).saturating_sub(request.quorum).max(1);
-    let is_enough = |rows: &[EventRow]| {
+    let is_enough = |rows: &[RankEvents]| {
         rows.len() >= needed && choose(rows, request).is_some_and(|row| row.end >= request.until)
     };
     let mut rows = Vec::new();
@@ -311,7 +311,7 @@ pub fn read_rows(
 ///
 /// # Errors
 /// See [`ReadError`].
-pub fn read_from(address: &ServerAddress, request: &ReadRequest) -> Result<EventRow, ReadError> {
+pub fn read_from(address: &ServerAddress, request: &ReadRequest) -> Result<RankEvents, ReadError> {
     let conversation = Conversation::begin(address, request.timeout);
     let row = conversation.and_then(|mut conversation| read_row(&mut conversation, request));
     row.map_err(|fault| ReadError::Logger {
@@ -321,7 +321,7 @@ pub fn read_from(address: &ServerAddress, request: &ReadRequest) -> Result<Event
 }
 
 fn too_little(
-    rows: &[EventRow],
+    rows: &[RankEvents],
     needed: usize,
     request: &ReadRequest,
     faults: &[String],
@@ -341,13 +341,13 @@ fn too_little(
 
 /// The row that the life which asks goes on from; where that is not known, what
 /// is stable is in the greatest.
-fn choose<'a>(rows: &'a [EventRow], request: &ReadRequest) -> Option<&'a EventRow> {
-    let fits = |row: &&EventRow| row.goes_through(request);
+fn choose<'a>(rows: &'a [RankEvents], request: &ReadRequest) -> Option<&'a RankEvents> {
+    let fits = |row: &&RankEvents| row.goes_through(request);
     let rows = rows.iter().filter(fits);
     rows.max_by_key(|row| row.rank_among_rows())
 }
 
-fn longest(rows: &[EventRow]) -> &EventRow {
+fn longest(rows: &[RankEvents]) -> &RankEvents {
     let longest = rows.iter().max_by_key(|row| row.rank_among_rows());
     longest.expect("called with one row at least")
 }
@@ -359,16 +359,16 @@ fn longest(rows: &[EventRow]) -> &EventRow {
 pub fn read_row(
     conversation: &mut impl Asks,
     request: &ReadRequest,
-) -> Result<EventRow, AnswerFault> {
+) -> Result<RankEvents, AnswerFault> {
     conversation.ask(&ToLogger::Read {
         job: request.job,
         rank: request.rank.0,
         from: request.from.0,
         after_clock: request.after_clock.map(|clock| clock.0),
     })?;
-    let mut row = EventRow {
+    let mut row = RankEvents {
         end: request.from,
-        ..EventRow::default()
+        ..RankEvents::default()
     };
     loop {
         let ToClient::Events { batches, is_last } = conversation.answer()? else {
@@ -394,8 +394,8 @@ fn end_before(
     clock: Clock,
     conversation: &mut impl Asks,
     request: &ReadRequest,
-    mut row: EventRow,
-) -> Result<EventRow, AnswerFault> {
+    mut row: RankEvents,
+) -> Result<RankEvents, AnswerFault> {
     conversation.ask(&ToLogger::List)?;
     let ToClient::Ranks { ranks } = conversation.answer()? else {
         return Err(AnswerFault::Unexpected);

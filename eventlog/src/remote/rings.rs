@@ -1,7 +1,6 @@
 //! The server's part: rings that clients write into by RMA.
 
-use super::verbs::{self, VERBS};
-use super::{RemoteError, image, libfabric};
+use super::{RemoteError, VERBS, image, libfabric, verbs};
 use crate::message::RemoteRing;
 use crate::ring::RingMemory;
 use core::fmt::Debug;
@@ -147,9 +146,10 @@ impl RemoteRings {
     /// than is needed (`ulimit -l`).
     pub fn register(&mut self, memory: &RingMemory) -> Result<(RingKey, RemoteRing), RemoteError> {
         if self.live.len() >= self.clients_max {
-            return Err(RemoteError::Clients {
-                clients_max: self.clients_max,
-            });
+            return Err(RemoteError::Refused(format!(
+                "{} clients already write into this logger's memory: commit by messages",
+                self.clients_max
+            )));
         }
         let opened = &mut self.opened;
         let key = opened.endpoint.register(&image::region_of(memory))?;

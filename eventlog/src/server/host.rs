@@ -2,8 +2,8 @@
 
 use super::ring_name::RingName;
 use super::service::RankKey;
-use crate::acceptor::{Beginning, Row};
-use crate::message::{RemoteRing, ToClient, ToLogger, Way};
+use crate::acceptor::{Beginning, RankLog};
+use crate::message::{CommitPath, RemoteRing, ToClient, ToLogger};
 use crate::ring::{RingIdentity, RingMemory};
 use core::fmt::{Debug, Display};
 use core::time::Duration;
@@ -56,14 +56,14 @@ pub struct Wanted {
     /// For a life that begins so.
     pub life: Beginning,
     /// What is here already, as it was when the fetch began.
-    pub row: Row,
+    pub row: RankLog,
 }
 
 /// What came of asking them.
 #[derive(Debug)]
 pub enum Fetched {
     /// One replica has this, and lends it: what comes next is of it.
-    Row(Row),
+    Log(RankLog),
     /// Batches, one behind the other.
     Batches(Vec<u8>),
     /// One replica has given all that it lends.
@@ -90,9 +90,9 @@ pub trait Fetch: Debug {
 pub struct MadeRing<T> {
     /// Its memory.
     pub memory: RingMemory,
-    /// What opens it, for [`Way::SharedMemory`].
+    /// What opens it, for [`CommitPath::SharedMemory`].
     pub handle: Option<T>,
-    /// Where it is to be written, for [`Way::Libfabric`].
+    /// Where it is to be written, for [`CommitPath::Libfabric`].
     pub remote: Option<RemoteRing>,
 }
 
@@ -122,7 +122,7 @@ pub trait Host: Debug {
     /// Says whether a connection is to be listened to; whether that is possible.
     fn set_listening(&mut self, channel: &mut Self::Channel, id: u64, listens: bool) -> bool;
 
-    /// Whether clients may write by [`Way::Libfabric`].
+    /// Whether clients may write by [`CommitPath::Libfabric`].
     fn is_remote_offered(&self) -> bool;
 
     /// Makes a ring for a connection, in which nothing lies. It outlives the
@@ -134,11 +134,11 @@ pub trait Host: Debug {
         &mut self,
         id: u64,
         identity: &RingIdentity,
-        way: Way,
+        way: CommitPath,
     ) -> Result<MadeRing<Self::Handle>, String>;
 
     /// The writer of that rank is not listened to any more: nobody writes into
-    /// its ring by [`Way::Libfabric`] when this returns. FENCE-1
+    /// its ring by [`CommitPath::Libfabric`] when this returns. FENCE-1
     fn release_ring(&mut self, key: RankKey);
 
     /// Rings that an earlier server has left, earlier lives first.

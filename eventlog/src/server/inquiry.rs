@@ -3,8 +3,8 @@
 //! Pure: the server, the simulator and the model of the protocol's core call the same.
 
 use super::host::{Fetched, Wanted};
-use crate::acceptor::{Beginning, Fit, Refusal, Row};
-use crate::message::{HeldRow, ToClient, ToLogger};
+use crate::acceptor::{Beginning, Fit, RankLog, Refusal};
+use crate::message::{ToClient, ToLogger};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::Rank;
@@ -35,7 +35,7 @@ impl Inquiry {
     /// The inquiry, and its first question.
     pub fn begin(wanted: Wanted) -> (Self, ToLogger) {
         let (job, rank) = (wanted.job, wanted.rank.0);
-        (Self { wanted }, ToLogger::Row { job, rank })
+        (Self { wanted }, ToLogger::RankLog { job, rank })
     }
 
     /// Takes an answer.
@@ -44,22 +44,24 @@ impl Inquiry {
     /// The replica cannot, or answers to something else; for people.
     pub fn take(&mut self, answer: ToClient) -> Result<Learned, String> {
         match answer {
-            ToClient::Row(held) => self.take_row(&held),
+            ToClient::RankLog(log) => self.take_log(log),
             ToClient::Events { batches, is_last } => Ok(take_events(batches, is_last)),
             ToClient::Refused { reason } => Err(reason),
             other => Err(format!("it answered {other:?}")),
         }
     }
 
-    fn take_row(&mut self, held: &HeldRow) -> Result<Learned, String> {
-        let theirs = Row::told(held).ok_or("its row contradicts itself")?;
+    fn take_log(&mut self, theirs: RankLog) -> Result<Learned, String> {
+        if !theirs.is_sound() {
+            return Err("its log of this rank contradicts itself".into());
+        }
         let Wanted {
             job,
             rank,
             life,
             row,
         } = &self.wanted;
-        if theirs.lends(life).is_none() {
+        if theirs.can_supply(life).is_none() {
             // It may have it later; who asks comes back.
             let (end, last) = (theirs.end, theirs.last_incarnation().0);
             let reason =
@@ -72,7 +74,7 @@ impl Inquiry {
         }
         let from = row.common_end(&theirs).unwrap_or(theirs.first);
         Ok(Learned {
-            said: vec![Fetched::Row(theirs)],
+            said: vec![Fetched::Log(theirs)],
             question: Some(ToLogger::Read {
                 job: *job,
                 rank: rank.0,
@@ -102,13 +104,13 @@ fn take_events(batches: Vec<u8>, is_last: bool) -> Learned {
 /// The row of one rank, with its batches: a logbook's, or a model's.
 pub trait RowStore {
     /// What is stored; empty where nothing is.
-    fn row(&self) -> Row;
+    fn row(&self) -> RankLog;
 
-    /// See [`Row::follow`].
+    /// See [`RankLog::follow`].
     ///
     /// # Errors
     /// As there.
-    fn follow(&mut self, rank: Rank, source: &Row, life: &Beginning) -> Result<(), Refusal>;
+    fn follow(&mut self, rank: Rank, source: &RankLog, life: &Beginning) -> Result<(), Refusal>;
 
     /// Takes a copy of a batch from another replica.
     ///
@@ -147,8 +149,8 @@ impl CatchUp {
                 self.fail(reason);
                 return false;
             }
-            Fetched::Row(source) => {
-                self.lends = source.lends(&self.life);
+            Fetched::Log(source) => {
+                self.lends = source.can_supply(&self.life);
                 store.follow(self.rank, &source, &self.life)
             }
             Fetched::Batches(batches) => self.adopt(store, &batches),

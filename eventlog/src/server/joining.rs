@@ -11,7 +11,7 @@
 //! 4. If the row is not what the life begins with, or lacks what the client
 //!    cannot send again, it becomes like that of another replica. If none lends,
 //!    the hello is refused, and the client comes back.
-//! 5. The row lets the life in ([`Row::let_in`](crate::acceptor::Row::let_in)),
+//! 5. The row lets the life in ([`RankLog::admit`](crate::acceptor::RankLog::admit)),
 //!    which is stored. Welcome.
 
 use super::connection::Role;
@@ -21,9 +21,9 @@ use super::served_ring::{Place, ServedRing, has_room};
 use super::service::{RankKey, Service};
 use super::writer::Writer;
 
-use crate::acceptor::{Beginning, Row};
+use crate::acceptor::{Beginning, RankLog};
 use crate::logbook::{Logbook, Refusal, Standing, Ticket};
-use crate::message::{Hello, RemoteRing, ToClient, Way, Welcome};
+use crate::message::{CommitPath, Hello, RemoteRing, ToClient, Welcome};
 use crate::ring::RingIdentity;
 use refrain_ring::Rank;
 
@@ -43,7 +43,7 @@ enum Stage<H: Host> {
     /// Other replicas are asked.
     Fetching(H::Fetch, CatchUp),
     /// The row is what the life begins with.
-    LettingIn(Beginning),
+    Admitting(Beginning),
     /// What they said, and that it was let in, is stored.
     Storing(Ticket),
 }
@@ -71,7 +71,7 @@ impl<H: Host> Joining<H> {
     }
 
     fn key(&self) -> RankKey {
-        (self.hello.job, self.hello.rank())
+        (self.hello.job, self.hello.rank)
     }
 }
 
@@ -81,8 +81,8 @@ impl<H: Host> Service<H> {
         if let Err(reason) = self.check_hello(id, &hello) {
             return self.refuse(id, reason);
         }
-        let key = (hello.job, hello.rank());
-        let incarnation = hello.incarnation();
+        let key = (hello.job, hello.rank);
+        let incarnation = hello.incarnation;
         if let Some(holder) = self.ranks.get(&key).and_then(|rank| rank.holder) {
             let reason = format!(
                 "rank {} has joined again, as incarnation {}, over another connection",
@@ -107,18 +107,18 @@ impl<H: Host> Service<H> {
     fn check_hello(&self, id: u64, hello: &Hello) -> Result<(), String> {
         let is_local = self.connections.get(&id).map(|c| c.channel.is_local());
         match hello.way {
-            Way::SharedMemory if is_local != Some(true) => {
+            CommitPath::SharedMemory if is_local != Some(true) => {
                 return Err("shared memory needs a Unix socket: connect to that".into());
             }
-            Way::Libfabric if !self.host.is_remote_offered() => {
+            CommitPath::Libfabric if !self.host.is_remote_offered() => {
                 return Err(
                     "this event logger offers no libfabric: commit by shared memory or messages"
                         .into(),
                 );
             }
-            Way::SharedMemory | Way::Messages | Way::Libfabric => {}
+            CommitPath::SharedMemory | CommitPath::Messages | CommitPath::Libfabric => {}
         }
-        let key = (hello.job, hello.rank());
+        let key = (hello.job, hello.rank);
         let Some(rank) = self.ranks.get(&key) else {
             let ranks_max = self.options.limits.ranks;
             if self.ranks.len() >= ranks_max {
@@ -134,9 +134,9 @@ impl<H: Host> Service<H> {
             .and_then(|holder| self.connections.get(&holder)?.incarnation());
         let old = rank.old.iter().map(|old| old.identity().incarnation);
         match old.chain(holder).max() {
-            Some(latest) if latest > hello.incarnation() => Err(Refusal::Stale {
-                rank: hello.rank,
-                said: hello.incarnation,
+            Some(latest) if latest > hello.incarnation => Err(Refusal::Stale {
+                rank: hello.rank.0,
+                said: hello.incarnation.0,
                 latest: latest.0,
             }
             .to_string()),
@@ -212,9 +212,9 @@ impl<H: Host> Service<H> {
             Stage::Fetching(fetch, catch_up) => {
                 take_in::<H>(&mut self.logbook, fetch, catch_up, &joining.hello)
             }
-            Stage::LettingIn(life) => {
+            Stage::Admitting(life) => {
                 let life = *life;
-                self.let_in(&joining.hello, &life)
+                self.admit(&joining.hello, &life)
             }
             Stage::Storing(ticket) if self.logbook.has_stored(*ticket) => {
                 match hello_again(&mut self.logbook, &joining.hello) {
@@ -239,7 +239,7 @@ impl<H: Host> Service<H> {
         let Some(life) = hello.beginning() else {
             return Step::Answer((standing.end, standing.last_clock));
         };
-        let (job, rank) = (hello.job, hello.rank());
+        let (job, rank) = (hello.job, hello.rank);
         let wanted = Wanted {
             job,
             rank,
@@ -247,7 +247,7 @@ impl<H: Host> Service<H> {
             row: self.logbook.row(job, rank).cloned().unwrap_or_default(),
         };
         let Some(catch_up) = CatchUp::begin(&wanted) else {
-            return Step::Next(Stage::LettingIn(life));
+            return Step::Next(Stage::Admitting(life));
         };
         if self.options.peers == 0 {
             return Step::Refuse(lost(hello, standing, "there are no other replicas"));
@@ -260,8 +260,8 @@ impl<H: Host> Service<H> {
 
     /// Keeps that the life has begun; what a dead one wrote beyond what this one
     /// knows of goes.
-    fn let_in(&mut self, hello: &Hello, life: &Beginning) -> Step<H> {
-        match self.logbook.let_in(hello.job, hello.rank(), life) {
+    fn admit(&mut self, hello: &Hello, life: &Beginning) -> Step<H> {
+        match self.logbook.admit(hello.job, hello.rank, life) {
             Ok(()) => Step::Next(Stage::Storing(self.logbook.ticket())),
             Err(refusal) if refusal.is_temporary() => Step::Wait,
             Err(refusal) => Step::Refuse(refusal.to_string()),
@@ -269,10 +269,10 @@ impl<H: Host> Service<H> {
     }
 
     fn welcome(&mut self, id: u64, hello: &Hello, end: Place) -> Result<(), String> {
-        let (job, rank, incarnation) = (hello.job, hello.rank(), hello.incarnation());
+        let (job, rank, incarnation) = (hello.job, hello.rank, hello.incarnation);
         let (handle, remote) = match hello.way {
-            Way::SharedMemory | Way::Libfabric => self.make_ring(id, hello, end)?,
-            Way::Messages => (None, None),
+            CommitPath::SharedMemory | CommitPath::Libfabric => self.make_ring(id, hello, end)?,
+            CommitPath::Messages => (None, None),
         };
         self.say_welcome(id, end, remote, handle);
         if let Some(connection) = self.connections.get_mut(&id) {
@@ -309,8 +309,8 @@ impl<H: Host> Service<H> {
     ) -> Result<(Option<H::Handle>, Option<RemoteRing>), String> {
         let identity = RingIdentity {
             job: hello.job,
-            rank: hello.rank(),
-            incarnation: hello.incarnation(),
+            rank: hello.rank,
+            incarnation: hello.incarnation,
             logger: self.options.logger,
             start: end.0,
         };
@@ -330,7 +330,7 @@ impl<H: Host> Service<H> {
 }
 
 fn hello_again(logbook: &mut Logbook, hello: &Hello) -> Result<Standing, Refusal> {
-    logbook.hello(hello.job, hello.rank(), hello.incarnation())
+    logbook.hello(hello.job, hello.rank, hello.incarnation)
 }
 
 /// The row of one rank in the logbook.
@@ -340,12 +340,12 @@ struct OwnRow<'a> {
 }
 
 impl RowStore for OwnRow<'_> {
-    fn row(&self) -> Row {
+    fn row(&self) -> RankLog {
         let row = self.logbook.row(self.key.0, self.key.1);
         row.cloned().unwrap_or_default()
     }
 
-    fn follow(&mut self, rank: Rank, source: &Row, life: &Beginning) -> Result<(), Refusal> {
+    fn follow(&mut self, rank: Rank, source: &RankLog, life: &Beginning) -> Result<(), Refusal> {
         self.logbook.follow(self.key.0, rank, source, life)
     }
 
@@ -367,7 +367,7 @@ fn take_in<H: Host>(
             Ok(Some(given)) => given,
             Err(AllAsked) => return Step::Refuse(failed(logbook, catch_up, hello)),
         };
-        let key = (hello.job, hello.rank());
+        let key = (hello.job, hello.rank);
         if catch_up.take(
             &mut OwnRow {
                 logbook: &mut *logbook,
@@ -375,7 +375,7 @@ fn take_in<H: Host>(
             },
             given,
         ) {
-            return Step::Next(Stage::LettingIn(*catch_up.life()));
+            return Step::Next(Stage::Admitting(*catch_up.life()));
         }
     }
     Step::Wait
@@ -384,7 +384,7 @@ fn take_in<H: Host>(
 fn failed(logbook: &mut Logbook, catch_up: &CatchUp, hello: &Hello) -> String {
     let why = catch_up.failures();
     match hello_again(logbook, hello) {
-        Ok(standing) if standing.end < hello.first_kept() => lost(hello, &standing, &why),
+        Ok(standing) if standing.end < hello.first_kept => lost(hello, &standing, &why),
         Ok(_) => format!(
             "what is here of rank {} is not what incarnation {} begins with at {}: {why}",
             hello.rank,

@@ -131,7 +131,7 @@ impl Server {
             }
             let deadline = self.door.as_ref().and_then(Door::deadline);
             if deadline.is_some_and(|at| at <= Instant::now()) {
-                self.let_in();
+                self.admit();
             }
             if is_over {
                 return Ok(());
@@ -170,7 +170,7 @@ impl Server {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Stop | Event::Wake | Event::Bell => {}
-            Event::Door => self.let_in(),
+            Event::Door => self.admit(),
             Event::Connection {
                 id,
                 readable,
@@ -180,7 +180,7 @@ impl Server {
     }
 
     /// Takes in new connections.
-    fn let_in(&mut self) {
+    fn admit(&mut self) {
         let Some(door) = &mut self.door else {
             return;
         };

@@ -7,9 +7,8 @@ use super::served_ring::has_room;
 use super::service::{PIECES_UNSENT_MAX, Service};
 use super::writer::Writer;
 
-use crate::acceptor::Row;
 use crate::logbook::{Logbook, Refusal, Verdict};
-use crate::message::{ToClient, ToLogger, Way};
+use crate::message::{CommitPath, ToClient, ToLogger};
 use crate::store::read::Question;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
@@ -87,12 +86,12 @@ impl<H: Host> Service<H> {
                 }
                 Ok(())
             }
-            ToLogger::Row { job, rank } => {
+            ToLogger::RankLog { job, rank } => {
                 self.drain_all();
-                let row = self.logbook.row(job, Rank(rank));
-                let held = row.map(Row::held).unwrap_or_default();
+                let log = self.logbook.row(job, Rank(rank)).cloned();
+                let answer = ToClient::RankLog(log.unwrap_or_default());
                 if let Some(connection) = self.connections.get_mut(&id) {
-                    connection.say(&ToClient::Row(held));
+                    connection.say(&answer);
                 }
                 Ok(())
             }
@@ -143,7 +142,7 @@ fn commit(logbook: &mut Logbook, writer: &mut Writer, batch: &[u8]) -> Result<()
             rank: header.rank.0,
         });
     }
-    if header.incarnation != writer.incarnation || writer.way != Way::Messages {
+    if header.incarnation != writer.incarnation || writer.way != CommitPath::Messages {
         return Err(Refusal::UnknownIncarnation {
             rank: header.rank.0,
             said: header.incarnation.0,

@@ -532,7 +532,7 @@ impl<H: Host> Connection<H> {
     pub(super) fn rank(&self) -> Option<RankKey> {
         match &self.role {
             Role::Visitor => None,
-            Role::Joining(joining) => Some((joining.hello.job, joining.hello.rank())),
+            Role::Joining(joining) => Some((joining.hello.job, joining.hello.rank)),
             Role::Writer(writer) => Some((writer.job, writer.rank)),
         }
     }
@@ -541,7 +541,7 @@ impl<H: Host> Connection<H> {
     pub(super) fn incarnation(&self) -> Option<Incarnation> {
         match &self.role {
             Role::Visitor => None,
-            Role::Joining(joining) => Some(joining.hello.incarnation()),
+            Role::Joining(joining) => Some(joining.hello.incarnation),
             Role::Writer(writer) => Some(writer.incarnation),
         }
     }

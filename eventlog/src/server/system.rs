@@ -10,7 +10,7 @@ use super::service::RankKey;
 use super::socket::Socket;
 use super::waits::Waits;
 use crate::client::ServerAddress;
-use crate::message::Way;
+use crate::message::CommitPath;
 use crate::remote::RingKey;
 use crate::ring::{RingIdentity, RingMemory};
 use core::fmt::{Debug, Display, Formatter};
@@ -68,7 +68,7 @@ impl System {
         &mut self,
         id: u64,
         memory: &RingMemory,
-        way: Way,
+        way: CommitPath,
     ) -> Result<(Tie, MadeRing<[OwnedFd; 2]>), String> {
         let no_bell = |error: rustix::io::Errno| format!("no bell: {error}");
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(no_bell)?;
@@ -80,7 +80,7 @@ impl System {
         };
         let mut tie = Tie { bell, remote: None };
         // Over libfabric nobody rings its bell: writes wake the server.
-        if way == Way::Libfabric {
+        if way == CommitPath::Libfabric {
             let (key, remote) = self
                 .remote
                 .register(&self.waits, memory, &mut self.report)?;
@@ -134,14 +134,14 @@ impl Host for System {
         &mut self,
         id: u64,
         identity: &RingIdentity,
-        way: Way,
+        way: CommitPath,
     ) -> Result<MadeRing<[OwnedFd; 2]>, String> {
         let no_ring =
             |error: &dyn Display| format!("no ring in {}: {error}", self.folder.display());
         let (file, memory) =
             ring_file::create(&self.folder, identity).map_err(|error| no_ring(&error))?;
         let tied = self.tie(id, &memory, way).and_then(|(tie, mut made)| {
-            if way == Way::SharedMemory {
+            if way == CommitPath::SharedMemory {
                 let theirs = tie.bell.try_clone().map_err(|error| error.to_string())?;
                 made.handle = Some([file.into(), theirs]);
             }

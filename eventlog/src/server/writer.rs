@@ -1,7 +1,7 @@
 //! A rank that has joined: what it wrote, and what it is to be told.
 
 use super::served_ring::Place;
-use crate::message::{ToClient, Way};
+use crate::message::{CommitPath, ToClient};
 use crate::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
@@ -12,7 +12,7 @@ pub(super) struct Writer {
     pub(super) job: u64,
     pub(super) rank: Rank,
     pub(super) incarnation: Incarnation,
-    pub(super) way: Way,
+    pub(super) way: CommitPath,
     /// Up to where this connection may be told that it is stable: the end of
     /// what it wrote, or was welcomed with. The row may still reach further,
     /// with what a dead life wrote.
@@ -29,7 +29,7 @@ impl Writer {
         job: u64,
         rank: Rank,
         incarnation: Incarnation,
-        way: Way,
+        way: CommitPath,
         welcomed: Place,
     ) -> Self {
         Self {
@@ -92,10 +92,10 @@ impl Writer {
     ) -> Option<ToClient> {
         let (end, clock) = self.stable(stored);
         let cannot_look = match self.way {
-            Way::Messages => true,
+            CommitPath::Messages => true,
             // What is placed it knows by itself.
-            Way::Libfabric => level == Level::Durable,
-            Way::SharedMemory => false,
+            CommitPath::Libfabric => level == Level::Durable,
+            CommitPath::SharedMemory => false,
         };
         let is_new = cannot_look && end > self.told;
         let is_owed = self.owed.is_some_and(|owed| end >= owed);

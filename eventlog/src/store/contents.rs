@@ -3,7 +3,7 @@
 //! Grows with ranks and files, never with batches.
 
 use super::appender::Mark;
-use crate::acceptor::Row;
+use crate::acceptor::RankLog;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Rank};
@@ -29,7 +29,7 @@ pub(crate) type End = (EventIndex, Clock);
 pub(crate) struct Tracked {
     pub job: u64,
     pub rank: Rank,
-    pub row: Row,
+    pub row: RankLog,
     /// In order; each goes on where the one before ends.
     pub parts: VecDeque<Part>,
     pub written: End,
@@ -115,7 +115,7 @@ impl Contents {
     }
 
     /// The row is this from now on.
-    pub fn restore(&mut self, number: usize, row: Row) {
+    pub fn restore(&mut self, number: usize, row: RankLog) {
         self.rows[number].row = row;
         self.clip(number);
     }

@@ -4,7 +4,7 @@
 //! [`LINE_BYTES`], one behind the other; the rest is 0. A group is what one
 //! write wrote: it is there wholly or not at all (EL-2). Its content is entries.
 
-use crate::acceptor::{Life, Row};
+use crate::acceptor::{Life, RankLog};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
 use refrain_ring::{Clock, Incarnation, Rank};
@@ -182,7 +182,7 @@ pub(crate) enum Entry<'a> {
         bytes: &'a [u8],
     },
     /// The row of a rank is this from here on: after a hello, a cut, a trim.
-    Row { job: u64, rank: Rank, row: Row },
+    RankLog { job: u64, rank: Rank, log: RankLog },
     /// Besides this one, these files count, and no other.
     Files(Vec<FileEnd>),
 }
@@ -204,7 +204,7 @@ pub(crate) fn append_batch(group: &mut Vec<u8>, job: u64, batch: &[u8]) {
     });
 }
 
-pub(crate) fn append_row(group: &mut Vec<u8>, job: u64, rank: Rank, row: &Row) {
+pub(crate) fn append_row(group: &mut Vec<u8>, job: u64, rank: Rank, row: &RankLog) {
     append_entry(group, KIND_ROW, job, |group| {
         group.extend(rank.0.to_le_bytes());
         group.extend(row.incarnation.0.to_le_bytes());
@@ -225,7 +225,7 @@ pub(crate) fn append_row(group: &mut Vec<u8>, job: u64, rank: Rank, row: &Row) {
 }
 
 /// Bytes of the entry of a row.
-pub(crate) fn row_entry_bytes(row: &Row) -> usize {
+pub(crate) fn row_entry_bytes(row: &RankLog) -> usize {
     ENTRY_HEADER_BYTES + ROW_BYTES + LIFE_BYTES * row.lives.len()
 }
 
@@ -255,7 +255,7 @@ fn read_row(job: u64, body: &[u8]) -> Result<Entry<'_>, &'static str> {
             start: EventIndex(u64_at(life, 8)),
         })
     });
-    let row = Row {
+    let row = RankLog {
         incarnation: Incarnation(u32_at(fixed, 4)),
         first: EventIndex(u64_at(fixed, 8)),
         clock_before: Clock(u64_at(fixed, 16)),
@@ -265,10 +265,10 @@ fn read_row(job: u64, body: &[u8]) -> Result<Entry<'_>, &'static str> {
         lives: lives.collect::<Result<_, &'static str>>()?,
     };
     match row.is_sound() {
-        true => Ok(Entry::Row {
+        true => Ok(Entry::RankLog {
             job,
             rank: Rank(u32_at(fixed, 0)),
-            row,
+            log: row,
         }),
         false => Err("a row that contradicts itself"),
     }

@@ -261,9 +261,9 @@ impl Replay<'_> {
         let contents = &mut self.found.contents;
         match entry {
             Entry::Files(_) => {}
-            Entry::Row { job, rank, row } => {
+            Entry::RankLog { job, rank, log } => {
                 let number = contents.find_or_add(job, rank);
-                contents.restore(number, row);
+                contents.restore(number, log);
             }
             Entry::Batch { job, header, .. } => {
                 let number = contents.find_cached(job, header.rank);

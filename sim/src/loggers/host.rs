@@ -5,7 +5,7 @@ use super::ledger::Ledger;
 use super::network::{Network, Spark, TalkId};
 use core::fmt::Display;
 use core::time::Duration;
-use refrain_eventlog::message::{RemoteRing, ToClient, ToLogger, Way};
+use refrain_eventlog::message::{CommitPath, RemoteRing, ToClient, ToLogger};
 use refrain_eventlog::ring::{RingIdentity, RingMemory};
 use refrain_eventlog::server::host::{
     AllAsked, Channel, DoesNotRead, Fetch, Fetched, Host, MadeRing, Wanted,
@@ -158,7 +158,7 @@ impl Host for LoggerHost {
         &mut self,
         _id: u64,
         identity: &RingIdentity,
-        _way: Way,
+        _way: CommitPath,
     ) -> Result<MadeRing<()>, String> {
         let memory = RingMemory::anonymous(identity).map_err(|error| error.to_string())?;
         let (rings, network) = (&self.rings, &self.network);

@@ -39,7 +39,7 @@ use network::{Arrival, Network, Spark, TalkId};
 use refrain_eventlog::Level;
 use refrain_eventlog::client::read::{ReadError, ReadRequest, read_row, read_rows};
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
-use refrain_eventlog::message::Way;
+use refrain_eventlog::message::CommitPath;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::HEADER_BYTES;
 use refrain_ring::{Clock, Incarnation, Rank};
@@ -191,8 +191,8 @@ impl Loggers {
             quorum: shared.plan.quorum as usize,
             level: shared.shard.level,
             way: Some(match shared.plan.way {
-                WayPlan::Messages => Way::Messages,
-                WayPlan::OneSided => Way::Libfabric,
+                WayPlan::Messages => CommitPath::Messages,
+                WayPlan::OneSided => CommitPath::Libfabric,
             }),
             connect_wait: TICK,
             libfabric: None,

@@ -1,13 +1,18 @@
-//! The server's part over libfabric.
+//! One-sided commits by a provider of libfabric: the client's port and the server's rings.
 
-use super::offer;
-use crate::remote::RemoteError;
-use crate::remote::rings::{Opened, RingEndpoint, RingKey};
-use crate::ring::DATA_BYTES;
+use super::port::{EndpointPort, Port, check_provider};
+use super::rings::{Opened, RingEndpoint, RingKey};
+use super::{Delivery, RemoteError};
+use crate::message::RemoteRing;
+use crate::ring::{DATA_BYTES, RingMemory};
+use core::cmp::Reverse;
 use core::hash::BuildHasher;
 use core::time::Duration;
-use refrain_libfabric::constants::FI_ENOKEY;
-use refrain_libfabric::{Access, Completion, Endpoint, EndpointOptions, MemoryId, RemoteMemory};
+use refrain_libfabric::constants::{FI_ENOKEY, FI_MSG, FI_RMA, FI_SOCKADDR_IN};
+use refrain_libfabric::{
+    Access, Completion, Endpoint, EndpointOptions, Hints, Info, Library, MemoryId, RemoteMemory,
+};
+use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
 use refrain_ring::Region;
 use std::hash::RandomState;
 use std::os::fd::BorrowedFd;
@@ -20,6 +25,76 @@ const DRAWS_MAX: usize = 16;
 /// The server starts no operations; a few for what the provider does itself.
 const OPERATIONS_MAX: usize = 16;
 
+/// Loads libfabric and finds the offer of a provider that both sides open: addresses of
+/// the internet first, because others need more than an address to be reached, and the
+/// loopback last.
+fn find_offer(library: Option<&Path>, provider: &str) -> Result<(Library, Info), RemoteError> {
+    let library = Library::load(library)?;
+    let mut offers = offers(&library, Some(provider))?;
+    offers.sort_by_key(|info| {
+        let is_internet = info.address_format() == FI_SOCKADDR_IN;
+        let is_loopback = is_internet && info.source_address().get(4) == Some(&127);
+        (Reverse(is_internet), is_loopback)
+    });
+    match offers.into_iter().next() {
+        Some(info) => Ok((library, info)),
+        None => Err(no_provider(&library, provider)),
+    }
+}
+
+fn offers(library: &Library, provider: Option<&str>) -> Result<Vec<Info>, RemoteError> {
+    let hints = Hints {
+        provider: provider.map(str::to_owned),
+        caps: FI_MSG | FI_RMA,
+        ..Hints::default()
+    };
+    match library.infos(&hints) {
+        Ok(mut infos) => {
+            infos.retain(|info| info.message_bytes_max() >= BATCH_BYTES_MAX);
+            Ok(infos)
+        }
+        Err(error) if error.is_no_data() => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn no_provider(library: &Library, provider: &str) -> RemoteError {
+    let mut names: Vec<String> = Vec::new();
+    for info in offers(library, None).unwrap_or_default() {
+        if !names.contains(&info.provider()) {
+            names.push(info.provider());
+        }
+    }
+    RemoteError::Refused(format!(
+        "libfabric {} offers no provider {provider:?} here that writes remote memory: choose \
+         one of {} (see `refrain info --providers`), or commit by messages",
+        library.version(),
+        names.join(", ")
+    ))
+}
+
+/// Opens an endpoint for writing out of an image of a ring. It connects with the first
+/// write. Writes are requested with *delivery complete*.
+pub(super) fn open_port(
+    library: Option<&Path>,
+    provider: &str,
+    remote: &RemoteRing,
+    delivery: Delivery,
+    room: (&RingMemory, usize),
+) -> Result<Box<dyn Port>, RemoteError> {
+    let (library, info) = find_offer(library, provider)?;
+    check_provider(&info.provider(), remote, delivery)?;
+    let (_, writes_max) = room;
+    let options = EndpointOptions {
+        cq_depth: 2 * writes_max,
+        av_count: 1,
+        wants_fd: false,
+        operations_max: writes_max,
+    };
+    let endpoint = Endpoint::open(&library, &info, &options)?;
+    Ok(Box::new(EndpointPort::over(endpoint, None, remote, room)?))
+}
+
 /// See [`RemoteRings`](crate::remote::RemoteRings).
 #[derive(Debug)]
 struct LibfabricRings {
@@ -30,12 +105,12 @@ struct LibfabricRings {
 }
 
 /// Opens an endpoint of a provider for rings.
-pub(in crate::remote) fn open(
+pub(super) fn open_rings(
     provider: &str,
     library: Option<&Path>,
     clients_max: usize,
 ) -> Result<Opened, RemoteError> {
-    let (library, info) = offer::open(library, provider)?;
+    let (library, info) = find_offer(library, provider)?;
     let options = EndpointOptions {
         cq_depth: 0,
         av_count: clients_max,

@@ -5,13 +5,12 @@
 //! that it goes on from, and who wrote the last of it. A replica that has the
 //! same up to there cuts what it has beyond and keeps a *mark*: a [`Life`] that
 //! begins at the row's end and has written nothing yet. Any other becomes like
-//! one that has ([`Row::follow`]), or lets nobody in. So a row that names a life
+//! one that has ([`RankLog::follow`]), or lets nobody in. So a row that names a life
 //! is that life's up to its end, whatever happened before; and a survey finds
 //! the latest life that a quorum has let in, also if it died without a word.
 //! EL-3, EL-5, FENCE-1
 
-use super::{Life, Refusal, Row};
-use crate::message::HeldRow;
+use super::{Life, RankLog, Refusal};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation, Rank};
 
@@ -35,14 +34,14 @@ pub struct Beginning {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fit {
     /// It has let the life in, and has what cannot be sent again.
-    LetIn,
+    Admitted,
     /// It has what the life begins with, and perhaps more: to be cut and marked.
     Fits,
     /// It is to become like another first.
     Lacks,
 }
 
-impl Row {
+impl RankLog {
     /// Whether the row is of this life up to its end. A first life has no mark:
     /// nothing is before it.
     pub fn is_of(&self, incarnation: Incarnation) -> bool {
@@ -74,7 +73,7 @@ impl Row {
     pub fn fit(&self, life: &Beginning) -> Fit {
         if self.is_of(life.incarnation) {
             return match self.end >= life.first_kept {
-                true => Fit::LetIn,
+                true => Fit::Admitted,
                 false => Fit::Lacks,
             };
         }
@@ -86,7 +85,7 @@ impl Row {
 
     /// Up to where another replica may become like this one for that life;
     /// `None`: not at all.
-    pub fn lends(&self, life: &Beginning) -> Option<EventIndex> {
+    pub fn can_supply(&self, life: &Beginning) -> Option<EventIndex> {
         if self.incarnation > life.incarnation {
             // FENCE-1
             return None;
@@ -127,10 +126,10 @@ impl Row {
         self.lives.iter().copied().zip(after.chain([self.end]))
     }
 
-    /// Prepares the row to go on as `source` does, which [lends](Row::lends) to
+    /// Prepares the row to go on as `source` does, which [lends](RankLog::can_supply) to
     /// this life: what differs goes, and what `source` has given up is given up.
     /// Then the source's batches follow, from the row's end on. `clock_at`: see
-    /// [`Row::cut`]. Says whether the row has changed.
+    /// [`RankLog::cut`]. Says whether the row has changed.
     ///
     /// # Errors
     /// When it cannot be cut there; then nothing has changed.
@@ -178,12 +177,12 @@ impl Row {
     }
 
     /// Lets a life in: cuts what is beyond its beginning, and keeps a mark of
-    /// it. Says whether the row has changed. `clock_at`: see [`Row::cut`].
+    /// it. Says whether the row has changed. `clock_at`: see [`RankLog::cut`].
     ///
     /// # Errors
     /// When the row is not what the life begins with, or the life is not the
     /// latest; then nothing has changed.
-    pub fn let_in<E: From<Refusal>>(
+    pub fn admit<E: From<Refusal>>(
         &mut self,
         rank: Rank,
         life: &Beginning,
@@ -196,7 +195,7 @@ impl Row {
         }
         let at = life.start;
         match self.fit(life) {
-            Fit::LetIn => return Ok(false),
+            Fit::Admitted => return Ok(false),
             Fit::Lacks => {
                 let (first, end) = (life.first_kept.0, self.end.0);
                 return Err(Refusal::Gap {
@@ -228,37 +227,5 @@ impl Row {
         let (incarnation, start) = (life.incarnation, at);
         self.lives.push(Life { incarnation, start });
         Ok(true)
-    }
-
-    /// As told to others.
-    pub fn held(&self) -> HeldRow {
-        HeldRow {
-            incarnation: self.incarnation.0,
-            first: self.first.0,
-            clock_before: self.clock_before.0,
-            end: self.end.0,
-            last_clock: self.last_clock.0,
-            lives: (self.lives.iter())
-                .map(|life| (life.incarnation.0, life.start.0))
-                .collect(),
-        }
-    }
-
-    /// What another says that it has; `None`: that contradicts itself.
-    pub fn told(row: &HeldRow) -> Option<Self> {
-        let lives = row.lives.iter().map(|&(incarnation, start)| Life {
-            incarnation: Incarnation(incarnation),
-            start: EventIndex(start),
-        });
-        let row = Self {
-            incarnation: Incarnation(row.incarnation),
-            first: EventIndex(row.first),
-            clock_before: Clock(row.clock_before),
-            end: EventIndex(row.end),
-            last_clock: Clock(row.last_clock),
-            trimmed: Clock(0),
-            lives: lives.collect(),
-        };
-        row.is_sound().then_some(row)
     }
 }
