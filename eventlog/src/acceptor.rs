@@ -18,7 +18,6 @@ mod admission;
 
 pub use admission::{Beginning, Fit};
 
-use crate::message::Holding;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::{BatchError, BatchHeader, job_tag};
 use refrain_ring::{Clock, Incarnation, Rank};
@@ -397,19 +396,6 @@ impl RankLog {
             && self.lives.windows(2).all(rises)
             && last
                 .is_none_or(|life| life.start <= self.end && life.incarnation <= self.incarnation)
-    }
-
-    /// As told to others.
-    pub fn holding(&self, job: u64, rank: Rank) -> Holding {
-        Holding {
-            job,
-            rank: rank.0,
-            incarnation: self.incarnation.0,
-            first: self.first.0,
-            clock_before: self.clock_before.0,
-            end: self.end.0,
-            last_clock: self.last_clock.0,
-        }
     }
 }
 

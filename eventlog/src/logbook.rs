@@ -12,9 +12,9 @@ mod files;
 mod terms;
 
 pub use crate::acceptor::{Refusal, Verdict};
-pub use crate::store::StoreError;
+pub use crate::store::{ReadError, StoreError};
 pub use archive::Archive;
-pub use terms::{LogbookOptions, ReadError, Standing, Ticket};
+pub use terms::{LogbookOptions, Standing, Ticket};
 
 use crate::LoggerId;
 use crate::acceptor::{self, Beginning, Origin, RankLog, Step};
@@ -25,7 +25,7 @@ use crate::store::folder::OwnFolder;
 use crate::store::format::{BATCH_ENTRY_BYTES_MAX, append_batch, append_row, row_entry_bytes};
 use crate::store::read::{Question, Reader, within};
 use crate::store::replay::replay;
-use crate::store::walk::Bookmark;
+use crate::store::walk::GroupPosition;
 use archive::holdings;
 use core::ops::ControlFlow;
 use files::prepare;
@@ -434,17 +434,17 @@ impl Logbook {
             from,
             after_clock,
         };
-        self.read_on(&question, &mut Bookmark::default(), each)
+        self.read_on(&question, &mut GroupPosition::default(), each)
     }
 
     /// The same in pieces, which each begin where the one before has ended.
     pub(crate) fn read_on(
         &self,
         question: &Question,
-        bookmark: &mut Bookmark,
+        position: &mut GroupPosition,
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ReadError> {
-        self.reader().read(question, bookmark, each)
+        self.reader().read(question, position, each)
     }
 
     /// What there is, by job and rank.

@@ -102,10 +102,8 @@ pub(super) fn prepare(
         // What was found may be in memory only, and counts as durable from now
         // on; also that the leftovers do not count.
         for &file in contents.files.keys() {
-            disk.sync(file).map_err(|error| StoreError::Io {
-                attempted: format!("syncing {}", disk.folder.path(file).display()),
-                error,
-            })?;
+            let synced = disk.sync(file);
+            disk.folder.io("syncing", file, synced)?;
         }
     }
     // Only room is lost where this fails.

@@ -1,7 +1,6 @@
 //! What a [`Service`](super::service::Service) needs of the world.
 
 use super::ring_name::RingName;
-use super::service::RankKey;
 use crate::acceptor::{Beginning, RankLog};
 use crate::message::{CommitPath, RemoteRing, ToClient, ToLogger};
 use crate::ring::{RingIdentity, RingMemory};
@@ -10,6 +9,9 @@ use core::time::Duration;
 use refrain_ring::Rank;
 use refrain_wire::{FrameError, WireError};
 use std::io;
+
+/// Job and rank.
+pub type RankKey = (u64, Rank);
 
 /// The client does not read what it is sent.
 #[derive(Debug)]

@@ -15,10 +15,10 @@
 //!    which is stored. Welcome.
 
 use super::connection::Role;
-use super::host::{AllAsked, Channel, Fetch, Host, MadeRing, Wanted};
+use super::host::{AllAsked, Channel, Fetch, Host, MadeRing, RankKey, Wanted};
 use super::inquiry::{CatchUp, RowStore};
 use super::served_ring::{Place, ServedRing, has_room};
-use super::service::{RankKey, Service};
+use super::service::Service;
 use super::writer::Writer;
 
 use crate::acceptor::{Beginning, RankLog};

@@ -4,7 +4,7 @@
 use crate::logbook::{Logbook, ReadError, Ticket};
 use crate::message::{FRAME_BYTES_MAX, ToClient};
 use crate::store::read::Question;
-use crate::store::walk::Bookmark;
+use crate::store::walk::GroupPosition;
 use core::ops::ControlFlow;
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
 
@@ -17,7 +17,7 @@ const _: () = assert!(PIECE_BYTES >= BATCH_BYTES_MAX);
 pub(super) struct Answer {
     /// What is still to be given.
     question: Question,
-    bookmark: Bookmark,
+    position: GroupPosition,
     /// Not before this is stored: what was placed when it was asked for belongs
     /// to the answer.
     pub(super) ready: Ticket,
@@ -27,7 +27,7 @@ impl Answer {
     pub(super) fn new(question: Question, ready: Ticket) -> Self {
         Self {
             question,
-            bookmark: Bookmark::default(),
+            position: GroupPosition::default(),
             ready,
         }
     }
@@ -48,7 +48,7 @@ impl Answer {
             batches.extend_from_slice(batch);
             ControlFlow::Continue(())
         };
-        logbook.read_on(&self.question, &mut self.bookmark, &mut each)?;
+        logbook.read_on(&self.question, &mut self.position, &mut each)?;
         self.question.from = next;
         Ok((ToClient::Events { batches, is_last }, is_last))
     }

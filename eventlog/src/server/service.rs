@@ -2,7 +2,7 @@
 //! process that serves and in a simulation.
 
 use super::connection::{Connection, Role};
-use super::host::{Channel, Host};
+use super::host::{Channel, Host, RankKey};
 use super::options::{Limits, ServerError};
 use super::ring_name::RingName;
 use super::served_ring::{self, OldRing, ServedRing};
@@ -15,9 +15,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Bytes that wait to be sent, above which no more pieces of an answer are made.
 pub(super) const PIECES_UNSENT_MAX: usize = 64 << 10;
-
-/// Job and rank.
-pub type RankKey = (u64, Rank);
 
 /// What a service is to do.
 #[derive(Clone, Copy, Debug)]

@@ -2,13 +2,12 @@
 //! other replicas.
 
 use super::catch_up::PeerFetch;
-use super::host::{Host, MadeRing, Wanted};
+use super::host::{Host, MadeRing, RankKey, Wanted};
 use super::remote::Remote;
 use super::ring_file;
 use super::ring_name::RingName;
-use super::service::RankKey;
 use super::socket::Socket;
-use super::waits::Waits;
+use super::waits::{BELL, EDGE, Waits};
 use crate::client::ServerAddress;
 use crate::message::CommitPath;
 use crate::remote::RingKey;
@@ -72,7 +71,7 @@ impl System {
     ) -> Result<(Tie, MadeRing<[OwnedFd; 2]>), String> {
         let no_bell = |error: rustix::io::Errno| format!("no bell: {error}");
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(no_bell)?;
-        self.waits.add_bell(&bell, id).map_err(no_bell)?;
+        self.waits.add(&bell, BELL | id, EDGE).map_err(no_bell)?;
         let mut made = MadeRing {
             memory: memory.clone(),
             handle: None,
@@ -109,7 +108,8 @@ impl Host for System {
     }
 
     fn begin_listening(&mut self, socket: &mut Socket, id: u64) -> bool {
-        self.waits.add_connection(&socket.connection, id).is_ok()
+        let listened = self.waits.add(&socket.connection, id, EventFlags::empty());
+        listened.is_ok()
     }
 
     fn set_listening(&mut self, socket: &mut Socket, id: u64, listens: bool) -> bool {

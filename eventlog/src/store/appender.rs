@@ -1,7 +1,7 @@
 //! Gathers entries into groups, and writes one group while the next gathers.
 
 use super::StoreError;
-use super::contents::End;
+use super::contents::{End, Mark};
 use super::folder::OwnFolder;
 use super::format::{FileHeader, GROUP_HEADER_BYTES, GroupHeader, LINE_BYTES, PAGE_BYTES};
 use refrain_storage::{Ended, Stage};
@@ -40,13 +40,6 @@ impl Group {
     fn has_content(&self) -> bool {
         self.bytes.len() > GROUP_HEADER_BYTES
     }
-}
-
-/// The place of a row among those that a group extends.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Mark {
-    group: u64,
-    index: usize,
 }
 
 /// A group is written, or more.
@@ -228,9 +221,7 @@ impl Appender {
         if !self.gathering.has_content() {
             return;
         }
-        let file = self
-            .file
-            .expect("a file is begun before anything is appended");
+        let file = self.file.expect("a file is begun before an append");
         let mut next = self.spare.pop().unwrap_or_default();
         next.bytes.clear();
         next.bytes.resize(GROUP_HEADER_BYTES, 0);
@@ -313,9 +304,7 @@ impl Appender {
                 .disk
                 .create(header.file, header.bytes, &page, self.sync);
             if let Err(error) = made {
-                let doing = "making";
-                let failed = self.refused(group, doing, error);
-                return Err(failed);
+                return Err(self.refused(group, "making", error));
             }
             group.makes = None;
         }

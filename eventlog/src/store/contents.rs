@@ -2,7 +2,6 @@
 //!
 //! Grows with ranks and files, never with batches.
 
-use super::appender::Mark;
 use crate::acceptor::RankLog;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
@@ -23,6 +22,13 @@ pub(crate) struct Part {
 
 /// An end of a row, and the clock there.
 pub(crate) type End = (EventIndex, Clock);
+
+/// The place of a row among those that a group extends.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark {
+    pub group: u64,
+    pub index: usize,
+}
 
 /// A row, and where it lies.
 #[derive(Clone, Debug, Default)]

@@ -21,7 +21,7 @@ pub(crate) struct Group<'a> {
 /// Where somebody stopped who reads in pieces, and what was read of the file there.
 /// Nobody has been anywhere: the default.
 #[derive(Debug, Default)]
-pub(crate) struct Bookmark {
+pub(crate) struct GroupPosition {
     file: u64,
     /// Of the group with what comes next.
     place: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Bookmark {
     window_start: u64,
 }
 
-impl Bookmark {
+impl GroupPosition {
     /// Whether it is in what lies from a place of a file to another.
     pub fn is_within(&self, file: u64, places: &Range<u64>) -> bool {
         self.file == file && places.contains(&self.place)
@@ -74,17 +74,22 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes on where somebody stopped.
-    pub fn resume(files: &'a Folder, header: &FileHeader, bookmark: Bookmark, end: u64) -> Self {
+    pub fn resume(
+        files: &'a Folder,
+        header: &FileHeader,
+        position: GroupPosition,
+        end: u64,
+    ) -> Self {
         Self {
-            window: bookmark.window,
-            window_start: bookmark.window_start,
-            ..Self::new(files, header, bookmark.place, end)
+            window: position.window,
+            window_start: position.window_start,
+            ..Self::new(files, header, position.place, end)
         }
     }
 
     /// To go on later with the group at this place.
-    pub fn stop_at(self, place: u64) -> Bookmark {
-        Bookmark {
+    pub fn stop_at(self, place: u64) -> GroupPosition {
+        GroupPosition {
             file: self.file,
             place,
             window: self.window,

@@ -8,10 +8,9 @@ use core::time::Duration;
 use refrain_eventlog::message::{CommitPath, RemoteRing, ToClient, ToLogger};
 use refrain_eventlog::ring::{RingIdentity, RingMemory};
 use refrain_eventlog::server::host::{
-    AllAsked, Channel, DoesNotRead, Fetch, Fetched, Host, MadeRing, Wanted,
+    AllAsked, Channel, DoesNotRead, Fetch, Fetched, Host, MadeRing, RankKey, Wanted,
 };
 use refrain_eventlog::server::ring_name::RingName;
-use refrain_eventlog::server::service::RankKey;
 use refrain_wire::{FrameError, WireError};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
