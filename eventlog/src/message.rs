@@ -78,9 +78,9 @@ pub struct Welcome {
     pub logger: LoggerId,
     /// One past the last determinant of the rank that the logger has; the
     /// client goes on from there.
-    pub end: u64,
+    pub end: EventIndex,
     /// Clock of the last one.
-    pub last_clock: u64,
+    pub last_clock: Clock,
     /// What has reached this level: all before `end`, and what is acknowledged
     /// later. EL-1
     pub level: Level,
@@ -228,17 +228,5 @@ impl Hello {
             follows: begins.follows,
             first_kept: self.first_kept,
         })
-    }
-}
-
-impl Welcome {
-    /// One past the last determinant that the logger has.
-    pub fn end(&self) -> EventIndex {
-        EventIndex(self.end)
-    }
-
-    /// Clock of the last one.
-    pub fn last_clock(&self) -> Clock {
-        Clock(self.last_clock)
     }
 }

@@ -68,8 +68,8 @@ fn to_client(input: &mut Input<'_>) -> ToClient {
     match input.u8() % 7 {
         0 => ToClient::Welcome(Welcome {
             logger: LoggerId(input.u32()),
-            end: input.u64(),
-            last_clock: input.u64(),
+            end: EventIndex(input.u64()),
+            last_clock: Clock(input.u64()),
             level: level(input),
             remote: input.u8().is_multiple_of(2).then(|| RemoteRing {
                 provider: input.text(),

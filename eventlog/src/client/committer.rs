@@ -26,6 +26,7 @@ use super::fault::Fault;
 use super::kept::Kept;
 use crate::LoggerId;
 use crate::acceptor::Beginning;
+use core::cmp::Ordering;
 use core::hash::{Hash, Hasher};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
@@ -288,11 +289,14 @@ impl Committer {
         let checked = self
             .check_identity(replica, logger)
             .and_then(|()| self.check_end(end, clock));
-        match checked {
-            Ok(()) => self.go_live(replica, logger, end, clock),
-            Err(_) => self.lose(replica),
-        }
-        checked
+        self.or_lose(replica, checked)?;
+        self.go_live(replica, logger, end, clock);
+        Ok(())
+    }
+
+    /// A replica whose answer is wrong is lost.
+    fn or_lose(&mut self, replica: usize, checked: Result<(), Fault>) -> Result<(), Fault> {
+        checked.inspect_err(|_| self.lose(replica))
     }
 
     /// A replica says what it has before it is known where this life begins. Once
@@ -313,15 +317,11 @@ impl Committer {
             return Ok(());
         }
         let checked = self.check_identity(replica, logger);
-        match checked {
-            Ok(()) => {
-                self.replicas[replica].logger = Some(logger);
-                self.replicas[replica].state = State::Answered(said);
-                self.begin_life();
-            }
-            Err(_) => self.lose(replica),
-        }
-        checked
+        self.or_lose(replica, checked)?;
+        self.replicas[replica].logger = Some(logger);
+        self.replicas[replica].state = State::Answered(said);
+        self.begin_life();
+        Ok(())
     }
 
     fn check_identity(&self, replica: usize, logger: LoggerId) -> Result<(), Fault> {
@@ -503,11 +503,14 @@ impl Committer {
             return Ok(());
         }
         let checked = self.check_acknowledgement(replica, ack);
-        match checked {
-            Ok(()) => self.confirm(replica, ack),
-            Err(_) => self.lose(replica),
+        self.or_lose(replica, checked)?;
+        let replica = &mut self.replicas[replica];
+        if ack.end > replica.confirmed {
+            replica.confirmed = ack.end;
+            replica.confirmed_clock = ack.clock;
+            self.settle();
         }
-        checked
+        Ok(())
     }
 
     fn check_acknowledgement(&self, replica: usize, ack: &Acknowledgement) -> Result<(), Fault> {
@@ -523,42 +526,24 @@ impl Committer {
             let (expected, found) = (self.incarnation, ack.incarnation);
             return Err(Fault::Incarnation { expected, found });
         }
-        let (end, found) = (ack.end, ack.clock);
-        let wrong_clock = |expected| {
-            Err(Fault::Clock {
+        let (end, sent) = (ack.end, replica.sent);
+        let confirmed = replica.confirmed_clock;
+        let expected = match end.cmp(&replica.confirmed) {
+            // One of earlier, whose batch may be kept no more.
+            Ordering::Less => confirmed.min(ack.clock),
+            Ordering::Equal => confirmed,
+            Ordering::Greater => {
+                let clock = self.kept.clock_at_end(end).filter(|_| end <= sent);
+                clock.ok_or(Fault::End { end, sent })?
+            }
+        };
+        match ack.clock == expected {
+            true => Ok(()),
+            false => Err(Fault::Clock {
                 end,
                 expected,
-                found,
-            })
-        };
-        if end < replica.confirmed {
-            // One of earlier, whose batch may be kept no more.
-            let is_past = found <= replica.confirmed_clock;
-            return if is_past {
-                Ok(())
-            } else {
-                wrong_clock(replica.confirmed_clock)
-            };
-        }
-        let expected = match end == replica.confirmed {
-            true => Some(replica.confirmed_clock),
-            false if end > replica.sent => None,
-            false => self.kept.clock_at_end(end),
-        };
-        let sent = replica.sent;
-        match expected {
-            None => Err(Fault::End { end, sent }),
-            Some(expected) if expected != found => wrong_clock(expected),
-            Some(_) => Ok(()),
-        }
-    }
-
-    fn confirm(&mut self, replica: usize, ack: &Acknowledgement) {
-        let replica = &mut self.replicas[replica];
-        if ack.end > replica.confirmed {
-            replica.confirmed = ack.end;
-            replica.confirmed_clock = ack.clock;
-            self.settle();
+                found: ack.clock,
+            }),
         }
     }
 

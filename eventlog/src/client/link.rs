@@ -25,6 +25,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 const TOO_LOW: &str =
     "it acknowledges what is placed, but the job asks for durable: start it with --level durable";
 
+type Outcome = Result<(), Trouble>;
+
 /// How batches get to the logger.
 #[derive(Debug)]
 enum Path {
@@ -55,12 +57,12 @@ enum Phase<W> {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Link<W> {
+pub(super) struct Link<N: Network> {
     pub address: ServerAddress,
     /// Number of the replica at the committer.
     replica: usize,
     way: CommitPath,
-    phase: Phase<W>,
+    phase: Phase<N::Wire>,
     retry_wait: Duration,
     /// End of the logger's determinants when it was joined. A logger that has confirmed
     /// nothing since then is tried again after longer and longer waits.
@@ -90,7 +92,7 @@ impl<N> Environment<'_, N> {
     }
 }
 
-impl<W: Wire> Link<W> {
+impl<N: Network> Link<N> {
     pub fn new(replica: usize, address: ServerAddress, way: CommitPath) -> Self {
         Self {
             address,
@@ -142,7 +144,7 @@ impl<W: Wire> Link<W> {
         }
     }
 
-    pub fn connection(&self) -> Option<&W> {
+    pub fn connection(&self) -> Option<&N::Wire> {
         match &self.phase {
             Phase::Joining(connection)
             | Phase::Surveyed(connection, _)
@@ -152,11 +154,7 @@ impl<W: Wire> Link<W> {
     }
 
     /// One round: joins, sends, takes in; never blocks.
-    pub fn advance<N: Network<Wire = W>>(
-        &mut self,
-        with: &mut Environment<'_, N>,
-        now: Duration,
-    ) -> Result<(), Trouble> {
+    pub fn advance(&mut self, with: &mut Environment<'_, N>, now: Duration) -> Outcome {
         if self.connection().is_some() && with.committer.is_lost(self.replica) {
             // It has less than this life began with, or is too slow.
             self.trouble = Some("it has to catch up with the others".to_owned());
@@ -184,10 +182,7 @@ impl<W: Wire> Link<W> {
         self.say_leave(with)
     }
 
-    fn say_hello<N: Network<Wire = W>>(
-        &mut self,
-        with: &mut Environment<'_, N>,
-    ) -> Result<(), Trouble> {
+    fn say_hello(&mut self, with: &mut Environment<'_, N>) -> Outcome {
         let mut connection = with.network.begin(&self.address)?;
         self.is_surveying = with.is_to_survey();
         let first_kept = with.committer.joins(self.replica);
@@ -225,10 +220,7 @@ impl<W: Wire> Link<W> {
         self.retry_wait = (self.retry_wait * 2).min(RETRY_MAX);
     }
 
-    fn await_welcome<N: Network<Wire = W>>(
-        &mut self,
-        with: &mut Environment<'_, N>,
-    ) -> Result<(), Trouble> {
+    fn await_welcome(&mut self, with: &mut Environment<'_, N>) -> Outcome {
         let Phase::Joining(connection) = &mut self.phase else {
             return Ok(());
         };
@@ -245,11 +237,7 @@ impl<W: Wire> Link<W> {
         self.join(with, &welcome)
     }
 
-    fn join<N: Network<Wire = W>>(
-        &mut self,
-        with: &mut Environment<'_, N>,
-        welcome: &Welcome,
-    ) -> Result<(), Trouble> {
+    fn join(&mut self, with: &mut Environment<'_, N>, welcome: &Welcome) -> Outcome {
         let gone = Phase::Away { retry_at: None };
         let Phase::Joining(mut connection) = core::mem::replace(&mut self.phase, gone) else {
             return Ok(());
@@ -266,7 +254,7 @@ impl<W: Wire> Link<W> {
             return Ok(());
         }
         let path = open_path(self.way, &mut connection, with, welcome)?;
-        let (end, clock) = (welcome.end(), welcome.last_clock());
+        let (end, clock) = (welcome.end, welcome.last_clock);
         with.committer
             .welcomed(self.replica, welcome.logger, end, clock)?;
         if let Some(clock) = with.trimmed {
@@ -284,7 +272,7 @@ impl<W: Wire> Link<W> {
     }
 
     /// Sends what this replica lacks, as far as there is room.
-    pub fn send_batches<N>(&mut self, with: &mut Environment<'_, N>) -> Result<(), Trouble> {
+    pub fn send_batches(&mut self, with: &mut Environment<'_, N>) -> Outcome {
         let replica = self.replica;
         let Phase::Joined {
             connection, path, ..
@@ -311,7 +299,7 @@ impl<W: Wire> Link<W> {
     }
 
     /// Sockets are read when an answer may be there, else rarely.
-    fn is_time_to_look<N>(&mut self, with: &Environment<'_, N>, now: Duration) -> bool {
+    fn is_time_to_look(&mut self, with: &Environment<'_, N>, now: Duration) -> bool {
         let Phase::Joined {
             path,
             has_said_leave,
@@ -337,7 +325,7 @@ impl<W: Wire> Link<W> {
     }
 
     /// Takes in the logger's messages, and whether it lives.
-    pub fn hear<N>(&mut self, with: &mut Environment<'_, N>) -> Result<(), Trouble> {
+    pub fn hear(&mut self, with: &mut Environment<'_, N>) -> Outcome {
         loop {
             let Phase::Joined {
                 connection,
@@ -384,7 +372,7 @@ impl<W: Wire> Link<W> {
         }
     }
 
-    fn say_leave<N>(&mut self, with: &mut Environment<'_, N>) -> Result<(), Trouble> {
+    fn say_leave(&mut self, with: &mut Environment<'_, N>) -> Outcome {
         let Phase::Joined {
             connection,
             path,
@@ -419,7 +407,7 @@ fn place_batches<N>(
     ring: &mut RingWriter,
     replica: usize,
     with: &mut Environment<'_, N>,
-) -> Result<(), Trouble> {
+) -> Outcome {
     while let Some(batch) = with.committer.next_for(replica) {
         match ring.place(batch, false) {
             Placement::Placed if with.options.level == Level::Placed => {
@@ -453,7 +441,7 @@ fn write_batches<N>(
     ring: &mut RemoteRing,
     replica: usize,
     with: &mut Environment<'_, N>,
-) -> Result<(), Trouble> {
+) -> Outcome {
     while let Some(batch) = with.committer.next_for(replica) {
         if ring.write(batch)?.is_err() {
             break;
@@ -495,7 +483,7 @@ fn open_path<N: Network>(
                 rank: options.rank,
                 incarnation: options.incarnation,
                 logger: welcome.logger,
-                start: welcome.end(),
+                start: welcome.end,
             };
             RingWriter::open(ring, bell, &identity, options.level)
                 .map(Path::Ring)

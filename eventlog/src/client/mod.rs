@@ -101,7 +101,7 @@ pub struct Client<N: Network = Sockets> {
     options: ClientOptions,
     network: N,
     committer: Committer,
-    links: Vec<Link<N::Wire>>,
+    links: Vec<Link<N>>,
     /// A commit is nothing but stores into every ring.
     places_directly: bool,
     trimmed: Option<Clock>,
@@ -127,7 +127,12 @@ impl Client<Sockets> {
             }
             client.check_refusals()?;
             if left.is_zero() {
-                return Err(client.no_quorum());
+                return Err(ClientError::NoQuorum {
+                    answered: client.committer.answers(),
+                    quorum: client.committer.answers_needed(),
+                    waited_ms: client.options.connect_wait.as_millis() as u64,
+                    why: client.troubles(),
+                });
             }
             client.wait_for_answers(left);
         }
@@ -224,15 +229,6 @@ impl<N: Network> Client<N> {
                 reason: link.trouble.clone().unwrap_or_default(),
             }),
             _ => Ok(()),
-        }
-    }
-
-    fn no_quorum(&self) -> ClientError {
-        ClientError::NoQuorum {
-            answered: self.committer.answers(),
-            quorum: self.committer.answers_needed(),
-            waited_ms: self.options.connect_wait.as_millis() as u64,
-            why: self.troubles(),
         }
     }
 
@@ -348,7 +344,7 @@ impl<N: Network> Client<N> {
 
     fn for_each_link(
         &mut self,
-        mut work: impl FnMut(&mut Link<N::Wire>, &mut Environment<'_, N>) -> Result<(), Trouble>,
+        mut work: impl FnMut(&mut Link<N>, &mut Environment<'_, N>) -> Result<(), Trouble>,
     ) {
         let mut with = Environment {
             options: &self.options,
@@ -448,7 +444,7 @@ impl<N: Network> Client<N> {
     }
 
     fn troubles(&self) -> String {
-        let tell = |(index, link): (usize, &Link<N::Wire>)| {
+        let tell = |(index, link): (usize, &Link<N>)| {
             let state = match &link.trouble {
                 Some(trouble) => trouble.as_str(),
                 None if self.committer.is_live(index) => "has not confirmed them yet",

@@ -11,7 +11,7 @@ use super::ServerAddress;
 use crate::message::{Holding, PROTOCOL, ToClient, ToLogger};
 use core::time::Duration;
 use refrain_logging::determinant::EventIndex;
-use refrain_logging::determinant::batch::{BatchError, BatchHeader, job_tag};
+use refrain_logging::determinant::batch::{BatchHeader, job_tag};
 use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_wire::{Connection, WireError};
 use std::time::Instant;
@@ -95,31 +95,17 @@ pub enum AnswerFault {
     /// It will not.
     #[error("{0}")]
     Refused(String),
-    /// It answers to something else.
-    #[error("an answer to something else")]
-    Unexpected,
-    /// What should be a batch is none.
-    #[error("the batch behind number {after}: {error}")]
-    Batch {
-        /// Where.
-        after: EventIndex,
-        /// What is wrong with it.
-        error: BatchError,
-    },
-    /// A batch of somebody else.
-    #[error("a batch of rank {} of another job or rank than asked for", .0.0)]
-    Stranger(Rank),
-    /// The numbers do not go on.
-    #[error("after number {end} comes {found}: events are missing")]
-    Gap {
-        /// Where the batch before ended.
-        end: EventIndex,
-        /// Where the next begins.
-        found: EventIndex,
-    },
-    /// Clocks or lives go back.
-    #[error("clocks or incarnations go back at number {0}")]
-    GoesBack(EventIndex),
+    /// The answer does not fit the question.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+fn invalid(reason: String) -> AnswerFault {
+    AnswerFault::Invalid(reason)
+}
+
+fn unexpected() -> AnswerFault {
+    invalid("an answer to something else".into())
 }
 
 /// Determinants of one rank, in batches, in order, without gaps.
@@ -133,20 +119,16 @@ pub struct RankEvents {
 impl RankEvents {
     /// The batches: headers, and payloads whose checksums were right.
     pub fn batches(&self) -> impl Iterator<Item = (BatchHeader, &[u8])> {
-        let mut rest = self.bytes.as_slice();
-        core::iter::from_fn(move || {
-            // Checked as they came.
-            let (header, payload) = BatchHeader::read(rest).ok()?;
-            rest = &rest[header.batch_bytes()..];
-            Some((header, payload))
-        })
+        let batches = self.whole_batches();
+        // Checked as they came.
+        batches.filter_map(|batch| BatchHeader::read(batch).ok())
     }
 
     /// The same batches as they came, each with its header.
     pub fn whole_batches(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = self.bytes.as_slice();
         core::iter::from_fn(move || {
-            let (header, _) = BatchHeader::read(rest).ok()?;
+            let header = BatchHeader::peek(rest).ok()?;
             let (batch, behind) = rest.split_at(header.batch_bytes());
             rest = behind;
             Some(batch)
@@ -168,10 +150,13 @@ impl RankEvents {
     /// ends; returns how long it is.
     fn take(&mut self, request: &ReadRequest, bytes: &[u8]) -> Result<usize, AnswerFault> {
         let after = self.end;
-        let (header, _) =
-            BatchHeader::read(bytes).map_err(|error| AnswerFault::Batch { after, error })?;
+        let (header, _) = BatchHeader::read(bytes)
+            .map_err(|error| invalid(format!("the batch behind number {after}: {error}")))?;
         if header.rank != request.rank || header.job_tag != job_tag(request.job) {
-            return Err(AnswerFault::Stranger(header.rank));
+            return Err(invalid(format!(
+                "a batch of rank {} of another job or rank than asked for",
+                header.rank
+            )));
         }
         self.check_order(request, &header)?;
         let length = header.batch_bytes();
@@ -188,22 +173,26 @@ impl RankEvents {
 
     fn check_order(&self, request: &ReadRequest, header: &BatchHeader) -> Result<(), AnswerFault> {
         let (end, found) = (self.end, header.first);
-        let Some((incarnation, clock)) = self.last else {
-            // What is before a clock may have been dropped, and then the row
-            // begins later than asked for. GC-1
-            let may_begin_here = found <= request.from || request.after_clock.is_some();
-            return match may_begin_here {
-                true => Ok(()),
-                false => Err(AnswerFault::Gap { end, found }),
-            };
+        let gap = || {
+            Err(invalid(format!(
+                "after number {end} comes {found}: events are missing"
+            )))
         };
-        if found != end {
-            return Err(AnswerFault::Gap { end, found });
+        match self.last {
+            // What is before a clock may have been dropped: then the log begins later than
+            // requested. GC-1
+            None if found > request.from && request.after_clock.is_none() => gap(),
+            None => Ok(()),
+            Some(_) if found != end => gap(),
+            Some((incarnation, clock))
+                if header.incarnation < incarnation || header.first_clock < clock =>
+            {
+                Err(invalid(format!(
+                    "clocks or incarnations go back at number {found}"
+                )))
+            }
+            Some(_) => Ok(()),
         }
-        if header.incarnation < incarnation || header.first_clock < clock {
-            return Err(AnswerFault::GoesBack(found));
-        }
-        Ok(())
     }
 
     /// Whether that life wrote the determinant before the end that was asked for.
@@ -301,42 +290,47 @@ pub fn read_rows(
             return Ok(row.cut(request));
         }
         if unheard.is_empty() || !goes_on() {
-            return Err(too_little(&rows, needed, request, &faults));
+            let rank = request.rank.0;
+            let longest = rows.iter().max_by_key(|row| row.rank_among_rows());
+            return Err(match longest {
+                Some(longest) if rows.len() >= needed => ReadError::Incomplete {
+                    rank,
+                    end: longest.end,
+                    until: request.until,
+                },
+                _ => ReadError::TooFew {
+                    answered: rows.len(),
+                    needed,
+                    rank,
+                    why: faults.join("; "),
+                },
+            });
         }
     }
 }
 
-/// Reads what one logger has of a rank, for people: a row without gaps, but not
-/// sure to have all of what is stable where there are other replicas.
+/// Reads what one logger has of a rank, for people: without gaps, but where there are
+/// other replicas it may lack stable determinants.
 ///
 /// # Errors
 /// See [`ReadError`].
 pub fn read_from(address: &ServerAddress, request: &ReadRequest) -> Result<RankEvents, ReadError> {
-    let conversation = Conversation::begin(address, request.timeout);
-    let row = conversation.and_then(|mut conversation| read_row(&mut conversation, request));
-    row.map_err(|fault| ReadError::Logger {
-        address: address.clone(),
-        fault,
+    ask(address, request.timeout, |conversation| {
+        read_row(conversation, request)
     })
 }
 
-fn too_little(
-    rows: &[RankEvents],
-    needed: usize,
-    request: &ReadRequest,
-    faults: &[String],
-) -> ReadError {
-    let rank = request.rank.0;
-    if rows.len() < needed {
-        return ReadError::TooFew {
-            answered: rows.len(),
-            needed,
-            rank,
-            why: faults.join("; "),
-        };
-    }
-    let (end, until) = (longest(rows).end, request.until);
-    ReadError::Incomplete { rank, end, until }
+fn ask<T>(
+    address: &ServerAddress,
+    timeout: Duration,
+    questions: impl FnOnce(&mut Conversation) -> Result<T, AnswerFault>,
+) -> Result<T, ReadError> {
+    let conversation = Conversation::begin(address, timeout);
+    let answer = conversation.and_then(|mut conversation| questions(&mut conversation));
+    answer.map_err(|fault| ReadError::Logger {
+        address: address.clone(),
+        fault,
+    })
 }
 
 /// The row that the life which asks goes on from; where that is not known, what
@@ -345,11 +339,6 @@ fn choose<'a>(rows: &'a [RankEvents], request: &ReadRequest) -> Option<&'a RankE
     let fits = |row: &&RankEvents| row.goes_through(request);
     let rows = rows.iter().filter(fits);
     rows.max_by_key(|row| row.rank_among_rows())
-}
-
-fn longest(rows: &[RankEvents]) -> &RankEvents {
-    let longest = rows.iter().max_by_key(|row| row.rank_among_rows());
-    longest.expect("called with one row at least")
 }
 
 /// Reads what one logger has of a rank.
@@ -372,7 +361,7 @@ pub fn read_row(
     };
     loop {
         let ToClient::Events { batches, is_last } = conversation.answer()? else {
-            return Err(AnswerFault::Unexpected);
+            return Err(unexpected());
         };
         let mut rest = batches.as_slice();
         while !rest.is_empty() {
@@ -398,7 +387,7 @@ fn end_before(
 ) -> Result<RankEvents, AnswerFault> {
     conversation.ask(&ToLogger::List)?;
     let ToClient::Ranks { ranks } = conversation.answer()? else {
-        return Err(AnswerFault::Unexpected);
+        return Err(unexpected());
     };
     let of_rank = |holding: &&Holding| (holding.job, holding.rank) == (request.job, request.rank.0);
     if let Some(holding) = ranks.iter().find(of_rank)
@@ -414,17 +403,12 @@ fn end_before(
 /// # Errors
 /// When it does not say.
 pub fn list(address: &ServerAddress, timeout: Duration) -> Result<Vec<Holding>, ReadError> {
-    let ask = || {
-        let mut conversation = Conversation::begin(address, timeout)?;
+    ask(address, timeout, |conversation| {
         conversation.ask(&ToLogger::List)?;
         match conversation.answer()? {
             ToClient::Ranks { ranks } => Ok(ranks),
-            _ => Err(AnswerFault::Unexpected),
+            _ => Err(unexpected()),
         }
-    };
-    ask().map_err(|fault| ReadError::Logger {
-        address: address.clone(),
-        fault,
     })
 }
 

@@ -21,10 +21,6 @@ impl Logbook {
         let dead = self.take_dead_files(None);
         let Contents { rows, files, .. } = &self.contents;
         self.appender.begin_file(|group| {
-            let file_end = |(&file, state): (&u64, &FileState)| FileEnd {
-                file,
-                end: state.end,
-            };
             append_files(group, files.iter().map(file_end));
             for Tracked { job, rank, row, .. } in rows {
                 append_row(group, *job, *rank, row);
@@ -32,9 +28,14 @@ impl Logbook {
         });
         let file = self.current_file();
         self.contents.files.insert(file, FileState::default());
+        self.remove_later(dead);
+    }
+
+    /// Removes files once what was appended until now is stored.
+    fn remove_later(&mut self, files: Vec<u64>) {
         let ticket = self.appender.last_group();
-        self.removals
-            .extend(dead.into_iter().map(|file| (ticket, file)));
+        let removals = files.into_iter().map(|file| (ticket, file));
+        self.removals.extend(removals);
     }
 
     /// Files, but for `current`, that hold nothing any more: they count no
@@ -65,14 +66,9 @@ impl Logbook {
         }
         let files = self.contents.files.iter();
         let others = files.filter(|(file, _)| **file != current);
-        let others = others.map(|(&file, state)| FileEnd {
-            file,
-            end: state.end,
-        });
+        let others = others.map(file_end);
         self.appender.append(|group| append_files(group, others));
-        let ticket = self.appender.last_group();
-        self.removals
-            .extend(dead.into_iter().map(|file| (ticket, file)));
+        self.remove_later(dead);
     }
 
     /// Removes files that no restart will ask for.
@@ -89,6 +85,11 @@ impl Logbook {
             false
         });
     }
+}
+
+fn file_end((&file, state): (&u64, &FileState)) -> FileEnd {
+    let end = state.end;
+    FileEnd { file, end }
 }
 
 /// Makes what was found safe to build on.

@@ -121,6 +121,7 @@ pub(super) fn open_rings(
     Ok(Opened {
         provider: info.provider(),
         address: endpoint.name()?,
+        revoked_bytes_each: DATA_BYTES,
         endpoint: Box::new(LibfabricRings {
             keys: Keys::of_bytes(info.mr_key_bytes()),
             endpoint,
@@ -178,10 +179,6 @@ impl RingEndpoint for LibfabricRings {
             (false, false) => None,
             (false, true) => Some(NAP),
         }
-    }
-
-    fn revoked_bytes_each(&self) -> usize {
-        DATA_BYTES
     }
 }
 

@@ -27,7 +27,7 @@ mod writer;
 
 pub use delivery::Delivery;
 pub use port::Port;
-pub use rings::{Loaded, RemoteRings, RingKey};
+pub use rings::{RemoteRings, RingKey, load_ahead};
 pub use writer::RemoteWriter;
 
 use refrain_libfabric::native::LoadError;

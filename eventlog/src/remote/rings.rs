@@ -19,22 +19,13 @@ pub struct RingKey {
     pub(super) drawn: u64,
 }
 
-/// libfabric, loaded before other threads run, which
-/// [its loading](refrain_libfabric::Library::load) asks for: who opens rings later
-/// finds it there.
-#[derive(Debug)]
-pub struct Loaded {
-    _library: Option<refrain_libfabric::Library>,
-}
-
-impl Loaded {
-    /// For rings of this provider, out of this file. What is wrong is told by
-    /// [`RemoteRings::open`].
-    pub fn ahead(provider: &str, library: Option<&Path>) -> Self {
-        let load = || refrain_libfabric::Library::load(library).ok();
-        Self {
-            _library: (provider != VERBS).then(load).flatten(),
-        }
+/// Loads the libfabric of a provider before other threads run, which
+/// [its loading](refrain_libfabric::Library::load) demands; [`RemoteRings::open`] then
+/// finds it loaded, and reports errors.
+pub fn load_ahead(provider: &str, library: Option<&Path>) -> Option<refrain_libfabric::Library> {
+    match provider {
+        VERBS => None,
+        _ => refrain_libfabric::Library::load(library).ok(),
     }
 }
 
@@ -67,9 +58,6 @@ pub(super) trait RingEndpoint: Debug + Send {
     /// How long the caller may sleep now; `None`: until the descriptor wakes it. It
     /// may take in what peers write.
     fn sleep_max(&mut self, has_clients: bool) -> Option<Duration>;
-
-    /// Bytes of a revoked ring that stay mapped until the endpoint is closed.
-    fn revoked_bytes_each(&self) -> usize;
 }
 
 /// An endpoint, and how clients reach it.
@@ -80,6 +68,8 @@ pub(super) struct Opened {
     /// For clients to insert.
     pub address: Vec<u8>,
     pub endpoint: Box<dyn RingEndpoint>,
+    /// Bytes of a revoked ring that stay mapped until the endpoint is closed.
+    pub revoked_bytes_each: usize,
 }
 
 /// Rings of this process that clients write into by RMA.
@@ -112,7 +102,7 @@ impl RemoteRings {
     /// libfabric's, or [`VERBS`].
     ///
     /// `library`: the file of libfabric or libibverbs, by default the installed
-    /// one, which [`Loaded`] says when to load. `port`: which port of which device is
+    /// one, see [`load_ahead`]. `port`: which port of which device is
     /// used by verbs.
     ///
     /// # Errors
@@ -218,6 +208,6 @@ impl RemoteRings {
     /// Bytes of revoked rings that stay mapped until `self` is dropped. A server
     /// opens itself anew when they have become many.
     pub fn revoked_bytes(&self) -> usize {
-        self.revoked * self.opened.endpoint.revoked_bytes_each()
+        self.revoked * self.opened.revoked_bytes_each
     }
 }

@@ -95,6 +95,7 @@ pub(super) fn open_rings(
     Ok(Opened {
         provider: VERBS.to_owned(),
         address: endpoint.name()?,
+        revoked_bytes_each: 0,
         endpoint: Box::new(VerbsRings {
             endpoint,
             drawn: RandomState::new().hash_one(0),
@@ -145,9 +146,5 @@ impl RingEndpoint for VerbsRings {
             (true, false) => None,
             (true, true) => Some(NAP),
         }
-    }
-
-    fn revoked_bytes_each(&self) -> usize {
-        0
     }
 }

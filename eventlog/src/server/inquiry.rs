@@ -45,7 +45,15 @@ impl Inquiry {
     pub fn take(&mut self, answer: ToClient) -> Result<Learned, String> {
         match answer {
             ToClient::RankLog(log) => self.take_log(log),
-            ToClient::Events { batches, is_last } => Ok(take_events(batches, is_last)),
+            ToClient::Events { batches, is_last } => {
+                let batches = (!batches.is_empty()).then_some(Fetched::Batches(batches));
+                let whole = is_last.then_some(Fetched::Whole);
+                Ok(Learned {
+                    said: batches.into_iter().chain(whole).collect(),
+                    question: None,
+                    is_whole: is_last,
+                })
+            }
             ToClient::Refused { reason } => Err(reason),
             other => Err(format!("it answered {other:?}")),
         }
@@ -83,21 +91,6 @@ impl Inquiry {
             }),
             is_whole: false,
         })
-    }
-}
-
-fn take_events(batches: Vec<u8>, is_last: bool) -> Learned {
-    let mut said = Vec::new();
-    if !batches.is_empty() {
-        said.push(Fetched::Batches(batches));
-    }
-    if is_last {
-        said.push(Fetched::Whole);
-    }
-    Learned {
-        said,
-        question: None,
-        is_whole: is_last,
     }
 }
 

@@ -63,13 +63,6 @@ enum Step<H: Host> {
 }
 
 impl<H: Host> Joining<H> {
-    pub(super) fn new(hello: Hello) -> Self {
-        Self {
-            hello,
-            stage: Stage::Draining,
-        }
-    }
-
     fn key(&self) -> RankKey {
         (self.hello.job, self.hello.rank)
     }
@@ -99,7 +92,8 @@ impl<H: Host> Service<H> {
             }
         }
         if let Some(connection) = self.connections.get_mut(&id) {
-            connection.role = Role::Joining(Box::new(Joining::new(hello)));
+            let stage = Stage::Draining;
+            connection.role = Role::Joining(Box::new(Joining { hello, stage }));
             self.joining.push(id);
         }
     }
@@ -156,30 +150,28 @@ impl<H: Host> Service<H> {
             else {
                 continue;
             };
-            match self.step(&mut joining) {
+            let step = self.step(&mut joining);
+            is_any_moved |= !matches!(step, Step::Wait);
+            match step {
                 Step::Wait => self.put_back(id, joining),
                 Step::Next(stage) => {
                     joining.stage = stage;
                     self.put_back(id, joining);
-                    is_any_moved = true;
                 }
                 Step::Welcome(end) => {
-                    is_any_moved = true;
                     if let Err(reason) = self.welcome(id, &joining.hello, end) {
                         self.release_rank(id, joining.key());
                         self.refuse(id, reason);
                     }
                 }
                 Step::Answer(end) => {
-                    is_any_moved = true;
                     self.release_rank(id, joining.key());
                     self.say_welcome(id, end, None, None);
                     self.ready.push(id);
                 }
                 Step::Refuse(reason) => {
-                    is_any_moved = true;
-                    let told = format!("rank {}: {reason}", joining.hello.rank);
-                    self.host.report(&told);
+                    let rank = joining.hello.rank;
+                    self.host.report(&format!("rank {rank}: {reason}"));
                     self.release_rank(id, joining.key());
                     self.refuse(id, reason);
                 }
@@ -269,14 +261,13 @@ impl<H: Host> Service<H> {
     }
 
     fn welcome(&mut self, id: u64, hello: &Hello, end: Place) -> Result<(), String> {
-        let (job, rank, incarnation) = (hello.job, hello.rank, hello.incarnation);
         let (handle, remote) = match hello.way {
             CommitPath::SharedMemory | CommitPath::Libfabric => self.make_ring(id, hello, end)?,
             CommitPath::Messages => (None, None),
         };
         self.say_welcome(id, end, remote, handle);
         if let Some(connection) = self.connections.get_mut(&id) {
-            connection.role = Role::Writer(Writer::new(job, rank, incarnation, hello.way, end));
+            connection.role = Role::Writer(Writer::new(hello, end));
             self.ready.push(id);
         }
         Ok(())
@@ -291,8 +282,8 @@ impl<H: Host> Service<H> {
     ) {
         let welcome = ToClient::Welcome(Welcome {
             logger: self.options.logger,
-            end: end.0.0,
-            last_clock: end.1.0,
+            end: end.0,
+            last_clock: end.1,
             level: self.options.level,
             remote,
         });
@@ -368,13 +359,7 @@ fn take_in<H: Host>(
             Err(AllAsked) => return Step::Refuse(failed(logbook, catch_up, hello)),
         };
         let key = (hello.job, hello.rank);
-        if catch_up.take(
-            &mut OwnRow {
-                logbook: &mut *logbook,
-                key,
-            },
-            given,
-        ) {
+        if catch_up.take(&mut OwnRow { logbook, key }, given) {
             return Step::Next(Stage::Admitting(*catch_up.life()));
         }
     }

@@ -134,11 +134,15 @@ impl Server {
     fn timeout_ms(&mut self, before: &BeforeSleep) -> Option<u32> {
         let remote = &mut self.service.host.remote;
         let deadline = self.door.as_ref().and_then(Door::deadline);
+        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         let limits = [
             before.moved.then_some(0),
             remote.nap_ms(before.sleep_max, before.moved),
             self.disk_timeout_ms(),
-            deadline.map(|at| until_ms(at, Instant::now())),
+            // Rounded up: the door has nothing to do before its deadline.
+            left.map(|left| {
+                u32::try_from(left.as_millis()).map_or(u32::MAX, |ms| ms.saturating_add(1))
+            }),
         ];
         limits.into_iter().flatten().min()
     }
@@ -200,12 +204,6 @@ impl Server {
             None => {}
         }
     }
-}
-
-/// Up, so as not to wake before it is time.
-fn until_ms(then: Instant, now: Instant) -> u32 {
-    let left = then.saturating_duration_since(now).as_millis();
-    u32::try_from(left).unwrap_or(u32::MAX).saturating_add(1)
 }
 
 impl core::fmt::Debug for Server {

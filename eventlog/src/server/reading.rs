@@ -16,22 +16,14 @@ const _: () = assert!(PIECE_BYTES >= BATCH_BYTES_MAX);
 #[derive(Debug)]
 pub(super) struct Answer {
     /// What is still to be given.
-    question: Question,
-    position: GroupPosition,
+    pub(super) question: Question,
+    pub(super) position: GroupPosition,
     /// Not before this is stored: what was placed when it was asked for belongs
     /// to the answer.
     pub(super) ready: Ticket,
 }
 
 impl Answer {
-    pub(super) fn new(question: Question, ready: Ticket) -> Self {
-        Self {
-            question,
-            position: GroupPosition::default(),
-            ready,
-        }
-    }
-
     /// The next piece, and whether it was the last.
     pub(super) fn piece(&mut self, logbook: &Logbook) -> Result<(ToClient, bool), ReadError> {
         let mut batches = Vec::new();

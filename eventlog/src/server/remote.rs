@@ -6,9 +6,10 @@ use super::poll_interval::PollInterval;
 use super::waits::{WAKE, Waits};
 use crate::Level;
 use crate::message::RemoteRing;
-use crate::remote::{Loaded, RemoteRings, RingKey};
+use crate::remote::{RemoteRings, RingKey, load_ahead};
 use crate::ring::RingMemory;
 use core::time::Duration;
+use refrain_libfabric::Library;
 use rustix::event::epoll::EventFlags;
 
 /// Bytes of revoked rings that stay mapped while no client writes …
@@ -22,7 +23,7 @@ type Report<'a> = &'a mut dyn FnMut(&str);
 #[derive(Debug)]
 pub(super) struct Remote {
     options: Option<RemoteOptions>,
-    _loaded: Option<Loaded>,
+    _library: Option<Library>,
     clients_max: usize,
     rings: Option<RemoteRings>,
     interval: PollInterval,
@@ -31,9 +32,9 @@ pub(super) struct Remote {
 impl Remote {
     /// To be made before other threads run.
     pub(super) fn new(options: Option<RemoteOptions>, clients_max: usize, level: Level) -> Self {
-        let load = |it: &RemoteOptions| Loaded::ahead(&it.provider, it.library.as_deref());
+        let load = |it: &RemoteOptions| load_ahead(&it.provider, it.library.as_deref());
         Self {
-            _loaded: options.as_ref().map(load),
+            _library: options.as_ref().and_then(load),
             options,
             clients_max,
             rings: None,

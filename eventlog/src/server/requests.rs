@@ -10,6 +10,7 @@ use super::writer::Writer;
 use crate::logbook::{Logbook, Refusal, Verdict};
 use crate::message::{CommitPath, ToClient, ToLogger};
 use crate::store::read::Question;
+use crate::store::walk::GroupPosition;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Rank};
@@ -47,7 +48,14 @@ impl<H: Host> Service<H> {
 
     fn obey(&mut self, id: u64, message: ToLogger) -> Result<(), String> {
         match message {
-            ToLogger::Hello(hello) => self.obey_hello(id, hello),
+            ToLogger::Hello(hello) => {
+                let connection = self.connections.get(&id);
+                if !connection.is_some_and(|it| matches!(it.role, Role::Visitor)) {
+                    return Err("a second hello: one connection is for one rank".into());
+                }
+                self.hello(id, hello);
+                Ok(())
+            }
             ToLogger::Commit { batch } => {
                 let writer = writer(&mut self.connections, id)?;
                 commit(&mut self.logbook, writer, &batch).map_err(|refusal| refusal.to_string())
@@ -66,33 +74,30 @@ impl<H: Host> Service<H> {
                 after_clock,
             } => {
                 self.drain_all();
-                let question = Question {
-                    job,
-                    rank: Rank(rank),
-                    from: EventIndex(from),
-                    after_clock: after_clock.map(Clock),
-                };
-                let answer = Answer::new(question, self.logbook.ticket());
                 if let Some(connection) = self.connections.get_mut(&id) {
-                    connection.answer = Some(answer);
+                    connection.answer = Some(Answer {
+                        question: Question {
+                            job,
+                            rank: Rank(rank),
+                            from: EventIndex(from),
+                            after_clock: after_clock.map(Clock),
+                        },
+                        position: GroupPosition::default(),
+                        ready: self.logbook.ticket(),
+                    });
                 }
                 Ok(())
             }
             ToLogger::List => {
                 self.drain_all();
                 let ranks = self.logbook.holdings();
-                if let Some(connection) = self.connections.get_mut(&id) {
-                    connection.say(&ToClient::Ranks { ranks });
-                }
+                self.say(id, &ToClient::Ranks { ranks });
                 Ok(())
             }
             ToLogger::RankLog { job, rank } => {
                 self.drain_all();
                 let log = self.logbook.row(job, Rank(rank)).cloned();
-                let answer = ToClient::RankLog(log.unwrap_or_default());
-                if let Some(connection) = self.connections.get_mut(&id) {
-                    connection.say(&answer);
-                }
+                self.say(id, &ToClient::RankLog(log.unwrap_or_default()));
                 Ok(())
             }
             ToLogger::Leave => {
@@ -103,13 +108,10 @@ impl<H: Host> Service<H> {
         }
     }
 
-    fn obey_hello(&mut self, id: u64, hello: crate::message::Hello) -> Result<(), String> {
-        let connection = self.connections.get(&id);
-        if !connection.is_some_and(|connection| matches!(connection.role, Role::Visitor)) {
-            return Err("a second hello: one connection is for one rank".into());
+    fn say(&mut self, id: u64, message: &ToClient) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.say(message);
         }
-        self.hello(id, hello);
-        Ok(())
     }
 
     /// Takes all that lies in the rings now.

@@ -1,5 +1,6 @@
 //! The start of a server: it takes over what it finds, then listens.
 
+use super::catch_up::CatchUps;
 use super::remote::Remote;
 use super::service::{Service, ServiceOptions};
 use super::system::System;
@@ -12,6 +13,8 @@ use crate::message::PROTOCOL;
 use refrain_wire::{Door, Listener};
 use rustix::event::epoll::EventFlags;
 use rustix::event::{EventfdFlags, eventfd};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 impl Server {
     /// Opens the folder, takes what lies in the rings of an earlier server,
@@ -55,10 +58,18 @@ impl Server {
             peers: options.peers.len(),
             limits: options.limits,
         };
-        let report = Box::new(report);
         let rings = options.rings.unwrap_or(options.folder);
         refrain_storage::make_private(&rings).map_err(system("making the folder of rings"))?;
-        let host = System::new(rings, options.peers, remote, (waits, wake), report);
+        let host = System {
+            folder: rings,
+            peers: options.peers,
+            report: Box::new(report),
+            remote,
+            waits,
+            wake: Arc::new(wake),
+            ties: HashMap::new(),
+            catch_ups: CatchUps::default(),
+        };
         let mut server = Self {
             service: Service::open(terms, logbook, host, FIRST_CONNECTION)?,
             door: None,

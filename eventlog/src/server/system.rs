@@ -1,8 +1,8 @@
 //! The real world of a server: epoll, files of rings, libfabric, threads that ask
 //! other replicas.
 
-use super::catch_up::PeerFetch;
-use super::host::{Host, MadeRing, RankKey, Wanted};
+use super::catch_up::CatchUps;
+use super::host::{Fetched, Host, MadeRing, RankKey, Wanted};
 use super::remote::Remote;
 use super::ring_file;
 use super::ring_name::RingName;
@@ -21,9 +21,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 /// What belongs to the ring of a connected writer.
-struct Tie {
+pub(super) struct Tie {
     /// Rung by the client. Never read: the client shares it and could make a
     /// read wait for ever; every ring is an edge.
     bell: OwnedFd,
@@ -41,28 +42,11 @@ pub(super) struct System {
     pub(super) waits: Waits,
     /// Rung by threads of the server.
     pub(super) wake: Arc<OwnedFd>,
-    ties: HashMap<RankKey, Tie>,
+    pub(super) ties: HashMap<RankKey, Tie>,
+    pub(super) catch_ups: CatchUps,
 }
 
 impl System {
-    pub(super) fn new(
-        folder: PathBuf,
-        peers: Vec<ServerAddress>,
-        remote: Remote,
-        (waits, wake): (Waits, OwnedFd),
-        report: Box<dyn FnMut(&str) + Send>,
-    ) -> Self {
-        Self {
-            folder,
-            peers,
-            report,
-            remote,
-            waits,
-            wake: Arc::new(wake),
-            ties: HashMap::new(),
-        }
-    }
-
     fn tie(
         &mut self,
         id: u64,
@@ -93,7 +77,7 @@ impl System {
 impl Host for System {
     type Channel = Socket;
     type Handle = [OwnedFd; 2];
-    type Fetch = PeerFetch;
+    type Fetch = Receiver<Fetched>;
 
     fn report(&mut self, text: &str) {
         (self.report)(text);
@@ -192,9 +176,9 @@ impl Host for System {
         (self.report)(&told);
     }
 
-    fn fetch(&mut self, wanted: Wanted) -> Result<PeerFetch, String> {
-        let fetch = PeerFetch::begin(wanted, self.peers.clone(), self.wake.clone());
-        fetch.map_err(|error| format!("no thread to catch up: {error}"))
+    fn fetch(&mut self, wanted: Wanted) -> Result<Receiver<Fetched>, String> {
+        let (peers, wake) = (self.peers.clone(), self.wake.clone());
+        self.catch_ups.begin(wanted, peers, wake)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A rank that has joined: what it wrote, and what it is to be told.
 
 use super::served_ring::Place;
-use crate::message::{CommitPath, ToClient};
+use crate::message::{CommitPath, Hello, ToClient};
 use crate::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
@@ -25,18 +25,13 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(
-        job: u64,
-        rank: Rank,
-        incarnation: Incarnation,
-        way: CommitPath,
-        welcomed: Place,
-    ) -> Self {
+    /// `welcomed`: end of the log in its welcome.
+    pub(super) fn new(hello: &Hello, welcomed: Place) -> Self {
         Self {
-            job,
-            rank,
-            incarnation,
-            way,
+            job: hello.job,
+            rank: hello.rank,
+            incarnation: hello.incarnation,
+            way: hello.way,
             reach: welcomed,
             told: welcomed.0,
             owed: None,
@@ -76,10 +71,9 @@ impl Writer {
 
     /// What of its is stable, if the row is up to `stored`.
     pub(super) fn stable(&self, stored: Place) -> Place {
-        if stored.0 >= self.reach.0 {
-            self.reach
-        } else {
-            stored
+        match stored.0 >= self.reach.0 {
+            true => self.reach,
+            false => stored,
         }
     }
 

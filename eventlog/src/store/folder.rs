@@ -48,8 +48,8 @@ impl Folder {
 
     /// Reads at a place, as far as the file goes; returns how many bytes.
     pub fn read_at(&self, file: u64, place: u64, into: &mut [u8]) -> io::Result<usize> {
-        let opened = self.directory.open_to_read(&name(file))?;
-        opened.read_at(place, into)
+        let directory = &self.directory;
+        directory.open_to_read(&name(file))?.read_at(place, into)
     }
 
     /// Number of the last group that was stored, as a file of its own says; `None`:
@@ -185,10 +185,6 @@ impl OwnFolder {
         Ok(open)
     }
 
-    fn sync_folder(&self) -> io::Result<()> {
-        self.folder.directory.sync()
-    }
-
     /// Makes a file of that many bytes which begins with `header` and goes on with
     /// zeros; takes the room for all of it if that goes. With `sync`, it survives a loss
     /// of power from here on. Where it fails, no such file is left.
@@ -200,7 +196,7 @@ impl OwnFolder {
             made.write_at(0, header)?;
             if sync {
                 made.sync()?;
-                self.sync_folder()?;
+                directory.sync()?;
             }
             Ok(())
         };
@@ -216,7 +212,7 @@ impl OwnFolder {
     /// Syncs a file and its name.
     pub fn sync(&mut self, file: u64) -> io::Result<()> {
         self.opened(file)?.sync()?;
-        self.sync_folder()
+        self.folder.directory.sync()
     }
 
     /// Overwrites bytes at once, without a sync: to take something back.
@@ -226,17 +222,15 @@ impl OwnFolder {
 
     /// Gives back the room behind that many bytes.
     pub fn shorten(&mut self, file: u64, bytes: u64) -> io::Result<()> {
-        let opened = self.folder.directory.open_file(&name(file))?;
-        opened.set_length(bytes)
+        let directory = &self.folder.directory;
+        directory.open_file(&name(file))?.set_length(bytes)
     }
 
     /// Removes a file. With `sync`, no loss of power brings it back.
     pub fn remove(&mut self, file: u64, sync: bool) -> io::Result<()> {
-        self.folder.directory.remove(&name(file))?;
-        if sync {
-            self.sync_folder()?;
-        }
-        Ok(())
+        let directory = &self.folder.directory;
+        directory.remove(&name(file))?;
+        if sync { directory.sync() } else { Ok(()) }
     }
 
     /// Says that groups up to this one are stored. Without a sync: a loss of power may

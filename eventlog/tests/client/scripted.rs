@@ -7,7 +7,7 @@ use refrain_eventlog::message::{Hello, PROTOCOL, ToClient, ToLogger, Welcome};
 use refrain_eventlog::ring::{RingIdentity, RingMemory, RingReader};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
-use refrain_ring::Incarnation;
+use refrain_ring::{Clock, Incarnation};
 use refrain_wire::Protocol;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -84,8 +84,8 @@ impl Scripted {
     pub fn welcome_at(&self, level: Level, end: u64, clock: u64) -> ToClient {
         ToClient::Welcome(Welcome {
             logger: self.id,
-            end,
-            last_clock: clock,
+            end: EventIndex(end),
+            last_clock: Clock(clock),
             level,
             remote: None,
         })

@@ -36,10 +36,10 @@ fn an_empty_replica_gets_it_from_another() {
     let empty = with_peers(&[&dead, &whole.socket]);
     // Others are served meanwhile.
     let mut rank = Rank::join(&empty.socket, OLD, 4000, CommitPath::SharedMemory);
-    assert!(rank.welcome.end >= 4000);
+    assert!(rank.welcome.end.0 >= 4000);
     let read = empty.reader().read(&[OLD], 0);
-    assert_eq!(read.len() as u64, rank.welcome.end);
-    let end = rank.welcome.end;
+    assert_eq!(read.len() as u64, rank.welcome.end.0);
+    let end = rank.welcome.end.0;
     assert!(rank.place(end, 1));
     assert_eq!(empty.reader().read(&[OLD], end), [(end, 1, 0)]);
 }
@@ -71,7 +71,7 @@ fn a_replica_that_missed_a_life_is_given_that_lifes_determinants() {
     write(&whole, NEW, 10, 20);
     let hello = hello_behind(NEW, (10, 90), 20, CommitPath::Messages);
     let mut rank = Rank::try_join_with(Wire::unix(&behind.socket), NEW, hello).expect("a welcome");
-    assert_eq!(rank.welcome.end, 20, "30 of the old life are none of its");
+    assert_eq!(rank.welcome.end.0, 20, "30 of the old life are none of its");
     rank.commit(20, 2);
     rank.await_stable(22);
     let read = behind.reader().read(&[OLD, NEW], 0);

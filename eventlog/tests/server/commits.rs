@@ -14,7 +14,7 @@ fn messages_are_acknowledged_and_read_back() {
     for level in [Level::Placed, Level::Durable] {
         let server = Threaded::new(level);
         let mut rank = Rank::join(&server.socket, LIFE, 0, CommitPath::Messages);
-        assert_eq!(rank.welcome.end, 0);
+        assert_eq!(rank.welcome.end.0, 0);
         let mut first = 0;
         let mut written = Vec::new();
         for count in [1, 2, 64, 1024, 1] {

@@ -19,8 +19,8 @@ fn what_the_old_life_placed_counts_and_what_it_places_late_does_not() {
             assert!(old.place(first, 1), "the ring is open");
         }
         let mut new = Rank::join(&server.socket, NEW, 50, CommitPath::SharedMemory);
-        assert_eq!(new.welcome.end, 50, "all that was placed");
-        assert_eq!(new.welcome.last_clock, 490);
+        assert_eq!(new.welcome.end.0, 50, "all that was placed");
+        assert_eq!(new.welcome.last_clock.0, 490);
         assert!(!old.place(50, 1), "its ring is closed");
         old.ring_bell();
         assert!(old.wire.refusal().contains("incarnation 1"));
@@ -75,8 +75,8 @@ fn a_new_life_cuts_what_its_predecessor_wrote_beyond_its_recovery() {
             old.await_stable(20);
             // It recovered 12 of them; nobody has told it of more.
             let mut new = Rank::join(&server.socket, NEW, 12, way);
-            assert_eq!(new.welcome.end, 12);
-            assert_eq!(new.welcome.last_clock, 110);
+            assert_eq!(new.welcome.end.0, 12);
+            assert_eq!(new.welcome.last_clock.0, 110);
             let place = new.ring.as_ref().map(|ring| ring.durable().0.0);
             assert!(place.is_none_or(|end| end == 12), "20 are none of its");
             match way {
@@ -97,7 +97,7 @@ fn the_same_life_may_come_back_over_another_connection() {
     let mut first = Rank::join(&server.socket, OLD, 0, CommitPath::SharedMemory);
     assert!(first.place(0, 5));
     let mut again = Rank::join(&server.socket, OLD, 0, CommitPath::SharedMemory);
-    assert_eq!(again.welcome.end, 5);
+    assert_eq!(again.welcome.end.0, 5);
     assert!(!first.place(5, 1));
     assert!(first.wire.refusal().contains("joined again"));
     // It sends again what it had not known to be stable. GATE-3

@@ -233,7 +233,7 @@ fn who_dies_in_the_middle_of_a_frame_has_committed_nothing() {
     bad.wire.say_bytes(&frame[..frame.len() - 1]);
     bad.wire.close();
     let again = stage.bad();
-    assert_eq!(again.welcome.end, 0);
+    assert_eq!(again.welcome.end.0, 0);
     stage.check();
 }
 

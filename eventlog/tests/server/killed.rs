@@ -40,7 +40,7 @@ fn what_was_placed_is_there_after_the_servers_death_and_the_clients() {
     let server = Process::start(folder.path(), "placed");
     assert_eq!(server.reader().read(&[LIFE], 0).len(), 40);
     let again = Rank::join(&server.socket, LIFE, 0, CommitPath::SharedMemory);
-    assert_eq!(again.welcome.end, 40);
+    assert_eq!(again.welcome.end.0, 40);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn what_is_placed_between_the_servers_start_and_the_clients_return_is_taken() {
     // taken anyway.
     assert!(!rank.place(10, 1), "closed");
     let mut again = Rank::join(&server.socket, LIFE, 10, CommitPath::SharedMemory);
-    assert_eq!(again.welcome.end, 11);
+    assert_eq!(again.welcome.end.0, 11);
     assert!(again.place(11, 1));
     assert_eq!(server.reader().read(&[LIFE], 0).len(), 12);
     assert_eq!(files(&folder.path().join("data"), "ring-").len(), 1);
@@ -73,7 +73,7 @@ fn killed_at_random_moments_again_and_again() {
                     .wrapping_add(1);
                 let server = Process::start(folder.path(), level);
                 let rank = Rank::join(&server.socket, LIFE, acknowledged, way);
-                assert!(rank.welcome.end >= acknowledged, "lost");
+                assert!(rank.welcome.end.0 >= acknowledged, "lost");
                 acknowledged = write_while_killed(server, rank, random, level);
             }
             let server = Process::start(folder.path(), level);
@@ -90,7 +90,7 @@ fn killed_at_random_moments_again_and_again() {
 /// Writes until the server is dead; returns the end of what was acknowledged.
 fn write_while_killed(server: Process, mut rank: Rank, random: u64, level: &str) -> u64 {
     let batches = 20 + (random >> 40) % 3000;
-    let mut next = rank.welcome.end;
+    let mut next = rank.welcome.end.0;
     let mut acknowledged = next;
     let mut server = Some(server);
     let killer = |server: &mut Option<Process>, index: u64| {
@@ -160,7 +160,7 @@ fn torn_and_stale_slots_are_not_taken_by_the_next_server() {
         let read = server.reader().read(&[LIFE], 0);
         assert_eq!(read, [(0, 1, 0), (1, 1, 0), (2, 1, 0)], "damage {index}");
         let again = Rank::join(&server.socket, LIFE, 3, CommitPath::SharedMemory);
-        assert_eq!(again.welcome.end, 3);
+        assert_eq!(again.welcome.end.0, 3);
     }
 }
 

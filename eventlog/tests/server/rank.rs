@@ -196,7 +196,7 @@ impl Rank {
             let said = memory.identity();
             assert_eq!((said.job, said.rank.0), (life.job, life.rank));
             assert_eq!(said.incarnation.0, life.incarnation);
-            assert_eq!(said.start.0, rank.welcome.end);
+            assert_eq!(said.start.0, rank.welcome.end.0);
             rank.ring = Some(RingWriter::new(memory));
             rank.bell = rank.wire.descriptors.pop_front();
         }

@@ -25,12 +25,6 @@ impl From<Ssn> for Frontier {
     }
 }
 
-impl From<&Frontier> for Frontier {
-    fn from(other: &Frontier) -> Self {
-        other.clone()
-    }
-}
-
 impl Frontier {
     /// Its message of a stream.
     #[inline]

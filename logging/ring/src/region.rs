@@ -84,29 +84,9 @@ impl Region {
         }
     }
 
-    /// Zeroed memory of this process alone.
+    /// Zeroed memory of this process alone, on pages that hold nothing else: libraries of
+    /// devices may keep registered pages from children that are forked.
     pub fn heap(bytes: usize) -> Self {
-        #[repr(align(64))]
-        struct Line(
-            #[expect(dead_code, reason = "only its memory is used")]
-            core::cell::UnsafeCell<[u8; 64]>,
-        );
-        // SAFETY: the cell's bytes are accessed only through the region, by its
-        // discipline.
-        unsafe impl Sync for Line {}
-        let lines: Arc<[Line]> = (0..bytes.div_ceil(64))
-            .map(|_| Line(core::cell::UnsafeCell::new([0; 64])))
-            .collect();
-        let base = core::ptr::NonNull::from(&*lines).cast::<u8>();
-        // SAFETY: the slice lives as long as the Arc, is aligned to 64 and holds
-        // `bytes` bytes inside cells.
-        unsafe { Self::from_raw(base, bytes, Arc::new(lines)) }
-    }
-
-    /// Zeroed memory of this process alone, on pages that hold nothing else: for
-    /// devices, whose libraries may keep registered pages from children that are
-    /// forked.
-    pub fn pages(bytes: usize) -> Self {
         #[repr(align(4096))]
         struct Page(
             #[expect(dead_code, reason = "only its memory is used")]

@@ -23,7 +23,6 @@ use crate::{
     Arena, CHUNK_BYTES, ChannelLog, ChunkId, Frame, Frontier, Incarnation, Position, Rank,
     record_bytes,
 };
-use core::fmt;
 use std::collections::VecDeque;
 
 /// Chunks that are on their way from disk at a time: 1 MiB.
@@ -62,6 +61,7 @@ pub enum Resent {
 /// Its memory goes back to the arena as the lane releases it, and all of it when
 /// this is dropped: not before the lane has ended, or has released it
 /// ([`Resend::holds_memory`]).
+#[derive(Debug)]
 pub struct Resend {
     identity: (Rank, Rank, Incarnation),
     from: Frontier,
@@ -93,17 +93,6 @@ struct Lying {
     used_bytes: usize,
     /// It is complete, and all of its records are published.
     is_whole: bool,
-}
-
-impl fmt::Debug for Resend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Resend")
-            .field("identity", &self.identity)
-            .field("from", &self.from)
-            .field("next", &self.next)
-            .field("recalled", &self.recalled.len())
-            .finish_non_exhaustive()
-    }
 }
 
 impl Resend {
@@ -304,7 +293,7 @@ impl Resend {
             return Ok(Recall::Waiting);
         };
         if let Some((sequence, bytes)) = self.present.take() {
-            self.copy(sequence, (*bytes).as_ref(), memory, lane);
+            self.copy(sequence, bytes.bytes(), memory, lane);
             // Linked at once, a chunk in memory stays there.
             self.enter_memory(sequence + 1, lane);
         }

@@ -205,7 +205,7 @@ impl Copy {
     pub fn place(&self, image: &LogImage) -> ChunkPlace {
         match self.chunk.place {
             CopyPlace::Slot(slot) => ChunkPlace::Disk {
-                path: image.files[self.number].path().to_owned(),
+                path: image.files[self.number].contents.path().to_owned(),
                 slot,
             },
             CopyPlace::Memory(chunk) => ChunkPlace::Memory { chunk },
@@ -229,7 +229,7 @@ impl Copy {
                 into.check_memory(key, sequence)
             }
             CopyPlace::Slot(slot) => {
-                let contents = image.files[self.number].contents();
+                let contents = &image.files[self.number].contents;
                 let bytes = self.bytes_to_read();
                 let buffer = &mut into.buffer()[..bytes];
                 let read = match open.ahead.take(self.number, slot_offset(slot), buffer) {
@@ -254,7 +254,7 @@ impl Copy {
     /// Begins to read the copy.
     pub fn will_load(&self, image: &LogImage, open: &mut OpenFiles) {
         if let CopyPlace::Slot(slot) = self.chunk.place {
-            let contents = image.files[self.number].contents();
+            let contents = &image.files[self.number].contents;
             let bytes = self.bytes_to_read();
             open.ahead
                 .ask(self.number, contents, slot_offset(slot), bytes);

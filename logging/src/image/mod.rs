@@ -201,14 +201,14 @@ impl LogImage {
                 let index = self.logs.entry(key).or_default();
                 match file.index_slots(|chunk| index.add(chunk, number)) {
                     Ok(places) => {
-                        if file.written_slots() > 0 {
-                            index.add_file(file.header(), number, places);
+                        if file.written_slots > 0 {
+                            index.add_file(&file.header, number, places);
                         }
                         self.files.push(file);
                     }
                     // Nothing of it was indexed.
                     Err(error) => {
-                        let strange = StrangeFile::unreadable(file.path(), &error);
+                        let strange = StrangeFile::unreadable(file.contents.path(), &error);
                         self.strange.push(strange);
                     }
                 }

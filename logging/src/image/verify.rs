@@ -96,7 +96,7 @@ pub(super) fn verify(image: &LogImage) -> Verification {
     for file in &image.files {
         let log = logs.entry(file.key()).or_default();
         log.empty_slots += u64::from(file.empty_slots());
-        log.stale_slots += u64::from(file.stale_slots());
+        log.stale_slots += u64::from(file.stale_slots);
     }
     Verification {
         logs,

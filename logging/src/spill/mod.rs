@@ -17,11 +17,12 @@ mod files;
 mod health;
 
 use crate::segment::{Channel, FILE_HEADER_BYTES, FileHeader};
-use crate::store::{ChunkBuffer, Completion, FileNumber, Operation, ReadToken, Store, StoreError};
+use crate::store::{Completion, FileNumber, Operation, ReadToken, Store, StoreError};
 use channel::ChannelIndex;
 use core::time::Duration;
 use files::Files;
 use health::Health;
+use refrain_ring::read_back::ChunkBytes;
 use refrain_ring::{CHUNK_BYTES, Frontier, Incarnation, LentChunk, LoanEnd, Rank};
 use std::collections::VecDeque;
 
@@ -77,7 +78,7 @@ pub enum Event {
         /// As given by [`SpillLog::read`].
         token: ReadToken,
         /// The chunk's bytes; its checksums are not checked yet.
-        result: Result<ChunkBuffer, StoreError>,
+        result: Result<ChunkBytes, StoreError>,
     },
     /// Something went wrong, or right again; to be told to people.
     Report(Report),

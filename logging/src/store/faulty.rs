@@ -11,7 +11,7 @@ use super::disk::pool::Pool;
 use super::disk::worker::{Disk, written_bytes};
 use super::{Completion, FileNumber, Operation, Store};
 use crate::segment::slot_offset;
-use refrain_storage::simulated::{self, Dice, SimulatedDisk};
+use refrain_storage::simulated::{Dice, Kind, SimulatedDisk};
 use refrain_storage::{Directory, Ended, Io, Transfer};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,43 +43,6 @@ pub enum Delivery {
         /// Of polls in vain.
         late_percent: u32,
     },
-    /// When [`MemoryDisk::end`] says so.
-    ByHand,
-}
-
-/// Kinds of operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Making a file, or using one again.
-    Open,
-    /// Writing a chunk.
-    Write,
-    /// Reading one.
-    Read,
-    /// Removing a file.
-    Delete,
-}
-
-/// How often operations fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// This number of times, the next ones.
-    Next(u32),
-    /// With this chance, in percent.
-    Percent(u32),
-    /// Always.
-    Always,
-}
-
-/// Something that goes wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// With which operations.
-    pub on: Kind,
-    /// With what.
-    pub failure: Failure,
-    /// How often.
-    pub how: How,
 }
 
 /// A file as it is found on the disk.
@@ -95,7 +58,8 @@ pub struct LeftFile {
 struct State {
     options: MemoryOptions,
     stalled: bool,
-    faults: Vec<Fault>,
+    /// All writes fail with this.
+    write_failure: Option<Failure>,
     numbers: BTreeSet<FileNumber>,
     under_way: VecDeque<Operation>,
     ended: VecDeque<Completion>,
@@ -132,7 +96,7 @@ impl MemoryStore {
         let directory = Directory::from(simulated.clone());
         let state = State {
             stalled: false,
-            faults: Vec::new(),
+            write_failure: None,
             numbers: BTreeSet::new(),
             under_way: VecDeque::new(),
             ended: VecDeque::new(),
@@ -254,7 +218,6 @@ impl State {
                         self.end(index);
                     }
                 }
-                Delivery::ByHand => {}
             }
         }
         self.ended.pop_front()
@@ -267,15 +230,12 @@ impl State {
     }
 
     fn carry_out(&mut self, operation: Operation) -> Completion {
-        let (kind, of_disk) = match operation {
-            // Of its header, new or not.
-            Operation::Open { .. } => (Kind::Open, simulated::Kind::WriteAt),
-            Operation::Write { .. } => (Kind::Write, simulated::Kind::Write),
-            Operation::Read { .. } => (Kind::Read, simulated::Kind::Read),
-            Operation::Delete { .. } => (Kind::Delete, simulated::Kind::Remove),
+        let failure = match operation {
+            Operation::Write { .. } => self.write_failure,
+            _ => None,
         };
-        if let Some(failure) = self.fault(kind) {
-            self.simulated.fail(of_disk, failure, 1);
+        if let Some(failure) = failure {
+            self.simulated.fail(Kind::Write, failure, 1);
         }
         let completion = self.disk.begin(operation);
         let completion = completion.unwrap_or_else(|| {
@@ -289,25 +249,6 @@ impl State {
         });
         self.simulated.heal();
         completion
-    }
-
-    /// Whether an operation fails now.
-    fn fault(&mut self, kind: Kind) -> Option<Failure> {
-        for fault in self.faults.iter_mut().filter(|fault| fault.on == kind) {
-            let fails = match &mut fault.how {
-                How::Next(0) => false,
-                How::Next(times) => {
-                    *times -= 1;
-                    true
-                }
-                How::Percent(percent) => self.dice.percent(*percent),
-                How::Always => true,
-            };
-            if fails {
-                return Some(fault.failure);
-            }
-        }
-        None
     }
 
     fn crash(&mut self) -> Vec<LeftFile> {
@@ -365,38 +306,14 @@ impl MemoryDisk {
         lock(&self.state).under_way.len()
     }
 
-    /// Ends one operation, counted in the order of submission; its completion comes with
-    /// the next poll.
-    ///
-    /// # Panics
-    /// When there is no such operation.
-    pub fn end(&self, index: usize) {
-        lock(&self.state).end(index);
-    }
-
-    /// With `true` nothing ends any more by itself; with `false` it does again.
+    /// With `true` no operation ends; with `false` they end again.
     pub fn stall(&self, stalled: bool) {
         lock(&self.state).stalled = stalled;
     }
 
-    /// Changes how completions come.
-    pub fn deliver(&self, delivery: Delivery) {
-        lock(&self.state).options.delivery = delivery;
-    }
-
-    /// From now on operations fail, after earlier faults that fit.
-    pub fn fail(&self, fault: Fault) {
-        lock(&self.state).faults.push(fault);
-    }
-
-    /// No operation fails any more.
-    pub fn heal(&self) {
-        lock(&self.state).faults.clear();
-    }
-
-    /// Room for all files together, in bytes. Files that are there stay.
-    pub fn set_room_bytes(&self, room_bytes: u64) {
-        lock(&self.state).simulated.set_room(room_bytes);
+    /// From now on all writes fail; `None`: they succeed again.
+    pub fn fail_writes(&self, failure: Option<Failure>) {
+        lock(&self.state).write_failure = failure;
     }
 
     /// The files as they are.

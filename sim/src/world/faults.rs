@@ -22,7 +22,7 @@ use super::rank::RankSlot;
 use crate::happening::Happening;
 use crate::mortal::Mortal;
 use crate::plan::{FaultKind, FaultPlan, LevelPlan, Moment, Plan, Process};
-use refrain_logging::store::faulty::{Failure, Fault, How, Kind};
+use refrain_logging::store::faulty::Failure;
 use refrain_ring::Rank;
 
 /// Counts of what was done, by kind.
@@ -152,11 +152,7 @@ impl World<'_> {
             (FaultKind::DiskFull(steps), _) => {
                 if let Some(disk) = &self.disks[rank.index()] {
                     faults.disks += 1;
-                    disk.fail(Fault {
-                        on: Kind::Write,
-                        failure: Failure::NoSpace,
-                        how: How::Always,
-                    });
+                    disk.fail_writes(Some(Failure::NoSpace));
                     self.disk_back[rank.index()] = until(steps);
                 }
             }
@@ -293,7 +289,7 @@ impl World<'_> {
         }
         for (back, disk) in self.disk_back.iter_mut().zip(&self.disks) {
             if let (true, Some(disk)) = (is_due(back), disk) {
-                disk.heal();
+                disk.fail_writes(None);
                 disk.stall(false);
             }
         }

@@ -82,7 +82,9 @@ impl DiskStore {
         make_engine: MakeEngine,
     ) -> Result<Self, DiskError> {
         if options.file_prefix.contains('/') {
-            return Err(DiskError::of_prefix(&options.file_prefix));
+            let prefix = options.file_prefix;
+            let why = format!("{prefix:?} cannot begin a file name: it must not contain `/`");
+            return Err(DiskError(why));
         }
         let directory = Directory::open(&options.directory)
             .map_err(|error| DiskError::of_directory(&options.directory, &error))?;

@@ -46,15 +46,9 @@ impl DiskOptions {
 /// Why there is no store, and what to do.
 #[derive(Debug, Error)]
 #[error("{0}")]
-pub struct DiskError(String);
+pub struct DiskError(pub(super) String);
 
 impl DiskError {
-    pub(super) fn of_prefix(prefix: &str) -> Self {
-        Self(format!(
-            "{prefix:?} cannot begin a file name: it must not contain `/`"
-        ))
-    }
-
     /// Opening the directory failed.
     pub(super) fn of_directory(directory: &Path, error: &io::Error) -> Self {
         let path = directory.display();

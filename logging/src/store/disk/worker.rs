@@ -4,8 +4,9 @@ use super::bell::Bell;
 use super::files::Files;
 use super::pool::{Pool, PooledBuffer};
 use crate::segment::slot_offset;
-use crate::store::{ChunkBuffer, Completion, FileNumber, Operation, ReadToken, StoreError};
+use crate::store::{Completion, FileNumber, Operation, ReadToken, StoreError};
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
+use refrain_ring::read_back::ChunkBytes;
 use refrain_ring::{CHUNK_BYTES, LentChunk};
 use refrain_storage::{BLOCK_BYTES, Bytes, Ended, Engine, Inline, Memory, Stage, Transfer};
 use std::collections::VecDeque;
@@ -71,7 +72,7 @@ impl Work {
             Data::Read { buffer, token } => Completion::Read {
                 token,
                 file,
-                result: result.map(|()| ChunkBuffer::new(buffer)),
+                result: result.map(|()| ChunkBytes::new(buffer)),
             },
         }
     }

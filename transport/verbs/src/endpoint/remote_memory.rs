@@ -163,7 +163,7 @@ pub(super) struct ReadBack {
 
 impl ReadBack {
     pub(super) fn new(device: &Device) -> Result<Self, Error> {
-        let region = Region::pages(READ_BACK_BYTES);
+        let region = Region::heap(READ_BACK_BYTES);
         let library = device.library();
         let access = Access::LOCAL;
         let memory =
