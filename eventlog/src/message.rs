@@ -1,8 +1,7 @@
-//! What clients and a logger say to each other over a stream socket (Unix or
-//! TCP): joining, commits where nothing one-sided is to be had, credits,
-//! reading out.
+//! Messages between clients and a logger over a stream socket (Unix or TCP): joining,
+//! commits where nothing one-sided is to be had, credits, reading out.
 //!
-//! A peer that says something that cannot be read is cut off, and no other notices.
+//! A peer that sends something invalid is cut off, without effect on others.
 
 use crate::acceptor::{Beginning, RankLog};
 use crate::{Level, LoggerId};
@@ -17,7 +16,7 @@ const VERSION: u8 = 4;
 /// Bytes of a message, at most.
 pub const FRAME_BYTES_MAX: usize = 64 << 10;
 
-/// How clients and a logger talk.
+/// The protocol between clients and a logger.
 pub const PROTOCOL: Protocol = Protocol {
     purpose: "refrain: event logger",
     magic: *b"RL",
@@ -74,10 +73,10 @@ pub struct Begins {
 /// The answer to [`Hello`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
-    /// Who answers. GATE-3
+    /// The logger that answers. GATE-3
     pub logger: LoggerId,
-    /// One past the last determinant of the rank that the logger has; the
-    /// client goes on from there.
+    /// One past the last determinant of the rank that the logger has; the client
+    /// continues there.
     pub end: EventIndex,
     /// Clock of the last one.
     pub last_clock: Clock,
@@ -112,17 +111,17 @@ pub enum ToLogger {
         /// The batch.
         batch: Vec<u8>,
     },
-    /// The ring wants emptying; answered with [`ToClient::Consumed`] where the
-    /// client cannot look itself.
+    /// The ring is filling up; answered with [`ToClient::Consumed`] where the client
+    /// cannot look itself.
     Drain,
-    /// What is before this clock will not be asked for any more: a checkpoint
-    /// that covers it is stable and published. GC-1
+    /// What is before this clock will not be requested any more: a checkpoint that covers
+    /// it is stable and published. GC-1
     Trim {
         /// Determinants with at most this clock go.
         clock: u64,
     },
-    /// Asks for a rank's determinants, by a reader, which says no hello;
-    /// answered with [`ToClient::Events`]. EL-5
+    /// Asks for a rank's determinants, by a reader, which sends no hello; answered with
+    /// [`ToClient::Events`]. EL-5
     Read {
         /// The job.
         job: u64,
@@ -133,7 +132,7 @@ pub enum ToLogger {
         /// … and only those with a higher clock, if one is given.
         after_clock: Option<u64>,
     },
-    /// Asks which ranks there are; answered with [`ToClient::Ranks`].
+    /// Asks for the list of ranks; answered with [`ToClient::Ranks`].
     List,
     /// Asks for the description of a rank's log, to compare it with another; answered
     /// with [`ToClient::RankLog`]. EL-3
@@ -143,7 +142,7 @@ pub enum ToLogger {
         /// The rank.
         rank: u32,
     },
-    /// The writer is done: everything it wrote is to be stored, then
+    /// The writer has ended: everything it wrote is to be stored, then
     /// [`ToClient::Stable`] says so.
     Leave,
 }
@@ -159,7 +158,7 @@ pub struct Holding {
     pub incarnation: u32,
     /// Number of the first determinant that is still there.
     pub first: u64,
-    /// Clock of the one before it: for a replica that goes on from there. GC-1
+    /// Clock of the one before it: for a replica that continues there. GC-1
     pub clock_before: u64,
     /// One past the number of the last.
     pub end: u64,
@@ -174,7 +173,7 @@ pub enum ToClient {
     Welcome(Welcome),
     /// An acknowledgement. GATE-3: the client checks every field.
     Stable {
-        /// Who acknowledges.
+        /// The logger that acknowledges.
         logger: LoggerId,
         /// Whose determinants.
         rank: u32,
@@ -192,7 +191,7 @@ pub enum ToClient {
         /// The place.
         position: u64,
     },
-    /// Determinants that were asked for, as whole batches one behind the other.
+    /// The requested determinants, as whole batches one behind the other.
     Events {
         /// The batches.
         batches: Vec<u8>,
@@ -206,9 +205,9 @@ pub enum ToClient {
     },
     /// The answer to [`ToLogger::RankLog`]; all 0 where nothing is known of the rank.
     RankLog(RankLog),
-    /// What was asked cannot be; the connection ends after it.
+    /// The request is refused; the connection ends after it.
     Refused {
-        /// Why, for people, with what to do.
+        /// The reason, for people, with what to do.
         reason: String,
     },
 }

@@ -1,8 +1,8 @@
 //! A rank's side: commits to a quorum of loggers, keeps what is not stable,
 //! comes back to loggers that were away.
 //!
-//! Never blocks but in [`Client::connect`] and has no thread: whoever owns it
-//! calls [`Client::poll`] while something is not stable.
+//! Never blocks except in [`Client::connect`] and has no thread: its owner calls
+//! [`Client::poll`] while something is not stable.
 
 pub mod committer;
 mod fault;
@@ -38,7 +38,7 @@ const RETRY_WHILE_CONNECTING: Duration = Duration::from_millis(5);
 const PORTS_WAIT: Duration = Duration::from_secs(1);
 const PORTS_LOOK: Duration = Duration::from_millis(1);
 
-/// What a client is to do.
+/// Settings of a client.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     /// The job.
@@ -70,7 +70,7 @@ pub struct ClientOptions {
     pub verbs_port: PortChoice,
 }
 
-/// Why a client cannot be.
+/// Why a client cannot connect.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// No quorum answered in time.
@@ -82,7 +82,7 @@ pub enum ClientError {
         quorum: usize,
         /// How long it waited.
         waited_ms: u64,
-        /// What the others said.
+        /// What is wrong with the others.
         why: String,
     },
     /// A logger refuses this client for good.
@@ -90,7 +90,7 @@ pub enum ClientError {
     Refused {
         /// Which.
         address: String,
-        /// Its words, or what is wrong with them.
+        /// The reason.
         reason: String,
     },
 }
@@ -106,7 +106,7 @@ pub struct Client<N: Network = Sockets> {
     places_directly: bool,
     trimmed: Option<Clock>,
     is_leaving: bool,
-    /// The latest time that was told.
+    /// The latest time.
     now: Duration,
 }
 
@@ -145,8 +145,8 @@ impl Client<Sockets> {
     }
 
     /// Polls until the ports that writes go by are connected: afterwards the program may
-    /// compute for long, and poll nothing. Where a logger's port does not answer, commits
-    /// will tell.
+    /// compute for long, and poll nothing. A port that does not answer makes commits fail
+    /// later.
     fn connect_ports(&mut self, began: Instant) {
         let until = began.elapsed() + PORTS_WAIT;
         while self.is_connecting() && began.elapsed() < until {
@@ -157,13 +157,13 @@ impl Client<Sockets> {
 
     fn wait_for_answers(&self, left: Duration) {
         let connections: Vec<_> = self.links.iter().filter_map(Link::connection).collect();
-        // Those that are lost are to be asked again.
+        // Lost replicas are to be tried again.
         let mut replicas = 0..self.links.len();
         let wait = match replicas.any(|index| self.committer.is_lost(index)) {
             true => left.min(RETRY_WHILE_CONNECTING),
             false => left,
         };
-        // Whatever is wrong with a socket, the next round tells.
+        // The next round notices errors of sockets.
         let mut waiting: Vec<_> = connections
             .iter()
             .map(|it| PollFd::new(*it, it.interest()))
@@ -173,17 +173,20 @@ impl Client<Sockets> {
 }
 
 impl<N: Network> Client<N> {
-    /// A client that has not spoken to anybody yet: [`Client::poll`] makes it,
-    /// and nothing can be committed before [`Client::start`] is known.
+    /// A client that is not connected yet: [`Client::poll`] connects it, and nothing can
+    /// be committed before [`Client::start`] is known.
     ///
     /// # Errors
-    /// [`ClientError::Refused`], for options that cannot be.
+    /// [`ClientError::Refused`], for invalid options.
     pub fn over(network: N, options: ClientOptions) -> Result<Self, ClientError> {
         let replicas = options.loggers.len();
         if options.quorum == 0 || options.quorum > replicas {
             return Err(ClientError::Refused {
                 address: "(all)".to_owned(),
-                reason: format!("a quorum of {} of {replicas} cannot be", options.quorum),
+                reason: format!(
+                    "the quorum is {}, but must be 1 to {replicas}",
+                    options.quorum
+                ),
             });
         }
         let mut links = Vec::new();
@@ -195,7 +198,7 @@ impl<N: Network> Client<N> {
                 Some(CommitPath::SharedMemory) if !is_unix => {
                     return Err(ClientError::Refused {
                         address: address.to_string(),
-                        reason: "shared memory needs a Unix socket: say unix:PATH".to_owned(),
+                        reason: "shared memory needs a Unix socket: use unix:PATH".to_owned(),
                     });
                 }
                 Some(way) => way,
@@ -419,7 +422,7 @@ impl<N: Network> Client<N> {
     /// Tells the loggers that determinants with at most this clock will not be
     /// asked for any more. GC-1
     pub fn trim(&mut self, clock: Clock) {
-        // Told again to those who join later.
+        // Loggers that join later get it too.
         self.trimmed = self.trimmed.max(Some(clock));
         for link in &mut self.links {
             link.say_trim(clock);

@@ -1,11 +1,10 @@
 //! Reading a rank's determinants back from its loggers: for a recovering rank,
 //! and for people. Blocks, with a limit.
 //!
-//! A commit is stable when a quorum has it, so that no single replica is sure to
-//! have all of them: as many are asked as are sure to contain one of every
-//! quorum, and the longest row is taken: of the latest life first, then by
-//! length. A recovering rank connects first (which fences its life before), then
-//! reads up to [`Client::next`](super::Client::next).
+//! A commit is stable when a quorum has it, so that a single replica may lack some. The
+//! reader asks enough replicas to contain one of every quorum, and takes the longest log:
+//! of the latest life first, then by length. A recovering rank connects first (which
+//! fences its life before), then reads up to [`Client::next`](super::Client::next).
 
 use super::ServerAddress;
 use crate::message::{Holding, PROTOCOL, ToClient, ToLogger};
@@ -20,7 +19,7 @@ use thiserror::Error;
 /// Between two attempts to reach those that could not be read.
 const RETRY_EVERY: Duration = Duration::from_millis(10);
 
-/// What is to be read.
+/// A request for determinants.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadRequest {
     /// The job.
@@ -31,25 +30,24 @@ pub struct ReadRequest {
     pub from: EventIndex,
     /// … and only those with a higher clock, if one is given.
     pub after_clock: Option<Clock>,
-    /// The row has to reach this number at least.
+    /// The log has to reach this number at least.
     pub until: EventIndex,
     /// Which life wrote the last determinant before that
-    /// ([`Client::follows`](super::Client::follows)): a replica that is not
-    /// fenced yet may have others there, and more behind: the life that asks
-    /// writes its own there, so none of that is given. None: any row will do, with
-    /// all that it has.
+    /// ([`Client::follows`](super::Client::follows)): a replica that is not fenced yet
+    /// may have others there, and more behind. The life that asks writes its own there,
+    /// so none of that is given. `None`: any log will do, with all that it has.
     pub follows: Option<Incarnation>,
     /// How many replicas make a commit stable.
     pub quorum: usize,
-    /// How long each replica may say nothing, and for how long those that cannot
-    /// be read are tried again.
+    /// How long each replica may take to answer, and for how long those that cannot be
+    /// read are tried again.
     pub timeout: Duration,
 }
 
 /// Why determinants cannot be read. EL-5
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// Too few replicas gave their rows: one with more may be among the others.
+    /// Too few replicas gave their logs: one with more may be among the others.
     #[error("{answered} of {needed} event loggers gave the events of rank {rank}: {why}")]
     TooFew {
         /// How many did.
@@ -61,7 +59,7 @@ pub enum ReadError {
         /// What is wrong with the others.
         why: String,
     },
-    /// Nobody who answered has all of them.
+    /// No replica that answered has all of them.
     #[error(
         "the event loggers have the events of rank {rank} up to number {end}; those up to {until} were stable"
     )]
@@ -73,7 +71,7 @@ pub enum ReadError {
         /// What there should be.
         until: EventIndex,
     },
-    /// One logger did not do what it was asked.
+    /// One logger did not answer as asked.
     #[error("event logger {address}: {fault}")]
     Logger {
         /// Which.
@@ -146,8 +144,8 @@ impl RankEvents {
         self.bytes.is_empty()
     }
 
-    /// Takes the batch at the start of `bytes`, if it goes on where the row
-    /// ends; returns how long it is.
+    /// Takes the batch at the start of `bytes`, if it continues where the events end;
+    /// returns its length.
     fn take(&mut self, request: &ReadRequest, bytes: &[u8]) -> Result<usize, AnswerFault> {
         let after = self.end;
         let (header, _) = BatchHeader::read(bytes)
@@ -195,8 +193,8 @@ impl RankEvents {
         }
     }
 
-    /// Whether that life wrote the determinant before the end that was asked for.
-    /// All rows of which that is true are the same up to there.
+    /// Whether that life wrote the determinant before the end that was asked for. All
+    /// logs of which that is true are the same up to there.
     fn goes_through(&self, request: &ReadRequest) -> bool {
         let until = request.until;
         let Some(follows) = request.follows.filter(|_| until > EventIndex(0)) else {
@@ -209,9 +207,8 @@ impl RankEvents {
         has_none || batches.any(|batch| batch.end() == until && batch.incarnation == follows)
     }
 
-    /// Gives up what a fenced life wrote behind the end that was asked for. The
-    /// life that asks begins to write there: nobody after it would know of what it
-    /// was told besides. EL-5
+    /// Drops what a fenced life wrote behind the requested end. The life that asks begins
+    /// to write there: later lives would not know of what else it has read. EL-5
     fn cut(mut self, request: &ReadRequest) -> Self {
         if request.follows.is_some() && self.end > request.until {
             let batches = self.batches().map(|(header, _)| header);
@@ -223,7 +220,7 @@ impl RankEvents {
         self
     }
 
-    /// What is stable is in the greatest of enough rows.
+    /// What is stable is in the greatest of enough logs.
     fn rank_among_rows(&self) -> (Option<Incarnation>, EventIndex) {
         (self.last.map(|(incarnation, _)| incarnation), self.end)
     }
@@ -239,9 +236,9 @@ pub fn read_events(
     request: &ReadRequest,
 ) -> Result<RankEvents, ReadError> {
     let began = Instant::now();
-    let read_row = |address: &ServerAddress| {
+    let read_rank = |address: &ServerAddress| {
         let mut conversation = Conversation::begin(address, request.timeout)?;
-        read_row(&mut conversation, request)
+        read_rank(&mut conversation, request)
     };
     let goes_on = || {
         let goes_on = began.elapsed() < request.timeout;
@@ -251,18 +248,18 @@ pub fn read_events(
         }
         goes_on
     };
-    read_rows(replicas, request, read_row, goes_on)
+    read_ranks(replicas, request, read_rank, goes_on)
 }
 
-/// The same with any way to read [one row](read_row); `goes_on` waits before
-/// those that gave none are asked again, or says that it was enough.
+/// The same with any way to read [one log](read_rank); `goes_on` waits before those that
+/// gave none are asked again, or says that it was enough.
 ///
 /// # Errors
 /// See [`ReadError`].
-pub fn read_rows(
+pub fn read_ranks(
     replicas: &[ServerAddress],
     request: &ReadRequest,
-    mut read_row: impl FnMut(&ServerAddress) -> Result<RankEvents, AnswerFault>,
+    mut read_rank: impl FnMut(&ServerAddress) -> Result<RankEvents, AnswerFault>,
     mut goes_on: impl FnMut() -> bool,
 ) -> Result<RankEvents, ReadError> {
     let needed = (replicas.len() + 1).saturating_sub(request.quorum).max(1);
@@ -277,7 +274,7 @@ pub fn read_rows(
             if is_enough(&rows) {
                 return false;
             }
-            let row = read_row(address);
+            let row = read_rank(address);
             let is_unheard = row.is_err();
             match row {
                 Ok(row) => rows.push(row),
@@ -316,7 +313,7 @@ pub fn read_rows(
 /// See [`ReadError`].
 pub fn read_from(address: &ServerAddress, request: &ReadRequest) -> Result<RankEvents, ReadError> {
     ask(address, request.timeout, |conversation| {
-        read_row(conversation, request)
+        read_rank(conversation, request)
     })
 }
 
@@ -333,8 +330,8 @@ fn ask<T>(
     })
 }
 
-/// The row that the life which asks goes on from; where that is not known, what
-/// is stable is in the greatest.
+/// The log that the asking life continues; where that is not known, what is stable is in
+/// the greatest.
 fn choose<'a>(rows: &'a [RankEvents], request: &ReadRequest) -> Option<&'a RankEvents> {
     let fits = |row: &&RankEvents| row.goes_through(request);
     let rows = rows.iter().filter(fits);
@@ -345,7 +342,7 @@ fn choose<'a>(rows: &'a [RankEvents], request: &ReadRequest) -> Option<&'a RankE
 ///
 /// # Errors
 /// See [`AnswerFault`].
-pub fn read_row(
+pub fn read_rank(
     conversation: &mut impl Asks,
     request: &ReadRequest,
 ) -> Result<RankEvents, AnswerFault> {
@@ -378,7 +375,7 @@ pub fn read_row(
     }
 }
 
-/// Nothing is newer than the clock; where the row ends, only the list says.
+/// Nothing is newer than the clock; where the log ends, only the list says.
 fn end_before(
     clock: Clock,
     conversation: &mut impl Asks,
@@ -427,7 +424,7 @@ pub trait Asks {
     fn answer(&mut self) -> Result<ToClient, AnswerFault>;
 }
 
-/// A connection on which somebody waits.
+/// A session in which each question waits for its answer.
 struct Conversation {
     connection: Connection,
     timeout: Duration,

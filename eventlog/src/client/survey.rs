@@ -1,7 +1,7 @@
 //! What a replica has of a rank's lives before this one: it is asked once it has
 //! fenced them, so that the answer stays true (FENCE-1).
 
-use super::committer::RowEnd;
+use super::committer::LogEnd;
 use super::link::{Environment, Trouble, unexpected};
 use super::network::{Network, Wire};
 use crate::LoggerId;
@@ -22,7 +22,7 @@ enum Stage {
     Log,
     /// It was asked for its last batch.
     LastBatch {
-        said: RowEnd,
+        said: LogEnd,
         last: Option<BatchHeader>,
     },
     Done,
@@ -67,11 +67,11 @@ impl Survey {
         connection: &mut N::Wire,
         with: &Environment<'_, N>,
         log: &RankLog,
-    ) -> Result<Option<RowEnd>, Trouble> {
+    ) -> Result<Option<LogEnd>, Trouble> {
         if !log.is_sound() {
             return Err(Trouble::refusal("its log of this rank contradicts itself"));
         }
-        let said = RowEnd {
+        let said = LogEnd {
             life: log.last_incarnation(),
             end: log.end,
             clock: log.last_clock,
@@ -94,7 +94,7 @@ impl Survey {
         &mut self,
         mut batches: &[u8],
         is_last: bool,
-    ) -> Result<Option<RowEnd>, Trouble> {
+    ) -> Result<Option<LogEnd>, Trouble> {
         let Stage::LastBatch { said, last } = &mut self.stage else {
             return Err(Trouble::refusal("events that were not requested"));
         };

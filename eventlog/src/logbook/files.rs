@@ -4,11 +4,11 @@ use super::Logbook;
 use crate::store::StoreError;
 use crate::store::contents::{Contents, FileState, Tracked};
 use crate::store::folder::OwnFolder;
-use crate::store::format::{FileEnd, append_files, append_row, files_entry_bytes};
+use crate::store::format::{FileEnd, append_files, append_rank_log, files_entry_bytes};
 
 impl Logbook {
-    /// Makes room for an entry: in a new file where it must be, which then says
-    /// first how all rows are.
+    /// Makes room for an entry: in a new file where it must be, which then says first the
+    /// descriptions of all logs.
     pub(super) fn make_room(&mut self, entry_bytes: usize) {
         if !self.appender.needs_file(entry_bytes) {
             return;
@@ -23,7 +23,7 @@ impl Logbook {
         self.appender.begin_file(|group| {
             append_files(group, files.iter().map(file_end));
             for Tracked { job, rank, row, .. } in rows {
-                append_row(group, *job, *rank, row);
+                append_rank_log(group, *job, *rank, row);
             }
         });
         let file = self.current_file();

@@ -20,7 +20,7 @@ use std::path::Path;
 
 /// How long a server may sleep whose provider cannot wake it.
 const NAP: Duration = Duration::from_millis(1);
-/// Keys are drawn so many times before one that is free must have come.
+/// Draws of a key, after which a free one must have come.
 const DRAWS_MAX: usize = 16;
 /// The server starts no operations; a few for what the provider does itself.
 const OPERATIONS_MAX: usize = 16;
@@ -154,16 +154,16 @@ impl RingEndpoint for LibfabricRings {
         self.endpoint.remote_key(memory)
     }
 
-    /// A write whose beginning the provider has taken already may still end, in
-    /// memory that nobody reads any more. FENCE-1
+    /// A write whose beginning the provider has taken already may still end, in memory
+    /// that is not read any more. FENCE-1
     fn deregister(&mut self, memory: MemoryId) -> Result<(), RemoteError> {
         Ok(self.endpoint.deregister(memory)?)
     }
 
     fn progress(&mut self) -> Result<(), RemoteError> {
         let result = self.endpoint.poll(&mut self.completions);
-        // This side starts nothing: errors here are of connections to clients,
-        // who find out themselves.
+        // This side starts nothing: errors here are of connections to clients, which
+        // notice them themselves.
         self.completions.clear();
         Ok(result?)
     }

@@ -80,9 +80,9 @@ pub(super) struct Opened {
 ///    for; it does not change.
 /// 2. After every wake-up call [`RemoteRings::progress`], whatever woke: with
 ///    most providers the peers' writes move only then. Then drain the rings.
-/// 3. When there is nothing to do, ask [`RemoteRings::sleep_max`]. It takes in what
-///    has come meanwhile with some providers, and that wakes nobody: drain the rings
-///    once more.
+/// 3. When there is nothing to do, ask [`RemoteRings::sleep_max`]. It takes in what has
+///    come meanwhile with some providers, without waking the server: drain the rings once
+///    more.
 /// 4. If there was nothing, sleep no longer than it said.
 ///
 /// When a client comes: [`RemoteRings::register`] its ring, and put what that
@@ -154,10 +154,9 @@ impl RemoteRings {
         Ok((key, ring))
     }
 
-    /// Ends what [`RemoteRings::register`] allowed: writes fail that come from
-    /// now on. One whose beginning a provider of libfabric has taken already may
-    /// still end, in memory that nobody reads any more. Revoking again does
-    /// nothing. FENCE-1
+    /// Ends what [`RemoteRings::register`] allowed: writes fail that come from now on.
+    /// One whose beginning a provider of libfabric has taken already may still end, in
+    /// memory that is not read any more. Revoking again does nothing. FENCE-1
     ///
     /// # Errors
     /// The provider's: writes may still come. Drop `self`, which closes the
@@ -172,7 +171,7 @@ impl RemoteRings {
         Ok(())
     }
 
-    /// Lets the provider take in what clients write.
+    /// Makes the provider take in what clients write.
     ///
     /// # Errors
     /// The endpoint is of no use any more: drop it; clients join again.
@@ -181,7 +180,7 @@ impl RemoteRings {
     }
 
     /// Readable when there is something to [`RemoteRings::progress`]; `None`: the
-    /// provider (`shm`) wakes nobody.
+    /// provider (`shm`) does not wake the server.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.opened.endpoint.descriptor()
     }
@@ -200,7 +199,7 @@ impl RemoteRings {
         &self.opened.provider
     }
 
-    /// Whether anybody may write.
+    /// Whether any client may write.
     pub fn has_clients(&self) -> bool {
         !self.live.is_empty()
     }

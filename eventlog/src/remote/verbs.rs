@@ -87,7 +87,7 @@ pub(super) fn open_rings(
         peers_max: PEERS_EACH * clients_max,
         receives_max: 1,
         inject_bytes: 0,
-        // Clients are told the address in their welcome, and nobody else is.
+        // Only welcomed clients get the address.
         accepts_unknown: true,
         ..EndpointOptions::default()
     };

@@ -19,14 +19,14 @@ const WRITES_MAX: usize = 64;
 /// Writes batches into a ring in a logger's memory, for one connection to one
 /// logger.
 ///
-/// Batches are copied into an image of the ring that is registered with the
-/// provider, and written from there to the same offset of the logger's ring. An
-/// error is the end of a writer: what was under way has an unknown outcome. The
-/// client joins the logger again, which tells it where to go on, and writes into
-/// another ring with another writer. The same batch again does no harm. GATE-3
+/// Batches are copied into an image of the ring that is registered with the provider, and
+/// written from there to the same offset of the logger's ring. An error is the end of a
+/// writer: what was under way has an unknown outcome. The client joins the logger again,
+/// learns where to continue, and writes into another ring with another writer. The same
+/// batch again does no harm. GATE-3
 ///
 /// Not every provider says that the logger has died (see docs/design/event-remote.md).
-/// Whoever owns the writer holds a socket to the same logger, whose end says it.
+/// The owner of the writer holds a socket to the same logger, whose end shows it.
 #[derive(Debug)]
 pub struct RemoteWriter {
     port: Box<dyn Port>,
@@ -38,10 +38,10 @@ pub struct RemoteWriter {
 }
 
 impl RemoteWriter {
-    /// Prepares writing into a ring, as the logger's welcome describes it.
-    /// By verbs it begins to connect, and is to be polled until
-    /// [`RemoteWriter::is_connected`]: the logger forgets who greets and is not heard
-    /// again. libfabric connects when the first batch is written.
+    /// Prepares writing into a ring, as the logger's welcome describes it. By verbs it
+    /// begins to connect, and is to be polled until [`RemoteWriter::is_connected`]: the
+    /// logger forgets a client that greets and then is silent. libfabric connects when
+    /// the first batch is written.
     ///
     /// `provider`: this side's choice, one of libfabric or [`VERBS`]; the logger
     /// may not talk us into another. `delivery`: what is known of the provider,
@@ -108,8 +108,8 @@ impl RemoteWriter {
         let Ok(at) = self.transit.admit(batch.len()) else {
             return Ok(Err(Full));
         };
-        // Nobody reads these bytes: `admit` gives them out only when the write
-        // that used them last is over.
+        // These bytes are free: `admit` gives them out only when the write that used them
+        // last is over.
         self.image.write(at.offset(), batch);
         self.post()?;
         Ok(Ok(()))

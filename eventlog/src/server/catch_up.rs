@@ -104,7 +104,7 @@ fn ask_all(wanted: &Wanted, peers: &[ServerAddress], sender: &SyncSender<Fetched
     }
 }
 
-/// Says whether anybody still listens.
+/// Returns whether the server still listens.
 fn tell(sender: &SyncSender<Fetched>, wake: &OwnedFd, said: Fetched) -> bool {
     let is_heard = sender.send(said).is_ok();
     ring(wake);

@@ -23,9 +23,9 @@ pub struct Learned {
     pub is_whole: bool,
 }
 
-/// Asks one replica how its row is made up and, if it lends that to the life
-/// that begins, for all that is not here already. What the replica has given up
-/// is told with its row. GC-1
+/// Asks one replica for the description of its log and, if that can supply the life that
+/// begins, for all that is missing here. The description says what the replica has given
+/// up. GC-1
 #[derive(Debug)]
 pub struct Inquiry {
     wanted: Wanted,
@@ -70,10 +70,10 @@ impl Inquiry {
             row,
         } = &self.wanted;
         if theirs.can_supply(life).is_none() {
-            // It may have it later; who asks comes back.
+            // It may have it later; the client joins again.
             let (end, last) = (theirs.end, theirs.last_incarnation().0);
             let reason =
-                format!("a replica ends at {end}, in incarnation {last}: it has it neither");
+                format!("a replica ends at {end}, in incarnation {last}: it lacks them too");
             return Ok(Learned {
                 said: vec![Fetched::Failed(reason)],
                 question: None,
@@ -94,8 +94,8 @@ impl Inquiry {
     }
 }
 
-/// The row of one rank, with its batches: a logbook's, or a model's.
-pub trait RowStore {
+/// The log of one rank, with its batches: a logbook's, or a model's.
+pub trait RankLogStore {
     /// What is stored; empty where nothing is.
     fn row(&self) -> RankLog;
 
@@ -108,22 +108,22 @@ pub trait RowStore {
     /// Takes a copy of a batch from another replica.
     ///
     /// # Errors
-    /// The row does not accept it.
+    /// The log does not accept it.
     fn adopt(&mut self, batch: &[u8]) -> Result<(), Refusal>;
 }
 
-/// Makes a row that lacks what a life begins with like the rows of replicas that lend it.
+/// Makes a log that lacks what a life begins with like those of replicas that supply it.
 #[derive(Debug)]
 pub struct CatchUp {
     rank: Rank,
     life: Beginning,
-    /// End of what the replica lends that is asked now.
+    /// End of what the replica that is asked now supplies.
     lends: Option<EventIndex>,
     failures: Vec<String>,
 }
 
 impl CatchUp {
-    /// `None`: the row fits the life already.
+    /// `None`: the log fits the life already.
     pub fn begin(wanted: &Wanted) -> Option<Self> {
         (wanted.row.fit(&wanted.life) == Fit::Lacks).then_some(Self {
             rank: wanted.rank,
@@ -133,9 +133,9 @@ impl CatchUp {
         })
     }
 
-    /// Takes what a replica gave. True: the row fits the life now, and no other replica
+    /// Takes what a replica gave. True: the log fits the life now, and no other replica
     /// needs to be asked.
-    pub fn take(&mut self, store: &mut impl RowStore, given: Fetched) -> bool {
+    pub fn take(&mut self, store: &mut impl RankLogStore, given: Fetched) -> bool {
         let taken = match given {
             Fetched::Whole => return store.row().fit(&self.life) != Fit::Lacks,
             Fetched::Failed(reason) => {
@@ -155,8 +155,8 @@ impl CatchUp {
         false
     }
 
-    /// Adopts the batches that begin before the end of what is lent.
-    fn adopt(&self, store: &mut impl RowStore, mut batches: &[u8]) -> Result<(), Refusal> {
+    /// Adopts the batches that begin before the end of what is supplied.
+    fn adopt(&self, store: &mut impl RankLogStore, mut batches: &[u8]) -> Result<(), Refusal> {
         let Some(until) = self.lends else {
             return Ok(());
         };
@@ -188,7 +188,7 @@ impl CatchUp {
     /// Why no replica could help.
     pub fn failures(&self) -> String {
         match self.failures.is_empty() {
-            true => "the other replicas have it neither".into(),
+            true => "the other replicas lack it too".into(),
             false => self.failures.join("; "),
         }
     }

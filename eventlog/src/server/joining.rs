@@ -1,22 +1,21 @@
 //! From a hello to the welcome.
 //!
-//! 1. Whoever else writes for the rank is cut off; what it placed is taken out
-//!    of its ring, stored, and the ring removed. A batch that lay in the ring by
-//!    then may have been acknowledged as placed: it must not be lost (EL-3). One
-//!    that comes later lies in a file without a name, where nobody looks
-//!    (FENCE-1).
+//! 1. Another writer of the rank is cut off; what it placed is taken out of its ring,
+//!    stored, and the ring removed. A batch that lay in the ring by then may have been
+//!    acknowledged as placed: it must not be lost (EL-3). One that comes later lies in a
+//!    file without a name, which is not read (FENCE-1).
 //! 2. The logbook fences all earlier lives, and stores that.
-//! 3. A later life that does not say where it begins only asks: welcome, and
-//!    nothing is taken of it.
-//! 4. If the row is not what the life begins with, or lacks what the client
-//!    cannot send again, it becomes like that of another replica. If none lends,
-//!    the hello is refused, and the client comes back.
-//! 5. The row lets the life in ([`RankLog::admit`](crate::acceptor::RankLog::admit)),
-//!    which is stored. Welcome.
+//! 3. A later life that does not say where it begins only asks: it is welcomed, and may
+//!    not commit.
+//! 4. If the log is not what the life begins with, or lacks what the client cannot send
+//!    again, it becomes like that of another replica. If no replica can supply it, the
+//!    hello is refused, and the client comes back.
+//! 5. The log admits the life ([`RankLog::admit`](crate::acceptor::RankLog::admit)),
+//!    which is stored. Then the client is welcomed.
 
 use super::connection::Role;
 use super::host::{AllAsked, Channel, Fetch, Host, MadeRing, RankKey, Wanted};
-use super::inquiry::{CatchUp, RowStore};
+use super::inquiry::{CatchUp, RankLogStore};
 use super::served_ring::{Place, ServedRing, has_room};
 use super::service::Service;
 use super::writer::Writer;
@@ -27,7 +26,7 @@ use crate::message::{CommitPath, Hello, RemoteRing, ToClient, Welcome};
 use crate::ring::RingIdentity;
 use refrain_ring::Rank;
 
-/// A hello that is being seen to.
+/// A hello that is being handled.
 #[derive(Debug)]
 pub(super) struct Joining<H: Host> {
     pub(super) hello: Hello,
@@ -42,23 +41,23 @@ enum Stage<H: Host> {
     Fencing(Standing),
     /// Other replicas are asked.
     Fetching(H::Fetch, CatchUp),
-    /// The row is what the life begins with.
+    /// The log is what the life begins with.
     Admitting(Beginning),
-    /// What they said, and that it was let in, is stored.
+    /// Their answers and the admission are stored.
     Storing(Ticket),
 }
 
-/// What comes of a step.
+/// The outcome of a step.
 enum Step<H: Host> {
     /// Not yet.
     Wait,
     /// To the next stage.
     Next(Stage<H>),
-    /// Welcome, with the row up to there.
+    /// Welcome, with the log up to there.
     Welcome(Place),
     /// Welcome, to ask and for nothing else.
     Answer(Place),
-    /// No, and why.
+    /// Refused, with the reason.
     Refuse(String),
 }
 
@@ -138,7 +137,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Goes on with every hello; says whether anything moved.
+    /// Goes on with every hello; returns whether anything moved.
     pub(super) fn join(&mut self) -> bool {
         let mut is_any_moved = false;
         for id in core::mem::take(&mut self.joining) {
@@ -324,13 +323,13 @@ fn hello_again(logbook: &mut Logbook, hello: &Hello) -> Result<Standing, Refusal
     logbook.hello(hello.job, hello.rank, hello.incarnation)
 }
 
-/// The row of one rank in the logbook.
-struct OwnRow<'a> {
+/// The log of one rank in the logbook.
+struct OwnRankLog<'a> {
     logbook: &'a mut Logbook,
     key: RankKey,
 }
 
-impl RowStore for OwnRow<'_> {
+impl RankLogStore for OwnRankLog<'_> {
     fn row(&self) -> RankLog {
         let row = self.logbook.row(self.key.0, self.key.1);
         row.cloned().unwrap_or_default()
@@ -345,7 +344,7 @@ impl RowStore for OwnRow<'_> {
     }
 }
 
-/// Takes what has come, until the row is what the life begins with.
+/// Takes what has come, until the log is what the life begins with.
 fn take_in<H: Host>(
     logbook: &mut Logbook,
     fetch: &mut H::Fetch,
@@ -359,7 +358,7 @@ fn take_in<H: Host>(
             Err(AllAsked) => return Step::Refuse(failed(logbook, catch_up, hello)),
         };
         let key = (hello.job, hello.rank);
-        if catch_up.take(&mut OwnRow { logbook, key }, given) {
+        if catch_up.take(&mut OwnRankLog { logbook, key }, given) {
             return Step::Next(Stage::Admitting(*catch_up.life()));
         }
     }

@@ -1,5 +1,4 @@
-//! Answers to those who ask for determinants: in pieces, as fast as they are
-//! taken.
+//! Answers to requests for determinants: in pieces, as fast as the client takes them.
 
 use crate::logbook::{Logbook, ReadError, Ticket};
 use crate::message::{FRAME_BYTES_MAX, ToClient};

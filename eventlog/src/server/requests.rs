@@ -1,4 +1,4 @@
-//! What clients say, and what is done about it.
+//! The messages of clients, and what they cause.
 
 use super::connection::{Connection, Role};
 use super::host::{Channel, Host};
@@ -17,7 +17,7 @@ use refrain_ring::{Clock, Rank};
 use std::collections::BTreeMap;
 
 impl<H: Host> Service<H> {
-    /// Does what a connection has said.
+    /// Handles the messages of a connection.
     pub fn take_messages(&mut self, id: u64) {
         while let Some(connection) = self.connections.get_mut(&id)
             && connection.is_heard()
@@ -33,7 +33,7 @@ impl<H: Host> Service<H> {
                     if let Err(reason) = self.obey(id, message) {
                         return self.cut_off(id, reason);
                     }
-                    // Small questions may have large answers: who does not take
+                    // Small questions may have large answers: a client that does not take
                     // them is cut off before they are many.
                     let connection = self.connections.get(&id);
                     let unsent = connection.map_or(0, |it| it.channel.unsent_bytes());
@@ -130,14 +130,14 @@ fn writer<H: Host>(
     {
         Some(Role::Writer(writer)) if !writer.has_left() => Ok(writer),
         Some(Role::Writer(_)) => Err("this client has left".into()),
-        _ => Err("only for a writer: say hello first".into()),
+        _ => Err("only a writer may send this: send Hello first".into()),
     }
 }
 
 /// Takes a batch that came as a message.
 fn commit(logbook: &mut Logbook, writer: &mut Writer, batch: &[u8]) -> Result<(), Refusal> {
     let (header, _) = BatchHeader::read(batch)?;
-    // What the acceptor does not know: who sent it.
+    // The acceptor does not know the sender.
     if header.rank != writer.rank || batch.len() != header.batch_bytes() {
         return Err(Refusal::UnknownRank {
             job: writer.job,

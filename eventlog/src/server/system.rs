@@ -1,4 +1,4 @@
-//! The real world of a server: epoll, files of rings, libfabric, threads that ask
+//! The environment of a real server: epoll, files of rings, libfabric, threads that ask
 //! other replicas.
 
 use super::catch_up::CatchUps;
@@ -62,7 +62,7 @@ impl System {
             remote: None,
         };
         let mut tie = Tie { bell, remote: None };
-        // Over libfabric nobody rings its bell: writes wake the server.
+        // Over libfabric its bell is not used: writes wake the server.
         if way == CommitPath::Libfabric {
             let (key, remote) = self
                 .remote

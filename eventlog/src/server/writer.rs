@@ -1,4 +1,4 @@
-//! A rank that has joined: what it wrote, and what it is to be told.
+//! A rank that has joined: what it wrote, and its acknowledgements.
 
 use super::served_ring::Place;
 use crate::message::{CommitPath, Hello, ToClient};
@@ -13,13 +13,13 @@ pub(super) struct Writer {
     pub(super) rank: Rank,
     pub(super) incarnation: Incarnation,
     pub(super) way: CommitPath,
-    /// Up to where this connection may be told that it is stable: the end of
-    /// what it wrote, or was welcomed with. The row may still reach further,
-    /// with what a dead life wrote.
+    /// Up to where this connection may get acknowledgements: the end of what it wrote, or
+    /// was welcomed with. The log may still reach further, with what an earlier life
+    /// wrote.
     reach: Place,
-    /// Up to where it was told.
+    /// End of the last acknowledgement.
     told: EventIndex,
-    /// It asked: to be told once this is stable.
+    /// It waits for the acknowledgement of this.
     owed: Option<EventIndex>,
     leaves: bool,
 }
@@ -69,7 +69,7 @@ impl Writer {
         self.leaves
     }
 
-    /// What of its is stable, if the row is up to `stored`.
+    /// The end of the writer's stable determinants, if the log is stored up to `stored`.
     pub(super) fn stable(&self, stored: Place) -> Place {
         match stored.0 >= self.reach.0 {
             true => self.reach,
@@ -77,7 +77,7 @@ impl Writer {
         }
     }
 
-    /// What it is to be told now. GATE-3
+    /// The acknowledgement that is due now. GATE-3
     pub(super) fn acknowledgement(
         &mut self,
         stored: Place,

@@ -122,7 +122,7 @@ impl Appender {
         GROUP_BYTES_MAX.min(self.segment_bytes / 4)
     }
 
-    /// Says what went wrong for good, if anything has.
+    /// The permanent failure, if there is one.
     pub fn failure(&self) -> Option<&str> {
         self.failed.as_deref()
     }
@@ -184,7 +184,7 @@ impl Appender {
         let header = FileHeader {
             logger: self.logger,
             file: self.next_file,
-            // Nobody else can know it.
+            // No client can know it.
             salt: RandomState::new().hash_one(self.next_file),
             bytes: self.segment_bytes.max(needed).next_multiple_of(BLOCK_BYTES),
         };
@@ -204,8 +204,7 @@ impl Appender {
         self.used_bytes
     }
 
-    /// The group that gathers extends this row up to there. `mark` is the row's,
-    /// and nobody else's.
+    /// The group that gathers extends this log up to there. `mark` is the log's own.
     pub fn extend(&mut self, row: usize, mark: &mut Mark, end: End) {
         let extends = &mut self.gathering.extends;
         if mark.group != self.gathering.number {
@@ -247,8 +246,8 @@ impl Appender {
         self.waiting.push_back(group);
     }
 
-    /// Begins to write what waits, and takes in what has ended; says whether
-    /// anything has. With `wait`, until everything has.
+    /// Begins to write what waits, and takes in what has ended; returns whether anything
+    /// has. With `wait`, until everything has.
     pub fn progress(
         &mut self,
         wait: bool,

@@ -1,4 +1,4 @@
-//! What is in the files: the rows, and in which file each part of them lies.
+//! Contents of the files: the ranks' logs, and in which file each part of them lies.
 //!
 //! Grows with ranks and files, never with batches.
 
@@ -8,7 +8,7 @@ use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Rank};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// Determinants of a row that lie in one file.
+/// Determinants of a log that lie in one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub file: u64,
@@ -20,23 +20,23 @@ pub(crate) struct Part {
     pub last_clock: Clock,
 }
 
-/// An end of a row, and the clock there.
+/// An end of a log, and the clock there.
 pub(crate) type End = (EventIndex, Clock);
 
-/// The place of a row among those that a group extends.
+/// The place of a log among those that a group extends.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {
     pub group: u64,
     pub index: usize,
 }
 
-/// A row, and where it lies.
+/// A rank's log, and where it lies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tracked {
     pub job: u64,
     pub rank: Rank,
     pub row: RankLog,
-    /// In order; each goes on where the one before ends.
+    /// In order; each continues where the one before ends.
     pub parts: VecDeque<Part>,
     pub written: End,
     pub durable: End,
@@ -55,7 +55,7 @@ pub(crate) struct FileState {
     pub end: u64,
     /// Where those end that are.
     pub written_end: u64,
-    /// Parts of rows that lie in it.
+    /// Parts of logs that lie in it.
     pub parts: usize,
 }
 
@@ -120,18 +120,18 @@ impl Contents {
         }
     }
 
-    /// The row is this from now on.
+    /// Replaces the description of a log.
     pub fn restore(&mut self, number: usize, row: RankLog) {
         self.rows[number].row = row;
         self.clip(number);
     }
 
-    /// Forgets the parts that the row does not have any more.
+    /// Forgets the parts that the log does not have any more.
     pub fn clip(&mut self, number: usize) {
         let Tracked { row, parts, .. } = &mut self.rows[number];
         let files = &mut self.files;
         parts.retain_mut(|part| {
-            // A row of which nothing is left may begin inside of a part.
+            // An empty log may begin inside of a part.
             let is_empty = row.first == row.end;
             let stays = !is_empty && part.to > row.first && part.from < row.end;
             if stays && part.to > row.end {

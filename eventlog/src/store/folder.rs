@@ -185,9 +185,9 @@ impl OwnFolder {
         Ok(open)
     }
 
-    /// Makes a file of that many bytes which begins with `header` and goes on with
-    /// zeros; takes the room for all of it if that goes. With `sync`, it survives a loss
-    /// of power from here on. Where it fails, no such file is left.
+    /// Makes a file of that many bytes which begins with `header`, then zeros; takes the
+    /// room for all of it if that goes. With `sync`, it survives a loss of power from
+    /// here on. Where it fails, no such file is left.
     pub fn create(&mut self, file: u64, bytes: u64, header: &[u8], sync: bool) -> io::Result<()> {
         let directory = &self.folder.directory;
         let made = directory.create(&name(file))?;

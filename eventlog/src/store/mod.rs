@@ -6,7 +6,7 @@
 //! | `format` | the bytes |
 //! | `folder` | the files in their directory, and the write under way |
 //! | `appender` | groups: one is written while the next gathers |
-//! | `contents` | rows, and where they lie |
+//! | `contents` | the ranks' logs, and where they lie |
 //! | `watermark` | how far files were stored, beside them |
 //! | `walk`, `replay`, `read` | from files to groups, to contents, to a rank's batches |
 
@@ -22,7 +22,7 @@ mod watermark;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Why a store cannot be, or cannot go on.
+/// Why a store cannot be opened, or cannot continue.
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// Another logger has the folder.
@@ -38,7 +38,7 @@ pub enum StoreError {
         file: PathBuf,
         /// Whose it is.
         found: u32,
-        /// Who asks.
+        /// This logger.
         wanted: u32,
     },
     /// A file of another version of this program.

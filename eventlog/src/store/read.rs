@@ -33,8 +33,8 @@ type Each<'a> = &'a mut dyn FnMut(&BatchHeader, &[u8]) -> ControlFlow<()>;
 
 impl Reader<'_> {
     /// Gives each batch that was asked for; see
-    /// [`Logbook::read`](crate::logbook::Logbook::read). `position`: where the last
-    /// piece of the same row ended, if it is read in pieces.
+    /// [`Logbook::read`](crate::logbook::Logbook::read). `position`: where the last piece
+    /// of the same log ended, if it is read in pieces.
     pub fn read(
         &self,
         question: &Question,
@@ -58,10 +58,10 @@ impl Reader<'_> {
                 trimmed: row.trimmed.0,
             });
         }
-        self.read_row(tracked, question, position, each)
+        self.read_log(tracked, question, position, each)
     }
 
-    fn read_row(
+    fn read_log(
         &self,
         tracked: &Tracked,
         question: &Question,
@@ -128,8 +128,8 @@ impl Reader<'_> {
         part.place..file.map_or(0, |file| file.written_end)
     }
 
-    /// Gives each batch of a part that the row has, in the order of the file; from
-    /// the position on, if that is there. Leaves it where it is to stop.
+    /// Gives each batch of a part that the log has, in the order of the file; from the
+    /// position on, if that is there. Leaves it where it is to stop.
     fn walk(
         &self,
         tracked: &Tracked,
@@ -172,8 +172,7 @@ impl Reader<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Clock of the last determinant before `at`, if a batch of the row ends
-    /// there.
+    /// Clock of the last determinant before `at`, if a batch of the log ends there.
     pub fn clock_before(&self, number: usize, at: EventIndex) -> Result<Option<Clock>, StoreError> {
         let tracked = &self.contents.rows[number];
         if at == tracked.row.first {
@@ -198,7 +197,7 @@ impl Reader<'_> {
     }
 }
 
-/// An end that the row has not gone back behind since.
+/// The end, or that of the log if it was cut since.
 pub(crate) fn within(end: End, row: End) -> End {
     match end.0 <= row.0 {
         true => end,

@@ -1,5 +1,5 @@
-//! From files to contents: what a logger does when it starts, and whoever looks
-//! at its folder. EL-3
+//! From files to contents: when a logger starts, and when a program reads its folder.
+//! EL-3
 
 use super::StoreError;
 use super::contents::{Contents, FileState};
@@ -201,8 +201,7 @@ impl Replay<'_> {
         self.one(newest, None).map(|_| ())
     }
 
-    /// Reads a file's groups up to `end`, or as many as there are, and says
-    /// where they end.
+    /// Reads a file's groups up to `end`, or all of them, and returns where they end.
     fn one(&mut self, header: &FileHeader, end: Option<u64>) -> Result<u64, StoreError> {
         let file = header.file;
         self.found.contents.files.insert(file, FileState::default());
@@ -252,11 +251,11 @@ impl Replay<'_> {
             }
             Entry::Batch { job, header, .. } => {
                 let number = contents.find_cached(job, header.rank);
-                let number = number.ok_or("a batch of a rank that never said hello")?;
+                let number = number.ok_or("a batch of a rank that is not registered")?;
                 // As it was judged then; a cut has an entry of its own.
                 match contents.rows[number].row.judge(&header, Origin::Replica) {
                     Ok(Step::Take) => contents.put(number, &header, file, place),
-                    _ => return Err("a batch that does not go on where its row ends"),
+                    _ => return Err("a batch that does not continue its log"),
                 }
             }
         }

@@ -18,8 +18,8 @@ pub(crate) struct Group<'a> {
     pub content: &'a [u8],
 }
 
-/// Where somebody stopped who reads in pieces, and what was read of the file there.
-/// Nobody has been anywhere: the default.
+/// Where reading in pieces stopped, and what was read of the file there. The default is
+/// no position.
 #[derive(Debug, Default)]
 pub(crate) struct GroupPosition {
     file: u64,
@@ -73,7 +73,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes on where somebody stopped.
+    /// Continues where reading stopped.
     pub fn resume(
         files: &'a Folder,
         header: &FileHeader,
@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// To go on later with the group at this place.
+    /// To continue later with the group at this place.
     pub fn stop_at(self, place: u64) -> GroupPosition {
         GroupPosition {
             file: self.file,
@@ -102,8 +102,8 @@ impl<'a> Walk<'a> {
         self.place
     }
 
-    /// Makes sure that so many bytes from there on are in the window, if the
-    /// file has them, and says where in it they are.
+    /// Brings `bytes` bytes from `place` on into the window, if the file has them, and
+    /// returns where in it they are.
     fn fill(&mut self, place: u64, bytes: usize) -> io::Result<Option<usize>> {
         if place + bytes as u64 > self.end {
             return Ok(None);
@@ -152,7 +152,7 @@ impl<'a> Walk<'a> {
         }))
     }
 
-    /// Forgets what was read before: somebody may have written since.
+    /// Forgets what was read before: the logger may have written since.
     pub fn look_again(&mut self) {
         self.window.clear();
     }

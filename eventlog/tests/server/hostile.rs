@@ -156,7 +156,7 @@ fn only_writers_write() {
     ] {
         let mut wire = stage.wire();
         wire.say(&message);
-        assert!(wire.refusal().contains("say hello first"));
+        assert!(wire.refusal().contains("send Hello first"));
         stage.check();
     }
     let mut bad = stage.bad();

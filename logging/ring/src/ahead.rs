@@ -19,7 +19,7 @@ pub(crate) enum Found {
     Here(ChunkBytes),
     /// It is on its way.
     Coming,
-    /// Nobody has asked for it, or it is not there.
+    /// It was not requested, or it is not there.
     Nowhere,
 }
 

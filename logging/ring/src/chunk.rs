@@ -1,5 +1,5 @@
-//! What a chunk says of itself, and how its bytes are checked: the form in which
-//! chunks go to disk and are found in a dead rank's memory (docs/formats/log-format.md).
+//! The header of a chunk, and how its bytes are checked: the form in which chunks go to
+//! disk and are found in a dead rank's memory (docs/formats/log-format.md).
 //!
 //! Pure functions of bytes: nothing here trusts what it reads.
 
@@ -34,7 +34,7 @@ pub struct ChunkHeader {
     pub seal: Option<Seal>,
 }
 
-/// What a chunk says of its contents once it is complete.
+/// The description of a chunk's contents once it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal {
     /// Bytes of header and records: what lies behind means nothing.
@@ -56,7 +56,7 @@ pub struct Seal {
 /// Why bytes are not a whole chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ChunkError {
-    /// Nothing was ever written there.
+    /// Nothing was written there.
     #[error("no chunk was written here")]
     Empty,
     /// Other bytes than a chunk begins with.

@@ -25,6 +25,12 @@ impl From<Ssn> for Frontier {
     }
 }
 
+impl From<&Frontier> for Frontier {
+    fn from(other: &Frontier) -> Self {
+        other.clone()
+    }
+}
+
 impl Frontier {
     /// Its message of a stream.
     #[inline]

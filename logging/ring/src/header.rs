@@ -42,7 +42,7 @@ pub enum RecordKind {
     Rendezvous = 2,
     /// Further payload of the message `ssn`, at offset `extent`.
     Fragment = 3,
-    /// The log goes on in chunk `extent`.
+    /// The log continues in chunk `extent`.
     Link = 4,
 }
 

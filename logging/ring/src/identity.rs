@@ -1,4 +1,4 @@
-//! The names of things: ranks, incarnations, sequence numbers, clocks.
+//! Names: ranks, incarnations, sequence numbers, clocks.
 //!
 //! All counters are `u64`: none of them wraps in the life of a job.
 

@@ -24,8 +24,8 @@ pub struct LentChunk {
 /// How the loan of a chunk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoanEnd {
-    /// It is on disk and can be read back: its memory may be used again when
-    /// nobody reads it there.
+    /// It is on disk and can be read back: its memory may be used again when no reader
+    /// reads it there.
     OnDisk,
     /// It is only in memory.
     InMemory,
@@ -92,9 +92,8 @@ impl LentChunk {
         Position((self.header.sequence + 1) * crate::CHUNK_BYTES as u64)
     }
 
-    /// Writes the checksum of each record, and the chunk's own header with what
-    /// it holds. To be done once, by whoever writes the chunk to disk; readers of
-    /// the records are not disturbed, as none looks at these fields.
+    /// Writes the checksum of each record, and the chunk's own header with what it holds.
+    /// Once, by the writer to disk. Readers of the records do not use these fields.
     pub fn seal(&mut self, job: u64) -> Seal {
         let mut checks = crc32fast::Hasher::new();
         let ssn_end = self.ends.program;

@@ -1,10 +1,10 @@
 //! [`ReadBack`]: reads a channel's log again from a message on, wherever its
 //! chunks are, while the log grows, moves to disk and is freed. LOG-2
 //!
-//! It belongs to the rank that writes the log, and goes on when it is called. A
-//! chunk is read in memory as long as it is there, else from disk, some chunks
-//! ahead; each comes as a whole, is checked, and gives records only then. It
-//! holds no more memory than those chunks, however long the log is.
+//! It belongs to the rank that writes the log, and continues when it is called. A chunk
+//! is read in memory as long as it is there, else from disk, some chunks ahead; each
+//! comes as a whole, is checked, and gives records only then. It holds no more memory
+//! than those chunks, however long the log is.
 
 use crate::ahead::{DiskAhead, Found};
 use crate::chunk::{CHUNK_HEAD_BYTES, ChunkError, ChunkReader};
@@ -66,15 +66,15 @@ pub trait DiskChunks {
 /// How far a step came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// So many records were given; there may be more.
+    /// This number of records was given; there may be more.
     Records(usize),
     /// The next chunk is on its way, from or to the disk.
     Waiting,
     /// All that was published so far was given.
     End,
-    /// A horizon has passed what was to come: messages below are free, and part
-    /// of them is gone. From [`ReadBack::from`] on reading goes on; this is its
-    /// message of the program's stream.
+    /// A horizon has passed what was to come: messages below are free, and part of them
+    /// is gone. Reading continues from [`ReadBack::from`] on; this is its message of the
+    /// program's stream.
     Passed(Ssn),
 }
 
@@ -88,7 +88,7 @@ pub enum ReadBackError {
         destination: Rank,
         /// Which chunk.
         sequence: u64,
-        /// The disk's words.
+        /// The disk's error.
         why: String,
     },
     /// It gave others than were written; the next step asks again.
@@ -104,7 +104,9 @@ pub enum ReadBackError {
         damage: ChunkError,
     },
     /// It gave another chunk; the next step asks again.
-    #[error("chunk {sequence} of the log to rank {destination} was read, and another came")]
+    #[error(
+        "chunk {sequence} of the log to rank {destination} was read from disk, and another chunk came"
+    )]
     Another {
         /// Whose log.
         destination: Rank,

@@ -2,11 +2,11 @@
 //! to be posted: recovery is a reader that starts again from an older offset.
 //! REC-3, LOG-2
 //!
-//! It belongs to the rank that writes the log, and goes on when it is called. A
-//! chunk that is in memory is used where it lies, also while it is lent to the
-//! disk; one that is only on disk is *recalled*: read, checked, and copied into a
-//! chunk of the arena, where a [`ChannelReader`](crate::ChannelReader) finds it as
-//! it lay in memory once. Positions are always those of the log.
+//! It belongs to the rank that writes the log, and continues when it is called. A chunk
+//! that is in memory is used where it lies, also while it is lent to the disk; one that
+//! is only on disk is *recalled*: read, checked, and copied into a chunk of the arena,
+//! where a [`ChannelReader`](crate::ChannelReader) finds it as it lay in memory once.
+//! Positions are always those of the log.
 //!
 //! Chunks that come after a recalled one are reachable only over its link, and
 //! that is written when the next chunk is there. So as long as chunks are
@@ -215,7 +215,7 @@ impl Resend {
         self.next = Some(Position(begin));
     }
 
-    /// Where the receiver reads the log in place it goes on by itself.
+    /// Where the receiver reads the log in place it advances by itself.
     fn pass_released(&mut self, lane: &Lane<'_>) {
         if self.is_in_memory && lane.released <= lane.log.tail() {
             self.next = self.next.max(Some(lane.released));
@@ -349,7 +349,7 @@ impl Resend {
 
 /// What came of an attempt to bring a chunk into memory.
 enum Recall {
-    /// There is a chunk to go on with.
+    /// There is a next chunk.
     GoOn,
     /// Later.
     Waiting,

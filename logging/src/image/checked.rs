@@ -38,8 +38,8 @@ pub(super) struct CheckedChunk {
     /// As long as a chunk once it was used.
     bytes: Vec<u8>,
     records: Vec<(RecordHeader, usize)>,
-    /// The log goes on in another chunk. An unsealed chunk without a link must
-    /// be the last.
+    /// The log continues in another chunk. An unsealed chunk without a link must be the
+    /// last.
     pub goes_on: bool,
 }
 

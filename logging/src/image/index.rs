@@ -129,8 +129,8 @@ impl LogIndex {
         }
     }
 
-    /// When all files are known: a log goes on in the next file only when this one
-    /// has no place left, so what is not at its end was left out.
+    /// When all files are known: a log continues in the next file only when this one has
+    /// no place left, so an empty place before its end was left out.
     pub fn add_left_out(&mut self) {
         for end in std::mem::take(&mut self.ends) {
             if !self.file_begins.contains(&end.next) {

@@ -15,7 +15,7 @@ struct File {
     waiting: Option<Vec<LentChunk>>,
     /// A channel still fills it.
     open: bool,
-    /// Chunks that somebody may ask for.
+    /// Chunks that may be requested.
     live: u32,
     writes: u32,
     reads: u32,
@@ -86,9 +86,9 @@ impl Files {
         (file, operation)
     }
 
-    /// A free file, to be used again: that which has the place of the new one's
-    /// first chunk, if there is one. Whoever reads the files would take the chunk
-    /// for one that was never written, as that place stays empty.
+    /// A free file, to be used again: that which has the place of the new one's first
+    /// chunk, if there is one. That place would stay empty, and a reader of the files
+    /// would take the chunk for one that was never written.
     fn take_free(&mut self, new: &FileHeader) -> Option<FileNumber> {
         let has_place = |(_, old): &(FileNumber, FileHeader)| {
             old.channel == new.channel && old.slot_of(new.first_sequence).is_some()
@@ -170,7 +170,7 @@ impl Files {
         self.leaving -= 1;
     }
 
-    /// A file that nobody needs becomes free.
+    /// A file that is not needed becomes free.
     fn settle(&mut self, file: FileNumber, store: &mut impl Store) {
         let entry = self.entry(file);
         let needed = entry.open

@@ -51,8 +51,8 @@ const FILE_SLOTS_MIN: u64 = 4;
 const FILES_PER_CHANNEL: u64 = 4;
 
 impl SpillOptions {
-    /// Slots of each file: so many that every channel can have a few files, and
-    /// files are neither tiny nor huge.
+    /// Slots of each file: every channel can have a few files, and files are neither tiny
+    /// nor huge.
     pub fn file_slots(&self) -> u32 {
         let channels = u64::from(self.size.saturating_sub(1).max(1));
         let share = self.disk_bytes / channels / FILES_PER_CHANNEL / CHUNK_BYTES as u64;
@@ -80,15 +80,15 @@ pub enum Event {
         /// The chunk's bytes; its checksums are not checked yet.
         result: Result<ChunkBytes, StoreError>,
     },
-    /// Something went wrong, or right again; to be told to people.
+    /// A message for people.
     Report(Report),
 }
 
 /// What people should know.
 #[derive(Debug)]
 pub enum Report {
-    /// A write failed; it will be tried again at that time. The log goes on in
-    /// memory meanwhile.
+    /// A write failed; it will be tried again later. The log continues in memory
+    /// meanwhile.
     Paused {
         /// What failed.
         error: StoreError,
@@ -100,8 +100,8 @@ pub enum Report {
         /// What failed last.
         error: StoreError,
     },
-    /// A file that nobody needs could not be removed. It keeps its place in the
-    /// budget, as it still takes room; writing goes on.
+    /// A file that is not needed could not be removed. It still counts in the budget, as
+    /// it takes room; writing continues.
     Undeleted {
         /// What failed.
         error: StoreError,
@@ -111,7 +111,7 @@ pub enum Report {
 /// Why no chunk is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// As many writes are under way as may be.
+    /// The limit of writes under way is reached.
     Busy,
     /// The budget is in use; only a horizon frees it.
     Full,

@@ -55,7 +55,7 @@ pub struct LeftFile {
 }
 
 #[derive(Debug)]
-struct State {
+struct MemoryState {
     options: MemoryOptions,
     stalled: bool,
     /// All writes fail with this.
@@ -71,17 +71,17 @@ struct State {
 /// A store in memory; see the [module](self).
 #[derive(Debug)]
 pub struct MemoryStore {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<MemoryState>>,
 }
 
 /// The other end of a [`MemoryStore`]: what happens to it.
 #[derive(Clone, Debug)]
 pub struct MemoryDisk {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<MemoryState>>,
 }
 
 /// A panic in between is a test that fails: the disk is worth looking at still.
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<MemoryState>) -> MutexGuard<'_, MemoryState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -94,7 +94,7 @@ impl MemoryStore {
         let simulated = SimulatedDisk::new(options.seed);
         simulated.set_room(options.room_bytes);
         let directory = Directory::from(simulated.clone());
-        let state = State {
+        let state = MemoryState {
             stalled: false,
             write_failure: None,
             numbers: BTreeSet::new(),
@@ -150,7 +150,7 @@ impl Drop for MemoryStore {
     }
 }
 
-impl State {
+impl MemoryState {
     fn submit(&mut self, mut operation: Operation) {
         self.check_contract(&operation);
         if let Operation::Write { chunk, .. } = &mut operation {
@@ -323,7 +323,7 @@ impl MemoryDisk {
 
     /// The files as they could be found if the process were killed, or its host reset,
     /// now: each operation that is under way has not happened, has happened, or has
-    /// happened in part; of a write, any of its sectors of 512 bytes. The store goes on
+    /// happened in part; of a write, any of its sectors of 512 bytes. The store continues
     /// unharmed; ask again for another outcome.
     pub fn crash(&self) -> Vec<LeftFile> {
         lock(&self.state).crash()

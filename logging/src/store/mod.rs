@@ -35,7 +35,7 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileNumber(pub u64);
 
-/// Names a read; chosen by whoever asks.
+/// Names a read; chosen by the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReadToken(pub u64);
 
@@ -120,7 +120,7 @@ pub enum Completion {
 pub struct StoreError {
     /// What was tried, with the file.
     pub attempted: String,
-    /// The system's words.
+    /// The system's error.
     pub error: io::Error,
 }
 

@@ -8,7 +8,7 @@ use core::time::Duration;
 use refrain_eventlog::message::{CommitPath, RemoteRing, ToClient, ToLogger};
 use refrain_eventlog::ring::{RingIdentity, RingMemory};
 use refrain_eventlog::server::host::{
-    AllAsked, Channel, DoesNotRead, Fetch, Fetched, Host, MadeRing, RankKey, Wanted,
+    AllAsked, Channel, Fetch, Fetched, Host, MadeRing, RankKey, Wanted,
 };
 use refrain_eventlog::server::ring_name::RingName;
 use refrain_wire::{FrameError, WireError};
@@ -58,12 +58,12 @@ impl Channel for LoggerChannel {
         self.out.iter().map(bytes).sum()
     }
 
-    fn send(&mut self, _bytes_max: usize) -> Result<(), DoesNotRead> {
+    fn send(&mut self, _bytes_max: usize) -> bool {
         for message in self.out.drain(..) {
             let mut network = self.network.borrow_mut();
             self.spark.act(|| network.answer(self.talk, message));
         }
-        Ok(())
+        true
     }
 }
 

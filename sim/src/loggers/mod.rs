@@ -37,7 +37,7 @@ use ledger::Ledger;
 use logger::{Logger, Shard, Wish};
 use network::{Arrival, Network, Spark, TalkId};
 use refrain_eventlog::Level;
-use refrain_eventlog::client::read::{ReadError, ReadRequest, read_row, read_rows};
+use refrain_eventlog::client::read::{ReadError, ReadRequest, read_rank, read_ranks};
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::message::CommitPath;
 use refrain_logging::determinant::EventIndex;
@@ -478,9 +478,9 @@ impl Loggers {
         };
         let ask = |address: &ServerAddress| {
             let logger = Self::logger_at(address).unwrap_or_default();
-            read_row(&mut Question::begin(self, logger)?, &request)
+            read_rank(&mut Question::begin(self, logger)?, &request)
         };
-        let row = read_rows(&self.addresses(), &request, ask, || false)?;
+        let row = read_ranks(&self.addresses(), &request, ask, || false)?;
         let batches = row.batches().map(|(mut header, payload)| {
             let mut batch = vec![0; HEADER_BYTES];
             batch.extend_from_slice(payload);

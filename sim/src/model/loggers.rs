@@ -8,10 +8,10 @@ use super::world::World;
 use super::{Bug, Joining, Reading, Size};
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::acceptor::{Beginning, Origin, RankLog, Refusal, Step};
-use refrain_eventlog::client::committer::{Acknowledgement, RowEnd};
+use refrain_eventlog::client::committer::{Acknowledgement, LogEnd};
 use refrain_eventlog::message::{ToClient, ToLogger};
 use refrain_eventlog::server::host::Wanted;
-use refrain_eventlog::server::inquiry::{CatchUp, Inquiry, RowStore};
+use refrain_eventlog::server::inquiry::{CatchUp, Inquiry, RankLogStore};
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::{Determinant, EventIndex, Matched, record};
 use refrain_ring::{Clock, Incarnation, Rank};
@@ -80,9 +80,9 @@ impl LoggerRow {
     }
 
     /// The answer to a survey, as `client/survey.rs` asks for it.
-    pub fn row_end(&self) -> RowEnd {
+    pub fn row_end(&self) -> LogEnd {
         let row = &self.row;
-        RowEnd {
+        LogEnd {
             life: row.last_incarnation(),
             end: row.end,
             clock: row.last_clock,
@@ -91,9 +91,9 @@ impl LoggerRow {
     }
 
     /// The same, where a life leaves no trace before its first batch.
-    pub fn unmarked_end(&self) -> RowEnd {
+    pub fn unmarked_end(&self) -> LogEnd {
         let last = self.batches.last().map(|batch| header(batch).incarnation);
-        RowEnd {
+        LogEnd {
             life: last.unwrap_or_default(),
             ..self.row_end()
         }
@@ -183,7 +183,7 @@ impl LoggerRow {
     }
 }
 
-impl RowStore for LoggerRow {
+impl RankLogStore for LoggerRow {
     fn row(&self) -> RankLog {
         self.row.clone()
     }
@@ -397,7 +397,7 @@ impl World {
 
 impl Seeking {
     /// What those have said that are lost again does not count.
-    fn note_answer(&mut self, replica: usize, answer: RowEnd) {
+    fn note_answer(&mut self, replica: usize, answer: LogEnd) {
         for (other, said) in self.answers.iter_mut().enumerate() {
             if self.commits.committer.is_lost(other) {
                 *said = None;
@@ -407,9 +407,9 @@ impl Seeking {
     }
 
     /// Tells the committer what a replica has.
-    fn hear(&mut self, replica: usize, end: RowEnd, size: &Size) {
+    fn hear(&mut self, replica: usize, end: LogEnd, size: &Size) {
         let committer = &mut self.commits.committer;
-        let mut say = |replica: usize, end: RowEnd| {
+        let mut say = |replica: usize, end: LogEnd| {
             committer.joins(replica);
             // One that cannot be right loses the replica.
             let _ = committer.answered(replica, LoggerId(replica as u32), end);
@@ -418,7 +418,7 @@ impl Seeking {
             Some(Bug::SurveyOfOne) => {
                 say(replica, end);
                 for other in (0..size.replicas).filter(|other| *other != replica) {
-                    say(other, RowEnd::default());
+                    say(other, LogEnd::default());
                 }
             }
             // What all say is the least that was said; the first is taken back.

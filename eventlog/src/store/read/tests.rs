@@ -60,7 +60,7 @@ fn written() -> SimulatedDisk {
     disk
 }
 
-/// All of a row, in pieces, from a number on.
+/// All of a log, in pieces, from a number on.
 fn read_in_pieces(reader: &Reader<'_>, from: u64) -> Vec<u8> {
     let mut question = Question {
         job: JOB,
@@ -91,8 +91,8 @@ fn read_in_pieces(reader: &Reader<'_>, from: u64) -> Vec<u8> {
     all
 }
 
-/// What is read in pieces is the row, and no piece reads again what those before
-/// it have read.
+/// What is read in pieces is the log, and no piece reads again what those before it have
+/// read.
 // EL-5
 #[test]
 fn pieces_go_on_where_the_last_has_ended() {
@@ -122,7 +122,7 @@ fn pieces_go_on_where_the_last_has_ended() {
     }
 }
 
-/// Where the row was cut meanwhile, the position is of a place that does not count.
+/// Where the log was cut meanwhile, the position is of a place that does not count.
 #[test]
 fn a_bookmark_that_is_nowhere_is_passed_over() {
     let files = Folder::from(Directory::from(written()));

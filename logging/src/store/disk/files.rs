@@ -143,8 +143,8 @@ impl Files {
             let error = io::Error::new(io::ErrorKind::InvalidInput, "it has another length");
             return Err(fail(self, error));
         }
-        // Nothing to do, unless somebody has cut it. The header comes before the
-        // name: readers go by the header.
+        // Has nothing to do, unless the file was cut. The header comes before the name:
+        // readers go by the header.
         let filled = self.fill(&opened, header);
         let name = filled
             .and_then(|()| self.rename(old, header))

@@ -126,19 +126,17 @@ impl DiskStore {
             .and_then(|started| started)
             .map_err(DiskError::of_thread)?;
         let started = reported.recv();
-        match started.unwrap_or_else(|_| Err(DiskError::of_thread("it panicked at its start"))) {
-            Ok(description) => Ok(Self {
-                commands: send_command,
-                completions,
-                bell,
-                thread: Some(thread),
-                description,
-            }),
-            Err(error) => {
-                let _ = thread.join();
-                Err(error)
-            }
-        }
+        let mut store = Self {
+            commands: send_command,
+            completions,
+            bell,
+            thread: Some(thread),
+            description: String::new(),
+        };
+        // Where it has not started, this drops the store and so joins the thread.
+        store.description =
+            started.unwrap_or_else(|_| Err(DiskError::of_thread("it panicked at its start")))?;
+        Ok(store)
     }
 
     fn hand_over(&mut self, command: Option<Operation>) {
