@@ -2,10 +2,13 @@
 
 use crate::frames::{decode_then_encode, encode_then_decode, encoded};
 use crate::input::Input;
+use refrain_eventlog::acceptor::{Life, RankLog};
 use refrain_eventlog::message::{
-    Begins, HeldRow, Hello, Holding, PROTOCOL, RemoteRing, ToClient, ToLogger, Way, Welcome,
+    Begins, CommitPath, Hello, Holding, PROTOCOL, RemoteRing, ToClient, ToLogger, Welcome,
 };
 use refrain_eventlog::{Level, LoggerId};
+use refrain_logging::determinant::EventIndex;
+use refrain_ring::{Clock, Incarnation, Rank};
 
 /// Checks both directions.
 pub fn check(bytes: &[u8]) {
@@ -20,18 +23,18 @@ fn to_logger(input: &mut Input<'_>) -> ToLogger {
     match input.u8() % 8 {
         0 => ToLogger::Hello(Hello {
             job: input.u64(),
-            rank: input.u32(),
-            incarnation: input.u32(),
-            first_kept: input.u64(),
+            rank: Rank(input.u32()),
+            incarnation: Incarnation(input.u32()),
+            first_kept: EventIndex(input.u64()),
             begins: input.u8().is_multiple_of(2).then(|| Begins {
-                start: input.u64(),
-                clock_before: input.u64(),
-                follows: input.u32(),
+                start: EventIndex(input.u64()),
+                clock_before: Clock(input.u64()),
+                follows: Incarnation(input.u32()),
             }),
             way: match input.u8() % 3 {
-                0 => Way::SharedMemory,
-                1 => Way::Libfabric,
-                _ => Way::Messages,
+                0 => CommitPath::SharedMemory,
+                1 => CommitPath::Libfabric,
+                _ => CommitPath::Messages,
             },
         }),
         1 => ToLogger::Commit {
@@ -46,7 +49,7 @@ fn to_logger(input: &mut Input<'_>) -> ToLogger {
             after_clock: input.u8().is_multiple_of(2).then(|| input.u64()),
         },
         5 => ToLogger::List,
-        6 => ToLogger::Row {
+        6 => ToLogger::RankLog {
             job: input.u64(),
             rank: input.u32(),
         },
@@ -65,8 +68,8 @@ fn to_client(input: &mut Input<'_>) -> ToClient {
     match input.u8() % 7 {
         0 => ToClient::Welcome(Welcome {
             logger: LoggerId(input.u32()),
-            end: input.u64(),
-            last_clock: input.u64(),
+            end: EventIndex(input.u64()),
+            last_clock: Clock(input.u64()),
             level: level(input),
             remote: input.u8().is_multiple_of(2).then(|| RemoteRing {
                 provider: input.text(),
@@ -93,14 +96,18 @@ fn to_client(input: &mut Input<'_>) -> ToClient {
         4 => ToClient::Ranks {
             ranks: (0..input.u8() % 4).map(|_| holding(input)).collect(),
         },
-        5 => ToClient::Row(HeldRow {
-            incarnation: input.u32(),
-            first: input.u64(),
-            clock_before: input.u64(),
-            end: input.u64(),
-            last_clock: input.u64(),
+        5 => ToClient::RankLog(RankLog {
+            incarnation: Incarnation(input.u32()),
+            first: EventIndex(input.u64()),
+            clock_before: Clock(input.u64()),
+            end: EventIndex(input.u64()),
+            last_clock: Clock(input.u64()),
+            trimmed: Clock(0),
             lives: (0..input.u8() % 4)
-                .map(|_| (input.u32(), input.u64()))
+                .map(|_| Life {
+                    incarnation: Incarnation(input.u32()),
+                    start: EventIndex(input.u64()),
+                })
                 .collect(),
         }),
         _ => ToClient::Refused {

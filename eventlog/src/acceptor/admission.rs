@@ -1,21 +1,19 @@
-//! How a life that begins is let in by a replica: as a replicated log takes in
-//! the leader of a new term.
+//! How a replica admits a life that begins, as a replicated log accepts the leader of a
+//! new term.
 //!
-//! The life knows from a survey where it [begins](Beginning): where the row ends
-//! that it goes on from, and who wrote the last of it. A replica that has the
-//! same up to there cuts what it has beyond and keeps a *mark*: a [`Life`] that
-//! begins at the row's end and has written nothing yet. Any other becomes like
-//! one that has ([`Row::follow`]), or lets nobody in. So a row that names a life
-//! is that life's up to its end, whatever happened before; and a survey finds
-//! the latest life that a quorum has let in, also if it died without a word.
-//! EL-3, EL-5, FENCE-1
+//! A survey tells the life where it [begins](Beginning): the end of the log that it
+//! continues, and the writer of its last determinant. A replica that has the same up to
+//! there cuts what it has beyond and keeps a *mark*: a [`Life`] that begins at the log's
+//! end and has written nothing yet. Any other replica becomes like one that has it
+//! ([`RankLog::follow`]), or admits no life. So a log that names a life is that life's up
+//! to its end, whatever happened before; and a survey finds the latest life that a quorum
+//! has admitted, also if it died before it wrote. EL-3, EL-5, FENCE-1
 
-use super::{Life, Refusal, Row};
-use crate::message::HeldRow;
+use super::{Life, RankLog, Refusal};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation, Rank};
 
-/// Where a life begins, as it says itself.
+/// Where a life begins, by its own statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Beginning {
     /// Which life.
@@ -31,31 +29,32 @@ pub struct Beginning {
     pub first_kept: EventIndex,
 }
 
-/// What a row is for a life that begins.
+/// How a log fits a life that begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fit {
-    /// It has let the life in, and has what cannot be sent again.
-    LetIn,
-    /// It has what the life begins with, and perhaps more: to be cut and marked.
+    /// The life is admitted, and the log has what cannot be sent again.
+    Admitted,
+    /// The log has what the life begins with, and perhaps more: it is to be cut and
+    /// marked.
     Fits,
-    /// It is to become like another first.
+    /// The log must become like that of another replica first.
     Lacks,
 }
 
-impl Row {
-    /// Whether the row is of this life up to its end. A first life has no mark:
-    /// nothing is before it.
+impl RankLog {
+    /// Whether the log is of this life up to its end. A first life has no mark: nothing
+    /// is before it.
     pub fn is_of(&self, incarnation: Incarnation) -> bool {
         self.last_incarnation() == incarnation
     }
 
-    /// The latest life that was let in.
+    /// The latest life that was admitted.
     pub fn last_incarnation(&self) -> Incarnation {
         self.last_life()
             .map_or(Incarnation(0), |life| life.incarnation)
     }
 
-    /// Which life wrote the determinant before `at`, if the row has it.
+    /// Which life wrote the determinant before `at`, if the log has it.
     pub fn writer_before(&self, at: EventIndex) -> Option<Incarnation> {
         let before = self.lives.iter().rfind(|life| life.start < at);
         before
@@ -63,18 +62,18 @@ impl Row {
             .map(|life| life.incarnation)
     }
 
-    /// Whether the row has up to `at` what every row has in which `writer` wrote
-    /// the determinant before `at`. What a row has given up was stable: all have
-    /// the same there.
+    /// Whether the log has up to `at` what every log has in which `writer` wrote the
+    /// determinant before `at`. What a log has given up was stable: all logs are the same
+    /// there.
     pub fn matches(&self, at: EventIndex, writer: Incarnation) -> bool {
         at == self.first || (at > self.first && self.writer_before(at) == Some(writer))
     }
 
-    /// What the row is for a life that begins.
+    /// How the log fits a life that begins.
     pub fn fit(&self, life: &Beginning) -> Fit {
         if self.is_of(life.incarnation) {
             return match self.end >= life.first_kept {
-                true => Fit::LetIn,
+                true => Fit::Admitted,
                 false => Fit::Lacks,
             };
         }
@@ -86,7 +85,7 @@ impl Row {
 
     /// Up to where another replica may become like this one for that life;
     /// `None`: not at all.
-    pub fn lends(&self, life: &Beginning) -> Option<EventIndex> {
+    pub fn can_supply(&self, life: &Beginning) -> Option<EventIndex> {
         if self.incarnation > life.incarnation {
             // FENCE-1
             return None;
@@ -98,8 +97,8 @@ impl Row {
         }
     }
 
-    /// Up to where both rows are the same; `None`: where one begins, the other
-    /// has something else, or nothing.
+    /// The end up to which both logs are the same; `None`: where one begins, the other
+    /// differs or has nothing.
     pub fn common_end(&self, other: &Self) -> Option<EventIndex> {
         let base = self.first.max(other.first);
         if base > self.end || base > other.end {
@@ -109,8 +108,8 @@ impl Row {
         if other.first > self.first && self.writer_before(base) != other.writer_before(base) {
             return None;
         }
-        // A life's number is one content: the same life there is the same row up
-        // to there.
+        // A number of a life has one content: where both have the life, both are the
+        // same.
         let common = self.parts().filter_map(|(life, end)| {
             let theirs = other
                 .parts()
@@ -127,10 +126,10 @@ impl Row {
         self.lives.iter().copied().zip(after.chain([self.end]))
     }
 
-    /// Prepares the row to go on as `source` does, which [lends](Row::lends) to
-    /// this life: what differs goes, and what `source` has given up is given up.
-    /// Then the source's batches follow, from the row's end on. `clock_at`: see
-    /// [`Row::cut`]. Says whether the row has changed.
+    /// Prepares the log to continue as `source` does, which [can
+    /// supply](RankLog::can_supply) this life: what differs is cut, and what `source` has
+    /// given up is given up. Then the source's batches follow, from the log's end on.
+    /// `clock_at`: see [`RankLog::cut`]. Returns whether the log has changed.
     ///
     /// # Errors
     /// When it cannot be cut there; then nothing has changed.
@@ -167,7 +166,7 @@ impl Row {
         Ok(true)
     }
 
-    /// Nothing of the row is left; it goes on where `source` begins. GC-1
+    /// Empties the log; it continues where `source` begins. GC-1
     fn begin_like(&mut self, source: &Self) {
         let (first, clock) = (source.first, source.clock_before);
         self.trim(clock);
@@ -177,13 +176,13 @@ impl Row {
         self.lives.retain(|life| life.start < first);
     }
 
-    /// Lets a life in: cuts what is beyond its beginning, and keeps a mark of
-    /// it. Says whether the row has changed. `clock_at`: see [`Row::cut`].
+    /// Admits a life: cuts what is beyond its beginning, and keeps a mark of it. Returns
+    /// whether the log has changed. `clock_at`: see [`RankLog::cut`].
     ///
     /// # Errors
-    /// When the row is not what the life begins with, or the life is not the
-    /// latest; then nothing has changed.
-    pub fn let_in<E: From<Refusal>>(
+    /// When the log is not what the life begins with, or the life is not the latest; then
+    /// nothing has changed.
+    pub fn admit<E: From<Refusal>>(
         &mut self,
         rank: Rank,
         life: &Beginning,
@@ -196,7 +195,7 @@ impl Row {
         }
         let at = life.start;
         match self.fit(life) {
-            Fit::LetIn => return Ok(false),
+            Fit::Admitted => return Ok(false),
             Fit::Lacks => {
                 let (first, end) = (life.first_kept.0, self.end.0);
                 return Err(Refusal::Gap {
@@ -228,37 +227,5 @@ impl Row {
         let (incarnation, start) = (life.incarnation, at);
         self.lives.push(Life { incarnation, start });
         Ok(true)
-    }
-
-    /// As told to others.
-    pub fn held(&self) -> HeldRow {
-        HeldRow {
-            incarnation: self.incarnation.0,
-            first: self.first.0,
-            clock_before: self.clock_before.0,
-            end: self.end.0,
-            last_clock: self.last_clock.0,
-            lives: (self.lives.iter())
-                .map(|life| (life.incarnation.0, life.start.0))
-                .collect(),
-        }
-    }
-
-    /// What another says that it has; `None`: that contradicts itself.
-    pub fn told(row: &HeldRow) -> Option<Self> {
-        let lives = row.lives.iter().map(|&(incarnation, start)| Life {
-            incarnation: Incarnation(incarnation),
-            start: EventIndex(start),
-        });
-        let row = Self {
-            incarnation: Incarnation(row.incarnation),
-            first: EventIndex(row.first),
-            clock_before: Clock(row.clock_before),
-            end: EventIndex(row.end),
-            last_clock: Clock(row.last_clock),
-            trimmed: Clock(0),
-            lives: lives.collect(),
-        };
-        row.is_sound().then_some(row)
     }
 }

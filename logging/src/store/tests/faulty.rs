@@ -1,7 +1,9 @@
-use super::*;
+//! What the store in memory does on request: faults, stalls, crashes.
+
+use super::{Chunks, Driver, Harness, JOB, Place, header, run_all};
 use crate::segment::{FILE_HEADER_BYTES, FileHeader, slot_offset};
-use crate::store::conformance::{self, Chunks, Driver, Harness, JOB, Place, header};
-use crate::store::{FileNumber, StoreError};
+use crate::store::faulty::{Delivery, Failure, LeftFile, MemoryDisk, MemoryOptions, MemoryStore};
+use crate::store::{FileNumber, Operation, Store, StoreError};
 use refrain_ring::CHUNK_BYTES;
 use refrain_ring::chunk::ChunkReader;
 use std::io;
@@ -50,7 +52,7 @@ impl Harness for InMemory {
 #[test]
 fn it_conforms_whatever_the_order() {
     for delivery in [Delivery::InOrder, Delivery::Shuffled { late_percent: 60 }] {
-        conformance::run_all(|| InMemory {
+        run_all(|| InMemory {
             delivery,
             disk: None,
         });
@@ -92,7 +94,7 @@ fn error(result: Result<(), StoreError>) -> io::ErrorKind {
 }
 
 #[test]
-fn faults_last_as_long_as_they_should() {
+fn writes_fail_until_they_are_healed() {
     let (mut driver, disk) = driver(Delivery::InOrder);
     let mut chunks = Chunks::new(1, 0, 8, Place::Anywhere);
     let file = driver.open(header(0, 0, 8), None);
@@ -101,32 +103,30 @@ fn faults_last_as_long_as_they_should() {
         driver.submit_write(file, chunk.sequence() as u32, chunk);
         driver.written(file).1
     };
-    disk.fail(Fault {
-        on: Kind::Write,
-        failure: Failure::Io,
-        how: How::Next(2),
-    });
-    let eio = io::Error::from(rustix::io::Errno::IO).kind();
-    assert_eq!(error(write(&mut driver)), eio);
-    assert_eq!(error(write(&mut driver)), eio);
     write(&mut driver).unwrap();
-    disk.fail(Fault {
-        on: Kind::Write,
-        failure: Failure::Quota,
-        how: How::Always,
-    });
-    for _ in 0..3 {
-        assert_eq!(error(write(&mut driver)), io::ErrorKind::QuotaExceeded);
+    let eio = io::Error::from(rustix::io::Errno::IO).kind();
+    for (failure, kind) in [
+        (Failure::Io, eio),
+        (Failure::Quota, io::ErrorKind::QuotaExceeded),
+    ] {
+        disk.fail_writes(Some(failure));
+        for _ in 0..3 {
+            assert_eq!(error(write(&mut driver)), kind);
+        }
     }
-    driver.read(file, 2);
-    disk.heal();
+    driver.read(file, 0);
+    disk.fail_writes(None);
     write(&mut driver).unwrap();
 }
 
 #[test]
 fn the_disk_has_an_end_and_deleting_makes_room() {
-    let (mut driver, disk) = driver(Delivery::InOrder);
-    disk.set_room_bytes(2 * header(0, 0, 4).file_bytes());
+    let store = MemoryStore::new(MemoryOptions {
+        room_bytes: 2 * header(0, 0, 4).file_bytes(),
+        ..options(Delivery::InOrder)
+    });
+    let disk = store.disk();
+    let mut driver = Driver::new(Box::new(store), Place::Anywhere);
     let first = driver.open(header(0, 0, 4), None);
     driver.open(header(0, 4, 4), None);
     let (_, result) = driver.try_open(header(0, 8, 4), None);
@@ -148,21 +148,6 @@ fn a_stall_holds_everything_until_it_is_over() {
     driver.written(file).1.unwrap();
 }
 
-#[test]
-fn by_hand_the_caller_says_what_ends() {
-    let (mut driver, disk) = driver(Delivery::InOrder);
-    let file = driver.open(header(0, 0, 3), None);
-    disk.deliver(Delivery::ByHand);
-    let mut chunks = Chunks::new(1, 0, 3, Place::Anywhere);
-    for slot in 0..3 {
-        driver.submit_write(file, slot, chunks.next_chunk());
-    }
-    for (index, sequence) in [(1, 1), (1, 2), (0, 0)] {
-        disk.end(index);
-        assert_eq!(driver.written(file).0.sequence(), sequence);
-    }
-}
-
 /// What a crash leaves of one write, in many outcomes.
 #[test]
 fn a_crash_leaves_writes_absent_whole_or_torn_and_the_checks_tell() {
@@ -170,7 +155,7 @@ fn a_crash_leaves_writes_absent_whole_or_torn_and_the_checks_tell() {
     let file = driver.open(header(0, 0, 2), None);
     let mut chunks = Chunks::new(1, 0, 2, Place::Anywhere);
     let before = driver.write(file, 0, chunks.next_chunk());
-    disk.deliver(Delivery::ByHand);
+    disk.stall(true);
     driver.submit_write(file, 1, chunks.next_chunk());
     let (mut absent, mut whole, mut torn) = (0, 0, 0);
     for _ in 0..60 {
@@ -197,7 +182,7 @@ fn a_crash_leaves_writes_absent_whole_or_torn_and_the_checks_tell() {
         absent > 5 && whole > 5 && torn > 5,
         "{absent} {whole} {torn}"
     );
-    disk.end(0);
+    disk.stall(false);
     driver.written(file).1.unwrap();
 }
 
@@ -205,7 +190,7 @@ fn a_crash_leaves_writes_absent_whole_or_torn_and_the_checks_tell() {
 fn a_crash_while_a_file_is_used_again_leaves_one_file_with_one_header() {
     let (mut driver, disk) = driver(Delivery::InOrder);
     let old = driver.open(header(0, 0, 2), None);
-    disk.deliver(Delivery::ByHand);
+    disk.stall(true);
     driver.store.submit(Operation::Open {
         file: FileNumber(9),
         header: header(0, 2, 2),

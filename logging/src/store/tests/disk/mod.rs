@@ -7,8 +7,8 @@ mod failing;
 mod limits;
 mod threads;
 
-use super::{DiskOptions, DiskStore};
-use crate::store::conformance::{Driver, JOB, Place};
+use crate::store::disk::{DiskOptions, DiskStore};
+use crate::store::tests::{Driver, JOB, Place};
 use refrain_storage::Io;
 use std::path::Path;
 

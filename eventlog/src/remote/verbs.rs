@@ -1,27 +1,69 @@
-//! The server's part over verbs.
+//! One-sided commits by verbs themselves: the client's port and the server's rings.
 
-use super::{VERBS, choose_port};
-use crate::remote::RemoteError;
-use crate::remote::rings::{Opened, RingEndpoint, RingKey};
+use super::port::{EndpointPort, Port, check_provider};
+use super::rings::{Opened, RingEndpoint, RingKey};
+use super::{Delivery, RemoteError, VERBS};
+use crate::message::RemoteRing;
+use crate::ring::RingMemory;
 use core::hash::BuildHasher;
 use core::time::Duration;
 use refrain_ring::Region;
 use refrain_verbs::{
-    Access, Completion, Endpoint, EndpointOptions, MemoryId, MessageEndpoint, PortChoice,
-    RemoteMemory,
+    Access, Chosen, Completion, Endpoint, EndpointOptions, Library, MemoryId, MessageEndpoint,
+    PortChoice, RemoteMemory, choose,
 };
 use rustix::io::Errno;
 use std::hash::RandomState;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-/// How long a server may sleep that has clients: the device takes their writes
-/// without a word to anybody.
+/// How long a server with clients may sleep: the device does not announce their writes.
 const NAP: Duration = Duration::from_millis(1);
 /// The server starts no operations; a few for what the endpoint does itself.
 const OPERATIONS_MAX: usize = 64;
-/// Clients come again before they are known to be gone.
+/// Clients come again before the server knows that they are gone.
 const PEERS_EACH: usize = 2;
+/// A write and the read behind it.
+const REQUESTS_EACH: usize = 2;
+/// After that the device takes no writes, or the logger's port is not connected.
+const REFUSED_MAX: Duration = Duration::from_secs(10);
+
+/// Loads libibverbs and chooses a port.
+fn choose_port(
+    library: Option<&Path>,
+    wanted: &PortChoice,
+) -> Result<(Library, Chosen), RemoteError> {
+    let library = Library::load(library)?;
+    let chosen = choose(&library.devices()?, wanted)?;
+    Ok((library, chosen))
+}
+
+/// Opens an endpoint for writing out of an image of a ring, and begins to connect. A read
+/// of its last bytes follows each write: when that completes, the bytes are in the
+/// logger's memory. EL-1
+pub(super) fn open_port(
+    library: Option<&Path>,
+    port: &PortChoice,
+    remote: &RemoteRing,
+    delivery: Delivery,
+    room: (&RingMemory, usize),
+) -> Result<Box<dyn Port>, RemoteError> {
+    check_provider(VERBS, remote, delivery)?;
+    let (library, chosen) = choose_port(library, port)?;
+    let (_, writes_max) = room;
+    let options = EndpointOptions {
+        operations_max: REQUESTS_EACH * writes_max,
+        peers_max: 1,
+        receives_max: 1,
+        inject_bytes: 0,
+        ..EndpointOptions::default()
+    };
+    let endpoint = Endpoint::open(&library, &chosen, &options)?;
+    let mut port = EndpointPort::over(endpoint, Some(REFUSED_MAX), remote, room)?;
+    // The first greeting leaves now, not with the first batch.
+    port.poll(&mut |_| ())?;
+    Ok(Box::new(port))
+}
 
 /// See [`RemoteRings`](crate::remote::RemoteRings).
 #[derive(Debug)]
@@ -34,7 +76,7 @@ struct VerbsRings {
 }
 
 /// Opens an endpoint at a port for rings.
-pub(in crate::remote) fn open(
+pub(super) fn open_rings(
     library: Option<&Path>,
     port: &PortChoice,
     clients_max: usize,
@@ -45,7 +87,7 @@ pub(in crate::remote) fn open(
         peers_max: PEERS_EACH * clients_max,
         receives_max: 1,
         inject_bytes: 0,
-        // Clients are told the address in their welcome, and nobody else is.
+        // Only welcomed clients get the address.
         accepts_unknown: true,
         ..EndpointOptions::default()
     };
@@ -53,6 +95,7 @@ pub(in crate::remote) fn open(
     Ok(Opened {
         provider: VERBS.to_owned(),
         address: endpoint.name()?,
+        revoked_bytes_each: 0,
         endpoint: Box::new(VerbsRings {
             endpoint,
             drawn: RandomState::new().hash_one(0),
@@ -67,7 +110,11 @@ impl RingEndpoint for VerbsRings {
         let access = Access::REMOTE_WRITE;
         let registered = self.endpoint.register(data, access);
         let memory = registered.map_err(|error| match error.errno() {
-            code if code == Errno::FAULT.raw_os_error() => RemoteError::RingFile(error),
+            code if code == Errno::FAULT.raw_os_error() => RemoteError::Refused(format!(
+                "the event ring cannot be registered ({error}): since Linux 6.5 devices may not \
+                 write files of disks; start the logger with --rings and a folder in memory, \
+                 such as one in /dev/shm"
+            )),
             _ => error.into(),
         })?;
         let drawn = self.drawn;
@@ -99,9 +146,5 @@ impl RingEndpoint for VerbsRings {
             (true, false) => None,
             (true, true) => Some(NAP),
         }
-    }
-
-    fn revoked_bytes_each(&self) -> usize {
-        0
     }
 }

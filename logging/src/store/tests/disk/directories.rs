@@ -2,8 +2,8 @@
 
 use super::{ENGINES, PREFIX, child, driver, names, options};
 use crate::segment::slot_offset;
-use crate::store::conformance::{Chunks, Place, header};
-use crate::store::disk::{DiskError, DiskOptions, DiskStore};
+use crate::store::disk::{DiskOptions, DiskStore};
+use crate::store::tests::{Chunks, Place, header};
 use refrain_ring::CHUNK_BYTES;
 use refrain_storage::Io;
 use std::fs::{self, OpenOptions};
@@ -17,12 +17,20 @@ fn what_is_wrong_is_told_with_what_to_do() {
     fs::write(&file, "").unwrap();
     let make = |options: DiskOptions| DiskStore::new(options).unwrap_err();
     let error = make(options(&missing, Io::Auto));
-    assert!(matches!(error, DiskError::Missing(_)), "{error}");
-    assert!(error.to_string().contains("nowhere"), "{error}");
+    assert!(
+        error.to_string().contains("nowhere does not exist"),
+        "{error}"
+    );
     let error = make(options(&file, Io::Auto));
-    assert!(matches!(error, DiskError::NotADirectory(_)), "{error}");
+    assert!(
+        error.to_string().contains("file is not a directory"),
+        "{error}"
+    );
     let error = make(DiskOptions::new(directory.path(), "a/b", 1));
-    assert!(matches!(error, DiskError::Prefix(_)), "{error}");
+    assert!(
+        error.to_string().contains("must not contain `/`"),
+        "{error}"
+    );
     assert_eq!(names(directory.path()), ["file"], "no probe is left behind");
 }
 
@@ -34,7 +42,7 @@ fn a_directory_that_cannot_be_written() {
     let directory = tempfile::tempdir().unwrap();
     let _mount = child::Mount::new("tmpfs", "ro", directory.path());
     let error = DiskStore::new(options(directory.path(), Io::Auto)).unwrap_err();
-    assert!(matches!(error, DiskError::NotWritable { .. }), "{error}");
+    assert!(error.to_string().contains("allow writing there"), "{error}");
 }
 
 #[test]
@@ -67,7 +75,10 @@ fn no_room_is_told_as_such_and_leaves_nothing_half_made() {
     // Not even a first block.
     fs::write(directory.path().join("other"), vec![1; 4 << 20]).unwrap();
     let error = DiskStore::new(options(directory.path(), Io::Auto)).unwrap_err();
-    assert!(matches!(error, DiskError::NoRoom { .. }), "{error}");
+    assert!(
+        error.to_string().contains("no room in the spill directory"),
+        "{error}"
+    );
     assert_eq!(names(directory.path()), ["other"]);
 }
 

@@ -2,9 +2,9 @@
 
 use super::{ENGINES, child, names, options};
 use crate::store::Store;
-use crate::store::conformance::{Harness, Place, run_all};
 use crate::store::disk::DiskStore;
 use crate::store::faulty::LeftFile;
+use crate::store::tests::{Harness, Place, run_all};
 use refrain_storage::Io;
 use std::path::Path;
 use tempfile::TempDir;

@@ -16,7 +16,7 @@ fn again(test: &str, under: &[&str]) -> Command {
     let program = std::env::current_exe().unwrap();
     words.push(program.to_str().unwrap());
     let mut command = Command::new(words[0]);
-    let name = format!("store::disk::tests::{test}");
+    let name = format!("store::tests::disk::{test}");
     command
         .args(&words[1..])
         .args(["--exact", &name, "--nocapture", "--test-threads=1"])

@@ -3,13 +3,12 @@
 //!
 //! A store brings a [`Harness`]; [`run_all`] runs every check on a fresh one.
 //! What only real disks can show (no room, lost directories, limits of the
-//! process) is tested beside each store.
-//!
-//! Test support: built for this crate's own tests and with the feature
-//! `conformance`.
+//! process) is tested in `disk`.
 
 mod chunks;
+mod disk;
 mod driver;
+mod faulty;
 
 pub use chunks::{Chunks, Place};
 pub use driver::{Driver, JOB, header};

@@ -2,9 +2,9 @@
 
 use super::{names, options};
 use crate::store::Store;
-use crate::store::conformance::{Chunks, Driver, Place, header};
 use crate::store::disk::worker::Work;
 use crate::store::disk::{DiskStore, uring_or_plain};
+use crate::store::tests::{Chunks, Driver, Place, header};
 use refrain_storage::{Directory, Ended, Engine, Inline, Io, Stage, Transfer};
 use rustix::io::Errno;
 use std::collections::VecDeque;

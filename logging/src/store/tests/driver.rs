@@ -2,7 +2,8 @@
 
 use super::chunks::Place;
 use crate::segment::{Channel, FileHeader};
-use crate::store::{ChunkBuffer, Completion, FileNumber, Operation, ReadToken, Store, StoreError};
+use crate::store::{Completion, FileNumber, Operation, ReadToken, Store, StoreError};
+use refrain_ring::read_back::ChunkBytes;
 use refrain_ring::{Incarnation, LentChunk, Rank};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -155,7 +156,7 @@ impl Driver {
     }
 
     /// Waits for a read.
-    pub fn was_read(&mut self, token: ReadToken) -> Result<ChunkBuffer, StoreError> {
+    pub fn was_read(&mut self, token: ReadToken) -> Result<ChunkBytes, StoreError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let is_meant = |completion: &Completion| matches!(completion, Completion::Read { token: other, .. } if *other == token);
@@ -173,7 +174,7 @@ impl Driver {
     }
 
     /// Reads one slot.
-    pub fn read(&mut self, file: FileNumber, slot: u32) -> ChunkBuffer {
+    pub fn read(&mut self, file: FileNumber, slot: u32) -> ChunkBytes {
         let token = self.submit_read(file, slot);
         self.was_read(token).expect("a slot can be read")
     }

@@ -2,8 +2,7 @@
 //! what a quorum had of a life that it had let in is what the next goes on from.
 
 use proptest::prelude::*;
-use refrain_eventlog::acceptor::{Beginning, Fit, Life, Refusal, Row};
-use refrain_eventlog::message::HeldRow;
+use refrain_eventlog::acceptor::{Beginning, Fit, Life, RankLog, Refusal};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation, Rank};
 
@@ -12,14 +11,14 @@ const RANK: Rank = Rank(3);
 /// A row and, at each number, which life wrote it. Clocks are numbers.
 #[derive(Clone, Debug, Default)]
 struct Replica {
-    row: Row,
+    row: RankLog,
     writers: Vec<u32>,
 }
 
 type ClockAt<'a> = &'a dyn Fn(EventIndex) -> Result<Option<Clock>, Refusal>;
 
 impl Replica {
-    fn change(&mut self, change: impl FnOnce(&mut Row, ClockAt<'_>) -> Result<bool, Refusal>) {
+    fn change(&mut self, change: impl FnOnce(&mut RankLog, ClockAt<'_>) -> Result<bool, Refusal>) {
         change(&mut self.row, &|at| Ok(Some(Clock(at.0)))).expect("it can be");
         self.writers.truncate(self.row.end.0 as usize);
         assert!(self.row.is_sound(), "{:?}", self.row);
@@ -40,13 +39,13 @@ impl Replica {
 
     /// As a server does: becomes like another, if need be and it lends, then
     /// lets the life in. Says whether it has.
-    fn let_in(&mut self, others: &[Self], life: &Beginning) -> bool {
+    fn admit(&mut self, others: &[Self], life: &Beginning) -> bool {
         let _ = self.row.hello(RANK, life.incarnation);
         for other in others {
             if self.row.fit(life) != Fit::Lacks {
                 break;
             }
-            let Some(until) = other.row.lends(life) else {
+            let Some(until) = other.row.can_supply(life) else {
                 continue;
             };
             self.change(|row, at| row.follow(RANK, &other.row, life, at));
@@ -56,7 +55,7 @@ impl Replica {
         }
         let fits = self.row.fit(life) != Fit::Lacks;
         if fits {
-            self.change(|row, at| row.let_in(RANK, life, at));
+            self.change(|row, at| row.admit(RANK, life, at));
         }
         fits
     }
@@ -93,7 +92,7 @@ fn run(stories: &[Story], keeps_marks: bool) -> Result<(), String> {
         let mut live = Vec::new();
         for replica in (0..3).filter(|replica| joined[*replica]) {
             let others = replicas.clone();
-            if replicas[replica].let_in(&others, &life) {
+            if replicas[replica].admit(&others, &life) {
                 assert_eq!(
                     replicas[replica].writers, source.writers,
                     "what it begins with"
@@ -174,9 +173,9 @@ fn a_row_with_a_dead_tail_becomes_like_the_one_that_was_chosen() {
         first_kept: EventIndex(3),
     };
     let mut joins = dead.clone();
-    assert!(!joins.let_in(&[dead.clone()], &life), "asked again later");
+    assert!(!joins.admit(&[dead.clone()], &life), "asked again later");
     assert_eq!(joins.writers, dead.writers, "nothing is cut for nothing");
-    assert!(joins.let_in(&[dead, right.clone()], &life));
+    assert!(joins.admit(&[dead, right.clone()], &life));
     assert_eq!(joins.writers, right.writers);
     assert_eq!(joins.row.last_incarnation(), Incarnation(2));
 }
@@ -184,14 +183,14 @@ fn a_row_with_a_dead_tail_becomes_like_the_one_that_was_chosen() {
 /// GC-1
 #[test]
 fn a_row_that_was_given_up_wholly_still_names_its_last_life() {
-    let mut row = Row::default();
+    let mut row = RankLog::default();
     row.hello(RANK, Incarnation(1)).expect("new");
     let life = Beginning {
         incarnation: Incarnation(1),
         ..Beginning::default()
     };
     let none = |_| Ok::<_, Refusal>(None);
-    row.let_in(RANK, &life, none).expect("nothing is before it");
+    row.admit(RANK, &life, none).expect("nothing is before it");
     let mut replica = Replica {
         row,
         writers: Vec::new(),
@@ -204,7 +203,7 @@ fn a_row_that_was_given_up_wholly_still_names_its_last_life() {
         Some(Incarnation(1))
     );
     // Another that ends before goes on there.
-    let mut behind = Row::default();
+    let mut behind = RankLog::default();
     behind.hello(RANK, Incarnation(1)).expect("new");
     behind
         .follow(RANK, &replica.row, &life, none)
@@ -214,19 +213,23 @@ fn a_row_that_was_given_up_wholly_still_names_its_last_life() {
 }
 
 #[test]
-fn a_row_that_contradicts_itself_is_not_believed() {
-    let held = HeldRow {
-        incarnation: 2,
-        end: 5,
-        lives: vec![(0, 0), (2, 5)],
-        ..HeldRow::default()
-    };
-    assert_eq!(Row::told(&held).map(|row| row.held()), Some(held.clone()));
-    for lives in [vec![(0, 0), (2, 6)], vec![(1, 2), (1, 3)], vec![(3, 0)]] {
-        let held = HeldRow {
-            lives,
-            ..held.clone()
+fn a_log_that_contradicts_itself_is_not_believed() {
+    let lives = |lives: &[(u32, u64)]| {
+        let life = |&(incarnation, start): &(u32, u64)| Life {
+            incarnation: Incarnation(incarnation),
+            start: EventIndex(start),
         };
-        assert_eq!(Row::told(&held), None);
+        lives.iter().map(life).collect()
+    };
+    let mut log = RankLog {
+        incarnation: Incarnation(2),
+        end: EventIndex(5),
+        lives: lives(&[(0, 0), (2, 5)]),
+        ..RankLog::default()
+    };
+    assert!(log.is_sound());
+    for wrong in [&[(0, 0), (2, 6)][..], &[(1, 2), (1, 3)], &[(3, 0)]] {
+        log.lives = lives(wrong);
+        assert!(!log.is_sound(), "{log:?}");
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{ENGINES, child, driver, options};
 use crate::store::Store;
-use crate::store::conformance::{Chunks, Place, header};
 use crate::store::disk::{DiskOptions, DiskStore};
+use crate::store::tests::{Chunks, Place, header};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 fn limit(resource: Resource, value: u64) {
