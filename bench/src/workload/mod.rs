@@ -10,7 +10,7 @@ mod collective;
 mod coordinated;
 mod error;
 pub(crate) mod pairs;
-mod payload;
+pub(crate) mod payload;
 pub(crate) mod prng;
 mod record;
 pub(crate) mod ring;
