@@ -1,7 +1,7 @@
 //! Jobs of this very executable, for measurements that run many of them.
 
 use crate::error::BenchError;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::machine::readable;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fmt;
 use std::fs::{self, File};
@@ -126,14 +126,10 @@ impl JobFolder {
         let mut command = self.command(job).map_err(cannot("prepare"))?;
         let mut launcher = command.spawn().map_err(cannot("start"))?;
         let process = Pid::from_child(&launcher);
-        let end = pidfd_open(process, PidfdFlags::empty())
-            .map_err(BenchError::system("cannot watch a job"))?;
-        let look = Timespec::try_from(look).expect("a short time");
+        let end = pidfd_open(process, PidfdFlags::empty()).map_err(Into::into);
+        let end = end.map_err(cannot("watch"))?;
         let status = loop {
-            match poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&look)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(BenchError::system("cannot watch a job")(error)),
-            }
+            readable(&end, look).map_err(cannot("watch"))?;
             if let Some(status) = launcher.try_wait().map_err(cannot("watch"))? {
                 break status;
             }

@@ -1,6 +1,24 @@
-//! The machine that runs the measurement, and the memory of its processes.
+//! The machine that runs the measurement, and its processes.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// Whether a pipe can be read or has ended, or a process of a pidfd has ended, within
+/// `time`.
+pub fn readable(descriptor: impl AsFd, time: Duration) -> io::Result<bool> {
+    let timeout = Timespec::try_from(time).unwrap_or_default();
+    match poll(
+        &mut [PollFd::new(&descriptor, PollFlags::IN)],
+        Some(&timeout),
+    ) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
 
 /// One line for titles: processor, cores, host.
 pub fn describe() -> String {

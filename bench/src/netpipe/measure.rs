@@ -118,17 +118,13 @@ impl Plan {
         batch: 1,
     };
 
-    fn encode(self) -> [u8; 16] {
-        let words = [self.exchanges, self.batch].map(u64::to_le_bytes);
-        words.concat().try_into().expect("two words are 16 bytes")
+    fn encode(self) -> [[u8; 8]; 2] {
+        [self.exchanges, self.batch].map(u64::to_le_bytes)
     }
 
-    fn decode(bytes: [u8; 16]) -> Self {
-        let (words, _) = bytes.as_chunks::<8>();
-        Self {
-            exchanges: u64::from_le_bytes(words[0]),
-            batch: u64::from_le_bytes(words[1]),
-        }
+    fn decode(words: [[u8; 8]; 2]) -> Self {
+        let [exchanges, batch] = words.map(u64::from_le_bytes);
+        Self { exchanges, batch }
     }
 
     /// Exchanges that are timed together, given what one takes.
@@ -207,35 +203,18 @@ fn calibrate(end: &mut RankEnd<'_, '_>, log: &mut LogAccount, round: &Round) -> 
 /// Rank 1's side.
 fn follow(end: &mut RankEnd<'_, '_>, log: &mut LogAccount, round: &Round) -> Result<(), Error> {
     loop {
-        let mut bytes = [0; 16];
-        end.world
-            .recv(&mut bytes, from(end.peer).context(PLAN_CONTEXT))?;
-        let plan = Plan::decode(bytes);
+        let mut words = [[0; 8]; 2];
+        let source = from(end.peer).context(PLAN_CONTEXT);
+        end.world.recv(words.as_flattened_mut(), source)?;
+        let plan = Plan::decode(words);
         if plan.exchanges == 0 {
             return Ok(());
         }
-        end.phase(log, round.bytes, plan, &mut NoClock)?;
+        end.phase(log, round.bytes, plan, None)?;
     }
 }
 
-/// What is done around each batch of a phase.
-trait Clock {
-    fn segment(&mut self);
-    fn batch(&mut self);
-}
-
-/// Rank 1 only answers.
-struct NoClock;
-
-impl Clock for NoClock {
-    #[inline]
-    fn segment(&mut self) {}
-    #[inline]
-    fn batch(&mut self) {}
-}
-
-/// One reading of the clock per batch: the end of one is the beginning of the
-/// next.
+/// The clock of rank 0. One reading per batch: the end of one is the beginning of the next.
 struct Stopwatch {
     last: Instant,
     batches_ns: Vec<u64>,
@@ -247,13 +226,6 @@ impl Stopwatch {
             last: Instant::now(),
             batches_ns: Vec::with_capacity((plan.exchanges / plan.batch) as usize),
         }
-    }
-}
-
-impl Clock for Stopwatch {
-    #[inline]
-    fn segment(&mut self) {
-        self.last = Instant::now();
     }
 
     #[inline]
@@ -285,7 +257,7 @@ struct RankEnd<'w, 'b> {
 impl RankEnd<'_, '_> {
     fn announce(&mut self, plan: Plan) -> Result<(), Error> {
         let destination = to(self.peer).context(PLAN_CONTEXT);
-        self.world.send(&plan.encode(), destination)
+        self.world.send(plan.encode().as_flattened(), destination)
     }
 
     /// Rank 0: runs a phase with the clock; the time of each batch in ns.
@@ -297,7 +269,7 @@ impl RankEnd<'_, '_> {
     ) -> Result<Vec<u64>, Error> {
         let mut clock = Stopwatch::start(plan);
         self.announce(plan)?;
-        self.phase(log, round.bytes, plan, &mut clock)?;
+        self.phase(log, round.bytes, plan, Some(&mut clock))?;
         Ok(clock.batches_ns)
     }
 
@@ -308,7 +280,7 @@ impl RankEnd<'_, '_> {
         log: &mut LogAccount,
         bytes: u64,
         plan: Plan,
-        clock: &mut impl Clock,
+        mut clock: Option<&mut Stopwatch>,
     ) -> Result<(), Error> {
         let mut left = plan.exchanges;
         while left > 0 {
@@ -317,10 +289,14 @@ impl RankEnd<'_, '_> {
                 self.world.publish_horizon()?;
             }
             self.meet()?;
-            clock.segment();
+            if let Some(clock) = &mut clock {
+                clock.last = Instant::now();
+            }
             for _ in 0..segment.messages / plan.batch {
                 self.batch(plan.batch)?;
-                clock.batch();
+                if let Some(clock) = &mut clock {
+                    clock.batch();
+                }
             }
             left -= segment.messages;
         }

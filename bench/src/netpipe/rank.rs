@@ -3,8 +3,8 @@
 use super::command::{Answer, Command, Incoming, write_frame};
 use super::measure::{RankState, measure};
 use super::peers::trampoline;
-use super::ranks::readable;
 use crate::error::BenchError;
+use crate::machine::readable;
 use refrain::World;
 use rustix::fs::{OFlags, fcntl_setfl};
 use std::fs::{File, OpenOptions};

@@ -7,9 +7,9 @@ use super::fabrics::is_open;
 use super::rank::{ANSWERS_VARIABLE, COMMANDS_VARIABLE};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
+use crate::machine::readable;
 use refrain_job::config::{JobConfig, VerbsConfig};
 use refrain_launch::{EventLoggerSpec, FaultSpec, Job, JobSpec, Outcome, Output};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -161,7 +161,9 @@ impl Ranks {
                 let seconds = limit.as_secs();
                 return Err(self.rank_failed(rank, format!("no answer within {seconds} s")));
             }
-            if readable(&end.answers, look)? {
+            if readable(&end.answers, look)
+                .map_err(BenchError::system("cannot wait for the ranks"))?
+            {
                 match end.incoming.read_from(&mut end.answers) {
                     Ok(true) => continue,
                     Ok(false) | Err(_) => return Err(self.why_gone(rank)),
@@ -308,16 +310,5 @@ fn config(settings: &Settings, fabric: &str, protocol: &str) -> JobConfig {
         spill_io: arguments.spill.spill_io.clone(),
         events: settings.events.clone(),
         ..JobConfig::default()
-    }
-}
-
-/// Whether there is something to read (or the end) within `time`.
-pub fn readable(pipe: &File, time: Duration) -> Result<bool, BenchError> {
-    let timeout = Timespec::try_from(time).unwrap_or_default();
-    let mut pipes = [PollFd::new(pipe, PollFlags::IN)];
-    match poll(&mut pipes, Some(&timeout)) {
-        Ok(ready) => Ok(ready > 0),
-        Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(error) => Err(BenchError::system("cannot wait for the ranks")(error)),
     }
 }

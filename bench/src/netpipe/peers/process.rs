@@ -4,7 +4,7 @@
 use super::trampoline::{Become, PEER_VARIABLE};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::machine::readable;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -77,24 +77,25 @@ impl Starter {
         let cannot = || BenchError::system(format!("cannot start {name}"));
         let output = tempfile::tempfile().map_err(cannot())?;
         let mut command = self.command(program, arguments, core);
-        let process = command
+        let mut process = command
             .stdin(Stdio::null())
             .stdout(output.try_clone().map_err(cannot())?)
             .stderr(output.try_clone().map_err(cannot())?)
             .process_group(0)
             .spawn()
             .map_err(cannot())?;
-        let cannot = BenchError::system(format!("cannot watch {name}"));
-        let mut running = Running {
+        let ended = pidfd_open(Pid::from_child(&process), PidfdFlags::empty());
+        let ended = ended.map_err(|error| {
+            let _ = process.kill();
+            cannot()(error.into())
+        })?;
+        Ok(Running {
             name,
             process,
-            ended: None,
+            ended,
             output,
             interrupt: self.interrupt.clone(),
-        };
-        let ended = pidfd_open(running.pid(), PidfdFlags::empty());
-        running.ended = Some(ended.map_err(cannot)?);
-        Ok(running)
+        })
     }
 
     fn command(&self, program: &Path, arguments: &[&str], core: Option<usize>) -> Command {
@@ -147,7 +148,8 @@ impl Starter {
 pub struct Running {
     name: String,
     process: Child,
-    ended: Option<OwnedFd>,
+    /// Readable when the process has ended.
+    ended: OwnedFd,
     output: File,
     interrupt: Interrupt,
 }
@@ -196,18 +198,8 @@ impl Running {
 
     /// Does not reap it, so that its number is not used again.
     fn has_ended(&self, time: Duration) -> Result<bool, BenchError> {
-        let Some(ended) = &self.ended else {
-            return Ok(true);
-        };
-        let timeout = Timespec::try_from(time).unwrap_or_default();
-        match poll(&mut [PollFd::new(ended, PollFlags::IN)], Some(&timeout)) {
-            Ok(ready) => Ok(ready > 0),
-            Err(rustix::io::Errno::INTR) => Ok(false),
-            Err(error) => {
-                let cannot = format!("cannot wait for {}", self.name);
-                Err(BenchError::system(cannot)(error))
-            }
-        }
+        let cannot = BenchError::system(format!("cannot wait for {}", self.name));
+        readable(&self.ended, time).map_err(cannot)
     }
 
     /// An error with the last line of its output.
@@ -256,8 +248,7 @@ fn kill_and_wait(pid: Pid) {
         return;
     };
     let _ = kill_process(pid, Signal::KILL);
-    let timeout = Timespec::try_from(GRACE).unwrap_or_default();
-    let _ = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&timeout));
+    let _ = readable(&ended, GRACE);
 }
 
 /// All processes below `pid`: ranks of mpirun have groups of their own.
