@@ -2,17 +2,24 @@
 //! are killed. How much longer does it take? (MPICH-V2, figure 11.)
 //!
 //! Moments and ranks are random, from a seed, anywhere in the time that a run without
-//! faults takes: also during a checkpoint or a recovery. A signal that finds its rank
-//! dead already kills nobody; so deaths are counted, too.
+//! faults takes: also during a checkpoint or a recovery. A signal to a rank that is dead
+//! has no effect; so deaths are counted, too.
 
-mod show;
-
-use super::jobs::{Job, Jobs};
-use super::report::{Progress, Reporting, status};
-use super::{ExperimentError, milliseconds, rotated};
+use super::jobs::Jobs;
+use super::{Reporting, milliseconds, repeat};
+use crate::drawing::axis::Axis;
+use crate::drawing::chart::{Chart, Panel, Series, Shape};
+use crate::error::{BenchError, status};
+use crate::job::Job;
+use crate::machine;
+use crate::report::{print, table};
+use crate::summary::{Summary, cell};
 use crate::workload::prng::{Prng, combine};
 use serde::Serialize;
 use std::process::ExitCode;
+
+/// The most that 9 faults may cost.
+const TARGET: f64 = 1.5;
 
 /// Runs with more and more faults.
 #[derive(Clone, Debug, clap::Args, Serialize)]
@@ -48,74 +55,67 @@ pub struct Arguments {
 
 /// One job.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Run {
+struct Run {
     repetition: u32,
-    /// So many signals were to kill a rank.
+    /// Number of signals.
     faults: u32,
-    /// So many did.
+    /// Number of ranks that died.
     deaths: usize,
     /// The whole job.
     wall_s: f64,
-    /// Of the run without faults of the same repetition.
+    /// Over the run without faults of the same repetition.
     relative: f64,
-    /// From seeing the death until the next life goes on, in the mean.
+    /// Mean time from the sight of a death until the end of the replay.
     recovery_ms: Option<f64>,
-    /// The part of it in which messages are played again.
+    /// The part of it that is replay.
     replay_ms: Option<f64>,
 }
 
 /// Runs the experiment.
 ///
 /// # Errors
-/// When it cannot be done, or a job does not do what it must.
+/// When a job fails, or a file cannot be written.
 pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     status(measure(arguments))
 }
 
-fn measure(arguments: &Arguments) -> Result<(), ExperimentError> {
-    arguments.reporting.check()?;
+fn measure(arguments: &Arguments) -> Result<(), BenchError> {
+    let reporting = &arguments.reporting;
+    reporting.check()?;
     let jobs = Jobs::new()?;
-    let repetitions = arguments.repetitions as usize;
-    let count = (arguments.faults as usize + 1) * repetitions;
-    let progress = Progress::new(count + 1, arguments.reporting.quiet);
-    progress.begin("without faults".into());
     // What it prints, and about how long it takes.
-    let calm = jobs.run(&job(arguments, &[]), None)?;
-    progress.step();
-    let mut runs = Vec::new();
-    for repetition in 0..arguments.repetitions {
-        let mut these = Vec::new();
-        for faults in rotated(arguments.faults as usize + 1, repetition as usize) {
-            let faults = faults as u32;
-            progress.begin(format!("{faults} faults"));
+    let calm = jobs.run(&job(arguments, &[]), None)?.ended;
+    let cases: Vec<u32> = (0..=arguments.faults).collect();
+    let name = |faults| format!("{faults} faults");
+    let mut runs = repeat(
+        &cases,
+        arguments.repetitions,
+        reporting,
+        name,
+        |repetition, faults| {
             let seed = combine(&[arguments.seed, u64::from(repetition), u64::from(faults)]);
             let kills = kills(seed, faults, arguments.ranks, calm.wall_s);
-            let ended = jobs.run(&job(arguments, &kills), Some(&calm.out))?;
-            these.push(Run {
+            let measured = jobs.run(&job(arguments, &kills), Some(&calm.out))?;
+            let recoveries = measured.recoveries.iter();
+            Ok(Run {
                 repetition,
                 faults,
-                deaths: ended.recoveries.len(),
-                wall_s: ended.wall_s,
+                deaths: recoveries.len(),
+                wall_s: measured.ended.wall_s,
                 relative: f64::NAN,
-                recovery_ms: mean(ended.recoveries.iter().filter_map(|it| it.total_us)),
-                replay_ms: mean(
-                    (ended.recoveries.iter()).filter_map(|it| Some(it.figures.as_ref()?.replay_us)),
-                ),
-            });
-            progress.step();
-        }
-        relate(&mut these);
-        these.sort_by_key(|run| run.faults);
-        runs.extend(these);
-    }
-    drop(progress);
-    let reporting = &arguments.reporting;
-    reporting.write_json("faults", arguments, &runs)?;
-    reporting.write_svg(|| show::chart(arguments, &runs))?;
-    show::table(arguments, &runs)
+                recovery_ms: mean(recoveries.clone().filter_map(|it| it.total_us)),
+                replay_ms: mean(recoveries.filter_map(|it| Some(it.figures.as_ref()?.replay_us))),
+            })
+        },
+    )?;
+    runs.sort_by_key(|run| (run.repetition, run.faults));
+    runs.chunk_by_mut(|a, b| a.repetition == b.repetition)
+        .for_each(relate);
+    reporting.write("faults", arguments, &runs, || chart(arguments, &runs))?;
+    show(arguments, &runs)
 }
 
-/// To the run without faults among them.
+/// Compares with the run without faults among them.
 fn relate(runs: &mut [Run]) {
     let calm = runs.iter().find(|run| run.faults == 0);
     let calm_s = calm.map_or(f64::NAN, |run| run.wall_s);
@@ -158,6 +158,67 @@ fn job(arguments: &Arguments, kills: &[String]) -> Job {
             arguments.size, arguments.iterations, arguments.checkpoint_every
         ),
     )
+}
+
+type Value = fn(&Run) -> Option<f64>;
+
+/// Columns of the table: name, digits, value.
+const COLUMNS: [(&str, usize, Value); 5] = [
+    ("deaths", 0, |run| Some(run.deaths as f64)),
+    ("whole job, s", 3, |run| Some(run.wall_s)),
+    ("÷ no faults", 3, |run| Some(run.relative)),
+    ("a recovery, ms", 1, |run| run.recovery_ms),
+    ("of it replay, ms", 1, |run| run.replay_ms),
+];
+
+fn summary(runs: &[Run], faults: u32, value: Value) -> Option<Summary> {
+    let these = runs.iter().filter(|run| run.faults == faults);
+    Summary::of(these.filter_map(value))
+}
+
+fn show(arguments: &Arguments, runs: &[Run]) -> Result<(), BenchError> {
+    print(&format!(
+        "stencil of {0} × {0} cells, {1} iterations, {2} ranks, a checkpoint every {3} iterations; \
+         medians and quartiles",
+        arguments.size, arguments.iterations, arguments.ranks, arguments.checkpoint_every
+    ))?;
+    let header = ["faults"].into_iter().chain(COLUMNS.map(|(name, ..)| name));
+    let row = |faults: u32| {
+        let cells = COLUMNS.map(|(_, digits, value)| cell(summary(runs, faults, value), digits));
+        std::iter::once(faults.to_string()).chain(cells).collect()
+    };
+    print(&table(header, (0..=arguments.faults).map(row), 0))
+}
+
+fn chart(arguments: &Arguments, runs: &[Run]) -> Chart {
+    let panel = |title: &str, target: Option<f64>, value: Value| Panel {
+        title: title.into(),
+        x_name: "faults in a run".into(),
+        x: Axis::Counts(arguments.faults),
+        y: Axis::from_zero(runs.iter().filter_map(value).chain(target)),
+        series: vec![Series {
+            name: "median and quartiles".into(),
+            colour: 0,
+            shape: Shape::Line,
+            points: (0..=arguments.faults)
+                .filter_map(|faults| Some(summary(runs, faults, value)?.at(f64::from(faults))))
+                .collect(),
+        }],
+        mark: target,
+    };
+    Chart {
+        title: format!(
+            "refrain bench faults: stencil, {} ranks, checkpoints every {} of {} iterations",
+            arguments.ranks, arguments.checkpoint_every, arguments.iterations
+        ),
+        remark: machine::describe(),
+        panels: vec![
+            panel("whole job, ÷ no faults", Some(TARGET), |run| {
+                Some(run.relative)
+            }),
+            panel("one recovery, ms", None, |run| run.recovery_ms),
+        ],
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,9 @@ use std::sync::Arc;
 /// Most pieces that a random shape has.
 const PIECES_MAX: usize = 4096;
 
+/// Offset and length.
+pub type Piece = (usize, usize);
+
 /// How the bytes of a message lie in a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -17,22 +20,19 @@ pub enum Shape {
     Contiguous(usize),
     /// Equal blocks at equal distances.
     Vector {
-        /// How many.
         count: usize,
-        /// Length of each.
         block_bytes: usize,
-        /// From the beginning of one to that of the next.
+        /// From the beginning of one block to that of the next.
         stride_bytes: usize,
     },
-    /// Pieces (offset, length) in any order.
-    Indexed(Vec<(usize, usize)>),
+    /// Pieces in any order.
+    Indexed(Vec<Piece>),
     /// Pieces that repeat.
     Structure {
-        /// Offsets and lengths.
-        fields: Vec<(usize, usize)>,
+        fields: Vec<Piece>,
         /// From one repetition to the next.
         extent_bytes: usize,
-        /// How many repetitions.
+        /// Number of repetitions.
         count: usize,
     },
 }
@@ -51,39 +51,34 @@ impl Shape {
 
     fn vector(prng: &mut Prng, bytes: usize) -> Self {
         let blocks = [1, 2, 3, 4, 8, 24, 64, 100, 256, 1024, 4096, 8192, 12_345];
-        let fitting = blocks
-            .into_iter()
-            .filter(|&block| bytes.is_multiple_of(block) && bytes / block <= PIECES_MAX);
-        let fitting: Vec<usize> = fitting.collect();
+        let fits = |&block: &usize| bytes.is_multiple_of(block) && bytes / block <= PIECES_MAX;
+        let fitting: Vec<usize> = blocks.into_iter().filter(fits).collect();
         if fitting.is_empty() {
             return Self::Indexed(Self::fields(prng, bytes, 16));
         }
         let block_bytes = prng.pick(&fitting);
-        let stride_bytes = block_bytes + prng.below(block_bytes.min(64) + 1);
         Self::Vector {
             count: bytes / block_bytes,
             block_bytes,
-            stride_bytes,
+            stride_bytes: block_bytes + prng.below(block_bytes.min(64) + 1),
         }
     }
 
     fn structure(prng: &mut Prng, bytes: usize) -> Self {
-        let counts: Vec<usize> = (1..=16)
-            .filter(|&count| bytes.is_multiple_of(count))
-            .collect();
+        let divides = |&count: &usize| bytes.is_multiple_of(count);
+        let counts: Vec<usize> = (1..=16).filter(divides).collect();
         let count = prng.pick(&counts);
         let fields = Self::fields(prng, bytes / count, 4);
-        let extent_bytes = end(&fields) + prng.below(16);
         Self::Structure {
+            extent_bytes: end(&fields) + prng.below(16),
             fields,
-            extent_bytes,
             count,
         }
     }
 
     /// Pieces that add up to `bytes`, with gaps, some of them empty, half of
     /// the time out of order.
-    fn fields(prng: &mut Prng, bytes: usize, most: usize) -> Vec<(usize, usize)> {
+    fn fields(prng: &mut Prng, bytes: usize, most: usize) -> Vec<Piece> {
         let count = prng.between(1, most);
         let mut cuts: Vec<usize> = (1..count).map(|_| prng.below(bytes + 1)).collect();
         cuts.extend([0, bytes]);
@@ -102,35 +97,29 @@ impl Shape {
 
     /// The pieces in the order of the message.
     #[must_use]
-    pub fn pieces(&self) -> Vec<(usize, usize)> {
+    pub fn pieces(&self) -> Vec<Piece> {
+        let repeated = |fields: &[Piece], count: usize, extent: usize| {
+            let at = |i: usize| {
+                fields
+                    .iter()
+                    .map(move |&(offset, n)| (i * extent + offset, n))
+            };
+            (0..count).flat_map(at).collect()
+        };
         match self {
             Self::Plain(bytes) | Self::Contiguous(bytes) => vec![(0, *bytes)],
             Self::Vector {
                 count,
                 block_bytes,
                 stride_bytes,
-            } => (0..*count)
-                .map(|i| (i * stride_bytes, *block_bytes))
-                .collect(),
+            } => repeated(&[(0, *block_bytes)], *count, *stride_bytes),
             Self::Indexed(pieces) => pieces.clone(),
             Self::Structure {
                 fields,
                 extent_bytes,
                 count,
-            } => (0..*count)
-                .flat_map(|i| {
-                    fields
-                        .iter()
-                        .map(move |&(offset, bytes)| (i * extent_bytes + offset, bytes))
-                })
-                .collect(),
+            } => repeated(fields, *count, *extent_bytes),
         }
-    }
-
-    /// Bytes of a message of this shape.
-    #[cfg(test)]
-    fn message_bytes(&self) -> usize {
-        self.pieces().iter().map(|&(_, bytes)| bytes).sum()
     }
 
     /// Bytes that a buffer of this shape needs.
@@ -139,7 +128,7 @@ impl Shape {
         end(&self.pieces())
     }
 
-    /// Puts the beginning of a message, or all of it, where it belongs.
+    /// Writes a message, or its beginning, to the pieces.
     pub fn scatter(&self, mut message: &[u8], buffer: &mut [u8]) {
         for (offset, bytes) in self.pieces() {
             let (now, later) = message.split_at(bytes.min(message.len()));
@@ -148,10 +137,10 @@ impl Shape {
         }
     }
 
-    /// As the library wants to have it; `None` for a plain slice.
+    /// As a layout of the library; `None` for a plain slice.
     ///
     /// # Errors
-    /// When the library refuses a shape that it should take.
+    /// When the library refuses a valid shape.
     pub fn layout(&self) -> Result<Option<Arc<Layout>>, refrain::Error> {
         let layout = match self {
             Self::Plain(_) => return Ok(None),
@@ -168,18 +157,15 @@ impl Shape {
                 count,
             } => Layout::structure(fields, *extent_bytes, *count),
         };
-        layout
-            .map(|layout| Some(Arc::new(layout)))
-            .map_err(|error| refrain::Error::Argument(format!("{self:?}: {error}")))
+        let layout =
+            layout.map_err(|error| refrain::Error::Argument(format!("{self:?}: {error}")))?;
+        Ok(Some(Arc::new(layout)))
     }
 }
 
-fn end(pieces: &[(usize, usize)]) -> usize {
-    pieces
-        .iter()
-        .map(|&(offset, bytes)| offset + bytes)
-        .max()
-        .unwrap_or(0)
+fn end(pieces: &[Piece]) -> usize {
+    let ends = pieces.iter().map(|&(offset, bytes)| offset + bytes);
+    ends.max().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -193,7 +179,7 @@ mod tests {
         for case in 0..2000 {
             let bytes = prng.below(300);
             let shape = Shape::random(&mut prng, bytes);
-            assert_eq!(shape.message_bytes(), bytes, "case {case}: {shape:?}");
+            assert_eq!(message_bytes(&shape), bytes, "case {case}: {shape:?}");
             let mut used = vec![false; shape.span_bytes()];
             for (offset, bytes) in shape.pieces() {
                 for byte in &mut used[offset..offset + bytes] {
@@ -202,6 +188,11 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Bytes of a message of this shape.
+    fn message_bytes(shape: &Shape) -> usize {
+        shape.pieces().iter().map(|&(_, bytes)| bytes).sum()
     }
 
     #[test]
