@@ -58,7 +58,7 @@ impl Datagrams {
         let device = making.device;
         let each = making.sizes.greetings;
         let bytes = 2 * each * BUFFER_BYTES;
-        let buffers = Region::pages(bytes);
+        let buffers = Region::heap(bytes);
         let library = device.library();
         let memory = Registration::new(library, &device.domain, &buffers, Access::LOCAL)?;
         let capacity = ibv_qp_cap {

@@ -42,7 +42,7 @@ pub(super) struct ReadBack {
 
 impl ReadBack {
     pub(super) fn new(device: &Device) -> Result<Self, Error> {
-        let region = Region::pages(READ_BACK_BYTES);
+        let region = Region::heap(READ_BACK_BYTES);
         let library = device.library();
         let access = Access::LOCAL;
         let memory = Registration::new(library, &device.domain, &region, access)?;
