@@ -120,7 +120,7 @@ fn words(determinant: &Determinant) -> String {
             format!("complete  {}{more}", requests.join(", "))
         }
         Determinant::Cancelled { request, .. } => format!("cancel    receive {request}"),
-        Determinant::Number { lane, value, .. } => format!("given     number {lane}: {value}"),
+        Determinant::Number { series, value, .. } => format!("given     number {series}: {value}"),
         Determinant::Bytes { bytes, .. } => {
             let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("given     {} bytes: {digits}", bytes.len())

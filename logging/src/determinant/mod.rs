@@ -11,9 +11,9 @@
 pub mod batch;
 mod checksum;
 pub mod record;
+pub mod recorded;
 pub mod recorder;
 pub mod row;
-pub mod told;
 
 use core::fmt;
 use refrain_ring::{Clock, Rank, Ssn};
@@ -95,22 +95,22 @@ pub enum Determinant {
         /// The receive: the clock at its post.
         request: Clock,
     },
-    /// An operation was given a number that another life would not be given again:
+    /// An operation got a number from outside that another life would not get:
     /// the time, for instance.
     Number {
         /// The operation.
         at: Clock,
-        /// What it asked for: below [`Determinant::LANES`]. Numbers of one lane are
+        /// Its series: below [`Determinant::SERIES`]. Numbers of one series are
         /// close to each other.
-        lane: u8,
-        /// What it was given.
+        series: u8,
+        /// The number.
         value: i64,
     },
-    /// An operation was given bytes that another life would not be given again.
+    /// An operation got bytes from outside that another life would not get.
     Bytes {
         /// The operation.
         at: Clock,
-        /// What it was given: 1 to [`Determinant::BYTES_MAX`].
+        /// The bytes: 1 to [`Determinant::BYTES_MAX`].
         bytes: Vec<u8>,
     },
     /// Probes, tests or cancels found nothing, one after the other, with no
@@ -129,8 +129,8 @@ impl Determinant {
     /// Requests that one [`Determinant::Completion`] names at most; more are
     /// continued in the next.
     pub const REQUESTS_MAX: usize = 256;
-    /// Lanes of [`Determinant::Number`].
-    pub const LANES: u8 = 16;
+    /// Number of series of [`Determinant::Number`].
+    pub const SERIES: u8 = 16;
     /// Bytes of one [`Determinant::Bytes`] at most.
     pub const BYTES_MAX: usize = 256;
 

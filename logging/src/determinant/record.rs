@@ -54,7 +54,7 @@ const TAG_NOTHING: u8 = 0x40;
 const NOTHING_COUNT: u8 = 1;
 /// A receive that was taken back.
 const TAG_CANCELLED: u8 = 0x50;
-/// A number that was given; its lane in four bits.
+/// A number that was given; its series in four bits.
 const TAG_NUMBER: u8 = 0x60;
 /// Bytes that were given.
 const TAG_BYTES: u8 = 0x70;

@@ -123,7 +123,7 @@ enum Pending {
     },
     Number {
         at: Clock,
-        lane: u8,
+        series: u8,
         value: i64,
     },
     /// The next `count` of the recorder's bytes.
@@ -268,13 +268,13 @@ impl Recorder {
         self.record(Pending::Cancelled { at, request });
     }
 
-    /// An operation was given a number; `lane`: below [`Determinant::LANES`].
+    /// An operation was given a number; `series`: below [`Determinant::SERIES`].
     #[inline]
-    pub fn number(&mut self, at: Clock, lane: u8, value: i64) {
-        debug_assert!(lane < Determinant::LANES, "lane {lane}");
+    pub fn number(&mut self, at: Clock, series: u8, value: i64) {
+        debug_assert!(series < Determinant::SERIES, "series {series}");
         self.drop_run();
         self.counts.given += 1;
-        self.record(Pending::Number { at, lane, value });
+        self.record(Pending::Number { at, series, value });
     }
 
     /// An operation was given bytes: 1 to [`Determinant::BYTES_MAX`].
@@ -604,8 +604,8 @@ impl Recorder {
                 self.encoder.cancelled(batch, at, request);
                 at
             }
-            Front::Pending(Pending::Number { at, lane, value }) => {
-                self.encoder.number(batch, at, lane, value);
+            Front::Pending(Pending::Number { at, series, value }) => {
+                self.encoder.number(batch, at, series, value);
                 at
             }
             Front::Pending(Pending::Bytes { at, count }) => {

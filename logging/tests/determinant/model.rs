@@ -56,11 +56,11 @@ impl Model {
                     request: *request,
                 });
             }
-            Event::Number { at, lane, value } => {
+            Event::Number { at, series, value } => {
                 self.run.clear();
                 self.pending.push(Determinant::Number {
                     at: *at,
-                    lane: *lane,
+                    series: *series,
                     value: *value,
                 });
             }

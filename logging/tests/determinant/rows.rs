@@ -59,7 +59,7 @@ fn determinant() -> impl Strategy<Value = (u64, Determinant)> {
             7 => cancelled(0, request),
             8 => Determinant::Number {
                 at,
-                lane: (source % 16) as u8,
+                series: (source % 16) as u8,
                 value: count as i64,
             },
             9 => Determinant::Bytes {
@@ -163,7 +163,7 @@ fn trap_clocks_and_numbers_pass_2_to_the_32_and_reach_2_to_the_64() {
                         nothing(at - 2, at, 3),
                         Determinant::Number {
                             at: Clock(at),
-                            lane: 15,
+                            series: 15,
                             value: if n % 2 == 0 { i64::MIN } else { i64::MAX },
                         },
                         Determinant::Probe {

@@ -105,7 +105,7 @@ fn the_document_s_bytes_are_determinants() {
     assert_eq!(row[7], cancelled);
     let time = Determinant::Number {
         at: Clock(1018),
-        lane: 0,
+        series: 0,
         value: 3_000_000_900,
     };
     assert_eq!(row[9], time);

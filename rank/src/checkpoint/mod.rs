@@ -3,8 +3,8 @@
 //! ([`LogSaving`], [`LogLoading`]). LOG-5
 //!
 //! Bytes on a disk, or of another host: every read checks them, and never takes
-//! damage for a checkpoint (docs/formats/checkpoint-parts.md). Where they are kept, and
-//! what else is in a checkpoint, is others' affair.
+//! damage for a checkpoint (docs/formats/checkpoint-parts.md). Other crates decide where they
+//! are kept, and what else is in a checkpoint.
 
 mod engine_part;
 mod loading;
@@ -12,6 +12,18 @@ mod log_part;
 mod saving;
 
 pub use engine_part::{ENGINE_VERSION, EnginePartError, decode_engine, encode_engine};
-pub use loading::{LoadError, Loaded, LogLoading};
+pub use loading::{LoadError, LogLoading};
 pub use log_part::{LOG_VERSION, LogPartError, LogReader, LogWriter};
-pub use saving::{LogSaving, SaveError, Saved};
+pub use saving::{LogSaving, SaveError};
+
+/// The result of one step of saving or loading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// A part is written, or in the log; there is more.
+    More,
+    /// The next part waits for a disk, for room, or until events are stable: make
+    /// progress, and continue.
+    Waiting,
+    /// All of it is written, or in the log.
+    Done,
+}

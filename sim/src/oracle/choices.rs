@@ -72,9 +72,13 @@ pub fn determinant(event: &Event<'_>) -> Determinant {
             at: *clock,
             request: *request,
         },
-        Event::Number { clock, lane, value } => Determinant::Number {
+        Event::Number {
+            clock,
+            series,
+            value,
+        } => Determinant::Number {
             at: *clock,
-            lane: *lane,
+            series: *series,
             value: *value,
         },
         Event::Bytes { clock, bytes } => Determinant::Bytes {

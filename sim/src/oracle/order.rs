@@ -9,7 +9,7 @@ use crate::happening::{Breach, Happening, Life, event_clock};
 use crate::plan::Process;
 use crate::program::Call;
 use core::ops::RangeInclusive;
-use refrain_logging::determinant::told::Told;
+use refrain_logging::determinant::recorded::recorded_events;
 use refrain_ring::{Clock, Incarnation};
 use refrain_transport::protocol::Event;
 
@@ -137,7 +137,7 @@ impl Oracle for Order {
             }
             Happening::Resumed { life, events, .. } => {
                 if let (Some(present), Some(last)) = (self.present(*life), events.last()) {
-                    let told = Told::new(*events);
+                    let told = recorded_events(*events);
                     let told = told.map_err(|what| breach(NAME, format!("{life:?}: {what}")))?;
                     present.told = Some(told.before());
                     present.event = Some(last.at());

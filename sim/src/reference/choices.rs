@@ -125,7 +125,11 @@ impl Choices {
                 self.cancelled.insert(*request);
                 self.tell_before(next(*at));
             }
-            Determinant::Number { at, lane, value } => {
+            Determinant::Number {
+                at,
+                series: lane,
+                value,
+            } => {
                 let (lane, value) = (*lane, *value);
                 self.outcomes.insert(*at, Outcome::Number { lane, value });
                 self.tell_before(next(*at));

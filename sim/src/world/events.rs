@@ -126,9 +126,13 @@ fn cut(event: Event<'_>) -> Event<'_> {
             clock: cut(clock),
             request: cut(request),
         },
-        Event::Number { clock, lane, value } => Event::Number {
+        Event::Number {
+            clock,
+            series,
+            value,
+        } => Event::Number {
             clock: cut(clock),
-            lane,
+            series,
             value,
         },
         Event::Bytes { clock, bytes } => Event::Bytes {

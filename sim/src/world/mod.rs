@@ -429,7 +429,7 @@ fn recorded(rank: Rank, events: &[Determinant]) -> Vec<Determinant> {
             } => recorder.probed(*at, *source, *ssn, *tag, *bytes),
             Determinant::Completion { at, requests, .. } => recorder.completed(*at, requests),
             Determinant::Cancelled { at, request } => recorder.cancelled(*at, *request),
-            Determinant::Number { at, lane, value } => recorder.number(*at, *lane, *value),
+            Determinant::Number { at, series, value } => recorder.number(*at, *series, *value),
             Determinant::Bytes { at, bytes } => recorder.bytes(*at, bytes),
             Determinant::Nothing { at, .. } => recorder.nothing(*at),
             Determinant::MatchCompleted { .. } => unreachable!("engines tell both apart"),

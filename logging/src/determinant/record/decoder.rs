@@ -51,7 +51,7 @@ impl<'a> Decoder<'a> {
             (TAG_PROBE, 0) => self.probe(),
             (TAG_COMPLETION, flags) => self.completion(flags),
             (TAG_CANCELLED, 0) => self.cancelled(),
-            (TAG_NUMBER, lane) => self.number(lane),
+            (TAG_NUMBER, series) => self.number(series),
             (TAG_BYTES, 0) => self.given_bytes(),
             (TAG_NOTHING, flags) if flags & !NOTHING_COUNT == 0 => self.nothing(flags),
             _ => Err("it is of no known kind"),
@@ -177,14 +177,14 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    fn number(&mut self, lane: u8) -> Read<Determinant> {
+    fn number(&mut self, series: u8) -> Read<Determinant> {
         let step = self.bytes.number()?;
         let at = self.forward(step)?;
         let difference = unzigzag(self.bytes.number()?) as i64;
-        let last = &mut self.known.numbers[usize::from(lane)];
+        let last = &mut self.known.numbers[usize::from(series)];
         *last = last.wrapping_add(difference);
         let value = *last;
-        Ok(Determinant::Number { at, lane, value })
+        Ok(Determinant::Number { at, series, value })
     }
 
     fn given_bytes(&mut self) -> Read<Determinant> {

@@ -62,7 +62,7 @@ impl Encoder {
                 continues,
             } => self.completion(out, at, requests.iter().copied(), continues),
             Determinant::Cancelled { at, request } => self.cancelled(out, at, request),
-            Determinant::Number { at, lane, value } => self.number(out, at, lane, value),
+            Determinant::Number { at, series, value } => self.number(out, at, series, value),
             Determinant::Bytes { at, ref bytes } => {
                 self.bytes(out, at, bytes.iter().copied());
             }
@@ -215,18 +215,18 @@ impl Encoder {
         put(out, at.0.wrapping_sub(request.0));
     }
 
-    /// `lane`: below [`Determinant::LANES`].
+    /// `series`: below [`Determinant::SERIES`].
     pub(in crate::determinant) fn number(
         &mut self,
         out: &mut Vec<u8>,
         at: Clock,
-        lane: u8,
+        series: u8,
         value: i64,
     ) {
-        let lane = lane % Determinant::LANES;
-        out.push(TAG_NUMBER | lane);
+        let series = series % Determinant::SERIES;
+        out.push(TAG_NUMBER | series);
         self.step(out, at);
-        let last = &mut self.0.numbers[usize::from(lane)];
+        let last = &mut self.0.numbers[usize::from(series)];
         put(out, zigzag(value.wrapping_sub(*last) as u64));
         *last = value;
     }

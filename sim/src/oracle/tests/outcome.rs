@@ -117,9 +117,9 @@ fn tell(record: &Determinant, mut told: impl FnMut(Event<'_>)) {
             clock: *at,
             request: *request,
         }),
-        Determinant::Number { at, lane, value } => told(Event::Number {
+        Determinant::Number { at, series, value } => told(Event::Number {
             clock: *at,
-            lane: *lane,
+            series: *series,
             value: *value,
         }),
         Determinant::Bytes { at, bytes } => told(Event::Bytes { clock: *at, bytes }),
