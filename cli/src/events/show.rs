@@ -87,22 +87,19 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
 
 /// One event, for people.
 fn words(determinant: &Determinant) -> String {
-    let of = |matched: &Matched, is_named: bool| {
-        let Matched {
-            request,
-            source: Rank(source),
-            ssn,
-        } = matched;
-        let named = if is_named { ", named" } else { "" };
-        format!("receive {request} ← message {ssn} of rank {source}{named}")
-    };
     match determinant {
-        Determinant::Match {
-            matched, is_named, ..
-        } => format!("match     {}", of(matched, *is_named)),
-        Determinant::MatchCompleted {
-            matched, is_named, ..
-        } => format!("match     {}, completed", of(matched, *is_named)),
+        Determinant::Match(it) => {
+            let Matched {
+                request,
+                source: Rank(source),
+                ssn,
+            } = it.matched;
+            let named = if it.is_named { ", named" } else { "" };
+            let completed = if it.is_completed { ", completed" } else { "" };
+            format!(
+                "match     receive {request} ← message {ssn} of rank {source}{named}{completed}"
+            )
+        }
         Determinant::Probe {
             source,
             ssn,

@@ -41,13 +41,10 @@ impl Tally {
     fn count(&mut self, determinant: &Determinant) {
         self.events += 1;
         match determinant {
-            Determinant::Match { is_named, .. } => {
-                self.matches += 1;
-                self.named += u64::from(*is_named);
-            }
-            Determinant::MatchCompleted { is_named, .. } => {
-                self.merged += 1;
-                self.named += u64::from(*is_named);
+            Determinant::Match(it) => {
+                self.matches += u64::from(!it.is_completed);
+                self.merged += u64::from(it.is_completed);
+                self.named += u64::from(it.is_named);
             }
             Determinant::Completion { .. } => self.completions += 1,
             Determinant::Probe { .. } => self.probes += 1,

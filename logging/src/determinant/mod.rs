@@ -28,15 +28,28 @@ impl fmt::Display for EventIndex {
     }
 }
 
-/// Which message a receive was given.
+/// A receive and its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Matched {
     /// The receive: the clock at its post.
     pub request: Clock,
-    /// Whose message it got.
+    /// The sender of its message.
     pub source: Rank,
-    /// Which one.
+    /// The number of its message.
     pub ssn: Ssn,
+}
+
+/// A match, perhaps with the completion of just this receive: one record instead of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Match {
+    /// When it happened, or the operation that completed the receive.
+    pub at: Clock,
+    /// The receive and its message.
+    pub matched: Matched,
+    /// The receive named its source: only `pessimist-classic` logs it.
+    pub is_named: bool,
+    /// The operation at `at` completed the receive.
+    pub is_completed: bool,
 }
 
 /// The outcome of one non-deterministic operation.
@@ -45,26 +58,8 @@ pub struct Matched {
 /// happened; it never decreases from one determinant to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Determinant {
-    /// A receive was matched: one from any source, or, with
-    /// `pessimist-classic`, any.
-    Match {
-        /// When.
-        at: Clock,
-        /// Of what with what.
-        matched: Matched,
-        /// The receive named its source: only `pessimist-classic` logs it.
-        is_named: bool,
-    },
-    /// A match, and the completion of just this receive by the operation at
-    /// `at`: one record instead of two.
-    MatchCompleted {
-        /// The operation that completed it.
-        at: Clock,
-        /// Of what with what.
-        matched: Matched,
-        /// As in [`Determinant::Match`].
-        is_named: bool,
-    },
+    /// A receive was matched: one from any source, or, with `pessimist-classic`, any.
+    Match(Match),
     /// A probe found a message.
     Probe {
         /// The operation.
@@ -138,8 +133,7 @@ impl Determinant {
     /// by.
     pub fn at(&self) -> Clock {
         match self {
-            Self::Match { at, .. }
-            | Self::MatchCompleted { at, .. }
+            Self::Match(Match { at, .. })
             | Self::Probe { at, .. }
             | Self::Completion { at, .. }
             | Self::Cancelled { at, .. }

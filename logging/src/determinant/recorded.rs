@@ -53,13 +53,13 @@ impl Builder {
         self.at = determinant.at();
         match determinant {
             // A match during an operation does not tell how the operation ended.
-            Determinant::Match { at, matched, .. } => {
-                self.recorded.raise_before(*at);
-                self.matched(matched)
+            Determinant::Match(it) if !it.is_completed => {
+                self.recorded.raise_before(it.at);
+                self.matched(&it.matched)
             }
-            Determinant::MatchCompleted { at, matched, .. } => {
-                self.matched(matched)?;
-                self.outcome(*at, RecordedOutcome::Ended(vec![matched.request]))
+            Determinant::Match(it) => {
+                self.matched(&it.matched)?;
+                self.outcome(it.at, RecordedOutcome::Ended(vec![it.matched.request]))
             }
             &Determinant::Probe {
                 at,

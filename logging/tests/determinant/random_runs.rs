@@ -175,11 +175,11 @@ impl Run {
         let of = |kind: fn(&Determinant) -> bool| told.iter().filter(|&it| kind(it)).count() as u64;
         assert_eq!(
             counts.matches,
-            of(|it| matches!(it, Determinant::Match { .. }))
+            of(|it| matches!(it, Determinant::Match(it) if !it.is_completed))
         );
         assert_eq!(
             counts.merged,
-            of(|it| matches!(it, Determinant::MatchCompleted { .. }))
+            of(|it| matches!(it, Determinant::Match(it) if it.is_completed))
         );
         assert_eq!(
             counts.probes,

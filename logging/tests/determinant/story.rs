@@ -175,19 +175,12 @@ impl Story {
             }
             self.told.push(determinant.clone());
             match determinant {
-                Determinant::Match {
-                    matched, is_named, ..
-                } => {
-                    self.tell(piece_of(matched, *is_named));
-                    continue;
-                }
-                Determinant::MatchCompleted {
-                    at,
-                    matched,
-                    is_named,
-                } => {
-                    self.tell(piece_of(matched, *is_named));
-                    self.tell_completed(*at, matched.request);
+                Determinant::Match(it) => {
+                    self.tell(piece_of(&it.matched, it.is_named));
+                    if !it.is_completed {
+                        continue;
+                    }
+                    self.tell_completed(it.at, it.matched.request);
                 }
                 Determinant::Probe {
                     at,

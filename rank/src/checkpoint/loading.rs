@@ -1,7 +1,6 @@
 //! Putting the log of a checkpoint into the engine of a later life.
 
-use super::Transfer;
-use super::log_part::{LogPartError, LogReader};
+use super::log_part::{LogPartError, LogReader, Transfer};
 use refrain_ring::{Frontier, Rank, RecordHeader, Ssn};
 use refrain_transport::engine::{Engine, EngineError};
 use refrain_transport::protocol::Protocol;

@@ -13,17 +13,5 @@ mod saving;
 
 pub use engine_part::{ENGINE_VERSION, EnginePartError, decode_engine, encode_engine};
 pub use loading::{LoadError, LogLoading};
-pub use log_part::{LOG_VERSION, LogPartError, LogReader, LogWriter};
+pub use log_part::{LOG_VERSION, LogPartError, LogReader, LogWriter, Transfer};
 pub use saving::{LogSaving, SaveError};
-
-/// The result of one step of saving or loading.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transfer {
-    /// A part is written, or in the log; there is more.
-    More,
-    /// The next part waits for a disk, for room, or until events are stable: make
-    /// progress, and continue.
-    Waiting,
-    /// All of it is written, or in the log.
-    Done,
-}

@@ -1,7 +1,6 @@
 //! Writing the un-freed log to one rank into a checkpoint, while the rank continues.
 
-use super::Transfer;
-use super::log_part::LogWriter;
+use super::log_part::{LogWriter, Transfer};
 use refrain_ring::{Frontier, Rank, RecordHeader, RecordKind};
 use refrain_transport::engine::{Beginning, Engine, Progress, ReadBack, ReadBackError};
 use refrain_transport::protocol::Protocol;

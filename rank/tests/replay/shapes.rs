@@ -6,7 +6,7 @@ use refrain_logging::Member;
 use refrain_logging::determinant::recorded::recorded_events;
 use refrain_logging::determinant::recorder::{Identity, Recorder};
 use refrain_logging::determinant::row::determinants;
-use refrain_logging::determinant::{Determinant, EventIndex, Matched};
+use refrain_logging::determinant::{Determinant, EventIndex, Match, Matched};
 use refrain_rank::calls::{self, Handle, NoAnswer};
 use refrain_ring::recorded::RecordedOutcome;
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
@@ -199,11 +199,12 @@ fn a_receive_in_limbo_keeps_its_place() {
             [Some((1, 0)), Some((1, 2)), Some((1, 1)), Some((2, 0))]
         );
         let recorded = player.recorded();
-        let expected = Determinant::Match {
+        let expected = Determinant::Match(Match {
             at: Clock(5),
             matched: matched(1, 1, 0),
             is_named: false,
-        };
+            is_completed: false,
+        });
         assert_eq!(
             recorded[1..],
             [expected],
@@ -429,11 +430,12 @@ fn what_is_new_is_recorded_behind_the_last_record() {
         [told, limbo].map(|it| player.got(it)),
         [Some((2, 0)), Some((1, 0))]
     );
-    let new = Determinant::Match {
+    let new = Determinant::Match(Match {
         at: Clock(4),
         matched: matched(2, 1, 0),
         is_named: true,
-    };
+        is_completed: false,
+    });
     assert_eq!(player.recorded().last(), Some(&new));
 }
 

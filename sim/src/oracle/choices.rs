@@ -2,7 +2,7 @@
 //! for determinants as loggers hold them: what was chosen where there was a
 //! choice.
 
-use refrain_logging::determinant::{Determinant, Matched};
+use refrain_logging::determinant::{Determinant, Match, Matched};
 use refrain_ring::{Clock, Rank, Ssn};
 use refrain_transport::protocol::Event;
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub fn determinant(event: &Event<'_>) -> Determinant {
             source,
             ssn,
             is_named,
-        } => Determinant::Match {
+        } => Determinant::Match(Match {
             at: *at,
             matched: Matched {
                 request: *request,
@@ -45,7 +45,8 @@ pub fn determinant(event: &Event<'_>) -> Determinant {
                 ssn: *ssn,
             },
             is_named: *is_named,
-        },
+            is_completed: false,
+        }),
         Event::Probe {
             clock,
             source,
@@ -134,10 +135,12 @@ impl Choices {
         }
         self.end = Some(at);
         match determinant {
-            Determinant::Match { matched, .. } => self.add_match(at, matched),
-            Determinant::MatchCompleted { matched, .. } => {
-                self.add_match(at, matched)?;
-                self.add_completed(at, &[matched.request])
+            Determinant::Match(it) => {
+                self.add_match(at, &it.matched)?;
+                match it.is_completed {
+                    true => self.add_completed(at, &[it.matched.request]),
+                    false => Ok(()),
+                }
             }
             Determinant::Probe {
                 source,

@@ -75,22 +75,13 @@ impl Choices {
     /// Adds the next record.
     pub fn add(&mut self, record: &Determinant) {
         match record {
-            Determinant::Match {
-                at,
-                matched,
-                is_named,
-            } => {
-                self.matched(matched, *is_named);
-                // That it happened in an operation does not tell how that ended.
-                self.tell_before(*at);
-            }
-            Determinant::MatchCompleted {
-                at,
-                matched,
-                is_named,
-            } => {
-                self.matched(matched, *is_named);
-                self.completed(*at, vec![matched.request]);
+            Determinant::Match(it) => {
+                self.matched(&it.matched, it.is_named);
+                match it.is_completed {
+                    true => self.completed(it.at, vec![it.matched.request]),
+                    // That it happened in an operation does not tell how that ended.
+                    false => self.tell_before(it.at),
+                }
             }
             Determinant::Probe {
                 at,

@@ -74,7 +74,8 @@ pub struct LifeBefore {
 
 /// The records that are played, and what a planted bug makes of them.
 fn records(events: &[Determinant], planted: Option<Planted>) -> Vec<Determinant> {
-    let is_match = |event: &Determinant| matches!(event, Determinant::Match { .. });
+    let is_match =
+        |event: &Determinant| matches!(event, Determinant::Match(it) if !it.is_completed);
     let drops = |event: &Determinant| match planted {
         Some(Planted::NothingIgnored) => matches!(event, Determinant::Nothing { .. }),
         Some(Planted::CancelForgotten) => matches!(event, Determinant::Cancelled { .. }),

@@ -5,12 +5,22 @@
 //! probes nor a big table. A place is freed with the last entry of its list, by
 //! shifting its followers back; there are no tombstones that could pile up.
 
-use super::Envelope;
 use super::pool::List;
 use refrain_ring::Rank;
 
 /// Places in a new table; a power of two.
 const INITIAL_PLACES: usize = 64;
+
+/// The matching part of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Envelope {
+    /// Communication context; messages never cross contexts.
+    pub context: u32,
+    /// The sender.
+    pub source: Rank,
+    /// The tag given by the sender.
+    pub tag: i32,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Place {

@@ -21,20 +21,11 @@ mod pool;
 #[cfg(test)]
 mod tests;
 
+pub use directory::Envelope;
+
 use directory::Directory;
 use pool::{Handle, List, Pool};
 use refrain_ring::Rank;
-
-/// The matching part of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Envelope {
-    /// Communication context; messages never cross contexts.
-    pub context: u32,
-    /// The sender.
-    pub source: Rank,
-    /// The tag given by the sender.
-    pub tag: i32,
-}
 
 /// The matching part of a receive or a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -70,31 +70,22 @@ fn judge(seed: u64, change: Change) -> Result<(), Breach> {
 
 /// The events that a record stands for.
 fn tell(record: &Determinant, mut told: impl FnMut(Event<'_>)) {
-    let matched = |at: &Clock, matched: &refrain_logging::determinant::Matched, is_named: &bool| {
-        Event::Match {
-            at: *at,
-            request: matched.request,
-            source: matched.source,
-            ssn: matched.ssn,
-            is_named: *is_named,
-        }
-    };
     match record {
-        Determinant::Match {
-            at,
-            matched: it,
-            is_named,
-        } => told(matched(at, it, is_named)),
-        Determinant::MatchCompleted {
-            at,
-            matched: it,
-            is_named,
-        } => {
-            told(matched(at, it, is_named));
-            told(Event::Completion {
-                clock: *at,
-                requests: &[it.request],
+        Determinant::Match(it) => {
+            let matched = it.matched;
+            told(Event::Match {
+                at: it.at,
+                request: matched.request,
+                source: matched.source,
+                ssn: matched.ssn,
+                is_named: it.is_named,
             });
+            if it.is_completed {
+                told(Event::Completion {
+                    clock: it.at,
+                    requests: &[matched.request],
+                });
+            }
         }
         Determinant::Probe {
             at,
