@@ -5,6 +5,8 @@
 //! nothing of the crates that it checks.
 
 mod arrows;
+mod circles;
+mod draw;
 mod hosts;
 mod lengths;
 mod links;
@@ -15,20 +17,24 @@ mod paths;
 mod report;
 mod rules;
 mod rust_source;
+mod sources;
 mod tree;
 mod unsafe_code;
 mod versions;
 
 use report::Report;
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use tree::Tree;
 
 const USAGE: &str = "usage: refrain-check tree ROOT
        refrain-check measure ROOT
+       refrain-check draw ROOT [SEED]
 
 tree     checks the source tree at ROOT
-measure  prints lines, files, functions and circles between files, by crate";
+measure  prints lines, files, functions and circles between files, by crate
+draw     prints 40 comments, 20 error texts and 20 help lines, drawn at random";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -38,6 +44,7 @@ fn main() -> ExitCode {
         ["measure", root] => Tree::read(Path::new(root))
             .and_then(|tree| measure::table(&tree))
             .map(|table| (table, false)),
+        ["draw", root, seed @ ..] if seed.len() < 2 => draw_texts(Path::new(root), seed.first()),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {
@@ -50,6 +57,16 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+fn draw_texts(root: &Path, seed: Option<&&str>) -> Result<(String, bool), String> {
+    let seed = match seed {
+        Some(seed) => seed
+            .parse()
+            .map_err(|error| format!("the seed {seed} is no number: {error}"))?,
+        None => RandomState::new().hash_one(root),
+    };
+    Ok((draw::texts(&Tree::read(root)?, seed)?, false))
 }
 
 fn check_tree(root: &Path) -> Result<Report, String> {
@@ -80,6 +97,7 @@ fn check_tree(root: &Path) -> Result<Report, String> {
         "crates depend only downwards",
         arrows::check(&tree, &metadata),
     );
+    report.section("circles of files have reasons", circles::check(&tree));
     Ok(report)
 }
 

@@ -45,6 +45,8 @@ pub struct RustSource {
     pub unsafe_allowances: Vec<UnsafeAllowance>,
     /// The lines of every function with a body.
     pub functions: Vec<RangeInclusive<usize>>,
+    /// Modules in files of their own that are declared for tests only.
+    pub test_modules: Vec<String>,
     test_lines: Vec<RangeInclusive<usize>>,
 }
 
@@ -75,6 +77,9 @@ impl RustSource {
                         kind,
                     });
                 }
+                TokenTree::Ident(word) if word == "mod" => {
+                    self.note_module(word.span().start().line, &tokens[index + 1..]);
+                }
                 TokenTree::Ident(word) if word == "fn" => {
                     self.note_function(word.span().start().line, &tokens[index + 1..]);
                 }
@@ -89,6 +94,15 @@ impl RustSource {
                 }
                 _ => {}
             }
+        }
+    }
+
+    fn note_module(&mut self, line: usize, rest: &[TokenTree]) {
+        if let [TokenTree::Ident(name), TokenTree::Punct(end), ..] = rest
+            && end.as_char() == ';'
+            && self.is_test_line(line)
+        {
+            self.test_modules.push(name.to_string());
         }
     }
 
