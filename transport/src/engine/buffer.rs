@@ -7,7 +7,7 @@
 )]
 
 use crate::fabric::Landing;
-use crate::layout::{Layout, LayoutError};
+use crate::layout::{Layout, LayoutError, PACK, UNPACK};
 use core::marker::PhantomData;
 use core::ptr::{NonNull, copy_nonoverlapping, with_exposed_provenance_mut};
 use refrain_ring::copy::{STREAM_BYTES_MIN, Target, into_log, out_of_log};
@@ -107,17 +107,13 @@ impl SendBuffer {
         layout: &Arc<Layout>,
     ) -> Result<Self, LayoutError> {
         let base = with_addresses(base.cast_mut());
-        let message_bytes = message_bytes(count, layout)?;
-        Ok(match one_piece(base, count, layout) {
-            Some(base) => Self {
-                base,
-                message_bytes,
-                shape: Shape::Piece,
-            },
-            None => Self {
-                base,
-                message_bytes,
-                shape: Shape::Layout(Arc::clone(layout)),
+        let piece = one_piece(base, count, layout);
+        Ok(Self {
+            base: piece.unwrap_or(base),
+            message_bytes: message_bytes(count, layout)?,
+            shape: match piece {
+                Some(_) => Shape::Piece,
+                None => Shape::Layout(Arc::clone(layout)),
             },
         })
     }
@@ -157,12 +153,13 @@ impl SendBuffer {
     #[inline]
     pub(super) fn pack(&self, offset: u64, out: &mut [u8], target: Target) {
         debug_assert!(offset + out.len() as u64 <= self.message_bytes());
+        let (to, bytes) = (out.as_mut_ptr(), out.len());
         if let Shape::Layout(layout) = &self.shape {
+            let base = self.base.cast_mut();
             // SAFETY: the user lent these bytes for reading.
-            unsafe { layout.pack_several(self.base, self.message_bytes, offset, out) };
+            unsafe { layout.copy_several::<PACK>(base, self.message_bytes, offset, to, bytes) };
             return;
         }
-        let (to, bytes) = (out.as_mut_ptr(), out.len());
         // SAFETY: inside the user's buffer, by the constructor's contract; log
         // memory and user memory are apart.
         unsafe {
@@ -251,15 +248,16 @@ impl ReceiveBuffer {
         if data.is_empty() {
             return;
         }
+        let (from, bytes) = (data.as_ptr(), data.len());
         match &self.layout {
             // SAFETY: clipped to the user's buffer; log and user memory are apart.
-            None => unsafe {
-                out_of_log(data.as_ptr(), self.base.add(offset as usize), data.len());
-            },
-            // SAFETY: clipped to bytes that the user lent to this request alone.
-            Some(layout) => unsafe {
-                layout.unpack_several(self.room_bytes, offset, data, self.base);
-            },
+            None => unsafe { out_of_log(from, self.base.add(offset as usize), bytes) },
+            Some(layout) => {
+                let (base, room_bytes, from) = (self.base, self.room_bytes, from.cast_mut());
+                // SAFETY: clipped to bytes that the user lent to this request alone; the
+                // data is only read.
+                unsafe { layout.copy_several::<UNPACK>(base, room_bytes, offset, from, bytes) };
+            }
         }
     }
 

@@ -3,12 +3,12 @@
 use super::prediction::Prediction;
 use super::varint::{put, zigzag};
 use super::{
-    COUNT_LATER, IS_MATCH, MODE_COMPLETED, MODE_NAMED, NOTHING_COUNT, OTHER, PLACES_SHORT,
-    SET_CONTINUES, SET_COUNT_MAX, SOURCE_LATER, SOURCE_NEW, SOURCE_UNEXPECTED, STEP_LATER,
-    STEP_SHIFT, STEPS_MAX, Stepping, TAG_BYTES, TAG_CANCELLED, TAG_COMPLETION, TAG_MODE,
-    TAG_NOTHING, TAG_NUMBER, TAG_OTHER, TAG_PROBE,
+    COUNT_LATER, IS_MATCH, NOTHING_COUNT, OTHER, PLACES_SHORT, SET_CONTINUES, SET_COUNT_MAX,
+    SOURCE_LATER, SOURCE_NEW, SOURCE_UNEXPECTED, STEP_LATER, STEP_SHIFT, STEPS_MAX, Stepping,
+    TAG_BYTES, TAG_CANCELLED, TAG_COMPLETION, TAG_MODE, TAG_NOTHING, TAG_NUMBER, TAG_OTHER,
+    TAG_PROBE, mode_of,
 };
-use crate::determinant::{Determinant, Matched};
+use crate::determinant::{Determinant, Match};
 use core::hash::{Hash, Hasher};
 use refrain_ring::{Clock, Rank, Ssn};
 
@@ -39,16 +39,7 @@ impl Encoder {
         determinant: &Determinant,
     ) {
         match *determinant {
-            Determinant::Match {
-                at,
-                matched,
-                is_named,
-            } => self.matched(out, at, &matched, is_named, false),
-            Determinant::MatchCompleted {
-                at,
-                matched,
-                is_named,
-            } => self.matched(out, at, &matched, is_named, true),
+            Determinant::Match(ref matched) => self.matched(out, matched),
             Determinant::Probe {
                 at,
                 source,
@@ -62,7 +53,7 @@ impl Encoder {
                 continues,
             } => self.completion(out, at, requests.iter().copied(), continues),
             Determinant::Cancelled { at, request } => self.cancelled(out, at, request),
-            Determinant::Number { at, lane, value } => self.number(out, at, lane, value),
+            Determinant::Number { at, series, value } => self.number(out, at, series, value),
             Determinant::Bytes { at, ref bytes } => {
                 self.bytes(out, at, bytes.iter().copied());
             }
@@ -71,29 +62,16 @@ impl Encoder {
     }
 
     #[inline]
-    pub(in crate::determinant) fn matched(
-        &mut self,
-        out: &mut Vec<u8>,
-        at: Clock,
-        matched: &Matched,
-        is_named: bool,
-        is_completed: bool,
-    ) {
-        let mode =
-            if is_completed { MODE_COMPLETED } else { 0 } | if is_named { MODE_NAMED } else { 0 };
+    pub(in crate::determinant) fn matched(&mut self, out: &mut Vec<u8>, record: &Match) {
+        let (at, matched, mode) = (record.at, &record.matched, mode_of(record));
         if mode != self.0.mode {
             out.push(TAG_MODE | mode);
             self.0.mode = mode;
         }
         let change = self.0.requests.change(at.0, matched.request.0);
         let head = IS_MATCH | if change.is_some() { OTHER } else { 0 };
-        self.place(
-            out,
-            head,
-            Stepping::Match,
-            at,
-            (matched.source, matched.ssn),
-        );
+        let message = (matched.source, matched.ssn);
+        self.place(out, head, Stepping::Match, at, message);
         if let Some(change) = change {
             put(out, change);
         }
@@ -215,18 +193,18 @@ impl Encoder {
         put(out, at.0.wrapping_sub(request.0));
     }
 
-    /// `lane`: below [`Determinant::LANES`].
+    /// `series`: below [`Determinant::SERIES`].
     pub(in crate::determinant) fn number(
         &mut self,
         out: &mut Vec<u8>,
         at: Clock,
-        lane: u8,
+        series: u8,
         value: i64,
     ) {
-        let lane = lane % Determinant::LANES;
-        out.push(TAG_NUMBER | lane);
+        let series = series % Determinant::SERIES;
+        out.push(TAG_NUMBER | series);
         self.step(out, at);
-        let last = &mut self.0.numbers[usize::from(lane)];
+        let last = &mut self.0.numbers[usize::from(series)];
         put(out, zigzag(value.wrapping_sub(*last) as u64));
         *last = value;
     }
