@@ -35,7 +35,7 @@ impl Slots {
         count: usize,
     ) -> Result<Self, E::Error> {
         let slot_bytes = slot_bytes.next_multiple_of(64);
-        let region = Region::pages(slot_bytes * count);
+        let region = Region::heap(slot_bytes * count);
         let memory = endpoint.register(&region, Access::LOCAL)?;
         Ok(Self {
             region,

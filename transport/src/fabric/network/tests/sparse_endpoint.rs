@@ -65,7 +65,7 @@ impl MessageEndpoint for SparseEndpoint {
     const LATE_COMPLETIONS: usize = 16;
 
     fn register(&mut self, _region: &Region, _access: Access) -> Result<MemoryId, Trouble> {
-        MemoryId::of_index(0).map_err(|_| Trouble)
+        MemoryId::of_registration(0, 1).map_err(|_| Trouble)
     }
 
     fn remote_key(&self, _memory: MemoryId) -> RemoteMemory {
