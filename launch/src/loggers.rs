@@ -18,6 +18,7 @@ use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::logbook::Logbook;
 use refrain_job::JobError;
 use refrain_job::choice::events::{Loggers, REPLICAS_MAX, SHARDS_MAX};
+use refrain_job::choice::verbs;
 use refrain_job::config::JobConfig;
 use refrain_logging::Member;
 use refrain_wire::Secret;
@@ -160,7 +161,8 @@ impl EventLoggers {
             .collect();
         let mut loggers = Self::default();
         loggers.program = program;
-        loggers.environment = command::environment(config, ranks);
+        let for_verbs = verbs::environment(config, ranks);
+        loggers.environment = for_verbs.into_iter().collect();
         loggers.quorum = config.events.quorum.of(spec.replicas as usize);
         if reach == Reach::OtherHosts {
             loggers.ports = command::free_ports(shards, spec.replicas)?;

@@ -5,7 +5,6 @@ use refrain_eventlog::remote::VERBS;
 use refrain_job::JobError;
 use refrain_job::choice::events::{WayChoice, way};
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
-use refrain_job::choice::verbs;
 use refrain_job::config::{JobConfig, VerbsConfig};
 use std::ffi::OsString;
 use std::io;
@@ -86,11 +85,6 @@ fn port_options(config: &VerbsConfig, option: &mut impl FnMut(&str, OsString)) {
             option(name, value.into());
         }
     }
-}
-
-/// What loggers need in their environment.
-pub fn environment(config: &JobConfig, ranks: u32) -> Vec<(OsString, OsString)> {
-    verbs::environment(config, ranks).into_iter().collect()
 }
 
 /// Free ports, for each shard those of its replicas. A restarted logger listens at the same
