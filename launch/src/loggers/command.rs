@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_logger_that_offers_verbs_is_told_the_port() {
+    fn a_logger_that_offers_verbs_gets_the_port() {
         let mut config = JobConfig {
             libfabric: Some("/lib".into()),
             verbs: VerbsConfig {
