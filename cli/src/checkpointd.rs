@@ -5,9 +5,7 @@ use crate::serving;
 use clap::Args;
 use miette::IntoDiagnostic;
 use refrain_checkpoint::ServerAddress;
-use refrain_checkpoint::server::{
-    CONVERSATIONS_MAX, FILES_PER_CONVERSATION, Server, ServerOptions,
-};
+use refrain_checkpoint::server::{FILES_PER_SESSION, SESSIONS_MAX, Server, ServerOptions};
 use refrain_job::{JobError, choice, stderr};
 use refrain_storage::Io;
 use refrain_wire::STRANGERS_MAX;
@@ -43,7 +41,7 @@ fn disk_engine(name: &str) -> Result<Io, JobError> {
     }
 }
 
-/// Serves until SIGTERM or SIGINT; then ends conversations and itself.
+/// Serves until SIGTERM or SIGINT; then ends sessions and itself.
 pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     let stop = serving::stop_at_signals()?;
     let mut listen = arguments.listen;
@@ -51,8 +49,8 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     let options = ServerOptions {
         folder: arguments.dir,
         listen,
-        io: arguments.io,
-        conversations_max: conversations_max(),
+use refrain_checkpoint::server::{FILES_PER_SESSION, SESSIONS_MAX, Server, ServerOptions};
+use refrain_job::{JobError, choice, stderr};
     };
     let report = |text: &str| stderr::report(format_args!("checkpoint server: {text}"));
     let mut server = Server::bind(&options, report).into_diagnostic()?;
@@ -61,14 +59,14 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Open files besides those of conversations and strangers: listeners, the folder, pipes.
+/// Open files besides those of sessions and unproven connections: listeners, the folder, pipes.
 const FILES_BESIDES: usize = 64;
 
 /// Raises the limit of open files as far as needed and allowed. Returns the number of
-/// conversations that it allows.
-fn conversations_max() -> usize {
+/// sessions that it allows.
+fn sessions_max() -> usize {
     let besides = FILES_BESIDES + STRANGERS_MAX;
-    let needed = (besides + CONVERSATIONS_MAX * FILES_PER_CONVERSATION) as u64;
+    let needed = (besides + SESSIONS_MAX * FILES_PER_SESSION) as u64;
     let limit = getrlimit(Resource::Nofile);
     let mut allowed = limit.current.unwrap_or(u64::MAX);
     if allowed < needed {
@@ -82,6 +80,6 @@ fn conversations_max() -> usize {
         }
     }
     let left = usize::try_from(allowed).unwrap_or(usize::MAX);
-    let room = left.saturating_sub(besides) / FILES_PER_CONVERSATION;
-    room.clamp(1, CONVERSATIONS_MAX)
+    let room = left.saturating_sub(besides) / FILES_PER_SESSION;
+    room.clamp(1, SESSIONS_MAX)
 }

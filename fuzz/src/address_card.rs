@@ -1,4 +1,4 @@
-//! The card that a rank publishes: its host and its addresses.
+//! The business card of a rank: its host and its addresses.
 
 use crate::input::Input;
 use refrain_job::control::business_card::{BusinessCard, BusinessCardError};

@@ -1,7 +1,8 @@
 //! A smaller plan that still fails, for people to look at.
 
-use crate::plan::{LevelPlan, MessagePlan, Plan, Process, WayPlan};
-use crate::program::STAMP_BYTES;
+use crate::plan::STAMP_BYTES;
+use crate::plan::{MessagePlan, Plan, Process, WayPlan};
+use refrain_eventlog::Level;
 use refrain_ring::Rank;
 
 /// The smallest plan that was found which `still_fails`, trying at most `budget`
@@ -154,7 +155,7 @@ impl<F: FnMut(&Plan) -> bool> Shrinking<F> {
         }
         self.attempt(|plan| plan.loggers.quorum = plan.loggers.replicas);
         self.attempt(|plan| plan.loggers.way = WayPlan::Messages);
-        self.attempt(|plan| plan.loggers.level = LevelPlan::Durable);
+        self.attempt(|plan| plan.loggers.level = Level::Durable);
     }
 }
 
@@ -209,7 +210,8 @@ fn with_replicas(plan: &mut Plan, replicas: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{FaultKind, Wishes};
+    use crate::plan::FaultKind;
+    use crate::plan::generate::Wishes;
 
     /// What does not matter goes, what matters stays.
     #[test]

@@ -23,8 +23,8 @@ pub fn run(listing: &Listing, out: &mut Output<'_>) -> Result<ExitCode, Failure>
     for file in image.files() {
         let entry = files.entry(file.key()).or_default();
         entry.number += 1;
-        entry.bytes += file.bytes();
-        entry.launchers.extend(file.launcher());
+        entry.bytes += file.bytes;
+        entry.launchers.extend(file.launcher);
     }
     if listing.json {
         print_json(&image, &files, out)?;

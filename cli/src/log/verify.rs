@@ -35,7 +35,7 @@ fn look(listing: &Listing) -> Result<(LogImage, Verification), Failure> {
         let image = open(&listing.folder, Selection::default())?;
         let verification = image.verify();
         let running = || {
-            let mut launchers = image.files().iter().filter_map(|file| file.launcher());
+            let mut launchers = image.files().iter().filter_map(|file| file.launcher);
             launchers.any(is_running)
         };
         if looks == LOOKS || !verification.is_damaged() || !running() {

@@ -13,16 +13,16 @@
 //! before it believes in it: a whole file of a dead process may be in memory only.
 //!
 //! It is made of one effect after the other, each of which can be the last of the
-//! process ([`Mortal`]).
+//! process ([`CrashPoint`]).
 
 mod disk;
 #[cfg(test)]
 mod tests;
 
-use crate::mortal::Mortal;
+use crate::crash_point::CrashPoint;
 use crate::plan::Plan;
 use crate::planted::Planted;
-use crate::recollect::Saved;
+use crate::saved::Saved;
 use core::ops::Range;
 use disk::Disk;
 use refrain_ring::{Clock, Rank};
@@ -60,7 +60,7 @@ enum Doing {
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Checkpoints<C = Saved> {
-    mortal: Mortal,
+    mortal: CrashPoint,
     /// What becomes of what was not synced.
     chance: fastrand::Rng,
     planted: Option<Planted>,
@@ -79,7 +79,7 @@ pub struct Checkpoints<C = Saved> {
 
 impl<C> Checkpoints<C> {
     /// An empty store, which lives.
-    pub fn new(plan: &Plan, seed: u64, mortal: Mortal) -> Self {
+    pub fn new(plan: &Plan, seed: u64, mortal: CrashPoint) -> Self {
         Self {
             mortal,
             chance: fastrand::Rng::with_seed(seed),
@@ -124,11 +124,6 @@ impl<C> Checkpoints<C> {
     /// Whether nothing is on its way to the disk.
     pub fn is_idle(&self) -> bool {
         self.asked.is_empty() && self.doing.is_empty()
-    }
-
-    /// Effects that the process had so far.
-    pub fn effects(&self) -> u64 {
-        self.mortal.effects()
     }
 
     /// Has at most one effect, for one of the ranks; tells the checkpoint that
@@ -252,7 +247,7 @@ impl<C> Checkpoints<C> {
 
     /// It is started again: syncs what it finds, and counts on what is whole.
     pub fn restart(&mut self) {
-        self.mortal.revive();
+        self.mortal = self.mortal.restarted();
         self.forget();
         let found = self.disk.recover();
         for (rank, number) in found {
@@ -280,6 +275,7 @@ impl<C> Checkpoints<C> {
     }
 
     /// The stable one before the newest. GC-1
+    #[cfg(test)]
     pub fn generation_before(&self, rank: Rank) -> Option<Rc<Checkpoint<C>>> {
         self.read(rank, 1)
     }

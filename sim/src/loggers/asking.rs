@@ -4,7 +4,8 @@
 
 use super::Loggers;
 use super::host::FetchState;
-use super::network::{Network, Spark, TalkId};
+use super::network::{Network, TalkId};
+use crate::crash_point::CrashPoint;
 use refrain_eventlog::client::read::{AnswerFault, Asks};
 use refrain_eventlog::message::{ToClient, ToLogger};
 use refrain_eventlog::server::host::{Fetched, Wanted};
@@ -29,7 +30,7 @@ pub(super) struct Fetching {
     pub(super) logger: usize,
     wanted: Wanted,
     state: Rc<RefCell<FetchState>>,
-    spark: Spark,
+    spark: CrashPoint,
     /// Still to be asked in this round, and in the next.
     unasked: VecDeque<usize>,
     failed: VecDeque<usize>,
@@ -46,7 +47,7 @@ impl Fetching {
         replicas: usize,
         wanted: Wanted,
         state: Rc<RefCell<FetchState>>,
-        spark: Spark,
+        spark: CrashPoint,
     ) -> Self {
         let others = (0..replicas).filter(|other| *other != logger);
         Self {
@@ -66,7 +67,7 @@ impl Fetching {
     /// The logger does not wait for it any more, or it has asked all.
     pub(super) fn is_over(&self) -> bool {
         let is_alone = Rc::strong_count(&self.state) == 1;
-        self.spark.is_out() || is_alone || self.state.borrow().is_over
+        self.spark.is_dead() || is_alone || self.state.borrow().is_over
     }
 
     /// Ends what is under way.

@@ -1,10 +1,11 @@
 //! A life's side: the real client over the simulated network.
 
-use super::LoggerBug;
 use super::Loggers;
 use super::ledger::Ledger;
-use super::network::{Network, PortState, Spark, TalkId};
+use super::network::{Network, PortState, TalkId};
+use crate::crash_point::CrashPoint;
 use crate::happening::Life;
+use crate::planted::Planted;
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::client::network::{Network as ClientNetwork, Wire};
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
@@ -41,20 +42,20 @@ pub struct LoggerWire {
 pub struct LoggerLinks {
     pub(super) network: Rc<RefCell<Network>>,
     pub(super) life: Life,
-    pub(super) spark: Spark,
+    pub(super) spark: CrashPoint,
     /// One past the last determinant that was begun to be committed.
     pub(super) end: Rc<Cell<EventIndex>>,
 }
 
 impl LoggerLinks {
-    /// As [`LoggerBug::FreedBeforeStable`] has it.
+    /// As [`Planted::EventsFreedBeforeStable`] has it.
     fn bent(&self, message: &ToLogger) -> ToLogger {
         match message {
             ToLogger::Hello(hello)
-                if self.network.borrow().bug == Some(LoggerBug::FreedBeforeStable) =>
+                if self.network.borrow().bug == Some(Planted::EventsFreedBeforeStable) =>
             {
                 ToLogger::Hello(Hello {
-                    first_kept: hello.first_kept.max(self.end.get().0),
+                    first_kept: hello.first_kept.max(self.end.get()),
                     ..hello.clone()
                 })
             }
@@ -87,7 +88,7 @@ impl Wire for LoggerWire {
     }
 
     fn hear(&mut self) -> Result<Option<ToClient>, WireError> {
-        if self.links.spark.is_out() {
+        if self.links.spark.is_dead() {
             return Ok(None);
         }
         let heard = self.links.network.borrow_mut().hear(self.talk);
@@ -109,7 +110,6 @@ impl Drop for LoggerWire {
 
 impl ClientNetwork for LoggerLinks {
     type Wire = LoggerWire;
-    type Port = RingPort;
 
     fn begin(&mut self, address: &ServerAddress) -> Result<LoggerWire, WireError> {
         let logger = Loggers::logger_at(address).ok_or(WireError::Closed)?;
@@ -125,7 +125,7 @@ impl ClientNetwork for LoggerLinks {
         &mut self,
         _options: &ClientOptions,
         ring: &RemoteRing,
-    ) -> Result<RemoteWriter<RingPort>, String> {
+    ) -> Result<RemoteWriter, String> {
         let nobody = RingIdentity {
             job: 0,
             rank: Rank(0),
@@ -141,7 +141,7 @@ impl ClientNetwork for LoggerLinks {
             over: 0,
             links: self.clone(),
         };
-        Ok(RemoteWriter::over(port, image))
+        Ok(RemoteWriter::over(Box::new(port), image))
     }
 }
 
@@ -155,35 +155,25 @@ pub struct RingPort {
     links: LoggerLinks,
 }
 
-/// What was under way was flushed.
-#[derive(Clone, Copy, Debug)]
-pub struct Flushed;
-
-impl From<Flushed> for RemoteError {
-    fn from(_: Flushed) -> Self {
-        Self::Memory(std::io::Error::other("the writes under way were flushed"))
-    }
-}
-
 impl RingPort {
-    fn check(&self) -> Result<(), Flushed> {
+    fn check(&self) -> Result<(), RemoteError> {
         match self.state.borrow().is_broken {
-            true => Err(Flushed),
+            true => Err(RemoteError::Refused(
+                "the writes under way were flushed".into(),
+            )),
             false => Ok(()),
         }
     }
 }
 
 impl Port for RingPort {
-    type Error = Flushed;
-
     fn write(
         &mut self,
         image: &RingMemory,
         offset: usize,
         bytes: usize,
         token: u64,
-    ) -> Result<bool, Flushed> {
+    ) -> Result<bool, RemoteError> {
         self.check()?;
         if self.begun - self.over >= WRITES_MAX {
             return Ok(false);
@@ -199,13 +189,13 @@ impl Port for RingPort {
         Ok(true)
     }
 
-    fn poll(&mut self, mut completed: impl FnMut(u64)) -> Result<(), Flushed> {
-        if self.links.spark.is_out() {
+    fn poll(&mut self, completed: &mut dyn FnMut(u64)) -> Result<(), RemoteError> {
+        if self.links.spark.is_dead() {
             return Ok(());
         }
         let tokens = core::mem::take(&mut self.state.borrow_mut().completed);
         self.over += tokens.len();
-        tokens.into_iter().for_each(&mut completed);
+        tokens.into_iter().for_each(completed);
         self.check()
     }
 }
@@ -220,22 +210,34 @@ pub struct LoggerClient {
     pub(super) starts: Rc<RefCell<BTreeMap<Life, (Incarnation, EventIndex)>>>,
     pub(super) newest: Clock,
     pub(super) has_begun: bool,
+    /// A quorum has admitted the life.
+    pub(super) is_admitted: bool,
+    pub(super) quorum: usize,
 }
 
 impl LoggerClient {
     fn advance(&mut self) -> EventIndex {
         let now = TICK * self.now.get() as u32;
         let end = self.client.poll(|| now);
-        if !self.has_begun
-            && !self.links.spark.is_out()
-            && let Some(start) = self.client.start()
-        {
+        if self.links.spark.is_dead() {
+            return end;
+        }
+        let Life { rank, incarnation } = self.links.life;
+        let Some(start) = self.client.start() else {
+            return end;
+        };
+        if !self.has_begun {
             self.has_begun = true;
             self.links.end.set(start);
-            let Life { rank, incarnation } = self.links.life;
             let after = (self.client.follows(), start);
             self.starts.borrow_mut().insert(self.links.life, after);
             self.ledger.began(rank, incarnation, after);
+        }
+        // What is stable was confirmed by a quorum, even if one of it is lost again.
+        let is_confirmed = end >= start && end > EventIndex(0);
+        if !self.is_admitted && (self.client.live() >= self.quorum || is_confirmed) {
+            self.is_admitted = true;
+            self.ledger.admitted(rank, incarnation);
         }
         end
     }
@@ -258,7 +260,7 @@ impl LoggerClient {
         self.ledger.trimmed(self.links.life.rank, clock);
         let bug = self.links.network.borrow().bug;
         self.client.trim(match bug {
-            Some(LoggerBug::TrimTooFar) => clock.max(self.newest),
+            Some(Planted::TrimTooFar) => clock.max(self.newest),
             _ => clock,
         });
     }
@@ -279,7 +281,7 @@ impl LoggerClient {
 
 impl Commits for LoggerClient {
     fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
-        if !self.links.spark.is_out() {
+        if !self.links.spark.is_dead() {
             self.ledger.committed(header);
         }
         self.links.end.set(header.end());

@@ -1,17 +1,17 @@
 //! The world of a simulated logger's service.
 
-use super::LoggerBug;
 use super::ledger::Ledger;
-use super::network::{Network, Spark, TalkId};
+use super::network::{Network, TalkId};
+use crate::crash_point::CrashPoint;
+use crate::planted::Planted;
 use core::fmt::Display;
 use core::time::Duration;
-use refrain_eventlog::message::{RemoteRing, ToClient, ToLogger, Way};
+use refrain_eventlog::message::{CommitPath, RemoteRing, ToClient, ToLogger};
 use refrain_eventlog::ring::{RingIdentity, RingMemory};
 use refrain_eventlog::server::host::{
-    AllAsked, Channel, DoesNotRead, Fetch, Fetched, Host, MadeRing, Wanted,
+    AllAsked, Channel, Fetch, Fetched, Host, MadeRing, RankKey, Wanted,
 };
 use refrain_eventlog::server::ring_name::RingName;
-use refrain_eventlog::server::service::RankKey;
 use refrain_wire::{FrameError, WireError};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -29,7 +29,7 @@ pub(super) type Rings = Rc<RefCell<BTreeMap<RingName, RingMemory>>>;
 pub(super) struct LoggerChannel {
     pub(super) talk: TalkId,
     pub(super) network: Rc<RefCell<Network>>,
-    pub(super) spark: Spark,
+    pub(super) spark: CrashPoint,
     pub(super) out: VecDeque<ToClient>,
 }
 
@@ -59,12 +59,12 @@ impl Channel for LoggerChannel {
         self.out.iter().map(bytes).sum()
     }
 
-    fn send(&mut self, _bytes_max: usize) -> Result<(), DoesNotRead> {
+    fn send(&mut self, _bytes_max: usize) -> bool {
         for message in self.out.drain(..) {
             let mut network = self.network.borrow_mut();
             self.spark.act(|| network.answer(self.talk, message));
         }
-        Ok(())
+        true
     }
 }
 
@@ -103,7 +103,7 @@ impl Fetch for PeerFetch {
 pub(super) struct LoggerHost {
     pub(super) logger: usize,
     pub(super) network: Rc<RefCell<Network>>,
-    pub(super) spark: Spark,
+    pub(super) spark: CrashPoint,
     pub(super) rings: Rings,
     pub(super) ledger: Ledger,
     /// Keys of rings that are written one-sidedly.
@@ -136,7 +136,7 @@ impl Host for LoggerHost {
     fn progress(&mut self) {}
 
     fn sleep_max(&mut self) -> Option<Duration> {
-        if self.network.borrow().bug != Some(LoggerBug::SleepsOnWrites) {
+        if self.network.borrow().bug != Some(Planted::LoggerSleepsOnWrites) {
             self.take_in_unseen();
         }
         None
@@ -158,7 +158,7 @@ impl Host for LoggerHost {
         &mut self,
         _id: u64,
         identity: &RingIdentity,
-        _way: Way,
+        _way: CommitPath,
     ) -> Result<MadeRing<()>, String> {
         let memory = RingMemory::anonymous(identity).map_err(|error| error.to_string())?;
         let (rings, network) = (&self.rings, &self.network);
@@ -191,7 +191,7 @@ impl Host for LoggerHost {
     }
 
     fn find_rings(&mut self) -> io::Result<Vec<RingName>> {
-        if self.network.borrow().bug == Some(LoggerBug::RingsForgotten) {
+        if self.network.borrow().bug == Some(Planted::RingsForgotten) {
             self.rings.borrow_mut().clear();
         }
         Ok(self.rings.borrow().keys().copied().collect())

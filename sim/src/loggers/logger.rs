@@ -1,11 +1,11 @@
 //! One logger: a process that dies and starts again over a disk and rings that stay.
 
 use super::JOB;
-use super::LoggerBug;
 use super::host::{FetchState, LoggerChannel, LoggerHost, Rings};
 use super::ledger::{Ledger, batches_in};
-use super::network::{Network, Spark, TalkId};
-use crate::mortal::Mortal;
+use super::network::{Network, TalkId};
+use crate::crash_point::CrashPoint;
+use crate::planted::Planted;
 use core::ops::ControlFlow;
 use refrain_eventlog::acceptor::Beginning;
 use refrain_eventlog::logbook::{Archive, Logbook, LogbookOptions};
@@ -41,11 +41,10 @@ pub(super) struct Shard {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Logger {
+pub struct Logger {
     number: usize,
     shard: Shard,
-    mortal: Mortal,
-    pub(super) spark: Spark,
+    pub(super) process: CrashPoint,
     service: Option<Service<LoggerHost>>,
     disk: SimulatedDisk,
     seed: u64,
@@ -53,7 +52,8 @@ pub(super) struct Logger {
     is_full: bool,
     lost_power: bool,
     rings: Rings,
-    pub(super) is_paused: bool,
+    /// It stands still.
+    pub is_paused: bool,
     /// It said that it has more to do.
     has_more: bool,
     disk_try_at: u64,
@@ -63,13 +63,12 @@ pub(super) struct Logger {
 pub(super) type Wish = (Wanted, Rc<RefCell<FetchState>>);
 
 impl Logger {
-    pub(super) fn new(number: usize, shard: Shard, mortal: Mortal, seed: u64) -> Self {
+    pub(super) fn new(number: usize, shard: Shard, mortal: CrashPoint, seed: u64) -> Self {
         let disk = new_disk(seed);
         let mut logger = Self {
             number,
             shard,
-            spark: Spark::new(mortal.clone()),
-            mortal,
+            process: mortal,
             service: None,
             disk,
             seed,
@@ -85,7 +84,9 @@ impl Logger {
         logger
     }
 
-    pub(super) fn lives(&self) -> bool {
+    /// Whether its process is there.
+    pub fn lives(&mut self) -> bool {
+        self.bury();
         self.service.is_some()
     }
 
@@ -113,8 +114,8 @@ impl Logger {
     fn open(&mut self) -> Result<Service<LoggerHost>, String> {
         let options = self.logbook_options();
         let logger = options.logger;
-        let mortal = self.mortal.clone();
-        self.disk.gate(move || mortal.act(|| ()).is_some());
+        let process = self.process.clone();
+        self.disk.gate(move || process.act(|| ()).is_some());
         let (number, ledger) = (self.number, self.shard.ledger.clone());
         let held = move |bytes: &[u8]| ledger.holds(number, &batches_in(bytes));
         self.disk.show(held);
@@ -127,7 +128,7 @@ impl Logger {
         let host = LoggerHost {
             logger: self.number,
             network: self.shard.network.clone(),
-            spark: self.spark.clone(),
+            spark: self.process.clone(),
             rings: self.rings.clone(),
             ledger: self.shard.ledger.clone(),
             keys: Default::default(),
@@ -145,37 +146,30 @@ impl Logger {
 
     /// Its process cannot go on: it has died, or ends with an error.
     fn ends_with(&mut self, error: &str) {
-        if !self.mortal.is_dead() {
+        if !self.process.is_dead() {
             let told = format!("logger {} ends: {error}", self.number);
             self.shard.reports.borrow_mut().push(told);
         }
-        self.mortal.kill();
-        self.died();
+        self.kill();
     }
 
-    /// What is left of its process goes.
-    fn died(&mut self) {
-        self.spark.put_out();
+    /// Its process is killed; what is left of it goes.
+    pub fn kill(&mut self) {
+        self.process.kill();
         // Its channels hang up as they go.
         self.service = None;
         self.shard.network.borrow_mut().logger_died(self.number);
     }
 
-    /// Its process is killed.
-    pub(super) fn kill(&mut self) {
-        self.mortal.kill();
-        self.died();
-    }
-
     /// Sees to a death that came with an effect.
     pub(super) fn bury(&mut self) {
-        if self.service.is_some() && self.mortal.is_dead() {
-            self.died();
+        if self.service.is_some() && self.process.is_dead() {
+            self.kill();
         }
     }
 
     /// Its host loses power.
-    pub(super) fn lose_power(&mut self) {
+    pub fn lose_power(&mut self) {
         self.kill();
         self.lost_power = true;
     }
@@ -190,12 +184,11 @@ impl Logger {
     }
 
     /// It starts again over what is left.
-    pub(super) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         if self.service.is_some() {
             return;
         }
-        self.mortal.revive();
-        self.spark = Spark::new(self.mortal.clone());
+        self.process = self.process.restarted();
         self.seed = self
             .seed
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -275,12 +268,14 @@ impl Logger {
         }
     }
 
-    pub(super) fn set_full(&mut self, is_full: bool) {
+    /// Its disk takes no new files, or does again.
+    pub fn set_full(&mut self, is_full: bool) {
         self.is_full = is_full;
         self.disk.set_room(if is_full { 0 } else { u64::MAX });
     }
 
-    pub(super) fn set_slow(&mut self, is_slow: bool) {
+    /// Its disk does not answer, or does again.
+    pub fn set_slow(&mut self, is_slow: bool) {
         self.is_slow = is_slow;
         self.disk.stall(is_slow);
     }
@@ -299,14 +294,14 @@ impl Logger {
             return;
         };
         self.shard.network.borrow_mut().calls[self.number] = false;
-        take_in(self.number, &self.shard.network, &self.spark, service);
+        take_in(self.number, &self.shard.network, &self.process, service);
         let moved = service.turn().map(|moved| {
-            let rest = service.lie_down(moved);
+            let rest = service.before_sleep(moved);
             let bug = self.shard.network.borrow().bug;
-            if bug == Some(LoggerBug::SleepsOnWrites) {
+            if bug == Some(Planted::LoggerSleepsOnWrites) {
                 service.host().take_in_unseen();
             }
-            service.get_up(&rest);
+            service.after_sleep(&rest);
             rest.moved
         });
         wishes.append(&mut service.host().wanted);
@@ -334,7 +329,7 @@ fn new_disk(seed: u64) -> SimulatedDisk {
 fn take_in(
     logger: usize,
     network: &Rc<RefCell<Network>>,
-    spark: &Spark,
+    spark: &CrashPoint,
     service: &mut Service<LoggerHost>,
 ) {
     let talks: Vec<(TalkId, Option<u64>, bool)> = {

@@ -1,63 +1,22 @@
 //! Between clients and loggers: messages, in order, and one-sided writes. What
 //! is under way arrives when the job's chance says so.
 
-use super::LoggerBug;
 use super::ledger::{Ledger, batches_in};
+use crate::crash_point::CrashPoint;
 use crate::happening::Life;
-use crate::mortal::Mortal;
+use crate::planted::Planted;
 use fastrand::Rng;
 use refrain_eventlog::message::{ToClient, ToLogger};
 use refrain_eventlog::ring::{LINE_BYTES, RingIdentity, RingMemory};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader, HEADER_BYTES};
 use refrain_ring::Incarnation;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 /// How often a logger asks before something is taken in by that.
 const ASKED_IN_VAIN: u64 = 3;
-
-/// Whether one life of a process goes on: its process may be started again as
-/// another life.
-#[derive(Clone, Debug)]
-pub(super) struct Spark {
-    mortal: Mortal,
-    is_out: Rc<Cell<bool>>,
-}
-
-impl Spark {
-    pub(super) fn new(mortal: Mortal) -> Self {
-        let is_out = Rc::default();
-        Self { mortal, is_out }
-    }
-
-    /// Whether it is over; once, for ever.
-    pub(super) fn is_out(&self) -> bool {
-        if self.mortal.is_dead() {
-            self.is_out.set(true);
-        }
-        self.is_out.get()
-    }
-
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        Rc::ptr_eq(&self.is_out, &other.is_out)
-    }
-
-    pub(super) fn put_out(&self) {
-        self.is_out.set(true);
-    }
-
-    /// Has an effect, unless it is over.
-    pub(super) fn act<R>(&self, effect: impl FnOnce() -> R) -> Option<R> {
-        if self.is_out() {
-            return None;
-        }
-        let result = self.mortal.act(effect);
-        self.is_out();
-        result
-    }
-}
 
 /// Number of a conversation: they count up.
 pub(super) type TalkId = u64;
@@ -68,7 +27,7 @@ pub(super) struct Talk {
     pub(super) logger: usize,
     /// The rank's life that talks; `None`: a reader of rows.
     pub(super) life: Option<Life>,
-    pub(super) caller: Spark,
+    pub(super) caller: CrashPoint,
     /// On their way …
     to_logger: VecDeque<ToLogger>,
     to_caller: VecDeque<ToClient>,
@@ -81,7 +40,7 @@ pub(super) struct Talk {
     logger_closed: bool,
     /// Number of the connection at the logger, once it has taken it in.
     pub(super) connection: Option<u64>,
-    /// What was sent last, for [`LoggerBug::AckUnchecked`].
+    /// What was sent last, for [`Planted::AckUnchecked`].
     last_sent: Option<BatchHeader>,
 }
 
@@ -112,7 +71,7 @@ struct Flight {
     landed: usize,
     token: u64,
     port: Rc<RefCell<PortState>>,
-    caller: Spark,
+    caller: CrashPoint,
     /// Its writer is gone: it may come yet, or in part, or never.
     is_orphan: bool,
 }
@@ -143,7 +102,7 @@ pub(super) struct Network {
     next_key: u64,
     ledger: Ledger,
     pub(super) level: Level,
-    pub(super) bug: Option<LoggerBug>,
+    pub(super) bug: Option<Planted>,
     /// How often loggers asked whether they may sleep.
     asked: u64,
     /// This logger needs a turn: something has come.
@@ -173,7 +132,7 @@ impl Network {
         &mut self,
         logger: usize,
         life: Option<Life>,
-        caller: Spark,
+        caller: CrashPoint,
     ) -> Option<TalkId> {
         if !self.lives[logger] {
             return None;
@@ -214,7 +173,7 @@ impl Network {
     pub(super) fn hear(&mut self, id: TalkId) -> Result<Option<ToClient>, ()> {
         let talk = self.talks.get_mut(&id).ok_or(())?;
         match talk.at_caller.pop_front() {
-            Some(message) if self.bug == Some(LoggerBug::AckUnchecked) => {
+            Some(message) if self.bug == Some(Planted::AckUnchecked) => {
                 let forged = talk.last_sent.and_then(|last| forged(&message, &last));
                 Ok(Some(forged.unwrap_or(message)))
             }
@@ -290,7 +249,7 @@ impl Network {
 
     /// Its memory cannot be written any more. FENCE-1
     pub(super) fn revoke(&mut self, key: u64) {
-        if self.bug != Some(LoggerBug::FenceForgotten) {
+        if self.bug != Some(Planted::LoggerFenceForgotten) {
             self.targets.remove(&key);
         }
     }
@@ -301,9 +260,9 @@ impl Network {
         (key, offset, token): (u64, usize, u64),
         bytes: Vec<u8>,
         port: &Rc<RefCell<PortState>>,
-        caller: &Spark,
+        caller: &CrashPoint,
     ) {
-        if self.bug == Some(LoggerBug::AckEarly) && self.level == Level::Placed {
+        if self.bug == Some(Planted::AckEarly) && self.level == Level::Placed {
             port.borrow_mut().completed.push(token);
         }
         self.flights.push(Flight {
@@ -357,7 +316,7 @@ impl Network {
     }
 
     /// One-sided writes of a life have lost their completions; they may land yet.
-    pub(super) fn orphan(&mut self, rng: &mut Rng, is_meant: impl Fn(&Spark) -> bool) {
+    pub(super) fn orphan(&mut self, rng: &mut Rng, is_meant: impl Fn(&CrashPoint) -> bool) {
         self.flights.retain_mut(|flight| {
             if flight.is_orphan || !is_meant(&flight.caller) {
                 return true;
@@ -373,7 +332,7 @@ impl Network {
         let dead: Vec<TalkId> = self
             .talks
             .iter()
-            .filter(|(_, talk)| !talk.caller_closed && talk.caller.is_out())
+            .filter(|(_, talk)| !talk.caller_closed && talk.caller.is_dead())
             .map(|(id, _)| *id)
             .collect();
         for id in dead {
@@ -382,9 +341,9 @@ impl Network {
         if self
             .flights
             .iter()
-            .any(|flight| !flight.is_orphan && flight.caller.is_out())
+            .any(|flight| !flight.is_orphan && flight.caller.is_dead())
         {
-            self.orphan(rng, Spark::is_out);
+            self.orphan(rng, CrashPoint::is_dead);
         }
     }
 
@@ -427,7 +386,7 @@ impl Network {
             return;
         };
         self.calls[talk.logger] = true;
-        if self.bug == Some(LoggerBug::AckEarly)
+        if self.bug == Some(Planted::AckEarly)
             && let ToLogger::Commit { batch } = &message
             && let Ok(header) = BatchHeader::peek(batch)
         {
@@ -442,42 +401,36 @@ impl Network {
             talk.to_caller.extend(forged(&ack, &header));
         }
         talk.at_logger.push_back(message);
-        if self.bug == Some(LoggerBug::FenceForgotten) {
+        if self.bug == Some(Planted::LoggerFenceForgotten) {
             self.take_for_latest(id);
         }
     }
 
     /// What a dead life sent goes the way of the latest.
     fn take_for_latest(&mut self, id: TalkId) {
-        let Some(talk) = self.talks.get_mut(&id) else {
+        let Some(&Talk {
+            logger,
+            life: Some(life),
+            ..
+        }) = self.talks.get(&id)
+        else {
             return;
         };
-        let (logger, Some(life)) = (talk.logger, talk.life) else {
-            return;
-        };
-        if !matches!(talk.at_logger.back(), Some(ToLogger::Commit { .. })) {
-            return;
-        }
-        let later = self.talks.values_mut().filter(|other| {
-            let is_later = |it: Life| it.rank == life.rank && it.incarnation > life.incarnation;
-            other.logger == logger && other.life.is_some_and(is_later)
+        let later = self.talks.iter().filter_map(|(id, other)| {
+            let its = other.life.filter(|_| other.logger == logger)?;
+            let is_later = its.rank == life.rank && its.incarnation > life.incarnation;
+            is_later.then_some((its.incarnation, *id))
         });
-        let Some(latest) = later.max_by_key(|talk| talk.life) else {
+        let Some((incarnation, latest)) = later.max() else {
             return;
         };
-        let incarnation = latest.life.map(|life| life.incarnation);
-        let taken = self
-            .talks
-            .get_mut(&id)
-            .and_then(|talk| talk.at_logger.pop_back());
-        let (Some(incarnation), Some(ToLogger::Commit { batch })) = (incarnation, taken) else {
-            return;
-        };
-        let later = self.talks.values_mut().filter(|other| {
-            let is_latest = |it: Life| it.rank == life.rank && it.incarnation == incarnation;
-            other.logger == logger && other.life.is_some_and(is_latest)
-        });
-        if let (Some(latest), Some(batch)) = (later.last(), of_life(&batch, incarnation)) {
+        let is_commit = |it: &mut ToLogger| matches!(it, ToLogger::Commit { .. });
+        let dead = self.talks.get_mut(&id);
+        let taken = dead.and_then(|dead| dead.at_logger.pop_back_if(is_commit));
+        if let Some(ToLogger::Commit { batch }) = taken
+            && let Some(batch) = of_life(&batch, incarnation)
+            && let Some(latest) = self.talks.get_mut(&latest)
+        {
             latest.at_logger.push_back(ToLogger::Commit { batch });
         }
     }
@@ -528,7 +481,7 @@ impl Network {
         let end = flight.landed.saturating_add(landed_bytes);
         let end = end.min(flight.bytes.len());
         let bytes = match (self.bug, flight.is_orphan) {
-            (Some(LoggerBug::FenceForgotten), true) => self.for_latest(index),
+            (Some(Planted::LoggerFenceForgotten), true) => self.for_latest(index),
             _ => None,
         };
         let flight = &mut self.flights[index];
@@ -545,7 +498,7 @@ impl Network {
         target.memory.write(flight.offset + flight.landed, part);
         self.calls[target.logger] = true;
         flight.landed = end;
-        if self.bug == Some(LoggerBug::TornAccepted) {
+        if self.bug == Some(Planted::TornAccepted) {
             seal_torn(&target.memory, flight.offset);
         }
         let is_over = end == flight.bytes.len();

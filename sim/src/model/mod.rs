@@ -146,20 +146,6 @@ pub enum Bug {
     TrimAtNewest,
 }
 
-impl Bug {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::GateOpen,
-        Self::QuorumOfOne,
-        Self::AnyIncarnation,
-        Self::NoFence,
-        Self::SurveyOfOne,
-        Self::ShortestAnswer,
-        Self::RunsAtOnce,
-        Self::TrimAtNewest,
-    ];
-}
-
 use Operation::{Any, Checkpoint, From, Send};
 
 /// How large a model is.
@@ -272,14 +258,5 @@ impl Size {
     /// Planted: an acknowledgement of one is believed.
     pub(super) fn believes_any(&self) -> Option<usize> {
         (self.bug == Some(Bug::QuorumOfOne)).then_some(self.replicas)
-    }
-
-    /// The same with a bug.
-    pub fn with(self, bug: Bug) -> Self {
-        Self {
-            stale_acks: self.stale_acks || bug == Bug::AnyIncarnation,
-            bug: Some(bug),
-            ..self
-        }
     }
 }

@@ -6,22 +6,20 @@
 //! none is delivered to a program twice, or changed, nor with other garbage to a later
 //! life of the program (REC-8); of two that the same
 //! pattern fits, from one sender, the earlier goes to the receive that was
-//! posted earlier.
+//! posted earlier. At the end of the job every program is over and has each message that was
+//! sent to it once.
 
-use super::{Oracle, Pairs, Witness, breach, index};
-use crate::happening::{Breach, Happening, Life};
+use super::rule::{Oracle, Pairs, Witness, index};
+use crate::explorer::hash_words;
+use crate::happening::{Happening, Life};
 use crate::plan::Process;
-use crate::program::{
-    Answer, Call, Ended, From, RequestNumber, STAMP_BYTES, Stamp, garbage, is_part,
-};
-use crate::reference::Beginning;
-use crate::world::explored::hash_words;
+use crate::plan::STAMP_BYTES;
+use crate::program::{Answer, Call, Ended, From, RequestNumber, Stamp, garbage, is_part};
+use crate::saved::Delivered;
 use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
-
-const NAME: &str = "channel";
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -54,7 +52,6 @@ struct Sent {
 /// What one life has posted to a receiver.
 #[derive(Debug, Default)]
 struct Posting {
-    incarnation: Incarnation,
     next: Option<Ssn>,
     /// Messages that are not whole: how many bytes there were.
     open: BTreeMap<Ssn, u64>,
@@ -66,7 +63,6 @@ type Class = (Option<Rank>, Option<i32>, Rank);
 /// What one life receives.
 #[derive(Debug, Default)]
 struct Receiving {
-    incarnation: Incarnation,
     /// The receive that is being posted.
     posts: Option<From>,
     /// Receives that have not ended.
@@ -74,7 +70,9 @@ struct Receiving {
     /// By pattern and sender: which receive got which message.
     given: BTreeMap<Class, BTreeMap<RequestNumber, u64>>,
     /// By sender: its messages that were delivered.
-    delivered: BTreeMap<Rank, Vec<bool>>,
+    delivered: BTreeMap<Rank, Delivered>,
+    /// Its program is over.
+    is_over: bool,
 }
 
 impl Channels {
@@ -105,51 +103,32 @@ impl Channels {
         }
     }
 
-    fn began(&mut self, life: Life) {
-        for posting in self.posting.row(life.rank) {
-            *posting = Posting {
-                incarnation: life.incarnation,
-                ..Posting::default()
-            };
-        }
-        self.receiving[life.rank.index()] = Receiving {
-            incarnation: life.incarnation,
-            ..Receiving::default()
-        };
-        for missed in self.missed.row(life.rank) {
-            missed.clear();
-        }
+    fn began(&mut self, rank: Rank) {
+        self.posting.row(rank).fill_with(Posting::default);
+        self.missed.row(rank).fill_with(BTreeMap::new);
+        self.receiving[rank.index()] = Receiving::default();
     }
 
     /// What its checkpoint covers is not delivered to it again.
-    fn resumed(&mut self, life: Life, beginning: &Beginning) {
+    fn resumed(&mut self, life: Life, delivered: &[Delivered]) {
         let receiving = &mut self.receiving[life.rank.index()];
-        for (source, of) in (0..).map(Rank).zip(&beginning.delivered) {
-            let mut delivered = vec![true; index(of.before)];
-            for ssn in &of.and {
-                delivered.resize(delivered.len().max(index(*ssn) + 1), false);
-                delivered[index(*ssn)] = true;
-            }
-            receiving.delivered.insert(source, delivered);
-        }
+        receiving.delivered = (0..).map(Rank).zip(delivered.iter().cloned()).collect();
     }
 
     /// The lane to a peer begins anew with the next connection.
     fn fenced(&mut self, by: Life, of: Life) {
-        self.posting[(by.rank, of.rank)] = Posting {
-            incarnation: by.incarnation,
-            ..Posting::default()
-        };
+        self.posting[(by.rank, of.rank)] = Posting::default();
         let missed = &mut self.missed[(by.rank, of.rank)];
         missed.retain(|life, _| *life > of.incarnation);
     }
 
-    fn called(&mut self, life: Life, call: &Call) -> Result<(), Breach> {
+    fn called(&mut self, life: Life, call: &Call) -> Result<(), String> {
         let receiving = &mut self.receiving[life.rank.index()];
         receiving.posts = match call {
             Call::Irecv { from, .. } | Call::Recv { from, .. } => Some(*from),
             _ => None,
         };
+        receiving.is_over |= *call == Call::Finish;
         let Call::Isend {
             to,
             tag,
@@ -166,7 +145,7 @@ impl Channels {
             Some((source, destination, number)) if (source, destination) == (life.rank, *to) => {
                 index(Ssn(number))
             }
-            _ => return Err(breach(NAME, format!("{life:?} sends {stamp:?} to {to}"))),
+            _ => return Err(format!("{life:?} sends {stamp:?} to {to}")),
         };
         let message = Sent {
             payload: payload.clone(),
@@ -183,10 +162,8 @@ impl Channels {
             }
             None if number == sent.len() => sent.push(message),
             None => {
-                return Err(breach(
-                    NAME,
-                    format!("{life:?} sends {to} number {number} after {}", sent.len()),
-                ));
+                let sent = sent.len();
+                return Err(format!("{life:?} sends {to} number {number} after {sent}"));
             }
             // Made again by another life. REC-8
             Some(first) if first.payload == message.payload && first.tag == *tag => {}
@@ -197,9 +174,8 @@ impl Channels {
                 };
             }
             Some(_) => {
-                return Err(breach(
-                    NAME,
-                    format!("{life:?} sends {to} another message {number} than the life before"),
+                return Err(format!(
+                    "{life:?} sends {to} another message {number} than the life before"
                 ));
             }
         }
@@ -212,11 +188,12 @@ impl Channels {
         to: Rank,
         header: &RecordHeader,
         payload: &[u8],
-    ) -> Result<(), Breach> {
+        world: &dyn Witness,
+    ) -> Result<(), String> {
         let ssn = header.ssn;
         let wrong = |what: &str| {
-            let what = format!("a frame of {from:?} to {to}, message {ssn}: {what} ({header:?})");
-            Err(breach(NAME, what))
+            let frame = format!("a frame of {from:?} to {to}, message {ssn}");
+            Err(format!("{frame}: {what} ({header:?})"))
         };
         if (header.source, header.incarnation) != (from.rank, from.incarnation) {
             return wrong("it names another sender");
@@ -224,10 +201,10 @@ impl Channels {
         if header.payload_bytes as usize != payload.len() {
             return wrong("its payload is not as long as it says");
         }
-        let posting = &mut self.posting[(from.rank, to)];
-        if posting.incarnation != from.incarnation {
+        if !world.is_present(from) {
             return Ok(());
         }
+        let posting = &mut self.posting[(from.rank, to)];
         let Some(sent) = self.sent[(from.rank, to)].get_mut(index(ssn)) else {
             return wrong("no program sent it");
         };
@@ -271,7 +248,7 @@ impl Channels {
         Ok(())
     }
 
-    fn answered(&mut self, life: Life, answer: &Answer) -> Result<(), Breach> {
+    fn answered(&mut self, life: Life, answer: &Answer) -> Result<(), String> {
         let receiving = &mut self.receiving[life.rank.index()];
         let posts = receiving.posts.take();
         match answer {
@@ -295,7 +272,7 @@ impl Channels {
     }
 
     /// The end of a request; of a send nothing is to be said here.
-    fn ended(&mut self, life: Life, ended: &Ended) -> Result<(), Breach> {
+    fn ended(&mut self, life: Life, ended: &Ended) -> Result<(), String> {
         let receiving = &mut self.receiving[life.rank.index()];
         let pattern = receiving.patterns.remove(&ended.request);
         if ended.cancelled || ended.payload.len() < STAMP_BYTES {
@@ -303,8 +280,10 @@ impl Channels {
         }
         let source = ended.peer;
         let wrong = |what: &str| {
-            let what = format!("{life:?} is given by {source}, {:?}: {what}", ended.request);
-            Err(breach(NAME, what))
+            let request = ended.request;
+            Err(format!(
+                "{life:?} is given by {source}, {request:?}: {what}"
+            ))
         };
         let Some(stamp) = Stamp::decode(&ended.payload) else {
             return wrong("no message");
@@ -329,11 +308,10 @@ impl Channels {
             return wrong("other bytes than were sent, or another tag");
         }
         let delivered = receiving.delivered.entry(source).or_default();
-        let place = index(Ssn(number));
-        delivered.resize(delivered.len().max(place + 1), false);
-        if core::mem::replace(&mut delivered[place], true) {
+        if delivered.has(Ssn(number)) {
             return wrong(&format!("message {number}, which it had already"));
         }
+        delivered.add(Ssn(number));
         let Some(pattern) = pattern else {
             return Ok(());
         };
@@ -351,41 +329,61 @@ impl Channels {
     }
 }
 
+impl Channels {
+    fn judge_end(&self, receiver: Rank) -> Result<(), String> {
+        let receiving = &self.receiving[receiver.index()];
+        if !receiving.is_over {
+            return Err(format!("the program of {receiver} never ends"));
+        }
+        for sender in (0..self.receiving.len() as u32).map(Rank) {
+            let delivered = receiving.delivered.get(&sender);
+            let missing = delivered.map_or(Ssn(0), |delivered| delivered.before);
+            if index(missing) < self.sent[(sender, receiver)].len() {
+                return Err(format!(
+                    "message {missing} of {sender} was never delivered to {receiver}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Oracle for Channels {
-    fn see(&mut self, happening: &Happening<'_>, _world: &dyn Witness) -> Result<(), Breach> {
+    fn name(&self) -> &'static str {
+        "channel"
+    }
+
+    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), String> {
         match happening {
-            Happening::Began(life) => self.began(*life),
-            Happening::Died(Process::Rank(rank)) => self.began(Life {
-                rank: *rank,
-                incarnation: self.receiving[rank.index()].incarnation,
-            }),
-            Happening::Resumed { life, saved, .. } => self.resumed(*life, &saved.beginning),
-            Happening::Fenced(by, of) if self.is_present(*by) => self.fenced(*by, *of),
-            Happening::PostedControl(life, to, Control::Restart { ssn, .. })
-                if self.is_present(*life) =>
-            {
-                self.missed[(*to, life.rank)].insert(life.incarnation, *ssn);
+            Happening::Began(Life { rank, .. }) | Happening::Died(Process::Rank(rank)) => {
+                self.began(*rank);
             }
-            Happening::Called(life, _, call) if self.is_present(*life) => {
-                return self.called(*life, call);
-            }
-            Happening::Answered(life, _, answer) if self.is_present(*life) => {
-                return self.answered(*life, answer);
+            Happening::Resumed { life, saved, .. } => {
+                self.resumed(*life, &saved.beginning.tally.delivered)
             }
             Happening::Posted {
                 from,
                 to,
                 header,
                 payload,
-            } => return self.posted(*from, *to, header, payload),
+            } => return self.posted(*from, *to, header, payload, world),
+            Happening::Fenced(life, _)
+            | Happening::PostedControl(life, ..)
+            | Happening::Called(life, ..)
+            | Happening::Answered(life, ..)
+                if !world.is_present(*life) => {}
+            Happening::Fenced(by, of) => self.fenced(*by, *of),
+            Happening::PostedControl(life, to, Control::Restart { ssn, .. }) => {
+                self.missed[(*to, life.rank)].insert(life.incarnation, *ssn);
+            }
+            Happening::Called(life, _, call) => return self.called(*life, call),
+            Happening::Answered(life, _, answer) => return self.answered(*life, answer),
             _ => {}
         }
         Ok(())
     }
-}
 
-impl Channels {
-    fn is_present(&self, life: Life) -> bool {
-        self.receiving[life.rank.index()].incarnation == life.incarnation
+    fn at_end(&mut self, _world: &dyn Witness) -> Result<(), String> {
+        (0..self.receiving.len() as u32).try_for_each(|rank| self.judge_end(Rank(rank)))
     }
 }

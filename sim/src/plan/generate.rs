@@ -1,12 +1,14 @@
 //! From a seed to a plan: rounds, loggers, network, log, faults.
 
 use super::{
-    FaultKind, FaultPlan, LevelPlan, LogPlan, LoggersPlan, MessagePlan, Moment, NetworkPlan, Plan,
-    Process, ProtocolPlan, RoundPlan, WayPlan,
+    FaultKind, FaultPlan, LogPlan, LoggersPlan, MessagePlan, Moment, NetworkPlan, Plan, Process,
+    RoundPlan, WayPlan,
 };
+use crate::plan::STAMP_BYTES;
 use crate::planted::Planted;
-use crate::program::STAMP_BYTES;
 use fastrand::Rng;
+use refrain_eventlog::Level;
+use refrain_logging::Member;
 use refrain_logging::spill::SpillOptions;
 use refrain_ring::{CHUNK_BYTES, Rank};
 
@@ -16,7 +18,7 @@ pub struct Wishes {
     /// How many ranks: 2 to [`Wishes::RANKS_MAX`].
     pub ranks: Option<u32>,
     /// Which protocol.
-    pub protocol: Option<ProtocolPlan>,
+    pub protocol: Option<Member>,
     /// Operations of each rank, roughly.
     pub operations: u32,
     /// A bug to plant.
@@ -54,8 +56,8 @@ impl Plan {
         let drawn = RANKS[rng.usize(0..RANKS.len())];
         let ranks = wishes.ranks.unwrap_or(drawn).clamp(2, Wishes::RANKS_MAX);
         let drawn = match rng.u32(0..4) {
-            0 => ProtocolPlan::PessimistClassic,
-            _ => ProtocolPlan::Pessimist,
+            0 => Member::PessimistClassic,
+            _ => Member::Pessimist,
         };
         let lengths = Lengths::new(&mut rng);
         let rounds = rounds(&mut chance(2), ranks, wishes.operations, lengths);
@@ -225,9 +227,9 @@ fn loggers(rng: &mut Rng) -> LoggersPlan {
     let majority = replicas / 2 + 1;
     let quorum = if rng.bool() { majority } else { replicas };
     let level = if rng.bool() {
-        LevelPlan::Placed
+        Level::Placed
     } else {
-        LevelPlan::Durable
+        Level::Durable
     };
     let way = if rng.bool() {
         WayPlan::Messages
@@ -417,7 +419,7 @@ impl Draw<'_> {
     fn of_logger(&mut self) {
         let (process, moment) = (self.some_logger(), self.moment());
         // What is in memory only does not promise to survive it.
-        let is_durable = self.plan.loggers.level == LevelPlan::Durable;
+        let is_durable = self.plan.loggers.level == Level::Durable;
         let kind = match self.rng.u32(0..6) {
             0 | 1 if is_durable => FaultKind::PowerLoss,
             2 => FaultKind::Forget,

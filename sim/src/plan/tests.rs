@@ -1,3 +1,4 @@
+use super::generate::Wishes;
 use super::*;
 
 /// Every plan can be run: lengths, ranks and rooms are in their limits.
@@ -12,7 +13,7 @@ fn plans_are_sound() {
         for message in plan.rounds.iter().flat_map(|round| &round.messages) {
             assert!(message.from != message.to || message.is_named, "{plan}");
             assert!(message.from.0 < plan.ranks && message.to.0 < plan.ranks);
-            assert!(message.bytes as usize >= crate::program::STAMP_BYTES);
+            assert!(message.bytes as usize >= crate::plan::STAMP_BYTES);
             assert!(message.is_named || !message.is_synchronous);
         }
         let most = (0..plan.ranks).map(|rank| plan.bytes_sent(Rank(rank)));
@@ -28,13 +29,13 @@ fn plans_are_sound() {
 fn a_wish_is_granted() {
     for seed in 0..50 {
         let wishes = Wishes {
-            protocol: Some(ProtocolPlan::Pessimist),
+            protocol: Some(Member::Pessimist),
             has_faults: false,
             ..Wishes::default()
         };
         let plan = Plan::generate(seed, &wishes);
         let other = Plan::generate(seed, &Wishes::default());
-        assert_eq!(plan.protocol, ProtocolPlan::Pessimist);
+        assert_eq!(plan.protocol, Member::Pessimist);
         // Jobs that lose events print nothing.
         let has_same_rounds = plan.rounds == other.rounds || other.loses_events();
         assert_eq!((plan.faults.len(), has_same_rounds), (0, true));
@@ -54,12 +55,12 @@ fn a_plan_is_told() {
         .collect();
     let all = texts.concat();
     for part in [
-        "killed",
-        "loses power",
-        "pauses",
-        "full disk",
-        "distant",
-        "quorum 2",
+        "Kill",
+        "PowerLoss",
+        "Pause",
+        "DiskFull",
+        "distant_bytes_min: Some",
+        "quorum: 2",
         "*",
         "!",
     ] {

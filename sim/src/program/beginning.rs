@@ -126,7 +126,7 @@ impl Program {
                         source,
                         tag: Some(TAG_NEVER),
                     },
-                    room_bytes: super::STAMP_BYTES,
+                    room_bytes: crate::plan::STAMP_BYTES,
                 })
             }
             Step::Look => self.look(),

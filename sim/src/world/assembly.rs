@@ -6,15 +6,14 @@ use super::log::MortalStore;
 use super::log::load_logs;
 use super::rank::{Joining, Parts, RankProcess, Resume, SimEngine};
 use super::stage::Stage;
+use crate::crash_point::CrashPoint;
 use crate::loggers::JOB;
-use crate::mortal::Mortal;
-use crate::plan::{Plan, ProtocolPlan};
+use crate::plan::Plan;
 use crate::planted::Planted;
 use crate::program::Program;
 use crate::recollect::{Remains, image_of};
 use core::ops::Range;
 use core::time::Duration;
-use refrain_logging::Member;
 use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::determinant::{Determinant, EventIndex};
 use refrain_logging::pessimist::Pessimist;
@@ -28,6 +27,7 @@ use refrain_ring::{Arena, Clock, Rank, Ssn};
 use refrain_transport::divergence::DivergencePolicy;
 use refrain_transport::engine::{Delivered, Engine, EngineOptions};
 use refrain_transport::fabric::sim::{Faults, Network, Options, SimFabric, TICK_NS};
+use std::rc::Rc;
 
 /// Writes to the disk of a log that are under way at once, at most.
 const WRITES_MAX: usize = 2;
@@ -105,7 +105,7 @@ pub struct Assembly<'a> {
     /// The network.
     pub network: &'a Network,
     /// Where they tell what happens.
-    pub stage: &'a Stage,
+    pub stage: &'a Rc<Stage>,
 }
 
 impl Assembly<'_> {
@@ -133,12 +133,13 @@ impl Assembly<'_> {
             incarnation: life.incarnation,
         };
         let pessimist = Pessimist::new(identity, start, commitments);
-        let member = match plan.protocol {
-            ProtocolPlan::Pessimist => Member::Pessimist,
-            ProtocolPlan::PessimistClassic => Member::PessimistClassic,
+        let logging = Logging::new(plan.protocol, Some(pessimist));
+        let mut protocol = Watched {
+            inner: logging,
+            life,
+            stage: self.stage.clone(),
+            planted: plan.planted,
         };
-        let logging = Logging::new(member, Some(pessimist));
-        let mut protocol = Watched::new(logging, life, self.stage.clone(), plan.planted);
         if let (Some(Planted::ReplayedRecorded), Some(past)) = (plan.planted, &past) {
             protocol.record_again(&past.events);
         }
@@ -154,8 +155,14 @@ impl Assembly<'_> {
             Some(past) => past.resume.saved.beginning.begun(),
             None => vec![Ssn(0); plan.ranks as usize],
         };
-        let (stage, planted) = (self.stage.clone(), plan.planted);
-        let fabric = RankFabric::new(fabric, life, mortal.clone(), stage, planted, begun);
+        let fabric = RankFabric {
+            end: fabric,
+            life,
+            mortal: mortal.clone(),
+            stage: self.stage.clone(),
+            planted: plan.planted,
+            begun,
+        };
         let mut engine = Engine::new(options, arena, Box::new(fabric), protocol)
             .with_clock(Clock(plan.first_clock));
         let mut disk = None;
@@ -206,7 +213,7 @@ impl Assembly<'_> {
         engine: SimEngine,
         rank: Rank,
         past: &LifeBefore,
-        mortal: &Mortal,
+        mortal: &CrashPoint,
     ) -> Result<SimEngine, String> {
         let planted = self.plan.planted;
         let mut engine = engine;

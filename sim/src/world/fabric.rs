@@ -1,8 +1,8 @@
 //! A rank's end of the network, as a process has it that may die.
 
 use super::stage::Stage;
+use crate::crash_point::CrashPoint;
 use crate::happening::{Happening, Life};
-use crate::mortal::Mortal;
 use crate::planted::Planted;
 use core::time::Duration;
 use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader, RecordKind, Ssn};
@@ -13,41 +13,28 @@ use refrain_transport::fabric::{
     Refusal, Sink,
 };
 use refrain_transport::gate::Pass;
+use std::rc::Rc;
 
 /// A rank's end of the simulated network under a process that may die: before and after
 /// everything that it does, something may happen to it, and planted bugs change what
 /// leaves and what comes.
 #[derive(Debug)]
 pub struct RankFabric {
-    end: SimFabric,
-    life: Life,
-    mortal: Mortal,
-    stage: Stage,
-    planted: Option<Planted>,
+    /// The real end.
+    pub end: SimFabric,
+    /// The life whose end it is.
+    pub life: Life,
+    /// Its death.
+    pub mortal: CrashPoint,
+    /// Where frames are reported.
+    pub stage: Rc<Stage>,
+    /// The bug, if there is one.
+    pub planted: Option<Planted>,
     /// By sender: one past the last message that began to come.
-    begun: Vec<Ssn>,
+    pub begun: Vec<Ssn>,
 }
 
 impl RankFabric {
-    /// The end of `life`, of which `begun` are the first messages that are missing.
-    pub fn new(
-        end: SimFabric,
-        life: Life,
-        mortal: Mortal,
-        stage: Stage,
-        planted: Option<Planted>,
-        begun: Vec<Ssn>,
-    ) -> Self {
-        Self {
-            end,
-            life,
-            mortal,
-            stage,
-            planted,
-            begun,
-        }
-    }
-
     /// Has an effect; the dead have none, and are not told. They say nothing and hear
     /// nothing more, and what they had posted comes to an end as the network likes.
     fn act(
@@ -197,7 +184,7 @@ impl Fabric for RankFabric {
 struct Listening<'a> {
     sink: &'a mut dyn Sink,
     to: Life,
-    stage: &'a Stage,
+    stage: &'a Rc<Stage>,
     begun: &'a mut [Ssn],
     planted: Option<Planted>,
 }

@@ -7,12 +7,12 @@ use super::World;
 use super::rank::RankProcess;
 use super::rank::RankSlot;
 use super::recovery::Collecting;
+use super::stage::Count;
 use crate::happening::{Breach, Happening, Life};
 use crate::loggers::JOB;
 use crate::plan::Process;
 use crate::planted::Planted;
 use crate::recollect::Remains;
-use fastrand::Rng;
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::{Address, Fabric};
 
@@ -23,80 +23,14 @@ const START_STEPS_MAX: u64 = 40;
 
 /// What the launcher knows of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RankStatus {
+pub enum RankStatus {
+    /// It is there.
     Fine,
-    /// To be noticed at this step.
+    /// Its death is noticed at this step; then its peers fence it. FENCE-1
     Dead(u64),
-    /// Its peers are being told to fence it.
-    Fencing,
-    /// Its next life is to be started at this step.
-    Starting(u64),
-}
-
-/// What the launcher wants done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// All living peers fence this rank. FENCE-1
-    Fence(Rank),
-    /// The next life of this rank begins.
-    Start(Rank),
-}
-
-/// See the [module](self).
-#[derive(Debug)]
-pub struct Launcher {
-    ranks: Vec<RankStatus>,
-}
-
-impl Launcher {
-    /// Of a job of `ranks` ranks.
-    pub fn new(ranks: u32) -> Self {
-        Self {
-            ranks: vec![RankStatus::Fine; ranks as usize],
-        }
-    }
-
-    /// A rank has died, or is taken for dead.
-    pub fn lose(&mut self, rank: Rank, step: u64, rng: &mut Rng) {
-        self.ranks[rank.index()] = RankStatus::Dead(step + rng.u64(0..=NOTICE_STEPS_MAX));
-    }
-
-    /// All living peers are told. REC-6: its next life does not wait for them.
-    pub fn fenced(&mut self, rank: Rank, step: u64, rng: &mut Rng) {
-        let status = &mut self.ranks[rank.index()];
-        if *status == RankStatus::Fencing {
-            *status = RankStatus::Starting(step + rng.u64(0..=START_STEPS_MAX));
-        }
-    }
-
-    /// A life that still runs has not been fenced by all: its successor waits.
-    pub fn put_off(&mut self, rank: Rank, step: u64) {
-        self.ranks[rank.index()] = RankStatus::Starting(step + 1);
-    }
-
-    /// What is to be done now. Fencing is ordered again until it is done.
-    pub fn orders(&mut self, step: u64) -> Vec<Order> {
-        let mut orders = Vec::new();
-        for (rank, status) in (0..).map(Rank).zip(&mut self.ranks) {
-            match *status {
-                RankStatus::Dead(at) if at <= step => *status = RankStatus::Fencing,
-                RankStatus::Starting(at) if at <= step => {
-                    *status = RankStatus::Fine;
-                    orders.push(Order::Start(rank));
-                }
-                _ => {}
-            }
-            if *status == RankStatus::Fencing {
-                orders.push(Order::Fence(rank));
-            }
-        }
-        orders
-    }
-
-    /// Whether it has nothing to do.
-    pub fn is_idle(&self) -> bool {
-        self.ranks.iter().all(|status| *status == RankStatus::Fine)
-    }
+    /// Its peers were told to fence it; its next life starts at this step. REC-6: it does
+    /// not wait for them.
+    Fenced(u64),
 }
 
 /// A rank handles its next news in one of this many of its steps, on average.
@@ -185,7 +119,7 @@ impl World<'_> {
                 of.incarnation
             }
         };
-        self.facts.tell(rank, of.rank, told);
+        self.stage.facts.tell(rank, of.rank, told);
         if let Some(of) = fenced {
             self.stage.tell(&Happening::Fenced(by, of));
         }
@@ -202,7 +136,7 @@ impl World<'_> {
         for rank in self.ranks() {
             let slot = &self.slots[rank.index()];
             if slot.mortal().is_some_and(|mortal| mortal.is_dead()) {
-                self.faults.rank_kills += 1;
+                self.stage.count(Count::RankKills);
                 self.stage.tell(&Happening::Died(Process::Rank(rank)));
                 self.lay_down(rank);
                 self.lose(rank);
@@ -217,7 +151,6 @@ impl World<'_> {
             if self.zombies[at].mortal.is_dead() {
                 let zombie = self.zombies.swap_remove(at);
                 self.leave(&zombie);
-                self.loggers.died(zombie.life);
             }
         }
     }
@@ -248,7 +181,6 @@ impl World<'_> {
         let life = self.slots[index].life();
         self.news[index].clear();
         let slot = core::mem::replace(&mut self.slots[index], RankSlot::Dead(life));
-        self.loggers.died(life);
         self.checkpoints.give_up(rank);
         // Later lives have no log yet.
         match &slot {
@@ -258,23 +190,24 @@ impl World<'_> {
         }
         drop(slot);
         self.ends[index] = None;
-        self.facts.set_alive(rank, None);
+        self.stage.facts.alive.borrow_mut()[rank.index()] = None;
     }
 
     /// The launcher will notice that this one is gone.
     pub(super) fn lose(&mut self, rank: Rank) {
-        self.launcher.lose(rank, self.step, &mut self.rng);
+        let noticed = self.step + self.rng.u64(0..=NOTICE_STEPS_MAX);
+        self.statuses[rank.index()] = RankStatus::Dead(noticed);
     }
 
-    /// What the launcher wants is done.
-    pub(super) fn launch(&mut self) -> Result<(), Breach> {
-        for order in self.launcher.orders(self.step) {
-            match order {
-                Order::Fence(rank) => self.fence(rank),
-                Order::Start(rank) => self.start_again(rank),
+    /// The launcher does what is due for each rank.
+    pub(super) fn launch(&mut self) {
+        for rank in self.ranks() {
+            match self.statuses[rank.index()] {
+                RankStatus::Dead(at) if at <= self.step => self.fence(rank),
+                RankStatus::Fenced(at) if at <= self.step => self.start_again(rank),
+                _ => {}
             }
         }
-        Ok(())
     }
 
     /// All peers get the order to fence a rank. One whose program has not begun does it
@@ -290,7 +223,8 @@ impl World<'_> {
             }
         }
         self.tell_others(rank, &News::Down(of));
-        self.launcher.fenced(rank, self.step, &mut self.rng);
+        let starts = self.step + self.rng.u64(0..=START_STEPS_MAX);
+        self.statuses[rank.index()] = RankStatus::Fenced(starts);
     }
 
     /// The next life of a rank begins. If the last one lives, it goes on for a
@@ -299,9 +233,10 @@ impl World<'_> {
         let index = rank.index();
         let last = self.slots[index].life();
         if matches!(self.slots[index], RankSlot::Living(_)) && self.is_still_heard(last) {
-            self.launcher.put_off(rank, self.step);
+            // A peer still hears the life that runs: its successor waits.
             return;
         }
+        self.statuses[index] = RankStatus::Fine;
         let life = Life {
             rank,
             incarnation: Incarnation(last.incarnation.0 + 1),
@@ -314,37 +249,16 @@ impl World<'_> {
                 self.litters[rank.index()].1 = true;
                 self.zombies.push(*process);
             }
-            self.faults.rank_kills += 1;
+            self.stage.count(Count::RankKills);
         }
         let mortal = self.mortals[index].successor();
         self.mortals[index] = mortal.clone();
         self.news[index].clear();
         self.stage.tell(&Happening::Began(life));
-        self.facts.set_alive(rank, Some(life.incarnation));
+        self.stage.facts.alive.borrow_mut()[rank.index()] = Some(life.incarnation);
         self.slots[index] = RankSlot::Returning(Box::new(Collecting::new(
             self.join(life, mortal),
             self.plan.ranks,
         )));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// FENCE-1
-    #[test]
-    fn a_rank_is_fenced_before_it_starts_again() {
-        let mut launcher = Launcher::new(2);
-        let mut rng = Rng::with_seed(1);
-        launcher.lose(Rank(1), 10, &mut rng);
-        assert!(!launcher.is_idle());
-        let late = 10 + NOTICE_STEPS_MAX;
-        assert_eq!(launcher.orders(late), [Order::Fence(Rank(1))]);
-        assert_eq!(launcher.orders(late + 1000), [Order::Fence(Rank(1))]);
-        launcher.fenced(Rank(1), late, &mut rng);
-        let started = launcher.orders(late + START_STEPS_MAX);
-        assert_eq!(started, [Order::Start(Rank(1))]);
-        assert!(launcher.is_idle());
     }
 }

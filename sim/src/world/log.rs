@@ -1,9 +1,9 @@
 //! The log of a rank: the disk under it, as a process has it that may die, and its part of a
 //! checkpoint, on its way out of a process and into the next by the real code. LOG-5
 
-use crate::mortal::Mortal;
+use crate::crash_point::CrashPoint;
 use crate::planted::Planted;
-use crate::recollect::EnginePart;
+use crate::saved::EnginePart;
 use core::fmt::Display;
 use refrain_logging::store::faulty::MemoryStore;
 use refrain_logging::store::{Completion, Operation, Store};
@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub struct MortalStore {
     inner: MemoryStore,
-    mortal: Mortal,
+    mortal: CrashPoint,
     lies: bool,
     /// What it said it has written.
     lied: VecDeque<Completion>,
@@ -25,7 +25,7 @@ pub struct MortalStore {
 
 impl MortalStore {
     /// The store of a process.
-    pub fn new(inner: MemoryStore, mortal: Mortal, planted: Option<Planted>) -> Self {
+    pub fn new(inner: MemoryStore, mortal: CrashPoint, planted: Option<Planted>) -> Self {
         Self {
             inner,
             mortal,
@@ -151,7 +151,7 @@ pub fn load_logs(
     rank: Rank,
     next: &[Frontier],
     part: &EnginePart,
-    mortal: &Mortal,
+    mortal: &CrashPoint,
 ) -> Result<(), String> {
     let others = (0..).map(Rank).zip(&part.logs);
     for (to, log) in others.filter(|(to, _)| *to != rank) {

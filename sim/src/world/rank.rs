@@ -3,16 +3,16 @@
 
 use super::calls::Caller;
 use super::events::{EventStore, SimCommitments, Watched};
-use super::explored::hash_words;
 use super::log::Saving;
 use super::recovery::Collecting;
 use super::stage::Stage;
 use crate::checkpoints::Checkpoint;
+use crate::crash_point::CrashPoint;
+use crate::explorer::hash_words;
 use crate::happening::{Breach, Happening, Life};
-use crate::mortal::Mortal;
 use crate::planted::Planted;
 use crate::program::{Answer, Call, Program, litter};
-use crate::recollect::{Saved, Tally};
+use crate::saved::{Beginning as ProgramBeginning, Saved, Tally};
 use refrain_logging::pessimist::Pessimist;
 use refrain_logging::store::faulty::MemoryDisk;
 use refrain_rank::protocol::Logging;
@@ -20,6 +20,7 @@ use refrain_ring::{Clock, Incarnation, Rank, Region, Ssn};
 use refrain_transport::engine::{Beginning, Engine, EngineError, Horizon};
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
 
 /// The engine of a simulated rank.
 pub type SimEngine = Engine<Watched<Logging<SimCommitments>>>;
@@ -56,7 +57,7 @@ pub struct RankProcess {
     /// Which life.
     pub life: Life,
     /// Its death.
-    pub mortal: Mortal,
+    pub mortal: CrashPoint,
     /// Its engine.
     pub engine: SimEngine,
     program: Program,
@@ -73,7 +74,7 @@ pub struct RankProcess {
     taking: Option<Horizon>,
     newest: Option<Horizon>,
     newest_number: u32,
-    stage: Stage,
+    stage: Rc<Stage>,
     planted: Option<Planted>,
     /// What the logs begin with, by receiver.
     begins: Vec<Ssn>,
@@ -105,10 +106,10 @@ impl core::fmt::Debug for RankProcess {
 /// What a life is made of.
 pub struct Parts {
     pub life: Life,
-    pub mortal: Mortal,
+    pub mortal: CrashPoint,
     pub engine: SimEngine,
     pub program: Program,
-    pub stage: Stage,
+    pub stage: Rc<Stage>,
     pub planted: Option<Planted>,
     pub ranks: u32,
     pub spills: bool,
@@ -134,8 +135,8 @@ impl RankProcess {
     pub fn new(parts: Parts) -> Self {
         let resume = parts.resume.as_ref();
         let beginning = resume.map(|resume| &resume.saved.beginning);
-        let tally = resume.map(|resume| Tally::of(&resume.saved));
-        let caller = beginning.map(|from| Caller::after(from.requests, from.taken));
+        let tally = beginning.map_or_else(|| Tally::new(parts.ranks), |from| from.tally.clone());
+        let caller = Caller::after(tally.requests, tally.taken);
         let answer = beginning.map_or(Answer::Begin, |from| from.answer.clone());
         let number = resume.map_or(0, |resume| resume.number);
         let horizon = parts.engine.horizon();
@@ -145,8 +146,8 @@ impl RankProcess {
             mortal: parts.mortal,
             engine: parts.engine,
             program: parts.program,
-            tally: tally.unwrap_or_else(|| Tally::new(parts.ranks)),
-            caller: caller.unwrap_or_default().of_life(parts.life),
+            tally,
+            caller: caller.of_life(parts.life),
             doing: Doing::Computing(answer),
             prints: VecDeque::new(),
             seen_before: resume.map_or(0, |resume| resume.seen_before),
@@ -176,7 +177,7 @@ impl RankProcess {
     }
 
     fn events_mut(&mut self) -> &mut Pessimist<SimCommitments> {
-        let logging = self.engine.protocol_mut().inner_mut();
+        let logging = &mut self.engine.protocol_mut().inner;
         logging.events_mut().expect("simulated ranks log events")
     }
 
@@ -309,8 +310,7 @@ impl RankProcess {
 
     fn call(&mut self, answer: &Answer) -> Result<Stepped, EngineError> {
         let call = self.program.next(answer);
-        let is_operation = !matches!(call, Call::Print(_) | Call::Checkpoint | Call::Finish);
-        let clock = Clock(self.engine.now().0 + u64::from(is_operation));
+        let clock = Clock(self.engine.now().0 + u64::from(call.is_operation()));
         self.stage.tell(&Happening::Called(self.life, clock, &call));
         self.tally.called(&call);
         match call {
@@ -430,7 +430,15 @@ impl RankProcess {
         Stepped::Takes(Box::new(Checkpoint {
             number,
             clock,
-            contents: self.tally.save(&self.program, clock, part),
+            contents: Saved {
+                beginning: ProgramBeginning {
+                    program: self.program.clone(),
+                    answer: Answer::Done,
+                    clock,
+                    tally: self.tally.clone(),
+                },
+                engine: Some(part),
+            },
         }))
     }
 
@@ -509,7 +517,7 @@ impl RankProcess {
         self.program.hash_into(hash);
         self.caller.hash_into(hash);
         (self.checkpoints, self.newest_number, &self.begins).hash(hash);
-        if let Some(events) = self.engine.protocol().inner().events() {
+        if let Some(events) = self.engine.protocol().inner.events() {
             (events.recorded(), events.stable(), events.counts()).hash(hash);
         }
         hash_words(hash, &(&self.tally, &self.taking, &self.newest));
@@ -535,7 +543,7 @@ pub struct Joining {
     /// Which.
     pub life: Life,
     /// Its death.
-    pub mortal: Mortal,
+    pub mortal: CrashPoint,
     /// Where its events become stable.
     pub events: EventStore,
 }
@@ -566,7 +574,7 @@ impl RankSlot {
     }
 
     /// Its death, if it lives.
-    pub fn mortal(&self) -> Option<&Mortal> {
+    pub fn mortal(&self) -> Option<&CrashPoint> {
         match self {
             Self::Starting(joining) => Some(&joining.mortal),
             Self::Returning(collecting) => Some(&collecting.joining.mortal),

@@ -6,17 +6,18 @@ use super::assembly::LifeBefore;
 use super::launcher::News;
 use super::rank::Resume;
 use super::rank::{Joining, RankSlot};
+use super::stage::Count;
 use crate::happening::{Breach, Happening, Life};
 use crate::loggers::JOB;
-use crate::oracle::Oracles;
 use crate::program::Program;
-use crate::recollect::{Asking, Heard, Message, Messages, Recollection, Saved, of_remains};
-use crate::reference::Beginning;
+use crate::recollect::{Asking, Heard, Message, Messages, Recollection, of_remains};
+use crate::saved::{Beginning, Saved};
 use refrain_logging::determinant::row::determinants;
 use refrain_logging::determinant::{Determinant, EventIndex};
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
 use refrain_transport::fabric::Fabric;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// A log that is not read when it was asked so often never is.
 const ASKED_MAX: u32 = 100_000;
@@ -140,13 +141,13 @@ impl World<'_> {
             saved: &saved,
             events: &events,
         });
-        let seen = self.oracles.borrow().orphan.seen(rank).len();
+        let seen = self.stage.oracles.borrow().orphan.seen(rank).len();
         let end = self.connect_to_network(life);
         let address = end.fabric.address();
         let past = LifeBefore {
             resume: Resume {
                 number,
-                seen_before: seen.saturating_sub(saved.printed),
+                seen_before: seen.saturating_sub(saved.beginning.tally.printed),
                 saved,
                 next_number: first_number(life),
             },
@@ -154,7 +155,7 @@ impl World<'_> {
             remains: self.remains[index].clone(),
         };
         self.live(joining, start, end, Some(past))?;
-        self.totals.borrow_mut().lives += 1;
+        self.stage.count(Count::LaterLives);
         let others = self.reachable.iter().flatten();
         let ups = others.map(|(life, address)| News::Up(*life, address.clone()));
         self.news[index] = ups.collect();
@@ -180,7 +181,7 @@ impl World<'_> {
             Some(checkpoint) => (checkpoint.number, checkpoint.contents.clone()),
             None => (0, self.beginning(rank)),
         };
-        self.oracles.borrow().log.restarted(rank, from.0)?;
+        self.stage.oracles.borrow().log.restarted(rank, from.0)?;
         let next = first_number(self.slots[rank.index()].life());
         self.checkpoints.fence(rank, from.0, next);
         self.collecting(rank).from = Some(from);
@@ -192,7 +193,6 @@ impl World<'_> {
         let first = Clock(self.plan.first_clock);
         Saved {
             beginning: Beginning::new(program, self.plan.ranks, first),
-            printed: 0,
             engine: None,
         }
     }
@@ -214,7 +214,7 @@ impl World<'_> {
         let batches = batches.iter().map(Vec::as_slice);
         let events = determinants(rank, JOB, batches, after_checkpoint);
         let events = events.map_err(|error| breach(&format!("events of rank {rank}: {error}")))?;
-        let (oracles, facts) = (self.oracles.borrow(), &*self.facts);
+        let (oracles, facts) = (self.stage.oracles.borrow(), &self.stage.facts);
         if self.lossy != Some(rank) {
             let orphan = &oracles.orphan;
             orphan.judge_held(rank, &events, after_checkpoint, facts)?;
@@ -268,7 +268,7 @@ impl World<'_> {
             return Ok(true);
         };
         let payloads = payloads(&messages);
-        let oracles = self.oracles.borrow();
+        let oracles = self.stage.oracles.borrow();
         oracles.log.read_back(peer, rank, from, &payloads)?;
         drop(oracles);
         self.collecting(rank).messages[peer.index()] = Some(messages);
@@ -286,7 +286,7 @@ impl World<'_> {
             let RankSlot::Living(process) = &mut self.slots[sender.index()] else {
                 continue;
             };
-            let from = self.oracles.borrow().log.kept(sender, receiver);
+            let from = self.stage.oracles.borrow().log.kept(sender, receiver);
             let mut asking = Asking::new(&process.engine, receiver, from);
             let wrong = |error| breach(&format!("log of rank {sender} at the end: {error}"));
             let mut messages = None;
@@ -302,7 +302,7 @@ impl World<'_> {
                 )));
             };
             let payloads = payloads(&messages);
-            let oracles = self.oracles.borrow();
+            let oracles = self.stage.oracles.borrow();
             oracles.log.read_back(sender, receiver, from, &payloads)?;
         }
         Ok(())
@@ -310,8 +310,8 @@ impl World<'_> {
 
     /// First in the reference: REC-4, REC-5, REC-8
     fn play_again(&mut self, rank: Rank) -> Result<bool, Breach> {
-        let oracles = std::rc::Rc::clone(&self.oracles);
-        let oracles: &Oracles = &oracles.borrow();
+        let stage = Rc::clone(&self.stage);
+        let oracles = stage.oracles.borrow();
         let collecting = self.collecting(rank);
         let (Some((_, saved)), Some(determinants)) =
             (collecting.from.clone(), collecting.events.clone())
@@ -332,7 +332,9 @@ impl World<'_> {
         let waits = peers.any(|peer| oracles.log.has_begun_to_send(peer, rank));
         let again = recollection.play(waits)?;
         oracles.orphan.judge_again(rank, &again, waits)?;
-        self.totals.borrow_mut().recollections += u64::from(!waits);
+        if !waits {
+            self.stage.count(Count::Recollections);
+        }
         Ok(true)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::assembly::{LifeBefore, RankEnd};
 use super::rank::{Joining, RankSlot, Stepped};
+use super::stage::Count;
 use super::{Failure, Totals, World};
 use crate::happening::{Breach, Happening};
 use crate::plan::Plan;
@@ -42,10 +43,9 @@ impl World<'_> {
         while !self.is_over() {
             self.step += 1;
             self.stage.set_step(self.step);
-            self.facts.set_step(self.step);
             self.fail();
             self.come_back();
-            self.launch()?;
+            self.launch();
             let moved = self.act()?;
             self.bury();
             self.check()?;
@@ -119,11 +119,11 @@ impl World<'_> {
     /// life has posted what the error says. REC-9
     fn stops(&mut self, rank: Rank, error: &EngineError) -> Result<(), Breach> {
         let is_right = matches!(error, EngineError::RecordMissing { peer, first, .. }
-            if first.0 < self.oracles.borrow().orphan.posted(rank, *peer));
+            if first.0 < self.stage.oracles.borrow().orphan.posted(rank, *peer));
         if let (false, RankSlot::Living(process)) = (is_right, &self.slots[rank.index()]) {
             return Err(process.broken(error));
         }
-        self.totals.borrow_mut().stops += 1;
+        self.stage.count(Count::Stops);
         self.has_stopped = true;
         Ok(())
     }

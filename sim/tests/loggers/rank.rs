@@ -5,9 +5,9 @@ use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::{BatchHeader, HEADER_BYTES, job_tag};
 use refrain_logging::pessimist::Commits;
 use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_sim::crash_point::CrashPoint;
 use refrain_sim::happening::Life;
 use refrain_sim::loggers::{JOB, LoggerClient, Loggers};
-use refrain_sim::mortal::Mortal;
 
 /// Clocks begin near 2^32.
 const FIRST_CLOCK: u64 = u32::MAX as u64 - 40;
@@ -27,7 +27,7 @@ pub struct Undead {
 pub struct RankModel {
     pub rank: Rank,
     pub life: Life,
-    pub mortal: Mortal,
+    pub mortal: CrashPoint,
     client: LoggerClient,
     undead: Vec<Undead>,
     /// What was committed, in order; of dead lives what was read.
@@ -72,7 +72,7 @@ impl RankModel {
             rank,
             incarnation: Incarnation(0),
         };
-        let mortal = Mortal::new(deaths);
+        let mortal = CrashPoint::new(deaths);
         Self {
             rank,
             life,
@@ -238,7 +238,7 @@ impl RankModel {
             self.mortal.kill();
         }
         self.life.incarnation = Incarnation(self.life.incarnation.0 + 1);
-        self.mortal = Mortal::default();
+        self.mortal = CrashPoint::default();
         let client = loggers.connect(self.life, self.mortal.clone());
         let client = core::mem::replace(&mut self.client, client);
         if is_suspected {

@@ -2,8 +2,10 @@
 
 use crate::campaign::Seeds;
 use clap::{ArgGroup, Parser, ValueEnum, value_parser};
+use refrain_logging::Member;
 use refrain_sim::model::Size;
-use refrain_sim::plan::{Plan, ProtocolPlan, Wishes};
+use refrain_sim::plan::Plan;
+use refrain_sim::plan::generate::Wishes;
 use refrain_sim::planted::{Known, Planted};
 use refrain_sim::world::explored;
 use std::time::Duration;
@@ -197,8 +199,8 @@ impl Arguments {
     /// The plan of a seed with a bug planted, or none.
     pub fn plan_with(&self, seed: u64, planted: Option<Planted>) -> Plan {
         let protocol = self.protocol.map(|name| match name {
-            ProtocolName::Pessimist => ProtocolPlan::Pessimist,
-            ProtocolName::PessimistClassic => ProtocolPlan::PessimistClassic,
+            ProtocolName::Pessimist => Member::Pessimist,
+            ProtocolName::PessimistClassic => Member::PessimistClassic,
         });
         let wishes = Wishes {
             ranks: self.ranks,

@@ -4,7 +4,7 @@ mod arguments;
 mod campaign;
 
 use arguments::{Arguments, Task};
-use campaign::{Campaign, Seeds, Tally};
+use campaign::{Campaign, Seeds};
 use clap::Parser;
 use refrain_sim::happening::Breach;
 use refrain_sim::plan::Plan;
@@ -70,9 +70,7 @@ fn one(arguments: &Arguments, seed: u64) -> bool {
     let began = Instant::now();
     match checked(&plan, arguments.twice, arguments.trace) {
         Ok(totals) => {
-            let mut tally = Tally::default();
-            tally.add(&totals);
-            println!("{tally}");
+            println!("counted:{}", totals.counts);
             println!("digest {:016x}, {:?}", totals.digest, began.elapsed());
             true
         }
@@ -91,8 +89,8 @@ fn many(arguments: &Arguments, seeds: Seeds) -> bool {
         planted: None,
     };
     let report = campaign.run();
-    println!("{}", report.tally);
-    println!("{}", pace(report.tally.seeds, report.elapsed));
+    println!("counted:{}", report.counts);
+    println!("{}", pace(report.seeds, report.elapsed));
     match report.failed {
         None => true,
         Some((seed, failed)) => {
@@ -205,10 +203,7 @@ fn find(arguments: &Arguments, known: &Known) -> bool {
             true
         }
         None => {
-            println!(
-                "{:24} NOT FOUND in {} seeds",
-                known.name, report.tally.seeds
-            );
+            println!("{:24} NOT FOUND in {} seeds", known.name, report.seeds);
             false
         }
     }

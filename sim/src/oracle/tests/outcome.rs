@@ -2,7 +2,8 @@
 
 use super::super::outcome::{Outcomes, Told};
 use super::*;
-use crate::plan::{Plan, Wishes};
+use crate::plan::Plan;
+use crate::plan::generate::Wishes;
 use crate::reference::tests::{ended, play};
 use refrain_logging::determinant::Determinant;
 
@@ -38,7 +39,9 @@ fn judge(seed: u64, change: Change) -> Result<(), Breach> {
             records.pop();
         }
         for record in &records {
-            tell(record, |event| see(Happening::Event(life, event)).unwrap());
+            for event in events(record) {
+                see(Happening::Event(life, event)).unwrap();
+            }
         }
         for (number, sent) in reference.sends().iter().enumerate() {
             let is_first = number == 0;
@@ -68,62 +71,26 @@ fn judge(seed: u64, change: Change) -> Result<(), Breach> {
     outcomes.judge(&plan, &states)
 }
 
-/// The events that a record stands for.
-fn tell(record: &Determinant, mut told: impl FnMut(Event<'_>)) {
-    let matched = |at: &Clock, matched: &refrain_logging::determinant::Matched, is_named: &bool| {
-        Event::Match {
-            at: *at,
-            request: matched.request,
-            source: matched.source,
-            ssn: matched.ssn,
-            is_named: *is_named,
-        }
-    };
+/// The events of an engine that a record stands for.
+fn events(record: &Determinant) -> Vec<Determinant> {
     match record {
-        Determinant::Match {
-            at,
-            matched: it,
-            is_named,
-        } => told(matched(at, it, is_named)),
         Determinant::MatchCompleted {
             at,
-            matched: it,
+            matched,
             is_named,
-        } => {
-            told(matched(at, it, is_named));
-            told(Event::Completion {
-                clock: *at,
-                requests: &[it.request],
-            });
-        }
-        Determinant::Probe {
-            at,
-            source,
-            ssn,
-            tag,
-            bytes,
-        } => told(Event::Probe {
-            clock: *at,
-            source: *source,
-            ssn: *ssn,
-            tag: *tag,
-            bytes: *bytes,
-        }),
-        Determinant::Completion { at, requests, .. } => told(Event::Completion {
-            clock: *at,
-            requests,
-        }),
-        Determinant::Cancelled { at, request } => told(Event::Cancelled {
-            clock: *at,
-            request: *request,
-        }),
-        Determinant::Number { at, lane, value } => told(Event::Number {
-            clock: *at,
-            lane: *lane,
-            value: *value,
-        }),
-        Determinant::Bytes { at, bytes } => told(Event::Bytes { clock: *at, bytes }),
-        Determinant::Nothing { at, .. } => told(Event::Nothing { clock: *at }),
+        } => vec![
+            Determinant::Match {
+                at: *at,
+                matched: *matched,
+                is_named: *is_named,
+            },
+            Determinant::Completion {
+                at: *at,
+                requests: vec![matched.request],
+                continues: false,
+            },
+        ],
+        other => vec![other.clone()],
     }
 }
 
