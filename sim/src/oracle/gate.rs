@@ -237,16 +237,16 @@ impl Oracle for Gate {
             // What a replaced life still posts is the fence's affair.
             Happening::Called(life, ..)
             | Happening::Event(life, _)
-            | Happening::Posted { from: life, .. }
+            | Happening::Posted(life, ..)
             | Happening::PostedControl(life, ..)
             | Happening::Seen(life, _)
             | Happening::SeenBefore(life, _)
                 if !world.is_present(*life) => {}
             Happening::Called(life, _, call) => self.called(*life, call),
             Happening::Event(life, event) => self.happened(*life, event),
-            Happening::Posted {
-                from, to, header, ..
-            } => return self.posted(*from, *to, header, world),
+            Happening::Posted(from, to, header, _) => {
+                return self.posted(*from, *to, header, world);
+            }
             Happening::PostedControl(life, to, control) => {
                 return self.posted_control(*life, *to, *control, world);
             }

@@ -209,13 +209,11 @@ impl Oracle for Orphans {
             Happening::SeenBefore(life, word) => return self.seen_before(*life, *word),
             // The fence oracle judges what a replaced life posts and prints.
             Happening::Called(life, ..)
-            | Happening::Posted { from: life, .. }
+            | Happening::Posted(life, ..)
             | Happening::Seen(life, _)
                 if !world.is_present(*life) => {}
             Happening::Called(life, _, call) => self.called(*life, call),
-            Happening::Posted {
-                from, to, header, ..
-            } => {
+            Happening::Posted(from, to, header, _) => {
                 let sent = &mut self.sent[(from.rank, *to)];
                 sent.posted = sent.posted.max(index(header.ssn) + 1);
             }

@@ -226,16 +226,8 @@ fn loggers(rng: &mut Rng) -> LoggersPlan {
     // A majority, or all.
     let majority = replicas / 2 + 1;
     let quorum = if rng.bool() { majority } else { replicas };
-    let level = if rng.bool() {
-        Level::Placed
-    } else {
-        Level::Durable
-    };
-    let way = if rng.bool() {
-        WayPlan::Messages
-    } else {
-        WayPlan::OneSided
-    };
+    let level = [Level::Durable, Level::Placed][usize::from(rng.bool())];
+    let way = [WayPlan::OneSided, WayPlan::Messages][usize::from(rng.bool())];
     LoggersPlan {
         replicas,
         quorum,
@@ -430,10 +422,7 @@ impl Draw<'_> {
 
     fn of_checkpoints(&mut self) {
         let moment = self.moment();
-        let kind = match self.rng.bool() {
-            true => FaultKind::PowerLoss,
-            false => FaultKind::Kill,
-        };
+        let kind = [FaultKind::Kill, FaultKind::PowerLoss][usize::from(self.rng.bool())];
         self.add(Process::Checkpoints, moment, kind);
         if self.rng.bool() {
             // A rank asks for what it has.
@@ -452,11 +441,8 @@ impl Draw<'_> {
 
     fn of_disk(&mut self) {
         let steps = self.rng.u64(10..600);
-        let kind = if self.rng.bool() {
-            FaultKind::DiskFull(steps)
-        } else {
-            FaultKind::DiskSlow(steps)
-        };
+        let kinds = [FaultKind::DiskSlow(steps), FaultKind::DiskFull(steps)];
+        let kind = kinds[usize::from(self.rng.bool())];
         let process = match self.rng.u32(0..3) {
             // Only logs that are spilled have a disk.
             0 if self.plan.log.disk_bytes > 0 => self.some_rank(),

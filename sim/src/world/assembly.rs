@@ -1,12 +1,13 @@
 //! What a life of a rank is made of: real parts over simulated ones.
 
-use super::events::{SimCommitments, Watched};
+use super::events::{EventStore, SimCommitments, Watched};
 use super::fabric::RankFabric;
 use super::log::MortalStore;
 use super::log::load_logs;
 use super::rank::{Joining, Parts, RankProcess, Resume, SimEngine};
 use super::stage::Stage;
 use crate::crash_point::CrashPoint;
+use crate::happening::Life;
 use crate::loggers::JOB;
 use crate::plan::Plan;
 use crate::planted::Planted;
@@ -27,6 +28,7 @@ use refrain_ring::{Arena, Clock, Rank, Ssn};
 use refrain_transport::divergence::DivergencePolicy;
 use refrain_transport::engine::{Delivered, Engine, EngineOptions};
 use refrain_transport::fabric::sim::{Faults, Network, Options, SimFabric, TICK_NS};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Writes to the disk of a log that are under way at once, at most.
@@ -126,20 +128,7 @@ impl Assembly<'_> {
             events,
         } = joining;
         let plan = self.plan;
-        let commitments = SimCommitments::new(events, start, plan.planted);
-        let identity = Identity {
-            job: JOB,
-            rank: life.rank,
-            incarnation: life.incarnation,
-        };
-        let pessimist = Pessimist::new(identity, start, commitments);
-        let logging = Logging::new(plan.protocol, Some(pessimist));
-        let mut protocol = Watched {
-            inner: logging,
-            life,
-            stage: self.stage.clone(),
-            planted: plan.planted,
-        };
+        let mut protocol = self.protocol(life, events, start);
         if let (Some(Planted::ReplayedRecorded), Some(past)) = (plan.planted, &past) {
             protocol.record_again(&past.events);
         }
@@ -169,20 +158,13 @@ impl Assembly<'_> {
         if plan.log.disk_bytes > 0 {
             let store = store(plan.seed.wrapping_mul(31) ^ u64::from(life.rank.0));
             disk = Some(store.disk());
-            let store = MortalStore::new(store, mortal.clone(), plan.planted);
-            let options = SpillOptions {
-                job: JOB,
-                rank: life.rank,
-                incarnation: life.incarnation,
-                size: plan.ranks,
-                disk_bytes: plan.log.disk_bytes,
-                writes_max: WRITES_MAX,
+            let store = MortalStore {
+                inner: store,
+                mortal: mortal.clone(),
+                lies: plan.planted == Some(Planted::DiskLies),
+                lied: VecDeque::new(),
             };
-            let after_bytes = plan.log.memory_bytes / SPILL_AFTER;
-            let log = SpillLog::new(options, store);
-            let quiet = Quiet(self.network.clone());
-            let spilling = Spilling::new(log, "the disk".into(), after_bytes, quiet);
-            engine = engine.with_spill(Box::new(spilling));
+            engine = engine.with_spill(Box::new(self.spilling(life, store)));
         }
         let mut program = Program::new(plan, life.rank);
         let mut resume = None;
@@ -204,6 +186,43 @@ impl Assembly<'_> {
             ranks: plan.ranks,
             spills: plan.log.disk_bytes > 0,
         }))
+    }
+
+    fn protocol(
+        &self,
+        life: Life,
+        events: EventStore,
+        start: EventIndex,
+    ) -> Watched<Logging<SimCommitments>> {
+        let commitments = SimCommitments::new(events, start, self.plan.planted);
+        let identity = Identity {
+            job: JOB,
+            rank: life.rank,
+            incarnation: life.incarnation,
+        };
+        let pessimist = Pessimist::new(identity, start, commitments);
+        Watched {
+            inner: Logging::new(self.plan.protocol, Some(pessimist)),
+            life,
+            stage: self.stage.clone(),
+            planted: self.plan.planted,
+        }
+    }
+
+    fn spilling(&self, life: Life, store: MortalStore) -> Spilling<MortalStore, Quiet> {
+        let plan = self.plan;
+        let options = SpillOptions {
+            job: JOB,
+            rank: life.rank,
+            incarnation: life.incarnation,
+            size: plan.ranks,
+            disk_bytes: plan.log.disk_bytes,
+            writes_max: WRITES_MAX,
+        };
+        let after_bytes = plan.log.memory_bytes / SPILL_AFTER;
+        let log = SpillLog::new(options, store);
+        let quiet = Quiet(self.network.clone());
+        Spilling::new(log, "the disk".into(), after_bytes, quiet)
     }
 
     /// The engine as its checkpoint has it, with what it is to play again. REC-1,

@@ -69,12 +69,12 @@ impl RankFabric {
         let posted = self.end.network().last_posted();
         let header = posted.as_deref().map(RecordHeader::decode);
         if let (Some(bytes), Some(Ok(header))) = (&posted, header) {
-            self.stage.tell(&Happening::Posted {
-                from: self.life,
-                to: peer,
-                header: &header,
-                payload: &bytes[RecordHeader::BYTES..],
-            });
+            self.stage.tell(&Happening::Posted(
+                self.life,
+                peer,
+                &header,
+                &bytes[RecordHeader::BYTES..],
+            ));
         }
     }
 }

@@ -127,21 +127,17 @@ impl World<'_> {
                 self.stage.count(Count::Disconnections);
                 self.loggers.disconnect(slot.life());
             }
-            (FaultKind::DiskFull(steps), _) => {
+            (FaultKind::DiskFull(steps) | FaultKind::DiskSlow(steps), _) => {
                 if let Some(disk) = &self.disks[rank.index()] {
                     self.stage.count(Count::DiskFaults);
-                    disk.fail(Fault {
-                        on: Kind::Write,
-                        failure: Failure::NoSpace,
-                        how: How::Always,
-                    });
-                    self.disk_back[rank.index()] = until(steps);
-                }
-            }
-            (FaultKind::DiskSlow(steps), _) => {
-                if let Some(disk) = &self.disks[rank.index()] {
-                    self.stage.count(Count::DiskFaults);
-                    disk.stall(true);
+                    match kind {
+                        FaultKind::DiskSlow(_) => disk.stall(true),
+                        _ => disk.fail(Fault {
+                            on: Kind::Write,
+                            failure: Failure::NoSpace,
+                            how: How::Always,
+                        }),
+                    }
                     self.disk_back[rank.index()] = until(steps);
                 }
             }

@@ -2,7 +2,6 @@
 //! checkpoint, on its way out of a process and into the next by the real code. LOG-5
 
 use crate::crash_point::CrashPoint;
-use crate::planted::Planted;
 use crate::saved::EnginePart;
 use core::fmt::Display;
 use refrain_logging::store::faulty::MemoryStore;
@@ -16,45 +15,30 @@ use std::collections::VecDeque;
 /// A store under a process. The dead submit nothing and are told nothing.
 #[derive(Debug)]
 pub struct MortalStore {
-    inner: MemoryStore,
-    mortal: CrashPoint,
-    lies: bool,
-    /// What it said it has written.
-    lied: VecDeque<Completion>,
-}
-
-impl MortalStore {
-    /// The store of a process.
-    pub fn new(inner: MemoryStore, mortal: CrashPoint, planted: Option<Planted>) -> Self {
-        Self {
-            inner,
-            mortal,
-            lies: planted == Some(Planted::DiskLies),
-            lied: VecDeque::new(),
-        }
-    }
-}
-
-impl MortalStore {
-    fn lie(&mut self, operation: Operation) {
-        if let Operation::Write { file, chunk, .. } = operation {
-            self.lied.push_back(Completion::Written {
-                file,
-                chunk,
-                result: Ok(()),
-            });
-        }
-    }
+    /// The real store.
+    pub inner: MemoryStore,
+    /// The death of the process.
+    pub mortal: CrashPoint,
+    /// As [`Planted::DiskLies`](crate::planted::Planted::DiskLies) has it.
+    pub lies: bool,
+    /// Writes that it reports and has not done.
+    pub lied: VecDeque<Completion>,
 }
 
 impl Store for MortalStore {
     fn submit(&mut self, operation: Operation) {
-        if let (true, Operation::Write { .. }) = (self.lies, &operation) {
-            return self.lie(operation);
+        match operation {
+            Operation::Write { file, chunk, .. } if self.lies => {
+                let result = Ok(());
+                self.lied.push_back(Completion::Written {
+                    file,
+                    chunk,
+                    result,
+                });
+            }
+            // What the dead would have submitted is dropped with its chunk.
+            operation => drop(self.mortal.act(|| self.inner.submit(operation))),
         }
-        let inner = &mut self.inner;
-        // What the dead would have submitted is dropped with its chunk.
-        self.mortal.act(|| inner.submit(operation));
     }
 
     fn poll(&mut self) -> Option<Completion> {

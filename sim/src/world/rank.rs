@@ -136,7 +136,7 @@ impl RankProcess {
         let resume = parts.resume.as_ref();
         let beginning = resume.map(|resume| &resume.saved.beginning);
         let tally = beginning.map_or_else(|| Tally::new(parts.ranks), |from| from.tally.clone());
-        let caller = Caller::after(tally.requests, tally.taken);
+        let caller = Caller::new(parts.life, tally.requests, tally.taken);
         let answer = beginning.map_or(Answer::Begin, |from| from.answer.clone());
         let number = resume.map_or(0, |resume| resume.number);
         let horizon = parts.engine.horizon();
@@ -147,7 +147,7 @@ impl RankProcess {
             engine: parts.engine,
             program: parts.program,
             tally,
-            caller: caller.of_life(parts.life),
+            caller,
             doing: Doing::Computing(answer),
             prints: VecDeque::new(),
             seen_before: resume.map_or(0, |resume| resume.seen_before),
@@ -382,11 +382,8 @@ impl RankProcess {
         };
         self.checkpoints += 1;
         let (number, clock) = (self.checkpoints, self.engine.now());
-        self.stage.tell(&Happening::CheckpointTaken {
-            life: self.life,
-            number,
-            clock,
-        });
+        self.stage
+            .tell(&Happening::CheckpointTaken(self.life, number, clock));
         let state = self.bent(state);
         let saving = Saving::new(number, self.life.rank, &self.engine, state);
         if self.planted == Some(Planted::FreedBeforeStable) {
@@ -499,11 +496,8 @@ impl RankProcess {
             };
             if first > self.begins[peer] {
                 self.begins[peer] = first;
-                self.stage.tell(&Happening::Freed {
-                    sender: self.life.rank,
-                    receiver,
-                    first,
-                });
+                self.stage
+                    .tell(&Happening::Freed(self.life.rank, receiver, first));
             }
         }
     }

@@ -1,9 +1,11 @@
 //! The command line.
 
 use crate::campaign::Seeds;
-use clap::{ArgGroup, Parser, ValueEnum, value_parser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgGroup, Parser, value_parser};
 use refrain_logging::Member;
-use refrain_sim::model::Size;
+use refrain_sim::explorer::Exploration;
+use refrain_sim::model;
 use refrain_sim::plan::Plan;
 use refrain_sim::plan::generate::Wishes;
 use refrain_sim::planted::{Known, Planted};
@@ -40,8 +42,9 @@ pub struct Arguments {
     #[arg(long, value_parser = value_parser!(u32).range(2..=i64::from(Wishes::RANKS_MAX)))]
     ranks: Option<u32>,
     /// Protocol of every job [default: the seed decides].
-    #[arg(long, value_enum)]
-    protocol: Option<ProtocolName>,
+    #[arg(long, value_parser = PossibleValuesParser::new(["pessimist", "pessimist-classic"])
+        .try_map(|name| name.parse::<Member>()))]
+    protocol: Option<Member>,
     /// Operations of each rank, roughly.
     #[arg(long, default_value_t = 200, value_parser = value_parser!(u32).range(1..=100_000))]
     operations: u32,
@@ -67,20 +70,12 @@ pub struct Arguments {
     pub trace: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ProtocolName {
-    Pessimist,
-    PessimistClassic,
-}
-
 /// What is to be done.
 pub enum Task {
-    /// Sizes of the model are to be named.
-    ListSizes,
-    /// The model is to be explored.
-    Explore(Size),
-    /// Restarts are to be explored, in all these sizes.
-    ExploreRestarts(Vec<(&'static str, explored::Size)>),
+    /// What can be explored is to be named.
+    ListExplorations,
+    /// These are to be explored.
+    Explore(Vec<Explored>),
     /// Planted bugs are to be named.
     ListPlanted,
     /// All planted bugs are to be found.
@@ -93,33 +88,24 @@ pub enum Task {
     Many(Seeds),
 }
 
-fn size(name: &str) -> Result<Size, String> {
-    let unknown = || {
-        let names = names().join(", ");
-        format!("there is no size {name} of the model: there are {names}")
-    };
-    Size::named(name).ok_or_else(unknown)
-}
+/// A name, and the exploration that it stands for.
+pub type Explored = (String, Box<dyn Fn() -> Exploration>);
 
-/// What can be explored.
-pub fn names() -> Vec<String> {
-    let restarts = explored::Size::NAMES.map(|name| format!("restart-{name}"));
-    let core = Size::NAMES.map(String::from);
-    let all = core.into_iter().chain(["restart".into()]);
-    all.chain(restarts).collect()
-}
-
-/// All sizes of restarts, or the one with this name.
-fn restarts(name: &str) -> Option<Vec<(&'static str, explored::Size)>> {
-    let wanted = name.strip_prefix("restart")?;
-    let is_wanted = |size: &str| wanted.is_empty() || wanted.strip_prefix('-') == Some(size);
-    let each = explored::Size::NAMES
-        .into_iter()
-        .filter(|name| is_wanted(name));
-    let found: Vec<_> = each
-        .filter_map(|name| Some((name, explored::Size::named(name)?)))
-        .collect();
-    (!found.is_empty()).then_some(found)
+/// Everything that can be explored.
+pub fn explorations() -> Vec<Explored> {
+    let mut all: Vec<Explored> = Vec::new();
+    for name in model::Size::NAMES {
+        if let Some(size) = model::Size::named(name) {
+            all.push((name.to_owned(), Box::new(move || model::run(&size))));
+        }
+    }
+    for name in explored::Size::NAMES {
+        if let Some(size) = explored::Size::named(name) {
+            let run = move || explored::run(&size);
+            all.push((format!("restart-{name}"), Box::new(run)));
+        }
+    }
+    all
 }
 
 fn minutes(text: &str) -> Result<Duration, String> {
@@ -142,10 +128,17 @@ impl Arguments {
             return Err("--trace prints what happens to one seed: say --seed SEED".into());
         }
         match self.explore.as_deref() {
-            Some("list") => return Ok(Task::ListSizes),
+            Some("list") => return Ok(Task::ListExplorations),
             Some(name) => {
-                let task = restarts(name).map(Task::ExploreRestarts);
-                return task.map_or_else(|| size(name).map(Task::Explore), Ok);
+                let mut chosen = explorations();
+                let is_restart = |it: &str| name == "restart" && it.starts_with("restart-");
+                chosen.retain(|(it, _)| it == name || is_restart(it));
+                return match chosen.is_empty() {
+                    true => Err(format!(
+                        "no exploration is called `{name}`: see --explore list"
+                    )),
+                    false => Ok(Task::Explore(chosen)),
+                };
             }
             None => {}
         }
@@ -198,13 +191,9 @@ impl Arguments {
 
     /// The plan of a seed with a bug planted, or none.
     pub fn plan_with(&self, seed: u64, planted: Option<Planted>) -> Plan {
-        let protocol = self.protocol.map(|name| match name {
-            ProtocolName::Pessimist => Member::Pessimist,
-            ProtocolName::PessimistClassic => Member::PessimistClassic,
-        });
         let wishes = Wishes {
             ranks: self.ranks,
-            protocol,
+            protocol: self.protocol,
             operations: self.operations,
             planted,
             has_faults: !self.no_faults,
@@ -218,8 +207,8 @@ impl Arguments {
         if let Some(ranks) = self.ranks {
             command += &format!(" --ranks {ranks}");
         }
-        if let Some(name) = self.protocol.and_then(|name| name.to_possible_value()) {
-            command += &format!(" --protocol {}", name.get_name());
+        if let Some(protocol) = self.protocol {
+            command += &format!(" --protocol {}", protocol.name());
         }
         if self.operations != 200 {
             command += &format!(" --operations {}", self.operations);

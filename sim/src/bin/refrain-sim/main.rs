@@ -26,22 +26,17 @@ fn main() -> ExitCode {
             }
             true
         }
-        Ok(Task::ListSizes) => {
-            for name in arguments::names() {
+        Ok(Task::ListExplorations) => {
+            for (name, _) in arguments::explorations() {
                 println!("{name}");
             }
             true
         }
-        Ok(Task::Explore(size)) => {
-            let exploration = refrain_sim::model::run(&size);
-            println!("{exploration}");
-            exploration.counterexample.is_none()
-        }
-        Ok(Task::ExploreRestarts(sizes)) => sizes.iter().fold(true, |all, (name, size)| {
+        Ok(Task::Explore(all)) => all.iter().fold(true, |all, (name, explore)| {
             let began = Instant::now();
-            let exploration = refrain_sim::world::explored::run(size);
+            let exploration = explore();
             let seconds = began.elapsed().as_secs_f64();
-            println!("restart-{name}: {exploration} ({seconds:.1} s)");
+            println!("{name}: {exploration} ({seconds:.1} s)");
             all & exploration.counterexample.is_none()
         }),
         Ok(Task::FindAll) => Planted::ALL
