@@ -4,12 +4,15 @@
 pub mod checkpoint_policies;
 pub mod disk;
 pub(crate) mod drawing;
+pub mod error;
 pub mod event_bench;
 pub mod experiments;
 pub mod interrupt;
-mod launched_job;
+mod job;
 pub mod log_bench;
+mod machine;
 pub mod netpipe;
-mod resident;
+mod report;
 pub mod soak;
+mod summary;
 pub mod workload;

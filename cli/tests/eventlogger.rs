@@ -1,6 +1,8 @@
 //! `refrain eventlogger` as people and launchers start it.
 
-use refrain_eventlog::message::{Hello, PROTOCOL, ToClient, ToLogger, Way};
+use refrain_eventlog::message::{CommitPath, Hello, PROTOCOL, ToClient, ToLogger};
+use refrain_logging::determinant::EventIndex;
+use refrain_ring::{Incarnation, Rank};
 use refrain_wire::{Connection, ServerAddress};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
@@ -69,11 +71,11 @@ fn it_answers_when_nobody_hears_what_it_reports() {
     let address = ServerAddress::Unix(folder.path().join("socket"));
     let hello = ToLogger::Hello(Hello {
         job: 1,
-        rank: 0,
-        incarnation: 0,
-        first_kept: 0,
+        rank: Rank(0),
+        incarnation: Incarnation(0),
+        first_kept: EventIndex(0),
         begins: None,
-        way: Way::SharedMemory,
+        way: CommitPath::SharedMemory,
     });
     let answer = ask(&address, &hello);
     assert!(matches!(answer, ToClient::Refused { .. }), "{answer:?}");

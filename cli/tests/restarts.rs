@@ -104,7 +104,7 @@ fn a_rank_is_killed_when_it_is_told_and_the_line_says_so() {
     let folder = folder();
     let steps = format!("{START} 1:first:hang 0:wait-up=1.1 last-fence");
     let ended = play(folder.path(), "-n 2 --kill 1@0.2", &steps).expect(0);
-    let line = "refrain: rank 1 was killed by SIGKILL (incarnation 0, by --kill); incarnation 1 goes on after ";
+    let line = "refrain: rank 1 was killed by SIGKILL (incarnation 0, by --kill); incarnation 1 continues after ";
     assert!(ended.err.contains(line), "{}", ended.err);
     assert!(
         ended.err.contains("noticed ") && ended.err.contains("7 events"),

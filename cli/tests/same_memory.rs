@@ -66,7 +66,7 @@ fn can_be_same() -> bool {
     let info = run(refrain().arg("info")).expect(0).out;
     let line = info.lines().find(|line| line.starts_with("same addresses"));
     let line = line.expect("it is told");
-    let is_able = line.ends_with("yes, in each life of a rank");
+    let is_able = line.ends_with("yes, in each incarnation of a rank");
     if !is_able {
         println!("skipped: {line}");
     }

@@ -1,4 +1,4 @@
-//! Builds values from fuzzer bytes.
+//! Takes values from fuzzer bytes.
 
 /// Takes values from the front of a byte string; zeros when it is used up.
 pub(crate) struct Input<'a>(&'a [u8]);
@@ -33,9 +33,14 @@ impl<'a> Input<'a> {
         u64::from_le_bytes(self.take())
     }
 
+    /// A length of up to 255 bytes, and no more than there are.
+    pub(crate) fn length(&mut self) -> usize {
+        usize::from(self.u8()).min(self.0.len())
+    }
+
     /// Up to 255 bytes: a length, then that many as far as there are.
     pub(crate) fn bytes(&mut self) -> Vec<u8> {
-        let length = usize::from(self.u8()).min(self.0.len());
+        let length = self.length();
         let (taken, rest) = self.0.split_at(length);
         self.0 = rest;
         taken.to_vec()

@@ -111,7 +111,7 @@ fn read(image: &LogImage, from: Ssn, forged: bool) {
                             },
                         )
                     };
-                    assert!(forged || originals(), "a record that nobody wrote");
+                    assert!(forged || originals(), "a record that was never written");
                 }
                 Ok(None) => break,
                 Err(failure) => {

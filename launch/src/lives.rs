@@ -1,10 +1,9 @@
 //! What outlives the processes of a rank.
 
 use super::link::Memory;
-use super::recoveries::{Cause, Shot};
-use super::restarts::Allowance;
-use super::restarts::Stage;
-use super::verdict::End;
+use super::recoveries::{Death, Shot};
+use super::restarts::{Allowance, Stage};
+use super::verdict::Cause;
 use refrain_job::control::message::ReplayFigures;
 use std::time::Instant;
 
@@ -28,7 +27,7 @@ pub struct Lives {
     /// The replay progress that this life reported last.
     pub replay: Option<ReplayFigures>,
     /// Deaths in a row, each before the life had caught up.
-    pub futile: u32,
+    pub repeated_deaths: u32,
     /// The rank is dead, and its next life will be started.
     pub pending: Option<Pending>,
     /// When this life was started.
@@ -47,16 +46,8 @@ pub struct Lives {
 pub struct Pending {
     /// When.
     pub start_at: Instant,
-    /// The life that died.
-    pub incarnation: u32,
-    /// How it ended.
-    pub end: End,
-    /// The launcher's own kill.
-    pub shot: Option<Shot>,
-    /// Why it was killed, as far as the launcher knows.
-    pub cause: Cause,
-    /// When its end was seen.
-    pub noticed: Instant,
+    /// The end of the earlier life.
+    pub death: Death,
 }
 
 impl Lives {
@@ -71,7 +62,7 @@ impl Lives {
             kill_at_clock,
             shot: None,
             replay: None,
-            futile: 0,
+            repeated_deaths: 0,
             pending: None,
             started: Instant::now(),
             has_begun: true,
@@ -87,7 +78,7 @@ impl Lives {
         self.let_go();
     }
 
-    /// This life says that it has everything it needs.
+    /// This life has everything it needs.
     pub fn begin(&mut self) {
         self.has_begun = true;
         self.let_go();
@@ -96,7 +87,7 @@ impl Lives {
     /// This life has reached the point where the one before died.
     pub fn caught_up(&mut self) {
         self.has_caught_up = true;
-        self.futile = 0;
+        self.repeated_deaths = 0;
         self.let_go();
     }
 
@@ -145,7 +136,7 @@ impl Lives {
             self.remains.push((self.incarnation, segment));
         }
         if !self.has_caught_up {
-            self.futile += 1;
+            self.repeated_deaths += 1;
         }
         self.incarnation += 1;
         self.replay = None;
@@ -156,8 +147,8 @@ impl Lives {
         self.shot = None;
     }
 
-    /// Who has killed this life, as far as is known beside [`Self::shot`]. A rank
-    /// kills itself when its clock says so.
+    /// Why this life was killed, as far as is known beside [`Self::shot`]. A rank
+    /// kills itself at its `kill_at_clock`.
     pub fn likely_cause(&self, signal: i32) -> Cause {
         match self.kill_at_clock {
             Some(_) if signal == signal_hook::consts::SIGKILL => Cause::Kill,

@@ -67,7 +67,7 @@ impl Listener {
         Ok(socket)
     }
 
-    /// What those who come have to know.
+    /// The secret that clients must prove.
     pub fn secret(&self) -> Option<&Secret> {
         match &self.address {
             ServerAddress::Sealed { secret, .. } => Some(secret),
@@ -90,7 +90,7 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let ServerAddress::Unix(file) = &self.address {
-            // Gone already, or not ours to remove: nobody is worse off.
+            // It may be removed already.
             let _ = std::fs::remove_file(file);
         }
     }

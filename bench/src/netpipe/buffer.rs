@@ -1,4 +1,7 @@
-//! User buffers of the ranks, and the pattern that shows what travelled.
+//! User buffers of the ranks, and the pattern that proves the transfer.
+
+use crate::workload::payload;
+use crate::workload::prng::{combine, nth};
 
 /// Buffers begin on a page, as NetPIPE's do.
 const PAGE_BYTES: usize = 4096;
@@ -15,7 +18,7 @@ impl Buffer {
     /// Room for `bytes`, all of it written once.
     pub fn new(bytes: usize) -> Self {
         let mut storage = Vec::with_capacity(bytes + PAGE_BYTES);
-        // Not `vec![0; n]`: that is memory which the kernel has yet to give.
+        // Not `vec![0; n]`: the kernel would map that memory at the first access.
         storage.resize(bytes + PAGE_BYTES, 0xa5);
         let start = storage.as_ptr().align_offset(PAGE_BYTES);
         Self {
@@ -34,7 +37,7 @@ impl Buffer {
     }
 }
 
-/// Bytes that differ from place to place and from `seed` to `seed`.
+/// Bytes that follow from `seed` and `origin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
     /// One per command.
@@ -44,22 +47,13 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    fn word(self, index: u64) -> [u8; 8] {
-        // The finalizer of splitmix64.
-        let key = self.seed << 1 | u64::from(self.origin);
-        let mut word = index
-            .wrapping_add(key.wrapping_mul(0xd134_2543_de82_ef95))
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (word ^ (word >> 31)).to_le_bytes()
+    fn key(self) -> u64 {
+        combine(&[self.seed, u64::from(self.origin)])
     }
 
     /// Writes the pattern over `room`.
     pub fn fill(self, room: &mut [u8]) {
-        for (index, chunk) in (0..).zip(room.chunks_mut(8)) {
-            chunk.copy_from_slice(&self.word(index)[..chunk.len()]);
-        }
+        payload::fill(self.key(), room);
     }
 
     /// Writes what differs from the pattern in every byte.
@@ -68,14 +62,12 @@ impl Pattern {
         room.iter_mut().for_each(|byte| *byte = !*byte);
     }
 
-    /// The first byte of `data` that is not the pattern's, if any.
+    /// The first byte of `data` that differs from the pattern, if any.
     pub fn mismatch(self, data: &[u8]) -> Option<usize> {
+        let key = self.key();
         (0..).zip(data.chunks(8)).find_map(|(index, chunk)| {
-            let expected = self.word(index);
-            let at = chunk
-                .iter()
-                .zip(expected)
-                .position(|(byte, expected)| *byte != expected)?;
+            let expected = nth(key, index).to_le_bytes();
+            let at = payload::first_difference(chunk, &expected[..chunk.len()])?;
             Some(8 * index as usize + at)
         })
     }

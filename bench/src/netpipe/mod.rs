@@ -53,28 +53,25 @@ mod check;
 mod command;
 mod disk_alone;
 mod driver;
-mod error;
 mod fabrics;
 mod log_budget;
 mod log_figures;
 mod log_use;
-pub(crate) mod machine;
 mod measure;
 mod peers;
 mod plot;
-mod progress;
 mod rank;
 mod ranks;
 mod result;
 mod sizes;
 mod table;
 
-pub use arguments::{Arguments, Mode, Receive};
+pub use arguments::Arguments;
+pub use buffer::Buffer;
 pub use check::{CheckArguments, check};
-pub use error::NetpipeError;
 pub use rank::rank_main;
-pub(crate) use sizes::format_size;
 
+use crate::error::status;
 use std::process::ExitCode;
 
 /// Exit status when what was asked for cannot be.
@@ -84,11 +81,11 @@ const USAGE: u8 = 2;
 /// status is 2.
 ///
 /// # Errors
-/// When a job cannot be started or fails, or a file cannot be written. What was
-/// measured until then has been printed.
+/// When a job cannot be started or fails, or a file cannot be written. Records made until
+/// then have been printed.
 pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     match arguments.check() {
-        Ok(settings) => Ok(driver::run(&settings)?),
+        Ok(settings) => status(driver::run(&settings)),
         Err(error) => {
             eprintln!("{:?}", miette::Report::new(error));
             Ok(ExitCode::from(USAGE))

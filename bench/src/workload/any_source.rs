@@ -1,11 +1,11 @@
-//! A master hands out tasks and takes the results from whoever has one.
+//! A master hands out tasks and takes their results from any worker.
 
 use super::error::{WorkloadError, ensure};
 use super::prng::combine;
 use super::{Horizon, payload};
 use refrain::{Request, Scope, Status, World, from, from_any, to};
 
-/// Sections of the master's checkpoint: how far it is; what has come back.
+/// Sections of the master's checkpoint: its progress; the results.
 const STATE: u64 = 1;
 const LEDGER: u64 = 2;
 const CONTEXT: u32 = 1;
@@ -20,16 +20,16 @@ const RESULTS_AHEAD: usize = 4;
 /// Options of `any-source`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// How many tasks there are.
+    /// Number of tasks.
     #[arg(long, default_value_t = 1000)]
     tasks: u64,
     /// Length of a task and of its result in bytes, besides their number.
     #[arg(long, default_value_t = 1024)]
     bytes: usize,
-    /// Where the tasks come from.
+    /// Seed of the tasks.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Say on standard error how many results each worker delivered.
+    /// Print on standard error the number of results of each worker.
     #[arg(long)]
     verbose: bool,
     #[command(flatten)]
@@ -84,7 +84,7 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
     ledger.finish()
 }
 
-/// What has come back.
+/// The results so far.
 struct Ledger<'a> {
     options: &'a Options,
     done: Vec<bool>,
@@ -145,9 +145,9 @@ impl<'a> Ledger<'a> {
     }
 }
 
-/// A worker: a result for each task until told to stop.
+/// A worker: a result for each task until the stop message.
 fn serve(world: &mut World, options: &Options) -> Result<(), WorkloadError> {
-    // It goes on with whatever task comes next.
+    // A restored worker continues with the next task.
     drop(world.restored()?);
     let mut task = vec![0; options.message_bytes()];
     for served in 0.. {
@@ -224,7 +224,7 @@ impl Master<'_> {
         Ok(())
     }
 
-    /// The next task for a worker, or word that there is none.
+    /// Sends the next task to a worker, or the stop message.
     fn hand_out(&mut self, world: &mut World, worker: u32) -> Result<(), refrain::Error> {
         if self.handed_out == self.options.tasks {
             return world.send(&[0u8; 0], to(worker).tag(TAG_STOP).context(CONTEXT));
@@ -234,8 +234,8 @@ impl Master<'_> {
         world.send(&task, to(worker).tag(TAG_TASK).context(CONTEXT))
     }
 
-    /// Takes one result into each buffer and hands the next task to whoever
-    /// delivered; returns whose each of them is.
+    /// Receives one result into each buffer and hands the next task to its worker; returns
+    /// the statuses.
     fn wave<'env>(
         &mut self,
         scope: &mut Scope<'_, 'env>,

@@ -1,18 +1,18 @@
-//! Whom a policy orders next.
+//! The rank that a policy chooses next.
 
 use super::{Choice, RankStatus};
 use core::cmp::Ordering;
 use refrain_ring::Rank;
 
-/// A checkpoint costs so many bytes at least: nobody is cheap enough to be asked
-/// again and again for next to nothing.
+/// The lowest cost of a checkpoint: no rank is so cheap that it is asked again and again for
+/// little gain.
 const COST_BYTES_MIN: u64 = 64 << 10;
 
 /// A policy at work.
 #[derive(Clone, Debug)]
 pub struct Policy {
     choice: Choice,
-    /// The rank that was ordered last.
+    /// The rank that was chosen last.
     last: Option<Rank>,
 }
 
@@ -37,18 +37,18 @@ fn cost_bytes(status: &RankStatus) -> u64 {
 }
 
 impl Policy {
-    /// One that begins.
+    /// A policy at its beginning.
     pub fn new(choice: Choice) -> Self {
         Self { choice, last: None }
     }
 
-    /// Which it is.
+    /// The policy.
     pub fn choice(&self) -> Choice {
         self.choice
     }
 
-    /// Whom to order a checkpoint of now, if anyone. `ranks` in rank order; `now` in
-    /// the unit of [`RankStatus::since`].
+    /// The rank to request a checkpoint from now, if any. `ranks` in rank order; `now` in the
+    /// unit of [`RankStatus::since`].
     pub fn next(&mut self, now: u64, ranks: &[RankStatus]) -> Option<Rank> {
         let ready = ranks.iter().filter(|status| status.is_ready);
         let ordered = match self.choice {
@@ -84,8 +84,8 @@ fn worth(now: u64, status: &RankStatus) -> f64 {
     status.received_bytes as f64 * waited as f64 / cost_bytes(status) as f64
 }
 
-/// Of those whose checkpoint frees anything: the first in this order; then the one
-/// that has received most; then whoever has waited longest.
+/// Of the ranks whose checkpoint frees anything: the highest in this order; then the one that
+/// has received most; then the one that has waited longest.
 fn best<'a>(
     ready: impl Iterator<Item = &'a RankStatus>,
     compare: impl Fn(&RankStatus, &RankStatus) -> Ordering,

@@ -37,7 +37,7 @@ impl Default for Settings {
     }
 }
 
-/// What came out for one policy on one pattern.
+/// The result of one policy on one pattern.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
     /// The traffic.

@@ -1,4 +1,4 @@
-//! What a rank uses: a [`Store`] of checkpoints, somewhere.
+//! The [`Store`] of a rank's checkpoints.
 
 mod reading;
 mod writing;
@@ -6,12 +6,13 @@ mod writing;
 pub use reading::{Reading, Section};
 pub use writing::Writing;
 
-use crate::buffer::Strip;
 use crate::client::Client;
 use crate::disk::Disk;
-use crate::error::{CheckpointError, Damaged};
+use crate::error::CheckpointError;
 use crate::folder::Folder;
-use crate::format::{Header, SectionInfo};
+use crate::format::Header;
+use crate::message::Whole;
+use crate::packing::Strips;
 use crate::place::Place;
 use core::fmt;
 use refrain_ring::{Incarnation, Rank};
@@ -21,7 +22,7 @@ use std::sync::Arc;
 /// Bytes of a job's prefix, at most.
 const PREFIX_BYTES_MAX: usize = 160;
 
-/// Whose checkpoints: two jobs may share a place.
+/// The job of checkpoints: two jobs may share a place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobName {
     /// Stands in every checkpoint.
@@ -49,7 +50,7 @@ impl JobName {
 /// Which checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Whose.
+    /// The rank.
     pub rank: Rank,
     /// The life that writes it.
     pub incarnation: Incarnation,
@@ -63,26 +64,14 @@ pub struct Key {
 pub struct Stable {
     /// Its length.
     pub bytes: u64,
-    /// Older ones that are not needed and could not be removed, with the reason,
-    /// for people. They are tried again with the next checkpoint.
+    /// Older ones that are not needed and could not be removed, with the
+    /// reason. The next checkpoint tries again.
     pub left: Vec<String>,
 }
 
 /// Takes the strips of a checkpoint. Dropped before it is committed: nothing of
 /// it stays, or nothing that counts.
-pub trait Sink: Send {
-    /// Takes the first `bytes` bytes of a strip, and puts another one there
-    /// instead. Strips come in order, all but the last whole.
-    ///
-    /// # Errors
-    /// The checkpoint cannot be written then.
-    fn exchange(
-        &mut self,
-        place: u64,
-        strip: &mut Strip,
-        bytes: usize,
-    ) -> Result<(), CheckpointError>;
-
+pub trait Sink: Strips<Error = CheckpointError> + Send {
     /// Makes it stable, all `bytes` bytes of it, and removes those that are not
     /// needed any more.
     ///
@@ -92,38 +81,24 @@ pub trait Sink: Send {
 }
 
 /// Gives the strips of a checkpoint, in order.
-pub trait Source: Send {
+pub trait Source: fmt::Debug + Send {
     /// Reads the next strip: whole, or what is left; 0 behind the end.
     ///
     /// # Errors
     /// It cannot be read on.
     fn next_strip(&mut self, into: &mut [u8]) -> Result<usize, CheckpointError>;
 
-    /// What it is called, for people.
+    /// Its name, for messages.
     fn name(&self) -> String;
 }
 
-/// A whole checkpoint that was found.
+/// A whole checkpoint that was found, and its bytes.
+#[derive(Debug)]
 pub struct Found {
-    /// As it says of itself.
-    pub header: Header,
-    /// Its length.
-    pub bytes: u64,
-    /// What it holds.
-    pub sections: Vec<SectionInfo>,
-    /// Newer ones that cannot be used.
-    pub passed_over: Vec<Damaged>,
+    /// What it is.
+    pub whole: Whole,
     /// Its bytes.
     pub source: Box<dyn Source>,
-}
-
-impl fmt::Debug for Found {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Found")
-            .field("header", &self.header)
-            .field("bytes", &self.bytes)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Where checkpoints of a job are kept. Contract, the same for a folder and a
@@ -168,7 +143,7 @@ pub trait Checkpoints: Send + Sync {
         Ok(())
     }
 
-    /// For people: where, and how it is written.
+    /// The place and how it is written, for messages.
     fn describe(&self) -> String;
 }
 
@@ -248,7 +223,7 @@ impl Store {
             rank,
             incarnation,
             number,
-            // Nobody else can know it.
+            // It cannot be guessed.
             salt: RandomState::new().hash_one(number),
         };
         Ok(Writing::new(header, self.place.begin(key)?))
@@ -287,7 +262,7 @@ impl Store {
         self.place.remove_all()
     }
 
-    /// For people: where, and how it is written.
+    /// The place and how it is written, for messages.
     pub fn describe(&self) -> String {
         self.place.describe()
     }

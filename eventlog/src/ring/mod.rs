@@ -85,8 +85,8 @@ pub struct RingIdentity {
     pub incarnation: Incarnation,
     /// The logger.
     pub logger: LoggerId,
-    /// One past the last determinant that the logger had when it made the ring:
-    /// where the client goes on, or before.
+    /// One past the last determinant that the logger had when it made the ring: where the
+    /// client continues, or before.
     pub start: EventIndex,
 }
 

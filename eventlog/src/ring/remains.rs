@@ -6,11 +6,10 @@ use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader, HEADER_B
 
 /// A ring that was found, not made.
 ///
-/// Nothing that its control page says of places is used: whoever wrote there
-/// last may have been torn, or hostile. Every line of the data may begin a
-/// batch; those that are whole and of this client in this life were placed by
-/// it, and their numbers give their order. Most were stored long ago: the
-/// acceptor knows them.
+/// Positions in its control page are not used: their writer may have been killed
+/// meanwhile, or be hostile. Every line of the data may begin a batch; those that are
+/// whole and of this client in this life were placed by it, and their numbers give their
+/// order. Most were stored long ago: the acceptor knows them.
 #[derive(Debug)]
 pub struct RingRemains {
     memory: RingMemory,

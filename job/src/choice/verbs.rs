@@ -1,4 +1,4 @@
-//! Which RDMA port serves a job, and what libfabric's verbs has to be told.
+//! Which RDMA port serves a job, and settings of libfabric's verbs.
 
 use super::FabricChoice;
 use crate::JobError;

@@ -210,18 +210,18 @@ fn a_death_ends_what_the_life_was_told() {
 fn a_wish_is_an_order_whatever_the_policy() {
     for choice in [Choice::None, Choice::Adaptive] {
         let mut scheduler = scheduler(choice, 3);
-        scheduler.wish(2);
-        scheduler.wish(99);
+        scheduler.request(2);
+        scheduler.request(99);
         assert_eq!(scheduler.step(Duration::ZERO, &[true, true, false]), []);
         let now = Duration::from_millis(1);
         assert_eq!(ordered(&scheduler.step(now, &[true; 3])), [2]);
-        scheduler.wish(1);
+        scheduler.request(1);
         assert_eq!(
             ordered(&scheduler.step(now, &[true; 3])),
             [1],
             "also at once"
         );
-        scheduler.wish(2);
+        scheduler.request(2);
         assert_eq!(ordered(&scheduler.step(now, &[true; 3])), [], "it was told");
         // It dies: the wish stays.
         scheduler.died(2);
@@ -254,7 +254,7 @@ fn what_is_due_lies_ahead() {
                 0 => scheduler.answered(rank, figures(later, 1)),
                 1 => scheduler.begun(rank, now),
                 2 => scheduler.stable(rank, (later, 0), now),
-                3 => scheduler.wish(rank),
+                3 => scheduler.request(rank),
                 4 => scheduler.died(rank),
                 _ => {}
             }

@@ -104,16 +104,13 @@ pub fn free_ports(shards: u32, replicas: u32) -> Result<Vec<Vec<SocketAddr>>, Jo
         let both = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0));
         let listener = both.or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
         let port = listener.local_addr()?;
-        // Held until all are chosen, so that no two are the same.
+        // GatedLines until all are chosen, so that no two are the same.
         held.push(listener);
         Ok(port)
     };
     let mut shard = || (0..replicas).map(|_| choose()).collect();
     let ports = (0..shards).map(|_| shard()).collect::<io::Result<_>>();
-    ports.map_err(|error| JobError::Control {
-        attempted: "choosing ports for event loggers".into(),
-        error,
-    })
+    ports.map_err(|error| JobError::control("choosing ports for event loggers", error))
 }
 
 #[cfg(test)]

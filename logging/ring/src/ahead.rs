@@ -6,6 +6,7 @@ use crate::{Incarnation, Rank};
 use core::ops::Range;
 use std::collections::VecDeque;
 
+#[derive(Debug)]
 struct Ahead {
     sequence: u64,
     token: u64,
@@ -18,11 +19,12 @@ pub(crate) enum Found {
     Here(ChunkBytes),
     /// It is on its way.
     Coming,
-    /// Nobody has asked for it, or it is not there.
+    /// It was not requested, or it is not there.
     Nowhere,
 }
 
 /// Chunks of one log that are on their way from disk.
+#[derive(Debug)]
 pub(crate) struct DiskAhead {
     identity: (Rank, Rank, Incarnation),
     /// In the order of their sequence numbers.
@@ -103,7 +105,7 @@ impl DiskAhead {
             sequence,
             why,
         })?;
-        self.check(sequence, (*bytes).as_ref(), disk)?;
+        self.check(sequence, bytes.bytes(), disk)?;
         Ok(Found::Here(bytes))
     }
 

@@ -101,8 +101,8 @@ impl Opened {
     }
 }
 
-/// Files that are open because chunks were read from them lately: so few that
-/// no limit is met, so many that a file is not opened for each chunk.
+/// Files that stay open after chunks were read from them: few enough for every limit of
+/// open files, enough to avoid an open for each chunk.
 #[derive(Debug, Default)]
 pub(super) struct OpenFiles {
     open: Vec<(usize, Opened)>,

@@ -3,6 +3,7 @@
 use super::World;
 use crate::Error;
 use core::time::Duration;
+use refrain_job::control::message::ToLauncher;
 use refrain_transport::engine::EngineError;
 use refrain_transport::protocol::Protocol as _;
 use std::time::Instant;
@@ -26,7 +27,7 @@ impl World {
         self.leave_protocol()?;
         let figures = self.tells_statistics.then(|| self.statistics());
         if let (Some(control), Some(figures)) = (&mut self.control, figures) {
-            control.tell_statistics(figures)?;
+            control.report(&ToLauncher::Statistics(Box::new(figures)))?;
         }
         self.linger()
     }

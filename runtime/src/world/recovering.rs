@@ -3,7 +3,9 @@
 use super::World;
 use crate::Error;
 use crate::protocol::Engine;
-use refrain_job::control::message::{DifferenceFigures, RecoveryFigures, ReplayFigures};
+use refrain_job::control::message::{
+    DifferenceFigures, RecoveryFigures, ReplayFigures, ToLauncher,
+};
 use refrain_ring::{Clock, Rank};
 use std::time::{Duration, Instant};
 
@@ -75,7 +77,7 @@ impl World {
             recovering.replay.clock = self.engine.now().0;
             let figures = recovering.replay;
             if let Some(control) = &mut self.control {
-                control.tell_replaying(figures)?;
+                control.report(&ToLauncher::Replaying(figures))?;
             }
         }
         self.check_restored()?;
@@ -138,7 +140,7 @@ impl World {
         figures.differing_bytes = comparison.differing_bytes;
         figures.first_difference = comparison.first.as_ref().map(DifferenceFigures::from);
         match &mut self.control {
-            Some(control) => Ok(control.tell_recovered(figures)?),
+            Some(control) => Ok(control.report(&ToLauncher::Recovered(Box::new(figures)))?),
             None => Ok(()),
         }
     }

@@ -4,7 +4,7 @@ use super::World;
 use super::wishes::{Channel, Memory, Want};
 use crate::Error;
 use core::time::Duration;
-use refrain_job::control::message::StatusFigures;
+use refrain_job::control::message::{StatusFigures, ToLauncher};
 use refrain_job::statistics::GateWaits;
 use refrain_ring::Rank;
 use std::time::Instant;
@@ -39,9 +39,9 @@ impl World {
     }
 
     pub(super) fn tell_status(&mut self) -> Result<(), Error> {
-        let figures = self.status_figures();
+        let figures = Box::new(self.status_figures());
         match &mut self.control {
-            Some(control) => Ok(control.tell_status(figures)?),
+            Some(control) => Ok(control.report(&ToLauncher::Status(figures))?),
             None => Ok(()),
         }
     }
@@ -91,7 +91,7 @@ impl World {
             .next(Instant::now(), memory, &channels);
         if let Some(control) = &mut self.control {
             for of in wished {
-                control.want_checkpoint(of)?;
+                control.report(&ToLauncher::WantCheckpoint(of.0))?;
             }
         }
         Ok(memory.want(&channels))

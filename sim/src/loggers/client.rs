@@ -55,7 +55,7 @@ impl LoggerLinks {
                 if self.network.borrow().bug == Some(Planted::EventsFreedBeforeStable) =>
             {
                 ToLogger::Hello(Hello {
-                    first_kept: hello.first_kept.max(self.end.get().0),
+                    first_kept: hello.first_kept.max(self.end.get()),
                     ..hello.clone()
                 })
             }
@@ -110,7 +110,6 @@ impl Drop for LoggerWire {
 
 impl ClientNetwork for LoggerLinks {
     type Wire = LoggerWire;
-    type Port = RingPort;
 
     fn begin(&mut self, address: &ServerAddress) -> Result<LoggerWire, WireError> {
         let logger = Loggers::logger_at(address).ok_or(WireError::Closed)?;
@@ -126,7 +125,7 @@ impl ClientNetwork for LoggerLinks {
         &mut self,
         _options: &ClientOptions,
         ring: &RemoteRing,
-    ) -> Result<RemoteWriter<RingPort>, String> {
+    ) -> Result<RemoteWriter, String> {
         let nobody = RingIdentity {
             job: 0,
             rank: Rank(0),
@@ -142,7 +141,7 @@ impl ClientNetwork for LoggerLinks {
             over: 0,
             links: self.clone(),
         };
-        Ok(RemoteWriter::over(port, image))
+        Ok(RemoteWriter::over(Box::new(port), image))
     }
 }
 
@@ -156,35 +155,25 @@ pub struct RingPort {
     links: LoggerLinks,
 }
 
-/// What was under way was flushed.
-#[derive(Clone, Copy, Debug)]
-pub struct Flushed;
-
-impl From<Flushed> for RemoteError {
-    fn from(_: Flushed) -> Self {
-        Self::Memory(std::io::Error::other("the writes under way were flushed"))
-    }
-}
-
 impl RingPort {
-    fn check(&self) -> Result<(), Flushed> {
+    fn check(&self) -> Result<(), RemoteError> {
         match self.state.borrow().is_broken {
-            true => Err(Flushed),
+            true => Err(RemoteError::Refused(
+                "the writes under way were flushed".into(),
+            )),
             false => Ok(()),
         }
     }
 }
 
 impl Port for RingPort {
-    type Error = Flushed;
-
     fn write(
         &mut self,
         image: &RingMemory,
         offset: usize,
         bytes: usize,
         token: u64,
-    ) -> Result<bool, Flushed> {
+    ) -> Result<bool, RemoteError> {
         self.check()?;
         if self.begun - self.over >= WRITES_MAX {
             return Ok(false);
@@ -200,13 +189,13 @@ impl Port for RingPort {
         Ok(true)
     }
 
-    fn poll(&mut self, mut completed: impl FnMut(u64)) -> Result<(), Flushed> {
+    fn poll(&mut self, completed: &mut dyn FnMut(u64)) -> Result<(), RemoteError> {
         if self.links.spark.is_dead() {
             return Ok(());
         }
         let tokens = core::mem::take(&mut self.state.borrow_mut().completed);
         self.over += tokens.len();
-        tokens.into_iter().for_each(&mut completed);
+        tokens.into_iter().for_each(completed);
         self.check()
     }
 }

@@ -6,13 +6,12 @@ use crate::crash_point::CrashPoint;
 use crate::planted::Planted;
 use core::fmt::Display;
 use core::time::Duration;
-use refrain_eventlog::message::{RemoteRing, ToClient, ToLogger, Way};
+use refrain_eventlog::message::{CommitPath, RemoteRing, ToClient, ToLogger};
 use refrain_eventlog::ring::{RingIdentity, RingMemory};
 use refrain_eventlog::server::host::{
-    AllAsked, Channel, DoesNotRead, Fetch, Fetched, Host, MadeRing, Wanted,
+    AllAsked, Channel, Fetch, Fetched, Host, MadeRing, RankKey, Wanted,
 };
 use refrain_eventlog::server::ring_name::RingName;
-use refrain_eventlog::server::service::RankKey;
 use refrain_wire::{FrameError, WireError};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -60,12 +59,12 @@ impl Channel for LoggerChannel {
         self.out.iter().map(bytes).sum()
     }
 
-    fn send(&mut self, _bytes_max: usize) -> Result<(), DoesNotRead> {
+    fn send(&mut self, _bytes_max: usize) -> bool {
         for message in self.out.drain(..) {
             let mut network = self.network.borrow_mut();
             self.spark.act(|| network.answer(self.talk, message));
         }
-        Ok(())
+        true
     }
 }
 
@@ -159,7 +158,7 @@ impl Host for LoggerHost {
         &mut self,
         _id: u64,
         identity: &RingIdentity,
-        _way: Way,
+        _way: CommitPath,
     ) -> Result<MadeRing<()>, String> {
         let memory = RingMemory::anonymous(identity).map_err(|error| error.to_string())?;
         let (rings, network) = (&self.rings, &self.network);

@@ -296,12 +296,12 @@ impl Logger {
         self.shard.network.borrow_mut().calls[self.number] = false;
         take_in(self.number, &self.shard.network, &self.process, service);
         let moved = service.turn().map(|moved| {
-            let rest = service.lie_down(moved);
+            let rest = service.before_sleep(moved);
             let bug = self.shard.network.borrow().bug;
             if bug == Some(Planted::LoggerSleepsOnWrites) {
                 service.host().take_in_unseen();
             }
-            service.get_up(&rest);
+            service.after_sleep(&rest);
             rest.moved
         });
         wishes.append(&mut service.host().wanted);

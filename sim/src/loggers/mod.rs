@@ -37,9 +37,9 @@ use ledger::Ledger;
 pub use logger::Logger;
 use logger::{Shard, Wish};
 use network::{Arrival, Network, TalkId};
-use refrain_eventlog::client::read::{ReadError, ReadRequest, read_row, read_rows};
+use refrain_eventlog::client::read::{ReadError, ReadRequest, read_rank, read_ranks};
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
-use refrain_eventlog::message::Way;
+use refrain_eventlog::message::CommitPath;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::HEADER_BYTES;
 use refrain_ring::{Clock, Incarnation, Rank};
@@ -145,8 +145,8 @@ impl Loggers {
             quorum: shared.plan.quorum as usize,
             level: shared.shard.level,
             way: Some(match shared.plan.way {
-                WayPlan::Messages => Way::Messages,
-                WayPlan::OneSided => Way::Libfabric,
+                WayPlan::Messages => CommitPath::Messages,
+                WayPlan::OneSided => CommitPath::Libfabric,
             }),
             connect_wait: TICK,
             libfabric: None,
@@ -382,9 +382,9 @@ impl Loggers {
         };
         let ask = |address: &ServerAddress| {
             let logger = Self::logger_at(address).unwrap_or_default();
-            read_row(&mut Question::begin(self, logger)?, &request)
+            read_rank(&mut Question::begin(self, logger)?, &request)
         };
-        let row = read_rows(&self.addresses(), &request, ask, || false)?;
+        let row = read_ranks(&self.addresses(), &request, ask, || false)?;
         let batches = row.batches().map(|(mut header, payload)| {
             let mut batch = vec![0; HEADER_BYTES];
             batch.extend_from_slice(payload);

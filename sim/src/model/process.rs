@@ -3,7 +3,7 @@
 
 use super::{Operation, Size};
 use refrain_eventlog::LoggerId;
-use refrain_eventlog::client::committer::{Committer, RowEnd};
+use refrain_eventlog::client::committer::{Committer, LogEnd};
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::determinant::{EventIndex, Matched};
@@ -72,7 +72,7 @@ pub(super) enum Phase {
 pub(super) struct Seeking {
     pub commits: ModelCommits,
     /// What replicas have said.
-    pub answers: Vec<Option<RowEnd>>,
+    pub answers: Vec<Option<LogEnd>>,
 }
 
 /// Without its replicas.

@@ -24,7 +24,7 @@ use crate::crash_point::CrashPoint;
 use crate::happening::Happening;
 use crate::plan::{FaultKind, FaultPlan, Moment, Plan, Process};
 use refrain_eventlog::Level;
-use refrain_logging::store::faulty::{Failure, Fault, How, Kind};
+use refrain_logging::store::faulty::Failure;
 use refrain_ring::Rank;
 
 /// The faults of a plan that are still to come.
@@ -132,11 +132,7 @@ impl World<'_> {
                     self.stage.count(Count::DiskFaults);
                     match kind {
                         FaultKind::DiskSlow(_) => disk.stall(true),
-                        _ => disk.fail(Fault {
-                            on: Kind::Write,
-                            failure: Failure::NoSpace,
-                            how: How::Always,
-                        }),
+                        _ => disk.fail_writes(Some(Failure::NoSpace)),
                     }
                     self.disk_back[rank.index()] = until(steps);
                 }
@@ -264,7 +260,7 @@ impl World<'_> {
         }
         for (back, disk) in self.disk_back.iter_mut().zip(&self.disks) {
             if let (true, Some(disk)) = (is_due(back), disk) {
-                disk.heal();
+                disk.fail_writes(None);
                 disk.stall(false);
             }
         }

@@ -110,8 +110,8 @@ impl Library {
     /// See [`LoadError`].
     pub fn load(path: Option<&Path>) -> Result<Self, LoadError> {
         if std::env::var_os("IPATH_NO_BACKTRACE").is_none() {
-            // SAFETY: the caller is told to come before other threads; those of
-            // Rust's library take the same lock anyway.
+            // SAFETY: the documentation demands a call before other threads run; the
+            // threads of Rust's library take the same lock.
             unsafe { std::env::set_var("IPATH_NO_BACKTRACE", "1") };
         }
         // SAFETY: libfabric's initialisers only prepare its own state.

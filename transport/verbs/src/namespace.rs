@@ -1,5 +1,5 @@
 //! What belongs to this network namespace: the kernel shows all GIDs of a device
-//! to every one that shares it.
+//! to each one that shares it.
 
 use crate::{Gid, Reach};
 use rustix::io::Errno;

@@ -7,7 +7,7 @@ pub(crate) const SOFT_ROCE: &str = "soft-RoCE makes a device of any network inte
      modprobe rdma_rxe && rdma link add rxe0 type rxe netdev INTERFACE (see docs/guide/rdma.md)";
 /// The largest payload of a packet.
 const LARGE_PACKET_BYTES: u32 = 4096;
-/// What an interface needs for it, with all headers there are.
+/// The MTU of an interface for it, with all headers.
 const LARGE_PACKET_MTU: u32 = 4200;
 
 impl Device {
@@ -111,7 +111,7 @@ impl Port {
         } else if has(GidType::RoceV1) {
             ", only RoCE v1 ones, which no router takes"
         } else if has(GidType::Unknown) {
-            ", or the kernel does not tell their types"
+            ", or the kernel does not report their types"
         } else {
             ""
         }

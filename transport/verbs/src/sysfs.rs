@@ -1,4 +1,4 @@
-//! What the kernel says of devices in `/sys` and the library does not.
+//! Properties of devices in `/sys` that the library does not report.
 
 use crate::GidType;
 use std::fs;

@@ -1,12 +1,12 @@
-//! What else is installed on the machine and measures the same thing:
-//! NetPIPE over Open MPI and MPICH, `fi_pingpong`, `ucx_perftest`.
+//! Installed programs that measure the same: NetPIPE over Open MPI and MPICH,
+//! `fi_pingpong`, `ucx_perftest`.
 //!
-//! Each fabric is compared with what uses the same wire. On shared memory these
+//! Each fabric is compared with programs that use the same wire. On shared memory these
 //! are all of them; on a provider of libfabric `fi_pingpong` on the same
 //! provider of the same library, and Open MPI where it can be held to that wire.
 //!
-//! Peers have their turn in the same sweep, after the protocols. None of them
-//! tells more than one time per size. They are measured at the sizes of the
+//! Peers have their turn in the same sweep, after the protocols. Each reports one time
+//! per size. They are measured at the sizes of the
 //! series without perturbation; NetPIPE, whose start through `mpirun` takes a
 //! second, has up to four neighbouring sizes per start.
 
@@ -19,6 +19,7 @@ mod ucx;
 
 use super::arguments::{Receive, Settings};
 use super::fabrics::provider;
+use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use process::Starter;
 use std::path::{Path, PathBuf};
@@ -33,46 +34,51 @@ pub struct PeerFigure {
     pub time_us: f64,
 }
 
-/// Why a peer has no figures.
-#[derive(Debug, thiserror::Error)]
-pub enum PeerError {
-    /// It did not run or said what could not be understood.
-    #[error("{0}")]
-    Failed(String),
-    /// The sweep is to end.
-    #[error("interrupted")]
-    Interrupted,
-}
+/// Measures a group of sizes. After an error nothing of the peer runs any more.
+type Measure = Box<dyn FnMut(&[u64]) -> Result<Vec<PeerFigure>, BenchError>>;
 
 /// Another program that measures two processes.
-pub trait Peer {
+pub struct Peer {
     /// As in the JSON, such as `openmpi/NetPIPE`.
-    fn name(&self) -> &str;
-
+    pub name: String,
     /// How its receiving side receives.
-    fn receive(&self) -> Receive;
-
-    /// Splits ascending sizes into what is measured by one start each.
-    fn groups(&self, sizes: &[u64]) -> Vec<Vec<u64>> {
-        sizes.iter().map(|&bytes| vec![bytes]).collect()
-    }
-
-    /// Measures one group.
-    ///
-    /// # Errors
-    /// When it fails, hangs or is interrupted; nothing of it runs any more.
-    fn measure(&mut self, group: &[u64]) -> Result<Vec<PeerFigure>, PeerError>;
+    pub receive: Receive,
+    /// Splits ascending sizes into groups that are measured by one start each.
+    pub groups: fn(&[u64]) -> Vec<Vec<u64>>,
+    pub measure: Measure,
 }
 
-/// What was looked for.
+impl Peer {
+    /// A peer with a blocking receive that measures one size per start; `time_us` returns
+    /// half a round trip.
+    fn by_size(
+        name: String,
+        mut time_us: impl FnMut(u64) -> Result<f64, BenchError> + 'static,
+    ) -> Self {
+        Self {
+            name,
+            receive: Receive::Named,
+            groups: |sizes| sizes.iter().map(|&bytes| vec![bytes]).collect(),
+            measure: Box::new(move |group| {
+                let figure = |&bytes: &u64| {
+                    let time_us = time_us(bytes)?;
+                    Ok(PeerFigure { bytes, time_us })
+                };
+                group.iter().map(figure).collect()
+            }),
+        }
+    }
+}
+
+/// The peers that were found.
 #[derive(Default)]
 pub struct Found {
-    pub peers: Vec<Box<dyn Peer>>,
+    pub peers: Vec<Peer>,
     /// A line for each one that is not there.
     pub missing: Vec<String>,
 }
 
-/// What can be compared with.
+/// A program that may be compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Candidate {
     OpenMpi,
@@ -100,12 +106,10 @@ fn comparable(fabrics: &[&str]) -> Vec<Candidate> {
             Some(provider) => {
                 let own = Candidate::FiPingpong(provider.into());
                 let core = provider.split(';').next().unwrap_or_default();
-                if core == "shm" {
-                    vec![Candidate::OpenMpi, own]
-                } else if OVER_TCP.contains(&core) {
-                    vec![Candidate::OpenMpiTcp, own]
-                } else {
-                    vec![own]
+                match core {
+                    "shm" => vec![Candidate::OpenMpi, own],
+                    core if OVER_TCP.contains(&core) => vec![Candidate::OpenMpiTcp, own],
+                    _ => vec![own],
                 }
             }
         };
@@ -121,20 +125,18 @@ fn comparable(fabrics: &[&str]) -> Vec<Candidate> {
 /// Looks for all peers that `fabrics`, by the names of those in use, can be
 /// compared with.
 pub fn find(settings: &Settings, fabrics: &[&str], interrupt: &Interrupt) -> Found {
-    let time = settings.round_time * settings.rounds;
-    let library = settings.libfabric.as_deref().map(Path::new);
-    let receive = settings.receive;
+    let time = Duration::from_secs_f64(settings.arguments.time_per_size);
+    let library = settings.arguments.libfabric.as_deref().map(Path::new);
+    let receive = settings.arguments.receive;
     let mut found = Found::default();
     for candidate in comparable(fabrics) {
         let starter = Starter::new(interrupt.clone());
         let peer = match &candidate {
-            Candidate::OpenMpi => netpipe::open_mpi(starter, receive).map(boxed),
-            Candidate::OpenMpiTcp => netpipe::open_mpi_tcp(starter, receive).map(boxed),
-            Candidate::Mpich => netpipe::mpich(starter, receive).map(boxed),
-            Candidate::FiPingpong(provider) => {
-                fi_pingpong::find(starter, provider, library, time).map(boxed)
-            }
-            Candidate::Ucx => ucx::find(starter, time).map(boxed),
+            Candidate::OpenMpi => netpipe::find(starter, receive, &netpipe::OPEN_MPI),
+            Candidate::OpenMpiTcp => netpipe::find(starter, receive, &netpipe::OPEN_MPI_TCP),
+            Candidate::Mpich => netpipe::find(starter, receive, &netpipe::MPICH),
+            Candidate::FiPingpong(provider) => fi_pingpong::find(starter, provider, library, time),
+            Candidate::Ucx => ucx::find(starter, time),
         };
         match peer {
             Ok(peer) => found.peers.push(peer),
@@ -142,10 +144,6 @@ pub fn find(settings: &Settings, fabrics: &[&str], interrupt: &Interrupt) -> Fou
         }
     }
     found
-}
-
-fn boxed<P: Peer + 'static>(peer: P) -> Box<dyn Peer> {
-    Box::new(peer)
 }
 
 /// The first of `names` that is a program on the search path.

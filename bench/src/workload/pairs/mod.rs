@@ -1,6 +1,6 @@
-//! Two pairs of ranks that have nothing to do with each other: ranks 0 and 1, and
+//! Two pairs of ranks that exchange no messages with each other: ranks 0 and 1, and
 //! ranks 2 and 3. The even rank of each sends, the odd one sends back. Rank 0 notes
-//! how far its pair is, again and again; rank 2 notes when its own stood still.
+//! the progress of its pair; rank 2 notes when its own stood still.
 
 mod affinity;
 
@@ -16,7 +16,7 @@ const CONTEXT: u32 = 1;
 const RANKS: u32 = 4;
 /// Section of a checkpoint: how many messages were sent back.
 const STATE: u64 = 1;
-/// Between two notes of how far a pair is.
+/// Time between two notes of the progress of a pair.
 const NOTE_EVERY: Duration = Duration::from_micros(200);
 /// Round trips that take longer are noted.
 const STANDSTILL: Duration = Duration::from_micros(500);
@@ -30,32 +30,32 @@ const LAST: u64 = u64::MAX;
 /// Options of `pairs`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// How long.
+    /// Length of the run in seconds.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
     /// Length of a message in bytes, at least 8.
     #[arg(long, default_value_t = 64)]
     bytes: usize,
-    /// The numbers of two cores: each pair stays on one of them.
+    /// Numbers of two cores, one for each pair.
     #[arg(long, value_name = "CORE,CORE", value_delimiter = ',')]
     cores: Vec<usize>,
-    /// The folder for what is noted.
+    /// Folder for the notes.
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
     #[command(flatten)]
     horizon: Horizon,
 }
 
-/// How far a pair was at one moment.
+/// The progress of a pair at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// Since 1970, by the clock that all processes share.
+    /// Since 1970, by the clock of the host.
     pub at_ns: u64,
     /// Round trips since the beginning.
     pub round_trips: u64,
 }
 
-/// A time in which a pair did not come to the end of a round trip.
+/// A time without the end of a round trip of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standstill {
     /// Since 1970.
@@ -153,7 +153,7 @@ fn drive(
     Ok(())
 }
 
-/// The odd rank: sends back what comes.
+/// The odd rank: sends each message back.
 fn echo(world: &mut World, options: &Options) -> Result<(), WorkloadError> {
     let mut pair = Pair::new(world, options);
     let begin = match world.restored()? {

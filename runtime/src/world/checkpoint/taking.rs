@@ -5,6 +5,7 @@ use super::{Checkpointed, Traffic, World};
 use crate::Error;
 use core::fmt;
 use refrain_checkpoint::{CheckpointError, SectionKind, Writing};
+use refrain_job::control::message::ToLauncher;
 use refrain_job::stderr::report;
 use refrain_rank::checkpoint::{LogSaving, SaveError, Saved, encode_engine};
 use refrain_ring::Rank;
@@ -82,7 +83,7 @@ pub(super) fn take(
         return Err(Error::Config("there is no place for checkpoints".into()));
     };
     if let Some(control) = &mut world.control {
-        control.tell_taking(number)?;
+        control.report(&ToLauncher::Taking(number))?;
     }
     let mut writing = store
         .begin(world.rank, world.incarnation, number)
@@ -97,7 +98,11 @@ pub(super) fn take(
         report(format_args!("rank {}: {left}", world.rank));
     }
     if let Some(control) = &mut world.control {
-        control.tell_stable(number, stable.bytes, log_bytes)?;
+        control.report(&ToLauncher::Stable {
+            checkpoint: number,
+            bytes: stable.bytes,
+            log_bytes,
+        })?;
     }
     world.checkpoints.traffic_before = traffic;
     // GC-1: stable first, then published.

@@ -1,4 +1,4 @@
-//! What a rank publishes so that others reach it over a network.
+//! The address that a rank publishes for its peers on a network.
 //!
 //! Format (little endian): version ([`ADDRESS_VERSION`], 1 byte), length of the
 //! provider's name (1 byte), length of the endpoint's address (2 bytes), rank (4),
@@ -8,6 +8,7 @@
 //! length: they say how long theirs is.
 
 use refrain_ring::{Incarnation, Rank};
+use std::net::{IpAddr, SocketAddr};
 use thiserror::Error;
 
 /// Version of the published address. A reader refuses every other.
@@ -30,7 +31,7 @@ pub struct NetworkAddress {
     pub name: Vec<u8>,
     /// The longest message that its receives have room for, in bytes.
     pub message_bytes_max: u32,
-    /// Frames that may be on their way to it from one peer.
+    /// Frames that may be in flight to it from one peer.
     pub credits: u32,
     /// Bytes that the log of one channel holds before it waits.
     pub window_bytes: u64,
@@ -40,7 +41,7 @@ pub struct NetworkAddress {
     pub base: u64,
 }
 
-/// Why bytes are no address.
+/// Why bytes are not an address.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AddressError {
     /// Fewer or more bytes than the address says.
@@ -150,15 +151,18 @@ impl NetworkAddress {
             return host;
         }
         let family = name.first_chunk().map(|family| u16::from_ne_bytes(*family));
+        let socket = |ip: IpAddr| {
+            let port = u16::from_be_bytes([name[2], name[3]]);
+            SocketAddr::new(ip, port).to_string()
+        };
         match (family, name.len()) {
             (Some(2), 16) => {
-                let port = u16::from_be_bytes([name[2], name[3]]);
-                format!("{}.{}.{}.{}:{port}", name[4], name[5], name[6], name[7])
+                let octets = name[4..].first_chunk::<4>().expect("sixteen bytes");
+                socket((*octets).into())
             }
             (Some(10), 28) => {
-                let port = u16::from_be_bytes([name[2], name[3]]);
-                let octets: [u8; 16] = name[8..24].try_into().expect("sixteen bytes");
-                format!("[{}]:{port}", std::net::Ipv6Addr::from(octets))
+                let octets = name[8..].first_chunk::<16>().expect("28 bytes");
+                socket((*octets).into())
             }
             _ => {
                 let text = name.strip_suffix(&[0]).unwrap_or(name);

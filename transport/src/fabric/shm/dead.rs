@@ -1,4 +1,4 @@
-//! The log of a rank that is dead: its segment lives as long as somebody holds
+//! The log of a rank that is dead: its segment lives as long as a process holds
 //! its descriptor, and another process of the host can read it. LOG-2
 
 use super::segment::{RANKS_MAX, SEGMENT_MAGIC, Segment, arena_offset};
@@ -44,15 +44,8 @@ pub enum DeadLogError {
 /// # Errors
 /// When the descriptor is not of a rank's whole segment.
 pub fn open_dead_log(file: Arc<OwnedFd>) -> Result<DeadLog, DeadLogError> {
-    check_file(&file)?;
-    let segment = Segment::attach(Arc::clone(&file))?;
+    let segment = attach_checked(&file, Segment::attach)?;
     let head = segment.head();
-    let magic = head.magic.load(Acquire);
-    if magic != SEGMENT_MAGIC {
-        return refuse(format!(
-            "it begins with {magic:#018x}, not {SEGMENT_MAGIC:#018x}"
-        ));
-    }
     let (rank, size) = (head.rank.load(Acquire), head.size.load(Acquire));
     if size > RANKS_MAX || rank >= size {
         return refuse(format!("rank {rank} of {size} ranks"));
@@ -84,9 +77,12 @@ fn refuse<T>(why: String) -> Result<T, DeadLogError> {
     Err(DeadLogError::NoSegment(why))
 }
 
-/// Only a memory file that cannot be shortened is mapped: touching what is gone
-/// kills the process. Segments are made so.
-pub(super) fn check_file(file: &OwnedFd) -> Result<(), DeadLogError> {
+/// Maps a file of a rank's segment. Only a memory file that cannot be shortened is mapped:
+/// touching what is gone kills the process. Segments are made so.
+pub(super) fn attach_checked(
+    file: &Arc<OwnedFd>,
+    attach: fn(Arc<OwnedFd>) -> Result<Segment, FabricError>,
+) -> Result<Segment, DeadLogError> {
     let seals = fcntl_get_seals(file).or_else(|_| refuse("it is no memory file".into()))?;
     if !seals.contains(SealFlags::SHRINK) {
         return refuse("it may be shortened while it is read".into());
@@ -95,7 +91,14 @@ pub(super) fn check_file(file: &OwnedFd) -> Result<(), DeadLogError> {
     if bytes < arena_offset(1) as i64 {
         return refuse(format!("{bytes} bytes are too few"));
     }
-    Ok(())
+    let segment = attach(Arc::clone(file))?;
+    let magic = segment.head().magic.load(Acquire);
+    if magic != SEGMENT_MAGIC {
+        return refuse(format!(
+            "it begins with {magic:#018x}, not {SEGMENT_MAGIC:#018x}"
+        ));
+    }
+    Ok(segment)
 }
 
 /// The end of the chunk with the last byte that has memory: to look at a page

@@ -41,7 +41,7 @@ pub(super) fn sleep(sleeping: &AtomicU32, timeout: Duration) {
     let _ = futex::wait(sleeping, futex::Flags::empty(), 1, Some(&timeout));
 }
 
-/// Wakes whoever sleeps there.
+/// Wakes the process that sleeps there.
 #[inline]
 pub(super) fn wake(sleeping: &AtomicU32) {
     if sleeping.load(Ordering::SeqCst) == 1 && sleeping.swap(0, Ordering::SeqCst) == 1 {

@@ -5,10 +5,10 @@ use crate::obstacle::SOFT_ROCE;
 use crate::{Device, DeviceLimits, Error, Gid, GidType, LinkLayer, Port, Reach};
 use core::fmt;
 
-/// Bytes of a packet's payload that a queue pair can be told.
+/// The payload sizes of packets that a queue pair can have, in bytes.
 pub const PACKET_BYTES: [u32; 5] = [256, 512, 1024, 2048, 4096];
 
-/// What is wanted of the choice; the default leaves all to it.
+/// Constraints of the choice; by default there are none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct PortChoice {
     /// A device by name.
@@ -22,7 +22,7 @@ pub struct PortChoice {
     pub mtu_bytes: Option<u32>,
 }
 
-/// What was chosen, with all that opening it needs.
+/// The chosen port, with everything that is needed to open it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
     /// The device's name.
@@ -51,7 +51,7 @@ pub struct Chosen {
 
 /// Chooses a port, and on it a GID and a packet size.
 ///
-/// Of several ports that fit what is wanted it is the first that can be used: its
+/// Of several ports that satisfy the constraints it is the first that can be used: its
 /// device can be opened, it is active, and on Ethernet it has a GID of RoCE v2.
 /// On Ethernet the GID is the first of RoCE v2 that is an IPv4 address, else the
 /// first that is an IPv6 address, else a link-local one, for two reasons: RoCE v1
@@ -128,9 +128,9 @@ fn named<'a>(devices: &'a [Device], wanted: &PortChoice) -> Result<Vec<&'a Devic
     Ok(found)
 }
 
-/// The port as it would be used, or what is in the way.
+/// The port as it would be used, or why it cannot be used.
 fn chosen(device: &Device, port: &Port, wanted: &PortChoice) -> Result<Chosen, String> {
-    // Asked for by its index, a GID may also be one that is not chosen by itself.
+    // A GID that is asked for by its index need not be one of the default choice.
     let gid = match wanted.gid_index {
         Some(index) => {
             if !port.is_active() {
@@ -173,8 +173,7 @@ fn chosen(device: &Device, port: &Port, wanted: &PortChoice) -> Result<Chosen, S
 }
 
 impl Port {
-    /// The GID that is chosen if none is asked for: see [`choose`]; none if there
-    /// is none that fits.
+    /// The GID that is chosen by default: see [`choose`]; none if none fits.
     pub fn best_gid(&self) -> Option<&Gid> {
         match self.link_layer {
             LinkLayer::InfiniBand => self.gids.iter().min_by_key(|gid| gid.index),
@@ -199,7 +198,7 @@ fn no_gid(device: &Device, port: &Port, index: u8) -> String {
     )
 }
 
-/// Nothing of what was looked at can be used.
+/// No port can be used.
 fn none_fits(devices: &[Device], wanted: &PortChoice, obstacles: &[String]) -> Error {
     if !obstacles.is_empty() {
         return error(obstacles.join("; "));
@@ -217,7 +216,7 @@ fn none_fits(devices: &[Device], wanted: &PortChoice, obstacles: &[String]) -> E
     ))
 }
 
-/// Words for what there is.
+/// The names, or "none".
 fn list(names: impl Iterator<Item = String>) -> String {
     let names: Vec<String> = names.collect();
     if names.is_empty() {
@@ -234,7 +233,7 @@ impl Chosen {
     }
 }
 
-/// For people: `rxe0:1, Ethernet, GID 1 (10.0.0.4), 1024 bytes a packet`.
+/// For messages: `rxe0:1, Ethernet, GID 1 (10.0.0.4), 1024 bytes a packet`.
 impl fmt::Display for Chosen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}, {}, ", self.device, self.port, self.link_layer)?;

@@ -1,10 +1,10 @@
 //! When to ask a silent peer, and when to give it up.
 //!
 //! Providers differ in what they report of a dead peer: shm nothing, `net` and
-//! `tcp` refuse sends for ever with `-FI_EAGAIN`, `ofi_rxm` says `ENOTCONN` after
+//! `tcp` refuse all sends with `-FI_EAGAIN`, `ofi_rxm` says `ENOTCONN` after
 //! the first send. So the lane has clocks of its own: it asks a peer that does
 //! not acknowledge, tries again after an error, and gives a peer up when errors
-//! last, or (only if told so) when silence lasts: a rank that computes is silent
+//! last, or (only with a limit) when silence lasts: a rank that computes is silent
 //! too.
 
 #[cfg(test)]
@@ -17,23 +17,14 @@ const ASK_LAST: Duration = Duration::from_secs(60);
 const RETRY_FIRST: Duration = Duration::from_millis(10);
 const RETRY_LAST: Duration = Duration::from_secs(1);
 
-/// For how long a peer may be in trouble, or silent.
-#[derive(Clone, Copy, Debug)]
-pub struct PatienceOptions {
-    /// Errors of the provider.
-    pub lost_after: Duration,
-    /// Silence, if that counts at all.
-    pub suspect_after: Option<Duration>,
-}
-
-/// What is to be done about a peer.
+/// The next action about a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing now.
     Nothing,
-    /// Ask it what it has taken.
+    /// Ask it which frames it has taken.
     Ask,
-    /// Send again what is not acknowledged: an error was long enough ago.
+    /// Send unacknowledged frames again: an error was long enough ago.
     Resend,
     /// It is lost: its provider has reported errors for so long.
     Lost(Duration),
@@ -44,7 +35,10 @@ pub enum Step {
 /// The clocks of one peer. All times are since one beginning.
 #[derive(Debug)]
 pub struct Patience {
-    options: PatienceOptions,
+    /// How long the provider may report errors until the peer is lost.
+    lost_after: Duration,
+    /// How long the peer may be silent; `None`: without limit.
+    suspect_after: Option<Duration>,
     /// When the peer is asked, while something is unanswered.
     ask_at: Option<Duration>,
     ask_interval: Duration,
@@ -58,9 +52,9 @@ struct Trouble {
     since: Duration,
     retry_at: Duration,
     interval: Duration,
-    /// It was tried again, and nothing is known yet.
+    /// It was tried again, without an outcome yet.
     retried: bool,
-    /// Something is under way since, of which the provider will tell.
+    /// An operation was begun since, which the provider will complete.
     proves: bool,
     /// When it was tried last.
     tried_at: Option<Duration>,
@@ -68,9 +62,10 @@ struct Trouble {
 
 impl Patience {
     /// With a peer that nothing is known of.
-    pub fn new(options: PatienceOptions) -> Self {
+    pub fn new(lost_after: Duration, suspect_after: Option<Duration>) -> Self {
         Self {
-            options,
+            lost_after,
+            suspect_after,
             ask_at: None,
             ask_interval: ASK_FIRST,
             silent_since: None,
@@ -160,7 +155,7 @@ impl Patience {
             let had_a_chance = trouble
                 .tried_at
                 .is_some_and(|at| now.saturating_sub(at) >= RETRY_FIRST);
-            if lasts >= self.options.lost_after && had_a_chance {
+            if lasts >= self.lost_after && had_a_chance {
                 return Step::Lost(lasts);
             }
             if !trouble.retried && now >= trouble.retry_at {
@@ -176,11 +171,7 @@ impl Patience {
             return Step::Nothing;
         }
         let silent = now.saturating_sub(*self.silent_since.get_or_insert(now));
-        if self
-            .options
-            .suspect_after
-            .is_some_and(|limit| silent >= limit)
-        {
+        if self.suspect_after.is_some_and(|limit| silent >= limit) {
             return Step::Silent(silent);
         }
         let ask_at = *self.ask_at.get_or_insert(now + self.ask_interval);
@@ -195,7 +186,7 @@ impl Patience {
     /// When [`Patience::step`] has to be called next, at the latest.
     pub fn next_step_at(&self) -> Option<Duration> {
         let trouble = self.trouble.map(|trouble| {
-            let lost_at = trouble.since + self.options.lost_after;
+            let lost_at = trouble.since + self.lost_after;
             let lost_at = trouble
                 .tried_at
                 .map_or(lost_at, |at| lost_at.max(at + RETRY_FIRST));
@@ -205,12 +196,9 @@ impl Patience {
                 trouble.retry_at.min(lost_at)
             }
         });
-        let limit = self.options.suspect_after;
-        let silent = self
-            .silent_since
-            .zip(limit)
-            .map(|(since, limit)| since + limit);
-        // Nobody is asked who is held back: that would be due for ever.
+        let silent = self.silent_since.zip(self.suspect_after);
+        let silent = silent.map(|(since, limit)| since + limit);
+        // A peer that is held back is not asked: its ask would stay due.
         let ask = self.ask_at.filter(|_| !self.holds_back());
         trouble.into_iter().chain(ask).chain(silent).min()
     }
