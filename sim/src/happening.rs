@@ -13,9 +13,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// One life of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Life {
-    /// Which rank.
+    /// The rank.
     pub rank: Rank,
-    /// How often it was started before.
+    /// Number of the life, from 0.
     pub incarnation: Incarnation,
 }
 
@@ -24,16 +24,16 @@ pub struct Life {
 pub enum Happening<'a> {
     /// A life begins.
     Began(Life),
-    /// A later life has what it goes on from, and its program begins to play
-    /// again. REC-1, REC-2
+    /// A later life has its checkpoint and records, and its program begins its replay. REC-1,
+    /// REC-2
     Resumed {
-        /// Which.
+        /// The life.
         life: Life,
-        /// From which checkpoint, 0: from the beginning.
+        /// Number of its checkpoint; 0: the beginning.
         number: u32,
-        /// What that contains.
+        /// Contents of the checkpoint.
         saved: &'a Saved,
-        /// All that happened behind it, as loggers hold it.
+        /// The determinants after it, as loggers hold them.
         events: &'a [Determinant],
     },
     /// A program calls. `clock`: of the operation; of calls that are none, that
@@ -47,18 +47,18 @@ pub enum Happening<'a> {
     Posted(Life, Rank, &'a RecordHeader, &'a [u8]),
     /// A control frame leaves a rank.
     PostedControl(Life, Rank, Control),
-    /// The first will hear nothing of the second any more.
+    /// The first life takes no more frames of the second.
     Fenced(Life, Life),
     /// A frame is handed to an engine.
     Heard {
-        /// Whose frame.
+        /// Sender of the frame.
         from: Life,
-        /// To whom.
+        /// Its receiver.
         to: Life,
     },
-    /// A word that a rank printed is seen by people.
+    /// A word that a rank printed is output.
     Seen(Life, u64),
-    /// A word that people saw in a life before is printed again, and not shown.
+    /// A word that an earlier life has output is printed again, and not output.
     SeenBefore(Life, u64),
     /// A checkpoint begins to be written: its number, from 1 (0 is the beginning of the
     /// program), and the operation that was the latest.
@@ -75,13 +75,13 @@ pub enum Happening<'a> {
     Restarted(Process),
 }
 
-/// What must not be.
+/// A rule is broken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{oracle}: {what}")]
 pub struct Breach {
-    /// Who saw it.
+    /// The oracle that found it.
     pub oracle: &'static str,
-    /// What.
+    /// What is wrong.
     pub what: String,
 }
 

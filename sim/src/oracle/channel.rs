@@ -1,8 +1,8 @@
 //! Messages arrive as they were sent: each once, whole, in order.
 //!
 //! Of frames: those of one life of a sender to one receiver begin messages in the
-//! order of their numbers, without a gap; each message goes on where it left off
-//! until it is whole; its bytes are those that the program gave. Of messages:
+//! order of their numbers, without a gap; each fragment begins where the one before ends,
+//! until the message is whole; its bytes are those that the program gave. Of messages:
 //! none is delivered to a program twice, or changed, nor with other garbage to a later
 //! life of the program (REC-8); of two that the same
 //! pattern fits, from one sender, the earlier goes to the receive that was
@@ -27,8 +27,8 @@ pub struct Channels {
     /// By (sender, receiver).
     sent: Pairs<Vec<Sent>>,
     posting: Pairs<Posting>,
-    /// By (sender, receiver): the first message that each life of the receiver has said it
-    /// misses, as long as the sender may believe that life. REC-3
+    /// By (sender, receiver): the first message that each life of the receiver has asked for, as
+    /// long as the sender may answer that life. REC-3
     missed: Pairs<BTreeMap<Incarnation, Ssn>>,
     /// By receiver.
     receiving: Vec<Receiving>,
@@ -273,7 +273,7 @@ impl Channels {
         Ok(())
     }
 
-    /// The end of a request; of a send nothing is to be said here.
+    /// The end of a request; sends are not judged here.
     fn ended(&mut self, life: Life, ended: &Ended) -> Result<(), String> {
         let receiving = &mut self.receiving[life.rank.index()];
         let pattern = receiving.patterns.remove(&ended.request);

@@ -2,7 +2,7 @@
 
 use super::events::{EventStore, SimCommitments, Watched};
 use super::fabric::RankFabric;
-use super::log::MortalStore;
+use super::log::CrashingStore;
 use super::log::load_logs;
 use super::rank::{Joining, Parts, RankProcess, Resume, SimEngine};
 use super::stage::Stage;
@@ -33,8 +33,7 @@ use std::rc::Rc;
 
 /// Writes to the disk of a log that are under way at once, at most.
 const WRITES_MAX: usize = 2;
-/// Of the memory of a log, so much may be complete before it is spilled: one
-/// part in so many.
+/// One part in this many of a log's memory may be complete before it is spilled.
 const SPILL_AFTER: u64 = 4;
 
 /// Payload of frames that are staged: also less than any real fabric takes so.
@@ -42,7 +41,7 @@ const STAGED_BYTES: Range<usize> = 4..6000;
 /// Payload of one record of an explored job, at most.
 const SMALL_FRAGMENT_BYTES: usize = 64;
 
-/// The memory and the network of a life, made before anybody begins.
+/// Memory and network of a life, made before programs begin.
 #[derive(Debug)]
 pub struct RankEnd {
     /// Its end of the network.
@@ -63,7 +62,7 @@ impl Surroundings for Quiet {
     fn tell(&mut self, _words: &str) {}
 }
 
-/// What a later life goes on from.
+/// What a later life begins with.
 pub struct LifeBefore {
     /// Where it begins.
     pub resume: Resume,
@@ -114,7 +113,7 @@ impl Assembly<'_> {
     /// A life whose events have a place. A later one has a `past`. REC-1
     ///
     /// # Errors
-    /// When what it is to go on from cannot be used.
+    /// When its checkpoint or records cannot be used.
     pub fn process(
         &self,
         joining: Joining,
@@ -124,7 +123,7 @@ impl Assembly<'_> {
     ) -> Result<RankProcess, String> {
         let Joining {
             life,
-            mortal,
+            crash_point,
             events,
         } = joining;
         let plan = self.plan;
@@ -147,7 +146,7 @@ impl Assembly<'_> {
         let fabric = RankFabric {
             end: fabric,
             life,
-            mortal: mortal.clone(),
+            crash_point: crash_point.clone(),
             stage: self.stage.clone(),
             planted: plan.planted,
             begun,
@@ -158,9 +157,9 @@ impl Assembly<'_> {
         if plan.log.disk_bytes > 0 {
             let store = store(plan.seed.wrapping_mul(31) ^ u64::from(life.rank.0));
             disk = Some(store.disk());
-            let store = MortalStore {
+            let store = CrashingStore {
                 inner: store,
-                mortal: mortal.clone(),
+                crash_point: crash_point.clone(),
                 lies: plan.planted == Some(Planted::DiskLies),
                 lied: VecDeque::new(),
             };
@@ -169,13 +168,13 @@ impl Assembly<'_> {
         let mut program = Program::new(plan, life.rank);
         let mut resume = None;
         if let Some(past) = past {
-            engine = self.begin_again(engine, life.rank, &past, &mortal)?;
+            engine = self.begin_again(engine, life.rank, &past, &crash_point)?;
             program = past.resume.saved.beginning.program.clone();
             resume = Some(past.resume);
         }
         Ok(RankProcess::new(Parts {
             life,
-            mortal,
+            crash_point,
             engine,
             program,
             resume,
@@ -209,7 +208,7 @@ impl Assembly<'_> {
         }
     }
 
-    fn spilling(&self, life: Life, store: MortalStore) -> Spilling<MortalStore, Quiet> {
+    fn spilling(&self, life: Life, store: CrashingStore) -> Spilling<CrashingStore, Quiet> {
         let plan = self.plan;
         let options = SpillOptions {
             job: JOB,
@@ -225,14 +224,13 @@ impl Assembly<'_> {
         Spilling::new(log, "the disk".into(), after_bytes, quiet)
     }
 
-    /// The engine as its checkpoint has it, with what it is to play again. REC-1,
-    /// REC-2, REC-8
+    /// The engine as its checkpoint has it, with the records of its replay. REC-1, REC-2, REC-8
     fn begin_again(
         &self,
         engine: SimEngine,
         rank: Rank,
         past: &LifeBefore,
-        mortal: &CrashPoint,
+        crash_point: &CrashPoint,
     ) -> Result<SimEngine, String> {
         let planted = self.plan.planted;
         let mut engine = engine;
@@ -245,7 +243,7 @@ impl Assembly<'_> {
             let next = state.next.clone();
             engine = engine.with_beginning(state);
             if planted != Some(Planted::LogLeftOut) {
-                load_logs(&mut engine, rank, &next, part, mortal)?;
+                load_logs(&mut engine, rank, &next, part, crash_point)?;
             }
             if planted == Some(Planted::HorizonEarly) {
                 engine.publish_horizon();

@@ -173,12 +173,12 @@ impl Caller {
         let clock = engine.now();
         match self.look(engine, call) {
             Told::Told(answer) => Some(answer),
-            in_vain @ Told::Nothing if is_wait_for_some(call) => {
-                calls::awaited(engine, clock, in_vain)
+            nothing @ Told::Nothing if is_wait_for_some(call) => {
+                calls::awaited(engine, clock, nothing)
             }
             Told::Nothing if !waits(call) => {
                 calls::found_nothing(engine, clock);
-                Some(in_vain(call))
+                Some(found_nothing(call))
             }
             Told::Nothing | Told::NotYet => None,
         }
@@ -329,7 +329,7 @@ fn is_wait_for_some(call: &Call) -> bool {
 }
 
 /// The answer to a test or probe that found nothing.
-fn in_vain(call: &Call) -> Answer {
+fn found_nothing(call: &Call) -> Answer {
     match call {
         Call::Iprobe(_) => Answer::Found(None),
         Call::Improbe(_) => Answer::Taken(None),

@@ -187,7 +187,7 @@ impl<'a> Explored<'a> {
         self.stabilize(rank, stable);
         let (world, index) = (&mut self.world, rank.index());
         let life = world.slots[index].life();
-        world.mortals[index].kill();
+        world.crash_points[index].kill();
         world.stage.tell(&Happening::Died(Process::Rank(rank)));
         world.slots[index] = RankSlot::Dead(life);
         world.news[index].clear();
@@ -223,11 +223,11 @@ impl<'a> Explored<'a> {
         events.0.borrow_mut().stable = start;
         let joining = Joining {
             life,
-            mortal: CrashPoint::default(),
+            crash_point: CrashPoint::default(),
             events: super::EventStore::Explored(events.clone()),
         };
         self.events[index] = events;
-        world.mortals[index] = joining.mortal.clone();
+        world.crash_points[index] = joining.crash_point.clone();
         world.stage.tell(&Happening::Began(life));
         world.stage.facts.alive.borrow_mut()[rank.index()] = Some(incarnation);
         world.resume(joining, start, (number, saved), held)?;
@@ -294,7 +294,7 @@ impl<'a> Explored<'a> {
         }
     }
 
-    /// What must be true where nothing but a death could go on.
+    /// Judges a state after which only a death can happen.
     fn check_end(&self) -> Result<(), Breach> {
         let world = &self.world;
         let mut states = Vec::new();
@@ -325,7 +325,7 @@ impl<'a> Explored<'a> {
         oracles.outcome.judge(world.plan, &states)
     }
 
-    /// The same for states that go on in the same way. Frames to the dead do not count.
+    /// Equal for states that continue in the same way. Frames to dead lives do not count.
     fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let hash = &mut hasher;
@@ -423,7 +423,7 @@ struct Reached {
     way: Vec<Action>,
     hash: u64,
     next: Vec<Action>,
-    /// What is wrong if nothing but a death goes on.
+    /// What is wrong if only a death can happen next.
     end: Result<(), Breach>,
 }
 

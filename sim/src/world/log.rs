@@ -12,20 +12,20 @@ use refrain_transport::engine::{Beginning, Engine, Horizon};
 use refrain_transport::protocol::Protocol;
 use std::collections::VecDeque;
 
-/// A store under a process. The dead submit nothing and are told nothing.
+/// A store under a process. A dead process submits nothing and gets no completions.
 #[derive(Debug)]
-pub struct MortalStore {
+pub struct CrashingStore {
     /// The real store.
     pub inner: MemoryStore,
     /// The death of the process.
-    pub mortal: CrashPoint,
+    pub crash_point: CrashPoint,
     /// As [`Planted::DiskLies`](crate::planted::Planted::DiskLies) has it.
     pub lies: bool,
     /// Writes that it reports and has not done.
     pub lied: VecDeque<Completion>,
 }
 
-impl Store for MortalStore {
+impl Store for CrashingStore {
     fn submit(&mut self, operation: Operation) {
         match operation {
             Operation::Write { file, chunk, .. } if self.lies => {
@@ -37,12 +37,12 @@ impl Store for MortalStore {
                 });
             }
             // What the dead would have submitted is dropped with its chunk.
-            operation => drop(self.mortal.act(|| self.inner.submit(operation))),
+            operation => drop(self.crash_point.act(|| self.inner.submit(operation))),
         }
     }
 
     fn poll(&mut self) -> Option<Completion> {
-        match self.mortal.is_dead() {
+        match self.crash_point.is_dead() {
             true => None,
             false => self.lied.pop_front().or_else(|| self.inner.poll()),
         }
@@ -135,7 +135,7 @@ pub fn load_logs(
     rank: Rank,
     next: &[Frontier],
     part: &EnginePart,
-    mortal: &CrashPoint,
+    crash_point: &CrashPoint,
 ) -> Result<(), String> {
     let others = (0..).map(Rank).zip(&part.logs);
     for (to, log) in others.filter(|(to, _)| *to != rank) {
@@ -149,7 +149,7 @@ pub fn load_logs(
             match loaded.map_err(|error| broken(&error))? {
                 Loaded::Done => break,
                 // The dead do not come to its end.
-                _ if mortal.is_dead() => return Ok(()),
+                _ if crash_point.is_dead() => return Ok(()),
                 Loaded::Some => {}
                 Loaded::Waiting if left == 0 => return Err("no room for its log".into()),
                 Loaded::Waiting => {

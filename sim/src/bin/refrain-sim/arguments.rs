@@ -7,7 +7,7 @@ use refrain_logging::Member;
 use refrain_sim::explorer::Exploration;
 use refrain_sim::model;
 use refrain_sim::plan::Plan;
-use refrain_sim::plan::generate::Wishes;
+use refrain_sim::plan::generate::PlanOptions;
 use refrain_sim::planted::{Known, Planted};
 use refrain_sim::world::explored;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use std::time::Duration;
 #[command(name = "refrain-sim", version, arg_required_else_help = true)]
 #[command(group = ArgGroup::new("what").args(["seed", "seeds", "minutes", "explore"]))]
 pub struct Arguments {
-    /// Run this seed only, and tell what it is.
+    /// Run this seed only, and print its plan.
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
     /// Number of seeds to run.
@@ -27,7 +27,7 @@ pub struct Arguments {
     /// Minutes to run seeds for.
     #[arg(long, value_name = "MINUTES", value_parser = minutes)]
     minutes: Option<Duration>,
-    /// The first seed of many.
+    /// First of many seeds.
     #[arg(
         long,
         value_name = "SEED",
@@ -35,37 +35,36 @@ pub struct Arguments {
         conflicts_with = "seed"
     )]
     first: u64,
-    /// Seeds at the same time [default: one per core].
+    /// Number of threads, each with one seed [default: one per core].
     #[arg(long, value_name = "THREADS", value_parser = value_parser!(u32).range(1..=1024))]
     jobs: Option<u32>,
     /// Ranks of every job, 2 to 16 [default: the seed decides].
-    #[arg(long, value_parser = value_parser!(u32).range(2..=i64::from(Wishes::RANKS_MAX)))]
+    #[arg(long, value_parser = value_parser!(u32).range(2..=i64::from(PlanOptions::RANKS_MAX)))]
     ranks: Option<u32>,
     /// Protocol of every job [default: the seed decides].
     #[arg(long, value_parser = PossibleValuesParser::new(["pessimist", "pessimist-classic"])
         .try_map(|name| name.parse::<Member>()))]
     protocol: Option<Member>,
-    /// Operations of each rank, roughly.
+    /// Approximate number of operations of each rank.
     #[arg(long, default_value_t = 200, value_parser = value_parser!(u32).range(1..=100_000))]
     operations: u32,
-    /// Nothing fails.
+    /// Run jobs without faults.
     #[arg(long)]
     no_faults: bool,
-    /// Plant a bug that must be found; `all`: one after the other; `list`: name
-    /// them.
+    /// Plant a bug that must be found; all: one after the other; list: print their names.
     #[arg(long, value_name = "BUG")]
     plant: Option<String>,
-    /// Explore the protocol's core in this size, exhaustively, or restarts of real
-    /// engines (`restart`: all sizes of these); `list`: name them.
+    /// Explore all states of the protocol's core or of restarts of real engines (restart: all of
+    /// these) in this size; list: print the sizes.
     #[arg(long, value_name = "SIZE")]
     explore: Option<String>,
-    /// Run each seed twice and compare.
+    /// Run each seed twice and compare the runs.
     #[arg(long)]
     pub twice: bool,
-    /// Do not look for a smaller plan that fails.
+    /// Do not search for a smaller plan that fails.
     #[arg(long)]
     pub no_shrink: bool,
-    /// Print everything that happens to one seed.
+    /// Print every effect of one seed.
     #[arg(long)]
     pub trace: bool,
 }
@@ -109,11 +108,11 @@ pub fn explorations() -> Vec<Explored> {
 }
 
 fn minutes(text: &str) -> Result<Duration, String> {
-    let minutes: f64 = text.parse().map_err(|_| "not a number".to_string())?;
+    let minutes: f64 = text.parse().map_err(|_| "it is no number".to_string())?;
     if minutes > 0.0 && minutes < 1e6 {
         Ok(Duration::from_secs_f64(minutes * 60.0))
     } else {
-        Err("not a time".into())
+        Err("it is not above 0 and below 1000000".into())
     }
 }
 
@@ -121,11 +120,11 @@ impl Arguments {
     /// What is to be done.
     ///
     /// # Errors
-    /// What is wrong with the options, for people.
+    /// What is wrong with the options.
     pub fn task(&self) -> Result<Task, String> {
         // Not left to clap: it forgives what the group excludes.
         if self.trace && self.seed.is_none() {
-            return Err("--trace prints what happens to one seed: say --seed SEED".into());
+            return Err("--trace prints the effects of one seed: add --seed SEED".into());
         }
         match self.explore.as_deref() {
             Some("list") => return Ok(Task::ListExplorations),
@@ -145,7 +144,7 @@ impl Arguments {
         match self.plant.as_deref() {
             Some("list") => return Ok(Task::ListPlanted),
             Some("all") if self.seed.is_some() => {
-                return Err("--plant all looks for bugs in many seeds: leave --seed out".into());
+                return Err("--plant all looks for bugs in many seeds: remove --seed".into());
             }
             Some("all") => return Ok(Task::FindAll),
             Some(name) => {
@@ -159,11 +158,13 @@ impl Arguments {
         match (self.seed, self.many()) {
             (Some(seed), _) => Ok(Task::One(seed)),
             (None, Some(seeds)) => Ok(Task::Many(seeds)),
-            (None, None) => Err("say --seed SEED, --seeds COUNT or --minutes MINUTES".into()),
+            (None, None) => {
+                Err("no seeds: add --seed SEED, --seeds COUNT or --minutes MINUTES".into())
+            }
         }
     }
 
-    /// Which of many seeds, if it is said.
+    /// The seeds of a campaign, if they are given.
     pub fn many(&self) -> Option<Seeds> {
         match (self.seeds, self.minutes) {
             (Some(count), _) => Some(Seeds::Count(self.first, count)),
@@ -191,14 +192,14 @@ impl Arguments {
 
     /// The plan of a seed with a bug planted, or none.
     pub fn plan_with(&self, seed: u64, planted: Option<Planted>) -> Plan {
-        let wishes = Wishes {
+        let options = PlanOptions {
             ranks: self.ranks,
             protocol: self.protocol,
             operations: self.operations,
             planted,
             has_faults: !self.no_faults,
         };
-        Plan::generate(seed, &wishes)
+        Plan::generate(seed, &options)
     }
 
     /// The command that runs a plan again.

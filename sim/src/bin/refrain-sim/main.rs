@@ -108,7 +108,7 @@ thread_local! {
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Panics are told with the seed in which they happened, not when they do.
+/// Panics are reported with their seeds, not when they happen.
 fn remember_panics() {
     std::panic::set_hook(Box::new(|panic| {
         PANIC.with(|last| *last.borrow_mut() = panic.to_string());
@@ -118,7 +118,7 @@ fn remember_panics() {
 /// Runs a plan, `twice` if that is wanted. A panic is a failure like others.
 ///
 /// # Errors
-/// What must not be.
+/// The broken rule.
 fn checked(plan: &Plan, twice: bool, is_loud: bool) -> Result<Totals, Box<Failure>> {
     let totals = once(plan, is_loud)?;
     if twice {
@@ -177,7 +177,7 @@ fn is_same(arguments: &Arguments, plan: &Plan, failed: &Failure) -> bool {
     run.is_err_and(|other| other.breach.oracle == failed.breach.oracle)
 }
 
-/// Looks for a planted bug in as many seeds as are said, or as it may take.
+/// Looks for a planted bug in the given seeds, or in those within which it must be found.
 /// Whether it was found.
 fn find(arguments: &Arguments, known: &Known) -> bool {
     let stated = Seeds::Count(arguments.first(), known.seeds);
