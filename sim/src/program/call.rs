@@ -89,7 +89,7 @@ pub enum Call {
         /// How many, 1 to 256.
         count: usize,
     },
-    /// Prints a word, which people see when it has left: [`Answer::Done`].
+    /// Prints a word, which is output when the gate lets it out: [`Answer::Done`].
     Print(u64),
     /// A checkpoint; nothing is posted, taken or under way. Returns when it is
     /// stable: [`Answer::Done`].

@@ -15,7 +15,7 @@ use std::hash::{Hash, Hasher};
 const CONTEXT: u32 = 0;
 
 /// What a program has of its engine besides the engine.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Caller {
     /// All that the program has begun, by number.
     requests: Vec<Option<Request>>,
@@ -31,15 +31,6 @@ pub struct Caller {
 struct Fresh {
     chance: Rng,
     last: i64,
-}
-
-impl Default for Fresh {
-    fn default() -> Self {
-        Self {
-            chance: Rng::with_seed(0),
-            last: 0,
-        }
-    }
 }
 
 impl Fresh {
@@ -71,23 +62,19 @@ fn found(status: Status) -> Found {
 }
 
 impl Caller {
-    /// Of a program that has made `requests` requests and taken `taken` messages in the
-    /// lives before; none of them is open.
-    pub fn after(requests: u32, taken: u32) -> Self {
+    /// Of a life whose program has made `requests` requests and taken `taken` messages in
+    /// earlier lives; none of them is open. No other life is given the same from outside.
+    pub fn new(life: Life, requests: u32, taken: u32) -> Self {
+        let seed = u64::from(life.rank.0) << 32 | u64::from(life.incarnation.0);
         Self {
             requests: (0..requests).map(|_| None).collect(),
             taken: (0..taken).map(|_| None).collect(),
             receiving: None,
-            fresh: Fresh::default(),
+            fresh: Fresh {
+                chance: Rng::with_seed(seed),
+                last: 0,
+            },
         }
-    }
-
-    /// Of this life: no other is given the same from outside.
-    #[must_use]
-    pub fn of_life(mut self, life: Life) -> Self {
-        let rank = u64::from(life.rank.0) << 32;
-        self.fresh.chance = Rng::with_seed(rank | u64::from(life.incarnation.0));
-        self
     }
 
     /// Hashes its open requests and what is in their memory.
@@ -186,12 +173,12 @@ impl Caller {
         let clock = engine.now();
         match self.look(engine, call) {
             Ok(answer) => Some(answer),
-            in_vain @ Err(NoAnswer::Nothing) if is_wait_for_some(call) => {
-                calls::awaited(engine, clock, in_vain)
+            nothing @ Err(NoAnswer::Nothing) if is_wait_for_some(call) => {
+                calls::awaited(engine, clock, nothing)
             }
             Err(NoAnswer::Nothing) if !waits(call) => {
                 calls::found_nothing(engine, clock);
-                Some(in_vain(call))
+                Some(found_nothing(call))
             }
             Err(NoAnswer::Nothing | NoAnswer::NotYet) => None,
         }
@@ -342,7 +329,7 @@ fn is_wait_for_some(call: &Call) -> bool {
 }
 
 /// The answer to a test or probe that found nothing.
-fn in_vain(call: &Call) -> Answer {
+fn found_nothing(call: &Call) -> Answer {
     match call {
         Call::Iprobe(_) => Answer::Found(None),
         Call::Improbe(_) => Answer::Taken(None),

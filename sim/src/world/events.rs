@@ -53,7 +53,7 @@ impl<P: Protocol> Watched<P> {
                 self.inner.event(event);
                 return false;
             }
-            (Planted::VainForgotten, Event::Nothing { .. })
+            (Planted::NothingForgotten, Event::Nothing { .. })
             | (Planted::NumberForgotten, Event::Number { .. }) => return false,
             (Planted::ProbeInverted, Event::Probe { clock, .. }) => {
                 event = Event::Nothing { clock: *clock };
@@ -157,7 +157,7 @@ pub struct ExploredEvents(pub Rc<RefCell<ExploredBatches>>);
 /// See [`ExploredEvents`].
 #[derive(Debug, Default, Hash)]
 pub struct ExploredBatches {
-    /// One past the last determinant of the lives before.
+    /// One past the last determinant of earlier lives.
     pub start: EventIndex,
     /// Begun, and not stable: with one past its last determinant.
     pub pending: Vec<(EventIndex, Rc<[u8]>)>,
