@@ -115,7 +115,12 @@ pub fn encode(determinants: &[Determinant]) -> Vec<u8> {
         encoder.begin(first.at());
     }
     for determinant in determinants {
-        encoder.determinant(&mut payload, determinant);
+        encoder.determinant(
+            &mut payload,
+            determinant,
+            |requests| requests.iter().copied(),
+            |bytes| bytes.iter().copied(),
+        );
     }
     payload
 }
