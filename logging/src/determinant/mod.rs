@@ -58,9 +58,10 @@ pub struct Match {
 /// The outcome of one non-deterministic operation.
 ///
 /// `at` is the clock of the rank's operation that was the latest when it
-/// happened; it never decreases from one determinant to the next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Determinant {
+/// happened; it never decreases from one determinant to the next. `R` and `B` hold its
+/// requests and bytes: the recorder keeps those of all pending determinants in one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Determinant<R = Vec<Clock>, B = Vec<u8>> {
     /// A receive was matched: one from any source, or, with `pessimist-classic`, any.
     Match(Match),
     /// A probe found a message.
@@ -82,7 +83,7 @@ pub enum Determinant {
         /// The operation.
         at: Clock,
         /// The requests, by the clocks at their posts.
-        requests: Vec<Clock>,
+        requests: R,
         /// The set goes on in the next determinant, which has the same clock.
         continues: bool,
     },
@@ -109,7 +110,7 @@ pub enum Determinant {
         /// The operation.
         at: Clock,
         /// The bytes: 1 to [`Determinant::BYTES_MAX`].
-        bytes: Vec<u8>,
+        bytes: B,
     },
     /// Probes, tests or cancels found nothing, one after the other, with no
     /// success between them.
@@ -131,7 +132,9 @@ impl Determinant {
     pub const SERIES: u8 = 16;
     /// Bytes of one [`Determinant::Bytes`] at most.
     pub const BYTES_MAX: usize = 256;
+}
 
+impl<R, B> Determinant<R, B> {
     /// When it happened: the clock that batches and acknowledgements are named
     /// by.
     pub fn at(&self) -> Clock {

@@ -97,15 +97,12 @@ const _: () = assert!(DETERMINANT_BYTES_MAX <= PAYLOAD_BYTES_MAX);
 
 /// Why a payload is not a sequence of determinants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum RecordError {
-    /// Not what this version writes.
-    #[error("determinant {index} of the batch cannot be read: {reason}")]
-    Malformed {
-        /// Which of the batch, from 0.
-        index: u16,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
+#[error("determinant {index} of the batch cannot be read: {reason}")]
+pub struct RecordError {
+    /// Its place in the batch, from 0.
+    pub index: u16,
+    /// What is wrong with it.
+    pub reason: &'static str,
 }
 
 /// The payload of a batch of these determinants. Only what a
@@ -118,7 +115,12 @@ pub fn encode(determinants: &[Determinant]) -> Vec<u8> {
         encoder.begin(first.at());
     }
     for determinant in determinants {
-        encoder.determinant(&mut payload, determinant);
+        encoder.determinant(
+            &mut payload,
+            determinant,
+            |requests| requests.iter().copied(),
+            |bytes| bytes.iter().copied(),
+        );
     }
     payload
 }
@@ -129,7 +131,7 @@ pub fn encode(determinants: &[Determinant]) -> Vec<u8> {
 /// When the payload is not, to the byte, what this version writes, or does not
 /// fit the header (length, count, first and last clock).
 pub fn decode(header: &BatchHeader, payload: &[u8]) -> Result<Vec<Determinant>, RecordError> {
-    let malformed = |index, reason| RecordError::Malformed { index, reason };
+    let malformed = |index, reason| RecordError { index, reason };
     if payload.len() != header.payload_bytes as usize {
         return Err(malformed(
             0,

@@ -95,51 +95,9 @@ pub struct Counts {
     pub batches: u64,
 }
 
-/// A determinant that no batch has yet.
-#[derive(Clone, Copy, Debug, Hash)]
-enum Pending {
-    Match(Match),
-    Probe {
-        at: Clock,
-        source: Rank,
-        ssn: Ssn,
-        tag: i32,
-        bytes: u64,
-    },
-    /// The next `count` of the recorder's requests.
-    Completion {
-        at: Clock,
-        count: usize,
-        continues: bool,
-    },
-    Cancelled {
-        at: Clock,
-        request: Clock,
-    },
-    Number {
-        at: Clock,
-        series: u8,
-        value: i64,
-    },
-    /// The next `count` of the recorder's bytes.
-    Bytes {
-        at: Clock,
-        count: usize,
-    },
-}
-
-impl Pending {
-    fn at(&self) -> Clock {
-        match self {
-            Self::Match(Match { at, .. })
-            | Self::Probe { at, .. }
-            | Self::Completion { at, .. }
-            | Self::Cancelled { at, .. }
-            | Self::Number { at, .. }
-            | Self::Bytes { at, .. } => *at,
-        }
-    }
-}
+/// A determinant that no batch has yet. Its requests and bytes are the next of the
+/// recorder's: it holds their number.
+type Pending = Determinant<usize, usize>;
 
 /// Operations that found nothing, with no success since.
 #[derive(Clone, Copy, Debug, Hash)]
@@ -152,13 +110,6 @@ struct Run {
 /// Bytes that begin on a word.
 #[repr(align(8))]
 struct Words([u8; HEADER_BYTES + ALONE_BYTES_MAX]);
-
-/// What comes next in a batch.
-#[derive(Clone, Copy)]
-enum Front {
-    Pending(Pending),
-    Run(Run),
-}
 
 /// Collects the determinants of one rank; pure. GATE-2
 ///
@@ -250,7 +201,7 @@ impl Recorder {
             self.counts.completions += 1;
             self.record(Pending::Completion {
                 at,
-                count: part.len(),
+                requests: part.len(),
                 continues: left > 0,
             });
         }
@@ -279,7 +230,7 @@ impl Recorder {
         self.drop_run();
         self.counts.given += 1;
         self.bytes.extend(bytes);
-        self.record(Pending::Bytes { at, count });
+        self.record(Pending::Bytes { at, bytes: count });
     }
 
     /// An operation found nothing.
@@ -324,10 +275,7 @@ impl Recorder {
             return Some(header);
         }
         let is_run_due = self.is_run_due(flush);
-        let first_clock = match self.front(is_run_due)? {
-            Front::Pending(pending) => pending.at(),
-            Front::Run(run) => run.last,
-        };
+        let first_clock = self.front(is_run_due)?.at();
         // One more than fits is written, and cut off again.
         batch.clear();
         batch.reserve(BATCH_BYTES_MAX + DETERMINANT_BYTES_MAX);
@@ -339,13 +287,19 @@ impl Recorder {
             && let Some(front) = self.front(is_run_due)
         {
             let end = batch.len();
-            let at = self.encode(front, batch);
+            let (requests, bytes) = (&self.requests, &self.bytes);
+            self.encoder.determinant(
+                batch,
+                &front,
+                |count| requests.range(..*count).copied(),
+                |count| bytes.range(..*count).copied(),
+            );
             if batch.len() > BATCH_BYTES_MAX {
                 batch.truncate(end);
                 break;
             }
             self.take(front);
-            last_clock = at;
+            last_clock = front.at();
             count += 1;
         }
         let clocks = (first_clock, last_clock);
@@ -534,78 +488,33 @@ impl Recorder {
         self.run.is_some() && (flush || self.held >= HELD_MAX)
     }
 
+    /// The next determinant of a batch.
     #[inline]
-    fn front(&self, is_run_due: bool) -> Option<Front> {
+    fn front(&self, is_run_due: bool) -> Option<Pending> {
         if self.pending.len() > self.held {
-            return self.pending.front().copied().map(Front::Pending);
+            return self.pending.front().copied();
         }
-        match self.run {
-            Some(run) => is_run_due.then_some(Front::Run(run)),
-            None => None,
-        }
+        let Run { first, last, count } = self.run.filter(|_| is_run_due)?;
+        Some(Pending::Nothing {
+            at: last,
+            first,
+            count,
+        })
     }
 
+    /// A batch has this determinant.
     #[inline]
-    fn encode(&mut self, front: Front, batch: &mut Vec<u8>) -> Clock {
+    fn take(&mut self, front: Pending) {
         match front {
-            Front::Pending(Pending::Match(matched)) => {
-                self.encoder.matched(batch, &matched);
-                matched.at
-            }
-            Front::Pending(Pending::Probe {
-                at,
-                source,
-                ssn,
-                tag,
-                bytes,
-            }) => {
-                self.encoder.probe(batch, at, source, ssn, (tag, bytes));
-                at
-            }
-            Front::Pending(Pending::Completion {
-                at,
-                count,
-                continues,
-            }) => {
-                let requests = self.requests.range(..count).copied();
-                self.encoder.completion(batch, at, requests, continues);
-                at
-            }
-            Front::Pending(Pending::Cancelled { at, request }) => {
-                self.encoder.cancelled(batch, at, request);
-                at
-            }
-            Front::Pending(Pending::Number { at, series, value }) => {
-                self.encoder.number(batch, at, series, value);
-                at
-            }
-            Front::Pending(Pending::Bytes { at, count }) => {
-                let bytes = self.bytes.range(..count).copied();
-                self.encoder.bytes(batch, at, bytes);
-                at
-            }
-            Front::Run(Run { first, last, count }) => {
-                self.encoder.nothing(batch, last, first, count);
-                last
-            }
-        }
-    }
-
-    #[inline]
-    fn take(&mut self, front: Front) {
-        match front {
-            Front::Pending(pending) => {
-                self.pending.pop_front();
-                match pending {
-                    Pending::Completion { count, .. } => drop(self.requests.drain(..count)),
-                    Pending::Bytes { count, .. } => drop(self.bytes.drain(..count)),
-                    _ => {}
-                }
-            }
-            Front::Run(_) => {
+            Pending::Nothing { .. } => {
                 self.drop_run();
                 self.counts.nothing += 1;
+                return;
             }
+            Pending::Completion { requests, .. } => drop(self.requests.drain(..requests)),
+            Pending::Bytes { bytes, .. } => drop(self.bytes.drain(..bytes)),
+            _ => {}
         }
+        self.pending.pop_front();
     }
 }

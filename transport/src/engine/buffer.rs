@@ -42,19 +42,18 @@ pub struct ReceiveBuffer {
     layout: Option<Arc<Layout>>,
 }
 
-/// Data to send: bytes, or those of them that a [`Layout`] picks.
+/// A buffer that is borrowed for a call.
 #[derive(Debug)]
-pub struct Outgoing<'a> {
-    buffer: SendBuffer,
-    borrow: PhantomData<&'a [u8]>,
-}
-
-/// Room to receive into: bytes, or those of them that a [`Layout`] picks.
-#[derive(Debug)]
-pub struct Incoming<'a> {
-    room: ReceiveBuffer,
+pub struct Borrowed<'a, B> {
+    buffer: B,
     borrow: PhantomData<&'a mut [u8]>,
 }
+
+/// Data to send: bytes, or those of them that a [`Layout`] picks.
+pub type Outgoing<'a> = Borrowed<'a, SendBuffer>;
+
+/// Room to receive into: bytes, or those of them that a [`Layout`] picks.
+pub type Incoming<'a> = Borrowed<'a, ReceiveBuffer>;
 
 /// Where `count` layouts lie in one piece, if they do.
 fn one_piece(base: *mut u8, count: u64, layout: &Layout) -> Option<*mut u8> {
@@ -278,6 +277,29 @@ impl ReceiveBuffer {
     }
 }
 
+impl<B> Borrowed<'_, B> {
+    /// The buffer, for an operation.
+    ///
+    /// # Safety
+    /// The operation is complete or detached, or its engine dropped, before the
+    /// borrow ends.
+    #[inline]
+    pub unsafe fn lent(self) -> B {
+        self.buffer
+    }
+}
+
+impl<B> From<B> for Borrowed<'_, B> {
+    /// The promise was given where the buffer was made.
+    #[inline]
+    fn from(buffer: B) -> Self {
+        Self {
+            buffer,
+            borrow: PhantomData,
+        }
+    }
+}
+
 impl<'a> Outgoing<'a> {
     /// Those bytes of `data` that `layout` picks, in its order.
     ///
@@ -286,21 +308,7 @@ impl<'a> Outgoing<'a> {
     pub fn with_layout(data: &'a [u8], layout: &Arc<Layout>) -> Result<Self, LayoutError> {
         layout.check_send(data.len())?;
         // SAFETY: all of the layout lies in `data`, which is borrowed for `'a`.
-        let buffer = unsafe { SendBuffer::laid_out(data.as_ptr(), 1, layout) }?;
-        Ok(Self {
-            buffer,
-            borrow: PhantomData,
-        })
-    }
-
-    /// The buffer, for an operation.
-    ///
-    /// # Safety
-    /// The operation is complete or detached, or its engine dropped, before the
-    /// borrow ends.
-    #[inline]
-    pub unsafe fn lent(self) -> SendBuffer {
-        self.buffer
+        unsafe { SendBuffer::laid_out(data.as_ptr(), 1, layout) }.map(Self::from)
     }
 }
 
@@ -312,42 +320,7 @@ impl<'a> Incoming<'a> {
     pub fn with_layout(room: &'a mut [u8], layout: &Arc<Layout>) -> Result<Self, LayoutError> {
         layout.check_receive(room.len())?;
         // SAFETY: all of the layout lies in `room`, which is borrowed for `'a`.
-        let room = unsafe { ReceiveBuffer::laid_out(room.as_mut_ptr(), 1, layout) }?;
-        Ok(Self {
-            room,
-            borrow: PhantomData,
-        })
-    }
-
-    /// The buffer, for an operation.
-    ///
-    /// # Safety
-    /// As [`Outgoing::lent`].
-    #[inline]
-    pub unsafe fn lent(self) -> ReceiveBuffer {
-        self.room
-    }
-}
-
-impl From<SendBuffer> for Outgoing<'_> {
-    /// The promise was given where the buffer was made.
-    #[inline]
-    fn from(buffer: SendBuffer) -> Self {
-        Self {
-            buffer,
-            borrow: PhantomData,
-        }
-    }
-}
-
-impl From<ReceiveBuffer> for Incoming<'_> {
-    /// The promise was given where the buffer was made.
-    #[inline]
-    fn from(room: ReceiveBuffer) -> Self {
-        Self {
-            room,
-            borrow: PhantomData,
-        }
+        unsafe { ReceiveBuffer::laid_out(room.as_mut_ptr(), 1, layout) }.map(Self::from)
     }
 }
 

@@ -18,7 +18,7 @@ use refrain_ring::copy::Target;
 use refrain_ring::resend::Resend;
 use refrain_ring::{
     Arena, CHUNK_BYTES, ChannelLog, Frame, Frontier, Incarnation, Position, Rank, RecordHeader,
-    RecordKind, ReserveError, Ssn, record_bytes,
+    RecordKind, Ssn, record_bytes,
 };
 use std::collections::VecDeque;
 
@@ -212,36 +212,9 @@ impl Destination {
         Some(self.unanswered.swap_remove(at).1)
     }
 
-    /// Puts up to `bytes` of a message from `offset` on into the log, as one record. Returns
-    /// its frame, and whether it has left already.
-    #[inline(always)]
-    pub fn pack(
-        &mut self,
-        buffer: &SendBuffer,
-        offset: u64,
-        bytes: usize,
-        whole: bool,
-        header: RecordHeader,
-        means: &mut LogMeans<'_>,
-    ) -> Result<(Frame, bool), ReserveError> {
-        if self.limits.staged_bytes.contains(&(bytes as u64))
-            && let Some(frame) = self.stage(buffer, offset, bytes, whole, header, means)
-        {
-            return Ok((frame, true));
-        }
-        if !self.log.has_room(bytes) {
-            self.before_chunk(means);
-        }
-        let target = self.limits.target;
-        // LOG-1: this is the log's copy and the network's at once.
-        let fill = |place: &mut [u8]| buffer.pack(offset, place, target);
-        let frame = (self.log).append(means.arena, bytes, whole, header, fill)?;
-        Ok((frame, false))
-    }
-
     /// Sends up to `bytes_max` bytes of a message from `offset` on before they are in the
     /// log, if the fabric takes them now. If not, nothing has happened.
-    fn stage(
+    pub fn stage(
         &mut self,
         buffer: &SendBuffer,
         offset: u64,
@@ -250,14 +223,16 @@ impl Destination {
         header: RecordHeader,
         means: &mut LogMeans<'_>,
     ) -> Option<Frame> {
-        if !self.lane.is_live() || !self.packed.is_empty() {
+        let lengths = &self.limits.staged_bytes;
+        let is_staged = lengths.contains(&(bytes_max as u64));
+        if !is_staged || !self.lane.is_live() || !self.packed.is_empty() {
             return None;
         }
+        let least = lengths.start as usize;
         let pass = means.gate.pass()?;
         if !self.log.has_room(bytes_max) {
             self.before_chunk(means);
         }
-        let least = self.limits.staged_bytes.start as usize;
         let (to, target) = (self.rank, self.limits.target);
         let fabric = &mut *means.fabric;
         let leave = |header: &RecordHeader, payload: &mut [u8]| {

@@ -55,11 +55,6 @@ impl<P: Protocol> Engine<P> {
         self.completed = requests;
     }
 
-    /// Tells the protocol of a receive that was taken back.
-    pub(super) fn note_cancelled(&mut self, clock: Clock, request: Clock) {
-        self.note(Event::Cancelled { clock, request });
-    }
-
     /// Tells the protocol of a test or probe that found nothing.
     pub fn note_nothing(&mut self, clock: Clock) {
         self.note(Event::Nothing { clock });

@@ -152,7 +152,7 @@ impl<P: Protocol> Delivery<'_, P> {
         let header = arrival.header;
         let source = &mut self.inbox.sources[header.source.index()];
         // One branch: `|`. Internal messages go there, too.
-        if (header.ssn != source.next.program) | source.has_missing() {
+        if (header.ssn != source.next.program) | !source.missing.is_empty() {
             return self.begin_again(arrival);
         }
         source.next.program = header.ssn.next();
@@ -273,7 +273,8 @@ impl<P: Protocol> Delivery<'_, P> {
         };
         match payload {
             Payload::Here(payload) => {
-                receiving.take(portion.offset, payload);
+                receiving.buffer.unpack(portion.offset, payload);
+                receiving.arrived_bytes += payload.len() as u64;
                 Disposition::Consumed
             }
             Payload::Distant(_) => self.inbox.landings.fetch(portion, id, receiving),

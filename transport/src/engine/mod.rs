@@ -411,12 +411,22 @@ impl<P: Protocol> Engine<P> {
         let (destination, log) = (&mut outbox.destinations[to.rank.index()], &mut means.log);
         let ssn = destination.next.of(stream);
         let header = to.header(RecordKind::Eager, ssn, bytes);
-        let packed = destination.pack(&buffer, 0, bytes as usize, true, header, log);
-        let Ok((frame, has_left)) = packed else {
-            return self.send_in_turn(stream, clock, buffer, to);
-        };
-        destination.next.raise_to(ssn.next());
-        if !has_left {
+        let is_staged = destination.limits.staged_bytes.contains(&bytes)
+            && (destination.stage(&buffer, 0, bytes as usize, true, header, log)).is_some();
+        if is_staged {
+            destination.next.raise_to(ssn.next());
+        } else {
+            if !destination.log.has_room(bytes as usize) {
+                destination.before_chunk(log);
+            }
+            let target = destination.limits.target;
+            // LOG-1: this is the log's copy and the network's at once.
+            let fill = |place: &mut [u8]| buffer.pack(0, place, target);
+            let appended = (destination.log).append(log.arena, bytes as usize, true, header, fill);
+            let Ok(frame) = appended else {
+                return self.send_in_turn(stream, clock, buffer, to);
+            };
+            destination.next.raise_to(ssn.next());
             if log.fabric.post(pass, to.rank, &frame).is_err() {
                 destination.packed.push_back((frame, log.gate.mark()));
                 outbox.note_backlog(to.rank);

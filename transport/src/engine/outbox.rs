@@ -239,12 +239,22 @@ impl Outbox {
         };
         let header = sending.to.header(kind, sending.ssn, extent);
         let (buffer, offset, whole) = (&sending.buffer, sending.packed_bytes, payload_bytes == 0);
-        let (frame, has_left) =
-            destination.pack(buffer, offset, payload_bytes, whole, header, &mut means.log)?;
-        if !has_left {
-            let mark = means.log.gate.mark();
-            destination.packed.push_back((frame, mark));
-        }
+        let log = &mut means.log;
+        let frame = match destination.stage(buffer, offset, payload_bytes, whole, header, log) {
+            Some(frame) => frame,
+            None => {
+                if !destination.log.has_room(payload_bytes) {
+                    destination.before_chunk(log);
+                }
+                let target = destination.limits.target;
+                // LOG-1: this is the log's copy and the network's at once.
+                let fill = |place: &mut [u8]| buffer.pack(offset, place, target);
+                let frame =
+                    (destination.log).append(log.arena, payload_bytes, whole, header, fill)?;
+                destination.packed.push_back((frame, log.gate.mark()));
+                frame
+            }
+        };
         let payload_bytes = frame.payload_bytes() as u64;
         sending.packed_bytes += payload_bytes;
         sending.announced = true;

@@ -4,7 +4,7 @@ use super::buffer::ReceiveBuffer;
 use super::request::{Outcome, Receiving, RequestId, RequestKind, RequestState, Status};
 use super::{Engine, Matched};
 use crate::matching::{Pattern, PostedId};
-use crate::protocol::Protocol;
+use crate::protocol::{Event, Protocol};
 use refrain_ring::Clock;
 
 impl<P: Protocol> Engine<P> {
@@ -115,7 +115,8 @@ impl<P: Protocol> Engine<P> {
         };
         if self.inbox.matcher.cancel(posted).is_some() {
             self.finish_cancelled(id);
-            self.note_cancelled(clock, posted_at);
+            let request = posted_at;
+            self.note(Event::Cancelled { clock, request });
         }
     }
 

@@ -65,12 +65,6 @@ pub(super) enum Judgement {
 }
 
 impl Source {
-    /// Whether anything below the next message is missing.
-    #[inline]
-    pub fn has_missing(&self) -> bool {
-        !self.missing.is_empty()
-    }
-
     /// Of each stream the first message that is missing, and with which its sender
     /// starts again. REC-3
     pub fn first_missing(&self) -> Frontier {
@@ -115,11 +109,6 @@ impl Source {
         let is_matched = |target: &Option<Target>| matches!(target, Some(Target::Request(_)));
         let missing = self.missing.get(&ssn);
         !self.next.is_beyond(ssn) || missing.is_some_and(|target| !is_matched(target))
-    }
-
-    /// A message is void: it has to come again from its first record on.
-    pub fn void(&mut self, ssn: Ssn, target: Target) {
-        self.missing.insert(ssn, Some(target));
     }
 
     /// Remembers where later fragments of a message go, or all of it if it has to

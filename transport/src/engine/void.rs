@@ -77,7 +77,7 @@ impl Inbox {
                 && let Some(receiving) = requests.receiving(id)
             {
                 receiving.arrived_bytes = 0;
-                source.void(ssn, target);
+                source.missing.insert(ssn, Some(target));
             }
         }
         for (index, message) in &mut self.messages {
@@ -90,7 +90,9 @@ impl Inbox {
                 }
             }
             message.arrived_bytes = 0;
-            source.void(message.head.ssn, Target::Message(index));
+            source
+                .missing
+                .insert(message.head.ssn, Some(Target::Message(index)));
         }
         self.controls_in.retain(|(from, _)| *from != peer);
         self.lost.retain(|lost| *lost != peer);

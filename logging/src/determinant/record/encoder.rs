@@ -33,11 +33,18 @@ impl Encoder {
         self.0.begin(first_clock.0);
     }
 
-    pub(in crate::determinant) fn determinant(
+    /// Writes a determinant, whose requests and bytes `requests_of` and `bytes_of` give.
+    #[inline]
+    pub(in crate::determinant) fn determinant<'a, R, B, Requests, Bytes>(
         &mut self,
         out: &mut Vec<u8>,
-        determinant: &Determinant,
-    ) {
+        determinant: &'a Determinant<R, B>,
+        requests_of: impl FnOnce(&'a R) -> Requests,
+        bytes_of: impl FnOnce(&'a B) -> Bytes,
+    ) where
+        Requests: ExactSizeIterator<Item = Clock>,
+        Bytes: ExactSizeIterator<Item = u8>,
+    {
         match *determinant {
             Determinant::Match(ref matched) => self.matched(out, matched),
             Determinant::Probe {
@@ -51,12 +58,10 @@ impl Encoder {
                 at,
                 ref requests,
                 continues,
-            } => self.completion(out, at, requests.iter().copied(), continues),
+            } => self.completion(out, at, requests_of(requests), continues),
             Determinant::Cancelled { at, request } => self.cancelled(out, at, request),
             Determinant::Number { at, series, value } => self.number(out, at, series, value),
-            Determinant::Bytes { at, ref bytes } => {
-                self.bytes(out, at, bytes.iter().copied());
-            }
+            Determinant::Bytes { at, ref bytes } => self.bytes(out, at, bytes_of(bytes)),
             Determinant::Nothing { at, first, count } => self.nothing(out, at, first, count),
         }
     }
@@ -77,14 +82,7 @@ impl Encoder {
         }
     }
 
-    pub(in crate::determinant) fn probe(
-        &mut self,
-        out: &mut Vec<u8>,
-        at: Clock,
-        source: Rank,
-        ssn: Ssn,
-        found: (i32, u64),
-    ) {
+    fn probe(&mut self, out: &mut Vec<u8>, at: Clock, source: Rank, ssn: Ssn, found: (i32, u64)) {
         out.push(TAG_PROBE);
         let (tag, bytes) = self.0.probed;
         self.0.probed = found;
@@ -152,7 +150,7 @@ impl Encoder {
         known.ssn = ssn.0;
     }
 
-    pub(in crate::determinant) fn completion(
+    fn completion(
         &mut self,
         out: &mut Vec<u8>,
         at: Clock,
@@ -182,25 +180,14 @@ impl Encoder {
         }
     }
 
-    pub(in crate::determinant) fn cancelled(
-        &mut self,
-        out: &mut Vec<u8>,
-        at: Clock,
-        request: Clock,
-    ) {
+    fn cancelled(&mut self, out: &mut Vec<u8>, at: Clock, request: Clock) {
         out.push(TAG_CANCELLED);
         self.step(out, at);
         put(out, at.0.wrapping_sub(request.0));
     }
 
     /// `series`: below [`Determinant::SERIES`].
-    pub(in crate::determinant) fn number(
-        &mut self,
-        out: &mut Vec<u8>,
-        at: Clock,
-        series: u8,
-        value: i64,
-    ) {
+    fn number(&mut self, out: &mut Vec<u8>, at: Clock, series: u8, value: i64) {
         let series = series % Determinant::SERIES;
         out.push(TAG_NUMBER | series);
         self.step(out, at);
@@ -210,25 +197,14 @@ impl Encoder {
     }
 
     /// `bytes`: 1 to [`Determinant::BYTES_MAX`].
-    pub(in crate::determinant) fn bytes(
-        &mut self,
-        out: &mut Vec<u8>,
-        at: Clock,
-        bytes: impl ExactSizeIterator<Item = u8>,
-    ) {
+    fn bytes(&mut self, out: &mut Vec<u8>, at: Clock, bytes: impl ExactSizeIterator<Item = u8>) {
         out.push(TAG_BYTES);
         self.step(out, at);
         out.push(bytes.len().wrapping_sub(1) as u8);
         out.extend(bytes);
     }
 
-    pub(in crate::determinant) fn nothing(
-        &mut self,
-        out: &mut Vec<u8>,
-        at: Clock,
-        first: Clock,
-        count: u64,
-    ) {
+    fn nothing(&mut self, out: &mut Vec<u8>, at: Clock, first: Clock, count: u64) {
         let span = at.0.wrapping_sub(first.0);
         let others = count.wrapping_sub(1);
         let flag = if others == span { 0 } else { NOTHING_COUNT };
