@@ -2,7 +2,7 @@
 //! `checkpoint_bandwidth PLACE [MIB...]`, where PLACE is a folder, `unix:PATH` or
 //! `tcp:HOST:PORT`.
 
-use refrain_checkpoint::{JobName, Place, SectionKind, Store};
+use refrain_checkpoint::{CheckpointStoreSpec, JobName, SectionKind, Store};
 use refrain_ring::{Incarnation, Rank};
 use std::error::Error;
 use std::time::Instant;
@@ -15,7 +15,7 @@ fn gigabytes_per_second(bytes: u64, since: Instant) -> f64 {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let place: Place = arguments
+    let place: CheckpointStoreSpec = arguments
         .next()
         .ok_or("usage: checkpoint_bandwidth PLACE [MIB...]")?
         .parse()?;

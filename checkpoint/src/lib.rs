@@ -24,15 +24,15 @@ pub mod folder;
 pub mod format;
 pub mod message;
 pub mod packing;
-pub mod place;
 pub mod policy;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod store;
+pub mod store_spec;
 pub mod unpacking;
 
 pub use error::{CheckpointError, Damaged};
 pub use format::{SectionInfo, SectionKind};
-pub use place::Place;
 pub use refrain_wire::ServerAddress;
 pub use store::{JobName, Key, Reading, Section, Stable, Store, Writing};
+pub use store_spec::CheckpointStoreSpec;

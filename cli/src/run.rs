@@ -7,7 +7,7 @@ pub use arguments::Arguments;
 use crate::secret;
 use crate::statistics;
 use miette::{IntoDiagnostic, Report, miette};
-use refrain_checkpoint::{Place, ServerAddress};
+use refrain_checkpoint::{CheckpointStoreSpec, ServerAddress};
 use refrain_job::JobError;
 use refrain_job::choice::events::Loggers;
 use refrain_job::config::{EventConfig, JobConfig, RecoveryConfig, VerbsConfig};
@@ -49,7 +49,7 @@ fn sealed(mut loggers: Loggers, file: Option<&Path>) -> miette::Result<Loggers> 
 fn sealed_place(place: Option<String>, file: Option<&Path>) -> miette::Result<Option<String>> {
     let Some(file) = file else { return Ok(place) };
     match place.as_deref().map(str::parse) {
-        Some(Ok(Place::Server(
+        Some(Ok(CheckpointStoreSpec::Server(
             address @ (ServerAddress::Tcp(_) | ServerAddress::Sealed { .. }),
         ))) => {
             let secret = secret::read("--checkpoint-secret", file)?;

@@ -3,7 +3,7 @@
 mod launched;
 
 use launched::{Launched, job, run};
-use refrain_checkpoint::{JobName, Place, SectionKind, Store};
+use refrain_checkpoint::{CheckpointStoreSpec, JobName, SectionKind, Store};
 use refrain_ring::{Incarnation, Rank};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::Permissions;
@@ -21,7 +21,7 @@ fn command(folder: &TempDir) -> Command {
     command
 }
 
-fn start(folder: &TempDir) -> (Child, Vec<Place>) {
+fn start(folder: &TempDir) -> (Child, Vec<CheckpointStoreSpec>) {
     let socket = folder.path().join("socket");
     let mut child = command(folder)
         .arg("--listen")
@@ -81,7 +81,7 @@ fn one_folder_is_of_one_running_server() {
 fn a_job_ends_when_its_server_is_stopped() {
     let folder = TempDir::new().expect("a folder");
     let (mut child, places) = start(&folder);
-    let launch = |place: &Place| {
+    let launch = |place: &CheckpointStoreSpec| {
         let options = format!("-n 1 --protocol pessimist --checkpoint-dir {place}");
         let mut command = job(&options, "hello stdin finalize");
         let mut launched = Launched::start(command.stdin(Stdio::piped()));
@@ -186,7 +186,7 @@ fn files_locks_folders_and_sockets_are_their_owners_alone() {
     let mut line = String::new();
     let out = server.stdout.take().expect("a pipe");
     BufReader::new(out).read_line(&mut line).expect("a line");
-    let place: Place = format!("unix:{}", path("socket")).parse().expect("a place");
+    let place: CheckpointStoreSpec = format!("unix:{}", path("socket")).parse().expect("a place");
     let store = Store::open(&place, JobName::new(5, "job-").expect("a name")).expect("a place");
     let mut writing = store.begin(Rank(0), Incarnation(0), 1).expect("begun");
     writing.section(SectionKind::Memory, 1).expect("begun");

@@ -3,7 +3,7 @@
 
 use crate::job_folder::{self, JobFolder};
 use crate::leftovers;
-use refrain_checkpoint::{JobName, Place, Store};
+use refrain_checkpoint::{CheckpointStoreSpec, JobName, Store};
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;
 use refrain_job::stderr::report;
@@ -40,7 +40,10 @@ impl CheckpointPlace {
                 let (parent, suffix) = (std::env::temp_dir(), leftovers::CHECKPOINTS_SUFFIX);
                 let names = ("checkpoints", "--checkpoint-dir");
                 let folder = JobFolder::temporary(&parent, job, suffix, names)?;
-                (Place::Folder(folder.path.clone()), Some(folder))
+                (
+                    CheckpointStoreSpec::Folder(folder.path.clone()),
+                    Some(folder),
+                )
             }
         };
         recovery.checkpoint_dir = Some(text_of(&place)?);
@@ -69,10 +72,10 @@ impl Drop for CheckpointPlace {
     }
 }
 
-fn absolute(text: &str) -> Result<Place, JobError> {
+fn absolute(text: &str) -> Result<CheckpointStoreSpec, JobError> {
     match text.parse() {
-        Ok(Place::Folder(path)) => {
-            job_folder::existing("--checkpoint-dir", &path).map(Place::Folder)
+        Ok(CheckpointStoreSpec::Folder(path)) => {
+            job_folder::existing("--checkpoint-dir", &path).map(CheckpointStoreSpec::Folder)
         }
         Ok(server) => Ok(server),
         Err(error) => Err(JobError::Config(format!(
@@ -84,16 +87,16 @@ fn absolute(text: &str) -> Result<Place, JobError> {
 
 /// A place for people: an address without its secret.
 fn shown(text: &str) -> String {
-    let parsed: Result<Place, _> = text.parse();
+    let parsed: Result<CheckpointStoreSpec, _> = text.parse();
     parsed.map_or_else(|error| error.text, |place| place.to_string())
 }
 
-fn text_of(place: &Place) -> Result<String, JobError> {
+fn text_of(place: &CheckpointStoreSpec) -> Result<String, JobError> {
     match place {
-        Place::Folder(path) => path.to_str().map(str::to_owned).ok_or_else(|| {
+        CheckpointStoreSpec::Folder(path) => path.to_str().map(str::to_owned).ok_or_else(|| {
             JobError::Config(format!("--checkpoint-dir {}: not UTF-8", path.display()))
         }),
-        Place::Server(address) => Ok(address.to_secret_text()),
+        CheckpointStoreSpec::Server(address) => Ok(address.to_secret_text()),
     }
 }
 

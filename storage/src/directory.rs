@@ -18,10 +18,10 @@ use std::path::{Path, PathBuf};
 
 /// Where files are. Clones are the same one.
 #[derive(Clone, Debug)]
-pub struct Directory(Place);
+pub struct Directory(DirectoryKind);
 
 #[derive(Clone, Debug)]
-enum Place {
+enum DirectoryKind {
     System(SystemDirectory),
     #[cfg(any(test, feature = "test-doubles"))]
     Simulated(SimulatedDisk),
@@ -29,10 +29,10 @@ enum Place {
 
 /// An open file. Clones are the same one.
 #[derive(Clone, Debug)]
-pub struct File(Handle);
+pub struct File(FileKind);
 
 #[derive(Clone, Debug)]
-enum Handle {
+enum FileKind {
     System(SystemFile),
     #[cfg(any(test, feature = "test-doubles"))]
     Simulated(SimulatedFile),
@@ -52,20 +52,20 @@ macro_rules! either {
 #[cfg(any(test, feature = "test-doubles"))]
 impl From<SimulatedDisk> for Directory {
     fn from(disk: SimulatedDisk) -> Self {
-        Self(Place::Simulated(disk))
+        Self(DirectoryKind::Simulated(disk))
     }
 }
 
 impl From<SystemFile> for File {
     fn from(file: SystemFile) -> Self {
-        Self(Handle::System(file))
+        Self(FileKind::System(file))
     }
 }
 
 #[cfg(any(test, feature = "test-doubles"))]
 impl From<SimulatedFile> for File {
     fn from(file: SimulatedFile) -> Self {
-        Self(Handle::Simulated(file))
+        Self(FileKind::Simulated(file))
     }
 }
 
@@ -75,7 +75,7 @@ impl Directory {
     /// # Errors
     /// Of the system; `NotADirectory` where something else is there.
     pub fn open(path: &Path) -> io::Result<Self> {
-        SystemDirectory::open(path).map(|directory| Self(Place::System(directory)))
+        SystemDirectory::open(path).map(|directory| Self(DirectoryKind::System(directory)))
     }
 
     /// The same for files that are written past the page cache where the file system
@@ -86,9 +86,9 @@ impl Directory {
     /// When no file can be made and written there.
     pub fn past_the_page_cache(self) -> io::Result<Self> {
         match self.0 {
-            Place::System(directory) => Ok(Self(Place::System(directory.probe()?))),
+            DirectoryKind::System(directory) => Ok(Self(DirectoryKind::System(directory.probe()?))),
             #[cfg(any(test, feature = "test-doubles"))]
-            Place::Simulated(_) => Ok(self),
+            DirectoryKind::Simulated(_) => Ok(self),
         }
     }
 
@@ -97,7 +97,7 @@ impl Directory {
     /// # Errors
     /// Of the system.
     pub fn names(&self) -> io::Result<Vec<String>> {
-        either!(Place, self, directory => directory.names())
+        either!(DirectoryKind, self, directory => directory.names())
     }
 
     /// Makes an empty file, to be written and read.
@@ -105,7 +105,7 @@ impl Directory {
     /// # Errors
     /// Of the system; `AlreadyExists` where the name is taken.
     pub fn create(&self, name: &str) -> io::Result<File> {
-        either!(Place, self, directory => directory.create(name).map(File::from))
+        either!(DirectoryKind, self, directory => directory.create(name).map(File::from))
     }
 
     /// Opens a file, to be written and read.
@@ -113,7 +113,7 @@ impl Directory {
     /// # Errors
     /// Of the system.
     pub fn open_file(&self, name: &str) -> io::Result<File> {
-        either!(Place, self, directory => directory.open_file(name).map(File::from))
+        either!(DirectoryKind, self, directory => directory.open_file(name).map(File::from))
     }
 
     /// Opens a file, to be read through the page cache.
@@ -121,7 +121,7 @@ impl Directory {
     /// # Errors
     /// Of the system.
     pub fn open_to_read(&self, name: &str) -> io::Result<File> {
-        either!(Place, self, directory => directory.open_to_read(name).map(File::from))
+        either!(DirectoryKind, self, directory => directory.open_to_read(name).map(File::from))
     }
 
     /// Renames a file atomically; a file with the new name is replaced.
@@ -129,7 +129,7 @@ impl Directory {
     /// # Errors
     /// Of the system.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        either!(Place, self, directory => directory.rename(from, to))
+        either!(DirectoryKind, self, directory => directory.rename(from, to))
     }
 
     /// Renames a file.
@@ -137,7 +137,7 @@ impl Directory {
     /// # Errors
     /// Of the system; `AlreadyExists` where the new name is taken.
     pub fn rename_to_new(&self, from: &str, to: &str) -> io::Result<()> {
-        either!(Place, self, directory => directory.rename_to_new(from, to))
+        either!(DirectoryKind, self, directory => directory.rename_to_new(from, to))
     }
 
     /// Removes a file; it may be gone already.
@@ -145,7 +145,7 @@ impl Directory {
     /// # Errors
     /// Of the system.
     pub fn remove(&self, name: &str) -> io::Result<()> {
-        either!(Place, self, directory => directory.remove(name))
+        either!(DirectoryKind, self, directory => directory.remove(name))
     }
 
     /// Syncs the names: what was created, renamed and removed survives a loss of power.
@@ -153,12 +153,12 @@ impl Directory {
     /// # Errors
     /// Of the system.
     pub fn sync(&self) -> io::Result<()> {
-        either!(Place, self, directory => directory.sync())
+        either!(DirectoryKind, self, directory => directory.sync())
     }
 
     /// The path of a name; that of the directory for "".
     pub fn path(&self, name: &str) -> PathBuf {
-        either!(Place, self, directory => directory.path(name))
+        either!(DirectoryKind, self, directory => directory.path(name))
     }
 
     /// An engine for files of this directory, with `under_way_max` transfers at once, or
@@ -171,9 +171,9 @@ impl Directory {
         M: Memory + fmt::Debug + Send,
     {
         let is_memory = match &self.0 {
-            Place::System(directory) => directory.is_memory(),
+            DirectoryKind::System(directory) => directory.is_memory(),
             #[cfg(any(test, feature = "test-doubles"))]
-            Place::Simulated(disk) => return Ok(Box::new(disk.engine(under_way_max))),
+            DirectoryKind::Simulated(disk) => return Ok(Box::new(disk.engine(under_way_max))),
         };
         let threaded = |reason| Threaded::start(under_way_max, reason);
         Ok(match io {
@@ -192,12 +192,12 @@ impl Directory {
 
     /// Whether it is of tmpfs.
     pub fn is_memory(&self) -> bool {
-        either!(Place, self, directory => directory.is_memory())
+        either!(DirectoryKind, self, directory => directory.is_memory())
     }
 
     /// "direct", or "buffered".
     pub fn access(&self) -> &'static str {
-        let is_direct = either!(Place, self, directory => directory.is_direct());
+        let is_direct = either!(DirectoryKind, self, directory => directory.is_direct());
         if is_direct { "direct" } else { "buffered" }
     }
 }
@@ -208,7 +208,7 @@ impl File {
     /// # Errors
     /// Of the system.
     pub fn length(&self) -> io::Result<u64> {
-        either!(Handle, self, file => file.length())
+        either!(FileKind, self, file => file.length())
     }
 
     /// Cuts the file, or fills it with zeros.
@@ -216,7 +216,7 @@ impl File {
     /// # Errors
     /// Of the system.
     pub fn set_length(&self, bytes: u64) -> io::Result<()> {
-        either!(Handle, self, file => file.set_length(bytes))
+        either!(FileKind, self, file => file.set_length(bytes))
     }
 
     /// Makes the file at least `bytes` long, and takes the room for that now where the
@@ -225,7 +225,7 @@ impl File {
     /// # Errors
     /// Of the system; `StorageFull` where there is no room.
     pub fn take_room(&self, bytes: u64) -> io::Result<()> {
-        either!(Handle, self, file => file.take_room(bytes))
+        either!(FileKind, self, file => file.take_room(bytes))
     }
 
     /// Reads at a place, as far as the file goes; returns how many bytes.
@@ -233,7 +233,7 @@ impl File {
     /// # Errors
     /// Of the system.
     pub fn read_at(&self, place: u64, into: &mut [u8]) -> io::Result<usize> {
-        either!(Handle, self, file => file.read_at(place, into))
+        either!(FileKind, self, file => file.read_at(place, into))
     }
 
     /// Writes all bytes at a place.
@@ -241,7 +241,7 @@ impl File {
     /// # Errors
     /// Of the system; the content at the place is unknown then.
     pub fn write_at(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
-        either!(Handle, self, file => file.write_at(place, bytes))
+        either!(FileKind, self, file => file.write_at(place, bytes))
     }
 
     /// Syncs content and length: they survive a loss of power. After an error, what was
@@ -250,28 +250,28 @@ impl File {
     /// # Errors
     /// Of the system.
     pub fn sync(&self) -> io::Result<()> {
-        either!(Handle, self, file => file.sync())
+        either!(FileKind, self, file => file.sync())
     }
 
     /// Asks the system to read these bytes into the page cache.
     pub fn read_ahead(&self, place: u64, bytes: u64) {
-        either!(Handle, self, file => file.read_ahead(place, bytes));
+        either!(FileKind, self, file => file.read_ahead(place, bytes));
     }
 
     /// Whether a clone of it is held elsewhere, for instance by a transfer.
     pub fn is_shared(&self) -> bool {
-        either!(Handle, self, file => file.is_shared())
+        either!(FileKind, self, file => file.is_shared())
     }
 
     pub(crate) fn is_direct(&self) -> bool {
-        either!(Handle, self, file => file.is_direct())
+        either!(FileKind, self, file => file.is_direct())
     }
 
     pub(crate) fn sync_data(&self) -> io::Result<()> {
         match &self.0 {
-            Handle::System(file) => file.sync_data(),
+            FileKind::System(file) => file.sync_data(),
             #[cfg(any(test, feature = "test-doubles"))]
-            Handle::Simulated(file) => file.sync(),
+            FileKind::Simulated(file) => file.sync(),
         }
     }
 
@@ -286,17 +286,17 @@ impl File {
 
     fn system(&self) -> &SystemFile {
         match &self.0 {
-            Handle::System(file) => file,
+            FileKind::System(file) => file,
             #[cfg(any(test, feature = "test-doubles"))]
-            Handle::Simulated(_) => panic!("an engine of the system for a simulated file"),
+            FileKind::Simulated(_) => panic!("an engine of the system for a simulated file"),
         }
     }
 
     #[cfg(any(test, feature = "test-doubles"))]
     pub(crate) fn simulated(&self) -> &SimulatedFile {
         match &self.0 {
-            Handle::Simulated(file) => file,
-            Handle::System(_) => panic!("a simulated engine for a file of the system"),
+            FileKind::Simulated(file) => file,
+            FileKind::System(_) => panic!("a simulated engine for a file of the system"),
         }
     }
 }

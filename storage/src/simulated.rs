@@ -127,7 +127,7 @@ type Gate = Box<dyn FnMut() -> bool + Send>;
 type Witness = Box<dyn FnMut(&[u8]) + Send>;
 
 #[derive(Default)]
-struct State {
+struct DiskState {
     dice: Dice,
     files: Vec<Node>,
     names: Names,
@@ -147,7 +147,7 @@ struct State {
     witness: Option<Witness>,
 }
 
-impl State {
+impl DiskState {
     fn new(seed: u64) -> Self {
         Self {
             dice: Dice::new(seed),
@@ -279,7 +279,7 @@ impl State {
 /// The disk; clones are the same one. See the [module](self).
 #[derive(Clone)]
 pub struct SimulatedDisk {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DiskState>>,
 }
 
 impl fmt::Debug for SimulatedDisk {
@@ -289,23 +289,23 @@ impl fmt::Debug for SimulatedDisk {
 }
 
 /// A panic in between is a test that fails: the disk is worth looking at still.
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<DiskState>) -> MutexGuard<'_, DiskState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SimulatedDisk {
     /// An empty disk; all chance follows from the seed.
     pub fn new(seed: u64) -> Self {
-        Self::with(State::new(seed))
+        Self::with(DiskState::new(seed))
     }
 
-    fn with(state: State) -> Self {
+    fn with(state: DiskState) -> Self {
         Self {
             state: Arc::new(Mutex::new(state)),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DiskState> {
         lock(&self.state)
     }
 
@@ -521,7 +521,7 @@ impl SimulatedDisk {
 /// An open file of the disk.
 #[derive(Clone)]
 pub(crate) struct SimulatedFile {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DiskState>>,
     file: usize,
     handles: Arc<()>,
 }
@@ -533,7 +533,7 @@ impl fmt::Debug for SimulatedFile {
 }
 
 impl SimulatedFile {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DiskState> {
         lock(&self.state)
     }
 
@@ -583,7 +583,7 @@ impl SimulatedFile {
 
 /// The engine of a simulated disk: one step at a time, of any transfer, with random delays.
 pub(crate) struct Simulated<M> {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DiskState>>,
     transfers: BTreeMap<u64, Transfer<M>>,
     under_way_max: usize,
 }
@@ -596,7 +596,7 @@ impl<M> fmt::Debug for Simulated<M> {
 
 impl<M: Memory> Simulated<M> {
     /// One step of a transfer.
-    fn advance(&mut self, state: &mut State, number: u64) -> Ended<M> {
+    fn advance(&mut self, state: &mut DiskState, number: u64) -> Ended<M> {
         let is_this = |write: &UnderWay| write.number == number;
         let Some(at) = state.under_way.iter().position(is_this) else {
             return self.read(state, number);
@@ -625,7 +625,7 @@ impl<M: Memory> Simulated<M> {
         self.done(number, result)
     }
 
-    fn read(&mut self, state: &mut State, number: u64) -> Ended<M> {
+    fn read(&mut self, state: &mut DiskState, number: u64) -> Ended<M> {
         let result = state.look(Kind::Read);
         let transfer = self.transfers.get_mut(&number).expect("under way");
         let file = transfer.file.simulated().file;

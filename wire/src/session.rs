@@ -58,7 +58,7 @@ pub enum SecureError {
     NoRandomness,
 }
 
-enum State {
+enum SessionState {
     /// An answerer that waits for the first message.
     Awaiting(Box<HandshakeState>),
     /// A caller that waits for the second.
@@ -69,7 +69,7 @@ enum State {
 
 /// One side of a session.
 pub struct Session {
-    state: State,
+    state: SessionState,
     /// The other side has proved, in this session, that it knows the secret.
     is_proven: bool,
     /// From the network, not decrypted yet: less than a record.
@@ -94,7 +94,7 @@ impl Session {
         let mut first = [0; HANDSHAKE_BYTES];
         let written = state.write_message(&[], &mut first);
         written.map_err(|_| SecureError::NoRandomness)?;
-        let mut session = Self::new(State::Called(Box::new(state)));
+        let mut session = Self::new(SessionState::Called(Box::new(state)));
         session.outgoing.extend_from_slice(&GREETING);
         session.outgoing.extend_from_slice(&[VERSION]);
         session.outgoing.extend_from_slice(&first);
@@ -108,10 +108,10 @@ impl Session {
     pub fn answerer(secret: &Secret, purpose: &str) -> Result<Self, SecureError> {
         let state = builder(secret, purpose)?.build_responder();
         let state = state.map_err(|_| SecureError::NoRandomness)?;
-        Ok(Self::new(State::Awaiting(Box::new(state))))
+        Ok(Self::new(SessionState::Awaiting(Box::new(state))))
     }
 
-    fn new(state: State) -> Self {
+    fn new(state: SessionState) -> Self {
         Self {
             state,
             is_proven: false,
@@ -133,13 +133,13 @@ impl Session {
     /// When the session is over; every later call fails with the same error. What was
     /// understood before stays to be [`heard`](Self::take_heard).
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(), SecureError> {
-        if let State::Over(error) = self.state {
+        if let SessionState::Over(error) = self.state {
             return Err(error);
         }
         self.incoming.extend_from_slice(bytes);
         let done = self.understand();
         if let Err(error) = done {
-            self.state = State::Over(error);
+            self.state = SessionState::Over(error);
             self.incoming.clear();
             // A side that tampers or does not know the secret receives nothing.
             self.outgoing.clear();
@@ -151,10 +151,10 @@ impl Session {
     fn understand(&mut self) -> Result<(), SecureError> {
         loop {
             let is_whole = match &self.state {
-                State::Awaiting(_) => self.take_first()?,
-                State::Called(_) => self.take_second()?,
-                State::Open(_) => self.take_record()?,
-                State::Over(error) => return Err(*error),
+                SessionState::Awaiting(_) => self.take_first()?,
+                SessionState::Called(_) => self.take_second()?,
+                SessionState::Open(_) => self.take_record()?,
+                SessionState::Over(error) => return Err(*error),
             };
             if !is_whole {
                 return Ok(());
@@ -163,7 +163,7 @@ impl Session {
     }
 
     fn take_record(&mut self) -> Result<bool, SecureError> {
-        let (State::Open(state), Some((length, rest))) =
+        let (SessionState::Open(state), Some((length, rest))) =
             (&mut self.state, self.incoming.split_first_chunk::<2>())
         else {
             return Ok(false);
@@ -203,7 +203,7 @@ impl Session {
         }
         self.incoming.advance(GREETING.len() + 1);
         let first = self.incoming.split_to(HANDSHAKE_BYTES);
-        let State::Awaiting(mut state) = self.replace_state() else {
+        let SessionState::Awaiting(mut state) = self.replace_state() else {
             return Err(SecureError::Forged);
         };
         let read = state.read_message(&first, &mut []);
@@ -222,7 +222,7 @@ impl Session {
             return Ok(false);
         }
         let second = self.incoming.split_to(HANDSHAKE_BYTES);
-        let State::Called(mut state) = self.replace_state() else {
+        let SessionState::Called(mut state) = self.replace_state() else {
             return Err(SecureError::Forged);
         };
         let read = state.read_message(&second, &mut []);
@@ -235,14 +235,17 @@ impl Session {
         Ok(true)
     }
 
-    fn replace_state(&mut self) -> State {
-        core::mem::replace(&mut self.state, State::Over(SecureError::WrongSecret))
+    fn replace_state(&mut self) -> SessionState {
+        core::mem::replace(
+            &mut self.state,
+            SessionState::Over(SecureError::WrongSecret),
+        )
     }
 
     fn open(&mut self, state: HandshakeState) -> Result<(), SecureError> {
         let state = state.into_transport_mode();
         let state = state.map_err(|_| SecureError::WrongSecret)?;
-        self.state = State::Open(Box::new(state));
+        self.state = SessionState::Open(Box::new(state));
         Ok(())
     }
 
@@ -256,7 +259,7 @@ impl Session {
     /// # Errors
     /// When the session is over.
     pub fn say(&mut self, text: &[u8]) -> Result<(), SecureError> {
-        if let State::Over(error) = self.state {
+        if let SessionState::Over(error) = self.state {
             return Err(error);
         }
         if !self.is_proven {
@@ -271,7 +274,7 @@ impl Session {
     }
 
     fn seal(&mut self, piece: &[u8]) -> Result<(), SecureError> {
-        let State::Open(state) = &mut self.state else {
+        let SessionState::Open(state) = &mut self.state else {
             return Err(SecureError::Waiting);
         };
         let length = piece.len() + TAG_BYTES;
@@ -302,7 +305,7 @@ impl Session {
 
 impl core::fmt::Debug for Session {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let is_open = matches!(self.state, State::Open(_));
+        let is_open = matches!(self.state, SessionState::Open(_));
         f.debug_struct("Session")
             .field("is_open", &is_open)
             .field("is_proven", &self.is_proven)

@@ -28,10 +28,10 @@ pub enum Answer {
 /// A session.
 pub struct Session {
     jobs: Arc<Jobs>,
-    state: State,
+    state: SessionState,
 }
 
-enum State {
+enum SessionState {
     /// No message has come.
     Greeting,
     /// Of this job.
@@ -63,18 +63,18 @@ impl Session {
     pub fn new(jobs: Arc<Jobs>) -> Self {
         Self {
             jobs,
-            state: State::Greeting,
+            state: SessionState::Greeting,
         }
     }
 
     /// Takes in a message.
     pub fn message(&mut self, message: ToServer) -> Answer {
         // After a refusal, the session is over.
-        let state = core::mem::replace(&mut self.state, State::Over);
+        let state = core::mem::replace(&mut self.state, SessionState::Over);
         let answered = match (state, message) {
-            (State::Greeting, ToServer::Hello { job, prefix }) => self.hello(job, prefix),
+            (SessionState::Greeting, ToServer::Hello { job, prefix }) => self.hello(job, prefix),
             (
-                State::Ready(job, folder),
+                SessionState::Ready(job, folder),
                 ToServer::Begin {
                     rank,
                     incarnation,
@@ -88,20 +88,20 @@ impl Session {
                 };
                 self.begin(job, &folder, key)
             }
-            (State::Ready(_, folder), ToServer::Newest { rank, life }) => {
+            (SessionState::Ready(_, folder), ToServer::Newest { rank, life }) => {
                 let found = folder.newest(Rank(rank), life.map(Incarnation));
                 found.map_err(Refusal::from).map(|found| match found {
                     Some(found) => Answer::Send(Box::new(found)),
                     None => Answer::Say(ToClient::Nothing),
                 })
             }
-            (State::Ready(job, folder), ToServer::RemoveAll) => {
+            (SessionState::Ready(job, folder), ToServer::RemoveAll) => {
                 let removed = folder.remove_all();
                 self.jobs.forget(&job);
                 let removed = removed.map(|()| Answer::Say(ToClient::Removed));
                 removed.map_err(Refusal::from)
             }
-            (State::Receiving(_, receiving), ToServer::Commit { bytes }) => {
+            (SessionState::Receiving(_, receiving), ToServer::Commit { bytes }) => {
                 receiving.commit(bytes).map(Answer::Say)
             }
             _ => Err(out_of_order()),
@@ -112,20 +112,20 @@ impl Session {
     /// Takes in the first `bytes` bytes of a strip.
     pub fn strip(&mut self, strip: &mut Strip, bytes: usize) -> Answer {
         let refusal = match &mut self.state {
-            State::Receiving(job, receiving) => match receiving.strip(job, strip, bytes) {
+            SessionState::Receiving(job, receiving) => match receiving.strip(job, strip, bytes) {
                 Ok(()) => return Answer::Nothing,
                 Err(why) => why,
             },
             _ => out_of_order(),
         };
-        self.state = State::Over;
+        self.state = SessionState::Over;
         Answer::Say(ToClient::Refused(refusal))
     }
 
     fn hello(&mut self, job: u64, prefix: String) -> Result<Answer, Refusal> {
         let job = JobName::new(job, prefix)?;
         let folder = self.jobs.folder_of(&job)?;
-        self.state = State::Ready(job, folder);
+        self.state = SessionState::Ready(job, folder);
         Ok(Answer::Say(ToClient::Welcome))
     }
 
@@ -136,7 +136,7 @@ impl Session {
             unpacking: None,
             place: 0,
         };
-        self.state = State::Receiving(job, Box::new(receiving));
+        self.state = SessionState::Receiving(job, Box::new(receiving));
         Ok(Answer::Say(ToClient::Begun))
     }
 }

@@ -13,7 +13,7 @@ use crate::disk::Disk;
 use crate::error::CheckpointError;
 use crate::folder::Folder;
 use crate::format::Header;
-use crate::place::Place;
+use crate::store_spec::CheckpointStoreSpec;
 use core::fmt;
 use refrain_ring::{Incarnation, Rank};
 use std::hash::{BuildHasher, RandomState};
@@ -41,10 +41,14 @@ impl Store {
     ///
     /// # Errors
     /// When there is no such place, or it cannot be used.
-    pub fn open(place: &Place, job: JobName) -> Result<Self, CheckpointError> {
+    pub fn open(place: &CheckpointStoreSpec, job: JobName) -> Result<Self, CheckpointError> {
         let place: Arc<dyn Checkpoints> = match place {
-            Place::Folder(path) => Arc::new(Folder::new(Disk::open(path)?, job.clone())),
-            Place::Server(address) => Arc::new(Client::new(address.clone(), job.clone())),
+            CheckpointStoreSpec::Folder(path) => {
+                Arc::new(Folder::new(Disk::open(path)?, job.clone()))
+            }
+            CheckpointStoreSpec::Server(address) => {
+                Arc::new(Client::new(address.clone(), job.clone()))
+            }
         };
         Ok(Self { job, place })
     }

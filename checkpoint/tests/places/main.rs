@@ -11,7 +11,7 @@ mod running;
 use content::job;
 use contract::Subject;
 use refrain_checkpoint::folder::Folder;
-use refrain_checkpoint::{Place, ServerAddress, Store};
+use refrain_checkpoint::{CheckpointStoreSpec, ServerAddress, Store};
 use refrain_storage::Directory;
 use refrain_storage::simulated::SimulatedDisk;
 use running::Running;
@@ -30,7 +30,7 @@ fn a_folder_on_a_disk_in_memory() {
 fn a_real_folder() {
     contract::check(&mut || {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::Folder(folder.path().into());
+        let place = CheckpointStoreSpec::Folder(folder.path().into());
         Subject::new(Store::open(&place, job()).unwrap(), folder)
     });
 }
@@ -38,7 +38,7 @@ fn a_real_folder() {
 fn on_a_server(address: impl Fn(&Running) -> ServerAddress) -> impl FnMut() -> Subject {
     move || {
         let server = Running::start();
-        let place = Place::Server(address(&server));
+        let place = CheckpointStoreSpec::Server(address(&server));
         Subject::new(Store::open(&place, job()).unwrap(), server)
     }
 }

@@ -4,7 +4,7 @@ use crate::content::{RANK, check, job, write};
 use crate::running::Running;
 use bytes::BytesMut;
 use refrain_checkpoint::message::{PROTOCOL, Refusal, ToClient, ToServer};
-use refrain_checkpoint::{Place, ServerAddress, Store};
+use refrain_checkpoint::{CheckpointStoreSpec, ServerAddress, Store};
 use refrain_wire::Protocol;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -25,7 +25,7 @@ fn send(server: &Running, bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn it_serves_on_whatever_it_is_sent() {
     let server = Running::start();
-    let store = Store::open(&Place::Server(server.unix()), job()).unwrap();
+    let store = Store::open(&CheckpointStoreSpec::Server(server.unix()), job()).unwrap();
     write(&store, 0, 1, 1000).unwrap();
     let frame = |length: u32, kind: u8, body: &[u8]| {
         let [first, second] = PROTOCOL.magic;

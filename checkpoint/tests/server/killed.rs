@@ -2,7 +2,7 @@
 
 use crate::content::{RANK, check, fill, job, write};
 use refrain_checkpoint::server::{SESSIONS_MAX, Server, ServerOptions};
-use refrain_checkpoint::{CheckpointError, Place, ServerAddress, Store};
+use refrain_checkpoint::{CheckpointError, CheckpointStoreSpec, ServerAddress, Store};
 use refrain_ring::Incarnation;
 use refrain_storage::Io;
 use std::io::{BufRead, BufReader, Write};
@@ -71,7 +71,7 @@ fn what_it_has_called_stable_is_there_when_it_is_back() {
     const BYTES: usize = 3 << 20;
     let folder = tempfile::tempdir().unwrap();
     let mut server = Process::start(folder.path());
-    let place = Place::Server(ServerAddress::Unix(folder.path().join("socket")));
+    let place = CheckpointStoreSpec::Server(ServerAddress::Unix(folder.path().join("socket")));
     let store = Store::open(&place, job()).unwrap();
     let mut stable = 0;
     for kill in 0..6_u64 {

@@ -4,7 +4,7 @@ use crate::content::{RANK, check, job, write};
 use crate::running::{Running, secret};
 use bytes::BytesMut;
 use refrain_checkpoint::message::{PROTOCOL, ToServer};
-use refrain_checkpoint::{CheckpointError, Place, ServerAddress, Store};
+use refrain_checkpoint::{CheckpointError, CheckpointStoreSpec, ServerAddress, Store};
 use refrain_wire::{STRANGERS_MAX, Secret, Session};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -23,12 +23,12 @@ fn server() -> (Running, String) {
 }
 
 fn friend(server: &Running) -> Store {
-    Store::open(&Place::Server(server.sealed()), job()).expect("a friend")
+    Store::open(&CheckpointStoreSpec::Server(server.sealed()), job()).expect("a friend")
 }
 
 /// As a job does when it starts.
 fn reach(address: ServerAddress) -> Result<(), CheckpointError> {
-    Store::open(&Place::Server(address), job()).and_then(|store| store.reach())
+    Store::open(&CheckpointStoreSpec::Server(address), job()).and_then(|store| store.reach())
 }
 
 fn connect(address: &str) -> TcpStream {
@@ -184,7 +184,7 @@ fn a_client_of_a_server_that_is_full_calls_again() {
         // It is welcome: the only conversation.
         silent.read_exact(&mut [0; 9]).expect("an answer");
         let refused = server.reports().len();
-        let store = Store::open(&Place::Server(address), job()).expect("an address");
+        let store = Store::open(&CheckpointStoreSpec::Server(address), job()).expect("an address");
         let client = std::thread::spawn(move || write(&store, 0, 1, 1000).map(|_| store));
         while server.reports().len() == refused {
             std::thread::yield_now();

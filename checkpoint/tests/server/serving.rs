@@ -3,12 +3,12 @@
 use crate::content::{RANK, check, fill, job, write};
 use crate::running::Running;
 use refrain_checkpoint::server::{SESSIONS_MAX, Server, ServerError, ServerOptions};
-use refrain_checkpoint::{CheckpointError, Place, SectionKind, ServerAddress, Store};
+use refrain_checkpoint::{CheckpointError, CheckpointStoreSpec, SectionKind, ServerAddress, Store};
 use refrain_ring::{Incarnation, Rank};
 use refrain_storage::Io;
 
 fn store(address: ServerAddress) -> Store {
-    Store::open(&Place::Server(address), job()).unwrap()
+    Store::open(&CheckpointStoreSpec::Server(address), job()).unwrap()
 }
 
 #[test]
@@ -161,7 +161,8 @@ fn a_server_ends_though_clients_are_there() {
     let text = error.unwrap_err().to_string();
     assert!(text.contains(&address.to_string()), "{text}");
     assert!(text.contains("start it again"), "{text}");
-    let gone = Store::open(&Place::Server(address), job()).and_then(|store| store.reach());
+    let gone =
+        Store::open(&CheckpointStoreSpec::Server(address), job()).and_then(|store| store.reach());
     let gone = gone.unwrap_err();
     assert!(gone.to_string().contains("cannot be reached"), "{gone}");
 }

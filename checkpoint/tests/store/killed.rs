@@ -1,7 +1,7 @@
 //! A process that writes checkpoints is killed, at any time.
 
 use crate::content::{RANK, check, job, write};
-use refrain_checkpoint::{Place, Store};
+use refrain_checkpoint::{CheckpointStoreSpec, Store};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -15,7 +15,7 @@ fn writes_until_it_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER) else {
         return;
     };
-    let store = Store::open(&Place::Folder(folder.into()), job()).unwrap();
+    let store = Store::open(&CheckpointStoreSpec::Folder(folder.into()), job()).unwrap();
     let found = store.newest(RANK).unwrap();
     let first = found.map_or(1, |reading| reading.next_number());
     for number in first.. {
@@ -28,7 +28,7 @@ fn writes_until_it_is_killed() {
 #[test]
 fn after_a_kill_there_is_what_was_stable_or_one_more() {
     let folder = tempfile::tempdir().unwrap();
-    let place = Place::Folder(folder.path().into());
+    let place = CheckpointStoreSpec::Folder(folder.path().into());
     let mut stable = 0;
     for kill in 0..12_u64 {
         let mut child = Command::new(std::env::current_exe().unwrap())

@@ -3,7 +3,7 @@
 use crate::content::{RANK, check, job, sections, write};
 use refrain_checkpoint::disk::Disk;
 use refrain_checkpoint::folder::Folder;
-use refrain_checkpoint::{CheckpointError, Place, SectionKind, Store};
+use refrain_checkpoint::{CheckpointError, CheckpointStoreSpec, SectionKind, Store};
 use refrain_ring::{Incarnation, Rank};
 use refrain_storage::Io;
 use std::fs;
@@ -70,7 +70,7 @@ fn files_in_memory_are_written_too() {
 #[test]
 fn sections_are_read_in_pieces_or_passed_over() {
     let folder = tempfile::tempdir().unwrap();
-    let place = Place::Folder(folder.path().into());
+    let place = CheckpointStoreSpec::Folder(folder.path().into());
     let store = Store::open(&place, job()).unwrap();
     write(&store, 0, 1, 3 << 20).unwrap();
     let expected = sections(1, 3 << 20);
@@ -95,7 +95,8 @@ fn sections_are_read_in_pieces_or_passed_over() {
 #[test]
 fn a_place_that_cannot_be_used_is_refused_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
-    let open = |path: &Path| Store::open(&Place::Folder(path.into()), job()).unwrap_err();
+    let open =
+        |path: &Path| Store::open(&CheckpointStoreSpec::Folder(path.into()), job()).unwrap_err();
     let missing = open(&folder.path().join("nothing"));
     assert!(matches!(missing, CheckpointError::Missing { .. }));
     assert!(missing.to_string().contains("make it"), "{missing}");
@@ -114,7 +115,7 @@ fn a_place_that_cannot_be_used_is_refused_with_what_to_do() {
 #[test]
 fn ranks_and_jobs_do_not_see_each_other() {
     let folder = tempfile::tempdir().unwrap();
-    let place = Place::Folder(folder.path().into());
+    let place = CheckpointStoreSpec::Folder(folder.path().into());
     let store = Store::open(&place, job()).unwrap();
     write(&store, 0, 1, 10).unwrap();
     assert!(store.newest(Rank(33)).unwrap().is_none());

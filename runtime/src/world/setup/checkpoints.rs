@@ -4,7 +4,7 @@ use super::Membership;
 use crate::Error;
 use crate::protocol::Engine;
 use crate::world::checkpoint::{ENGINE_SECTION, Restored, WORLD_SECTION, WorldPart, broken};
-use refrain_checkpoint::{JobName, Place, Reading, Section, SectionKind, Store};
+use refrain_checkpoint::{CheckpointStoreSpec, JobName, Reading, Section, SectionKind, Store};
 use refrain_job::config::JobConfig;
 use refrain_job::stderr::report;
 use refrain_rank::checkpoint::{LogLoading, Transfer, decode_engine};
@@ -23,7 +23,7 @@ pub(super) fn open(config: &JobConfig, membership: &Membership) -> Result<Option
     let Some(place) = recovery.checkpoint_dir.as_ref() else {
         return Ok(None);
     };
-    let place: Place = place
+    let place: CheckpointStoreSpec = place
         .parse()
         .map_err(|error| Error::Config(format!("--checkpoint-dir: {error}")))?;
     let job = JobName::new(membership.job, recovery.checkpoint_prefix.clone());

@@ -4,7 +4,7 @@
 
 use super::connections::Happening;
 use super::failure::told;
-use super::pair::State;
+use super::pair::PairState;
 use super::send_queue::Role;
 use super::work_request::{PairId, WorkRequest};
 use super::{Open, PeerAddress};
@@ -111,7 +111,7 @@ impl Open {
             .pairs
             .by_number(completion.qp_num)
             .and_then(|id| self.pairs.get_mut(id))
-            .filter(|pair| pair.state == State::Bound);
+            .filter(|pair| pair.state == PairState::Bound);
         // FENCE-1: messages of a stopped queue pair do not count.
         let Some(pair) = pair else {
             let was_message = completion.status == IBV_WC_SUCCESS;

@@ -1,6 +1,6 @@
 //! Connections: carries out for queue pairs what the greetings decide.
 
-use super::pair::{Making, State};
+use super::pair::{Making, PairState};
 use super::work_request::PairId;
 use super::{Open, PeerAddress};
 use crate::Error;
@@ -197,7 +197,7 @@ impl Open {
         let none = || Error::invalid("bind a queue pair", "there is none");
         let id = self.peers.get(peer).and_then(|peer| peer.pair);
         let pair = id.and_then(|id| self.pairs.get_mut(id)).ok_or_else(none)?;
-        if pair.offer.generation != theirs.generation || pair.state != State::Fresh {
+        if pair.offer.generation != theirs.generation || pair.state != PairState::Fresh {
             return Err(none());
         }
         pair.bind(
@@ -225,10 +225,10 @@ impl Open {
         let Some(pair) = self.pairs.get_mut(id) else {
             return;
         };
-        if matches!(pair.state, State::Draining { .. }) {
+        if matches!(pair.state, PairState::Draining { .. }) {
             return;
         }
-        let was_bound = pair.state == State::Bound;
+        let was_bound = pair.state == PairState::Bound;
         let peer = pair.peer;
         pair.stop(self.device.library(), now);
         self.pairs.gave_up_one();

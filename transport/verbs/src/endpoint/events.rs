@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "reads the device's events")]
 
 use super::Open;
-use super::pair::{Pair, State};
+use super::pair::{Pair, PairState};
 use super::work_request::PairId;
 use crate::Error;
 use crate::sys::constants::*;
@@ -43,7 +43,7 @@ impl Open {
             IBV_EVENT_QP_LAST_WQE_REACHED => {
                 let id = self.pair_of(event);
                 if let Some(pair) = id.and_then(|id| self.pairs.get_mut(id)) {
-                    if let State::Draining { is_last, .. } = &mut pair.state {
+                    if let PairState::Draining { is_last, .. } = &mut pair.state {
                         *is_last = true;
                     } else {
                         // The device has stopped it.
@@ -73,7 +73,7 @@ impl Open {
         };
         self.give_up(id);
         if let Some(pair) = self.pairs.get_mut(id)
-            && let State::Draining { is_last, .. } = &mut pair.state
+            && let PairState::Draining { is_last, .. } = &mut pair.state
         {
             *is_last = true;
         }

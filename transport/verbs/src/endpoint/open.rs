@@ -6,7 +6,7 @@ use super::counters::Counters;
 use super::datagrams::Datagrams;
 use super::device::Device;
 use super::options::EndpointOptions;
-use super::pair::{Making, State};
+use super::pair::{Making, PairState};
 use super::pairs::Pairs;
 use super::peers::Peers;
 use super::port::LocalPort;
@@ -48,7 +48,7 @@ pub(super) struct Open {
     pub(super) counters: Counters,
 }
 
-/// State between two polls.
+/// PairState between two polls.
 #[derive(Default)]
 pub(super) struct Progress {
     /// For the caller at the next poll: never receives.
@@ -148,7 +148,10 @@ impl Open {
     }
 
     pub(super) fn has_sent_all(&mut self) -> bool {
-        let mut bound = self.pairs.iter().filter(|pair| pair.state == State::Bound);
+        let mut bound = self
+            .pairs
+            .iter()
+            .filter(|pair| pair.state == PairState::Bound);
         let has_sent_all = bound.all(|pair| pair.queue.is_empty());
         self.progress.wants_markers |= !has_sent_all;
         has_sent_all
@@ -170,7 +173,7 @@ impl Open {
     pub(super) fn next_look_at(&self, now: Duration) -> Option<Duration> {
         let is_soon = self.pairs.draining() > 0
             || self.pairs.iter().any(|pair| {
-                pair.state == State::Bound && pair.queue.needs_marker() && !pair.is_marked
+                pair.state == PairState::Bound && pair.queue.needs_marker() && !pair.is_marked
             });
         let ticks = self
             .peers
@@ -191,7 +194,7 @@ impl Open {
         for pair in self.pairs.iter_mut() {
             let is_wanted =
                 pair.queue.needs_marker() || (wants_all && pair.queue.has_unsignalled());
-            if pair.state != State::Bound || pair.is_marked || !is_wanted {
+            if pair.state != PairState::Bound || pair.is_marked || !is_wanted {
                 continue;
             }
             let next = pair.queue.next();

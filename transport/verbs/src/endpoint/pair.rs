@@ -19,7 +19,7 @@ use core::time::Duration;
 
 /// The state of a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum PairState {
     /// It is not bound.
     Fresh,
     /// Connected to a queue pair of the peer.
@@ -40,7 +40,7 @@ pub(super) struct Pair {
     pub(super) peer: Option<PeerAddress>,
     pub(super) offer: Offer,
     pub(super) queue: SendQueue,
-    pub(super) state: State,
+    pub(super) state: PairState,
     /// Why it broke; later completions carry this reason.
     pub(super) failure: Option<Error>,
     /// The next sequence number at the last look for old requests.
@@ -142,7 +142,7 @@ impl Making<'_> {
                 psn,
             },
             queue: SendQueue::new(self.sizes.send_room),
-            state: State::Fresh,
+            state: PairState::Fresh,
             failure: None,
             seen: 0,
             is_marked: false,
@@ -202,7 +202,7 @@ impl Pair {
             mask,
         )?;
         self.make_ready_to_send(library, port, retry, contact)?;
-        self.state = State::Bound;
+        self.state = PairState::Bound;
         Ok(())
     }
 
@@ -238,7 +238,7 @@ impl Pair {
 
     /// From now on it takes nothing of the peer and sends nothing.
     pub(super) fn stop(&mut self, library: &Library, now: Duration) {
-        if matches!(self.state, State::Draining { .. }) {
+        if matches!(self.state, PairState::Draining { .. }) {
             return;
         }
         // SAFETY: zero is a value of every field.
@@ -252,17 +252,17 @@ impl Pair {
             &mut attributes,
             IBV_QP_STATE,
         );
-        self.state = State::Draining {
+        self.state = PairState::Draining {
             since: now,
             // To a fresh one nothing was ever sent.
-            is_last: self.state == State::Fresh,
+            is_last: self.state == PairState::Fresh,
         };
     }
 
     /// Whether all that was posted has come back, as far as can be known.
     pub(super) fn is_drained(&self, now: Duration, patience: Duration) -> bool {
         match self.state {
-            State::Draining { since, is_last } => {
+            PairState::Draining { since, is_last } => {
                 let is_over = self.queue.is_empty() && (is_last || now >= since + patience);
                 is_over || now >= since + LONGEST_DRAIN
             }

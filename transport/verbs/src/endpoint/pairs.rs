@@ -1,6 +1,6 @@
 //! All queue pairs of an endpoint, by slot and by number.
 
-use super::pair::{Pair, State};
+use super::pair::{Pair, PairState};
 use super::work_request::PairId;
 use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::HashMap;
@@ -88,7 +88,7 @@ impl Pairs {
         let pair = self.slots[usize::from(id.slot)].take()?;
         self.free.push(id.slot);
         self.by_number.remove(&pair.offer.qpn);
-        self.draining -= usize::from(matches!(pair.state, State::Draining { .. }));
+        self.draining -= usize::from(matches!(pair.state, PairState::Draining { .. }));
         Some(pair)
     }
 

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "hands requests to the device")]
 
-use super::send_queue::{Place, Role};
+use super::send_queue::{QueuePlace, Role};
 use super::work_request::{PairId, WorkRequest};
 use super::{Open, PeerAddress};
 use crate::sys::constants::{IBV_SEND_SIGNALED, IBV_WR_RDMA_WRITE};
@@ -162,7 +162,7 @@ impl Open {
 }
 
 #[inline]
-fn fill(to: &mut ibv_send_wr, id: PairId, place: Place, request: &Request) {
+fn fill(to: &mut ibv_send_wr, id: PairId, place: QueuePlace, request: &Request) {
     to.wr_id = WorkRequest::Send(id, place.sequence).encode();
     to.sg_list = request.pieces;
     to.num_sge = request.count as c_int;

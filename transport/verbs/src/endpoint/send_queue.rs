@@ -35,7 +35,7 @@ pub(super) struct Entry {
 
 /// Where a request stands, and how it is to be posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct QueuePlace {
     /// Counts all requests of the queue pair, modulo 2^32.
     pub(super) sequence: u32,
     pub(super) is_signalled: bool,
@@ -97,7 +97,7 @@ impl SendQueue {
         token: u64,
         bytes: u32,
         must_signal: bool,
-    ) -> Option<Place> {
+    ) -> Option<QueuePlace> {
         let is_marker = role == Role::Marker;
         let fits = match is_marker {
             true => self.markers < MARKERS_MAX,
@@ -125,7 +125,7 @@ impl SendQueue {
             self.unsignalled += 1;
             self.awaited += u32::from(matches!(role, Role::Told(_)));
         }
-        Some(Place {
+        Some(QueuePlace {
             sequence,
             is_signalled,
         })

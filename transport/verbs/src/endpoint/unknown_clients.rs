@@ -5,7 +5,7 @@
 //! time, which needs no memory of it.
 
 use super::address::Address;
-use super::pair::State;
+use super::pair::PairState;
 use super::work_request::PairId;
 use super::{Open, PeerAddress};
 use crate::greeting::{Greeting, SILENT_AFTER};
@@ -103,7 +103,7 @@ impl Open {
         self.unknown_clients.probe_at = now + PROBE_EVERY;
         let is_idle = |id: &PairId| {
             let pair = self.pairs.get(*id);
-            pair.is_some_and(|pair| pair.state == State::Bound && !pair.is_marked)
+            pair.is_some_and(|pair| pair.state == PairState::Bound && !pair.is_marked)
         };
         let peers = self.peers.iter();
         let idle: Vec<PairId> = peers

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 /// Where checkpoints are kept: a folder, or a server's address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum CheckpointStoreSpec {
     /// A folder, which is there.
     Folder(PathBuf),
     /// A checkpoint server.
@@ -18,30 +18,30 @@ pub enum Place {
 /// Text that is no place.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text:?} is no place for checkpoints: use a folder, unix:PATH or tcp:HOST:PORT")]
-pub struct NotAPlace {
+pub struct NotACheckpointStore {
     /// As given.
     pub text: String,
 }
 
-impl FromStr for Place {
-    type Err = NotAPlace;
+impl FromStr for CheckpointStoreSpec {
+    type Err = NotACheckpointStore;
 
     /// Text that begins like an address must be one; a folder with such a name is written
     /// `./unix:…`.
-    fn from_str(text: &str) -> Result<Self, NotAPlace> {
+    fn from_str(text: &str) -> Result<Self, NotACheckpointStore> {
         let is_address = |kind: &&str| text.starts_with(*kind);
         if ["unix:", "tcp:", "sealed:"].iter().any(is_address) {
-            let refused = |NotAnAddress { text }| NotAPlace { text };
+            let refused = |NotAnAddress { text }| NotACheckpointStore { text };
             return text.parse().map(Self::Server).map_err(refused);
         }
         match text.is_empty() {
             false => Ok(Self::Folder(text.into())),
-            true => Err(NotAPlace { text: text.into() }),
+            true => Err(NotACheckpointStore { text: text.into() }),
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for CheckpointStoreSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Folder(path) => path.display().fmt(f),
@@ -65,9 +65,9 @@ mod tests {
             "tcp:127.0.0.1:4711",
             "tcp:[::1]:1",
         ] {
-            let place: Place = text.parse().expect(text);
+            let place: CheckpointStoreSpec = text.parse().expect(text);
             assert_eq!(place.to_string(), text);
-            let is_server = matches!(place, Place::Server(_));
+            let is_server = matches!(place, CheckpointStoreSpec::Server(_));
             assert_eq!(
                 is_server,
                 text.starts_with("unix:") || text.starts_with("tcp:")
@@ -80,16 +80,16 @@ mod tests {
         let open: ServerAddress = "tcp:h:1".parse().expect("an address");
         let sealed = open.sealed(&Secret::from_bytes([0xab; 32]));
         let text = sealed.to_secret_text();
-        assert_eq!(text.parse(), Ok(Place::Server(sealed)));
+        assert_eq!(text.parse(), Ok(CheckpointStoreSpec::Server(sealed)));
         let wrong = text.replace("@h:1", "@h");
-        let error = wrong.parse::<Place>().expect_err("no port");
+        let error = wrong.parse::<CheckpointStoreSpec>().expect_err("no port");
         assert!(!error.to_string().contains("abab"), "{error}");
     }
 
     #[test]
     fn other_text_is_refused_with_what_to_say() {
         for text in ["", "unix:", "tcp:", "tcp::1", "tcp:host", "tcp:host:70000"] {
-            let error = text.parse::<Place>().expect_err(text);
+            let error = text.parse::<CheckpointStoreSpec>().expect_err(text);
             assert!(error.to_string().contains("tcp:HOST:PORT"));
         }
     }
