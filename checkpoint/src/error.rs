@@ -1,4 +1,4 @@
-//! Why there is no checkpoint.
+//! Errors of checkpoints.
 
 use crate::format::Flaw;
 use crate::packing::SectionRefused;
@@ -58,7 +58,7 @@ pub enum CheckpointError {
     },
     /// Files cannot be made or read there.
     #[error(
-        "{attempted}: {error}; the earlier checkpoints stay: allow it, or choose another place"
+        "{attempted}: {error}; the earlier checkpoints stay: change the permissions, or choose another place"
     )]
     Forbidden {
         /// What was attempted.
@@ -67,7 +67,7 @@ pub enum CheckpointError {
         error: io::Error,
     },
     /// There is no such folder.
-    #[error("{attempted}: there is no such folder; make it, or choose another place")]
+    #[error("{attempted}: there is no such folder; create it, or choose another place")]
     Missing {
         /// What was attempted.
         attempted: String,
@@ -139,12 +139,12 @@ pub enum CheckpointError {
         id: u64,
     },
     /// The name of a job cannot be part of a file's name.
-    #[error("{0:?} is no beginning of a file name: letters, digits, `-`, `_` and `.` make one")]
+    #[error("{0:?} cannot begin a file name: use letters, digits, `-`, `_` and `.`")]
     Prefix(String),
     /// The checkpoint server cannot be reached, or refuses.
     #[error("checkpoint server {address}: {reason}; the checkpoints that it has acknowledged stay")]
     Server {
-        /// Where it should be.
+        /// Its address.
         address: String,
         /// What is wrong.
         reason: String,
@@ -154,7 +154,7 @@ pub enum CheckpointError {
         "checkpoint server {address} has no room for a session: {reason}; the checkpoints that it has acknowledged stay. Start another server for some of the jobs, or use a secret so that only trusted processes can use this one"
     )]
     Busy {
-        /// Where it is.
+        /// Its address.
         address: String,
         /// Its reason.
         reason: String,

@@ -1,4 +1,4 @@
-//! From sections to strips: pure, but for where strips go.
+//! Packs sections into strips: pure, except for the receiver of the strips.
 
 use crate::format::{
     Header, PAGE_BYTES, PIECE_HEADER_BYTES, PieceHeader, SECTIONS_MAX, STRIP_BYTES, SectionKind,
@@ -51,7 +51,7 @@ struct Open {
     id: u64,
     /// Bytes in pieces that are sealed.
     before: u64,
-    /// Where the piece begins in the strip that gathers it.
+    /// Offset of the piece in the current strip.
     piece: usize,
 }
 
@@ -60,7 +60,7 @@ struct Open {
 pub struct Packing {
     header: Header,
     strip: Strip,
-    /// Where the strip belongs.
+    /// Place of the strip in the checkpoint.
     place: u64,
     /// Bytes of it that are taken.
     used: usize,
@@ -72,7 +72,7 @@ pub struct Packing {
 }
 
 impl Packing {
-    /// Begins with the header.
+    /// Begins a checkpoint with its header.
     pub fn new(header: Header, mut strip: Strip) -> Self {
         header.encode(strip.bytes_mut());
         Self {

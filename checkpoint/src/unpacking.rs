@@ -1,4 +1,4 @@
-//! From strips to sections, with every check: pure.
+//! Unpacks strips into sections, with every check: pure.
 
 use crate::format::{
     Flaw, Header, PAGE_BYTES, PIECE_HEADER_BYTES, PieceHeader, SECTIONS_MAX, STRIP_BYTES,

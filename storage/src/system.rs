@@ -21,8 +21,8 @@ const OWNER_ONLY: u32 = 0o600;
 /// Names of first files, apart from those of other threads of this process.
 static PROBES: AtomicU64 = AtomicU64::new(0);
 
-/// Makes a directory, and those above it, for its owner alone. One that is there stays
-/// as it is.
+/// Creates a directory, and those above it, for its owner alone. An existing one stays as it
+/// is.
 ///
 /// # Errors
 /// Of the system.

@@ -49,7 +49,7 @@ pub enum WireError {
     Closed,
     /// It has closed before it has proved that it knows the secret.
     #[error(
-        "it has closed the connection before it has proved that it knows the secret: give both sides the same"
+        "the other side has closed the connection before it has proved that it knows the secret: give both sides the same secret"
     )]
     Unproven,
     /// The received bytes are no message.

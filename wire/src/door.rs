@@ -116,8 +116,8 @@ impl Door {
         waiting.chain(others).min()
     }
 
-    /// Why the system could not accept a connection when it was tried last: too many open
-    /// files, for one. Connections wait meanwhile.
+    /// Why the system could not accept a connection at the last attempt, for example too many
+    /// open files. Connections wait meanwhile.
     pub fn trouble(&self) -> Option<&io::Error> {
         self.trouble.as_ref()
     }

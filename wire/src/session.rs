@@ -54,7 +54,7 @@ pub enum SecureError {
     )]
     Waiting,
     /// No keys could be made.
-    #[error("the system gives no randomness")]
+    #[error("the system has no random bytes")]
     NoRandomness,
 }
 

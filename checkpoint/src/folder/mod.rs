@@ -99,7 +99,7 @@ impl Folder {
 
     fn check_number(&self, key: Key, files: &Files) -> Result<(), CheckpointError> {
         for number in files.wholes.iter().take_while(|it| **it >= key.number) {
-            // One that cannot be used may be replaced.
+            // A damaged checkpoint may be replaced.
             if self.look(key.rank, *number)?.is_ok() {
                 return Err(CheckpointError::NotNext {
                     rank: key.rank,

@@ -20,7 +20,7 @@ pub(super) enum Name {
     },
     /// Lives before this one write no more.
     Fence {
-        /// The life that recovers, or has.
+        /// The life that recovers or has recovered.
         incarnation: Incarnation,
     },
 }

@@ -41,7 +41,7 @@ impl FileSink {
         Ok(sink)
     }
 
-    /// These need not be kept: they cannot be used.
+    /// Sets the damaged checkpoints, which need not be kept.
     pub fn pass_over(&mut self, damaged: impl Iterator<Item = u64>) {
         self.damaged = damaged.collect();
     }

@@ -19,7 +19,7 @@ pub(super) struct Begun<'a> {
     count: MutexGuard<'a, u64>,
 }
 
-/// A turn that was taken; it may be over.
+/// The turn of one writer; it is over when another has begun.
 #[derive(Debug)]
 pub(super) struct Mine {
     turn: Turn,

@@ -52,7 +52,7 @@ impl Header {
     /// Reads the header from a page.
     ///
     /// # Errors
-    /// When the bytes are not what this version writes.
+    /// When this version cannot have written the bytes.
     pub fn decode(page: &[u8]) -> Result<Self, Flaw> {
         let page: &[u8; PAGE_BYTES] = page.first_chunk().ok_or(Flaw::Short)?;
         if page[..8] != MAGIC {

@@ -82,7 +82,7 @@ pub(crate) struct IncarnationNumber(u32);
 pub struct SectionInfo {
     /// What it holds.
     pub kind: SectionKind,
-    /// Which of its kind.
+    /// Its id within its kind.
     pub id: u64,
     /// Its content, in bytes.
     pub bytes: u64,
@@ -113,9 +113,9 @@ pub enum Flaw {
     #[error("a section of unknown kind {0}")]
     Kind(u16),
     /// Two sections of the same kind and id, or too many.
-    #[error("a section too many")]
+    #[error("it has a section twice, or too many sections")]
     Sections,
-    /// The end does not fit what is before it.
+    /// The end does not match the pieces before it.
     #[error("its end is that of another checkpoint")]
     End,
     /// Something behind the end.

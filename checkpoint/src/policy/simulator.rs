@@ -77,7 +77,7 @@ struct UnderWay {
     rank: usize,
     bytes: u64,
     left_bytes: u64,
-    /// From each source, what had been received when it began.
+    /// From each source, the bytes that had been received when it began.
     covers: Vec<u64>,
 }
 

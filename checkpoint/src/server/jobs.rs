@@ -41,7 +41,7 @@ impl Jobs {
         match known.id == job.id {
             true => Ok(known.folder.clone()),
             false => Err(Refusal::Other(format!(
-                "files that begin with {:?} are another job's: choose another beginning",
+                "files with the prefix {:?} belong to another job: choose another prefix",
                 job.prefix
             ))),
         }

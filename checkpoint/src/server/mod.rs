@@ -52,14 +52,14 @@ pub struct ServerOptions {
     pub sessions_max: usize,
 }
 
-/// Why there is no server.
+/// Errors of a server.
 #[derive(Debug, Error)]
 pub enum ServerError {
     /// Another server has the folder.
     #[error("{} belongs to another checkpoint server that is running: give each a folder of its own", .0.display())]
     Locked(PathBuf),
     /// The folder cannot be used.
-    #[error("making {}: {error}; allow it, or choose another folder", .folder.display())]
+    #[error("creating {}: {error}; change the permissions, or choose another folder", .folder.display())]
     Folder {
         /// The folder.
         folder: PathBuf,

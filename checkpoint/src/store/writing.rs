@@ -6,8 +6,8 @@ use crate::format::{Header, SectionKind};
 use crate::packing::{Packing, empty_strip};
 use core::fmt;
 
-/// A checkpoint that is written: sections, one after the other, then
-/// [`Writing::commit`]. After an error it is over: nothing of it counts.
+/// A checkpoint that is written: sections, one after the other, then [`Writing::commit`].
+/// After an error nothing of it counts.
 pub struct Writing {
     packing: Packing,
     sink: Box<dyn Sink>,

@@ -155,8 +155,8 @@ fn other_names_are_refused() {
         prefix: prefix.into(),
     };
     for (said, words) in [
-        (hello("../a"), "no beginning of a file name"),
-        (hello(&"a".repeat(300)), "no beginning"),
+        (hello("../a"), "cannot begin a file name"),
+        (hello(&"a".repeat(300)), "cannot begin"),
     ] {
         let mut talk = Talk::new();
         let said = talk.say(said);

@@ -59,7 +59,7 @@ fn whatever_fails_the_older_ones_stay_and_the_next_one_works() {
             let advice = match failure {
                 Failure::Io => "check the disk",
                 Failure::NoSpace | Failure::Quota => "free some room",
-                Failure::ReadOnly | Failure::Forbidden => "allow it",
+                Failure::ReadOnly | Failure::Forbidden => "change the permissions",
             };
             assert!(text.contains(advice), "{story}: {text}");
             let mut reading = store.newest(RANK).unwrap().unwrap();

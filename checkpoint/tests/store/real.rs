@@ -99,7 +99,7 @@ fn a_place_that_cannot_be_used_is_refused_with_what_to_do() {
         |path: &Path| Store::open(&CheckpointStoreSpec::Folder(path.into()), job()).unwrap_err();
     let missing = open(&folder.path().join("nothing"));
     assert!(matches!(missing, CheckpointError::Missing { .. }));
-    assert!(missing.to_string().contains("make it"), "{missing}");
+    assert!(missing.to_string().contains("create it"), "{missing}");
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
     let text = open(&file).to_string();

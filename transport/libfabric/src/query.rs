@@ -89,7 +89,7 @@ fn pointer(string: Option<&CString>) -> *const c_char {
 }
 
 impl Info {
-    /// An `fi_info` with the hints, but for their strings.
+    /// An `fi_info` with the hints, without their strings.
     fn wanted(library: &Library, hints: &Hints) -> Result<Self, Error> {
         // SAFETY: null asks for a new one (fi_allocinfo).
         let info = unsafe { Self::duplicate(library, null())? };

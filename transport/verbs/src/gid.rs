@@ -43,7 +43,7 @@ pub struct Gid {
     pub is_here: bool,
 }
 
-/// Which addresses a RoCE v2 GID reaches.
+/// The addresses that a RoCE v2 GID reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reach {
     /// An IPv4 address of the interface, as `::ffff:a.b.c.d`.
@@ -78,7 +78,7 @@ impl fmt::Display for Gid {
     }
 }
 
-/// A GID without its place in a table.
+/// A GID without its index.
 pub(crate) struct Address(pub(crate) [u8; 16]);
 
 impl fmt::Display for Address {

@@ -16,7 +16,7 @@ pub enum MemoryLock {
 }
 
 impl MemoryLock {
-    /// That of this process, now.
+    /// The limit of this process, now.
     pub fn of_process() -> Self {
         let limit = getrlimit(Resource::Memlock).current;
         let is_privileged = is_privileged(

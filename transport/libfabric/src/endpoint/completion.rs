@@ -22,7 +22,7 @@ struct ErrorEntry {
 }
 
 impl Endpoint {
-    /// Takes the error entry that stands before all others, or gives up.
+    /// Reads the error entry at the head of the queue, or fails.
     #[cold]
     pub(super) fn poll_failed(
         &mut self,

@@ -89,11 +89,7 @@ impl MessageEndpoint for Endpoint {
                 Ok(PeerAddress(handle))
             }
             status if status < 0 => Err(self.info.library().error(ATTEMPTED, status.into())),
-            _ => Err(Error::new(
-                ATTEMPTED,
-                FI_EOTHER,
-                "the provider does not take it",
-            )),
+            _ => Err(Error::new(ATTEMPTED, FI_EOTHER, "the provider refuses it")),
         }
     }
 

@@ -176,10 +176,10 @@ impl Endpoint {
         if self.limits.has_neighbours {
             self.close_registrations().and(neighbours::closed(remains))
         } else if self.limits.binds_registrations {
-            // What is bound to the endpoint must go before it,
+            // Registrations that are bound to the endpoint are closed before it,
             self.close_registrations().and(remains.close(|| Ok(())))
         } else {
-            // all else after the operations that use it.
+            // others after the operations that use them.
             remains.close(|| self.close_registrations())
         }
     }

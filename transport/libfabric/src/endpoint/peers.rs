@@ -44,8 +44,8 @@ impl Name {
 }
 
 impl Endpoint {
-    /// Greets a neighbour by an attempt to send. Before the first poll, and the
-    /// first time, the provider cannot know the neighbour: nothing is sent.
+    /// Greets a neighbour by an attempt to send. Before the first poll the provider does not
+    /// know the neighbour, so that nothing is sent.
     pub(super) fn greet(&mut self, name: &[u8], peer: PeerAddress) {
         let may_greet = self.limits.has_neighbours
             && !self.has_polled

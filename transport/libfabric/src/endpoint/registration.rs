@@ -129,7 +129,7 @@ impl Endpoint {
                 "own operations may use it until the endpoint is closed",
             ));
         }
-        // No part of it fits any more.
+        // No part lies within it any more.
         registration.bytes = 0;
         registration.descriptor = core::ptr::null_mut();
         registration.close(&self.info)

@@ -37,7 +37,7 @@ pub enum Refused<E> {
     #[error("there is no room now, or no connection to the peer yet: poll, and try again")]
     Again,
     /// The limit of operations in flight is reached.
-    #[error("as many operations as the endpoint was opened for are in flight")]
+    #[error("the limit of operations in flight is reached: poll, and try again")]
     Full,
     /// It fails.
     #[error(transparent)]

@@ -38,8 +38,7 @@ impl Symbols {
                 let obstacle = obstacle(path, &error);
                 LoadError::new(native, path, obstacle)
             })?;
-        // Not unloaded any more: what the library has loaded, started or registered
-        // for the end of the process refers to it.
+        // It is never unloaded: other libraries, threads and exit handlers may refer to it.
         let handle = library.into_raw();
         Ok(Self {
             native,

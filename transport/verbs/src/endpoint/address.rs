@@ -55,7 +55,7 @@ impl Address {
         })?;
         if bytes[..4] != BEGINNING {
             return Err(refuse(
-                "it is none of verbs, or one of another version of Refrain: start all processes \
+                "it is no address of verbs, or of another version of Refrain: start all processes \
                  with the same"
                     .to_owned(),
             ));
@@ -73,7 +73,7 @@ impl Address {
         };
         if !(1..=5).contains(&contact.mtu) || contact.qpn >> 24 != 0 {
             return Err(refuse(
-                "its MTU or its queue pair is none of verbs".to_owned(),
+                "its MTU or its queue pair number is invalid".to_owned(),
             ));
         }
         Ok(Self {

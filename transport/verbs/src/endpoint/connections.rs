@@ -36,7 +36,7 @@ impl Open {
         let id = self.pairs.vacancy().ok_or_else(|| {
             Error::invalid(
                 "make a queue pair",
-                "too many are given up and not yet destroyed: poll",
+                "too many are stopped and not yet destroyed: poll",
             )
         })?;
         let making = Making {

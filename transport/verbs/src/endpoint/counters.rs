@@ -32,7 +32,7 @@ pub struct Counters {
     pub greetings_sent: u64,
     /// Greetings of peers that arrived.
     pub greetings_heard: u64,
-    /// Datagrams that were no greetings, or greetings of others or for others.
+    /// Datagrams that were no greetings, or greetings of unknown senders or for others.
     pub greetings_ignored: u64,
     /// Restarts of the queue pair for greetings, after the device had stopped it.
     pub greeting_restarts: u64,

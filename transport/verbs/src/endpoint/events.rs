@@ -14,7 +14,7 @@ use core::mem::zeroed;
 const EVENTS_MAX: usize = 64;
 
 impl Open {
-    /// Reads what has come.
+    /// Reads the events that have come.
     ///
     /// # Errors
     /// The device has failed.

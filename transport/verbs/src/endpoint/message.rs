@@ -1,4 +1,4 @@
-//! Messages: gathered from registered memory, received into it.
+//! Messages that are gathered from registered memory.
 
 #![allow(unsafe_code, reason = "hands registered memory to the device")]
 

@@ -48,7 +48,7 @@ pub(super) struct Open {
     pub(super) counters: Counters,
 }
 
-/// PairState between two polls.
+/// State between two polls.
 #[derive(Default)]
 pub(super) struct Progress {
     /// For the caller at the next poll: never receives.

@@ -236,7 +236,7 @@ impl Pair {
         )
     }
 
-    /// From now on it takes nothing of the peer and sends nothing.
+    /// Stops it: it receives and sends nothing from now on.
     pub(super) fn stop(&mut self, library: &Library, now: Duration) {
         if matches!(self.state, PairState::Draining { .. }) {
             return;
@@ -254,7 +254,7 @@ impl Pair {
         );
         self.state = PairState::Draining {
             since: now,
-            // To a fresh one nothing was ever sent.
+            // A fresh one has received nothing.
             is_last: self.state == PairState::Fresh,
         };
     }

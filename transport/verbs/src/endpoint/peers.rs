@@ -26,7 +26,7 @@ pub(super) struct Peer {
 pub(super) struct Peers {
     slots: Vec<Option<Peer>>,
     free: Vec<u32>,
-    /// Peers so far: the upper half of the next address.
+    /// Number of peers ever inserted: the upper half of the next address.
     count: u32,
     pub(super) directory: Directory<PeerAddress>,
     /// Peers that no messages can be sent to for the moment.

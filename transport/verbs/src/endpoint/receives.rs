@@ -108,7 +108,7 @@ impl Receives {
     /// Hands over collected receives; those that can wait for others stay.
     ///
     /// # Errors
-    /// The device's, but for a queue that is full for the moment.
+    /// The device's, except that the queue is full.
     #[inline]
     pub(super) fn post(&mut self, device: &Device, counters: &mut Counters) -> Result<(), Error> {
         while self.should_post() {

@@ -30,7 +30,7 @@ pub(super) fn remote_key(key: u64) -> Result<u32, Refused> {
 fn no_key(key: u64) -> Refused {
     Error::invalid(
         "start an operation",
-        format!("{key:#x} is no key of verbs: they have 32 bits"),
+        format!("{key:#x} is no key of verbs, which have 32 bits"),
     )
     .into()
 }

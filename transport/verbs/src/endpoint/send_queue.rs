@@ -181,7 +181,7 @@ impl SendQueue {
         }
     }
 
-    /// Nothing of it will complete any more: the oldest that is left.
+    /// Removes the oldest request, which will not complete any more.
     pub(super) fn give_up(&mut self) -> Option<Entry> {
         self.pop()
     }
