@@ -44,7 +44,7 @@ impl Pair {
     /// # Panics
     /// For parts above 64 KiB, and a far part with memory: no fabric has such a part.
     pub fn encode(self) -> Address {
-        let flags = u8::from(self.near.is_some()) * NEAR | u8::from(self.far.is_some()) * FAR;
+        let flags = (u8::from(self.near.is_some()) * NEAR) | (u8::from(self.far.is_some()) * FAR);
         let near = self.near.unwrap_or_default();
         let far = self.far.unwrap_or_default();
         assert!(
