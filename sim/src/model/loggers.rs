@@ -171,11 +171,12 @@ impl LoggerRow {
             let (header, payload) = BatchHeader::read(batch).expect("whole");
             let determinants = record::decode(&header, payload).expect("as it was written");
             for (index, determinant) in (header.first.0..).zip(determinants) {
-                if let Determinant::Match { at, matched, .. } = determinant
+                if let Determinant::Match(it) = determinant
                     && index < until.0
-                    && at > after
+                    && it.at > after
+                    && !it.is_completed
                 {
-                    all.push(matched);
+                    all.push(it.matched);
                 }
             }
         }

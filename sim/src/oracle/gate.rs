@@ -103,8 +103,9 @@ impl Gate {
     fn happened(&mut self, life: Life, event: &Determinant) {
         let present = &mut self.ranks[life.rank.index()];
         present.latest = present.latest.max(Some(event.at()));
-        if let Determinant::Match { matched, .. } = event
-            && let Some(awaited) = self.awaited[(matched.source, life.rank)].get_mut(&matched.ssn)
+        if let Determinant::Match(it) = event
+            && let Some(awaited) =
+                self.awaited[(it.matched.source, life.rank)].get_mut(&it.matched.ssn)
         {
             (awaited.before, awaited.is_event) = (present.latest, true);
         }

@@ -82,7 +82,7 @@ pub enum Call {
     /// instance: [`Answer::Number`].
     Number {
         /// What for, below 16.
-        lane: u8,
+        series: u8,
     },
     /// Asks for bytes that another life would not be given again: [`Answer::Bytes`].
     Bytes {

@@ -15,15 +15,16 @@ use crate::recollect::{Remains, image_of};
 use crate::saved::Saved;
 use core::ops::Range;
 use core::time::Duration;
+use refrain_logging::determinant::recorded::recorded_events;
 use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::determinant::{Determinant, EventIndex};
 use refrain_logging::pessimist::Pessimist;
 use refrain_logging::spill::{SpillLog, SpillOptions};
 use refrain_logging::store::faulty::{Delivery, MemoryOptions, MemoryStore};
 use refrain_rank::checkpoint::decode_engine;
-use refrain_rank::past::{Records, Sends};
+use refrain_rank::previous_logs::PreviousLogs;
 use refrain_rank::protocol::Logging;
-use refrain_rank::spilling::{Spilling, Surroundings};
+use refrain_rank::spilling::{Environment, Spilling};
 use refrain_ring::{Arena, Clock, Incarnation, Rank};
 use refrain_transport::divergence::DivergencePolicy;
 use refrain_transport::engine::{Delivered, Engine, EngineOptions};
@@ -50,16 +51,16 @@ pub struct RankEnd {
     pub arena: Arena,
 }
 
-/// The surroundings of spilling: the network's time; reports are dropped.
+/// The environment of spilling: the network's time; reports are dropped.
 #[derive(Debug)]
 struct Quiet(Network);
 
-impl Surroundings for Quiet {
+impl Environment for Quiet {
     fn now(&self) -> Duration {
         Duration::from_nanos(self.0.now() * TICK_NS)
     }
 
-    fn tell(&mut self, _words: &str) {}
+    fn report(&mut self, _text: &str) {}
 }
 
 /// What a life begins with.
@@ -94,7 +95,8 @@ impl LifeBeginning {
 
 /// The records that are played, and what a planted bug makes of them.
 fn records(events: &[Determinant], planted: Option<Planted>) -> Vec<Determinant> {
-    let is_match = |event: &Determinant| matches!(event, Determinant::Match { .. });
+    let is_match =
+        |event: &Determinant| matches!(event, Determinant::Match(it) if !it.is_completed);
     let drops = |event: &Determinant| match planted {
         Some(Planted::NothingIgnored) => matches!(event, Determinant::Nothing { .. }),
         Some(Planted::CancelForgotten) => matches!(event, Determinant::Cancelled { .. }),
@@ -263,14 +265,14 @@ impl Assembly<'_> {
             engine = engine.without_record_check();
         }
         let records = records(&begins.events, planted);
-        let records = Records::new(&records).map_err(|error| error.to_string())?;
-        engine = engine.with_past(Box::new(records));
-        let mut sends = Sends::new(JOB, rank);
+        let records = recorded_events(&records).map_err(|error| error.to_string())?;
+        engine = engine.with_recorded_events(records);
+        let mut sends = PreviousLogs::new(JOB, rank);
         for remains in &begins.remains {
             sends.add_life(image_of(remains, None), remains.life.incarnation);
         }
         if planted != Some(Planted::FirstBytesForgotten) {
-            engine = engine.with_past_sends(Box::new(sends), DivergencePolicy::Auto);
+            engine = engine.with_previous_sends(Box::new(sends), DivergencePolicy::Auto);
         }
         Ok(engine)
     }

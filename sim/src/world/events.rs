@@ -31,18 +31,15 @@ impl<P: Protocol> Watched<P> {
     /// As [`Planted::ReplayedRecorded`] has it.
     pub fn record_again(&mut self, events: &[Determinant]) {
         for event in events {
-            if let Determinant::Match {
-                at,
-                matched,
-                is_named,
-            } = event
+            if let Determinant::Match(it) = event
+                && !it.is_completed
             {
                 self.inner.event(Event::Match {
-                    at: *at,
-                    request: matched.request,
-                    source: matched.source,
-                    ssn: matched.ssn,
-                    is_named: *is_named,
+                    at: it.at,
+                    request: it.matched.request,
+                    source: it.matched.source,
+                    ssn: it.matched.ssn,
+                    is_named: it.is_named,
                 });
             }
         }

@@ -6,7 +6,7 @@ use crate::saved::EnginePart;
 use core::fmt::Display;
 use refrain_logging::store::faulty::MemoryStore;
 use refrain_logging::store::{Completion, Operation, Store};
-use refrain_rank::checkpoint::{Loaded, LogLoading, LogSaving, Saved, encode_engine};
+use refrain_rank::checkpoint::{LogLoading, LogSaving, Transfer, encode_engine};
 use refrain_ring::{Frontier, Rank};
 use refrain_transport::engine::{Beginning, Engine, Horizon};
 use refrain_transport::protocol::Protocol;
@@ -110,9 +110,9 @@ impl Saving {
                 .step(engine, &mut bytes)
                 .map_err(|error| broken(&error))?
             {
-                Saved::Done => self.logs.push(bytes),
-                Saved::Some => self.open = Some((log, bytes)),
-                Saved::Waiting => {
+                Transfer::Done => self.logs.push(bytes),
+                Transfer::More => self.open = Some((log, bytes)),
+                Transfer::Waiting => {
                     self.open = Some((log, bytes));
                     return Ok(None);
                 }
@@ -147,12 +147,12 @@ pub fn load_logs(
         loop {
             let loaded = loading.step(engine, &mut from);
             match loaded.map_err(|error| broken(&error))? {
-                Loaded::Done => break,
+                Transfer::Done => break,
                 // The dead do not come to its end.
                 _ if crash_point.is_dead() => return Ok(()),
-                Loaded::Some => {}
-                Loaded::Waiting if left == 0 => return Err("no room for its log".into()),
-                Loaded::Waiting => {
+                Transfer::More => {}
+                Transfer::Waiting if left == 0 => return Err("no room for its log".into()),
+                Transfer::Waiting => {
                     left -= 1;
                     engine.progress().map_err(|error| broken(&error))?;
                 }

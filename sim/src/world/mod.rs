@@ -398,11 +398,8 @@ fn recorded(rank: Rank, events: &[Determinant]) -> Vec<Determinant> {
     let (mut batches, mut batch) = (Vec::new(), Vec::new());
     for (number, event) in events.iter().enumerate() {
         match event {
-            Determinant::Match {
-                at,
-                matched,
-                is_named,
-            } => recorder.matched(*at, *matched, *is_named),
+            Determinant::Match(it) if it.is_completed => unreachable!("engines tell both apart"),
+            Determinant::Match(it) => recorder.matched(it.at, it.matched, it.is_named),
             Determinant::Probe {
                 at,
                 source,
@@ -412,10 +409,9 @@ fn recorded(rank: Rank, events: &[Determinant]) -> Vec<Determinant> {
             } => recorder.probed(*at, *source, *ssn, *tag, *bytes),
             Determinant::Completion { at, requests, .. } => recorder.completed(*at, requests),
             Determinant::Cancelled { at, request } => recorder.cancelled(*at, *request),
-            Determinant::Number { at, lane, value } => recorder.number(*at, *lane, *value),
+            Determinant::Number { at, series, value } => recorder.number(*at, *series, *value),
             Determinant::Bytes { at, bytes } => recorder.bytes(*at, bytes),
             Determinant::Nothing { at, .. } => recorder.nothing(*at),
-            Determinant::MatchCompleted { .. } => unreachable!("engines tell both apart"),
         }
         let is_last = number + 1 == events.len();
         while recorder.take_batch(is_last, &mut batch).is_some() {

@@ -251,7 +251,7 @@ pub struct Failure {
 
 fn kind(event: &Determinant) -> Count {
     match event {
-        Determinant::Match { .. } | Determinant::MatchCompleted { .. } => Count::Matches,
+        Determinant::Match(_) => Count::Matches,
         Determinant::Probe { .. } => Count::Probes,
         Determinant::Completion { .. } => Count::Completions,
         Determinant::Cancelled { .. } => Count::Cancels,

@@ -5,7 +5,7 @@ use super::*;
 use crate::plan::Plan;
 use crate::plan::generate::PlanOptions;
 use crate::reference::tests::{ended, play};
-use refrain_logging::determinant::Determinant;
+use refrain_logging::determinant::{Determinant, Match};
 
 /// What can be changed of what was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,19 +74,14 @@ fn judge(seed: u64, change: Change) -> Result<(), Breach> {
 /// The events of an engine that a record stands for.
 fn events(record: &Determinant) -> Vec<Determinant> {
     match record {
-        Determinant::MatchCompleted {
-            at,
-            matched,
-            is_named,
-        } => vec![
-            Determinant::Match {
-                at: *at,
-                matched: *matched,
-                is_named: *is_named,
-            },
+        Determinant::Match(it) if it.is_completed => vec![
+            Determinant::Match(Match {
+                is_completed: false,
+                ..*it
+            }),
             Determinant::Completion {
-                at: *at,
-                requests: vec![matched.request],
+                at: it.at,
+                requests: vec![it.matched.request],
                 continues: false,
             },
         ],

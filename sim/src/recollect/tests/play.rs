@@ -141,8 +141,7 @@ fn what_is_missing_leaves_records_over() {
                 .determinants
                 .iter()
                 .find_map(|record| match record {
-                    Determinant::Match { matched, .. }
-                    | Determinant::MatchCompleted { matched, .. } => Some(*matched),
+                    Determinant::Match(it) => Some(it.matched),
                     _ => None,
                 });
             let Some(matched) = matched else {

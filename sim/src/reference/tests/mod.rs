@@ -192,11 +192,7 @@ fn a_wrong_record_is_seen() {
     for (rank, records) in ended.records.iter().enumerate() {
         let mut records = records.clone();
         let matched = records.iter_mut().find_map(|record| match record {
-            Determinant::Match {
-                matched,
-                is_named: false,
-                ..
-            } => Some(matched),
+            Determinant::Match(it) if !it.is_named && !it.is_completed => Some(&mut it.matched),
             _ => None,
         });
         let Some(matched) = matched else {
