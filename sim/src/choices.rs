@@ -159,7 +159,7 @@ impl Choices {
             return Err(format!("{record:?} comes after clock {}", self.end));
         }
         self.end = at;
-        // That a match happened in an operation does not tell how the operation ended.
+        // A match in an operation does not decide how the operation ends.
         self.complete_before = self.complete_before.max(at);
         let outcome = match record {
             Determinant::Match(it) => {

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// same.
 #[derive(Clone, Debug, Default)]
 pub struct CrashPoint {
-    /// Of all runs. Behind a lock since disks must be able to have it, not for threads.
+    /// Of all runs. Locked because disks need `Send`, not for threads.
     effects: Arc<Mutex<Effects>>,
     is_dead: Arc<AtomicBool>,
 }

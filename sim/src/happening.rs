@@ -1,4 +1,4 @@
-//! What is seen of a job: each effect and each answer, as it comes.
+//! What oracles see of a job: each effect and each answer, in order.
 
 use crate::plan::Process;
 use crate::program::{Answer, Call};
@@ -86,7 +86,7 @@ pub struct Breach {
 }
 
 impl Happening<'_> {
-    /// A number that tells it from others, for the digest of a run.
+    /// A hash, for the digest of a run.
     pub fn fingerprint(&self) -> u64 {
         let hash = &mut DefaultHasher::new();
         discriminant(self).hash(hash);
@@ -136,7 +136,7 @@ impl fmt::Display for Life {
     }
 }
 
-/// For a trace: without payloads, which tell a reader nothing, and not too long.
+/// For a trace: without payloads, and cut after 400 characters.
 impl fmt::Display for Happening<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words = format!("{self:?}");

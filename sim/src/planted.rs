@@ -50,7 +50,7 @@ pub enum Planted {
     /// A logger looks into its rings before it asks its provider whether it may
     /// sleep, and not after that.
     LoggerSleepsOnWrites,
-    /// What makes events stable waits behind what waits for them.
+    /// Commits wait behind the sends that wait for them.
     CommitBehindGate,
     /// Peers do not fence a rank before its next life begins.
     NoFence,
@@ -62,11 +62,11 @@ pub enum Planted {
     FreedBeforeStable,
     /// One generation of checkpoints is kept.
     OneGeneration,
-    /// The log's disk says that it has written what it has not.
+    /// The log's disk reports writes that it has not done.
     DiskLies,
     /// The checkpoint store calls stable what it has not synced.
     CheckpointUnsynced,
-    /// A later life says that it misses less than it does.
+    /// A later life asks for fewer messages than it misses.
     RestartTooFar,
     /// A later life does not know what one receive from any source got.
     MatchDropped,
@@ -85,8 +85,7 @@ pub enum Planted {
     ReplayedRecorded,
     /// A later life posts again what its peers have.
     SuppressionLeftOut,
-    /// A rank says that it misses what it has not begun to get, instead of what it
-    /// has not got wholly. REC-7
+    /// A later life does not ask for messages that it has in part. REC-7
     VoidForgotten,
     /// A later life does not know which receives were taken back.
     CancelForgotten,
@@ -103,7 +102,7 @@ pub enum Planted {
     RestartFromStart,
     /// The same, and a message that comes again counts as the next one.
     DuplicateCounts,
-    /// `Up` is lost on a rank that was not told of `Down`.
+    /// A rank that has not handled `Down` ignores `Up`.
     UpWithoutDown,
     /// `Down` of an earlier life fences the present one.
     StaleDown,
@@ -117,7 +116,7 @@ pub enum Planted {
     ReceivedForgotten,
 }
 
-/// What there is to say of a bug.
+/// Name and budget of a bug.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
     /// The bug.
@@ -182,7 +181,7 @@ impl Planted {
         known(Planted::LossUnnoticed, "loss-unnoticed", 200),
     ];
 
-    /// What there is to say of it.
+    /// Its entry in the list.
     pub fn known(self) -> Known {
         let mut all = Self::ALL.iter();
         let found = all.find(|known| known.planted == self);

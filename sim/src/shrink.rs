@@ -16,7 +16,7 @@ pub fn shrink(plan: &Plan, still_fails: impl FnMut(&Plan) -> bool, budget: u32) 
     };
     loop {
         let before = shrinking.best.clone();
-        // Whatever takes most away first: runs get shorter with it.
+        // The largest cuts first: they make runs shorter.
         shrinking.fewer_faults();
         shrinking.fewer_rounds();
         shrinking.fewer_ranks();
@@ -166,7 +166,8 @@ fn for_messages(plan: &mut Plan, change: impl Fn(&mut MessagePlan)) {
         .for_each(change);
 }
 
-/// Ranks behind it move up; its heir, if there is one, does what it did.
+/// Ranks after it get the numbers before theirs; its heir, if there is one, takes over its
+/// messages.
 fn without_rank(plan: &mut Plan, gone: Rank, heir: Option<Rank>) {
     let new_name = |rank: Rank| {
         let rank = if rank == gone { heir? } else { rank };

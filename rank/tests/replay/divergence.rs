@@ -1,4 +1,4 @@
-//! A program that does not do the same again is stopped, and told where. REC-8
+//! A program that diverges from its records is stopped; the error states where. REC-8
 
 use crate::job::{payload, to_rank_0};
 use crate::shapes::{Player, any, from, matched};
@@ -7,7 +7,7 @@ use refrain_rank::calls::{self, NoAnswer};
 use refrain_ring::{Clock, Rank, Ssn};
 use refrain_transport::engine::EngineError;
 
-/// Its clock, and what the error says of it.
+/// Clock and text of the divergence.
 #[track_caller]
 fn assert_diverged(player: &mut Player, operation: u64, what: &str) {
     let error = player.try_settle().expect_err("it differs");
@@ -18,8 +18,7 @@ fn assert_diverged(player: &mut Player, operation: u64, what: &str) {
     assert!(error.to_string().contains(what), "{error}");
 }
 
-/// An operation of which something is told that is none of that kind: by the next
-/// progress behind it.
+/// An operation of another kind than its record: the next progress after it notices it.
 // REC-8
 #[test]
 fn another_operation_than_the_one_that_is_told() {
@@ -73,7 +72,7 @@ fn another_operation_than_the_one_that_is_told() {
     }
 }
 
-/// The same of operations that ask for what is told of them.
+/// The same of operations that look their records up.
 // REC-8
 #[test]
 fn an_operation_of_another_kind() {
@@ -99,7 +98,7 @@ fn an_operation_of_another_kind() {
     assert_diverged(&mut player, 2, "and cancels that of operation 1 now");
 }
 
-/// What is given from outside is what is told, and nothing else is asked for.
+/// Values from outside are those of the records, and no other values are asked for.
 // REC-4, REC-8
 #[test]
 fn another_answer_from_outside_than_the_one_that_is_told() {
@@ -126,7 +125,7 @@ fn another_answer_from_outside_than_the_one_that_is_told() {
         assert!(!calls::bytes(player.engine(), clock, &mut [0; 2]));
         assert_diverged(&mut player, 1, what);
     }
-    // Behind the last record it is given what is fresh.
+    // After the last record it is given fresh values.
     let mut player = Player::new(number);
     let clock = player.engine().tick();
     assert_eq!(calls::number(player.engine(), clock, 3, 5), Some(77));
@@ -143,7 +142,7 @@ fn another_answer_from_outside_than_the_one_that_is_told() {
     assert_diverged(&mut player, 1, "number 3 (0: the time), and is a probe now");
 }
 
-/// A receive is no question: noticed when its operation is over.
+/// A receive looks no record up: it is noticed when its operation is over.
 #[track_caller]
 fn assert_diverged_at_next(player: &mut Player) {
     player.engine().tick();
@@ -154,7 +153,7 @@ fn assert_diverged_at_next(player: &mut Player) {
     );
 }
 
-/// A wait that was told nothing would never end: it was something else.
+/// A wait whose record says that nothing ended would never end: its operation was another.
 // REC-8
 #[test]
 fn a_wait_that_found_nothing() {
@@ -175,8 +174,7 @@ fn a_wait_that_found_nothing() {
     assert_diverged(&mut player, 2, "waits until it finds something now");
 }
 
-/// What is told that it ended is not what the call asks for: another request,
-/// more than one, not all.
+/// The requests of the record are not those of the call: another one, more than one, not all.
 // REC-8
 #[test]
 fn other_requests_than_those_that_ended() {
@@ -208,8 +206,7 @@ fn other_requests_than_those_that_ended() {
     }
 }
 
-/// A message that is told does not fit what is asked for now, or is not as it
-/// was.
+/// The message of a record does not fit the pattern now, or differs from the record.
 // REC-8
 #[test]
 fn a_message_that_does_not_fit() {
@@ -234,8 +231,8 @@ fn a_message_that_does_not_fit() {
     assert_diverged(&mut player, 1, "that has tag 0, 64 bytes now");
 }
 
-/// A message that is told was taken by another operation, or would have been, or
-/// is one that this rank does not send.
+/// The message of a record was taken by another operation, or would have been, or is none that
+/// its sender sends.
 // REC-8
 #[test]
 fn a_message_that_is_not_there() {
@@ -246,7 +243,7 @@ fn a_message_that_is_not_there() {
     player.receive(any(0));
     assert_diverged(&mut player, 2, "another operation has received it already");
 
-    // A receive in limbo would have got it.
+    // An undecided receive would have got it.
     let mut player = Player::new(|recorder| recorder.matched(Clock(5), matched(2, 1, 0), false));
     player.receive(any(0));
     player.comes(1, 0, 0);
@@ -267,7 +264,7 @@ fn a_message_that_is_not_there() {
     assert_diverged(&mut player, 1, "there is no such rank");
 }
 
-/// A forced message that comes behind one that is held.
+/// A forced message that arrives after one that is held.
 // REC-8
 #[test]
 fn a_message_behind_one_that_is_held() {
@@ -280,7 +277,7 @@ fn a_message_behind_one_that_is_held() {
     assert_diverged(&mut player, 2, "posted before would have got one before it");
 }
 
-/// An error says what it means for people.
+/// The error states what the divergence means.
 // REC-8
 #[test]
 fn the_error_says_what_a_program_must_not_do() {

@@ -65,17 +65,17 @@ impl Commits for Batches {
         self.end()
     }
 
-    // So that they are small: records are cut behind each.
+    // Small batches: records are cut after each one.
     fn is_instant(&self) -> bool {
         false
     }
 }
 
 const RANKS: u32 = 3;
-/// Of the network and of the order of progress.
+/// Seed of the network and of the order of progress.
 const SEED: u64 = 3;
 
-/// Of any rank of a life.
+/// The engine of a rank.
 pub type LoggedEngine = Engine<Logging<Batches>>;
 
 pub struct Life {
@@ -117,7 +117,7 @@ impl Logs {
     }
 }
 
-/// A message tells who sent it, and as which.
+/// The payload states the sender of the message and its number.
 pub fn payload(source: u32, ssn: u64, bytes: usize) -> Vec<u8> {
     let mut all = source.to_le_bytes().to_vec();
     all.extend(ssn.to_le_bytes());
@@ -136,7 +136,7 @@ pub fn to_rank_0(tag: i32, synchronous: bool) -> SendTo {
 }
 
 impl Life {
-    /// A life that begins at the beginning, with what these batches tell.
+    /// A life that begins at the beginning, with the records of these batches.
     pub fn new(member: Member, number: u32, batches: &[Vec<u8>]) -> Self {
         let mut rng = Rng::with_seed(SEED);
         let mut options = Options::calm(SEED).reading_in_place(rng.bool());
@@ -200,7 +200,7 @@ impl Life {
         }
     }
 
-    /// Time goes on a little. Whether anything moved.
+    /// Lets a little time pass. Whether anything moved.
     pub fn round(&mut self) -> Result<bool, EngineError> {
         let mut moved = self.network.step();
         for rank in 1..self.engines.len() {
@@ -212,7 +212,7 @@ impl Life {
         Ok(moved)
     }
 
-    /// A sender sends at once.
+    /// Sends at once.
     pub fn send(&mut self, from: usize, to: SendTo, bytes: &[u8]) {
         let room = Room::holding(bytes);
         let sent = self.engines[from].start_send(room.to_send(), to);

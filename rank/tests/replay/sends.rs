@@ -1,4 +1,4 @@
-//! What is sent again is compared with what the life before had sent. REC-8
+//! What a later life sends again is compared with what the earlier life sent. REC-8
 
 use crate::job::{JOB, Life, LoggedEngine};
 use crate::room::Room;
@@ -36,7 +36,7 @@ fn text(message: u64) -> Vec<u8> {
         .collect()
 }
 
-/// A life that sends to both others, and to itself.
+/// A life that sends to both peers and to itself.
 struct Sender {
     life: Life,
     rooms: Vec<Room>,
@@ -54,7 +54,7 @@ impl Sender {
         }
     }
 
-    /// A life that has nothing of records, and these messages to compare with.
+    /// A life without records, and with these messages to compare with.
     fn comparing(past: PreviousLogs, policy: DivergencePolicy) -> Self {
         let mut sender = Self::new(2);
         let engine = sender.life.engines.remove(0);
@@ -95,8 +95,8 @@ impl Sender {
     }
 }
 
-/// Messages are compared one by one, with both others; those to itself are in no
-/// log. Behind the end of the log there is nothing to compare with.
+/// Messages are compared one by one, for both peers; those to itself are in no log. After the
+/// end of the log nothing is compared.
 // REC-8
 #[test]
 fn the_same_is_the_same() {
@@ -179,9 +179,8 @@ fn other_bytes_stop_a_rank_that_is_to_stop() {
     }
 }
 
-/// Elsewhere the rank goes on and sends what the life before sent: that is in its log
-/// for the lives of others, and of this rank, that are still to come. Comparing goes
-/// on, too.
+/// Under other policies the rank continues and sends what the earlier life sent: its log must
+/// have that for later lives of its peers and of this rank. It continues to compare, too.
 // REC-8
 #[test]
 fn a_rank_that_goes_on_sends_what_the_life_before_sent() {
@@ -245,8 +244,8 @@ fn another_history_is_stopped() {
     assert_eq!(third.engine().comparison().differing_messages, MESSAGES);
 }
 
-/// What passed the gate depends on recorded events only. Behind one that no record tells
-/// nothing is left to compare with; what is left nevertheless says that records are lost.
+/// What passed the gate depends on recorded events only. After an event without a record
+/// nothing is left to compare with; if something is left, records are lost.
 // GATE-1, REC-8, REC-9
 #[test]
 fn nothing_is_compared_behind_something_new() {
@@ -270,7 +269,7 @@ fn nothing_is_compared_behind_something_new() {
     }
 }
 
-/// A log that is gone, or begins later: what is not there is not compared.
+/// A log that is gone or begins later: messages that it lacks are not compared.
 // REC-8
 #[test]
 fn what_is_gone_is_not_compared() {
@@ -281,8 +280,8 @@ fn what_is_gone_is_not_compared() {
     assert_eq!(sender.compared(), 0);
 }
 
-/// A life that died in its replay has sent a part again, and something new besides:
-/// both logs count, that of the first life before the other's.
+/// A life that died in its replay has sent a part again, and new messages: both logs count,
+/// that of the first life first.
 // REC-6, REC-8
 #[test]
 fn two_lives_are_compared_with() {
@@ -310,8 +309,7 @@ fn two_lives_are_compared_with() {
     assert!(!third.engine().is_comparing());
 }
 
-/// The messages of a later life's log are found by their numbers, from wherever
-/// it is asked.
+/// The messages of a later life's log are found by their numbers, from any number on.
 // REC-8
 #[test]
 fn messages_are_found_by_their_numbers() {

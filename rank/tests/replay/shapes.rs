@@ -124,8 +124,8 @@ pub fn matched(request: u64, source: u32, ssn: u64) -> Matched {
     }
 }
 
-/// A receive gets the message of its record, though others come first that it
-/// would take; they wait for others.
+/// A receive gets the message of its record, though messages that it would take arrive first;
+/// they wait for other receives.
 // REC-4
 #[test]
 fn a_receive_gets_the_message_of_its_record() {
@@ -148,17 +148,16 @@ fn a_receive_gets_the_message_of_its_record() {
         assert_eq!(player.got(posted[0]), Some((2, 1)));
         assert_eq!(player.got(posted[1]), Some((1, 0)));
         assert_eq!(player.engine().statistics().events, 0);
-        // What is left goes on in its order.
+        // The remaining messages match in order.
         let next = [player.receive(from(1, 0)), player.receive(from(2, 0))];
         assert_eq!(next.map(|it| player.got(it)), [Some((1, 1)), Some((2, 0))]);
         assert!(!player.engine().is_replaying());
     }
 }
 
-/// A receive without record takes nothing while there are records, and nobody
-/// who was posted later gets its message: nor what comes behind that. When the
-/// records are over it takes its message, which is recorded, and the rest finds
-/// its receives in order.
+/// An undecided receive takes nothing while there are records, and no receive posted later gets
+/// its message or one after it. After the last record it takes its message, which is recorded,
+/// and the other messages match in order.
 // REC-4, REC-5
 #[test]
 fn a_receive_in_limbo_keeps_its_place() {
@@ -175,9 +174,9 @@ fn a_receive_in_limbo_keeps_its_place() {
             player.comes(1, 1, 1);
         }
         let late = player.receive(from(1, 0));
-        // Behind the one that is held, though the receive in limbo would not take it.
+        // After the one that is held, though the undecided receive would not take it.
         let other = player.receive(from(1, 1));
-        // Another source goes on.
+        // Another source is not held.
         player.comes(2, 0, 1);
         player.settle();
         let all = [limbo, late, other];
@@ -240,8 +239,7 @@ fn a_receive_that_was_cancelled_gets_nothing() {
     }
 }
 
-/// A cancel that came too late comes too late again, though the message has not
-/// come yet now.
+/// A cancel that came too late has no effect again, though the message has not arrived yet.
 // REC-4
 #[test]
 fn a_cancel_that_came_too_late_comes_too_late_again() {
@@ -253,8 +251,8 @@ fn a_cancel_that_came_too_late_comes_too_late_again() {
     assert_eq!(player.got(receive), Some((1, 0)));
 }
 
-/// A probe tells the message of its record when that has come, not another one;
-/// a matched probe takes it.
+/// A probe finds the message of its record when that has arrived, and no other one; a matched
+/// probe takes it.
 // REC-4
 #[test]
 fn a_probe_finds_the_message_of_its_record() {
@@ -282,8 +280,8 @@ fn a_probe_finds_the_message_of_its_record() {
     }
 }
 
-/// A wait for some ends what it ended then, in that order, when all of it has
-/// come: not less, and not more.
+/// A wait for some ends the requests of its record, in their order, when all of them are
+/// complete: not fewer, and not more.
 // REC-4; known trap: cut to one completion
 #[test]
 fn a_wait_for_some_ends_what_it_ended() {
@@ -308,7 +306,7 @@ fn a_wait_for_some_ends_what_it_ended() {
     assert_eq!(player.engine().statistics().events, 0);
 }
 
-/// A set whose end is not recorded is as if nothing were: the wait ends anew.
+/// A set whose last part is not recorded does not count: the wait ends anew.
 // REC-5
 #[test]
 fn a_set_without_its_end_is_not_told() {
@@ -324,7 +322,7 @@ fn a_set_without_its_end_is_not_told() {
     assert_eq!(recorded.at(Clock(301)), RecordedOutcome::Open);
 }
 
-/// Messages to itself are matched as records say, too.
+/// Messages to itself match by the records, too.
 // REC-4
 #[test]
 fn a_message_to_itself_goes_where_it_went() {
@@ -340,8 +338,8 @@ fn a_message_to_itself_goes_where_it_went() {
     assert_eq!(player.got(receives[0]), Some((1, 0)));
 }
 
-/// Where every reception is recorded, a named receive without record is in limbo
-/// too; one with a record is not recorded again.
+/// Where every reception is recorded, a named receive without a record is undecided, too; one
+/// with a record is not recorded again.
 // REC-4, REC-5
 #[test]
 fn every_reception_is_told_where_every_one_was_recorded() {
@@ -365,9 +363,9 @@ fn every_reception_is_told_where_every_one_was_recorded() {
     assert_eq!(player.engine().statistics().events, 1);
 }
 
-/// Receives in limbo that ask for messages of one source in another order than it
-/// sent them: when the records are over each message goes to the first that takes
-/// it, and none is overtaken by a later one of its tag.
+/// Undecided receives that ask for messages of one source in another order than it sent them:
+/// after the last record each message goes to the first receive that takes it, and none is
+/// overtaken by a later one of its tag.
 // REC-5
 #[test]
 fn messages_that_were_held_keep_the_order_of_their_source() {
@@ -405,9 +403,9 @@ fn messages_that_were_held_keep_the_order_of_their_source() {
     }
 }
 
-/// The last record is of a match in an operation that has not begun again, when the
-/// one before it is answered: what matches then is recorded behind it. A row whose
-/// clocks go back is not believed.
+/// The last record is of a match in an operation that has not begun when the operation before
+/// it is answered: later matches are recorded after it. Records whose clocks decrease are
+/// refused.
 // REC-2, REC-5
 #[test]
 fn what_is_new_is_recorded_behind_the_last_record() {
@@ -439,8 +437,8 @@ fn what_is_new_is_recorded_behind_the_last_record() {
     assert_eq!(player.recorded().last(), Some(&new));
 }
 
-/// When the last record is told, receives are in limbo no more, also if the
-/// program makes no further operation: it may wait at the end of a scope.
+/// After the last record no receive is undecided, also if the program makes no further
+/// operation: it may wait at the end of a scope.
 // REC-5
 #[test]
 fn a_rank_runs_freely_behind_the_last_record() {

@@ -12,7 +12,7 @@ pub(super) type Name = (Rank, u32);
 #[derive(Debug)]
 struct File<T> {
     contents: Rc<T>,
-    /// It is whole when all are: a checksum says so.
+    /// The file is whole when all are written.
     pieces: Vec<Synced>,
     has_name: Synced,
 }
@@ -37,7 +37,7 @@ impl Synced {
         }
     }
 
-    /// What was not synced happens to be there, or not.
+    /// Unsynced data are there or not, at random.
     fn lose_power(&mut self, chance: &mut fastrand::Rng) {
         if *self == Self::InMemory {
             *self = if chance.bool() {

@@ -10,7 +10,7 @@
 //!
 //! How: a file is made under a passing name, written in pieces, synced, renamed to
 //! its own name, and the folder is synced. A store that starts syncs what it finds
-//! before it believes in it: a whole file of a dead process may be in memory only.
+//! before it uses it: a whole file of a dead process may be in memory only.
 //!
 //! It is made of one effect after the other, each of which can be the last of the
 //! process ([`CrashPoint`]).
@@ -53,7 +53,7 @@ enum WriteStep {
     Sync,
     Rename,
     SyncFolder,
-    /// Of the oldest, when there are more than are kept.
+    /// Remove the oldest, when there are more than are kept.
     Remove,
 }
 
@@ -61,7 +61,7 @@ enum WriteStep {
 #[derive(Debug)]
 pub struct Checkpoints<C = Saved> {
     crash_point: CrashPoint,
-    /// What becomes of what was not synced.
+    /// Decides what is left of unsynced data.
     chance: fastrand::Rng,
     planted: Option<Planted>,
     disk: Disk<Checkpoint<C>>,

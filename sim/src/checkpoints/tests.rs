@@ -65,7 +65,7 @@ fn two_generations_are_kept() {
     assert!(store.disk.read((RANK, 1)).is_none(), "it is removed");
 }
 
-/// What was told to be stable is there after any death and any loss of power, at
+/// A stable checkpoint is there after any death and any loss of power, at
 /// any of the store's effects; what was not is there wholly or not at all, and
 /// becomes stable when the store is back. A store that does not sync is found.
 // GC-1, REC-1; known trap: a write that has ended is not on the disk

@@ -178,7 +178,7 @@ impl Fetching {
 /// Turns that a logger may take to answer.
 const TURNS_MAX: usize = 400;
 
-/// A conversation with one logger, which has all the turns that it needs.
+/// A session with one logger, which gets all the turns that it needs.
 pub(super) struct Question<'a> {
     loggers: &'a Loggers,
     logger: usize,

@@ -30,7 +30,7 @@ const WRITES_MAX: usize = 16;
 /// What a tick of the job is to clients.
 pub const TICK: Duration = Duration::from_millis(1);
 
-/// The client's end of a conversation.
+/// The client's end of a session.
 #[derive(Debug)]
 pub struct LoggerWire {
     session: SessionId,

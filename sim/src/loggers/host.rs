@@ -24,7 +24,7 @@ const MESSAGE_BYTES: usize = 64;
 /// The rings in a logger's folder: they survive its process.
 pub(super) type Rings = Rc<RefCell<BTreeMap<RingName, RingMemory>>>;
 
-/// A logger's end of a conversation.
+/// A logger's end of a session.
 #[derive(Debug)]
 pub(super) struct LoggerChannel {
     pub(super) session: SessionId,

@@ -66,7 +66,7 @@ struct LedgerState {
 /// Clones are the same.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
-    /// Behind a lock since disks must be able to have it, not for threads.
+    /// Locked because disks need `Send`, not for threads.
     state: Arc<Mutex<LedgerState>>,
 }
 

@@ -3,7 +3,7 @@
 //! Real: client, links, committer, survey, the writer's half of one-sided rings
 //! and their bookkeeping; the service with its joining, requests,
 //! acknowledgements, rings and their remains; logbook, acceptor, files, replay;
-//! reading. Simulated: conversations (messages in order, late), one-sided writes
+//! reading. Simulated: sessions (messages in order, late), one-sided writes
 //! (late, overtaking, torn, their completions lost), the memory under rings, the
 //! disks, and when whose turn it is. Written twice: only the loop in which a
 //! logger asks its peers (`fetching`), a thread in the real one.

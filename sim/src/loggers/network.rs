@@ -1,5 +1,5 @@
 //! Between clients and loggers: messages, in order, and one-sided writes. What
-//! is under way arrives when the job's chance says so.
+//! is under way arrives at random, by the job's seed.
 
 use super::ledger::{Ledger, batches_in};
 use crate::crash_point::CrashPoint;
@@ -18,10 +18,10 @@ use std::rc::Rc;
 /// How often a logger asks before something is taken in by that.
 const ASKED_IN_VAIN: u64 = 3;
 
-/// Number of a conversation: they count up.
+/// Number of a session, ascending.
 pub(super) type SessionId = u64;
 
-/// A conversation between a client, or a logger that asks, and a logger.
+/// A session of a client, or of a logger that asks, with a logger.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) logger: usize,
@@ -45,13 +45,13 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Whether the caller will hear no more than what has come.
+    /// Whether nothing more will arrive for the caller.
     pub(super) fn is_closed(&self) -> bool {
         self.logger_closed && self.to_caller.is_empty()
     }
 }
 
-/// What is next of a conversation.
+/// Something that can arrive next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
     /// A message reaches the logger.
@@ -127,7 +127,7 @@ impl Network {
         }
     }
 
-    /// Begins a conversation with a logger that lives.
+    /// Begins a session with a logger that lives.
     pub(super) fn call(
         &mut self,
         logger: usize,
@@ -157,7 +157,7 @@ impl Network {
         Some(id)
     }
 
-    /// A caller says something; `false`: the conversation is over.
+    /// A caller sends a message; `false`: the session is over.
     pub(super) fn say(&mut self, id: SessionId, message: ToLogger) -> bool {
         let Some(session) = self
             .sessions
@@ -173,7 +173,7 @@ impl Network {
         true
     }
 
-    /// What has come for a caller; `Err`: it is over.
+    /// The next message that has arrived for a caller; `Err`: the session is over.
     pub(super) fn hear(&mut self, id: SessionId) -> Result<Option<ToClient>, ()> {
         let session = self.sessions.get_mut(&id).ok_or(())?;
         match session.at_caller.pop_front() {
@@ -204,7 +204,7 @@ impl Network {
         self.forget(id);
     }
 
-    /// A logger says something.
+    /// A logger sends a message.
     pub(super) fn answer(&mut self, id: SessionId, message: ToClient) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.to_caller.push_back(message);

@@ -28,7 +28,7 @@ pub enum Action {
         replica: usize,
         reversed: bool,
     },
-    /// A life that is let in by a quorum reads from these two.
+    /// A life that is admitted by a quorum reads from these two.
     Read { rank: usize, from: [usize; 2] },
     /// A batch of a dead life arrives.
     Late { rank: usize, replica: usize },
@@ -296,7 +296,7 @@ impl World {
         for replica in 0..size.replicas {
             let held = &mut self.loggers[replica][rank];
             if let Phase::Running(pessimist) = &process.phase {
-                // Whatever it may have sent and was not taken yet.
+                // Batches that it may have sent and that were not taken yet.
                 let mut sender = pessimist.commits().committer.clone();
                 while let Some(batch) = sender.next_for(replica) {
                     held.late.push_back(Arc::from(batch));

@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// A batch as it was sealed.
 pub(super) type Batch = Arc<[u8]>;
 
-/// What a batch says of itself.
+/// The header of a batch.
 pub(super) fn header(batch: &[u8]) -> BatchHeader {
     BatchHeader::peek(batch).expect("batches are not damaged in the model")
 }
@@ -199,7 +199,7 @@ impl RankLogStore for LoggerRow {
 }
 
 impl World {
-    /// A replica hears of a life. FENCE-1
+    /// A replica gets the hello of a life. FENCE-1
     fn fence(&mut self, rank: usize, replica: usize, size: &Size) -> bool {
         let incarnation = self.ranks[rank].incarnation;
         let held = &mut self.loggers[replica][rank];

@@ -1,6 +1,6 @@
 //! The core of the pessimistic protocol, explored exhaustively: every order in
 //! which receives, batches, acknowledgements, deaths and new lives of a small
-//! job can come. docs/design/model-checking.md says what that shows, and what not.
+//! job can come. docs/design/model-checking.md states what that shows, and what not.
 //!
 //! The transitions call the real pure cores, which are part of the state: the
 //! gate, the pessimist with its recorder, the committer, the acceptor's rows, and how
@@ -94,7 +94,7 @@ impl Model for Core {
 /// One operation of a rank's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Sends what it knows to this rank.
+    /// Sends to this rank a message that depends on all that was received.
     Send(usize),
     /// Receives from any rank.
     Any,
@@ -107,7 +107,7 @@ pub enum Operation {
 /// How a replica admits a life that begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Joining {
-    /// Planted: the hello says only from where on the life can send
+    /// Planted: the hello states only from where on the life can send
     /// (`first_kept`), and a life leaves no mark (docs/design/model-checking.md).
     FirstKept,
     /// As the server does it: the hello states where the life begins and which life wrote
@@ -135,14 +135,13 @@ pub enum Bug {
     AnyIncarnation,
     /// A hello fences no earlier life.
     NoFence,
-    /// A life begins with what one replica says.
+    /// A life begins with the answer of one replica.
     SurveyOfOne,
     /// A life begins where the shortest answer ends.
     ShortestAnswer,
-    /// A life runs when it knows where it begins: what it took over is not
-    /// stable again yet.
+    /// A life runs as soon as it knows where it begins, before a quorum has admitted it.
     RunsAtOnce,
-    /// Determinants are given up behind the newest checkpoint.
+    /// Determinants are given up as of the newest checkpoint.
     TrimAtNewest,
 }
 

@@ -86,13 +86,13 @@ impl Hash for Seeking {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct ProgramPosition {
     pub place: usize,
-    /// What it was told, all of it.
+    /// A hash of all messages that it received.
     pub told: u64,
     /// Messages that it received, by source.
     pub given: Vec<usize>,
     /// Which those from any rank were, and when.
     pub matches: Vec<(Clock, Matched)>,
-    /// What it sent, by destination: its payload log. LOG-5
+    /// Messages that it sent, by destination: its payload log. LOG-5
     pub sent: Vec<Vec<u64>>,
 }
 
@@ -137,7 +137,7 @@ pub(super) struct Process {
     pub arrived: Vec<Vec<u64>>,
     pub held: VecDeque<Held>,
     pub gate: Gate,
-    /// What its determinants say comes next.
+    /// Determinants that are still to be replayed.
     pub replay: VecDeque<Matched>,
     /// The older generation, and the newest.
     pub checkpoints: [ProgramPosition; 2],
@@ -195,7 +195,7 @@ impl Process {
                 false => Phase::Unlogged,
             },
             left: at.sent.iter().map(Vec::len).collect(),
-            // What was received before is in the checkpoint.
+            // Messages received before are in the checkpoint.
             arrived: at.given.iter().map(|&given| vec![0; given]).collect(),
             at,
             held: VecDeque::with_capacity(ranks),

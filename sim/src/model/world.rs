@@ -1,7 +1,7 @@
 //! Everything that is, and what happens by itself: programs play on, and
 //! messages leave, as far as nothing else has to happen for it.
 //!
-//! That is as good as doing it later: a receive that blocks cannot tell when a
+//! That is as good as doing it later: a blocking receive does not depend on when its
 //! message came, and a crash before a message has left is the same as a crash
 //! before the acknowledgement came that let it go.
 
@@ -20,7 +20,7 @@ pub(super) struct Budget {
     pub losses: u8,
 }
 
-/// What has left a rank in all its lives. No process of the model knows all of it.
+/// Emissions of a rank in all its lives. No process of the model knows all of them.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Said {
     /// By destination.
@@ -179,7 +179,7 @@ impl World {
         Ok(())
     }
 
-    /// Two generations are kept; behind the older nothing is asked for. GC-1
+    /// Two generations are kept; nothing before the older one is needed. GC-1
     fn checkpoint(&mut self, rank: usize, size: &Size) {
         let process = &mut self.ranks[rank];
         process.at.place += 1;
@@ -248,7 +248,7 @@ pub(super) fn next_of(process: &Process, source: usize) -> Option<Matched> {
     })
 }
 
-/// Whether a rank waits for a message of any other, and nothing says which.
+/// Whether a rank receives from any rank, and no record decides which message it gets.
 pub(super) fn is_to_choose(process: &Process, operation: Option<&Operation>) -> bool {
     operation == Some(&Operation::Any)
         && process.replay.is_empty()

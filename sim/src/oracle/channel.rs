@@ -33,7 +33,7 @@ pub struct Channels {
     /// By receiver.
     receiving: Vec<Receiving>,
     /// Events of this rank are lost: it may send other messages than those that were
-    /// posted and that no program got. What programs got the outcome tells. REC-9
+    /// posted and that no program got. The outcome judges what programs got. REC-9
     lossy: Option<Rank>,
 }
 
@@ -123,7 +123,7 @@ impl Channels {
         self.receiving[rank.index()] = Receiving::default();
     }
 
-    /// What its checkpoint covers is not delivered to it again.
+    /// Messages that its checkpoint covers are not delivered to it again.
     fn resumed(&mut self, life: Life, delivered: &[Delivered]) {
         let receiving = &mut self.receiving[life.rank.index()];
         receiving.delivered = (0..).map(Rank).zip(delivered.iter().cloned()).collect();
@@ -284,7 +284,7 @@ impl Channels {
         let wrong = |what: &str| {
             let request = ended.request;
             Err(format!(
-                "{life:?} is given by {source}, {request:?}: {what}"
+                "{life} receives from {source}, {request:?}: {what}"
             ))
         };
         let Some(stamp) = Stamp::decode(&ended.payload) else {
@@ -295,7 +295,7 @@ impl Channels {
         }
         let number = stamp.number;
         let Some(sent) = self.sent[(source, life.rank)].get_mut(index(Ssn(number))) else {
-            return wrong("a message that nobody sent");
+            return wrong("a message that was not sent");
         };
         let garbage = garbage(&ended.payload);
         let before = sent.garbage.get_or_insert_with(|| garbage.to_vec());

@@ -1,7 +1,7 @@
-//! No rank that knows of the next life hears a life that was replaced, and its output is
-//! not seen. FENCE-1
+//! No rank that knows of the next life takes frames of a replaced life, and output of that life
+//! is not shown. FENCE-1
 //!
-//! What it still hears itself does no harm: it cannot pass it on.
+//! Frames that a replaced life takes do no harm: it cannot pass them on.
 
 use super::rule::{Oracle, Witness};
 use crate::happening::{Happening, Life};
@@ -10,7 +10,7 @@ use refrain_ring::Incarnation;
 /// FENCE-1; see the [module](self).
 #[derive(Debug)]
 pub struct Fence {
-    /// Of each rank the latest life that began.
+    /// By rank: the latest life that began.
     latest: Vec<Option<Incarnation>>,
 }
 
@@ -37,7 +37,7 @@ impl Fence {
     }
 
     fn heard(&self, from: Life, to: Life, world: &dyn Witness) -> Result<(), String> {
-        // What a replaced life hears does no harm.
+        // Frames that a replaced life takes do no harm.
         if !self.is_latest(to) {
             return Ok(());
         }
@@ -61,7 +61,7 @@ impl Oracle for Fence {
             Happening::Began(life) => self.began(*life),
             Happening::Heard { from, to } => self.heard(*from, *to, world),
             Happening::Seen(life, word) if !self.is_latest(*life) => Err(format!(
-                "people see {word} of {life:?}, though it was replaced"
+                "the output has {word} of {life:?}, though it was replaced"
             )),
             _ => Ok(()),
         }

@@ -3,10 +3,9 @@
 //!
 //! What counts is when it was *made*, not when it leaves: a send at the program's
 //! call, a printed word likewise, the answer to an announced or synchronous send
-//! at the match. Of a match that is an event, the match itself comes before. Of
-//! one that is none it is only seen that it came after the message was posted. A
-//! clear-to-send for a named receive tells no program anything (GATE-4), nor does
-//! a horizon.
+//! at the match. A match that is an event must be stable itself. Of a match that is none, only
+//! the events before the message was posted are known to come before. A clear-to-send for a
+//! named receive carries no information to a program (GATE-4), nor does a horizon.
 
 use super::rule::{Oracle, Pairs, Witness, index};
 use crate::happening::{Happening, Life};
@@ -36,7 +35,7 @@ pub struct Gate {
     ranks: Vec<Present>,
     /// By (sender, receiver).
     sends: Pairs<Sends>,
-    /// By (sender, receiver): messages whose match the receiver tells.
+    /// By (sender, receiver): messages whose match the receiver confirms.
     awaited: Pairs<BTreeMap<Ssn, Awaited>>,
 }
 
@@ -69,7 +68,7 @@ impl Gate {
         for sends in self.sends.row(rank) {
             *sends = Sends::default();
         }
-        // What it matched before is in its records, which are stable.
+        // Earlier matches are in its records, which are stable.
         for sender in (0..self.ranks.len() as u32).map(Rank) {
             for awaited in self.awaited[(sender, rank)].values_mut() {
                 (awaited.before, awaited.is_event) = (None, false);
@@ -77,7 +76,7 @@ impl Gate {
         }
     }
 
-    /// What was sent before its checkpoint is in that, and was stable.
+    /// Messages before its checkpoint are in that, and their events were stable.
     fn resumed(&mut self, life: Life, next_ssns: &[Ssn]) {
         for (to, next) in (0..).map(Rank).zip(next_ssns) {
             self.sends[(life.rank, to)].first = index(*next);
@@ -193,11 +192,11 @@ impl Gate {
         };
         if expected != word {
             return Err(format!(
-                "{life:?} printed {expected}, and people see {word}"
+                "{life:?} printed {expected}, and the output is {word}"
             ));
         }
         judge(life.rank, before, world, || {
-            format!("people see what {life:?} printed")
+            format!("what {life:?} printed is output")
         })
     }
 }

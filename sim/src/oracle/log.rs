@@ -3,10 +3,9 @@
 //! A rank is started from its newest stable checkpoint, or from the one before
 //! it while that is not superseded (GC-1). It asks its peers for what was not
 //! delivered to its program before that checkpoint: having been received is not
-//! enough (LOG-4). So much is kept of messages, and of determinants what is later
-//! than that checkpoint. A message that has left wholly is in its sender's log until
+//! enough (LOG-4). These messages are kept, and the determinants after that checkpoint. A message that has left wholly is in its sender's log until
 //! then, bit for bit (LOG-1, LOG-2, LOG-5), and so is one that was delivered. One
-//! that waits behind the gate need not be: its sender will make it again.
+//! that waits at the gate need not be: its sender will make it again.
 
 use super::rule::{Oracle, Pairs, Witness, breach, digest, index};
 use crate::explorer::hash_words;

@@ -2,7 +2,7 @@
 //! [`Happening`], at crashes and at the end.
 //!
 //! An oracle states its rule by itself, from what is seen of a job, and never
-//! asks the code under test whether it kept the rule. What is not to be seen from
+//! asks the code under test whether it kept the rule. What cannot be seen from
 //! outside (what loggers hold, which lives ranks know of) it asks of a
 //! [`Witness`](rule::Witness).
 //!
@@ -36,8 +36,7 @@ use refrain_ring::Rank;
 use rule::{Oracle, Witness, breach};
 use std::hash::{DefaultHasher, Hash};
 
-/// All oracles. Fields are open to the job, which tells some of them more than
-/// happenings say.
+/// All oracles. The job calls some of them directly, too.
 #[derive(Debug)]
 pub struct Oracles {
     /// GATE-1.

@@ -1,8 +1,7 @@
 //! A rank's clock counts its operations one by one; each event carries the clock of
 //! the latest operation, so that it never goes back; one call is
-//! answered before the next is made. What is new to a later life comes behind the
-//! last of its records: in an operation that has not come, when that is where records
-//! end.
+//! answered before the next is made. New events of a later life come after the last of its
+//! records: in an operation that has not begun, when that is where records end.
 
 use super::rule::{Oracle, Witness};
 use crate::choices::Choices;
@@ -23,7 +22,7 @@ struct Progress {
     /// The latest operation, once there was a call.
     operation: Option<Clock>,
     event: Option<Clock>,
-    /// Of a later life: before this operation the records are complete.
+    /// Before this operation the records of a later life are complete.
     recorded: Option<Clock>,
     /// A call was not answered yet.
     waits: bool,

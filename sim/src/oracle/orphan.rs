@@ -23,7 +23,7 @@ pub struct Orphans {
 
 #[derive(Debug, Default)]
 pub(super) struct Sent {
-    /// Of each message: digest and tag.
+    /// By message: digest and tag.
     pub(super) made: Vec<(u64, i32)>,
     /// Number of messages, from the first on, that were posted at least in part.
     pub(super) posted: usize,
@@ -37,7 +37,7 @@ pub(super) struct History {
     happened: Choices,
     /// Words that are output.
     pub(super) seen: Vec<u64>,
-    /// How many of them the life that is there has printed, or has behind it.
+    /// Number of them that the present life has printed, or that its checkpoint covers.
     printed_again: usize,
 }
 
@@ -80,8 +80,8 @@ impl Orphans {
         &self.ranks[rank.index()].seen
     }
 
-    /// Judges the determinants that were collected for a rank, from behind the
-    /// clock of its checkpoint (`None`: from the beginning). EL-5, REC-2
+    /// Judges the determinants that were collected for a rank, after the clock of its
+    /// checkpoint (`None`: from the beginning). EL-5, REC-2
     ///
     /// # Errors
     /// When something else happened, or not all that is stable is there.
@@ -110,7 +110,7 @@ impl Orphans {
     /// When it made something else than before, or less than others have seen.
     pub fn judge_again(&self, rank: Rank, again: &Again, may_lack: bool) -> Result<(), Breach> {
         let wrong = |what: String| {
-            let again = format!("played again, {rank}");
+            let again = format!("the replay of {rank}");
             Err(breach(self.name(), format!("{again} {what}")))
         };
         let mut next = again.sent_before.clone();
@@ -137,7 +137,7 @@ impl Orphans {
         let (must, printed) = (must.unwrap_or_default(), &again.printed);
         let lacks = may_lack && must.starts_with(printed);
         if !printed.starts_with(must) && !lacks {
-            return wrong(format!("prints {printed:?}; people have seen {must:?}"));
+            return wrong(format!("prints {printed:?}; the output was {must:?}"));
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ impl Orphans {
         }
     }
 
-    /// What was not held is as if it had never happened.
+    /// Events that were not held have not happened.
     fn resumed(&mut self, life: Life, printed: usize, held: &[Determinant]) -> Result<(), String> {
         let told = &mut self.ranks[life.rank.index()];
         told.happened = Choices::of(held)?;
@@ -181,7 +181,7 @@ impl Orphans {
         match before == Some(word) {
             true => Ok(()),
             false => Err(format!(
-                "{life:?} prints {word} again, people have seen {before:?}"
+                "{life:?} prints {word} again, the output was {before:?}"
             )),
         }
     }

@@ -1,8 +1,8 @@
 //! All programs, replayed in the reference with the events of their engines, come to the
 //! same: sends, prints, final states.
 //!
-//! Of a rank that died, what happened is what its records say, and what its later
-//! lives did behind that.
+//! The events of a rank that died are its records, and the events of its later lives after
+//! them.
 
 use super::rule::{Oracle, Witness, breach, digest};
 use crate::choices::Choices;
@@ -20,7 +20,7 @@ pub struct Outcomes {
     pub(super) ranks: Vec<History>,
 }
 
-/// What was seen of a rank, in the lives that led to the one that is there.
+/// History of a rank in the lives that led to the present one.
 #[derive(Debug, Default)]
 pub(super) struct History {
     /// In their order.
@@ -32,8 +32,8 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Engines tell sets whole: a part of one is what a dead life left, and what is
-    /// told behind it is all of that operation. REC-4
+    /// Engines report sets as a whole: a part of one is what a dead life left, and the set after
+    /// it is all of that operation. REC-4
     pub(super) fn happen(&mut self, event: Determinant) {
         while let Some(Determinant::Completion {
             continues: true, ..
@@ -106,7 +106,7 @@ impl Outcomes {
         &self.ranks[rank.index()].printed
     }
 
-    /// What its records do not tell has not happened. REC-5
+    /// Events without a record have not happened. REC-5
     fn resumed(&mut self, life: Life, beginning: &Beginning, events: &[Determinant]) {
         let told = &mut self.ranks[life.rank.index()];
         told.happened.retain(|event| event.at() <= beginning.clock);

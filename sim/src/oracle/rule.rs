@@ -21,7 +21,7 @@ pub trait Witness {
     /// cannot take them. `None`: not one is. EL-1
     fn stable_clock(&self, rank: Rank) -> Option<Clock>;
 
-    /// Of which incarnation of `of` this peer was told, at least.
+    /// The least incarnation of `of` that this peer takes frames of.
     fn told_of(&self, peer: Rank, of: Rank) -> Incarnation;
 
     /// Up to this clock loggers may give up the determinants of a rank. GC-1

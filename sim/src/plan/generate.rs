@@ -413,7 +413,7 @@ impl Draw<'_> {
 
     fn of_logger(&mut self) {
         let (process, moment) = (self.some_logger(), self.moment());
-        // What is in memory only does not promise to survive it.
+        // Loggers at level `placed` do not promise to survive it.
         let is_durable = self.plan.loggers.level == Level::Durable;
         let kind = match self.rng.u32(0..6) {
             0 | 1 if is_durable => FaultKind::PowerLoss,

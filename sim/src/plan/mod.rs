@@ -11,7 +11,7 @@ use refrain_logging::Member;
 use refrain_ring::{CHUNK_BYTES, Rank};
 use std::fmt;
 
-/// The least length of a message: what it says of itself (see
+/// The least length of a message: that of its stamp (see
 /// [`Stamp`](crate::program::Stamp)).
 pub const STAMP_BYTES: usize = 24;
 
@@ -91,7 +91,7 @@ pub enum Moment {
 /// What goes wrong. What must survive each stands in `job`'s injector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// The process dies. What it had written to files and shared memory stays.
+    /// The process dies. Its files and shared memory stay.
     Kill,
     /// Its host loses power: what was not synced is lost, or torn. Not of ranks.
     PowerLoss,
@@ -120,9 +120,9 @@ pub enum FaultKind {
 pub struct FaultPlan {
     /// To whom.
     pub process: Process,
-    /// When.
+    /// The moment.
     pub moment: Moment,
-    /// What.
+    /// Its kind.
     pub kind: FaultKind,
 }
 
@@ -200,7 +200,7 @@ pub struct Plan {
     pub scripts: Vec<Vec<Operation>>,
     /// Event loggers.
     pub loggers: LoggersPlan,
-    /// What is between them.
+    /// The network between them.
     pub network: NetworkPlan,
     /// Where their messages are kept.
     pub log: LogPlan,
@@ -208,7 +208,7 @@ pub struct Plan {
     pub first_clock: u64,
     /// What goes wrong.
     pub faults: Vec<FaultPlan>,
-    /// What is broken on purpose.
+    /// The planted bug.
     pub planted: Option<Planted>,
 }
 

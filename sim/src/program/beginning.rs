@@ -216,16 +216,16 @@ pub(super) enum Order {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     pub order: Order,
-    /// Of the receives: begun before anything is waited for, in percent.
+    /// Receives that begin before anything is waited for, in percent.
     pub posted_percent: u32,
-    /// Of the others: begun with a look for their message, in percent.
+    /// Other receives that begin with a probe for their message, in percent.
     pub probed_percent: u32,
     /// Looks at messages and requests between sends and receives.
     pub looks: u32,
     /// Tests and probes that may find nothing, at most.
     pub tries: u32,
-    /// Of the sends: tested right behind their calls, when it depends on the log
-    /// whether they are complete; in percent.
+    /// Sends that are tested right after their calls, when the log decides whether they are
+    /// complete; in percent.
     pub tested_percent: u32,
     /// Receives that are taken back.
     pub extras: u32,

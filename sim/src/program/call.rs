@@ -108,9 +108,9 @@ impl Call {
 /// The end of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ended {
-    /// Which.
+    /// The request.
     pub request: RequestNumber,
-    /// Of a receive: whose message it got. Of a send: the receiver.
+    /// Sender of the received message, or receiver of the sent one.
     pub peer: Rank,
     /// Its tag.
     pub tag: i32,
@@ -118,7 +118,7 @@ pub struct Ended {
     pub bytes: u64,
     /// Nothing was received.
     pub cancelled: bool,
-    /// Of a receive: what was received, at most as much as there was room for.
+    /// The received bytes, at most as many as there was room for.
     pub payload: Vec<u8>,
 }
 
@@ -140,7 +140,7 @@ pub enum Answer {
     Begin,
     /// The number of the request.
     Posted(RequestNumber),
-    /// Those that ended, in the order in which the call tells them.
+    /// The requests that ended, in the order of the call's result.
     Ended(Vec<Ended>),
     /// The message that a probe found.
     Found(Option<Found>),
@@ -150,6 +150,6 @@ pub enum Answer {
     Number(i64),
     /// Bytes.
     Bytes(Vec<u8>),
-    /// Nothing to tell.
+    /// No value.
     Done,
 }

@@ -33,8 +33,7 @@ use std::rc::Rc;
 ///   round of a fast peer: then one of this round is left for later, and the
 ///   numbers stay the same.
 ///
-/// So all ranks come to complete. Only here a synchronous send may be what a rank
-/// waits for, and by then its receiver has, or will have, begun to receive all
+/// So all ranks come to complete. Only here a rank may wait for a synchronous send, and by then its receiver has, or will have, begun to receive all
 /// named messages of the round without waiting for anything but messages that
 /// have been sent: it is matched. Other sends need only the log, which has
 /// room for them (the plan sees to it). Receives that get nothing are cancelled.
@@ -50,11 +49,11 @@ pub struct Program {
     pub(super) round: usize,
     pub(super) phase: Phase,
     pub(super) style: Style,
-    /// Of the beginning, the next last.
+    /// Steps of the beginning, the next one last.
     pub(super) steps: Vec<Step>,
     /// What belongs to what was just asked; the next last.
     pub(super) then: Vec<Then>,
-    /// What was asked last.
+    /// The last call.
     pub(super) asked: Asked,
     /// Requests that have not ended.
     pub(super) open: Vec<Open>,
@@ -65,7 +64,7 @@ pub struct Program {
     /// By source: which messages were received, a bit each.
     pub(super) received: Vec<Vec<u64>>,
     pub(super) tries_left: u32,
-    /// Of a program that is written down: operations that have begun.
+    /// Operations of a script that have begun.
     pub(super) place: usize,
     /// How it waits: for one, any, some or all.
     pub(super) wait: usize,
@@ -106,7 +105,7 @@ pub(super) enum Kind {
     Never,
 }
 
-/// What was asked last, as far as its answer needs it.
+/// The last call, as far as its answer needs it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Asked {
     /// A post, or a blocking receive.
@@ -167,7 +166,7 @@ impl Program {
     }
 
     /// Takes the answer to what it asked last (at first [`Answer::Begin`]) and
-    /// says what it asks next.
+    /// returns its next call.
     pub fn next(&mut self, answer: &Answer) -> Call {
         self.learn(answer);
         loop {
@@ -177,7 +176,7 @@ impl Program {
         }
     }
 
-    /// A hash of everything that it was told, in order.
+    /// A hash of all its answers, in order.
     pub fn state(&self) -> u64 {
         self.state
     }
@@ -353,7 +352,7 @@ impl Program {
         self.told(ended.bytes);
         match kind {
             Kind::Send { .. } => {}
-            Kind::Never => self.complain(format_args!("{ended:?}: nobody sends this")),
+            Kind::Never => self.complain(format_args!("{ended:?}: no rank sends this")),
             Kind::Named { .. } | Kind::Wild | Kind::Extra => self.received(kind, ended),
         }
     }

@@ -53,7 +53,7 @@ pub(super) struct Script {
     pub wild_room: usize,
     /// All messages are received from any source: the tag may be left open.
     pub is_all_wild: bool,
-    /// Of a program that is written down; its sends are those of the first round.
+    /// The operations of a script; its sends are those of the first round.
     pub operations: Vec<Operation>,
 }
 

@@ -6,7 +6,7 @@ use core::ops::Range;
 use refrain_ring::{Incarnation, Rank};
 use thiserror::Error;
 
-/// What each message begins with, so that it can be told from all others.
+/// The beginning of each message, which identifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Its sender.
@@ -15,7 +15,7 @@ pub struct Stamp {
     pub destination: Rank,
     /// Which message of this pair: from 0.
     pub number: u64,
-    /// Everything that the sender's program had been told, as a hash.
+    /// A hash of all answers that the sender's program had got.
     pub state: u64,
 }
 
@@ -177,7 +177,7 @@ mod tests {
             for at in (0..bytes).filter(|at| !GARBAGE.contains(at)) {
                 let mut other = whole.clone();
                 other[at] ^= 1;
-                // A stamp of 24 bytes alone says what it says.
+                // A stamp alone has no other bytes to be checked by.
                 let found = verify(&other, bytes as u64);
                 assert_ne!(found, Ok(stamp), "byte {at} of {bytes}");
                 assert!(bytes < 32 || found.is_err(), "byte {at} of {bytes}");

@@ -2,7 +2,7 @@
 //! REC-1 to REC-4
 //!
 //! From the checkpoint store the newest stable checkpoint, from the event loggers
-//! its determinants behind that ([`determinants`](refrain_logging::determinant::row::determinants)), from the logs of its peers the
+//! its determinants after that ([`determinants`](refrain_logging::determinant::row::determinants)), from the logs of its peers the
 //! messages that were not delivered before it: of those that live by their
 //! engines ([`Asking`]), of those that are dead by what is left of their hosts'
 //! memory and files ([`of_remains`], LOG-5). All by the real readers; nothing is
@@ -121,7 +121,7 @@ pub struct Recollection {
     pub rank: Rank,
     /// Its newest stable checkpoint, or its beginning.
     pub saved: Saved,
-    /// What happened to it behind that.
+    /// Its determinants after the checkpoint.
     pub determinants: Vec<Determinant>,
     /// By sender: messages to it that were not delivered before.
     pub messages: Vec<Messages>,
@@ -175,10 +175,10 @@ impl Recollection {
     }
 }
 
-/// What a life left behind.
+/// What a dead life has left.
 #[derive(Clone, Debug)]
 pub struct Remains {
-    /// Whose.
+    /// The life.
     pub life: Life,
     /// Of which job.
     pub job: u64,

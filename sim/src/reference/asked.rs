@@ -66,7 +66,7 @@ impl Reference {
         }
     }
 
-    /// What the record says that it was given from outside.
+    /// The value from outside that is recorded.
     fn given(&self, call: &Call) -> Result<Answer, Halt> {
         match (self.choices.at(self.clock), call) {
             (Recorded::Open, _) => Err(Halt::Records),
@@ -148,7 +148,7 @@ impl Reference {
         numbers.iter().map(end).collect()
     }
 
-    /// What the record says that ended; `None`: nothing.
+    /// The requests that ended by the record; `None`: none.
     fn completed(&mut self, among: &[RequestNumber]) -> Result<Option<Vec<Ended>>, Halt> {
         let clocks = match self.choices.at(self.clock) {
             Recorded::Nothing => return Ok(None),

@@ -73,7 +73,7 @@ pub struct Reference {
     program: Program,
     choices: Choices,
     clock: Clock,
-    /// What is to be told to the program next.
+    /// The next answer to the program.
     answer: Answer,
     /// Asked, counted, and not answered.
     asked: Option<Call>,
@@ -207,7 +207,7 @@ impl Reference {
         &self.sends
     }
 
-    /// What its program was told, as a hash.
+    /// A hash of its program's answers.
     pub fn state(&self) -> u64 {
         self.program.state()
     }

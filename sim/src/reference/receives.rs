@@ -79,7 +79,7 @@ impl Reference {
         })
     }
 
-    /// With `pessimist-classic` the record says the same.
+    /// With `pessimist-classic` the record must agree.
     fn check_named(&self, at: usize, source: Rank, ssn: Ssn) -> Result<(), Halt> {
         let posted_at = self.open[at].posted_at;
         match self.choices.match_of(posted_at, true) {

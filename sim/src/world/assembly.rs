@@ -4,15 +4,15 @@ use super::events::{EventStore, SimCommitments, Watched};
 use super::fabric::RankFabric;
 use super::log::CrashingStore;
 use super::log::load_logs;
-use super::rank::{Joining, Parts, RankProcess, Resume, SimEngine};
+use super::rank::{Joining, Parts, RankProcess, SimEngine};
 use super::stage::Stage;
 use crate::crash_point::CrashPoint;
 use crate::happening::Life;
 use crate::loggers::JOB;
 use crate::plan::Plan;
 use crate::planted::Planted;
-use crate::program::Program;
 use crate::recollect::{Remains, image_of};
+use crate::saved::Saved;
 use core::ops::Range;
 use core::time::Duration;
 use refrain_logging::determinant::recorded::recorded_events;
@@ -25,7 +25,7 @@ use refrain_rank::checkpoint::decode_engine;
 use refrain_rank::previous_logs::PreviousLogs;
 use refrain_rank::protocol::Logging;
 use refrain_rank::spilling::{Environment, Spilling};
-use refrain_ring::{Arena, Clock, Rank, Ssn};
+use refrain_ring::{Arena, Clock, Incarnation, Rank};
 use refrain_transport::divergence::DivergencePolicy;
 use refrain_transport::engine::{Delivered, Engine, EngineOptions};
 use refrain_transport::fabric::sim::{Faults, Network, Options, SimFabric, TICK_NS};
@@ -63,14 +63,34 @@ impl Environment for Quiet {
     fn report(&mut self, _text: &str) {}
 }
 
-/// What a later life begins with.
-pub struct LifeBefore {
-    /// Where it begins.
-    pub resume: Resume,
-    /// What happened behind that.
+/// What a life begins with.
+pub struct LifeBeginning {
+    /// Number of its checkpoint; 0: the beginning of the program.
+    pub number: u32,
+    /// Contents of the checkpoint.
+    pub saved: Saved,
+    /// The number of its own first checkpoint.
+    pub next_number: u32,
+    /// Number of words that are output already and that it prints again.
+    pub seen_before: usize,
+    /// The records after the checkpoint.
     pub events: Vec<Determinant>,
-    /// What the last life sent, as far as it is there. REC-8
+    /// What earlier lives have sent, as far as it is there. REC-8
     pub remains: Vec<Remains>,
+}
+
+impl LifeBeginning {
+    /// Of the first life of a rank.
+    pub fn first(saved: Saved) -> Self {
+        Self {
+            number: 0,
+            saved,
+            next_number: 1,
+            seen_before: 0,
+            events: Vec::new(),
+            remains: Vec::new(),
+        }
+    }
 }
 
 /// The records that are played, and what a planted bug makes of them.
@@ -107,12 +127,12 @@ pub struct Assembly<'a> {
     pub plan: &'a Plan,
     /// The network.
     pub network: &'a Network,
-    /// Where they tell what happens.
+    /// Where lives report what happens.
     pub stage: &'a Rc<Stage>,
 }
 
 impl Assembly<'_> {
-    /// A life whose events have a place. A later one has a `past`. REC-1
+    /// A life whose events have a place. REC-1
     ///
     /// # Errors
     /// When its checkpoint or records cannot be used.
@@ -121,7 +141,7 @@ impl Assembly<'_> {
         joining: Joining,
         start: EventIndex,
         place: RankEnd,
-        past: Option<LifeBefore>,
+        begins: LifeBeginning,
     ) -> Result<RankProcess, String> {
         let Joining {
             life,
@@ -130,8 +150,8 @@ impl Assembly<'_> {
         } = joining;
         let plan = self.plan;
         let mut protocol = self.protocol(life, events, start);
-        if let (Some(Planted::ReplayedRecorded), Some(past)) = (plan.planted, &past) {
-            protocol.record_again(&past.events);
+        if plan.planted == Some(Planted::ReplayedRecorded) {
+            protocol.record_again(&begins.events);
         }
         let options = EngineOptions {
             rank: life.rank,
@@ -141,17 +161,13 @@ impl Assembly<'_> {
         };
         let RankEnd { fabric, arena } = place;
         let memory = arena.region().clone();
-        let begun = match &past {
-            Some(past) => past.resume.saved.beginning.begun(),
-            None => vec![Ssn(0); plan.ranks as usize],
-        };
         let fabric = RankFabric {
             end: fabric,
             life,
             crash_point: crash_point.clone(),
             stage: self.stage.clone(),
             planted: plan.planted,
-            begun,
+            begun: begins.saved.beginning.begun(),
         };
         let mut engine = Engine::new(options, arena, Box::new(fabric), protocol)
             .with_clock(Clock(plan.first_clock));
@@ -167,24 +183,18 @@ impl Assembly<'_> {
             };
             engine = engine.with_spill(Box::new(self.spilling(life, store)));
         }
-        let mut program = Program::new(plan, life.rank);
-        let mut resume = None;
-        if let Some(past) = past {
-            engine = self.begin_again(engine, life.rank, &past, &crash_point)?;
-            program = past.resume.saved.beginning.program.clone();
-            resume = Some(past.resume);
+        if life.incarnation > Incarnation(0) {
+            engine = self.begin_again(engine, life.rank, &begins, &crash_point)?;
         }
         Ok(RankProcess::new(Parts {
             life,
             crash_point,
             engine,
-            program,
-            resume,
+            begins,
             memory,
             disk,
             stage: self.stage.clone(),
             planted: plan.planted,
-            ranks: plan.ranks,
             spills: plan.log.disk_bytes > 0,
         }))
     }
@@ -231,12 +241,12 @@ impl Assembly<'_> {
         &self,
         engine: SimEngine,
         rank: Rank,
-        past: &LifeBefore,
+        begins: &LifeBeginning,
         crash_point: &CrashPoint,
     ) -> Result<SimEngine, String> {
         let planted = self.plan.planted;
         let mut engine = engine;
-        if let Some(part) = &past.resume.saved.engine {
+        if let Some(part) = &begins.saved.engine {
             let state = decode_engine(&part.state);
             let (_, mut state) = state.map_err(|error| error.to_string())?;
             if planted == Some(Planted::DeliveredForgotten) {
@@ -254,11 +264,11 @@ impl Assembly<'_> {
         if planted == Some(Planted::LossUnnoticed) {
             engine = engine.without_record_check();
         }
-        let records = records(&past.events, planted);
+        let records = records(&begins.events, planted);
         let records = recorded_events(&records).map_err(|error| error.to_string())?;
         engine = engine.with_recorded_events(records);
         let mut sends = PreviousLogs::new(JOB, rank);
-        for remains in &past.remains {
+        for remains in &begins.remains {
             sends.add_life(image_of(remains, None), remains.life.incarnation);
         }
         if planted != Some(Planted::FirstBytesForgotten) {

@@ -22,7 +22,7 @@ pub struct Caller {
     taken: Vec<Option<Matched>>,
     /// The request of a blocking receive.
     receiving: Option<RequestNumber>,
-    /// What it is given from outside next: something else in each life.
+    /// Its values from outside: other ones in each life.
     fresh: Fresh,
 }
 

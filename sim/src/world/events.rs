@@ -144,12 +144,12 @@ impl<P: Protocol> Protocol for Watched<P> {
 pub enum EventStore {
     /// At simulated loggers, by the real client.
     Loggers(Box<LoggerClient>),
-    /// Where an explorer says so.
+    /// When the explorer decides it.
     Explored(ExploredEvents),
 }
 
-/// The batches of a life of which an explorer says when they are stable. That quorums,
-/// fences and replicas do that right is explored in [`model`](crate::model). Clones are
+/// Batches of a life that are stable when the explorer decides it. Quorums, fences and replicas
+/// are explored in [`model`](crate::model). Clones are
 /// the same.
 #[derive(Clone, Debug, Default)]
 pub struct ExploredEvents(pub Rc<RefCell<ExploredBatches>>);
@@ -163,7 +163,7 @@ pub struct ExploredBatches {
     pub pending: Vec<(EventIndex, Rc<[u8]>)>,
     /// One past the last determinant that is stable.
     pub stable: EventIndex,
-    /// What is before was given up.
+    /// Determinants up to this clock were given up.
     pub trimmed: Clock,
 }
 

@@ -1,5 +1,5 @@
 //! The world at the sizes of an explorer: lives that die at every moment and meet again
-//! in every order. docs/design/model-checking.md says what that shows, and what not.
+//! in every order. docs/design/model-checking.md states what that shows, and what not.
 //!
 //! An engine cannot be copied. So a state is the sequence of actions that leads to it,
 //! and each step begins at the beginning. All oracles see every effect; their memory is
@@ -56,7 +56,7 @@ pub enum Action {
 struct Explored<'a> {
     world: World<'a>,
     size: &'a Size,
-    /// Of the newest life of each rank.
+    /// Events of the newest life of each rank.
     events: Vec<ExploredEvents>,
     /// Batches of each rank that are stable.
     rows: Vec<Vec<Rc<[u8]>>>,
@@ -277,7 +277,7 @@ impl<'a> Explored<'a> {
                 continue;
             }
             let action = Action::Deliver(on_its_way.route, on_its_way.lane);
-            // Of a lane the first one.
+            // Only the first frame of a lane can arrive.
             if !all.contains(&action) {
                 all.push(action);
             }

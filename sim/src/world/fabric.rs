@@ -35,8 +35,8 @@ pub struct RankFabric {
 }
 
 impl RankFabric {
-    /// Has an effect; the dead have none, and are not told. They say nothing and hear
-    /// nothing more, and what they had posted comes to an end as the network likes.
+    /// Has an effect, unless the life is dead. A dead life posts nothing and takes nothing; frames
+    /// that it has posted arrive or not, as the network decides.
     fn act(
         &mut self,
         effect: impl FnOnce(&mut SimFabric) -> Result<(), Refusal>,

@@ -234,7 +234,7 @@ impl World<'_> {
         self.checkpoints_back = Some(self.step + back);
     }
 
-    /// What was away comes back.
+    /// Processes and disks whose time has come are back.
     pub(super) fn come_back(&mut self) {
         let step = self.step;
         let is_due = |back: &mut Option<u64>| back.take_if(|at| *at <= step).is_some();

@@ -36,7 +36,7 @@ pub enum RankStatus {
 /// A rank handles its next news in one of this many of its steps, on average.
 const LATE: u32 = 4;
 
-/// Something to tell.
+/// News of a life of another rank.
 #[derive(Clone, Debug)]
 pub enum News {
     /// A life, and all before, are over.

@@ -71,7 +71,7 @@ pub struct Saving {
 }
 
 impl Saving {
-    /// Of the engine of `rank` as it stands now.
+    /// Begins to read the logs of the engine of `rank`.
     pub fn new(number: u32, rank: Rank, engine: &Engine<impl Protocol>, state: Beginning) -> Self {
         Self {
             number,

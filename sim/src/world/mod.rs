@@ -6,7 +6,7 @@
 //! - [`seeded`](run): a whole job of a [plan](crate::plan). In each step one process does
 //!   one thing, chosen by the seed; before it faults happen, after it oracles are asked.
 //! - [`explored`]: a small job, in every order of arrivals, deaths and beginnings. The
-//!   explorer says which batches and checkpoints are stable.
+//!   explorer decides which batches and checkpoints are stable.
 
 mod assembly;
 mod calls;
@@ -63,7 +63,7 @@ struct World<'a> {
     stage: Rc<Stage>,
     network: Network,
     loggers: Loggers,
-    /// Of each rank's newest life.
+    /// Of the newest life of each rank.
     crash_points: Vec<CrashPoint>,
     logger_crash_points: Vec<CrashPoint>,
     checkpoints_crash_point: CrashPoint,
@@ -84,7 +84,7 @@ struct World<'a> {
     ends: Vec<Option<RankEnd>>,
     /// By rank: the life that can be reached, and where.
     reachable: Vec<Option<(Life, Address)>>,
-    /// By rank: what it was told and has not heard yet.
+    /// By rank: news that it has not handled.
     news: Vec<VecDeque<News>>,
     disks: Vec<Option<MemoryDisk>>,
     remains: Vec<Vec<Remains>>,
@@ -216,7 +216,7 @@ impl<'a> World<'a> {
 }
 
 impl World<'_> {
-    /// What was seen in this step.
+    /// The broken rule of this step, if there is one.
     pub(super) fn check(&self) -> Result<(), Breach> {
         match self.stage.first_breach() {
             Some(breach) if !self.may_still_stop(&breach) => return Err(breach),
@@ -227,8 +227,8 @@ impl World<'_> {
         lost.map_or(Ok(()), |what| Err(Breach { oracle, what }))
     }
 
-    /// A rank whose records are lost does something else until it hears from its peers
-    /// what they have. If it stops then, that counts for nothing. REC-9
+    /// A rank whose records are lost may diverge until its peers tell it what they have. If it
+    /// stops then, the divergence does not count. REC-9
     fn may_still_stop(&self, breach: &Breach) -> bool {
         self.lossy.is_some() && matches!(breach.oracle, "channel" | "orphan")
     }
@@ -348,7 +348,7 @@ impl World<'_> {
 /// What a run without faults came to, by rank: for tests of what judges runs.
 #[cfg(test)]
 pub(crate) struct Recorded {
-    /// Its events, as the real recorder tells them.
+    /// Its events, as the real recorder writes them.
     pub records: Vec<Vec<Determinant>>,
     pub programs: Vec<Program>,
     pub prints: Vec<Vec<u64>>,
@@ -386,7 +386,7 @@ pub(crate) fn record(plan: &Plan, timing: u64) -> Recorded {
     }
 }
 
-/// Events as the recorder tells them: in batches, as short as it can.
+/// Events as the recorder writes them.
 #[cfg(test)]
 fn recorded(rank: Rank, events: &[Determinant]) -> Vec<Determinant> {
     let identity = Identity {

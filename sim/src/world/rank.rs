@@ -1,6 +1,7 @@
 //! One life of a rank at work: its program on the real engine; and what there is of a
 //! rank in the job: a life, or what is left of the last.
 
+use super::assembly::LifeBeginning;
 use super::calls::Caller;
 use super::events::{EventStore, SimCommitments, Watched};
 use super::log::Saving;
@@ -70,7 +71,7 @@ pub struct RankProcess {
     seen_before: usize,
     /// The number of the checkpoint that was taken last.
     checkpoints: u32,
-    /// Of the checkpoint that is being written; of the newest that is stable.
+    /// Horizons of the checkpoint that is being written, and of the newest stable one.
     taking: Option<Horizon>,
     newest: Option<Horizon>,
     newest_number: u32,
@@ -87,7 +88,7 @@ pub struct RankProcess {
     disk: Option<MemoryDisk>,
     /// What is wrong with this life, if something is.
     complaint: Option<String>,
-    /// Whose garbage is in its messages.
+    /// The life whose garbage is in its messages.
     litter: Incarnation,
     /// Its replay has ended, and all peers lived at that moment: its log has all that the logs
     /// of earlier lives had.
@@ -108,56 +109,44 @@ pub struct Parts {
     pub life: Life,
     pub crash_point: CrashPoint,
     pub engine: SimEngine,
-    pub program: Program,
     pub stage: Rc<Stage>,
     pub planted: Option<Planted>,
-    pub ranks: u32,
     pub spills: bool,
-    pub resume: Option<Resume>,
+    pub begins: LifeBeginning,
     pub memory: Region,
     pub disk: Option<MemoryDisk>,
-}
-
-/// Where a later life begins.
-pub struct Resume {
-    /// From which checkpoint; 0: from the beginning.
-    pub number: u32,
-    /// What it contains.
-    pub saved: Saved,
-    /// The number of its own first checkpoint.
-    pub next_number: u32,
-    /// Number of words that are output already and that it prints again.
-    pub seen_before: usize,
 }
 
 impl RankProcess {
     /// A program that begins.
     pub fn new(parts: Parts) -> Self {
-        let resume = parts.resume.as_ref();
-        let beginning = resume.map(|resume| &resume.saved.beginning);
-        let tally = beginning.map_or_else(|| Tally::new(parts.ranks), |from| from.tally.clone());
+        let LifeBeginning {
+            number,
+            next_number,
+            seen_before,
+            saved: Saved { beginning, .. },
+            ..
+        } = parts.begins;
+        let tally = beginning.tally;
         let caller = Caller::new(parts.life, tally.requests, tally.taken);
-        let answer = beginning.map_or(Answer::Begin, |from| from.answer.clone());
-        let number = resume.map_or(0, |resume| resume.number);
         let horizon = parts.engine.horizon();
-        let is_first = parts.life.incarnation == Incarnation(0);
         Self {
             life: parts.life,
             crash_point: parts.crash_point,
             engine: parts.engine,
-            program: parts.program,
+            program: beginning.program,
+            begins: vec![Ssn(0); tally.next_ssn_to.len()],
             tally,
             caller,
-            activity: Activity::Computing(answer),
+            activity: Activity::Computing(beginning.answer),
             prints: VecDeque::new(),
-            seen_before: resume.map_or(0, |resume| resume.seen_before),
-            checkpoints: resume.map_or(0, |resume| resume.next_number - 1),
+            seen_before,
+            checkpoints: next_number - 1,
             taking: None,
             newest: (number > 0).then_some(horizon),
             newest_number: number,
             stage: parts.stage,
             planted: parts.planted,
-            begins: vec![Ssn(0); parts.ranks as usize],
             spills: parts.spills,
             pause_steps: 0,
             steps_left: None,
@@ -165,14 +154,14 @@ impl RankProcess {
             disk: parts.disk,
             complaint: None,
             litter: parts.life.incarnation,
-            has_caught_up: is_first,
+            has_caught_up: parts.life.incarnation == Incarnation(0),
         }
     }
 
     /// It was replaced and does not know it: it ends after `steps` more steps.
     pub fn doom(&mut self, steps: u64) {
         self.steps_left = Some(steps);
-        // What it prints is not read any more.
+        // Its output does not count any more.
         self.prints.clear();
     }
 
@@ -221,7 +210,7 @@ impl RankProcess {
         format!("{:?}; {gate}; stall: {stall:?}", self.activity)
     }
 
-    /// What its program finds wrong with what it was told.
+    /// What its program finds wrong with an answer, or what is wrong with the life.
     pub fn complaint(&self) -> Option<&str> {
         self.complaint.as_deref().or(self.program.complaint())
     }
@@ -285,10 +274,10 @@ impl RankProcess {
         Ok(stepped)
     }
 
-    /// A step that engine and program have nothing to say against.
+    /// A step in which nothing is wrong.
     ///
     /// # Errors
-    /// What they say.
+    /// The error of the engine, or the complaint of the program.
     pub fn checked(&self, stepped: Result<Stepped, EngineError>) -> Result<Stepped, Breach> {
         let stepped = stepped.map_err(|error| self.broken(&error))?;
         match self.complaint() {
@@ -317,7 +306,7 @@ impl RankProcess {
             Call::Print(word) => {
                 let events = self.events_mut();
                 let recorded = events.recorded();
-                // What is printed waits for its events: they are to be committed for it.
+                // Output waits for its events: they must be committed.
                 events.commits_mut().wanted = recorded;
                 if self.steps_left.is_none() {
                     self.prints.push_back((word, recorded));
@@ -557,7 +546,7 @@ pub enum RankSlot {
 }
 
 impl RankSlot {
-    /// Whose place it is, and which life.
+    /// The life in this slot.
     pub fn life(&self) -> Life {
         match self {
             Self::Starting(joining) => joining.life,

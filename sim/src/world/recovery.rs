@@ -2,9 +2,8 @@
 //! oracles judge them. REC-1 to REC-4
 
 use super::World;
-use super::assembly::LifeBefore;
+use super::assembly::LifeBeginning;
 use super::launcher::News;
-use super::rank::Resume;
 use super::rank::{Joining, RankSlot};
 use super::stage::Count;
 use crate::happening::{Breach, Happening, Life};
@@ -65,8 +64,8 @@ impl World<'_> {
         let RankSlot::Returning(collecting) = &mut self.slots[rank.index()] else {
             return Ok(false);
         };
-        // Before a quorum has let it in, a later survey may find what a dead life
-        // wrote behind its beginning. FENCE-1
+        // Before a quorum has admitted it, a later survey may find what a dead life
+        // wrote after its beginning. FENCE-1
         let client = &mut collecting.joining.events;
         if client.start().is_none() || client.live() < self.plan.loggers.quorum as usize {
             return Ok(false);
@@ -78,10 +77,10 @@ impl World<'_> {
             return self.read_events(rank);
         }
         let missing = collecting.messages.iter().position(Option::is_none);
-        // Of what is left when events are lost the end of the job is judged.
+        // Where events are lost, only the end of the job is judged.
         let is_judged = collecting.is_judged || self.lossy == Some(rank);
         match missing {
-            // Their logs are being made again: what is missing in them comes.
+            // The peers make their logs again: what these lack will come.
             _ if is_judged || !self.peers_are_first_lives(rank) => self.begin_again(rank),
             Some(peer) => self.read_messages(rank, Rank(peer as u32)),
             None => self.play_again(rank),
@@ -144,17 +143,15 @@ impl World<'_> {
         let seen = self.stage.oracles.borrow().orphan.seen(rank).len();
         let end = self.connect_to_network(life);
         let address = end.fabric.address();
-        let past = LifeBefore {
-            resume: Resume {
-                number,
-                seen_before: seen.saturating_sub(saved.beginning.tally.printed),
-                saved,
-                next_number: first_number(life),
-            },
+        let begins = LifeBeginning {
+            number,
+            seen_before: seen.saturating_sub(saved.beginning.tally.printed),
+            saved,
+            next_number: first_number(life),
             events,
             remains: self.remains[index].clone(),
         };
-        self.live(joining, start, end, Some(past))?;
+        self.live(joining, start, end, begins)?;
         self.stage.count(Count::LaterLives);
         let others = self.reachable.iter().flatten();
         let ups = others.map(|(life, address)| News::Up(*life, address.clone()));

@@ -1,6 +1,6 @@
 //! A whole job, driven by a seed: what is done in one step.
 
-use super::assembly::{LifeBefore, RankEnd};
+use super::assembly::{LifeBeginning, RankEnd};
 use super::rank::{Joining, RankSlot, Stepped};
 use super::stage::Count;
 use super::{Failure, Totals, World};
@@ -17,8 +17,8 @@ const STEPS_MAX: u64 = 1_000_000;
 const QUIET_ROUNDS: u64 = 12;
 /// Time that passes when nothing moves, in ticks.
 const QUIET_TICKS: u64 = 100_000;
-/// So often time has to pass for nothing before the job is over.
-/// Disks of logs are tried again after 5 seconds at the latest.
+/// Number of such times in a row after which the job is over. Disks of logs are tried again
+/// after 5 seconds at the latest.
 const QUIET_TIMES: u32 = 60;
 
 /// Runs a plan. `is_loud`: everything that happens is printed.
@@ -116,7 +116,7 @@ impl World<'_> {
     }
 
     /// The later life of a rank of which events were lost stops. It may if an earlier
-    /// life has posted what the error says. REC-9
+    /// life has posted the messages that the error names. REC-9
     fn stops(&mut self, rank: Rank, error: &EngineError) -> Result<(), Breach> {
         let is_right = matches!(error, EngineError::RecordMissing { peer, first, .. }
             if first.0 < self.stage.oracles.borrow().orphan.posted(rank, *peer));
@@ -149,7 +149,8 @@ impl World<'_> {
         let Some(start) = joining.events.start() else {
             unreachable!("a quorum has answered");
         };
-        self.live(*joining, start, place, None)
+        let begins = LifeBeginning::first(self.beginning(rank));
+        self.live(*joining, start, place, begins)
     }
 
     /// A life has an engine now.
@@ -158,10 +159,10 @@ impl World<'_> {
         joining: Joining,
         start: EventIndex,
         place: RankEnd,
-        past: Option<LifeBefore>,
+        begins: LifeBeginning,
     ) -> Result<(), Breach> {
         let life = joining.life;
-        let process = self.assembly().process(joining, start, place, past);
+        let process = self.assembly().process(joining, start, place, begins);
         let process = process.map_err(|what| Breach {
             oracle: "recollect",
             what: format!("{life}: {what}"),

@@ -13,9 +13,9 @@ const LOG_BYTES: u64 = 4 * CHUNK_BYTES as u64;
 /// In which order a rank handles news of the lives of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// As the launcher tells them.
+    /// In the order of the launcher.
     AsTheyCame,
-    /// In any: what is older than what was told may come, too.
+    /// In any order: news may be older than what the rank knows.
     Any,
 }
 
@@ -51,7 +51,7 @@ impl Size {
         })
     }
 
-    /// With two deaths, told as they came.
+    /// With two deaths, and news in the order of the launcher.
     fn of(programs: Vec<Vec<Operation>>) -> Self {
         Self {
             programs,
@@ -123,7 +123,7 @@ impl Size {
 
     /// Two ranks; what was sent is freed by the second checkpoint before more is
     /// received.
-    /// Told in any order.
+    /// News come in any order.
     pub fn freed() -> Self {
         Self {
             order: Order::Any,
@@ -134,7 +134,7 @@ impl Size {
         }
     }
 
-    /// Three ranks, each of which says something to the two others.
+    /// Three ranks, each of which sends to the two others.
     pub fn three() -> Self {
         Self::of(vec![
             vec![SendLong(1), Send(2), From(2)],
@@ -143,7 +143,7 @@ impl Size {
         ])
     }
 
-    /// As a plan. An explorer says what is stable: there are no loggers.
+    /// As a plan. The explorer decides what is stable: there are no loggers.
     pub fn plan(&self) -> Plan {
         Plan {
             seed: 1,

@@ -104,7 +104,7 @@ pub struct Facts {
     loggers: Loggers,
     /// By rank: the life that is there.
     pub alive: RefCell<Vec<Option<Incarnation>>>,
-    /// By peer: of which life of each rank it was told.
+    /// By peer: the life of each rank that it knows of.
     told: RefCell<Vec<Vec<Incarnation>>>,
     /// By rank: the clock up to which an explorer has called events stable.
     pub stable: RefCell<Vec<Option<Clock>>>,
@@ -122,7 +122,7 @@ impl Facts {
         }
     }
 
-    /// A peer was told of a life of a rank: it hears nothing of earlier ones.
+    /// A peer knows of a life of a rank: it takes no frames of earlier ones.
     pub fn tell(&self, peer: Rank, of: Rank, life: Incarnation) {
         let told = &mut self.told.borrow_mut()[peer.index()][of.index()];
         *told = life.max(*told);

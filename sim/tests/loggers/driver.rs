@@ -167,7 +167,7 @@ impl Run {
             self.loggers.heal();
             self.step(false)?;
             if self.now > until {
-                return Err(format!("nobody can leave: {:?}", self.loggers.reports()));
+                return Err(format!("no rank can leave: {:?}", self.loggers.reports()));
             }
         }
         self.totals.steps = self.now;

@@ -169,7 +169,7 @@ fn messages_that_are_others_are_found() {
     let others = payload(1, 0, 100);
     for (bytes, what) in [
         (changed, "other bytes"),
-        (lost, "nobody sent"),
+        (lost, "was not sent"),
         (others, "message of others"),
     ] {
         let mut stage = receiving(1);

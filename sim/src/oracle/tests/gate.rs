@@ -116,11 +116,11 @@ fn what_people_see_waits_too() {
     stage.called(0, 5, &Call::Print(2)).unwrap();
     stage.see(Happening::Seen(life(0), 1)).unwrap();
     let early = stage.see(Happening::Seen(life(0), 2));
-    assert_breach(early, "gate", "people see");
+    assert_breach(early, "gate", "is output");
     stage.called(0, 5, &Call::Print(3)).unwrap();
     stage.world.stable = Some(Clock(5));
     let other = stage.see(Happening::Seen(life(0), 4));
-    assert_breach(other, "gate", "printed 3, and people see 4");
+    assert_breach(other, "gate", "printed 3, and the output is 4");
     let more = stage.see(Happening::Seen(life(0), 4));
     assert_breach(more, "gate", "did not print 4");
 }

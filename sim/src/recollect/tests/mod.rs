@@ -1,4 +1,4 @@
-//! What is collected is what there was, and what is missing is missed.
+//! A later life collects all that there was, and finds what is missing.
 
 mod logs;
 mod play;

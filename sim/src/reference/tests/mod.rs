@@ -9,7 +9,7 @@ use refrain_logging::determinant::Determinant;
 /// What a rank came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Final {
-    /// What its program was told, as a hash.
+    /// A hash of its program's answers.
     pub state: u64,
     /// What it printed.
     pub prints: Vec<u64>,
@@ -94,7 +94,7 @@ proptest! {
     })]
 
     /// Whatever timing decides, every program ends, has received every message
-    /// once, and is played again to the same end from what was recorded. REC-4
+    /// once, and is replayed to the same end from what was recorded. REC-4
     #[test]
     fn programs_end_and_are_played_again(seed: u64, chance: u64) {
         let plan = plan(seed);

@@ -1,4 +1,4 @@
-//! Two lives that differ in what a test of a send told, and so in their records.
+//! Two lives that differ in the result of a test of a send, and so in their records.
 
 use super::choices;
 use crate::choices::{Outcome, Recorded};
@@ -27,7 +27,7 @@ fn records(record: impl FnOnce(&mut Recorder)) -> Vec<Determinant> {
 /// that is there (3). Whether the log had room for the send is timing. If it had,
 /// the test finds it: an event. If it had not, the test finds nothing; the
 /// wait that finds the receive makes that record unnecessary. A program that was
-/// told the one is not played again as if it had been told the other. REC-4
+/// told the one is not replayed as if it had been told the other. REC-4
 #[test]
 fn records_tell_whether_a_tested_send_was_complete() {
     let (receive, send) = (Clock(0), Clock(1));
