@@ -513,13 +513,18 @@ impl Committer {
         if let Some(expected) = replica.logger {
             Fault::check_logger(expected, ack.logger)?;
         }
-        if ack.rank != self.rank {
-            let (expected, found) = (self.rank, ack.rank);
-            return Err(Fault::Rank { expected, found });
-        }
-        if ack.incarnation != self.incarnation {
-            let (expected, found) = (self.incarnation, ack.incarnation);
-            return Err(Fault::Incarnation { expected, found });
+        let whose = [
+            ("rank", self.rank.0, ack.rank.0),
+            ("incarnation", self.incarnation.0, ack.incarnation.0),
+        ];
+        for (what, expected, found) in whose {
+            if expected != found {
+                return Err(Fault::Whose {
+                    what,
+                    expected,
+                    found,
+                });
+            }
         }
         let (end, sent) = (ack.end, replica.sent);
         let confirmed = replica.confirmed_clock;

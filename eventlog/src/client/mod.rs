@@ -11,7 +11,6 @@ mod link;
 pub mod network;
 mod options;
 pub mod read;
-mod remote_ring;
 mod survey;
 mod trouble;
 

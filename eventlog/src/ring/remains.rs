@@ -2,7 +2,6 @@
 
 use super::layout::{DATA_BYTES, LINE_BYTES, RingIdentity};
 use super::memory::RingMemory;
-use core::ops::ControlFlow;
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader, HEADER_BYTES};
 
 /// A ring that was found, not made.
@@ -25,20 +24,22 @@ impl RingRemains {
         Self { memory, identity }
     }
 
-    /// Hands out the batches that are there, in the order of their numbers,
-    /// until `each` breaks. EL-2, EL-3
-    pub fn each<B>(
+    /// Hands out the batches that are there, in the order of their numbers, until `each`
+    /// fails. EL-2, EL-3
+    ///
+    /// # Errors
+    /// That of `each`.
+    pub fn each<E>(
         &self,
-        mut each: impl FnMut(&BatchHeader, &[u8]) -> ControlFlow<B>,
-    ) -> ControlFlow<B> {
+        mut each: impl FnMut(&BatchHeader, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut batch = [0; BATCH_BYTES_MAX];
         for offset in self.places() {
-            let Some(header) = self.read(offset, &mut batch) else {
-                continue;
-            };
-            each(&header, &batch[..header.batch_bytes()])?;
+            if let Some(header) = self.read(offset, &mut batch) {
+                each(&header, &batch[..header.batch_bytes()])?;
+            }
         }
-        ControlFlow::Continue(())
+        Ok(())
     }
 
     /// Where batches may begin, by the numbers of their first determinants.

@@ -257,15 +257,15 @@ impl<H: Host> Service<H> {
             let (Some(ring), Some(holder)) = (&mut rank.ring, rank.holder) else {
                 continue;
             };
-            let drained = match ring.drain(&mut self.logbook, &mut self.batch) {
-                Ok(drained) => drained,
+            let last = match ring.drain(&mut self.logbook, &mut self.batch) {
+                Ok(last) => last,
                 Err(refusal) => {
                     broken.push((holder, refusal.to_string()));
                     continue;
                 }
             };
-            moved |= drained.batches > 0;
-            if let Some(last) = drained.last
+            moved |= last.is_some();
+            if let Some(last) = last
                 && let Some(connection) = self.connections.get_mut(&holder)
                 && let Role::Writer(writer) = &mut connection.role
             {

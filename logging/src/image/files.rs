@@ -84,14 +84,8 @@ impl StrangeFile {
     }
 }
 
-/// What a file was found to be.
-pub(super) enum Look {
-    Segment(SegmentFile),
-    Strange(StrangeFile),
-    Other,
-}
-
-pub(super) fn look_at(contents: Contents) -> Look {
+/// The segment file that a file is; `None`: it does not look like one.
+pub(super) fn look_at(contents: Contents) -> Result<Option<SegmentFile>, StrangeFile> {
     let name = contents.path().file_name().unwrap_or_default();
     let name = name.to_str().map(SegmentName::parse).unwrap_or_default();
     let mut head = [0; FILE_HEADER_BYTES];
@@ -102,19 +96,17 @@ pub(super) fn look_at(contents: Contents) -> Look {
         Ok(looked) => looked,
         // Removed meanwhile: its job runs.
         Err(error) if name.is_none() || error.kind() == io::ErrorKind::NotFound => {
-            return Look::Other;
+            return Ok(None);
         }
-        Err(error) => return Look::Strange(StrangeFile::unreadable(contents.path(), &error)),
+        Err(error) => return Err(StrangeFile::unreadable(contents.path(), &error)),
     };
     let head = &head[..read];
     let strange = |why| {
-        Look::Strange(StrangeFile {
-            path: contents.path().to_owned(),
-            why,
-        })
+        let path = contents.path().to_owned();
+        Err(StrangeFile { path, why })
     };
     if name.is_none() && !head.starts_with(MAGIC_OF_ALL_VERSIONS) {
-        return Look::Other;
+        return Ok(None);
     }
     if head.iter().all(|byte| *byte == 0) {
         return strange(WhyStrange::NotBegun);
@@ -122,7 +114,7 @@ pub(super) fn look_at(contents: Contents) -> Look {
     match FileHeader::decode(head) {
         Err(error) => strange(error.into()),
         Ok(header) if !is_of_a_log(&header) => strange(WhyStrange::Sequence(header.first_sequence)),
-        Ok(header) => Look::Segment(SegmentFile {
+        Ok(header) => Ok(Some(SegmentFile {
             contents,
             header,
             bytes,
@@ -130,7 +122,7 @@ pub(super) fn look_at(contents: Contents) -> Look {
             written_slots: 0,
             stale_slots: 0,
             broken_slots: 0,
-        }),
+        })),
     }
 }
 
