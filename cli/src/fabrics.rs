@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_says_what_it_takes_between_hosts_or_why_nothing() {
+    fn auto_names_its_fabric_between_hosts_or_the_obstacle() {
         let found = [
             provider("tcp", Ok(())),
             provider("net", Ok(())),

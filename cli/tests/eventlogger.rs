@@ -42,7 +42,7 @@ fn end(mut child: Child, signal: Signal) {
 }
 
 #[test]
-fn it_says_where_it_listens_answers_and_ends_on_request() {
+fn it_prints_its_addresses_answers_and_ends_on_request() {
     for (signal, level) in [(Signal::TERM, "placed"), (Signal::INT, "durable")] {
         let folder = TempDir::new().expect("a folder");
         let more = ["--listen", "tcp:127.0.0.1:0", "--level", level];
@@ -60,7 +60,7 @@ fn it_says_where_it_listens_answers_and_ends_on_request() {
 
 /// Nobody reads its words any more: it goes on.
 #[test]
-fn it_answers_when_nobody_hears_what_it_reports() {
+fn it_answers_when_its_stderr_is_not_read() {
     let folder = TempDir::new().expect("a folder");
     let rings = folder.path().join("rings");
     let more = ["--rings", rings.to_str().expect("UTF-8")];

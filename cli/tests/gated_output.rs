@@ -70,7 +70,7 @@ fn a_fence_is_not_passed_without_loggers() {
 /// A program that only tests waits in no call, and is told all the same: of a full
 /// log, and of loggers that do not answer, whatever else it does between its tests.
 #[test]
-fn who_only_tests_is_told_what_waits() {
+fn a_rank_that_only_tests_gets_an_error_about_what_waits() {
     let options = "-n 2 --log-memory 1M --log-full-wait 0.2";
     let ended = launched::run(&mut job(options, "test"));
     assert_ne!(ended.status, Some(0), "{ended:?}");

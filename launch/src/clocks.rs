@@ -239,7 +239,7 @@ mod preload_tests {
     }
 
     #[test]
-    fn programs_are_told_apart() {
+    fn programs_are_distinguished() {
         let head = head_of_this_program();
         assert_eq!(linker(&head), Linker::Glibc);
         assert_eq!(linker(b"#!/bin/sh\n"), Linker::OfAScript);

@@ -193,14 +193,10 @@ impl Job {
             }
         }
         let verdicts = ended.iter().filter_map(|(rank, end, why)| {
-            let mut verdict = verdict::judge(
-                *rank,
-                *end,
-                self.ranks[*rank].membership,
-                self.cause(*rank, *end),
-            )?;
+            let (membership, cause) = (self.ranks[*rank].membership, self.lives[*rank].cause(*end));
+            let mut verdict = verdict::judge(*rank, *end, membership, cause)?;
             if *end == End::Killed(SIGKILL)
-                && self.cause(*rank, *end) == Cause::Unknown
+                && cause == Cause::Unknown
                 && let Some(hint) = self.out_of_memory.hint()
             {
                 verdict.failure = format!("{}; {hint}", verdict.failure);
@@ -223,7 +219,8 @@ impl Job {
     /// A rank was killed after all had left, and is not restarted: the others continue, and
     /// the job's status shows it.
     pub(super) fn note_late(&mut self, rank: usize, end: End, why: &str) {
-        if let Some(verdict) = verdict::judge(rank, end, Membership::Left, self.cause(rank, end)) {
+        let cause = self.lives[rank].cause(end);
+        if let Some(verdict) = verdict::judge(rank, end, Membership::Left, cause) {
             let failure = format!("{}; it had left the job before; {why}", verdict.failure);
             let late = Outcome::new(verdict.status, Some(failure));
             self.late.get_or_insert(late);

@@ -150,16 +150,24 @@ impl Job {
         is_to_be_hit
     }
 
-    /// A peer, or the rank itself, has given this life up: it is ended, unless it has ended anyway.
-    /// FENCE-1
-    pub(super) fn suspect(&mut self, rank: usize, incarnation: u32, cause: Cause) {
+    /// A peer, or the rank itself (`by`), has given this life up: it is killed, unless it has
+    /// ended. FENCE-1
+    pub(super) fn suspect(&mut self, rank: usize, incarnation: u32, by: usize) {
         let is_this = self
             .lives
             .get(rank)
             .is_some_and(|it| it.incarnation == incarnation);
         // A peer that has passed the last fence ends when it likes.
         if is_this && !self.past_last_fence && self.restarts_ranks() && self.is_to_be_hit(rank) {
-            self.shoot(rank, cause);
+            let is_own = by == rank;
+            self.shoot(
+                rank,
+                if is_own {
+                    Cause::Disconnected
+                } else {
+                    Cause::Lost
+                },
+            );
         }
     }
 

@@ -202,11 +202,6 @@ pub struct Token {
 }
 
 impl Memory {
-    /// What came with a message of a rank of this host.
-    pub fn here(descriptor: OwnedFd) -> Self {
-        Self::Here(Arc::new(descriptor))
-    }
-
     /// What came with a message of a rank of another host.
     pub fn there(agent: &AgentHandle, number: u64) -> Self {
         let agent = agent.clone();

@@ -3,8 +3,9 @@
 use super::link::Memory;
 use super::recoveries::{Death, Shot};
 use super::restarts::{Allowance, Stage};
-use super::verdict::Cause;
+use super::verdict::{Cause, End};
 use refrain_job::control::message::ReplayFigures;
+use signal_hook::consts::SIGKILL;
 use std::time::Instant;
 
 /// One rank over all its lives.
@@ -147,11 +148,12 @@ impl Lives {
         self.shot = None;
     }
 
-    /// Why this life was killed, as far as is known beside [`Self::shot`]. A rank
-    /// kills itself at its `kill_at_clock`.
-    pub fn likely_cause(&self, signal: i32) -> Cause {
-        match self.kill_at_clock {
-            Some(_) if signal == signal_hook::consts::SIGKILL => Cause::Kill,
+    /// Why this life has ended, as far as is known. A rank kills itself at its
+    /// `kill_at_clock`.
+    pub fn cause(&self, end: End) -> Cause {
+        match (self.shot, self.kill_at_clock) {
+            (Some(shot), _) => shot.cause,
+            (None, Some(_)) if end == End::Killed(SIGKILL) => Cause::Kill,
             _ => Cause::Unknown,
         }
     }
@@ -160,9 +162,10 @@ impl Lives {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     fn segment() -> Option<Memory> {
-        Some(Memory::here(tempfile::tempfile().unwrap().into()))
+        Some(Memory::Here(Arc::new(tempfile::tempfile().unwrap().into())))
     }
 
     fn whose(lives: &Lives) -> Vec<u32> {

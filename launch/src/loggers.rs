@@ -18,6 +18,7 @@ use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::logbook::Logbook;
 use refrain_job::JobError;
 use refrain_job::choice::events::{Loggers, REPLICAS_MAX, SHARDS_MAX};
+use refrain_job::choice::verbs;
 use refrain_job::config::JobConfig;
 use refrain_logging::Member;
 use refrain_wire::Secret;
@@ -151,56 +152,67 @@ impl EventLoggers {
         };
         let directory = folders::of_files(spec.directory.as_deref(), job)?;
         let rings = folders::of_rings(spec.rings.as_deref(), config, job)?;
-        let id = |shard: u32, replica: u32| shard * spec.replicas + replica;
-        let socket = |id: u32| directory.path.join(format!("{id}.sock"));
-        let address = |id| format!("unix:{}", socket(id).display());
-        let of_shard = |shard| (0..spec.replicas).map(move |replica| id(shard, replica));
-        let addresses: Vec<Vec<String>> = (0..shards)
-            .map(|shard| of_shard(shard).map(address).collect())
-            .collect();
         let mut loggers = Self::default();
         loggers.program = program;
-        loggers.environment = command::environment(config, ranks);
+        let for_verbs = verbs::environment(config, ranks);
+        loggers.environment = for_verbs.into_iter().collect();
         loggers.quorum = config.events.quorum.of(spec.replicas as usize);
         if reach == Reach::OtherHosts {
             loggers.ports = command::free_ports(shards, spec.replicas)?;
-            loggers.secret = Some(Secret::random().map_err(|error| {
-                JobError::control("making a secret for the event loggers", error)
-            })?);
+            let secret = Secret::random();
+            let failed = |error| JobError::control("making a secret for event loggers", error);
+            loggers.secret = Some(secret.map_err(failed)?);
         }
-        for (shard, replicas) in addresses.iter().enumerate() {
-            for (replica, address) in replicas.iter().enumerate() {
-                let id = id(shard as u32, replica as u32);
-                let own = |folder: &JobFolder| folder.path.join(id.to_string());
-                let peers = replicas.iter().filter(|peer| *peer != address);
-                let (folder, rings) = (own(&directory), rings.as_ref().map(own));
-                // Before its first start: each start has --continue. EL-3
-                Logbook::begin(&folder)
-                    .map_err(|error| JobError::Config(format!("event logger {id}: {error}")))?;
-                let logger = Logger {
-                    id,
-                    folder: &folder,
-                    rings: rings.as_deref(),
-                    address,
-                    port: loggers.ports.get(shard).map(|ports| ports[replica]),
-                    peers: peers.map(String::as_str).collect(),
-                };
-                loggers.loggers.push(LoggerProcess {
-                    arguments: logger.arguments(config)?,
-                    shard,
-                    process: None,
-                    started: Instant::now(),
-                    quick_deaths: 0,
-                });
-            }
-        }
+        let folders = (&directory, rings.as_ref());
+        let addresses = (0..shards)
+            .map(|shard| loggers.add_shard(shard, spec.replicas, folders, config))
+            .collect::<Result<_, _>>()?;
+        config.events.shards = addresses;
         loggers.rings = rings;
         loggers.directory = Some(directory);
         for index in 0..loggers.loggers.len() {
             loggers.start_one(index)?;
         }
-        config.events.shards = addresses;
         Ok(loggers)
+    }
+
+    /// Adds the loggers of a shard, which are not started yet; returns their addresses.
+    fn add_shard(
+        &mut self,
+        shard: u32,
+        replicas: u32,
+        (directory, rings): (&JobFolder, Option<&JobFolder>),
+        config: &JobConfig,
+    ) -> Result<Vec<String>, JobError> {
+        let ids = shard * replicas..(shard + 1) * replicas;
+        let socket = |id| directory.path.join(format!("{id}.sock"));
+        let address = |id| format!("unix:{}", socket(id).display());
+        let addresses: Vec<String> = ids.clone().map(address).collect();
+        let shard = shard as usize;
+        for (replica, id) in ids.enumerate() {
+            let own = |folder: &JobFolder| folder.path.join(id.to_string());
+            let (folder, rings) = (own(directory), rings.map(own));
+            // Before its first start: each start has --continue. EL-3
+            Logbook::begin(&folder)
+                .map_err(|error| JobError::Config(format!("event logger {id}: {error}")))?;
+            let mut peers: Vec<&str> = addresses.iter().map(String::as_str).collect();
+            let logger = Logger {
+                id,
+                folder: &folder,
+                rings: rings.as_deref(),
+                address: peers.remove(replica),
+                port: self.ports.get(shard).map(|ports| ports[replica]),
+                peers,
+            };
+            self.loggers.push(LoggerProcess {
+                arguments: logger.arguments(config)?,
+                shard,
+                process: None,
+                started: Instant::now(),
+                quick_deaths: 0,
+            });
+        }
+        Ok(addresses)
     }
 
     fn start_one(&mut self, index: usize) -> Result<(), JobError> {

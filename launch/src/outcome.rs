@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_failed_keeps_its_status_and_says_both() {
+    fn a_job_that_failed_keeps_its_status_and_reports_both() {
         let failed = Outcome::new(3, Some("rank 1 exited".into()));
         let (outcome, line) = failed.clone().conclude(&[recovery(5, Some(figures(2)))]);
         assert_eq!(outcome, failed);

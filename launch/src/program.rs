@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_what_was_tried() {
+    fn an_error_names_what_was_tried() {
         let beside = tempfile::tempdir().unwrap();
         let (text, found) = reason(resolve_in(
             Path::new("nope"),

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_and_waits_are_told_where_there_are_any() {
+    fn logs_and_waits_are_shown_where_there_are_any() {
         let told = |all: &[StatusFigures]| {
             let mut logs = Logs::default();
             all.iter().for_each(|figures| logs.add(figures));

@@ -71,10 +71,10 @@ pub struct Death {
     pub incarnation: u32,
     /// How it ended.
     pub end: End,
-    /// The launcher's own kill.
-    pub shot: Option<Shot>,
-    /// Why it was killed without that, as far as the launcher knows.
+    /// Why it was killed, as far as the launcher knows.
     pub cause: Cause,
+    /// When the launcher has killed it.
+    pub killed: Option<Instant>,
     /// When its end was seen.
     pub noticed: Instant,
 }
@@ -94,9 +94,9 @@ impl Recoveries {
         let Death {
             incarnation,
             end,
-            shot,
+            cause,
+            killed,
             noticed,
-            ..
         } = death;
         let line = self.open[rank].take().map(|open| {
             let line = format!(
@@ -115,8 +115,8 @@ impl Recoveries {
                 rank: rank as u32,
                 incarnation,
                 signal,
-                cause: shot.map_or(death.cause, |shot| shot.cause),
-                noticed_us: shot.map(|shot| microseconds(noticed - shot.at)),
+                cause,
+                noticed_us: killed.map(|killed| microseconds(noticed - killed)),
                 started_us: microseconds(started - noticed),
                 joined_us: None,
                 total_us: None,

@@ -6,7 +6,7 @@ use super::membership::{PeerState, after_address, after_death, after_welcome};
 use super::recoveries::Death;
 use super::restarts::{Departure, RestartDecision, Stage};
 use super::start::Placement;
-use super::verdict::{Cause, End, Membership};
+use super::verdict::{End, Membership};
 use super::{Job, restarts};
 use refrain_job::control::message::ToRank;
 use std::io::Write as _;
@@ -87,7 +87,7 @@ impl Job {
         }
         let lives = &mut self.lives[rank];
         lives.allowance.spend(end, lives.has_caught_up);
-        let (shot, cause) = (lives.shot, lives.likely_cause(signal_of(end)));
+        let (shot, cause) = (lives.shot, lives.cause(end));
         let stage = lives.stage();
         lives.next_life();
         // A rank that the launcher killed by its own options is restarted at once.
@@ -100,8 +100,8 @@ impl Job {
             death: Death {
                 incarnation,
                 end,
-                shot,
                 cause,
+                killed: shot.map(|shot| shot.at),
                 noticed,
             },
         });
@@ -281,15 +281,6 @@ impl Job {
         }
     }
 
-    /// Why a rank was killed, as far as is known.
-    pub(super) fn cause(&self, rank: usize, end: End) -> Cause {
-        let lives = &self.lives[rank];
-        match lives.shot {
-            Some(shot) => shot.cause,
-            None => lives.likely_cause(signal_of(end)),
-        }
-    }
-
     /// Prints a line of the launcher's own.
     pub(super) fn say(&mut self, line: Option<String>) {
         if let Some(line) = line {
@@ -304,12 +295,5 @@ impl Job {
             has_address: lives.has_address,
         };
         self.ranks.iter().zip(&self.lives).map(standing).collect()
-    }
-}
-
-fn signal_of(end: End) -> i32 {
-    match end {
-        End::Killed(signal) => signal,
-        End::Exited(_) => 0,
     }
 }

@@ -6,7 +6,7 @@ use super::link::Memory;
 use super::recoveries;
 use super::replacement::address_key;
 use super::start::Placement;
-use super::verdict::{Cause, Membership};
+use super::verdict::Membership;
 use refrain_job::control::message::{RecoveryFigures, ToLauncher, ToRank};
 use refrain_job::output_gate::{self, OutputGate};
 use std::time::Instant;
@@ -122,13 +122,7 @@ impl Job {
             ToLauncher::Suspect {
                 rank: suspect,
                 incarnation,
-            } => {
-                let cause = match suspect as usize == rank {
-                    true => Cause::Disconnected,
-                    false => Cause::Lost,
-                };
-                self.suspect(suspect as usize, incarnation, cause);
-            }
+            } => self.suspect(suspect as usize, incarnation, rank),
             ToLauncher::Replaying(figures) => self.lives[rank].replay = Some(figures),
             ToLauncher::Recovered(figures) => self.note_recovery(rank, *figures),
             ToLauncher::Finalize => self.ranks[rank].membership = Membership::Left,

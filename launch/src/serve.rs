@@ -176,7 +176,7 @@ impl Job {
             }
         }
         self.take_relayed();
-        for rank in self.told_ends() {
+        for rank in self.reported_ends() {
             ended.extend(self.take_end(rank).map(|end| (rank, end)));
         }
         self.release_output();

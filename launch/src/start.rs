@@ -59,7 +59,7 @@ pub struct Prepared {
 #[derive(Debug)]
 pub enum Placement {
     /// By this process.
-    Local(Starter),
+    Local(Box<Starter>),
     /// By agents.
     Remote(Hosts),
 }
@@ -124,6 +124,9 @@ pub fn prepare(mut part: HostPart) -> Result<Prepared, LaunchError> {
     })
 }
 
+/// What starts the ranks, and what removes their files.
+type HostParts = (Placement, SpilledFiles, CheckpointPlace);
+
 /// What ranks are started with so that each life has the same addresses.
 #[derive(Debug, Default)]
 struct SameAddresses {
@@ -180,11 +183,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     spec.config.began_unix_ns = unix_ns();
     let (placement, spilled, checkpoints) = match spec.hosts.hosts.is_empty() {
         true => start_here(&mut spec, id)?,
-        false => {
-            let placement = Placement::Remote(start_agents(&mut spec, id, signals.as_mut())?);
-            let spilled = SpilledFiles::none(spec.ranks as usize);
-            (placement, spilled, CheckpointPlace::default())
-        }
+        false => start_agents(&mut spec, id, signals.as_mut())?,
     };
     let reach = match placement {
         Placement::Local(_) => Reach::ThisHost,
@@ -261,10 +260,7 @@ fn setup(spec: &mut JobSpec, id: u64) -> Setup {
     }
 }
 
-fn start_here(
-    spec: &mut JobSpec,
-    id: u64,
-) -> Result<(Placement, SpilledFiles, CheckpointPlace), LaunchError> {
+fn start_here(spec: &mut JobSpec, id: u64) -> Result<HostParts, LaunchError> {
     let mut prepared = prepare(HostPart {
         setup: Setup {
             ranks: (0..spec.ranks).collect(),
@@ -278,7 +274,7 @@ fn start_here(
         same_memory::report_differing_addresses("", why);
     }
     spec.config = std::mem::take(&mut *prepared.starter.part.setup.config);
-    let placement = Placement::Local(prepared.starter);
+    let placement = Placement::Local(Box::new(prepared.starter));
     Ok((placement, prepared.spilled, prepared.checkpoints))
 }
 
@@ -290,7 +286,7 @@ fn start_agents(
     spec: &mut JobSpec,
     id: u64,
     signals: Option<&mut Signals>,
-) -> Result<Hosts, LaunchError> {
+) -> Result<HostParts, LaunchError> {
     check_for_hosts(spec)?;
     limits::raise_open_files_of_hosts(spec.hosts.hosts.len())?;
     LIBFABRIC.fill_in(&mut spec.config.libfabric);
@@ -306,7 +302,12 @@ fn start_agents(
     setup.folder = std::env::current_dir().ok();
     let hosts = gathering::gather(&spec.hosts, &setup, signals)?;
     spec.config.fabric = hosts.fabric()?;
-    Ok(hosts)
+    let spilled = SpilledFiles::none(spec.ranks as usize);
+    Ok((
+        Placement::Remote(hosts),
+        spilled,
+        CheckpointPlace::default(),
+    ))
 }
 
 /// Refuses settings that jobs over several hosts cannot have yet.

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_of_a_kill_is_told_as_far_as_it_is_known() {
+    fn the_cause_of_a_kill_is_reported_as_far_as_it_is_known() {
         let failure = |signal, cause| {
             let verdict = judge(3, End::Killed(signal), Membership::Member, cause);
             verdict.unwrap().failure

@@ -143,7 +143,7 @@ fn without_devices_or_library_there_is_one_line() {
 }
 
 #[test]
-fn a_memory_lock_that_is_too_small_for_the_log_is_told() {
+fn a_memory_lock_that_is_too_small_for_the_log_is_reported() {
     let small = memory_lock_words(MemoryLock::Bytes(8 << 20), 512 << 20);
     assert!(
         small.starts_with("8192 KiB") && small.contains("512 MiB"),

@@ -51,7 +51,7 @@ fn joined() -> (ControlPlane, Launcher) {
 }
 
 #[test]
-fn a_welcome_says_who_one_is() {
+fn a_welcome_names_rank_and_job() {
     let (control, _launcher) = joined();
     assert_eq!(
         (control.rank(), control.size(), control.incarnation()),
@@ -64,7 +64,7 @@ fn a_welcome_says_who_one_is() {
 }
 
 #[test]
-fn a_rank_blocked_in_a_get_or_a_fence_is_told_why_the_job_ends() {
+fn a_rank_blocked_in_a_get_or_a_fence_learns_why_the_job_ends() {
     for fence in [false, true] {
         let (mut control, mut launcher) = joined();
         let rank = thread::spawn(move || {

@@ -15,6 +15,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
+use std::sync::Arc;
 
 const READ_BYTES: usize = 64 << 10;
 /// Reads of what is left in a pipe: more than its largest capacity (1 MiB).
@@ -52,7 +53,7 @@ impl Shared {
         let kept = number.and_then(|number| self.by_number.get(&number));
         match kept {
             Some(memory) => Ok(memory.clone()),
-            None => Ok(Memory::here(File::open("/dev/null")?.into())),
+            None => Ok(Memory::Here(Arc::new(File::open("/dev/null")?.into()))),
         }
     }
 }

@@ -61,7 +61,7 @@ fn what_becomes_due_behind_a_step_is_waited_for() {
 }
 
 #[test]
-fn in_turn_each_is_told_when_the_one_before_is_done() {
+fn round_robin_asks_a_rank_after_the_checkpoint_of_the_last() {
     let mut scheduler = scheduler(Choice::RoundRobin, 3);
     let of = vec![figures(0, 0); 3];
     assert_eq!(scheduler.step(EVERY / 2, &[true; 3]), [], "it is too early");
@@ -84,7 +84,7 @@ fn in_turn_each_is_told_when_the_one_before_is_done() {
 
 /// A reduction: rank 0 receives all, so its checkpoint frees what others hold.
 #[test]
-fn adaptive_tells_those_who_receive() {
+fn adaptive_asks_ranks_that_receive() {
     let mut scheduler = scheduler(Choice::Adaptive, 3);
     let of = [
         figures(1 << 20, 0),
@@ -114,7 +114,7 @@ fn with_an_interval_no_rank_is_asked_before_it_is_over() {
 }
 
 #[test]
-fn who_does_not_take_checkpoints_is_not_told() {
+fn ranks_that_take_no_checkpoints_are_not_asked() {
     let mut scheduler = scheduler(Choice::RoundRobin, 2);
     let deaf = StatusFigures {
         heeds_requests: false,
@@ -177,7 +177,7 @@ fn a_rank_that_does_not_follow_does_not_block_the_others() {
 
 // REC-6
 #[test]
-fn a_death_ends_what_the_life_was_told() {
+fn a_death_voids_the_requests_to_that_life() {
     let mut scheduler = scheduler(Choice::RoundRobin, 2);
     let of = vec![figures(1, 1); 2];
     assert_eq!(round(&mut scheduler, EVERY, &of), [0]);

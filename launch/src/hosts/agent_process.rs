@@ -158,7 +158,7 @@ mod tests {
 
     /// What no message holds is refused before any host is called.
     #[test]
-    fn what_other_hosts_cannot_be_told_is_refused_with_the_remedy() {
+    fn a_setup_that_fits_no_message_is_refused_with_the_remedy() {
         let setup = |argument_bytes| Setup {
             job: 1,
             size: 100_000,

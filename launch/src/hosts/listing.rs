@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn errors_name_their_place() {
         for (text, words) in [
             ("", "\"\" is not a host name"),
             ("a,,b", "\"\" is not a host name"),

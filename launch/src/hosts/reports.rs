@@ -227,7 +227,7 @@ impl Job {
     }
 
     /// Ranks of other hosts whose end was reported and not handled.
-    pub(crate) fn told_ends(&mut self) -> Vec<usize> {
+    pub(crate) fn reported_ends(&mut self) -> Vec<usize> {
         let ranks = self.ranks.iter_mut().enumerate();
         let told = ranks.filter_map(|(rank, process)| {
             let is_reported = process.as_far().is_some_and(|far| far.end.is_some());

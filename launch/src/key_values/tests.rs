@@ -103,7 +103,7 @@ fn a_later_life_passes_the_fences_of_the_earlier_and_waits_in_its_own() {
 }
 
 #[test]
-fn the_last_fence_names_those_who_leave() {
+fn the_last_fence_names_the_ranks_that_leave() {
     let mut values = KeyValues::new(3);
     values.fence(2, 0, true, |_| true).unwrap();
     values.fence(0, 0, false, |_| true).unwrap();

@@ -64,7 +64,7 @@ mod tests {
     use std::fs::{self, File};
 
     #[test]
-    fn rings_are_in_memory_for_verbs_and_where_the_user_says() {
+    fn rings_are_in_memory_for_verbs_and_where_the_user_wants() {
         let folder = tempfile::tempdir().expect("a folder");
         let own = folder.path().canonicalize().expect("it is there");
         let mut config = JobConfig::default();

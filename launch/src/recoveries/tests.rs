@@ -11,15 +11,11 @@ fn after(begin: Instant, microseconds: u64) -> Instant {
 fn a_recovery_is_one_line_with_its_figures() {
     let begin = Instant::now();
     let mut recoveries = Recoveries::new(4);
-    let shot = Shot {
-        at: begin,
-        cause: Cause::Kill,
-    };
     let death = Death {
         incarnation: 0,
         end: End::Killed(SIGKILL),
-        shot: Some(shot),
-        cause: Cause::Unknown,
+        cause: Cause::Kill,
+        killed: Some(begin),
         noticed: after(begin, 300),
     };
     let superseded = recoveries.started(3, death, after(begin, 4400));
@@ -62,8 +58,8 @@ fn a_death_in_between_ends_the_one_and_begins_another() {
         let death = Death {
             incarnation,
             end: End::Killed(signal),
-            shot: None,
             cause: Cause::Unknown,
+            killed: None,
             noticed: now,
         };
         recoveries.started(0, death, now)
