@@ -40,7 +40,7 @@ pub enum Fault {
         "it acknowledges determinants before {end}, where no batch ends that it was sent (it was sent those before {sent})"
     )]
     End {
-        /// As it says.
+        /// As claimed.
         end: EventIndex,
         /// What it was sent.
         sent: EventIndex,

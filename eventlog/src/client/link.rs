@@ -394,7 +394,7 @@ impl<N: Network> Link<N> {
     /// Says that determinants up to this clock are not needed any more. GC-1
     pub fn say_trim(&mut self, clock: Clock) {
         if let Phase::Joined { connection, .. } = &mut self.phase {
-            // The next look notices a connection that is gone.
+            // The next read notices a connection that is gone.
             let _ = connection.say(&ToLogger::Trim { clock: clock.0 });
         }
     }

@@ -237,8 +237,7 @@ impl RemoteWriter {
     }
 }
 
-/// Memory of the layout of a ring, of this process alone: of its control page
-/// nothing is used.
+/// Memory with the layout of a ring, of this process alone; its control page is not used.
 fn new_image() -> std::io::Result<RingMemory> {
     let file = File::from(memfd_create("refrain-event-image", MemfdFlags::CLOEXEC)?);
     let identity = RingIdentity {

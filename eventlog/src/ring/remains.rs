@@ -1,4 +1,4 @@
-//! What is left in a ring whose server has gone away.
+//! The contents of a ring whose server has ended.
 
 use super::layout::{DATA_BYTES, LINE_BYTES, RingIdentity};
 use super::memory::RingMemory;
@@ -17,8 +17,8 @@ pub struct RingRemains {
 }
 
 impl RingRemains {
-    /// A ring of which the file's name says whose it is. Closes it: a client that
-    /// still writes there has to join again.
+    /// A ring whose owner the file's name gives. Closes it: a client that still writes
+    /// there has to join again.
     pub fn new(memory: RingMemory, identity: RingIdentity) -> Self {
         memory.close();
         Self { memory, identity }

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 /// How long a replica may take to answer, each time.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a replica that does not answer is asked.
+/// Attempts with a replica that does not answer.
 const ROUNDS: usize = 4;
 /// Time between two rounds.
 const PAUSE: Duration = Duration::from_millis(500);

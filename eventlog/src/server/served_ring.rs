@@ -1,5 +1,4 @@
-//! The ring of a writer that is connected, and what becomes of it when it is
-//! not any more.
+//! The ring of a connected writer, and its end after the connection.
 
 use super::ring_name::RingName;
 use crate::logbook::{Logbook, Refusal, Ticket, Verdict};
@@ -158,8 +157,8 @@ impl OldRing {
         RingName::of(self.identity())
     }
 
-    /// Takes what the logbook has not yet; says how many batches that were.
-    /// What a fenced life has placed too late is refused. EL-3, FENCE-1
+    /// Takes what the logbook does not have yet; returns the number of batches. What a
+    /// fenced life has placed too late is refused. EL-3, FENCE-1
     pub(super) fn salvage(&self, logbook: &mut Logbook) -> Result<usize, Refusal> {
         let job = self.identity().job;
         let mut taken = 0;

@@ -1,5 +1,5 @@
-//! What is in a folder: segment files, known by their header, and what only
-//! looks like one.
+//! The segment files in a folder, known by their header, and files that only look like
+//! one.
 
 use super::LogKey;
 use super::checked::is_chunk;
@@ -14,7 +14,7 @@ use thiserror::Error;
 
 /// What segment files of every version begin with.
 const MAGIC_OF_ALL_VERSIONS: &[u8] = b"rfrnseg";
-/// Slots whose headers the system is asked for at once.
+/// Slots whose headers the system reads ahead.
 const AHEAD_SLOTS: u32 = 64;
 
 /// The process that started a job, as file names give it.
@@ -165,8 +165,8 @@ impl SegmentFile {
             }
         };
         (0..AHEAD_SLOTS).for_each(ask);
-        // A file is filled from its beginning and freed as a whole: what is not
-        // there before a chunk that is was left out when the rank died.
+        // A file is filled from its beginning and freed as a whole: an empty slot before
+        // a written one was left out when the rank died.
         let mut left_out = Vec::new();
         for slot in 0..slots {
             ask(slot + AHEAD_SLOTS);
@@ -225,7 +225,7 @@ enum Slot {
     Written(ChunkHeader),
 }
 
-/// What the name of a segment file says; its header is believed, not this.
+/// The name of a segment file; its header counts, not this.
 #[derive(Debug, PartialEq, Eq)]
 struct SegmentName {
     launcher: Option<Launcher>,

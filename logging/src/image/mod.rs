@@ -174,8 +174,7 @@ impl LogImage {
         }
     }
 
-    /// Adds the memory of a dead rank. What the selection does not ask for is
-    /// left out.
+    /// Adds the memory of a dead rank. What is not selected is left out.
     pub fn add_memory(&mut self, memory: RankMemory) {
         let number = self.memories.len();
         memory.each_chunk(|key, chunk| {

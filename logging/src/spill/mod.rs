@@ -222,7 +222,7 @@ impl<S: Store> SpillLog<S> {
         }
     }
 
-    /// What has come out since the last call, one by one. `now` gives the time as
+    /// The events since the last call, one by one. `now` gives the time as
     /// [`SpillLog::takes`] has it; it is asked only when something has ended.
     pub fn poll(&mut self, now: impl Fn() -> Duration) -> Option<Event> {
         while self.events.is_empty() {
