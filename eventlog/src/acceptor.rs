@@ -75,7 +75,7 @@ pub enum Refusal {
         /// Where the batch begins.
         first: u64,
     },
-    /// It begins inside of what is there, and is not the same.
+    /// It begins inside the log, and differs from it.
     #[error(
         "a batch of determinants {first} to {batch_end} of rank {rank} does not fit its log, \
          which ends at {end}"
@@ -109,7 +109,7 @@ pub enum Refusal {
         at: u64,
         /// Clock before that.
         last: u64,
-        /// What the life says.
+        /// The clock that the life claims.
         said: u64,
     },
     /// A later life begins before the first determinant that is kept.
@@ -133,7 +133,7 @@ pub enum Refusal {
         /// Where the batch begins.
         first: u64,
     },
-    /// Of another job than the one that said hello.
+    /// Of another job than that of the hello.
     #[error("this batch is of another job (tag {tag:08x}) than {job:016x}")]
     OtherJob {
         /// The job of the hello.
@@ -196,7 +196,7 @@ pub enum Step {
     CutAndTake,
 }
 
-/// What a logger knows of one rank's determinants.
+/// A logger's log of one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RankLog {
     /// Latest life that sent a hello: all before it are fenced.
@@ -335,7 +335,7 @@ impl RankLog {
     fn cut_at(&mut self, rank: Rank, at: EventIndex, clock: Option<Clock>) -> Result<(), Refusal> {
         let (rank, first) = (rank.0, at.0);
         let clock = clock.ok_or(Refusal::NoBoundary { rank, first })?;
-        // A checkpoint that covers what is to be cut was stable: so was that.
+        // A stable checkpoint covers what is to be cut: so that was stable.
         if at < self.first || clock < self.trimmed.min(self.last_clock) {
             let kept = self.first.0;
             return Err(Refusal::Trimmed { rank, first, kept });

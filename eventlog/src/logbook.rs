@@ -223,7 +223,7 @@ impl Logbook {
         Ok(())
     }
 
-    /// What is kept of a rank.
+    /// The log of a rank.
     pub fn row(&self, job: u64, rank: Rank) -> Option<&RankLog> {
         self.tracked(job, rank).map(|tracked| &tracked.row)
     }
@@ -307,8 +307,8 @@ impl Logbook {
         self.append_rank_log(number);
     }
 
-    /// Determinants with at most this clock will not be asked for any more: files
-    /// that hold only such go. GC-1
+    /// Determinants with at most this clock are not needed any more: files that hold only
+    /// such are removed. GC-1
     pub fn trim(&mut self, job: u64, rank: Rank, clock: Clock) {
         let Some(number) = self.contents.find(job, rank) else {
             return;

@@ -52,8 +52,8 @@ pub struct Hello {
     /// Number of the first determinant that it can still send: the logger gets
     /// earlier ones that it lacks from its other replicas.
     pub first_kept: EventIndex,
-    /// Where its life begins. `None`: it is a first life, or does not know yet and asks
-    /// what there is of earlier ones. Such a later life may not commit.
+    /// Where its life begins. `None`: it is a first life, or asks first what there is of
+    /// earlier ones. Such a later life may not commit.
     pub begins: Option<Begins>,
     /// How it wants to commit.
     pub way: CommitPath,
@@ -112,7 +112,7 @@ pub enum ToLogger {
         batch: Vec<u8>,
     },
     /// The ring is filling up; answered with [`ToClient::Consumed`] where the client
-    /// cannot look itself.
+    /// cannot see it.
     Drain,
     /// What is before this clock will not be requested any more: a checkpoint that covers
     /// it is stable and published. GC-1

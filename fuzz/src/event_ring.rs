@@ -13,7 +13,6 @@ use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader, HEADER_BYTES, job_tag};
 use refrain_ring::{Clock, Incarnation, Rank};
 use std::fs::File;
-use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 
 const IDENTITY: RingIdentity = RingIdentity {
@@ -51,9 +50,9 @@ pub fn check(bytes: &[u8]) {
         is_ours(header, batch);
         assert!(last <= Some(header.first));
         last = Some(header.first);
-        ControlFlow::<()>::Continue(())
+        Ok::<(), ()>(())
     });
-    assert!(found.is_continue());
+    assert!(found.is_ok());
     assert!(next.is_none() || last.is_some(), "a successor finds it too");
 }
 

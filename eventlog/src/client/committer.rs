@@ -196,9 +196,9 @@ impl Committer {
         self.kept.first().unwrap_or(self.end)
     }
 
-    /// Hashes what is known, but of the replicas, each of which has its own
-    /// [hash](Committer::hash_replica): for explorers, to whom replicas that
-    /// change places are the same.
+    /// Hashes the state except that of the replicas, each of which has its own
+    /// [hash](Committer::hash_replica): for explorers, for which replicas that change
+    /// places are equal.
     pub fn hash_shared(&self, hasher: &mut impl Hasher) {
         (self.rank, self.incarnation, self.quorum).hash(hasher);
         (self.start, self.start_clock, self.follows).hash(hasher);
@@ -206,7 +206,7 @@ impl Committer {
         (&self.kept, self.freed_clock).hash(hasher);
     }
 
-    /// Hashes what is known of a replica, but for which it is.
+    /// Hashes the state of a replica without its identity.
     pub fn hash_replica(&self, replica: usize, hasher: &mut impl Hasher) {
         let it = &self.replicas[replica];
         (it.state, it.logger.is_some(), it.was_live).hash(hasher);
@@ -238,8 +238,8 @@ impl Committer {
         self.replicas[replica].confirmed
     }
 
-    /// A replica is asked to let this client join; returns the number of the
-    /// first determinant that it can still be sent, which is kept for it.
+    /// Notes that a replica gets a hello; returns the number of the first determinant
+    /// that can still be sent, which is kept for it.
     pub fn joins(&mut self, replica: usize) -> EventIndex {
         let needs = self.first_kept();
         self.replicas[replica].state = ReplicaState::Joining { needs };
@@ -270,7 +270,7 @@ impl Committer {
             return Ok(());
         };
         if self.start.is_some() && (needs..self.first_kept()).contains(&end) {
-            // It was asked before it was known where this life begins.
+            // Its hello was sent before it was known where this life begins.
             self.lose(replica);
             return Ok(());
         }
@@ -307,7 +307,7 @@ impl Committer {
         said: LogEnd,
     ) -> Result<(), Fault> {
         if self.start.is_some() {
-            // Too late to be asked; it is to join.
+            // Too late for a survey; it has to join.
             self.lose(replica);
             return Ok(());
         }
@@ -390,7 +390,7 @@ impl Committer {
         self.follows = writer;
         (self.end, self.end_clock) = (start, clock);
         self.freed_clock = clock;
-        // A first life has none before it: it has joined where it was asked.
+        // A first life has none before it: replicas that answered have joined.
         let is_first_life = self.incarnation == Incarnation(0);
         for (replica, answer) in answers.into_iter().enumerate() {
             match (answer, self.replicas[replica].logger) {
@@ -467,7 +467,7 @@ impl Committer {
         Some(batch)
     }
 
-    /// The batch that [`Committer::next_for`] gave is on its way.
+    /// Notes that the batch of [`Committer::next_for`] was sent.
     pub fn sent(&mut self, replica: usize) {
         let replica = &mut self.replicas[replica];
         if let Some((end, _)) = self.kept.starting_at(replica.sent) {
@@ -513,13 +513,18 @@ impl Committer {
         if let Some(expected) = replica.logger {
             Fault::check_logger(expected, ack.logger)?;
         }
-        if ack.rank != self.rank {
-            let (expected, found) = (self.rank, ack.rank);
-            return Err(Fault::Rank { expected, found });
-        }
-        if ack.incarnation != self.incarnation {
-            let (expected, found) = (self.incarnation, ack.incarnation);
-            return Err(Fault::Incarnation { expected, found });
+        let whose = [
+            ("rank", self.rank.0, ack.rank.0),
+            ("incarnation", self.incarnation.0, ack.incarnation.0),
+        ];
+        for (what, expected, found) in whose {
+            if expected != found {
+                return Err(Fault::Whose {
+                    what,
+                    expected,
+                    found,
+                });
+            }
         }
         let (end, sent) = (ack.end, replica.sent);
         let confirmed = replica.confirmed_clock;

@@ -2,7 +2,7 @@
 
 use crate::LoggerId;
 use refrain_logging::determinant::EventIndex;
-use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_ring::Clock;
 use thiserror::Error;
 
 /// Why an answer of a logger is wrong: nothing of it counts, and the logger is lost to
@@ -25,28 +25,22 @@ pub enum Fault {
         /// Which.
         id: u32,
     },
-    /// The acknowledgement is of another rank.
-    #[error("it acknowledges determinants of rank {}, this is rank {}", found.0, expected.0)]
-    Rank {
-        /// Whose they are.
-        expected: Rank,
-        /// Whose it says they are.
-        found: Rank,
-    },
-    /// The acknowledgement is of another life.
-    #[error("it acknowledges determinants of incarnation {}, this is incarnation {}", found.0, expected.0)]
-    Incarnation {
-        /// Which it is.
-        expected: Incarnation,
-        /// Which it says.
-        found: Incarnation,
+    /// The acknowledgement is of another rank or life.
+    #[error("it acknowledges determinants of {what} {found}, this is {what} {expected}")]
+    Whose {
+        /// "rank" or "incarnation".
+        what: &'static str,
+        /// That of this client.
+        expected: u32,
+        /// That of the acknowledgement.
+        found: u32,
     },
     /// It acknowledges what it was not sent, or a part of a batch.
     #[error(
         "it acknowledges determinants before {end}, where no batch ends that it was sent (it was sent those before {sent})"
     )]
     End {
-        /// As it says.
+        /// As claimed.
         end: EventIndex,
         /// What it was sent.
         sent: EventIndex,

@@ -11,7 +11,7 @@ struct Entry {
     first: EventIndex,
     end: EventIndex,
     last_clock: Clock,
-    /// Place of its first byte, counted from where `Kept::base` counts.
+    /// Place of its first byte, on the scale of `Kept::base`.
     at: u64,
     bytes: u32,
 }

@@ -3,11 +3,11 @@
 use super::committer::{Acknowledgement, Committer};
 use super::network::{Network, Wire};
 use super::options::ClientOptions;
-use super::remote_ring::RemoteRing;
 use super::survey::Survey;
 use super::trouble::{Outcome, Trouble, unexpected};
 use crate::Level;
 use crate::message::{Begins, CommitPath, Hello, ToClient, ToLogger, Welcome};
+use crate::remote::RemoteWriter;
 use crate::ring::{Cursor, Placement, RingIdentity, RingWriter};
 use core::time::Duration;
 use refrain_logging::determinant::EventIndex;
@@ -30,7 +30,7 @@ enum Path {
     /// By stores into its ring.
     Ring(RingWriter),
     /// By RMA writes into its ring.
-    Remote(Box<RemoteRing>),
+    Remote(Box<RemoteWriter>),
     Messages,
 }
 
@@ -130,7 +130,7 @@ impl<N: Network> Link<N> {
 
     /// Whether it was joined and its port is still to be connected.
     pub fn is_connecting(&self) -> bool {
-        matches!(self.path(), Some(Path::Remote(ring)) if !ring.writer.is_connected())
+        matches!(self.path(), Some(Path::Remote(ring)) if !ring.is_connected())
     }
 
     /// From now on times count from another beginning.
@@ -310,7 +310,7 @@ impl<N: Network> Link<N> {
             Path::Messages => waits,
             Path::Remote(ring) => {
                 let waits_for_disk = waits && with.options.level == Level::Durable;
-                ring.is_full || waits_for_disk || *has_said_leave
+                ring.is_full() || waits_for_disk || *has_said_leave
             }
             Path::Ring(_) => *has_said_leave,
         };
@@ -360,7 +360,7 @@ impl<N: Network> Link<N> {
                 Some(ToClient::Consumed { position }) => {
                     // Rings in shared memory show it themselves.
                     if let Path::Remote(ring) = path {
-                        let consumed = ring.writer.consumed(Cursor(position));
+                        let consumed = ring.consumed(Cursor(position));
                         consumed.map_err(|error| Trouble::refusal(error.to_string()))?;
                     }
                 }
@@ -394,7 +394,7 @@ impl<N: Network> Link<N> {
     /// Says that determinants up to this clock are not needed any more. GC-1
     pub fn say_trim(&mut self, clock: Clock) {
         if let Phase::Joined { connection, .. } = &mut self.phase {
-            // The next look notices a connection that is gone.
+            // The next read notices a connection that is gone.
             let _ = connection.say(&ToLogger::Trim { clock: clock.0 });
         }
     }
@@ -435,7 +435,7 @@ fn place_batches<N>(
 
 /// Begins to place what there is room for, and takes in what is placed.
 fn write_batches<N>(
-    ring: &mut RemoteRing,
+    ring: &mut RemoteWriter,
     replica: usize,
     with: &mut Environment<'_, N>,
 ) -> Outcome {
@@ -445,7 +445,7 @@ fn write_batches<N>(
         }
         with.committer.sent(replica);
     }
-    let placed = ring.placed()?;
+    let placed = ring.take_placed()?;
     if let (Some((end, clock)), Some(logger)) = (placed, with.committer.logger(replica))
         && with.options.level == Level::Placed
     {
@@ -491,8 +491,8 @@ fn open_path<N: Network>(
             let ring = welcome.remote.as_ref();
             let ring = ring.ok_or_else(|| Trouble::refusal(no_ring))?;
             let writer = with.network.open_writer(options, ring);
-            let ring = RemoteRing::new(writer.map_err(Trouble::refusal)?);
-            Ok(Path::Remote(Box::new(ring)))
+            let writer = writer.map_err(Trouble::refusal)?;
+            Ok(Path::Remote(Box::new(writer)))
         }
     }
 }

@@ -11,7 +11,6 @@ mod link;
 pub mod network;
 mod options;
 pub mod read;
-mod remote_ring;
 mod survey;
 mod trouble;
 
@@ -193,7 +192,7 @@ impl<N: Network> Client<N> {
         self.live() >= self.committer.quorum()
     }
 
-    /// No quorum can come together any more.
+    /// Fails when a quorum has become impossible.
     fn check_refusals(&self) -> Result<(), ClientError> {
         let refused = || self.links.iter().filter(|link| link.is_refused);
         let possible = self.links.len() - refused().count();
@@ -390,8 +389,8 @@ impl<N: Network> Client<N> {
             .count()
     }
 
-    /// Tells the loggers that determinants with at most this clock will not be
-    /// asked for any more. GC-1
+    /// Sends the loggers that determinants with at most this clock are not needed any
+    /// more. GC-1
     pub fn trim(&mut self, clock: Clock) {
         // Loggers that join later get it too.
         self.trimmed = self.trimmed.max(Some(clock));

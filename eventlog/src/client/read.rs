@@ -83,10 +83,10 @@ pub enum ReadError {
 /// What is wrong with an answer.
 #[derive(Debug, Error)]
 pub enum AnswerFault {
-    /// It cannot be reached, or says something that cannot be read.
+    /// It cannot be reached, or its message is invalid.
     #[error(transparent)]
     Connection(#[from] WireError),
-    /// It said nothing for too long.
+    /// It did not answer in time.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
     /// It will not.
@@ -250,8 +250,8 @@ pub fn read_events(
     read_ranks(replicas, request, read_rank, goes_on)
 }
 
-/// The same with any way to read [one log](read_rank); `goes_on` waits before those that
-/// gave none are asked again, or says that it was enough.
+/// The same with any way to read [one log](read_rank); `goes_on` waits before replicas
+/// that gave none are asked again, or returns false to stop.
 ///
 /// # Errors
 /// See [`ReadError`].

@@ -1,5 +1,5 @@
-//! What a replica has of a rank's lives before this one: it is asked once it has
-//! fenced them, so that the answer stays true (FENCE-1).
+//! What a replica has of a rank's earlier lives. The question follows their fence, so
+//! that the answer stays true (FENCE-1).
 
 use super::committer::{Committer, LogEnd};
 use super::network::Wire;
@@ -20,9 +20,9 @@ pub(super) struct Survey {
 
 #[derive(Debug)]
 enum Stage {
-    /// It was asked what it has.
+    /// Waits for the description of its log.
     Log,
-    /// It was asked for its last batch.
+    /// Waits for its last batch.
     LastBatch {
         said: LogEnd,
         last: Option<BatchHeader>,
@@ -45,7 +45,7 @@ impl Survey {
         })
     }
 
-    /// Takes in what is there of the answers.
+    /// Takes in answers.
     pub fn advance(
         &mut self,
         replica: usize,

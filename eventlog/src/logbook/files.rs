@@ -38,8 +38,7 @@ impl Logbook {
         self.removals.extend(removals);
     }
 
-    /// Files, but for `current`, that hold nothing any more: they count no
-    /// longer.
+    /// Takes files except `current` that hold nothing any more.
     fn take_dead_files(&mut self, current: Option<u64>) -> Vec<u64> {
         let files = self.contents.files.iter();
         let dead = files.filter(|(file, state)| state.parts == 0 && Some(**file) != current);
@@ -50,7 +49,7 @@ impl Logbook {
         dead
     }
 
-    /// Gives up files that hold nothing any more. GC-1
+    /// Removes files that hold nothing any more. GC-1
     pub(super) fn drop_files(&mut self) {
         let Some(current) = self.appender.file() else {
             // The next file will not count them.
@@ -71,7 +70,7 @@ impl Logbook {
         self.remove_later(dead);
     }
 
-    /// Removes files that no restart will ask for.
+    /// Removes files that no restart needs.
     pub(super) fn remove_files(&mut self) {
         let stored = self.appender.stored();
         let appender = &mut self.appender;

@@ -8,7 +8,7 @@ use refrain_storage::Io;
 /// How a logbook is to be kept.
 #[derive(Clone, Debug)]
 pub struct LogbookOptions {
-    /// Whose it is; a folder is of one logger for ever.
+    /// The logger; a folder always belongs to one logger.
     pub logger: LoggerId,
     /// Whether what is written is synced too (`fdatasync`, in groups).
     pub sync: bool,
@@ -38,10 +38,10 @@ impl LogbookOptions {
     }
 }
 
-/// What a logger has of a rank when one of its lives says hello.
+/// A logger's log of a rank at a hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// The latest life: the one that said hello.
+    /// The latest life: that of the hello.
     pub incarnation: Incarnation,
     /// Number of the first determinant that is kept.
     pub first: EventIndex,
@@ -49,8 +49,8 @@ pub struct Standing {
     pub end: EventIndex,
     /// Clock of the last.
     pub last_clock: Clock,
-    /// When the store [has](super::Logbook::has_stored) this, no restart forgets that
-    /// all earlier lives are fenced: the time to say welcome. FENCE-1
+    /// When the store [has](super::Logbook::has_stored) this, no restart forgets that all
+    /// earlier lives are fenced: then the welcome may be sent. FENCE-1
     pub ticket: Ticket,
 }
 

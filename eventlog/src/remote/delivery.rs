@@ -3,7 +3,7 @@
 /// The name of the provider that is libibverbs and not one of libfabric.
 pub const VERBS: &str = "verbs";
 
-/// What the completion of an RMA write means that asked for delivery complete.
+/// The meaning of a completion of an RMA write with delivery complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// The bytes are in the target's memory; of a write that the target does not

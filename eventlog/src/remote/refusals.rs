@@ -3,8 +3,8 @@
 
 use core::time::Duration;
 
-/// Between two tries that lie further apart this process has done something else: the
-/// device was not asked to move, and that it did not says nothing.
+/// Tries that lie further apart count no more than this: the process has done something
+/// else meanwhile, and did not poll the device.
 const GAP_MAX: Duration = Duration::from_millis(100);
 
 /// Time in which writes were tried, and refused.

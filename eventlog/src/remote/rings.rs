@@ -54,7 +54,7 @@ pub(super) trait RingEndpoint: Debug + Send {
     /// The endpoint is of no use any more.
     fn progress(&mut self) -> Result<(), RemoteError>;
 
-    /// Readable when there is something to take in, if it can say so.
+    /// Readable when there is something to take in, if the provider has a descriptor.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
     /// How long the caller may sleep now; `None`: until the descriptor wakes it. It

@@ -1,5 +1,5 @@
-//! What a client has written and knows not yet to be placed: which bytes go out
-//! by which write, and which may be used again. Pure.
+//! A client's batches that are not known to be placed: which bytes go out by which write,
+//! and which may be used again. Pure.
 
 use crate::ring::{Cursor, DATA_BYTES, Full, LINE_BYTES};
 use std::collections::VecDeque;
@@ -74,7 +74,7 @@ impl Transit {
         Ok(at)
     }
 
-    /// What is to be written next, and the token to do it with.
+    /// The next write, and its token.
     pub(super) fn to_post(&self) -> Option<(Span, u64)> {
         let token = self.oldest + self.under_way.len() as u64;
         self.waiting.front().map(|span| (*span, token))
@@ -87,7 +87,7 @@ impl Transit {
         }
     }
 
-    /// A write is over; whether there was such a write.
+    /// A write has completed; returns whether it was under way.
     pub(super) fn completed(&mut self, token: u64) -> bool {
         let index = token.checked_sub(self.oldest);
         let write = index

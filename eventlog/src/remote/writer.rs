@@ -9,10 +9,11 @@ use crate::LoggerId;
 use crate::message::RemoteRing;
 use crate::ring::{Cursor, DATA_BYTES, Full, RingIdentity, RingMemory};
 use refrain_logging::determinant::EventIndex;
-use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
-use refrain_ring::{Incarnation, Rank};
+use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
+use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_verbs::PortChoice;
 use rustix::fs::{MemfdFlags, memfd_create};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::path::Path;
 
@@ -35,6 +36,11 @@ pub struct RemoteWriter {
     port: Box<dyn Port>,
     image: RingMemory,
     transit: Transit,
+    /// Batches that were written and are not known to be placed: the place behind each, its
+    /// end and clock.
+    written: VecDeque<(Cursor, EventIndex, Clock)>,
+    /// The last batch found no room.
+    is_full: bool,
     /// No write would find a connection yet.
     is_connecting: bool,
     failure: Option<RemoteError>,
@@ -89,6 +95,8 @@ impl RemoteWriter {
             port,
             image,
             transit: Transit::default(),
+            written: VecDeque::new(),
+            is_full: false,
             failure: None,
         }
     }
@@ -108,9 +116,16 @@ impl RemoteWriter {
                 batch.len()
             )));
         }
-        let Ok(at) = self.transit.admit(batch.len()) else {
+        let admitted = self.transit.admit(batch.len());
+        self.is_full = admitted.is_err();
+        let Ok(at) = admitted else {
             return Ok(Err(Full));
         };
+        if let Ok(header) = BatchHeader::peek(batch) {
+            let position = self.transit.written();
+            self.written
+                .push_back((position, header.end(), header.last_clock));
+        }
         // These bytes are free: `admit` gives them out only when the write that used them
         // last is over.
         self.image.write(at.offset(), batch);
@@ -141,6 +156,29 @@ impl RemoteWriter {
         }
         self.post()?;
         Ok(self.transit.placed())
+    }
+
+    /// End and clock of the last batch that was placed since the last call. EL-1
+    ///
+    /// # Errors
+    /// As with [`RemoteWriter::poll`].
+    pub(crate) fn take_placed(&mut self) -> Result<Option<(EventIndex, Clock)>, RemoteError> {
+        let placed = self.poll()?;
+        let mut last = None;
+        while let Some((_, end, clock)) = self.written.pop_front_if(|(at, ..)| *at <= placed) {
+            last = Some((end, clock));
+        }
+        Ok(last)
+    }
+
+    /// Whether all that was written is placed.
+    pub(crate) fn is_placed(&self) -> bool {
+        self.written.is_empty()
+    }
+
+    /// Whether it waits for room, which the logger announces.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// Whether a write would find a connection, as far as was known when it was polled
@@ -199,8 +237,7 @@ impl RemoteWriter {
     }
 }
 
-/// Memory of the layout of a ring, of this process alone: of its control page
-/// nothing is used.
+/// Memory with the layout of a ring, of this process alone; its control page is not used.
 fn new_image() -> std::io::Result<RingMemory> {
     let file = File::from(memfd_create("refrain-event-image", MemfdFlags::CLOEXEC)?);
     let identity = RingIdentity {

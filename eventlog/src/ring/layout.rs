@@ -59,7 +59,7 @@ impl RingIdentity {
     }
 }
 
-/// A place in a ring, in bytes since it began; grows for ever.
+/// A place in a ring, in bytes since it began; never shrinks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(pub u64);
 

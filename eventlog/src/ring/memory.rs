@@ -139,7 +139,7 @@ impl RingMemory {
         })
     }
 
-    /// Whose it says it is.
+    /// The owner that its control page names.
     pub fn identity(&self) -> RingIdentity {
         let rank = self.load(word::RANK);
         RingIdentity {

@@ -21,8 +21,7 @@ pub struct RingReader {
 impl RingReader {
     /// Reads a ring from its beginning.
     ///
-    /// `identity`: as the server knows it, not as the memory says, which the
-    /// client can write.
+    /// `identity`: as the server knows it; the client can write to the memory.
     pub fn new(memory: RingMemory, identity: RingIdentity) -> Self {
         Self {
             memory,
@@ -95,7 +94,7 @@ impl RingReader {
         RingRemains::new(self.memory, self.identity)
     }
 
-    /// Whether the server is about to sleep; look once more after this said so.
+    /// Notes whether the server sleeps; before it sleeps it must look once more.
     pub fn set_sleeps(&mut self, sleeps: bool) {
         self.memory.store(word::SLEEPS, sleeps.into());
         fence(Ordering::SeqCst);

@@ -1,8 +1,7 @@
-//! What is left in a ring whose server has gone away.
+//! The contents of a ring whose server has ended.
 
 use super::layout::{DATA_BYTES, LINE_BYTES, RingIdentity};
 use super::memory::RingMemory;
-use core::ops::ControlFlow;
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader, HEADER_BYTES};
 
 /// A ring that was found, not made.
@@ -18,27 +17,29 @@ pub struct RingRemains {
 }
 
 impl RingRemains {
-    /// A ring of which the file's name says whose it is. Closes it: a client that
-    /// still writes there has to join again.
+    /// A ring whose owner the file's name gives. Closes it: a client that still writes
+    /// there has to join again.
     pub fn new(memory: RingMemory, identity: RingIdentity) -> Self {
         memory.close();
         Self { memory, identity }
     }
 
-    /// Hands out the batches that are there, in the order of their numbers,
-    /// until `each` breaks. EL-2, EL-3
-    pub fn each<B>(
+    /// Hands out the batches that are there, in the order of their numbers, until `each`
+    /// fails. EL-2, EL-3
+    ///
+    /// # Errors
+    /// That of `each`.
+    pub fn each<E>(
         &self,
-        mut each: impl FnMut(&BatchHeader, &[u8]) -> ControlFlow<B>,
-    ) -> ControlFlow<B> {
+        mut each: impl FnMut(&BatchHeader, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut batch = [0; BATCH_BYTES_MAX];
         for offset in self.places() {
-            let Some(header) = self.read(offset, &mut batch) else {
-                continue;
-            };
-            each(&header, &batch[..header.batch_bytes()])?;
+            if let Some(header) = self.read(offset, &mut batch) {
+                each(&header, &batch[..header.batch_bytes()])?;
+            }
         }
-        ControlFlow::Continue(())
+        Ok(())
     }
 
     /// Where batches may begin, by the numbers of their first determinants.

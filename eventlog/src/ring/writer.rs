@@ -69,7 +69,7 @@ impl RingWriter {
         }
     }
 
-    /// Maps a ring that came with a welcome; `identity` is what it has to say.
+    /// Maps a ring that came with a welcome, and checks its identity.
     pub(crate) fn open(
         ring: OwnedFd,
         bell: OwnedFd,
@@ -171,8 +171,8 @@ impl RingWriter {
         Cursor(self.memory.load(word::CONSUMED))
     }
 
-    /// One past the last durable determinant, and its clock, which may be of a
-    /// later one. GATE-3: whose they are, the ring's identity says.
+    /// One past the last durable determinant, and its clock, which may be of a later one.
+    /// GATE-3: the ring's identity gives their owner.
     pub fn durable(&self) -> (EventIndex, Clock) {
         let end = self.memory.load(word::DURABLE_END);
         (
@@ -181,9 +181,9 @@ impl RingWriter {
         )
     }
 
-    /// This client was fenced, or cut off, or the server ended: it has to join
-    /// again. Asked after a write: either this says so, or what was written is
-    /// sure to be taken. EL-3
+    /// This client was fenced, or cut off, or the server ended: it has to join again.
+    /// Checked after a write: either this is true, or what was written is sure to be
+    /// taken. EL-3
     #[inline]
     pub fn is_closed(&self) -> bool {
         // Pairs with the fence of RingMemory::close.
@@ -191,8 +191,8 @@ impl RingWriter {
         self.memory.load(word::CLOSED) != 0
     }
 
-    /// The server sleeps until it is rung. Asked after a write: either this
-    /// says so, or the server sees the write before it sleeps.
+    /// The server sleeps until it is rung. Checked after a write: either this is true, or
+    /// the server sees the write before it sleeps.
     pub fn server_sleeps(&self) -> bool {
         // Pairs with the fence of RingReader::set_sleeps: both sides store one
         // word and load the other's.

@@ -9,7 +9,7 @@ use core::time::Duration;
 pub struct BeforeSleep {
     /// There is more to do at once.
     pub moved: bool,
-    /// As [`Host::sleep_max`] says.
+    /// The result of [`Host::sleep_max`].
     pub sleep_max: Option<Duration>,
     /// The rings tell their clients to ring the server.
     told: bool,

@@ -17,15 +17,16 @@ use std::time::Instant;
 
 /// How long a replica may take to answer, each time.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a replica that does not answer is asked.
+/// Attempts with a replica that does not answer.
 const ROUNDS: usize = 4;
 /// Time between two rounds.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Pieces that are held between the thread and the server.
 const PIECES_HELD: usize = 4;
 
-/// Fetches at a time: a client that joins again and again does not pile up threads.
-const FETCHES_MAX: usize = 64;
+/// Fetches at a time: twice the ranks that a server serves by default, which may all catch up
+/// at once. Clients that join again and again do not pile up threads beyond that.
+const FETCHES_MAX: usize = 2048;
 
 /// Starts the threads of fetches.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! One connection: what it is for, and what is still to be done for it.
+//! One connection, its role and its pending answer.
 
 use super::host::{Channel, Host};
 use super::joining::Joining;
@@ -37,7 +37,7 @@ impl<H: Host> Connection<H> {
         }
     }
 
-    /// Whether its messages are taken: not before what it said is done with.
+    /// Whether its messages are taken: not before the last one is handled.
     pub(super) fn is_heard(&self) -> bool {
         !self.ends && self.answer.is_none() && !matches!(self.role, Role::Joining(_))
     }

@@ -41,7 +41,7 @@ pub trait Channel: Debug {
     fn send(&mut self, bytes_max: usize) -> bool;
 }
 
-/// What is to be fetched from the other replicas. EL-3
+/// A request to the other replicas. EL-3
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The job.
@@ -50,7 +50,7 @@ pub struct Wanted {
     pub rank: Rank,
     /// For a life that begins so.
     pub life: Beginning,
-    /// What is here already, as it was when the fetch began.
+    /// The log here, as it was when the fetch began.
     pub row: RankLog,
 }
 
@@ -142,7 +142,7 @@ pub trait Host: Debug {
     /// Of the system.
     fn find_rings(&mut self) -> io::Result<Vec<RingName>>;
 
-    /// Opens one of those, if name and contents say the same.
+    /// Opens one of those, if name and contents agree.
     ///
     /// # Errors
     /// Why it is damaged.

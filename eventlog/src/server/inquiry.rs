@@ -1,4 +1,4 @@
-//! What one logger asks of another, and what it makes of the answers. EL-3
+//! Questions of one logger to another, and what follows from the answers. EL-3
 //!
 //! Pure: the server, the simulator and the model of the protocol's core call the same.
 
@@ -96,7 +96,7 @@ impl Inquiry {
 
 /// The log of one rank, with its batches: a logbook's, or a model's.
 pub trait RankLogStore {
-    /// What is stored; empty where nothing is.
+    /// The stored log; empty where there is none.
     fn row(&self) -> RankLog;
 
     /// See [`RankLog::follow`].

@@ -55,7 +55,7 @@ enum Step<H: Host> {
     Next(Stage<H>),
     /// Welcome, with the log up to there.
     Welcome(Place),
-    /// Welcome, to ask and for nothing else.
+    /// Welcome, for questions only.
     Answer(Place),
     /// Refused, with the reason.
     Refuse(String),
@@ -249,8 +249,8 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Keeps that the life has begun; what a dead one wrote beyond what this one
-    /// knows of goes.
+    /// Stores that the life has begun, and cuts what an earlier one wrote beyond its
+    /// beginning.
     fn admit(&mut self, hello: &Hello, life: &Beginning) -> Step<H> {
         match self.logbook.admit(hello.job, hello.rank, life) {
             Ok(()) => Step::Next(Stage::Storing(self.logbook.ticket())),

@@ -194,8 +194,8 @@ impl Server {
     /// Reads from a connection.
     fn receive(&mut self, id: u64, readable: bool, hung_up: bool) {
         let socket = self.service.listen(id).filter(|_| readable);
-        // Once: what is held is a frame and one reading at most, since nothing is read before
-        // the frames that are whole were taken.
+        // Once: whole frames are taken before the next read, so that at most one frame
+        // and one read are held.
         match socket.map(|it| it.connection.receive()) {
             Some(Ok(true)) => self.service.take_messages(id),
             Some(Ok(false)) => {}

@@ -17,8 +17,8 @@ pub(super) struct Answer {
     /// What is still to be given.
     pub(super) question: Question,
     pub(super) position: GroupPosition,
-    /// Not before this is stored: what was placed when it was asked for belongs
-    /// to the answer.
+    /// Not before this is stored: what was placed before the question belongs to the
+    /// answer.
     pub(super) ready: Ticket,
 }
 

@@ -42,7 +42,7 @@ impl Remote {
         }
     }
 
-    /// Whether clients may ask for it.
+    /// Whether it is offered to clients.
     pub(super) fn is_offered(&self) -> bool {
         self.options.is_some()
     }

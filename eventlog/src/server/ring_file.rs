@@ -53,7 +53,7 @@ pub(super) fn create(folder: &Path, identity: &RingIdentity) -> io::Result<(File
     }
 }
 
-/// Maps a ring that was found, if name and contents say the same.
+/// Maps a ring that was found, if name and contents agree.
 pub(super) fn open(folder: &Path, name: RingName) -> io::Result<(RingMemory, RingIdentity)> {
     let file = OpenOptions::new()
         .read(true)

@@ -1,5 +1,4 @@
-//! The ring of a writer that is connected, and what becomes of it when it is
-//! not any more.
+//! The ring of a connected writer, and its end after the connection.
 
 use super::ring_name::RingName;
 use crate::logbook::{Logbook, Refusal, Ticket, Verdict};
@@ -7,7 +6,6 @@ use crate::message::ToClient;
 use crate::ring::{
     Cursor, DATA_BYTES, LINE_BYTES, RingIdentity, RingMemory, RingReader, RingRemains,
 };
-use core::ops::ControlFlow;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
 use refrain_ring::Clock;
@@ -20,15 +18,6 @@ const BATCHES_PER_TURN: usize = DATA_BYTES / LINE_BYTES / 4;
 
 /// End and clock of a log, up to a batch.
 pub(super) type Place = (EventIndex, Clock);
-
-/// What was drained.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Drained {
-    /// How many batches.
-    pub(super) batches: usize,
-    /// End of the last.
-    pub(super) last: Option<Place>,
-}
 
 #[derive(Debug)]
 pub(super) struct ServedRing {
@@ -61,26 +50,29 @@ impl ServedRing {
         }
     }
 
-    /// Takes what is there into the logbook. `room`: for one batch.
+    /// Takes what is there into the logbook; returns the end of the last batch. `room`: for
+    /// one batch.
     pub(super) fn drain(
         &mut self,
         logbook: &mut Logbook,
         room: &mut [u8; BATCH_BYTES_MAX],
-    ) -> Result<Drained, Refusal> {
-        let mut drained = Drained::default();
+    ) -> Result<Option<Place>, Refusal> {
+        let mut last = None;
         let job = self.reader.identity().job;
-        while drained.batches < BATCHES_PER_TURN && has_room(logbook) {
+        for _ in 0..BATCHES_PER_TURN {
+            if !has_room(logbook) {
+                break;
+            }
             let Some((header, batch)) = self.reader.take(room) else {
                 break;
             };
             logbook.accept_checked(job, &header, batch)?;
-            drained.batches += 1;
-            drained.last = Some((header.end(), header.last_clock));
+            last = Some((header.end(), header.last_clock));
         }
-        if let Some((end, _)) = drained.last {
+        if let Some((end, _)) = last {
             self.marks.push_back((end, self.reader.position()));
         }
-        Ok(drained)
+        Ok(last)
     }
 
     /// Gives back the room of what is written. EL-3 Returns a message for a client that
@@ -165,24 +157,22 @@ impl OldRing {
         RingName::of(self.identity())
     }
 
-    /// Takes what the logbook has not yet; says how many batches that were.
-    /// What a fenced life has placed too late is refused. EL-3, FENCE-1
+    /// Takes what the logbook does not have yet; returns the number of batches. What a
+    /// fenced life has placed too late is refused. EL-3, FENCE-1
     pub(super) fn salvage(&self, logbook: &mut Logbook) -> Result<usize, Refusal> {
         let job = self.identity().job;
         let mut taken = 0;
-        let stopped = self.remains.each(|_, batch| {
-            match logbook.accept(job, batch) {
-                Ok(Verdict::Taken) => taken += 1,
-                // Stored long ago; perhaps not needed any more, even.
-                Ok(Verdict::Known) | Err(Refusal::Trimmed { .. }) => {}
-                Err(refusal) => return ControlFlow::Break(refusal),
-            }
-            ControlFlow::Continue(())
-        });
-        match stopped {
-            ControlFlow::Break(refusal) => Err(refusal),
-            ControlFlow::Continue(()) => Ok(taken),
-        }
+        self.remains
+            .each(|_, batch| match logbook.accept(job, batch) {
+                Ok(Verdict::Taken) => {
+                    taken += 1;
+                    Ok(())
+                }
+                // Stored long ago, and perhaps not needed any more.
+                Ok(Verdict::Known) | Err(Refusal::Trimmed { .. }) => Ok(()),
+                Err(refusal) => Err(refusal),
+            })?;
+        Ok(taken)
     }
 
     /// Its client is gone, or has joined again, and does not write there any more.

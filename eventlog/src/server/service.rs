@@ -48,12 +48,12 @@ pub struct Service<H: Host> {
     pub(super) logbook: Logbook,
     pub(super) connections: BTreeMap<u64, Connection<H>>,
     next_id: u64,
-    /// For what is taken out of a ring.
+    /// Room for a batch from a ring.
     batch: Box<[u8; BATCH_BYTES_MAX]>,
     pub(super) ranks: BTreeMap<RankKey, RankState>,
     /// Connections whose hello is being handled.
     pub(super) joining: Vec<u64>,
-    /// Connections that may have said more before they were listened to again.
+    /// Connections that may have sent more while they were not read.
     pub(super) ready: Vec<u64>,
     /// Rings of an earlier server that are still to be taken over: the disk was full.
     pub(super) left_rings: VecDeque<RingName>,
@@ -197,8 +197,8 @@ impl<H: Host> Service<H> {
         Some(id)
     }
 
-    /// Lets its owner read from the channel of a connection, if that may be
-    /// listened to; `None`: it may not, or is over.
+    /// The channel of a connection, to be read by the owner; `None`: it may not be read
+    /// now, or has ended.
     pub fn listen(&mut self, id: u64) -> Option<&mut H::Channel> {
         let connection = self.connections.get_mut(&id)?;
         connection.is_heard().then_some(&mut connection.channel)
@@ -257,15 +257,15 @@ impl<H: Host> Service<H> {
             let (Some(ring), Some(holder)) = (&mut rank.ring, rank.holder) else {
                 continue;
             };
-            let drained = match ring.drain(&mut self.logbook, &mut self.batch) {
-                Ok(drained) => drained,
+            let last = match ring.drain(&mut self.logbook, &mut self.batch) {
+                Ok(last) => last,
                 Err(refusal) => {
                     broken.push((holder, refusal.to_string()));
                     continue;
                 }
             };
-            moved |= drained.batches > 0;
-            if let Some(last) = drained.last
+            moved |= last.is_some();
+            if let Some(last) = last
                 && let Some(connection) = self.connections.get_mut(&holder)
                 && let Role::Writer(writer) = &mut connection.role
             {
@@ -397,7 +397,7 @@ impl<H: Host> Service<H> {
         moved
     }
 
-    /// Sends what waits, and says what to listen for.
+    /// Sends what waits, and sets what to listen for.
     pub(super) fn send(&mut self) {
         let unread_bytes = self.options.limits.unread_bytes;
         let has_room = served_ring::has_room(&self.logbook) && self.left_rings.is_empty();
@@ -470,8 +470,8 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// A connection is over. `is_gone`: because its client is, or said so; it
-    /// does not write into its ring any more.
+    /// Removes a connection. `is_gone`: its client is gone, or has left, and does not
+    /// write into its ring any more.
     pub fn drop_connection(&mut self, id: u64, is_gone: bool) {
         let Some(connection) = self.connections.remove(&id) else {
             return;

@@ -25,8 +25,8 @@ use std::sync::mpsc::Receiver;
 
 /// What belongs to the ring of a connected writer.
 pub(super) struct Tie {
-    /// Rung by the client. Never read: the client shares it and could make a
-    /// read wait for ever; every ring is an edge.
+    /// Rung by the client. Never read: the client shares it and could make a read block;
+    /// every ring is an edge.
     bell: OwnedFd,
     /// Its client writes by RMA.
     remote: Option<RingKey>,

@@ -39,7 +39,7 @@ impl Writer {
         }
     }
 
-    /// The logbook took a batch of its.
+    /// The logbook took one of its batches.
     pub(super) fn took(&mut self, batch: &BatchHeader) {
         self.reach = (batch.end(), batch.last_clock);
         self.told = self.told.min(batch.first);
@@ -87,7 +87,7 @@ impl Writer {
         let (end, clock) = self.stable(stored);
         let cannot_look = match self.way {
             CommitPath::Messages => true,
-            // What is placed it knows by itself.
+            // The client itself knows what is placed.
             CommitPath::Libfabric => level == Level::Durable,
             CommitPath::SharedMemory => false,
         };

@@ -174,7 +174,7 @@ impl Appender {
         true
     }
 
-    /// Begins a new file, with this as the content of its first group.
+    /// Begins a new file; `content` fills its first group.
     pub fn begin_file(&mut self, content: impl FnOnce(&mut Vec<u8>)) {
         debug_assert!(!self.gathering.has_content());
         content(&mut self.gathering.bytes);
@@ -195,8 +195,7 @@ impl Appender {
         self.seal();
     }
 
-    /// Appends an entry, for which there is room, and says at which place
-    /// the group begins that it is part of.
+    /// Appends an entry, for which there is room; returns the place of its group.
     pub fn append(&mut self, entry: impl FnOnce(&mut Vec<u8>)) -> u64 {
         let before = self.gathering.bytes.len();
         entry(&mut self.gathering.bytes);
@@ -347,8 +346,8 @@ impl Appender {
     ) -> Result<(), StoreError> {
         match result {
             Ok(()) => {
-                // Before anything of it is acknowledged. Where that cannot be said, a
-                // restart notices less. EL-3
+                // Before anything of it is acknowledged. Where this fails, a restart
+                // notices fewer losses. EL-3
                 if let Some(group) = &self.under_way {
                     let _ = self.disk.set_watermark(group.number);
                 }

@@ -64,7 +64,7 @@ pub(crate) struct FileState {
 pub(crate) struct Contents {
     pub rows: Vec<Tracked>,
     numbers: HashMap<(u64, u32), usize>,
-    /// The one that was asked for last: often asked for again.
+    /// The one that was found last, and often is again.
     latest: usize,
     pub files: BTreeMap<u64, FileState>,
 }

@@ -122,7 +122,7 @@ pub enum ReadError {
         /// The rank.
         rank: u32,
     },
-    /// What was asked for has been given up. GC-1
+    /// The requested determinants have been given up. GC-1
     #[error(
         "determinants of rank {rank} are kept from number {first} on, all with clocks above \
          {trimmed}: ask for those"

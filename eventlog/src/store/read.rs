@@ -13,7 +13,7 @@ use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Rank};
 
-/// What is asked for.
+/// A question for a rank's batches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question {
     pub job: u64,
@@ -72,13 +72,13 @@ impl Reader<'_> {
         let asked = |to: EventIndex, clock: Clock| {
             to > question.from && question.after_clock.is_none_or(|after| clock > after)
         };
-        // The first part that is asked for; all that come after it are, too.
+        // The first part that is requested; all later ones are, too.
         let is_before = |part: &&Part| !asked(part.to, part.last_clock);
         let mut parts = tracked.parts.iter().skip_while(is_before);
         let Some(first) = parts.next() else {
             return Ok(());
         };
-        // What is before it there was given; it may begin before what is asked for.
+        // Earlier batches of it were given already; it may begin before the question.
         let mut is_given = position.is_within(first.file, &self.places(first));
         let mut next = match is_given {
             true => question.from,
@@ -129,7 +129,7 @@ impl Reader<'_> {
     }
 
     /// Gives each batch of a part that the log has, in the order of the file; from the
-    /// position on, if that is there. Leaves it where it is to stop.
+    /// position on, if that is in the part. Sets it to where the walk stops.
     fn walk(
         &self,
         tracked: &Tracked,

@@ -41,7 +41,7 @@ pub(crate) fn replay(files: &Folder) -> Result<Found, StoreError> {
             ..Found::default()
         },
     };
-    // The newest says which others count.
+    // The newest lists the others that count.
     while let Some(newest) = numbers.pop() {
         if let Some((header, counting)) = replay.newest(newest)? {
             replay.all(&numbers, &header, counting)?;

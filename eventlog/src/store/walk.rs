@@ -120,7 +120,7 @@ impl<'a> Walk<'a> {
         Ok((read >= bytes).then_some(0))
     }
 
-    /// What is there, if it is a group.
+    /// The group at a place, if there is one.
     fn look(&mut self, place: u64) -> io::Result<Option<(GroupHeader, usize)>> {
         let Some(at) = self.fill(place, GROUP_HEADER_BYTES)? else {
             return Ok(None);

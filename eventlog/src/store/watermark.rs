@@ -19,7 +19,7 @@ pub(crate) fn encode(group: u64) -> [u8; WATERMARK_BYTES] {
     bytes
 }
 
-/// The group that the file names.
+/// The group number in the file.
 ///
 /// # Errors
 /// What is wrong with the bytes.

@@ -10,7 +10,6 @@ use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
 use refrain_ring::{Incarnation, Rank};
 use std::fs::File;
-use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 
 pub const LIFE: Life = Life::new(0xfeed_0000_0001, 3, 2);
@@ -64,7 +63,7 @@ impl Ring {
         let remains = RingRemains::new(self.memory.clone(), self.identity);
         let _ = remains.each(|_, batch| {
             all.push(batch.to_vec());
-            ControlFlow::<()>::Continue(())
+            Ok::<(), ()>(())
         });
         all
     }

@@ -45,7 +45,7 @@ pub trait DiskChunks {
 /// Why a log cannot be read back.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReadBackError {
-    /// The disk gave no bytes; the next step asks again.
+    /// The disk gave no bytes; the next step tries again.
     #[error("chunk {sequence} of the log to rank {destination} cannot be read from disk: {why}")]
     Disk {
         /// Whose log.
@@ -55,7 +55,7 @@ pub enum ReadBackError {
         /// The disk's error.
         why: String,
     },
-    /// It gave others than were written; the next step asks again.
+    /// The bytes are not those that were written; the next step tries again.
     #[error("chunk {sequence} of the log to rank {destination} is damaged in {place}: {damage}")]
     Damaged {
         /// Whose log.
@@ -67,7 +67,7 @@ pub enum ReadBackError {
         /// What is wrong.
         damage: ChunkError,
     },
-    /// It gave another chunk; the next step asks again.
+    /// The disk gave another chunk; the next step tries again.
     #[error(
         "chunk {sequence} of the log to rank {destination} was read from disk, and another chunk came"
     )]
@@ -190,7 +190,7 @@ impl DiskAhead {
         Ok(Found::Here(bytes))
     }
 
-    /// Nothing of a chunk is given before all of its checksums hold.
+    /// Checks a chunk: no record is given before all checksums hold.
     fn check(
         &self,
         sequence: u64,

@@ -39,7 +39,7 @@ pub struct ChunkHeader {
 pub struct Seal {
     /// Bytes of header and records: what lies behind means nothing.
     pub used_bytes: u32,
-    /// Records of internal streams are in this chunk; which ones they say themselves.
+    /// The chunk holds records of internal streams.
     pub has_internal: bool,
     /// Lowest sequence number of a record of the program's stream in this chunk.
     pub ssn_low: Ssn,

@@ -20,7 +20,7 @@ pub enum Target {
 
 /// From this length on a copy to a [`Target::Streaming`] goes around the cache.
 pub const STREAM_BYTES_MIN: usize = 2048;
-/// From this length on a copy out asks for its destination ahead.
+/// From this length on a copy out prefetches its destination.
 const WIDE_BYTES_MIN: usize = 2048;
 /// How far ahead, in bytes.
 #[cfg(target_arch = "x86_64")]

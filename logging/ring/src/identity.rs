@@ -53,8 +53,8 @@ name!(
     Clock(u64)
 );
 name!(
-    /// A place in one channel's log, in bytes since the channel began. Grows
-    /// for ever; memory is reused beneath it.
+    /// A place in one channel's log, in bytes since the channel began. It never shrinks;
+    /// memory is reused beneath it.
     Position(u64)
 );
 

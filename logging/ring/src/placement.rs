@@ -18,13 +18,14 @@ const STEP_BYTES: usize = 2 << 20;
 
 static KERNEL_CHOOSES: AtomicBool = AtomicBool::new(false);
 
-/// From now on [`next_address`] asks for nothing.
+/// From now on [`next_address`] gives no hint.
 pub fn let_kernel_choose() {
     KERNEL_CHOOSES.store(true, Ordering::Relaxed);
 }
 
-/// Address for the next mapping of `bytes` bytes: a hint for `mmap`. Where it cannot be
-/// had (the place is taken, the processor's addresses are shorter) the kernel chooses.
+/// Address for the next mapping of `bytes` bytes: a hint for `mmap`. Where it is not
+/// possible (the place is taken, the processor's addresses are shorter) the kernel
+/// chooses.
 pub fn next_address(bytes: usize) -> usize {
     static OFFSET: AtomicUsize = AtomicUsize::new(0);
     if KERNEL_CHOOSES.load(Ordering::Relaxed) {

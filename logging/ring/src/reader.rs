@@ -12,7 +12,7 @@ use crate::{
 };
 use thiserror::Error;
 
-/// Why a log cannot be read on.
+/// Why a log cannot be read further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReadError {
     /// A header that is none.
@@ -87,7 +87,7 @@ impl ChannelReader {
         self.position
     }
 
-    /// Whether a record or link is there; a cheap look for polling.
+    /// Whether a record or link is there; cheap, for polling.
     #[inline]
     pub fn ready(&self) -> bool {
         self.region.load_first_word(self.offset) != 0
@@ -163,7 +163,7 @@ impl ChannelReader {
         self.offset = head.offset;
     }
 
-    /// What a chunk says of itself.
+    /// The header of a chunk.
     fn head_of(&self, chunk: u64) -> Result<Head, ReadError> {
         let astray = ReadError::Link(chunk);
         if chunk >= u64::from(self.chunks) {

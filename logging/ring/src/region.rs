@@ -152,8 +152,8 @@ impl Region {
         self.word(offset).store(word.to_le(), Ordering::Release);
     }
 
-    /// What the chunk at `offset` says of itself: its first four words. A chunk
-    /// that is sealed meanwhile has more to say in the last of them.
+    /// The first four words of the chunk at `offset`. Sealing may change the last of them
+    /// meanwhile.
     pub(crate) fn chunk_words(&self, offset: usize) -> [u64; 4] {
         let first = self.load_first_word(offset);
         let [a, b, c] = [8, 16, 24].map(|at| self.word(offset + at).load(Ordering::Relaxed));

@@ -246,7 +246,7 @@ impl Resend {
         self.enter_memory(sequence, lane)
     }
 
-    /// Comes to a chunk that the log has in memory, if it is there.
+    /// Enters a chunk that the log has in memory.
     fn enter_memory(&mut self, sequence: u64, lane: &Lane<'_>) -> Option<Lying> {
         let entry = lane.log.entry_of(sequence)?;
         if !self.is_in_memory {

@@ -129,8 +129,8 @@ fn says_what_it_holds(seal: &Seal, records: &[(RecordHeader, usize)]) -> bool {
         && of_program().all(|ssn| ssn < seal.ssn_end)
 }
 
-/// The header of a chunk in a dead rank's memory. One that was being sealed when
-/// the rank was killed still says whose it is.
+/// The header of a chunk in a dead rank's memory. A header that was being sealed when the
+/// rank was killed still names its channel.
 pub(super) fn header_in_memory(bytes: &[u8; CHUNK_HEAD_BYTES]) -> Option<ChunkHeader> {
     match ChunkHeader::decode(bytes) {
         Ok(header) => Some(header),

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where the bytes of a file can be had.
+/// Where the bytes of a file are.
 #[derive(Clone, Debug)]
 pub(super) struct Contents {
     path: PathBuf,

@@ -1,5 +1,5 @@
-//! What is in a folder: segment files, known by their header, and what only
-//! looks like one.
+//! The segment files in a folder, known by their header, and files that only look like
+//! one.
 
 use super::LogKey;
 use super::checked::is_chunk;
@@ -14,7 +14,7 @@ use thiserror::Error;
 
 /// What segment files of every version begin with.
 const MAGIC_OF_ALL_VERSIONS: &[u8] = b"rfrnseg";
-/// Slots whose headers the system is asked for at once.
+/// Slots whose headers the system reads ahead.
 const AHEAD_SLOTS: u32 = 64;
 
 /// The process that started a job, as file names give it.
@@ -84,14 +84,8 @@ impl StrangeFile {
     }
 }
 
-/// What a file was found to be.
-pub(super) enum Look {
-    Segment(SegmentFile),
-    Strange(StrangeFile),
-    Other,
-}
-
-pub(super) fn look_at(contents: Contents) -> Look {
+/// The segment file that a file is; `None`: it does not look like one.
+pub(super) fn look_at(contents: Contents) -> Result<Option<SegmentFile>, StrangeFile> {
     let name = contents.path().file_name().unwrap_or_default();
     let name = name.to_str().map(SegmentName::parse).unwrap_or_default();
     let mut head = [0; FILE_HEADER_BYTES];
@@ -102,19 +96,17 @@ pub(super) fn look_at(contents: Contents) -> Look {
         Ok(looked) => looked,
         // Removed meanwhile: its job runs.
         Err(error) if name.is_none() || error.kind() == io::ErrorKind::NotFound => {
-            return Look::Other;
+            return Ok(None);
         }
-        Err(error) => return Look::Strange(StrangeFile::unreadable(contents.path(), &error)),
+        Err(error) => return Err(StrangeFile::unreadable(contents.path(), &error)),
     };
     let head = &head[..read];
     let strange = |why| {
-        Look::Strange(StrangeFile {
-            path: contents.path().to_owned(),
-            why,
-        })
+        let path = contents.path().to_owned();
+        Err(StrangeFile { path, why })
     };
     if name.is_none() && !head.starts_with(MAGIC_OF_ALL_VERSIONS) {
-        return Look::Other;
+        return Ok(None);
     }
     if head.iter().all(|byte| *byte == 0) {
         return strange(WhyStrange::NotBegun);
@@ -122,7 +114,7 @@ pub(super) fn look_at(contents: Contents) -> Look {
     match FileHeader::decode(head) {
         Err(error) => strange(error.into()),
         Ok(header) if !is_of_a_log(&header) => strange(WhyStrange::Sequence(header.first_sequence)),
-        Ok(header) => Look::Segment(SegmentFile {
+        Ok(header) => Ok(Some(SegmentFile {
             contents,
             header,
             bytes,
@@ -130,7 +122,7 @@ pub(super) fn look_at(contents: Contents) -> Look {
             written_slots: 0,
             stale_slots: 0,
             broken_slots: 0,
-        }),
+        })),
     }
 }
 
@@ -173,8 +165,8 @@ impl SegmentFile {
             }
         };
         (0..AHEAD_SLOTS).for_each(ask);
-        // A file is filled from its beginning and freed as a whole: what is not
-        // there before a chunk that is was left out when the rank died.
+        // A file is filled from its beginning and freed as a whole: an empty slot before
+        // a written one was left out when the rank died.
         let mut left_out = Vec::new();
         for slot in 0..slots {
             ask(slot + AHEAD_SLOTS);
@@ -233,7 +225,7 @@ enum Slot {
     Written(ChunkHeader),
 }
 
-/// What the name of a segment file says; its header is believed, not this.
+/// The name of a segment file; its header counts, not this.
 #[derive(Debug, PartialEq, Eq)]
 struct SegmentName {
     launcher: Option<Launcher>,

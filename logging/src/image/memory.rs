@@ -32,7 +32,7 @@ impl RankMemory {
         u32::try_from(bytes / CHUNK_BYTES).unwrap_or(u32::MAX)
     }
 
-    /// Tells `found` of every chunk that says it is of this rank's logs.
+    /// Passes every chunk with a header of this rank's logs to `found`.
     pub(super) fn each_chunk(&self, mut found: impl FnMut(LogKey, ChunkCopy)) {
         for chunk in (0..self.chunks()).map(ChunkId) {
             let mut head = [0; CHUNK_HEAD_BYTES];

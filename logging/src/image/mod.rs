@@ -174,8 +174,7 @@ impl LogImage {
         }
     }
 
-    /// Adds the memory of a dead rank. What the selection does not ask for is
-    /// left out.
+    /// Adds the memory of a dead rank. What is not selected is left out.
     pub fn add_memory(&mut self, memory: RankMemory) {
         let number = self.memories.len();
         memory.each_chunk(|key, chunk| {
@@ -187,31 +186,30 @@ impl LogImage {
     }
 
     fn add_file(&mut self, contents: Contents) {
-        let number = self.files.len();
         match files::look_at(contents) {
-            files::Look::Segment(mut file) => {
-                let key = file.key();
-                if !self.selection.has(&key) {
-                    return;
-                }
-                let index = self.logs.entry(key).or_default();
-                match file.index_slots(|chunk| index.add(chunk, number)) {
-                    Ok(places) => {
-                        if file.written_slots > 0 {
-                            index.add_file(&file.header, number, places);
-                        }
-                        self.files.push(file);
-                    }
-                    // Nothing of it was indexed.
-                    Err(error) => {
-                        let strange = StrangeFile::unreadable(file.contents.path(), &error);
-                        self.strange.push(strange);
-                    }
+            Ok(Some(file)) if !self.selection.has(&file.key()) => {}
+            Ok(Some(file)) => {
+                if let Err(strange) = self.index_file(file) {
+                    self.strange.push(strange);
                 }
             }
-            files::Look::Strange(file) => self.strange.push(file),
-            files::Look::Other => self.others += 1,
+            Ok(None) => self.others += 1,
+            Err(strange) => self.strange.push(strange),
         }
+    }
+
+    fn index_file(&mut self, mut file: SegmentFile) -> Result<(), StrangeFile> {
+        let number = self.files.len();
+        let index = self.logs.entry(file.key()).or_default();
+        let places = file.index_slots(|chunk| index.add(chunk, number));
+        // After an error nothing of the file is indexed.
+        let places =
+            places.map_err(|error| StrangeFile::unreadable(file.contents.path(), &error))?;
+        if file.written_slots > 0 {
+            index.add_file(&file.header, number, places);
+        }
+        self.files.push(file);
+        Ok(())
     }
 
     fn with_all_files(mut self) -> Self {

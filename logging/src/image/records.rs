@@ -8,15 +8,14 @@ use core::ops::Range;
 use refrain_ring::{CHUNK_BYTES, Frontier, Position, RecordHeader, Ssn, Stream};
 use thiserror::Error;
 
-/// Chunks that the system is asked to read ahead: 4 MiB, so that the disk works
-/// while checksums are computed.
+/// Chunks that are read ahead: 4 MiB, so that the disk works while checksums are
+/// computed.
 const AHEAD_CHUNKS: u64 = 16;
 
 /// Which chunks a log is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogExtent {
-    /// Sequence numbers of its chunks. Does it not begin at 0, what lay before
-    /// was freed.
+    /// Sequence numbers of its chunks. Chunks before the first one were freed.
     pub chunks: Range<u64>,
     /// Chunks before that, behind which others are missing: freed too, only not
     /// written over yet.
@@ -120,7 +119,7 @@ impl Wanted {
     }
 }
 
-/// A stream of records; each lives until the next is asked for.
+/// A stream of records; each lives until the next one.
 #[derive(Debug)]
 pub struct Records<'a> {
     image: &'a LogImage,
@@ -128,7 +127,7 @@ pub struct Records<'a> {
     index: &'a LogIndex,
     wanted: Wanted,
     extent: LogExtent,
-    /// The chunk to be loaded next, and the one up to which reading was asked for.
+    /// The chunk to be loaded next, and the one up to which reading ahead has begun.
     next_chunk: u64,
     asked_until: u64,
     open: OpenFiles,
@@ -223,8 +222,8 @@ impl<'a> Records<'a> {
     /// The next record; `None` at the end of the log.
     ///
     /// # Errors
-    /// When a chunk has no whole copy. Nothing more comes then: what lies behind
-    /// can be had by asking for a later SSN.
+    /// When a chunk has no whole copy. Nothing more comes then: for what lies behind,
+    /// read from a later SSN on.
     #[expect(
         clippy::should_implement_trait,
         reason = "records live in the stream's buffer"

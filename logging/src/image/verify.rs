@@ -7,7 +7,7 @@ use super::index::{ChunkPlace, Copy, LogIndex};
 use super::{LogImage, LogKey};
 use std::collections::BTreeMap;
 
-/// Copies that the system is asked to read ahead.
+/// Copies that are read ahead.
 const AHEAD_COPIES: usize = 16;
 
 /// What a copy that is not whole means.

@@ -128,7 +128,7 @@ impl Files {
         entry.waiting.unwrap_or_default()
     }
 
-    /// One more chunk of the file may be asked for.
+    /// One more chunk of the file is needed.
     pub fn keeps(&mut self, file: FileNumber) {
         self.entry(file).live += 1;
     }

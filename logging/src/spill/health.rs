@@ -79,7 +79,7 @@ impl Health {
 
     /// A write has succeeded; whether that is news.
     pub fn succeeded(&mut self) -> bool {
-        // One that was begun before the failure says nothing about now.
+        // A write that began before the failure does not show the present state.
         if self.state != HealthState::Trying {
             return false;
         }

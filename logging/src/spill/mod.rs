@@ -222,7 +222,7 @@ impl<S: Store> SpillLog<S> {
         }
     }
 
-    /// What has come out since the last call, one by one. `now` gives the time as
+    /// The events since the last call, one by one. `now` gives the time as
     /// [`SpillLog::takes`] has it; it is asked only when something has ended.
     pub fn poll(&mut self, now: impl Fn() -> Duration) -> Option<Event> {
         while self.events.is_empty() {
@@ -353,23 +353,24 @@ impl<S: Store> SpillLog<S> {
     /// Where a chunk is on disk: sequence number of the first chunk of its file, which is
     /// part of the file's name, and its slot there.
     pub fn place(&self, destination: Rank, sequence: u64) -> Option<(u64, u32)> {
-        let file = self.channels[destination.index()].file_of(sequence)?;
-        let slot = self.files.slot(file, sequence)?;
+        let (_, slot) = self.slot_of(destination, sequence)?;
         Some((sequence - u64::from(slot), slot))
     }
 
     /// Whether a chunk is on disk.
     pub fn holds(&self, destination: Rank, sequence: u64) -> bool {
-        self.channels[destination.index()]
-            .file_of(sequence)
-            .is_some()
+        self.slot_of(destination, sequence).is_some()
+    }
+
+    fn slot_of(&self, destination: Rank, sequence: u64) -> Option<(FileNumber, u32)> {
+        let file = self.channels[destination.index()].file_of(sequence)?;
+        Some((file, self.files.slot(file, sequence)?))
     }
 
     /// Begins to read a chunk that is on disk; `None` when it is not. The file
     /// stays until the read has ended.
     pub fn read(&mut self, destination: Rank, sequence: u64) -> Option<ReadToken> {
-        let file = self.channels[destination.index()].file_of(sequence)?;
-        let slot = self.files.slot(file, sequence)?;
+        let (file, slot) = self.slot_of(destination, sequence)?;
         let token = ReadToken(self.next_token);
         self.next_token += 1;
         self.files.read_began(file);

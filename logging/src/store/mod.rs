@@ -31,7 +31,7 @@ use refrain_ring::read_back::ChunkBytes;
 use std::io;
 use thiserror::Error;
 
-/// A segment file as the store knows it; never used twice.
+/// The number of a segment file at the store; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileNumber(pub u64);
 
@@ -39,7 +39,7 @@ pub struct FileNumber(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReadToken(pub u64);
 
-/// What a store is asked to do.
+/// An operation of a store.
 #[derive(Debug)]
 pub enum Operation {
     /// Makes a file with room for all its slots and writes its header.

@@ -22,7 +22,7 @@ impl Bell {
         })
     }
 
-    /// Wakes the thread, if it sleeps; after something was put where it looks.
+    /// Wakes the thread, if it sleeps; to be called after work was queued.
     pub fn ring(&self) {
         // Together with the fence in `fall_asleep`: either the thread sees what
         // was put, or it is seen here that the thread sleeps.
@@ -33,8 +33,7 @@ impl Bell {
         }
     }
 
-    /// Says that the thread is going to sleep; it looks once more for work before
-    /// it does.
+    /// Marks the thread as asleep; it must look once more for work before it sleeps.
     pub fn fall_asleep(&self) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);

@@ -67,7 +67,7 @@ impl Files {
         self.files.get(&file).map(|known| known.slots)
     }
 
-    /// What is tried with a file, for errors.
+    /// What was attempted with a file, for errors.
     pub fn attempt(&self, doing: &str, file: FileNumber) -> String {
         match self.files.get(&file) {
             Some(known) => format!("{doing} {}", self.directory.path(&known.name).display()),
@@ -122,7 +122,7 @@ impl Files {
         old: FileNumber,
     ) -> Result<(), StoreError> {
         self.try_reuse(file, header, old).map_err(|failed| {
-            // Its header may say anything by now.
+            // Its header may hold anything now.
             let removed = self.delete(old);
             and_left(failed, removed.map_err(|left| left.error))
         })

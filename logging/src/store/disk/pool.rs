@@ -66,7 +66,7 @@ impl AsRef<[u8]> for PooledBuffer {
 impl Drop for PooledBuffer {
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
-            // A full pool, or none any more: the memory is freed.
+            // Where the pool is full or gone, the memory is freed.
             let _ = self.pool.try_send(buffer);
         }
     }
