@@ -12,7 +12,7 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 use refrain::{Incarnation, Rank, Ssn};
 use refrain_eventlog::Level;
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
-use refrain_eventlog::message::Way;
+use refrain_eventlog::message::CommitPath;
 use refrain_job::choice::events::{self, WayChoice};
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS, NamedLibrary};
 use refrain_logging::determinant::Matched;
@@ -235,7 +235,7 @@ fn measure(arguments: &Arguments, case: &Case) -> miette::Result<Sample> {
     let (way, provider) = match choice {
         WayChoice::Auto => (None, None),
         WayChoice::Fixed(way) => (Some(*way), None),
-        WayChoice::Provider(provider) => (Some(Way::Libfabric), Some(provider.clone())),
+        WayChoice::Provider(provider) => (Some(CommitPath::Libfabric), Some(provider.clone())),
     };
     let file = |library: NamedLibrary| library.of_environment()?.into_string().ok();
     let began = Instant::now();

@@ -105,7 +105,7 @@ fn all_that_chaos_sent_is_read_back() {
 /// The longest message is no longer bounded by the log: here it is four times as
 /// long as all log memory.
 #[test]
-fn kept_files_are_whole_and_cleaned_when_told() {
+fn kept_files_are_whole_and_cleaned_on_request() {
     let folder = folder();
     let ended = run(&mut chaos(
         "-n 3 --keep-log --spill-after 0",
@@ -186,14 +186,14 @@ fn a_full_memory_is_a_clear_error() {
 /// LOG-3: a disk without room is reported once; the job goes on in memory, and
 /// ends with a clear message when that is full, too.
 #[test]
-fn a_full_disk_is_reported_and_the_job_goes_on_in_memory() {
+fn a_full_disk_is_reported_and_the_job_continues_in_memory() {
     let Some(disk) = SmallDisk::mount() else {
         return;
     };
     let options = "-n 2 --spill-after 0 --log-disk 8M --log-full-wait 0.3";
     // More than the disk holds, less than disk and memory do.
     let enough = run(&mut spilling(options, disk.path(), "flood=50")).expect(0);
-    let told = enough.err.matches("goes on in memory").count();
+    let told = enough.err.matches("continues in memory").count();
     assert_eq!(told, 1, "{enough:?}");
     assert!(enough.err.contains("No space left"), "{enough:?}");
     let ended = run(&mut spilling(options, disk.path(), "flood=1000")).expect(9);

@@ -2,11 +2,10 @@
 
 use crate::input::Input;
 use refrain_checkpoint::SectionKind;
-use refrain_checkpoint::buffer::Strip;
 use refrain_checkpoint::format::{
     Flaw, Header, PAGE_BYTES, PIECE_HEADER_BYTES, PieceHeader, STRIP_BYTES,
 };
-use refrain_checkpoint::packing::{Packing, Strips};
+use refrain_checkpoint::packing::{Packing, Strip, Strips, empty_strip};
 use refrain_checkpoint::unpacking::{Next, Unpacking};
 use refrain_ring::{Incarnation, Rank};
 use std::collections::BTreeSet;
@@ -118,7 +117,7 @@ fn sections(input: &mut Input<'_>) -> Vec<Content> {
 
 fn pack(sections: &[Content]) -> Vec<u8> {
     let mut memory = Memory::default();
-    let mut packing = Packing::new(header(), Strip::new());
+    let mut packing = Packing::new(header(), empty_strip());
     for (kind, id, bytes) in sections {
         let begun = packing.section(*kind, *id, &mut memory);
         begun.expect("memory").expect("each has its own name");

@@ -3,9 +3,9 @@
 use crate::frames;
 use crate::generated;
 use crate::input::Input;
-use refrain_checkpoint::buffer::Strip;
 use refrain_checkpoint::message::{PROTOCOL, ToClient, ToServer};
-use refrain_checkpoint::server::Desk;
+use refrain_checkpoint::packing::{Strip, empty_strip};
+use refrain_checkpoint::server::Jobs;
 use refrain_checkpoint::server::session::{Answer, Session};
 use refrain_storage::Directory;
 use refrain_storage::simulated::SimulatedDisk;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 thread_local! {
     /// A megabyte that need not be made anew each time.
-    static STRIP: RefCell<Strip> = RefCell::new(Strip::new());
+    static STRIP: RefCell<Strip> = RefCell::new(empty_strip());
 }
 
 /// Checks both directions, and that a server answers any sequence of messages.
@@ -31,7 +31,7 @@ pub fn check(bytes: &[u8]) {
 /// Sends any messages in any order. No checkpoint is complete, so none is found.
 fn any_messages(bytes: &[u8]) {
     let disk = SimulatedDisk::new(1);
-    let mut session = Session::new(Arc::new(Desk::new(Directory::from(disk))));
+    let mut session = Session::new(Arc::new(Jobs::new(Directory::from(disk))));
     let input = &mut Input::new(bytes);
     session.message(ToServer::Hello {
         job: 1,

@@ -1,6 +1,6 @@
 //! Making a rank's fabric: which ones are needed, and how they find each other.
 //!
-//! Each rank publishes a [`Card`] under `address/RANK`: its host, and the address
+//! Each rank publishes a [`BusinessCard`] under `address/RANK`: its host, and the address
 //! of the fabric that it has made already. With `auto` that is shared memory;
 //! only a job on several hosts goes on and makes the far fabric too, the one that
 //! rank 0 has chosen (`provider`) from what all have (`port/RANK`: why a rank has no
@@ -15,7 +15,7 @@ use core::time::Duration;
 use refrain_job::choice::{self, FabricChoice, provider};
 use refrain_job::config::JobConfig;
 use refrain_job::control::ControlPlane;
-use refrain_job::control::card::Card;
+use refrain_job::control::business_card::BusinessCard;
 use refrain_job::control::host::HostIdentity;
 use refrain_job::stderr::report;
 use refrain_ring::{Incarnation, Rank, Region};
@@ -46,6 +46,22 @@ pub(super) struct Made {
     /// Ranks that are still to be connected, by the engine: this life or theirs is
     /// a later one. REC-3
     pub(super) to_connect: Vec<(Rank, Incarnation, Address)>,
+}
+
+impl Made {
+    /// The fabric of a rank that reaches no others.
+    pub(super) fn alone(
+        fabric: impl Fabric + Send + 'static,
+        to_connect: Vec<(Rank, Incarnation, Address)>,
+    ) -> Result<Self, Error> {
+        let host = HostIdentity::of_this_process()?;
+        let reach = Reach::None;
+        Ok(Self {
+            fabric: Box::new(fabric),
+            peers: Peers { host, reach },
+            to_connect,
+        })
+    }
 }
 
 /// The ranks of a job that have introduced each other.
@@ -168,7 +184,7 @@ impl Making<'_> {
         let sides = met.neighbours.sides(own);
         self.put(&far_key(own), &network.address().bytes, None)?;
         if self.membership.incarnation > Incarnation(0) {
-            // Those who know this life by now, and only by half.
+            // For peers that already know this life, without its far address.
             self.publish(met.host, &met.near, network.address().bytes)?;
         }
         let mut mixed = Mixed::new(shm, network, sides.clone());
@@ -211,8 +227,8 @@ impl Making<'_> {
         })
     }
 
-    /// Connects all ranks if everybody begins now; returns those that have to tell
-    /// each other first what they have. REC-3
+    /// Connects all ranks if this is the first life of all; returns those that first have to
+    /// tell each other which messages they have. REC-3
     fn connect_first_lives(
         &self,
         fabric: &mut dyn Fabric,
@@ -235,7 +251,7 @@ impl Making<'_> {
     }
 
     /// Rank 0 chooses the fabric between hosts, so that all ranks take the same:
-    /// verbs if every rank has a port for it. All say so before.
+    /// verbs if every rank has published that it has a port.
     fn agree_on_far(&mut self, others: &[(Rank, Published)]) -> Result<(String, String), Error> {
         const KEY: &str = "provider";
         let own = choice::verbs::usable(&self.config.verbs);
@@ -335,7 +351,7 @@ impl Making<'_> {
     }
 
     fn publish(&mut self, host: HostIdentity, near: &Address, far: Vec<u8>) -> Result<(), Error> {
-        let card = Card {
+        let card = BusinessCard {
             incarnation: self.membership.incarnation,
             host,
             near: near.bytes.clone(),
@@ -370,8 +386,8 @@ impl Making<'_> {
         }
     }
 
-    /// Finds addresses that do not answer. Behind a fence: nobody's time runs
-    /// while another rank still registers its memory.
+    /// Finds addresses that do not answer. Behind a fence: a rank that still registers its
+    /// memory is not timed.
     fn greet<E: MessageEndpoint>(
         self,
         network: &mut Network<E>,

@@ -1,0 +1,84 @@
+//! What a later life collects of earlier lives: their events, from the loggers,
+//! and their messages, from the memory and the files that they left. REC-2, REC-8
+
+use super::Membership;
+use super::events::Connected;
+use crate::Error;
+use core::time::Duration;
+use refrain_eventlog::client::read::{ReadRequest, read_events};
+use refrain_job::config::JobConfig;
+use refrain_job::control::{ControlPlane, News};
+use refrain_job::stderr::report;
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::recorded::recorded_events;
+use refrain_logging::determinant::row::determinants;
+use refrain_rank::dead_rank::open_log;
+use refrain_rank::previous_logs::PreviousLogs;
+use refrain_ring::Clock;
+use refrain_ring::recorded::RecordedEvents;
+use refrain_transport::recorded::PreviousSends;
+use std::path::Path;
+
+/// A later life that collects.
+pub(super) struct Collecting<'a> {
+    pub(super) config: &'a JobConfig,
+    pub(super) membership: &'a Membership,
+    /// The clock of the checkpoint that it begins with.
+    pub(super) after: Option<Clock>,
+}
+
+impl Collecting<'_> {
+    /// All events behind the checkpoint, in order, or an error. The client's
+    /// connection has fenced earlier lives. REC-2, EL-5
+    pub(super) fn records(&self, connected: &Connected) -> Result<RecordedEvents, Error> {
+        let rank = self.membership.rank;
+        let broken = |error: &dyn core::fmt::Display| {
+            Error::Config(format!(
+                "rank {rank} cannot replay, its events cannot be read: {error}"
+            ))
+        };
+        let request = ReadRequest {
+            job: self.membership.job,
+            rank,
+            from: EventIndex(0),
+            after_clock: self.after,
+            until: connected.next,
+            follows: Some(connected.follows),
+            quorum: connected.quorum,
+            timeout: Duration::from_millis(self.config.events.wait_ms),
+        };
+        let row = read_events(&connected.loggers, &request).map_err(|error| broken(&error))?;
+        let batches = row.whole_batches();
+        let events = determinants(rank, self.membership.job, batches, self.after);
+        let events = events.map_err(|error| broken(&error))?;
+        recorded_events(&events).map_err(|error| broken(&error))
+    }
+
+    /// The messages of earlier lives, as far as they are left. Messages that cannot be read
+    /// are not compared, and are sent as this life makes them.
+    pub(super) fn sends(
+        &self,
+        control: &mut ControlPlane,
+    ) -> Option<Box<dyn PreviousSends + Send>> {
+        // They came right behind the welcome, before any other news.
+        let is_remains = |news: &News| matches!(news, News::Remains { .. });
+        let mut sends = PreviousLogs::new(self.membership.job, self.membership.rank);
+        while let Some(News::Remains {
+            incarnation,
+            memory,
+        }) = control.next_news_if(is_remains)
+        {
+            let folder = self.config.spill_dir.as_ref().map(Path::new);
+            match open_log(memory, folder, None) {
+                Ok(image) => sends.add_life(image, incarnation),
+                Err(error) => {
+                    let rank = self.membership.rank;
+                    report(format_args!(
+                        "rank {rank}: what its life {incarnation} sent is not compared: {error}"
+                    ));
+                }
+            }
+        }
+        (!sends.is_empty()).then(|| -> Box<dyn PreviousSends + Send> { Box::new(sends) })
+    }
+}
