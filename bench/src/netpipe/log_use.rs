@@ -51,3 +51,26 @@ impl LogUse {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ranks_bytes_add_up_and_the_larger_memory_counts() {
+        let of = |n: u64| LogUse {
+            appended_bytes: n,
+            spilled_bytes: 2 * n,
+            payload_bytes: 10 * n,
+            messages: 3 * n,
+            events: 4 * n,
+            peak_bytes: 100 - n,
+            resident_bytes: n,
+        };
+        let both = of(1).and(&of(2));
+        assert_eq!((both.appended_bytes, both.payload_bytes), (3, 30));
+        assert_eq!(both.spilled_bytes, 6);
+        assert_eq!((both.messages, both.events), (9, 12));
+        assert_eq!((both.peak_bytes, both.resident_bytes), (99, 2));
+    }
+}
