@@ -382,4 +382,15 @@ mod tests {
         );
         assert!(matches!(result, Err(BenchError::Interrupted)), "{result:?}");
     }
+
+    #[test]
+    fn blocks_are_aligned_and_differ() {
+        let (mut one, mut other) = (random_block(1), random_block(2));
+        for block in [&mut one, &mut other] {
+            let bytes = block.first(BLOCK_BYTES);
+            assert_eq!(bytes.len(), BLOCK_BYTES);
+            assert!(bytes.as_ptr().addr().is_multiple_of(4096));
+        }
+        assert_ne!(one.first(BLOCK_BYTES), other.first(BLOCK_BYTES));
+    }
 }

@@ -6,7 +6,7 @@
 //! has no effect; so deaths are counted, too.
 
 use super::jobs::Jobs;
-use super::{Reporting, milliseconds, repeat};
+use super::{Common, milliseconds, repeat};
 use crate::drawing::axis::Axis;
 use crate::drawing::chart::{Chart, Panel, Series, Shape};
 use crate::error::{BenchError, status};
@@ -39,18 +39,12 @@ pub struct Arguments {
     /// Iterations between two checkpoints of a rank; 0: no checkpoints
     #[arg(long, value_name = "ITERATIONS", default_value_t = 50)]
     checkpoint_every: u64,
-    /// Number of measurements
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    repetitions: u32,
     /// Seed of the random times and ranks
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Fabric of messages
-    #[arg(long, default_value = "auto")]
-    fabric: String,
     #[command(flatten)]
-    #[serde(skip)]
-    reporting: Reporting,
+    #[serde(flatten)]
+    common: Common,
 }
 
 /// One job.
@@ -80,7 +74,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
 }
 
 fn measure(arguments: &Arguments) -> Result<(), BenchError> {
-    let reporting = &arguments.reporting;
+    let reporting = &arguments.common.reporting;
     reporting.check()?;
     let jobs = Jobs::new()?;
     // What it prints, and about how long it takes.
@@ -89,7 +83,7 @@ fn measure(arguments: &Arguments) -> Result<(), BenchError> {
     let name = |faults| format!("{faults} faults");
     let mut runs = repeat(
         &cases,
-        arguments.repetitions,
+        arguments.common.repetitions,
         reporting,
         name,
         |repetition, faults| {
@@ -145,7 +139,7 @@ fn kills(seed: u64, faults: u32, ranks: u32, seconds: f64) -> Vec<String> {
 fn job(arguments: &Arguments, kills: &[String]) -> Job {
     let mut options = format!(
         "--protocol pessimist --fabric {} --max-restarts 100000",
-        arguments.fabric
+        arguments.common.fabric
     );
     if !kills.is_empty() {
         options += &format!(" --kill {}", kills.join(","));

@@ -29,6 +29,20 @@ use serde::Serialize;
 use std::fs::File;
 use std::path::PathBuf;
 
+/// Options of experiments with a halo exchange or a ring.
+#[derive(Clone, Debug, clap::Args, Serialize)]
+pub struct Common {
+    /// Number of measurements
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    repetitions: u32,
+    /// Fabric of messages
+    #[arg(long, default_value = "auto")]
+    fabric: String,
+    #[command(flatten)]
+    #[serde(skip)]
+    reporting: Reporting,
+}
+
 /// Where results go.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Reporting {

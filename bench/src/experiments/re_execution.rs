@@ -7,7 +7,7 @@
 //! ratio is taken within each job.
 
 use super::jobs::{Jobs, Measured};
-use super::{Reporting, repeat};
+use super::{Common, repeat};
 use crate::drawing::axis::{Axis, LogAxis};
 use crate::drawing::chart::{Chart, Panel, Point, Series, Shape};
 use crate::error::{BenchError, status};
@@ -52,15 +52,9 @@ pub struct Arguments {
     /// Maximum number of tokens that a rank sends
     #[arg(long, value_name = "TURNS", default_value_t = 50_000, value_parser = clap::value_parser!(u64).range(1..))]
     turns: u64,
-    /// Number of measurements
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    repetitions: u32,
-    /// Fabric of messages
-    #[arg(long, default_value = "auto")]
-    fabric: String,
     #[command(flatten)]
-    #[serde(skip)]
-    reporting: Reporting,
+    #[serde(flatten)]
+    common: Common,
 }
 
 /// One job.
@@ -97,7 +91,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
 }
 
 fn measure(arguments: &Arguments) -> Result<(), BenchError> {
-    let reporting = &arguments.reporting;
+    let reporting = &arguments.common.reporting;
     check(arguments)?;
     reporting.check()?;
     let jobs = Jobs::new()?;
@@ -107,7 +101,7 @@ fn measure(arguments: &Arguments) -> Result<(), BenchError> {
     let name = |(bytes, again)| format!("{}, {again} again", format_size(bytes));
     let runs = repeat(
         &cases,
-        arguments.repetitions,
+        arguments.common.repetitions,
         reporting,
         name,
         |repetition, case| one(arguments, &jobs, repetition, case),
@@ -157,7 +151,7 @@ fn job(arguments: &Arguments, bytes: u64, again: u32) -> Job {
         arguments.ranks,
         &format!(
             "--protocol pessimist --fabric {} --log-memory {log_bytes} --max-restarts 16",
-            arguments.fabric
+            arguments.common.fabric
         ),
         &format!(
             "ring --turns {turns} --bytes {bytes} --tokens {} --again {again} {any} {answers} --record RECORD",

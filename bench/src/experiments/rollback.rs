@@ -11,7 +11,7 @@
 //! whole jobs with their launchers, of both jobs where there are two.
 
 use super::jobs::{Jobs, Measured};
-use super::{Reporting, repeat};
+use super::{Common, repeat};
 use crate::drawing::axis::Axis;
 use crate::drawing::chart::{Chart, Panel, Point, Series, Shape};
 use crate::error::{BenchError, status};
@@ -47,15 +47,9 @@ pub struct Arguments {
     /// Time of the death, as a part of the time of a job without faults
     #[arg(long, value_name = "PART", default_value_t = 0.7, value_parser = part)]
     at: f64,
-    /// Number of measurements
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    repetitions: u32,
-    /// Fabric of messages
-    #[arg(long, default_value = "auto")]
-    fabric: String,
     #[command(flatten)]
-    #[serde(skip)]
-    reporting: Reporting,
+    #[serde(flatten)]
+    common: Common,
 }
 
 fn part(text: &str) -> Result<f64, String> {
@@ -98,7 +92,10 @@ impl Method {
         };
         Job::new(
             arguments.ranks,
-            &format!("--protocol {protocol} --fabric {} {kill}", arguments.fabric),
+            &format!(
+                "--protocol {protocol} --fabric {} {kill}",
+                arguments.common.fabric
+            ),
             &format!(
                 "stencil --size {} --iterations {} {checkpoints}",
                 arguments.size, arguments.iterations
@@ -143,14 +140,14 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
 }
 
 fn measure(arguments: &Arguments) -> Result<(), BenchError> {
-    let reporting = &arguments.reporting;
+    let reporting = &arguments.common.reporting;
     reporting.check()?;
     let jobs = Jobs::new()?;
     let mut line = None;
     let name = |method: Method| method.name().to_owned();
     let runs = repeat(
         &Method::ALL,
-        arguments.repetitions,
+        arguments.common.repetitions,
         reporting,
         name,
         |repetition, method| {

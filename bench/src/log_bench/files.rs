@@ -3,7 +3,6 @@
 use crate::disk;
 use crate::error::BenchError;
 use refrain_launch::leftovers;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -62,15 +61,8 @@ impl BenchFiles {
 
 impl Drop for BenchFiles {
     fn drop(&mut self) {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        for entry in entries {
-            let is_own = entry
-                .file_name()
-                .to_str()
-                .is_some_and(|name| name.starts_with(&self.prefix));
-            if is_own && let Err(error) = fs::remove_file(entry.path()) {
-                eprintln!("cannot remove {}: {error}", entry.path().display());
-            }
+        for (path, error) in leftovers::remove_with_prefix(&self.folder, &self.prefix).failed {
+            eprintln!("cannot remove {}: {error}", path.display());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a round did to the payload log, and what memory the rank has.
+//! What a round cost in the payload log, and the memory of the rank.
 
 use crate::machine::resident_bytes;
 use refrain::{Statistics, World};
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Of one rank, or of both together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogUse {
-    /// What the round's messages took in the log, freed or not.
+    /// Bytes of the round's messages in the log, freed or not.
     pub appended_bytes: u64,
-    /// What went to disk meanwhile.
+    /// Bytes written to disk meanwhile.
     pub spilled_bytes: u64,
     /// Payload of the messages.
     pub payload_bytes: u64,
@@ -36,26 +36,16 @@ impl LogUse {
             resident_bytes: self.resident_bytes.max(other.resident_bytes),
         }
     }
-}
 
-/// The counters before a round.
-#[derive(Debug)]
-pub struct Before(Statistics);
-
-impl Before {
-    pub fn of(world: &World) -> Self {
-        Self(world.statistics())
-    }
-
-    /// What has happened since.
-    pub fn until_now(&self, world: &World) -> LogUse {
+    /// Of this rank since its counters were these.
+    pub fn since(before: &Statistics, world: &World) -> Self {
         let now = world.statistics();
-        LogUse {
-            appended_bytes: now.log_bytes_appended - self.0.log_bytes_appended,
-            spilled_bytes: now.log_bytes_spilled - self.0.log_bytes_spilled,
-            payload_bytes: now.bytes_sent - self.0.bytes_sent,
-            messages: now.messages_sent - self.0.messages_sent,
-            events: now.logged.events() - self.0.logged.events(),
+        Self {
+            appended_bytes: now.log_bytes_appended - before.log_bytes_appended,
+            spilled_bytes: now.log_bytes_spilled - before.log_bytes_spilled,
+            payload_bytes: now.bytes_sent - before.bytes_sent,
+            messages: now.messages_sent - before.messages_sent,
+            events: now.logged.events() - before.logged.events(),
             peak_bytes: now.log_bytes_peak,
             resident_bytes: resident_bytes("self").unwrap_or(0),
         }

@@ -6,7 +6,7 @@
 use super::arguments::{Mode, Receive};
 use super::command::{Round, Samples};
 use super::log_budget::{LogAccount, LogRoom};
-use super::log_use::Before;
+use super::log_use::LogUse;
 use crate::buffer::{Buffer, Pattern};
 use refrain::{Error, Request, World, from, from_any, to};
 use std::time::{Duration, Instant};
@@ -60,7 +60,7 @@ impl RankState {
 pub fn measure(world: &mut World, state: &mut RankState, round: &Round) -> Result<Samples, String> {
     let bytes = round.bytes as usize;
     let rank = world.rank().0;
-    let before = Before::of(world);
+    let before = world.statistics();
     let mut end = RankEnd {
         peer: 1 - rank,
         leads: rank == 0,
@@ -89,7 +89,7 @@ pub fn measure(world: &mut World, state: &mut RankState, round: &Round) -> Resul
         ));
     }
     Ok(Samples {
-        log: before.until_now(world),
+        log: LogUse::since(&before, world),
         ..samples
     })
 }

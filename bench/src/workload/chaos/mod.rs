@@ -88,13 +88,19 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
             options.seed
         );
     }
-    let watchdog = Watchdog::start(options.patience);
     ensure!(
         !options.check_log || world.protocol() != "none",
         "--check-log: protocol none keeps nothing to be read"
     );
-    let mut ledger = Ledger::new(if options.check_log { world.size() } else { 0 });
-    let tally = rounds(world, options, &watchdog, &mut ledger)?;
+    let mut chaos = Chaos {
+        options,
+        watchdog: Watchdog::start(options.patience),
+        ledger: Ledger::new(if options.check_log { world.size() } else { 0 }),
+    };
+    let tally = chaos.rounds(world)?;
+    let Chaos {
+        watchdog, ledger, ..
+    } = chaos;
     if options.check_log {
         watchdog.place(format!("seed {}, reading the log", options.seed));
         let own = ledger.check(world)?;
@@ -113,65 +119,66 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
     }))
 }
 
-fn rounds(
-    world: &mut World,
-    options: &Options,
-    watchdog: &Watchdog,
-    ledger: &mut Ledger,
-) -> Result<Tally, WorkloadError> {
-    let parameters = Parameters {
-        seed: options.seed,
-        ranks: world.size(),
-        bytes_max: options.bytes_max,
-    };
-    let started = Instant::now();
-    let mut tally = Tally::default();
-    for number in options.only_round.unwrap_or(0).. {
-        let round = generate::round(parameters, number);
-        if options.verbose && world.rank().0 == 0 {
-            eprintln!(
-                "chaos: round {number}, {} messages, ends with {:?}",
-                round.messages.len(),
-                round.ends_with
-            );
-        }
-        let checksum = one_round(world, options, &round, watchdog, ledger)
-            .map_err(|error| error.at(&reproduction(world, options, number)))?;
-        tally.add(&round, checksum);
-        if is_over(world, options, &tally, number, started)? {
-            break;
-        }
-    }
-    Ok(tally)
+/// What a rank keeps from round to round.
+struct Chaos<'a> {
+    options: &'a Options,
+    watchdog: Watchdog,
+    ledger: Ledger,
 }
 
-fn one_round(
-    world: &mut World,
-    options: &Options,
-    round: &Round,
-    watchdog: &Watchdog,
-    ledger: &mut Ledger,
-) -> Result<u64, WorkloadError> {
-    let before = world.statistics();
-    let checksum = run::round(world, round, options.seed, watchdog, ledger)?;
-    let sent = world.statistics().messages_sent - before.messages_sent;
-    let own = |message: &&plan::Message| message.source == world.rank().0;
-    let planned = round.messages.iter().filter(own).count() as u64;
-    // Barriers send messages beyond the plan.
-    ensure!(
-        sent >= planned,
-        "the plan has {planned} messages, the statistics count {sent}"
-    );
-    let publishes = round.publishes[world.rank().index()] && !options.check_log;
-    if publishes && world.protocol() != "none" && !world.recovers() {
-        world.publish_horizon()?;
+impl Chaos<'_> {
+    fn rounds(&mut self, world: &mut World) -> Result<Tally, WorkloadError> {
+        let options = self.options;
+        let parameters = Parameters {
+            seed: options.seed,
+            ranks: world.size(),
+            bytes_max: options.bytes_max,
+        };
+        let started = Instant::now();
+        let mut tally = Tally::default();
+        for number in options.only_round.unwrap_or(0).. {
+            let round = generate::round(parameters, number);
+            if options.verbose && world.rank().0 == 0 {
+                eprintln!(
+                    "chaos: round {number}, {} messages, ends with {:?}",
+                    round.messages.len(),
+                    round.ends_with
+                );
+            }
+            let checksum = self.round(world, &round);
+            let checksum =
+                checksum.map_err(|error| error.at(&reproduction(world, options, number)))?;
+            tally.add(&round, checksum);
+            if is_over(world, options, &tally, number, started)? {
+                break;
+            }
+        }
+        Ok(tally)
     }
-    match round.ends_with {
-        Ending::Open => {}
-        Ending::Barrier => collective::barrier(world)?,
-        Ending::Fence => world.fence()?,
+
+    fn round(&mut self, world: &mut World, round: &Round) -> Result<u64, WorkloadError> {
+        let before = world.statistics();
+        let seed = self.options.seed;
+        let checksum = run::round(world, round, seed, &self.watchdog, &mut self.ledger)?;
+        let sent = world.statistics().messages_sent - before.messages_sent;
+        let own = |message: &&plan::Message| message.source == world.rank().0;
+        let planned = round.messages.iter().filter(own).count() as u64;
+        // Barriers send messages beyond the plan.
+        ensure!(
+            sent >= planned,
+            "the plan has {planned} messages, the statistics count {sent}"
+        );
+        let publishes = round.publishes[world.rank().index()] && !self.options.check_log;
+        if publishes && world.protocol() != "none" && !world.recovers() {
+            world.publish_horizon()?;
+        }
+        match round.ends_with {
+            Ending::Open => {}
+            Ending::Barrier => collective::barrier(world)?,
+            Ending::Fence => world.fence()?,
+        }
+        Ok(checksum)
     }
-    Ok(checksum)
 }
 
 /// The same answer on every rank. Rank 0 alone reads the clock, at the end of an
