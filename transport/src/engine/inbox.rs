@@ -106,14 +106,6 @@ impl Inbox {
         }
     }
 
-    /// All other parts of a message have arrived.
-    fn assembled(&mut self, source: Rank, ssn: Ssn) {
-        let assembling = &mut self.sources[source.index()].assembling;
-        if let Some(at) = assembling.iter().position(|(of, _)| *of == ssn) {
-            assembling.swap_remove(at);
-        }
-    }
-
     /// The messages of `source` that the program has got, if no receive is open.
     pub fn delivered(&self, source: Rank) -> Delivered {
         let messages = self.messages.iter();
@@ -368,7 +360,10 @@ impl<P: Protocol> Delivery<'_, P> {
                     self.inbox.landings.recycle(staging);
                 }
                 if self.requests.finish_receive_if_whole(id) {
-                    self.inbox.assembled(source, ssn);
+                    let assembling = &mut self.inbox.sources[source.index()].assembling;
+                    if let Some(at) = assembling.iter().position(|(of, _)| *of == ssn) {
+                        assembling.swap_remove(at);
+                    }
                 }
             }
             Target::Message(index) => {
