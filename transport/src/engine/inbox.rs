@@ -13,7 +13,7 @@ use crate::control::Control;
 use crate::fabric::{Arrival, Attributes, Disposition, Landed, Payload, Sink};
 use crate::matching::Matcher;
 use crate::protocol::{Event, Protocol};
-use refrain_ring::{Clock, Frontier, Rank, RecordKind, Ssn};
+use refrain_ring::{Clock, Frontier, Rank, RecordKind};
 use slab::Slab;
 
 #[derive(Debug)]
