@@ -5,7 +5,7 @@ use super::failure::{Code, Failure};
 use super::own_stack;
 use core::any::Any;
 use core::cell::Cell;
-use core::ffi::{CStr, c_char, c_int};
+use core::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Bytes of a text with the zero at its end; longer ones are cut.
@@ -76,15 +76,11 @@ fn words_of(payload: &(dyn Any + Send)) -> &str {
         .unwrap_or("a panic without words")
 }
 
-/// The name of an error's code.
-pub fn name_of(code: c_int) -> &'static CStr {
-    Code::name_of(code)
-}
-
 #[cfg(test)]
 #[allow(unsafe_code, reason = "reads the text as C does")]
 mod tests {
     use super::*;
+    use core::ffi::CStr;
 
     fn said() -> String {
         // SAFETY: nothing fails meanwhile.

@@ -22,48 +22,44 @@ unsafe impl GlobalAlloc for Heap {
     // SAFETY: the contract of the trait, which callers keep.
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match uses(Means::Heap) {
-                true => MiMalloc.alloc(layout),
-                false => System.alloc(layout),
-            }
+        match uses(Means::Heap) {
+            // SAFETY: the caller's promise.
+            true => unsafe { MiMalloc.alloc(layout) },
+            // SAFETY: likewise.
+            false => unsafe { System.alloc(layout) },
         }
     }
 
     // SAFETY: the contract of the trait, which callers keep.
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match uses(Means::Heap) {
-                true => MiMalloc.alloc_zeroed(layout),
-                false => System.alloc_zeroed(layout),
-            }
+        match uses(Means::Heap) {
+            // SAFETY: the caller's promise.
+            true => unsafe { MiMalloc.alloc_zeroed(layout) },
+            // SAFETY: likewise.
+            false => unsafe { System.alloc_zeroed(layout) },
         }
     }
 
     // SAFETY: the contract of the trait, which callers keep.
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match uses(Means::Heap) {
-                true => MiMalloc.dealloc(block, layout),
-                false => System.dealloc(block, layout),
-            }
+        match uses(Means::Heap) {
+            // SAFETY: the caller's promise.
+            true => unsafe { MiMalloc.dealloc(block, layout) },
+            // SAFETY: likewise.
+            false => unsafe { System.dealloc(block, layout) },
         }
     }
 
     // SAFETY: the contract of the trait, which callers keep.
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match uses(Means::Heap) {
-                true => MiMalloc.realloc(block, layout, bytes),
-                false => System.realloc(block, layout, bytes),
-            }
+        match uses(Means::Heap) {
+            // SAFETY: the caller's promise.
+            true => unsafe { MiMalloc.realloc(block, layout, bytes) },
+            // SAFETY: likewise.
+            false => unsafe { System.realloc(block, layout, bytes) },
         }
     }
 }

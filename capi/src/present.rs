@@ -40,6 +40,13 @@ fn set(state: State) {
     thread::with(|thread| thread.world.set(state));
 }
 
+fn look<T>(look: impl FnOnce(&State) -> T) -> T {
+    let state = replace(State::Busy);
+    let seen = look(&state);
+    set(state);
+    seen
+}
+
 /// Makes the world of this thread.
 pub fn begin(make: impl FnOnce() -> Result<Program, Failure>) -> Result<*mut WorldHandle, Failure> {
     refrain::check_process()?;
@@ -78,7 +85,7 @@ pub fn with<T>(
     });
     set(match has_returned {
         true => State::Idle(world.addr(), program),
-        // It is in no state that anybody knows, and is not dropped.
+        // Its state is unknown, and it is not dropped.
         false => State::Broken(world.addr()),
     });
     result
@@ -99,21 +106,15 @@ pub fn end(
 
 /// The world of this thread, while no call is under way.
 pub fn idle() -> Option<*const WorldHandle> {
-    let state = replace(State::Busy);
-    let idle = match &state {
+    look(|state| match state {
         State::Idle(serial, _) => Some(ptr::without_provenance(*serial)),
         _ => None,
-    };
-    set(state);
-    idle
+    })
 }
 
 /// Whether this thread has a world, in whatever state.
 pub fn has_world() -> bool {
-    let state = replace(State::Busy);
-    let has_world = !matches!(state, State::Absent);
-    set(state);
-    has_world
+    look(|state| !matches!(state, State::Absent))
 }
 
 fn take(world: *const WorldHandle) -> Result<ManuallyDrop<Box<Program>>, Failure> {
@@ -131,8 +132,7 @@ fn take(world: *const WorldHandle) -> Result<ManuallyDrop<Box<Program>>, Failure
 #[cold]
 #[inline(never)]
 fn refused(world: *const WorldHandle) -> Failure {
-    let state = replace(State::Busy);
-    let why = match &state {
+    let why = look(|state| match state {
         State::Broken(serial) if *serial == world.addr() => {
             "a defect of the library has ended this world (see the error before)"
         }
@@ -141,8 +141,7 @@ fn refused(world: *const WorldHandle) -> Failure {
         _ => {
             "there is no such world on this thread: refrain_init makes it, and refrain_finalize ends it"
         }
-    };
-    set(state);
+    });
     Failure::new(Code::World, why)
 }
 

@@ -80,8 +80,8 @@ impl Program {
         Ok((&mut self.world, &mut self.ended[..count]))
     }
 
-    /// Ends the job's part that is C's: nothing may be open.
-    pub fn end_is_near(&mut self) -> Result<(), Failure> {
+    /// Nothing may be open at the end.
+    pub fn check_finalize(&mut self) -> Result<(), Failure> {
         self.nothing_is_open("refrain_finalize")
     }
 

@@ -14,7 +14,7 @@ pub struct Message {
     pub tag: i32,
     /// [`RecordHeader::WANT_ACK`] or 0.
     pub flags: u16,
-    /// How it began: [`RecordKind::Eager`] or [`RecordKind::Rendezvous`].
+    /// The kind of its first record: [`RecordKind::Eager`] or [`RecordKind::Rendezvous`].
     pub kind: RecordKind,
     /// Where it begins in the channel's log.
     pub position: Position,
@@ -35,7 +35,7 @@ pub struct Assembly {
     begun: BTreeMap<Ssn, Begun>,
 }
 
-/// What became of a record.
+/// The result of adding a record.
 #[derive(Debug)]
 pub enum Added {
     /// Its message is not complete.
@@ -59,12 +59,24 @@ impl Assembly {
     ) -> Result<Added, &'static str> {
         let ssn = header.ssn;
         if header.kind != RecordKind::Fragment {
-            let begun = begin(header, payload, position);
+            let message = Message {
+                ssn,
+                context: header.context,
+                tag: header.tag,
+                flags: header.flags,
+                kind: header.kind,
+                position,
+                bytes: payload.to_vec(),
+            };
+            let begun = Begun {
+                message,
+                message_bytes: header.extent,
+            };
             if self.begun.insert(ssn, begun).is_some() {
                 return Err("it begins twice");
             }
         } else if let Some(begun) = self.begun.get_mut(&ssn) {
-            go_on(begun, header, payload)?;
+            append(begun, header, payload)?;
         } else {
             return Ok(Added::WithoutBeginning);
         }
@@ -82,24 +94,8 @@ impl Assembly {
     }
 }
 
-fn begin(header: &RecordHeader, payload: &[u8], position: Position) -> Begun {
-    let message = Message {
-        ssn: header.ssn,
-        context: header.context,
-        tag: header.tag,
-        flags: header.flags,
-        kind: header.kind,
-        position,
-        bytes: payload.to_vec(),
-    };
-    Begun {
-        message,
-        message_bytes: header.extent,
-    }
-}
-
 /// A sender packs a message from its beginning to its end.
-fn go_on(begun: &mut Begun, header: &RecordHeader, payload: &[u8]) -> Result<(), &'static str> {
+fn append(begun: &mut Begun, header: &RecordHeader, payload: &[u8]) -> Result<(), &'static str> {
     let bytes = &mut begun.message.bytes;
     if header.extent != bytes.len() as u64 {
         return Err("a fragment of it does not follow the one before");

@@ -156,31 +156,18 @@ impl PreviousLog {
 
 /// REC-8
 fn compared(before: &mut Message, sent: &SentAgain<'_>) -> Result<Compared, String> {
-    let SentAgain {
-        to,
-        ssn,
-        context,
-        tag,
-        synchronous,
-        payload,
-    } = *sent;
     let was_synchronous = before.flags & RecordHeader::WANT_ACK != 0;
-    let was = (
-        before.context,
-        before.tag,
-        was_synchronous,
-        before.bytes.len(),
-    );
-    let is = (context, tag, synchronous, payload.len());
+    let bytes = before.bytes.len();
+    let was = (before.context, before.tag, was_synchronous, bytes);
+    let is = (sent.context, sent.tag, sent.synchronous, sent.payload.len());
     if was != is {
+        let (ssn, to, was, is) = (sent.ssn, sent.to, envelope(was), envelope(is));
         return Err(format!(
-            "message {ssn} to rank {to} had {}, and has {} now",
-            envelope(was),
-            envelope(is)
+            "message {ssn} to rank {to} had {was}, and has {is} now"
         ));
     }
     // Many bytes at a time: the replay waits for this.
-    Ok(match before.bytes == payload {
+    Ok(match before.bytes == sent.payload {
         true => Compared::Same,
         false => Compared::OtherBytes(core::mem::take(&mut before.bytes)),
     })

@@ -5,6 +5,7 @@
 use super::super::addresses;
 use super::super::border;
 use super::super::clocks;
+use super::super::failure::Code;
 use super::super::memory::Out;
 use super::super::own_stack;
 use super::super::present::{self, WorldHandle};
@@ -32,7 +33,7 @@ extern "C" fn refrain_last_error() -> *const c_char {
 // SAFETY: the name is the library's own.
 #[unsafe(no_mangle)]
 extern "C" fn refrain_error_name(code: c_int) -> *const c_char {
-    border::name_of(code).as_ptr()
+    Code::name_of(code).as_ptr()
 }
 
 // SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
@@ -58,7 +59,7 @@ unsafe extern "C" fn refrain_init(world: *mut *mut WorldHandle) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn refrain_finalize(world: *mut WorldHandle) -> c_int {
     border::call(|| {
-        let ended = present::end(world, Program::end_is_near, Program::finalize);
+        let ended = present::end(world, Program::check_finalize, Program::finalize);
         clocks::detach();
         ended
     })

@@ -1,4 +1,4 @@
-//! Where a rank stands, as bytes.
+//! The state of a rank's engine, as bytes.
 
 use refrain_ring::{Clock, Frontier, Rank, Ssn};
 use refrain_transport::engine::{Beginning, Delivered, ToSelf};
@@ -27,7 +27,7 @@ pub enum EnginePartError {
     /// Not what was written.
     #[error("the engine part of a checkpoint is damaged: its checksum is wrong")]
     Checksum,
-    /// It says what cannot be.
+    /// Its fields contradict each other.
     #[error("the engine part of a checkpoint contradicts itself: {0}")]
     Contradiction(&'static str),
 }
@@ -63,7 +63,7 @@ pub fn encode_engine(rank: Rank, beginning: &Beginning) -> Vec<u8> {
     out
 }
 
-/// How many streams it names, and its message of each.
+/// The number of its streams, and its message of each.
 pub(super) fn put_frontier(out: &mut Vec<u8>, frontier: &Frontier) {
     put(out, frontier.all().count() as u64);
     frontier.all().for_each(|ssn| put(out, ssn.0));
@@ -73,7 +73,7 @@ fn put(out: &mut Vec<u8>, word: u64) {
     out.extend_from_slice(&word.to_le_bytes());
 }
 
-/// Whose checkpoint it is a part of, and what it says.
+/// The rank and the state of an engine part.
 ///
 /// # Errors
 /// When this version cannot have written the bytes.
@@ -119,7 +119,7 @@ pub fn decode_engine(bytes: &[u8]) -> Result<(Rank, Beginning), EnginePartError>
     Ok((rank, beginning))
 }
 
-/// What every checkpoint fulfils.
+/// Checks what holds in every checkpoint.
 fn check(rank: Rank, beginning: &Beginning) -> Result<(), &'static str> {
     let own_next = beginning.next.get(rank.0 as usize);
     let own_next = own_next.ok_or("the job has no such rank")?;
@@ -130,22 +130,18 @@ fn check(rank: Rank, beginning: &Beginning) -> Result<(), &'static str> {
             return Err("a message is missing twice, or was not sent");
         }
     }
-    let own: Vec<_> = beginning
-        .to_self
-        .iter()
-        .map(|message| message.ssn)
-        .collect();
-    let were_sent = own.iter().all(|ssn| own_next.is_beyond(*ssn));
-    if !own.is_sorted_by(|a, b| a < b) || !were_sent {
+    let own = &beginning.to_self;
+    let were_sent = own.iter().all(|it| own_next.is_beyond(it.ssn));
+    if !own.is_sorted_by(|a, b| a.ssn < b.ssn) || !were_sent {
         return Err("messages of the rank to itself are out of order, or were not sent");
     }
     Ok(())
 }
 
-/// What is wrong with a frontier.
+/// The error of a frontier.
 pub(super) const STRANGE_STREAMS: &str = "its streams are not in their order";
 
-/// What is left to be read.
+/// The bytes that are still to be read.
 struct Fields<'a> {
     left: &'a [u8],
     all: usize,

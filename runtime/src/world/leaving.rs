@@ -29,7 +29,12 @@ impl World {
             let statistics = ToLauncher::Statistics(Box::new(self.statistics()));
             self.tell(|control| control.report(&statistics))?;
         }
-        self.linger()
+        // Acknowledges what others have sent until all are drained: otherwise they would take
+        // this rank for dead. A rank that is restarted now needs the logs of all others.
+        //
+        // GATE-1: its events are stable, or were given up: reaching the fence shows no more
+        // than the barrier did.
+        self.fence_while(true, Self::progress_to_the_end)
     }
 
     /// Waits until no frame has to leave this rank any more, but not for ever:
@@ -66,15 +71,6 @@ impl World {
             std::thread::sleep(LEAVE_NAP);
         }
         Ok(())
-    }
-
-    /// Acknowledges what others have sent until all are drained: otherwise they would take
-    /// this rank for dead. A rank that is restarted now needs the logs of all others.
-    ///
-    /// GATE-1: its events are stable, or were given up: reaching the fence shows no more than
-    /// the barrier did.
-    fn linger(&mut self) -> Result<(), Error> {
-        self.fence_while(true, Self::progress_to_the_end)
     }
 
     /// A peer that has passed the fence before this rank may be gone by now, which a

@@ -8,7 +8,6 @@ use super::peers::Published;
 use crate::Error;
 use core::time::Duration;
 use refrain_job::control::News;
-use refrain_ring::{Incarnation, Rank};
 use refrain_transport::engine::EngineError;
 use std::time::Instant;
 
@@ -106,7 +105,14 @@ impl World {
     pub(super) fn heed_news(&mut self) -> Result<(), Error> {
         while let Some(news) = self.control.as_mut().and_then(|it| it.next_news()) {
             match news {
-                News::Down { rank, incarnation } => self.part(rank, incarnation),
+                // A life of a peer, and all earlier ones, have ended. FENCE-1
+                News::Down { rank, incarnation } => {
+                    let connected = self.engine.connected(rank);
+                    // It may be back already, by its published address.
+                    if rank != self.rank && connected.is_none_or(|life| life <= incarnation) {
+                        self.engine.fence(rank);
+                    }
+                }
                 News::Up {
                     rank,
                     incarnation,
@@ -114,38 +120,18 @@ impl World {
                     memory,
                 } => {
                     let published = Published::read(rank, &card, memory)?;
-                    self.meet(rank, incarnation, &published)?;
+                    // A later life of a peer can be reached, or this is one. REC-3
+                    if rank != self.rank
+                        && let Some(address) = self.peers.address_of(rank, &published)?
+                    {
+                        self.engine.connect(rank, incarnation, &address)?;
+                    }
                 }
                 News::CheckpointWanted => self.checkpoints.is_wanted = true,
                 News::StatusAsked => self.tell_status()?,
                 // Only of use while a rank joins.
                 News::Remains { .. } | News::Departed(_) => {}
             }
-        }
-        Ok(())
-    }
-
-    /// A life of a peer, and all earlier ones, have ended. FENCE-1
-    fn part(&mut self, rank: Rank, incarnation: Incarnation) {
-        let connected = self.engine.connected(rank);
-        // It may be back already, by its published address.
-        if rank != self.rank && connected.is_none_or(|life| life <= incarnation) {
-            self.engine.fence(rank);
-        }
-    }
-
-    /// A later life of a peer can be reached, or this is one. REC-3
-    fn meet(
-        &mut self,
-        rank: Rank,
-        incarnation: Incarnation,
-        published: &Published,
-    ) -> Result<(), Error> {
-        if rank == self.rank {
-            return Ok(());
-        }
-        if let Some(address) = self.peers.address_of(rank, published)? {
-            self.engine.connect(rank, incarnation, &address)?;
         }
         Ok(())
     }

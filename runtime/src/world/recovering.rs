@@ -79,15 +79,12 @@ impl World {
             self.tell(|control| control.report(&ToLauncher::Replaying(figures)))?;
         }
         self.check_restored()?;
-        if self.engine.is_replaying() || !self.all_are_there() || self.engine.is_comparing() {
+        // Every other rank is connected, and has the messages that it missed.
+        let all_are_live = self.others().all(|peer| self.engine.is_live(peer));
+        if self.engine.is_replaying() || !all_are_live || self.engine.is_comparing() {
             return Ok(());
         }
         self.tell_recovered()
-    }
-
-    /// Whether every other rank is connected, and has the messages that it missed.
-    fn all_are_there(&self) -> bool {
-        self.others().all(|peer| self.engine.is_live(peer))
     }
 
     /// Whether another rank is dead, or was restarted just now.

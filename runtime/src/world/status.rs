@@ -16,14 +16,14 @@ use std::time::Instant;
 const ROOM_WAIT: Duration = Duration::from_millis(100);
 
 impl World {
-    /// The status of this rank.
-    fn status_figures(&self) -> StatusFigures {
+    /// Reports the status of this rank.
+    pub(super) fn tell_status(&mut self) -> Result<(), Error> {
         let statistics = self.engine.statistics();
         let (log_bytes, log_bytes_max) = self.engine.log_bytes();
         let events = self.engine.protocol().events();
         let waits = events.map(|events| &events.commits().waiting.waits);
         let before = self.checkpoints.traffic_before;
-        StatusFigures {
+        let figures = StatusFigures {
             received_bytes: statistics.bytes_received - before.received_bytes,
             sent_bytes: statistics.bytes_sent - before.sent_bytes,
             log_bytes,
@@ -32,11 +32,8 @@ impl World {
             gate_waits: waits.map_or(0, GateWaits::count),
             gate_wait_us: waits.map_or(0, |waits| waits.total_ns / 1000),
             heeds_requests: self.checkpoints.heeds_requests,
-        }
-    }
-
-    pub(super) fn tell_status(&mut self) -> Result<(), Error> {
-        let status = ToLauncher::Status(Box::new(self.status_figures()));
+        };
+        let status = ToLauncher::Status(Box::new(figures));
         self.tell(|control| control.report(&status))
     }
 

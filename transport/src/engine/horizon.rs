@@ -1,6 +1,7 @@
 //! Which messages and events lie before a checkpoint, and telling the senders. LOG-4
 
 use super::Engine;
+use super::source::Source;
 use crate::control::Control;
 use crate::protocol::Protocol;
 use refrain_ring::{Clock, Frontier, Rank, Ssn};
@@ -38,23 +39,17 @@ impl<P: Protocol> Engine<P> {
         // again, and its match with it.
         let undelivered = self.requests.receives().map(|it| it.posted_at).min();
         let before = undelivered.map(|posted_at| Clock(posted_at.0.saturating_sub(1)));
-        let sources = (0..self.options.size).map(Rank);
+        // Messages that an open internal operation has received belong to it until its end: a
+        // life that begins before its start needs them again. STREAM-5
+        let is_any_open = self.operations.is_any_open();
+        let delivered = |(source, state): (Rank, &Source)| match is_any_open {
+            false => self.inbox.horizon(source),
+            true => (self.inbox.horizon(source)).with_internal_of(&state.horizon),
+        };
+        let sources = (0..).map(Rank).zip(&self.inbox.sources);
         Horizon {
             clock: before.map_or(self.clock, |before| before.min(self.clock)),
-            delivered: sources.map(|source| self.delivered_of(source)).collect(),
-        }
-    }
-
-    /// Messages that an open internal operation has received belong to it until its end: a
-    /// life that begins before its start needs them again. STREAM-5
-    fn delivered_of(&self, source: Rank) -> Frontier {
-        let delivered = self.inbox.horizon(source);
-        match self.operations.is_any_open() {
-            false => delivered,
-            true => {
-                let before = &self.inbox.sources[source.index()].horizon;
-                delivered.with_internal_of(before)
-            }
+            delivered: sources.map(delivered).collect(),
         }
     }
 

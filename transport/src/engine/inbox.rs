@@ -13,7 +13,7 @@ use crate::control::Control;
 use crate::fabric::{Arrival, Attributes, Disposition, Landed, Payload, Sink};
 use crate::matching::Matcher;
 use crate::protocol::{Event, Protocol};
-use refrain_ring::{Clock, Frontier, Rank, RecordKind, Ssn};
+use refrain_ring::{Clock, Frontier, Rank, RecordKind};
 use slab::Slab;
 
 #[derive(Debug)]
@@ -103,14 +103,6 @@ impl Inbox {
     pub fn note_lost(&mut self, peer: Rank) {
         if !self.lost.contains(&peer) {
             self.lost.push(peer);
-        }
-    }
-
-    /// All other parts of a message have arrived.
-    fn assembled(&mut self, source: Rank, ssn: Ssn) {
-        let assembling = &mut self.sources[source.index()].assembling;
-        if let Some(at) = assembling.iter().position(|(of, _)| *of == ssn) {
-            assembling.swap_remove(at);
         }
     }
 
@@ -368,7 +360,10 @@ impl<P: Protocol> Delivery<'_, P> {
                     self.inbox.landings.recycle(staging);
                 }
                 if self.requests.finish_receive_if_whole(id) {
-                    self.inbox.assembled(source, ssn);
+                    let assembling = &mut self.inbox.sources[source.index()].assembling;
+                    if let Some(at) = assembling.iter().position(|(of, _)| *of == ssn) {
+                        assembling.swap_remove(at);
+                    }
                 }
             }
             Target::Message(index) => {

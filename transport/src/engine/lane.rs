@@ -11,7 +11,6 @@
 use super::destination::Destination;
 use super::outbox::{LogMeans, Means, Outbox};
 use super::read_back::{Disk, Mailbox};
-use super::request::Requests;
 use super::{Engine, EngineError};
 use crate::control::Control;
 use crate::fabric::Fabric;
@@ -59,7 +58,7 @@ impl fmt::Debug for CatchUp {
     }
 }
 
-/// The record of a stream that is to be published next.
+/// A record that is to be published.
 #[derive(Clone, Copy)]
 struct NextRecord {
     ssn: Ssn,
@@ -137,31 +136,29 @@ impl Destination {
         self.lane = Lane::Live;
     }
 
+    /// The record of a stream that is to be published next: of packed ones, or else of those
+    /// that are to be packed.
     fn next_record(&self, stream: Stream, means: &mut Means<'_>) -> NextRecord {
         let region = means.log.arena.region();
-        let headers = self.packed.iter().map(|(frame, _)| frame.header(region));
-        let mut headers = headers.map(|header| header.expect("this rank has packed it"));
-        if let Some(header) = headers.find(|header| header.ssn.stream() == stream) {
-            return NextRecord {
+        let mut packed = self.packed.iter().map(|(frame, _)| {
+            let header = frame.header(region).expect("this rank has packed it");
+            NextRecord {
                 ssn: header.ssn,
                 begins_message: header.kind != RecordKind::Fragment,
-            };
+            }
+        });
+        if let Some(next) = packed.find(|next| next.ssn.stream() == stream) {
+            return next;
         }
-        self.next_packed(stream, means.requests)
-    }
-
-    /// The record that is to be packed next.
-    fn next_packed(&self, stream: Stream, requests: &mut Requests) -> NextRecord {
-        let mut queued = self.queue.iter();
-        let first = queued.find_map(|id| {
-            let sending = requests.sending(*id)?;
-            let next = NextRecord {
+        let mut queued = self.queue.iter().filter_map(|id| {
+            let sending = means.requests.sending(*id)?;
+            Some(NextRecord {
                 ssn: sending.ssn,
                 begins_message: !sending.announced,
-            };
-            (sending.ssn.stream() == stream).then_some(next)
+            })
         });
-        first.unwrap_or(NextRecord {
+        let next = queued.find(|next| next.ssn.stream() == stream);
+        next.unwrap_or(NextRecord {
             ssn: self.next.of(stream),
             begins_message: true,
         })
@@ -359,7 +356,7 @@ impl Outbox {
             self.reclaim_from(None, means);
         }
         if is_mid_burst {
-            self.note_mid_burst();
+            self.is_mid_burst = true;
         }
         Ok(())
     }

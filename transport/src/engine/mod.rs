@@ -281,7 +281,10 @@ impl<P: Protocol> Engine<P> {
     #[must_use]
     pub fn with_spill(mut self, disk: Box<dyn Spill>) -> Self {
         self.spilling = Spilling::new(disk, self.options.size - 1);
-        self.outbox.lift_length_limits();
+        // Messages of any length go through a log that is freed as they go.
+        for destination in &mut self.outbox.destinations {
+            destination.limits.message_bytes_max = u64::MAX;
+        }
         // Senders reuse their memory: messages that are left there stall them.
         self.inbox.senders_keep = false;
         self

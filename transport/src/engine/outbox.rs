@@ -25,7 +25,7 @@ pub(super) struct Outbox {
     pub(super) controls: VecDeque<(Rank, Control, Mark)>,
     pub stall: Option<Stall>,
     /// A burst has ended and more waits: no arrival announces that it can continue.
-    is_mid_burst: bool,
+    pub(super) is_mid_burst: bool,
 }
 
 /// What a destination needs of the engine to write into its log.
@@ -88,11 +88,6 @@ impl Outbox {
         &self.destinations[to.index()]
     }
 
-    /// Bytes that all logs have taken so far.
-    pub fn log_bytes_appended(&self) -> u64 {
-        self.destinations.iter().map(|to| to.log.tail().0).sum()
-    }
-
     /// Queues a send behind those before it.
     pub fn enqueue(&mut self, to: Rank, id: RequestId) {
         self.destinations[to.index()].queue.push_back(id);
@@ -131,10 +126,6 @@ impl Outbox {
     /// Whether the next [`Outbox::progress`] goes on though nothing arrives.
     pub fn is_mid_burst(&self) -> bool {
         self.is_mid_burst && !self.backlog.is_empty()
-    }
-
-    pub(super) fn note_mid_burst(&mut self) {
-        self.is_mid_burst = true;
     }
 
     /// Moves on whatever can move.
@@ -316,13 +307,6 @@ impl Outbox {
         destination.trim(means.log.fabric, means.log.arena);
         if let Some(disk) = means.log.spilling.disk_mut() {
             disk.trim(from, &destination.horizon);
-        }
-    }
-
-    /// Messages of any length go through a log that is freed as they go.
-    pub fn lift_length_limits(&mut self) {
-        for destination in &mut self.destinations {
-            destination.limits.message_bytes_max = u64::MAX;
         }
     }
 

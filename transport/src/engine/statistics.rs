@@ -135,7 +135,8 @@ impl<P: Protocol> Engine<P> {
     /// Bytes that all logs have taken so far, with headers and unused ends of
     /// chunks, freed or not.
     pub fn log_bytes_appended(&self) -> u64 {
-        self.outbox.log_bytes_appended()
+        let destinations = self.outbox.destinations.iter();
+        destinations.map(|to| to.log.tail().0).sum()
     }
 
     /// The first message of the program's stream to `to` that is in log memory with all

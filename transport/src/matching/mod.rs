@@ -47,12 +47,6 @@ impl Pattern {
             && self.tag.is_none_or(|tag| tag == envelope.tag)
     }
 
-    /// Whether the pattern names both source and tag.
-    #[inline]
-    pub fn is_exact(&self) -> bool {
-        self.exact().is_some()
-    }
-
     /// The only envelope that the pattern accepts, if it has no wildcard.
     #[inline]
     fn exact(&self) -> Option<Envelope> {

@@ -69,7 +69,7 @@ fn patterns_accept_what_they_name() {
         assert_eq!(pattern.accepts(&message(0, 2)), pattern.source.is_none());
         assert_eq!(pattern.accepts(&message(1, 0)), pattern.tag.is_none());
         assert_eq!(
-            pattern.is_exact(),
+            pattern.exact().is_some(),
             pattern.source.is_some() && pattern.tag.is_some()
         );
     }

@@ -31,14 +31,9 @@ pub(in crate::world) struct WorldPart {
 }
 
 /// Takes the state that a program needs to continue.
+#[derive(Debug)]
 pub struct Image<'a> {
     writing: &'a mut Writing,
-}
-
-impl fmt::Debug for Image<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Image").field(self.writing).finish()
-    }
 }
 
 impl Image<'_> {

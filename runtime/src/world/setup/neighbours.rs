@@ -1,10 +1,10 @@
-//! Which ranks are on this host, and whom each greets. Pure.
+//! The ranks on this host, and the greetings of ranks on others. Pure.
 
 use refrain_job::control::host::HostIdentity;
 use refrain_ring::Rank;
 use refrain_transport::fabric::mixed::Side;
 
-/// Where all ranks of a job run.
+/// The hosts of all ranks of a job.
 #[derive(Clone, Debug)]
 pub(super) struct Neighbours {
     /// By rank.
@@ -37,21 +37,17 @@ impl Neighbours {
 
     /// Pairs of ranks on one host, and pairs on two.
     pub(super) fn pairs(&self) -> (u64, u64) {
-        let mut pairs = (0, 0);
-        for (index, host) in self.hosts.iter().enumerate() {
-            for other in &self.hosts[index + 1..] {
-                if host == other {
-                    pairs.0 += 1;
-                } else {
-                    pairs.1 += 1;
-                }
-            }
-        }
-        pairs
+        let ranks = self.hosts.len() as u64;
+        let same_host = |(index, host)| {
+            let later = self.hosts[index + 1..].iter();
+            later.filter(|other| *other == host).count() as u64
+        };
+        let near: u64 = self.hosts.iter().enumerate().map(same_host).sum();
+        (near, ranks * (ranks - 1) / 2 - near)
     }
 }
 
-/// Whom a rank greets at the start, and who greets it.
+/// The rank that a rank greets at the start, and those that greet it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Greetings {
     pub(super) to: Option<Rank>,
