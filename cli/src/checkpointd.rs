@@ -49,8 +49,8 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     let options = ServerOptions {
         folder: arguments.dir,
         listen,
-use refrain_checkpoint::server::{FILES_PER_SESSION, SESSIONS_MAX, Server, ServerOptions};
-use refrain_job::{JobError, choice, stderr};
+        io: arguments.io,
+        sessions_max: sessions_max(),
     };
     let report = |text: &str| stderr::report(format_args!("checkpoint server: {text}"));
     let mut server = Server::bind(&options, report).into_diagnostic()?;
