@@ -7,9 +7,9 @@
 //! to ask it. The files have no names: nothing is left behind, however this
 //! process ends.
 
+use crate::buffer::Buffer;
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
-use crate::netpipe::Buffer;
 use crate::workload::payload;
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
 use std::fs::File;
@@ -35,7 +35,7 @@ fn system<E: Into<io::Error>>(attempted: &str, folder: &Path) -> impl FnOnce(E) 
 /// Bytes of `folder`'s file system that this user may still take.
 ///
 /// # Errors
-/// When the system does not say.
+/// When the system refuses.
 pub fn free_bytes(folder: &Path) -> Result<u64, BenchError> {
     let found = rustix::fs::statvfs(folder);
     let found = found.map_err(system("cannot ask for the free space", folder))?;

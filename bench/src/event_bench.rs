@@ -4,7 +4,7 @@
 //! records events as receives from any source make them, commits them in batches
 //! of a size, and has a window of commits under way. The time ends when all
 //! events are stable: over shared memory that needs the logger to empty the rings
-//! again and again, as they are far smaller than what is committed.
+//! many times, as they are far smaller than all batches.
 
 use crate::report::{print, table};
 use crate::summary::quantile;

@@ -102,7 +102,7 @@ impl Progress {
         Self { bar, quiet }
     }
 
-    /// Names what is measured now.
+    /// Shows the name of the measurement that begins.
     pub fn begin(&self, what: impl Into<String>) {
         self.bar.set_message(what.into());
     }

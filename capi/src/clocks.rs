@@ -22,7 +22,7 @@ const VERSION: c_int = 1;
 struct Engine {
     is_asked_by_program: extern "C" fn() -> c_int,
     aside: unsafe extern "C" fn(body: extern "C" fn(*mut c_void), call: *mut c_void),
-    number: extern "C" fn(lane: u8, fresh: i64) -> i64,
+    number: extern "C" fn(series: u8, fresh: i64) -> i64,
     bytes: unsafe extern "C" fn(fresh: *mut u8, bytes: usize),
 }
 
@@ -95,8 +95,8 @@ fn answer<T>(call: impl FnOnce(&mut Program) -> Result<T, refrain::Error>) -> Op
     without_panic(|| present::with(world, |program| Ok(call(program)?))).ok()
 }
 
-extern "C" fn number(lane: u8, fresh: i64) -> i64 {
-    answer(|program| program.answer_number(lane, fresh)).unwrap_or(fresh)
+extern "C" fn number(series: u8, fresh: i64) -> i64 {
+    answer(|program| program.answer_number(series, fresh)).unwrap_or(fresh)
 }
 
 // SAFETY: the other library lends that many bytes for this call.

@@ -2,17 +2,17 @@
 
 use super::failure::{Code, Failure};
 use super::memory::Protected;
-use super::protected::{Found, Sections};
+use super::protected::{Sections, load};
 use core::time::Duration;
-use refrain::{Ended, Error, Message, MessageHandle, World};
+use refrain::{Ended, Error, Message, MessageHandle, Restored, World};
 
 /// What `refrain_init` makes.
 #[derive(Debug)]
 pub struct Program {
     world: World,
     protected: Sections,
-    /// What this life goes on from, while the program has not loaded it.
-    found: Option<Found>,
+    /// The checkpoint that this life continues from, while the program has not loaded it.
+    restored: Option<Restored>,
     /// How requests of one call ended: memory that is used again.
     ended: Vec<Ended>,
 }
@@ -22,7 +22,7 @@ impl Program {
         Self {
             world,
             protected: Sections::default(),
-            found: None,
+            restored: None,
             ended: Vec::new(),
         }
     }
@@ -34,39 +34,38 @@ impl Program {
 
     /// For operations.
     pub fn ready(&mut self) -> Result<&mut World, Failure> {
-        match &self.found {
+        match &self.restored {
             None => Ok(&mut self.world),
-            Some(found) => Err(Failure::new(
+            Some(restored) => Err(Failure::new(
                 Code::Checkpoint,
                 format_args!(
-                    "this process goes on from checkpoint {}: call refrain_restored before any other operation",
-                    found.number()
+                    "this process continues from checkpoint {}: call refrain_restored before any other operation",
+                    restored.number()
                 ),
             )),
         }
     }
 
-    /// The time since the job began: also before the checkpoint is loaded that this
-    /// life goes on from. It is no operation then.
+    /// The time since the job began. Before the program has loaded its checkpoint it is no
+    /// operation.
     pub fn time(&mut self) -> Result<Duration, Failure> {
-        match self.found {
+        match self.restored {
             None => Ok(self.world.time()?),
             Some(_) => Ok(self.world.unrecorded_time()),
         }
     }
 
-    /// What the program asks the machine for a number. Before it has loaded its
-    /// checkpoint it is no operation.
-    pub fn answer_number(&mut self, lane: u8, fresh: i64) -> Result<i64, Error> {
-        match self.found {
-            None => self.world.answer_number(lane, fresh),
+    /// A number from outside. Before the program has loaded its checkpoint it is no operation.
+    pub fn answer_number(&mut self, series: u8, fresh: i64) -> Result<i64, Error> {
+        match self.restored {
+            None => self.world.answer_number(series, fresh),
             Some(_) => Ok(fresh),
         }
     }
 
     /// The same for bytes.
     pub fn answer_bytes(&mut self, fresh: &mut [u8]) -> Result<(), Error> {
-        match self.found {
+        match self.restored {
             None => self.world.answer_bytes(fresh),
             Some(_) => Ok(()),
         }
@@ -137,30 +136,28 @@ impl Program {
         Ok(taken.map_or(0, |taken| taken.number))
     }
 
-    /// The checkpoint that this life goes on from, before it is loaded.
-    pub fn found(&mut self) -> Result<Option<&Found>, Failure> {
-        if self.found.is_none()
-            && let Some(restored) = self.world.restored()?
-        {
-            self.found = Some(Found::new(restored).map_err(checkpoint_failed)?);
+    /// The checkpoint that this life continues from, before it is loaded.
+    pub fn restored(&mut self) -> Result<Option<&Restored>, Failure> {
+        if self.restored.is_none() {
+            self.restored = self.world.restored()?;
         }
-        Ok(self.found.as_ref())
+        Ok(self.restored.as_ref())
     }
 
-    /// Loads it: its number, 0 for none.
+    /// Loads the checkpoint: its number, 0 for none.
     pub fn restore(&mut self) -> Result<u64, Failure> {
-        self.found()?;
-        let Some(found) = &self.found else {
+        self.restored()?;
+        let Some(restored) = &mut self.restored else {
             return Ok(0);
         };
-        found.load(&self.protected)?;
-        let number = found.number();
-        self.found = None;
+        load(restored, &self.protected)?;
+        let number = restored.number();
+        self.restored = None;
         Ok(number)
     }
 }
 
-/// A store that fails is no wrong setting.
+/// A store that fails is not a wrong setting.
 fn checkpoint_failed(error: Error) -> Failure {
     match error {
         Error::Config(text) => Failure::new(Code::Checkpoint, text),

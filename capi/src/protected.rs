@@ -1,11 +1,11 @@
-//! Memory that belongs to checkpoints, and what comes back of it.
+//! Memory that belongs to checkpoints, and filling it from one.
 
 use super::failure::{Code, Failure};
 use super::memory::Protected;
 use refrain::{Image, Restored};
 use std::collections::BTreeMap;
 
-/// Named by `refrain_protect`.
+/// The memory that `refrain_protect` has named.
 #[derive(Debug, Default)]
 pub struct Sections(BTreeMap<u64, Protected>);
 
@@ -29,66 +29,38 @@ impl Sections {
     }
 }
 
-/// A checkpoint that was read and is not loaded yet.
-#[derive(Debug)]
-pub struct Found {
-    number: u64,
-    sections: BTreeMap<u64, Vec<u8>>,
-}
-
-impl Found {
-    pub fn new(mut restored: Restored) -> Result<Self, refrain::Error> {
-        let ids: Vec<u64> = restored.ids().collect();
-        let sections = ids.into_iter().map(|id| Ok((id, restored.bytes(id)?)));
-        let sections = sections.collect::<Result<_, refrain::Error>>()?;
-        let number = restored.number();
-        Ok(Self { number, sections })
-    }
-
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// The length of a section, if there is one.
-    pub fn bytes_of(&self, id: u64) -> Option<u64> {
-        self.sections.get(&id).map(|bytes| bytes.len() as u64)
-    }
-
-    /// Fills all memory, or none: each section has to have its memory, and each
-    /// memory its section.
-    pub fn load(&self, into: &Sections) -> Result<(), Failure> {
-        let missing = into.0.keys().find(|id| !self.sections.contains_key(id));
-        if let Some(id) = missing {
-            return Err(self.unfit(format_args!(
-                "it has no section {id}, but memory is protected under that id"
-            )));
-        }
-        for (id, bytes) in &self.sections {
-            match into.0.get(id) {
-                None => {
-                    return Err(self.unfit(format_args!(
-                        "no memory is protected for its section {id} of {} bytes: protect it before refrain_restored",
-                        bytes.len()
-                    )));
-                }
-                Some(memory) if memory.len() != bytes.len() => {
-                    return Err(self.unfit(format_args!(
-                        "its section {id} has {} bytes, the memory has {}",
-                        bytes.len(),
-                        memory.len()
-                    )));
-                }
-                Some(_) => {}
-            }
-        }
-        for (bytes, memory) in self.sections.values().zip(into.0.values()) {
-            memory.fill(bytes);
-        }
-        Ok(())
-    }
-
-    fn unfit(&self, why: impl core::fmt::Display) -> Failure {
-        let number = self.number;
+/// Fills all memory from a checkpoint, or none: each section has to have its memory, and each
+/// memory its section.
+pub fn load(restored: &mut Restored, into: &Sections) -> Result<(), Failure> {
+    let number = restored.number();
+    let unfit = |why: core::fmt::Arguments<'_>| {
         Failure::new(Code::Checkpoint, format_args!("checkpoint {number}: {why}"))
+    };
+    let missing = (into.0.keys()).find(|id| restored.length_of(**id).is_none());
+    if let Some(id) = missing {
+        return Err(unfit(format_args!(
+            "it has no section {id}, but memory is protected under that id"
+        )));
     }
+    for id in restored.ids() {
+        let bytes = restored.length_of(id).unwrap_or(0);
+        match into.0.get(&id) {
+            None => {
+                return Err(unfit(format_args!(
+                    "no memory is protected for its section {id} of {bytes} bytes: protect it before refrain_restored"
+                )));
+            }
+            Some(memory) if memory.len() as u64 != bytes => {
+                return Err(unfit(format_args!(
+                    "its section {id} has {bytes} bytes, the memory has {}",
+                    memory.len()
+                )));
+            }
+            Some(_) => {}
+        }
+    }
+    for (id, memory) in &into.0 {
+        memory.fill(&restored.bytes(*id)?);
+    }
+    Ok(())
 }

@@ -6,7 +6,7 @@
 use crate::error::CheckpointError;
 use crate::message::{PROTOCOL, ToClient, ToServer};
 use crate::packing::{Strip, Strips};
-use crate::store::{Checkpoints, Found, JobName, Key, Sink, Source, Stable};
+use crate::store::contract::{Checkpoints, Found, JobName, Key, Sink, Source, Stable};
 use refrain_ring::{Incarnation, Rank};
 use refrain_wire::{Connection, Incoming, STRANGER_WAIT, ServerAddress, WireError};
 use std::io::ErrorKind;

@@ -193,7 +193,7 @@ fn a_full_disk_is_reported_and_the_job_continues_in_memory() {
     let options = "-n 2 --spill-after 0 --log-disk 8M --log-full-wait 0.3";
     // More than the disk holds, less than disk and memory do.
     let enough = run(&mut spilling(options, disk.path(), "flood=50")).expect(0);
-    let told = enough.err.matches("goes on in memory").count();
+    let told = enough.err.matches("continues in memory").count();
     assert_eq!(told, 1, "{enough:?}");
     assert!(enough.err.contains("No space left"), "{enough:?}");
     let ended = run(&mut spilling(options, disk.path(), "flood=1000")).expect(9);

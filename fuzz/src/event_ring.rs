@@ -2,8 +2,8 @@
 //! its successor read from it (docs/design/event-logger.md, EL-2).
 //!
 //! The bytes are read as a list of writes: a place (two bytes, in lines), a
-//! length (two bytes) and what is written there; behind it comes a checksum that
-//! fits if the first byte of what is written is odd.
+//! length (two bytes) and the written bytes, with a valid checksum if the first of these
+//! bytes is odd.
 
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::ring::{
@@ -87,7 +87,7 @@ fn fill(file: &File, mut bytes: &[u8]) {
     }
 }
 
-/// Makes the checksum fit what the header says, as a hostile client would.
+/// Makes the checksum valid for the header, as a hostile client would.
 fn check_sum(written: &mut [u8]) {
     if let Ok(header) = BatchHeader::peek(written)
         && let Some(batch) = written.get_mut(..header.batch_bytes())

@@ -30,7 +30,7 @@ pub(crate) fn one_of_each<T: DeserializeOwned>() -> Vec<T> {
     values
 }
 
-/// As many values as are left of a sequence.
+/// The values of a sequence, and their number.
 struct Items<'i, 'a>(&'i mut Input<'a>, usize);
 
 impl<'de> SeqAccess<'de> for Items<'_, '_> {
@@ -48,7 +48,7 @@ impl<'de> SeqAccess<'de> for Items<'_, '_> {
     }
 }
 
-/// The contents of a variant, which was chosen among so many.
+/// One of a number of variants.
 struct Variant<'i, 'a>(&'i mut Input<'a>, usize);
 
 impl<'de> EnumAccess<'de> for Variant<'_, '_> {

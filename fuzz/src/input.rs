@@ -1,4 +1,4 @@
-//! Takes values from fuzzer bytes.
+//! Takes values from fuzzer bytes, and checks how they come back from a decoder.
 
 /// Takes values from the front of a byte string; zeros when it is used up.
 pub(crate) struct Input<'a>(&'a [u8]);
@@ -48,5 +48,17 @@ impl<'a> Input<'a> {
 
     pub(crate) fn text(&mut self) -> String {
         String::from_utf8_lossy(&self.bytes()).into_owned()
+    }
+}
+
+/// What was encoded decodes to the same if the format permits it, and is refused if not.
+pub(crate) fn comes_back<T: PartialEq + core::fmt::Debug, E: PartialEq + core::fmt::Debug>(
+    decoded: &Result<T, E>,
+    value: &T,
+    is_permitted: bool,
+) {
+    match decoded {
+        Ok(decoded) => assert!(is_permitted && decoded == value, "{value:?}: {decoded:?}"),
+        Err(error) => assert!(!is_permitted, "{value:?}: {error:?}"),
     }
 }

@@ -99,15 +99,3 @@ pub const TARGETS: &[Target] = &[
         sealed_conversation::seeds,
     ),
 ];
-
-/// What was encoded decodes to the same if the format permits it, and is refused if not.
-fn comes_back<T: PartialEq + core::fmt::Debug, E: PartialEq + core::fmt::Debug>(
-    decoded: &Result<T, E>,
-    value: &T,
-    is_permitted: bool,
-) {
-    match decoded {
-        Ok(decoded) => assert!(is_permitted && decoded == value, "{value:?}: {decoded:?}"),
-        Err(error) => assert!(!is_permitted, "{value:?}: {error:?}"),
-    }
-}

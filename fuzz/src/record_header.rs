@@ -1,7 +1,6 @@
 //! The record header of the log (docs/formats/log-format.md).
 
-use crate::comes_back;
-use crate::input::Input;
+use crate::input::{Input, comes_back};
 use refrain_ring::{
     CHUNK_BYTES, HeaderError, Incarnation, RECORD_VERSION, Rank, RecordHeader, RecordKind, Ssn,
     payload_offset, record_bytes,

@@ -1,7 +1,6 @@
 //! The wire header of the `ofi` fabric (docs/formats/wire-format.md).
 
-use crate::comes_back;
-use crate::input::Input;
+use crate::input::{Input, comes_back};
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::network::wire::{
     Kind, WIRE_BYTES, WIRE_VERSION, WireError, WireHeader, nearest, nearest_u16,

@@ -1,4 +1,4 @@
-//! The protocol family (docs/design/protocol.md): which members exist, and what each
+//! The protocol family (docs/design/protocol.md): its members, and what each
 //! of them keeps.
 
 use core::str::FromStr;
@@ -9,8 +9,8 @@ use thiserror::Error;
 pub enum Member {
     /// No logging: the baseline of every figure.
     None,
-    /// Sender-based payload log (LOG-1); what is not deterministic, and only
-    /// that, goes to the event logger, and sends wait for it (GATE-1).
+    /// Sender-based payload log (LOG-1); only non-deterministic events
+    /// go to the event logger, and sends wait for them (GATE-1).
     Pessimist,
     /// The same, but every reception goes there, as in MPICH-V2: for comparison.
     PessimistClassic,
@@ -56,18 +56,12 @@ impl Member {
     /// Whether the sender keeps what it sent until a checkpoint of the receiver
     /// covers it. LOG-1, LOG-4
     pub fn keeps_payload(self) -> bool {
-        match self {
-            Member::None => false,
-            Member::Pessimist | Member::PessimistClassic => true,
-        }
+        self != Member::None
     }
 
     /// Whether events go to an event logger, and sends wait for them. GATE-1
     pub fn logs_events(self) -> bool {
-        match self {
-            Member::None => false,
-            Member::Pessimist | Member::PessimistClassic => true,
-        }
+        self != Member::None
     }
 
     /// Whether a reception is an event also where its source was named.

@@ -1,6 +1,6 @@
 //! The pessimistic protocol: no emission before every earlier determinant is
-//! stable (docs/design/protocol.md, the gate; Open MPI-V, section 3). Pure: what
-//! becomes of batches is behind [`Commits`].
+//! stable (docs/design/protocol.md, the gate; Open MPI-V, section 3). Pure: batches go
+//! out by [`Commits`].
 
 use crate::determinant::EventIndex;
 use crate::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
@@ -22,20 +22,17 @@ pub trait Commits {
     /// block.
     fn poll(&mut self) -> EventIndex;
 
-    /// Makes ready, for [`Commits::commit_prepared`], a batch that may be the next:
-    /// it is not to be seen by anybody yet. A commit of another forgets it.
-    fn prepare(&mut self, header: &BatchHeader, batch: &[u8]) {
-        let _ = (header, batch);
-    }
+    /// Prepares, for [`Commits::commit_prepared`], a batch that may be the next: no other
+    /// process may see it yet. A commit of another batch drops it.
+    fn prepare(&mut self, _header: &BatchHeader, _batch: &[u8]) {}
 
-    /// [`Commits::commit`] of the very batch that was last prepared, with no commit
-    /// since.
+    /// [`Commits::commit`] of the batch that was prepared last, with no commit since.
     fn commit_prepared(&mut self, header: &BatchHeader, batch: &[u8]) {
         self.commit(header, batch);
     }
 
-    /// Whether a commit is, as a rule, stable when it has begun: then nothing is
-    /// won by beginning early.
+    /// Whether a commit is, as a rule, stable when it has begun: then an early commit gains
+    /// nothing.
     fn is_instant(&self) -> bool;
 
     /// An event is about to be recorded.
@@ -51,23 +48,18 @@ pub trait Commits {
 
     /// [`Pessimist::advance`] or [`Pessimist::leave`] has moved commits on.
     #[inline]
-    fn advanced(&mut self, advance: Advance) {
-        let _ = advance;
-    }
+    fn advanced(&mut self, _advance: Advance) {}
 
-    /// Determinants up to this operation will not be asked for again: they may
-    /// be dropped. GC-1
-    fn trim(&mut self, before: Clock) {
-        let _ = before;
-    }
+    /// Determinants up to this operation are not needed again and may be dropped. GC-1
+    fn trim(&mut self, _before: Clock) {}
 
-    /// The rank leaves the job, and all it has committed is stable: returns
-    /// whether nothing more is to be said. Called again until then.
+    /// The rank leaves the job, and all its commits are stable: returns whether the leave is
+    /// complete. Called again until then.
     fn leave(&mut self) -> bool {
         true
     }
 
-    /// Why something does not become stable, for people.
+    /// Why a commit does not become stable, for messages to the user.
     fn explain(&self) -> Option<String> {
         None
     }
@@ -84,11 +76,11 @@ pub struct Advance {
     pub stable: u64,
 }
 
-/// Determinants that are pending at most before a commit is begun without being
-/// asked for: they are memory.
+/// Most pending determinants: then a commit begins though no emission waits, since they
+/// take memory.
 const PENDING_MAX: u64 = 512;
 
-/// A batch that was made before its event, if there is any.
+/// A batch that was made before its event, if there is one.
 #[derive(Clone, Debug, Default)]
 struct Ahead {
     foreseen: Option<Foreseen>,
@@ -145,7 +137,7 @@ impl<C: Commits> Pessimist<C> {
         }
     }
 
-    /// The recorder, to be told of one event that has happened.
+    /// Counts an event and returns the recorder for it.
     #[inline]
     pub fn record(&mut self) -> &mut Recorder {
         self.commits.note_event();
@@ -154,15 +146,15 @@ impl<C: Commits> Pessimist<C> {
         &mut self.recorder
     }
 
-    /// Moves commits on. Emissions wait for the first `wanted` events: if any of
-    /// them is in no commit yet, all that is pending goes, also what is only
-    /// counted. Later events wait for their own emissions, so that a program that
-    /// tests in vain behind a send that waits makes no commit of each test.
-    /// Returns how many events, the first, are stable. GATE-1, GATE-2
+    /// Advances commits. Emissions wait for the first `wanted` events: if any of
+    /// them is in no commit yet, all pending determinants are committed, also operations that
+    /// are only counted. Later events wait for their own emissions, so that a program that
+    /// tests without a result behind a waiting send does not commit each test.
+    /// Returns how many events, from the first, are stable. GATE-1, GATE-2
     #[inline(always)]
     pub fn advance(&mut self, wanted: u64) -> u64 {
         let stable_before = self.stable;
-        // GATE-1: what others wait for is an emission too.
+        // GATE-1: trims and output are emissions, too.
         let to_trim = self.to_trim.front().map_or(0, |(events, _)| *events);
         self.move_on(wanted.max(self.commits.wanted()).max(to_trim));
         if !self.to_trim.is_empty() {
@@ -210,8 +202,8 @@ impl<C: Commits> Pessimist<C> {
         }
     }
 
-    /// The rank leaves the job: returns whether all events are where they are to
-    /// be. Called again until then.
+    /// The rank leaves the job: returns whether all events are stable and the leave is
+    /// complete. Called again until then.
     pub fn leave(&mut self) -> bool {
         let stable_before = self.stable;
         self.move_on(self.recorded);
@@ -233,7 +225,7 @@ impl<C: Commits> Pessimist<C> {
         self.stable
     }
 
-    /// Nothing arrives: the next commit is made ready, as far as it can be foreseen.
+    /// Nothing arrives: prepares the next commit, as far as it can be predicted.
     pub fn idle(&mut self) {
         if self.ahead.foreseen.is_none()
             && let Some(foreseen) = self.recorder.foresee(&mut self.ahead.batch)
@@ -243,7 +235,7 @@ impl<C: Commits> Pessimist<C> {
         }
     }
 
-    /// The application computes now: a commit that takes time begins.
+    /// The application computes now: begins a commit that takes time.
     pub fn operation_ended(&mut self) {
         if !self.commits.is_instant() && !self.is_in_flight() {
             self.commit(false);

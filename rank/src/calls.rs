@@ -1,33 +1,28 @@
-//! What the calls of a program come to, without blocking: whoever calls counts
+//! The calls of a program, without blocking: the caller counts
 //! the operation ([`Engine::tick`]), makes progress, and asks here until there is
 //! an answer.
 //!
-//! Which outcomes are events is decided here and nowhere else. A wait for one
-//! request, or for all, ends the same way whatever the timing: no event. What a
-//! test, a wait for some of several or a probe tells depends on timing: an event,
-//! also of sends, and also of a request whose scope is over: which of several was
-//! told first depends on those that were not.
+//! This module alone decides which outcomes are events. A wait for one
+//! request, or for all, ends the same way whatever the timing: no event. The result of a
+//! test, a wait for some of several or a probe depends on timing: an event,
+//! also of sends, and also of a request whose scope has ended: which of several ends
+//! first depends on the others.
 //!
-//! So this is also the place where a rank that plays its past again gets its
-//! answers: from records instead of from what is there. REC-4. Then a call that
-//! does not wait may have to: its answer is known, but what it is about has not
-//! come ([`Answer::NotYet`]).
+//! In a replay calls get their answers here from records. REC-4. Then a call that
+//! does not wait may have to: its answer is known, but its message has not
+//! arrived ([`NoAnswer::NotYet`]).
 
-mod given;
 mod handle;
 mod several;
-mod told;
 
-pub use given::{bytes, number};
 pub use handle::{Handle, Handles};
-pub use refrain_transport::past::Answer;
-pub use several::{are_null, test_all, test_any, test_some, try_all, try_any, try_some};
-pub use told::awaited;
+pub use refrain_transport::recorded::{Answer, NoAnswer};
+pub use several::{are_null, awaited, test_all, test_any, test_some, try_all, try_any, try_some};
 
 use refrain_ring::Clock;
 use refrain_transport::engine::{
-    Engine, EngineError, InternalOperation, Matched, Outcome, ReceiveBuffer, RequestId, SendBuffer,
-    SendTo, Started, Status,
+    Engine, EngineError, InternalOperation, Matched, Outcome, ReceiveBuffer, SendBuffer, SendTo,
+    Started, Status,
 };
 use refrain_transport::matching::Pattern;
 use refrain_transport::protocol::Protocol;
@@ -42,11 +37,12 @@ pub fn post_send(
     data: SendBuffer,
     to: SendTo,
 ) -> Result<Handle, EngineError> {
-    let bytes = data.message_bytes();
-    Ok(match engine.start_send(data, to)? {
-        Started::Done(outcome) => Handle::send(engine.now(), outcome, None),
-        Started::Pending(id) => Handle::send(engine.now(), sent(to, bytes), Some(id)),
-    })
+    let outcome = to.outcome(data.message_bytes());
+    let id = match engine.start_send(data, to)? {
+        Started::Done(_) => None,
+        Started::Pending(id) => Some(id),
+    };
+    Ok(Handle::send(engine.now(), outcome, id))
 }
 
 /// Begins a receive.
@@ -84,31 +80,15 @@ pub fn begin_internal<P: Protocol>(
     Ok((operation, handle))
 }
 
-/// Cancels a receive, unless it has matched already; it is waited for all the
-/// same: an event. Of a send, a null request and one whose scope is over it does
-/// nothing. One operation of the clock in any case, since whether a send is under
-/// way depends on timing.
+/// Cancels a receive, unless it has matched already: an event. The program still waits for
+/// it. Does nothing to a send, a null request or one whose scope has ended. One operation of
+/// the clock in any case, since whether a send is in progress depends on timing.
 #[inline]
 pub fn cancel(engine: &mut Engine<impl Protocol>, handle: &Handle) {
     match handle.id() {
         Some(id) => engine.cancel(id),
         None => drop(engine.tick()),
     }
-}
-
-/// The end of a blocking call that made this request; it is forgotten then.
-#[inline(always)]
-pub fn finish(engine: &mut Engine<impl Protocol>, id: RequestId) -> Option<Outcome> {
-    let outcome = engine.outcome(id)?;
-    end(engine, id);
-    Some(outcome)
-}
-
-// Apart: a waiting rank asks at each poll, which is inlined only if it is short.
-#[inline(never)]
-fn end(engine: &mut Engine<impl Protocol>, id: RequestId) {
-    engine.retire(id);
-    engine.operation_ended();
 }
 
 /// A wait for one request: how it ended, if it has. It is null then.
@@ -119,46 +99,43 @@ pub fn try_wait(engine: &mut Engine<impl Protocol>, handle: &mut Handle) -> Opti
     Some(outcome)
 }
 
-/// A test of one request: how it ended, if it has; it is null then. If it is told
-/// nothing, the caller says that it [found nothing](found_nothing).
+/// A test of one request: how it ended, if it has; it is null then. After
+/// [`NoAnswer::Nothing`] the caller says that it [found nothing](found_nothing).
 #[inline]
 pub fn test(
     engine: &mut Engine<impl Protocol>,
     clock: Clock,
     handle: &mut Handle,
 ) -> Answer<Outcome> {
-    if engine.is_told(clock) {
-        return told::test(engine, clock, handle);
+    if engine.is_recorded(clock) {
+        let handles = core::slice::from_mut(handle);
+        return several::recorded(engine, clock, handles, true).map(|ended| ended[0].1);
     }
-    let Some(outcome) = handle.outcome(engine) else {
-        return Answer::Nothing;
-    };
-    note_one(engine, clock, handle);
+    let outcome = handle.outcome(engine).ok_or(NoAnswer::Nothing)?;
+    several::note_one(engine, clock, handle);
     handle.end(engine);
-    Answer::Told(outcome)
+    Ok(outcome)
 }
 
-/// A probe that does not wait: a message that fits, if there is one. It stays. If
-/// it is told nothing, the caller says that it [found nothing](found_nothing).
+/// A probe that does not wait: a message that fits, if there is one. It stays. After
+/// [`NoAnswer::Nothing`] the caller says that it [found nothing](found_nothing).
 #[inline]
 pub fn look_now(
     engine: &mut Engine<impl Protocol>,
     clock: Clock,
     from: &Pattern,
 ) -> Answer<Status> {
-    if engine.is_told(clock) {
-        return engine.told_probe(clock, from);
+    if engine.is_recorded(clock) {
+        return engine.recorded_probe(clock, from);
     }
-    let Some((status, ssn)) = engine.find(from) else {
-        return Answer::Nothing;
-    };
+    let (status, ssn) = engine.find(from).ok_or(NoAnswer::Nothing)?;
     engine.note_probe(clock, &status, ssn);
     engine.operation_ended();
-    Answer::Told(status)
+    Ok(status)
 }
 
 /// A matched probe that does not wait: a message that fits, if there is one. Only
-/// [`post_matched`] can receive it then. If it is told nothing, the caller says
+/// [`post_matched`] can receive it then. After [`NoAnswer::Nothing`] the caller says
 /// that it [found nothing](found_nothing).
 #[inline]
 pub fn take_now(
@@ -166,58 +143,65 @@ pub fn take_now(
     clock: Clock,
     from: &Pattern,
 ) -> Answer<Matched> {
-    if engine.is_told(clock) {
-        return engine.told_take(clock, from);
+    if engine.is_recorded(clock) {
+        return engine.recorded_take(clock, from);
     }
-    let Some((matched, ssn)) = engine.take_matched(from) else {
-        return Answer::Nothing;
-    };
+    let (matched, ssn) = engine.take_matched(from).ok_or(NoAnswer::Nothing)?;
     engine.note_probe(clock, &matched.status, ssn);
     engine.operation_ended();
-    Answer::Told(matched)
+    Ok(matched)
 }
 
 /// A probe that waits: as [`look_now`].
 #[inline]
 pub fn look(engine: &mut Engine<impl Protocol>, clock: Clock, from: &Pattern) -> Option<Status> {
     let answer = look_now(engine, clock, from);
-    told::awaited(engine, clock, answer)
+    awaited(engine, clock, answer)
 }
 
 /// A matched probe that waits: as [`take_now`].
 #[inline]
 pub fn take(engine: &mut Engine<impl Protocol>, clock: Clock, from: &Pattern) -> Option<Matched> {
     let answer = take_now(engine, clock, from);
-    told::awaited(engine, clock, answer)
+    awaited(engine, clock, answer)
 }
 
-/// A test or probe, not a wait, was told that there is nothing.
+/// A test or probe, not a wait, found nothing.
 #[inline]
 pub fn found_nothing(engine: &mut Engine<impl Protocol>, clock: Clock) {
-    match engine.is_told(clock) {
+    match engine.is_recorded(clock) {
         false => engine.note_nothing(clock),
         true => engine.answered(clock),
     }
 }
 
-/// How a send ends that is not complete yet.
-fn sent(to: SendTo, bytes: u64) -> Outcome {
-    let status = Status {
-        source: to.rank,
-        tag: to.tag,
-        bytes,
-        cancelled: false,
-    };
-    Outcome {
-        status,
-        truncated_to: None,
+/// A number from outside: `fresh`, or in a replay the recorded one. `series`: from 0 to 15.
+/// `None`: records tell something else, and the next progress fails. An event. REC-4, REC-8
+#[inline]
+pub fn number(
+    engine: &mut Engine<impl Protocol>,
+    clock: Clock,
+    series: u8,
+    fresh: i64,
+) -> Option<i64> {
+    if engine.is_recorded(clock) {
+        return engine.recorded_number(clock, series);
     }
+    engine.note_number(clock, series, fresh);
+    Some(fresh)
 }
 
-/// Tells the protocol that a timing-dependent call ended this request.
-#[inline]
-fn note_one(engine: &mut Engine<impl Protocol>, clock: Clock, handle: &Handle) {
-    let posted_at = handle.posted_at().unwrap_or_default();
-    engine.note_completion(clock, &[posted_at]);
-    engine.operation_ended();
+/// The same for 1 to 256 bytes: in a replay the recorded ones replace them. Returns whether
+/// records have as many.
+#[must_use]
+pub fn bytes(engine: &mut Engine<impl Protocol>, clock: Clock, fresh: &mut [u8]) -> bool {
+    if engine.is_recorded(clock) {
+        let recorded = engine.recorded_bytes(clock, fresh.len());
+        if let Some(recorded) = &recorded {
+            fresh.copy_from_slice(recorded);
+        }
+        return recorded.is_some();
+    }
+    engine.note_bytes(clock, fresh);
+    true
 }

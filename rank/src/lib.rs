@@ -3,11 +3,11 @@
 //! program come to. The same in the runtime, which has a clock, sockets and
 //! threads, and in the simulator, which has none.
 //!
-//! Knows nothing of: launchers, sockets, clocks; who keeps events stable.
+//! Knows nothing of: launchers, sockets, clocks; where events become stable.
 
 pub mod calls;
 pub mod checkpoint;
 pub mod dead_rank;
-pub mod past;
+pub mod previous_logs;
 pub mod protocol;
 pub mod spilling;

@@ -10,7 +10,7 @@ use refrain_transport::protocol::{Event, Protocol};
 #[derive(Debug)]
 pub struct Logging<C> {
     member: Member,
-    /// `None`: nothing is logged, or nothing could ask for it; no emission waits.
+    /// `None`: no event is logged; no emission waits.
     events: Option<Pessimist<C>>,
     /// The clock of the newest checkpoint that was published.
     published: Clock,
@@ -52,7 +52,7 @@ impl<C: Commits> Protocol for Logging<C> {
         self.member.logs_every_reception()
     }
 
-    // GATE-1: whatever is recorded shuts the gate.
+    // GATE-1: every recorded event closes the gate.
     #[inline]
     fn event(&mut self, event: Event<'_>) -> bool {
         let Some(events) = &mut self.events else {
@@ -83,7 +83,11 @@ impl<C: Commits> Protocol for Logging<C> {
             } => recorder.probed(clock, source, ssn, tag, bytes),
             Event::Completion { clock, requests } => recorder.completed(clock, requests),
             Event::Cancelled { clock, request } => recorder.cancelled(clock, request),
-            Event::Number { clock, lane, value } => recorder.number(clock, lane, value),
+            Event::Number {
+                clock,
+                series,
+                value,
+            } => recorder.number(clock, series, value),
             Event::Bytes { clock, bytes } => recorder.bytes(clock, bytes),
             Event::Nothing { clock } => recorder.nothing(clock),
         }

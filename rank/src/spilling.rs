@@ -1,5 +1,4 @@
-//! Glue: `logging`'s spilling log as the engine wants it, in surroundings that
-//! have a clock and a voice.
+//! `logging`'s spilling log behind the engine's interface [`Spill`].
 
 use core::time::Duration;
 use refrain_logging::spill::{Event, Refused, Report, SpillLog};
@@ -7,43 +6,43 @@ use refrain_logging::store::{ReadToken, Store};
 use refrain_ring::{Frontier, LentChunk, Rank};
 use refrain_transport::spill::{Spill, SpillEvent};
 
-/// What spilling needs of the place where it is at work.
-pub trait Surroundings {
+/// What spilling needs from outside.
+pub trait Environment {
     /// Time since some beginning. Never goes back.
     fn now(&self) -> Duration;
 
-    /// Tells people, the job goes on.
-    fn tell(&mut self, words: &str);
+    /// Reports to the user; the job continues.
+    fn report(&mut self, text: &str);
 }
 
-/// Spilling at work in one rank.
+/// Spilling of one rank.
 pub struct Spilling<S, P> {
     log: SpillLog<S>,
     directory: String,
     after_bytes: u64,
-    surroundings: P,
+    environment: P,
     reads: usize,
     /// Why the last chunk was not taken.
     refused: Option<Refused>,
-    /// What the disk said last, and whether for good.
+    /// The last error of the disk, and whether it is permanent.
     trouble: Option<(String, bool)>,
-    /// It was told that a file cannot be removed.
-    told_undeleted: bool,
+    /// A file that cannot be removed was reported.
+    has_reported_undeleted: bool,
 }
 
-impl<S: Store, P: Surroundings> Spilling<S, P> {
-    /// Over `log`, whose store is called `directory` before people. Writing begins
+impl<S: Store, P: Environment> Spilling<S, P> {
+    /// Over `log`, whose store is named `directory` in reports. Writing begins
     /// when more than `after_bytes` of complete chunks are in memory.
-    pub fn new(log: SpillLog<S>, directory: String, after_bytes: u64, surroundings: P) -> Self {
+    pub fn new(log: SpillLog<S>, directory: String, after_bytes: u64, environment: P) -> Self {
         Self {
             log,
             directory,
             after_bytes,
-            surroundings,
+            environment,
             reads: 0,
             refused: None,
             trouble: None,
-            told_undeleted: false,
+            has_reported_undeleted: false,
         }
     }
 
@@ -52,14 +51,14 @@ impl<S: Store, P: Surroundings> Spilling<S, P> {
         &self.log
     }
 
-    /// What people are told, if they are.
-    fn words(&mut self, report: &Report) -> Option<String> {
+    /// The text of a report; `None` for one that repeats.
+    fn text_of(&mut self, report: &Report) -> Option<String> {
         let directory = &self.directory;
         Some(match report {
             Report::Paused { error } => {
                 self.trouble = Some((error.to_string(), false));
                 format!(
-                    "the payload log cannot be written to {directory} ({error}): it goes on in memory, and the disk is tried again"
+                    "the payload log cannot be written to {directory} ({error}): it continues in memory, and the disk is tried again"
                 )
             }
             Report::Resumed => {
@@ -69,24 +68,24 @@ impl<S: Store, P: Surroundings> Spilling<S, P> {
             Report::Stopped { error } => {
                 self.trouble = Some((error.to_string(), true));
                 format!(
-                    "the payload log is not written to {directory} any more ({error}): it goes on in memory as long as that lasts"
+                    "the payload log is not written to {directory} any more ({error}): it continues in memory as long as that lasts"
                 )
             }
-            // The next ones fail for the same reason.
-            Report::Undeleted { .. } if self.told_undeleted => return None,
+            // Later ones fail for the same reason.
+            Report::Undeleted { .. } if self.has_reported_undeleted => return None,
             Report::Undeleted { error } => {
-                self.told_undeleted = true;
+                self.has_reported_undeleted = true;
                 format!(
-                    "a file of the payload log that nobody needs any more stays in {directory} ({error}): it goes on counting for --log-disk"
+                    "an unused file of the payload log cannot be removed from {directory} ({error}): it still counts for --log-disk"
                 )
             }
         })
     }
 }
 
-impl<S: Store, P: Surroundings> Spill for Spilling<S, P> {
+impl<S: Store, P: Environment> Spill for Spilling<S, P> {
     fn takes(&mut self, destination: Rank, sequence: u64) -> bool {
-        let now = self.surroundings.now();
+        let now = self.environment.now();
         self.refused = self.log.takes(destination, sequence, now).err();
         self.refused.is_none()
     }
@@ -97,12 +96,12 @@ impl<S: Store, P: Surroundings> Spill for Spilling<S, P> {
 
     fn poll(&mut self) -> Option<SpillEvent> {
         loop {
-            let surroundings = &self.surroundings;
-            match self.log.poll(|| surroundings.now())? {
+            let environment = &self.environment;
+            match self.log.poll(|| environment.now())? {
                 Event::Returned(chunk, end) => return Some(SpillEvent::Returned(chunk, end)),
                 Event::Report(report) => {
-                    if let Some(words) = self.words(&report) {
-                        self.surroundings.tell(&words);
+                    if let Some(text) = self.text_of(&report) {
+                        self.environment.report(&text);
                     }
                 }
                 Event::Read { token, result } => {
@@ -136,7 +135,7 @@ impl<S: Store, P: Surroundings> Spill for Spilling<S, P> {
     fn place(&self, destination: Rank, sequence: u64) -> Option<String> {
         let (first, slot) = self.log.place(destination, sequence)?;
         let directory = &self.directory;
-        // What the name begins with is of this rank and life.
+        // The name begins with this rank and life.
         Some(format!(
             "chunk {slot} of the file {directory}/*-to-r{destination}-{first:012}.log"
         ))
@@ -188,12 +187,12 @@ mod tests {
     /// A clock that stands still, and nobody who listens.
     struct Silent;
 
-    impl Surroundings for Silent {
+    impl Environment for Silent {
         fn now(&self) -> Duration {
             Duration::ZERO
         }
 
-        fn tell(&mut self, _words: &str) {}
+        fn report(&mut self, _text: &str) {}
     }
 
     #[test]
@@ -220,9 +219,9 @@ mod tests {
                 error: std::io::ErrorKind::PermissionDenied.into(),
             },
         };
-        let told = spilling.words(&report()).expect("news");
+        let told = spilling.text_of(&report()).expect("news");
         assert!(told.contains("removing x"), "{told}");
-        assert_eq!(spilling.words(&report()), None);
+        assert_eq!(spilling.text_of(&report()), None);
         assert!(!spilling.explain().contains("removing x"), "no hindrance");
     }
 }

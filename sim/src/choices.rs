@@ -1,7 +1,7 @@
 //! The choices of one rank: what its records say where timing decided, by clock. The records
 //! are events as an engine reports them, or determinants as event loggers hold them.
 
-use refrain_logging::determinant::{Determinant, Matched};
+use refrain_logging::determinant::{self, Determinant, Matched};
 use refrain_ring::{Clock, Rank, Ssn};
 use refrain_transport::protocol::Event;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,8 +26,8 @@ pub enum Outcome {
     Cancelled(Clock),
     /// A number from outside.
     Number {
-        /// Kind of number.
-        lane: u8,
+        /// Its series.
+        series: u8,
         /// The number.
         value: i64,
     },
@@ -83,7 +83,7 @@ pub fn determinant(event: &Event<'_>) -> Determinant {
             source,
             ssn,
             is_named,
-        } => Determinant::Match {
+        } => Determinant::Match(determinant::Match {
             at,
             matched: Matched {
                 request,
@@ -91,7 +91,8 @@ pub fn determinant(event: &Event<'_>) -> Determinant {
                 ssn,
             },
             is_named,
-        },
+            is_completed: false,
+        }),
         Event::Probe {
             clock: at,
             source,
@@ -125,9 +126,9 @@ pub fn determinant(event: &Event<'_>) -> Determinant {
         Event::Cancelled { clock: at, request } => Determinant::Cancelled { at, request },
         Event::Number {
             clock: at,
-            lane,
+            series,
             value,
-        } => Determinant::Number { at, lane, value },
+        } => Determinant::Number { at, series, value },
         Event::Bytes { clock: at, bytes } => Determinant::Bytes {
             at,
             bytes: bytes.to_vec(),
@@ -161,14 +162,12 @@ impl Choices {
         // That a match happened in an operation does not tell how the operation ended.
         self.complete_before = self.complete_before.max(at);
         let outcome = match record {
-            Determinant::Match {
-                matched, is_named, ..
-            } => return self.matched(at, matched, *is_named),
-            Determinant::MatchCompleted {
-                matched, is_named, ..
-            } => {
-                self.matched(at, matched, *is_named)?;
-                Outcome::Completed(vec![matched.request])
+            Determinant::Match(it) => {
+                self.matched(at, &it.matched, it.is_named)?;
+                if !it.is_completed {
+                    return Ok(());
+                }
+                Outcome::Completed(vec![it.matched.request])
             }
             &Determinant::Probe {
                 source,
@@ -197,7 +196,7 @@ impl Choices {
                 self.cancelled.insert(*request);
                 Outcome::Cancelled(*request)
             }
-            &Determinant::Number { lane, value, .. } => Outcome::Number { lane, value },
+            &Determinant::Number { series, value, .. } => Outcome::Number { series, value },
             Determinant::Bytes { bytes, .. } => Outcome::Bytes(bytes.clone()),
             Determinant::Nothing { first, .. } => {
                 self.complete_before = Clock(at.0 + 1);

@@ -62,7 +62,7 @@ impl CrashPoint {
         self.is_dead()
     }
 
-    /// It dies now.
+    /// Kills it.
     pub fn kill(&self) {
         self.is_dead.store(true, Ordering::Relaxed);
     }
@@ -77,7 +77,7 @@ impl CrashPoint {
     }
 
     /// The next life of a process, which dies of what is still to come. This one
-    /// may go on; it dies by hand only.
+    /// may continue; only `kill` ends it.
     #[must_use]
     pub fn successor(&self) -> Self {
         let state = &mut *self.state();

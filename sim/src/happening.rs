@@ -13,9 +13,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// One life of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Life {
-    /// Which rank.
+    /// The rank.
     pub rank: Rank,
-    /// How often it was started before.
+    /// Number of the life, from 0.
     pub incarnation: Incarnation,
 }
 
@@ -24,16 +24,16 @@ pub struct Life {
 pub enum Happening<'a> {
     /// A life begins.
     Began(Life),
-    /// A later life has what it goes on from, and its program begins to play
-    /// again. REC-1, REC-2
+    /// A later life has its checkpoint and records, and its program begins its replay. REC-1,
+    /// REC-2
     Resumed {
-        /// Which.
+        /// The life.
         life: Life,
-        /// From which checkpoint, 0: from the beginning.
+        /// Number of its checkpoint; 0: the beginning.
         number: u32,
-        /// What that contains.
+        /// Contents of the checkpoint.
         saved: &'a Saved,
-        /// All that happened behind it, as loggers hold it.
+        /// The determinants after it, as loggers hold them.
         events: &'a [Determinant],
     },
     /// A program calls. `clock`: of the operation; of calls that are none, that
@@ -43,67 +43,45 @@ pub enum Happening<'a> {
     Answered(Life, Clock, &'a Answer),
     /// An engine reports an event to its protocol.
     Event(Life, Determinant),
-    /// A frame leaves a rank: from now on others may see it.
-    Posted {
-        /// Its sender.
-        from: Life,
-        /// Its receiver.
-        to: Rank,
-        /// What it says of itself.
-        header: &'a RecordHeader,
-        /// What it carries.
-        payload: &'a [u8],
-    },
+    /// A frame leaves a rank for another one, which may see it from now on: header, payload.
+    Posted(Life, Rank, &'a RecordHeader, &'a [u8]),
     /// A control frame leaves a rank.
     PostedControl(Life, Rank, Control),
-    /// The first will hear nothing of the second any more.
+    /// The first life takes no more frames of the second.
     Fenced(Life, Life),
     /// A frame is handed to an engine.
     Heard {
-        /// Whose frame.
+        /// Sender of the frame.
         from: Life,
-        /// To whom.
+        /// Its receiver.
         to: Life,
     },
-    /// A word that a rank printed is seen by people.
+    /// A word that a rank printed is output.
     Seen(Life, u64),
-    /// A word that people saw in a life before is printed again, and not shown.
+    /// A word that an earlier life has output is printed again, and not output.
     SeenBefore(Life, u64),
-    /// A checkpoint begins to be written.
-    CheckpointTaken {
-        /// Whose.
-        life: Life,
-        /// Which: from 1; 0 is the beginning of the program.
-        number: u32,
-        /// The operation that was the latest.
-        clock: Clock,
-    },
+    /// A checkpoint begins to be written: its number, from 1 (0 is the beginning of the
+    /// program), and the operation that was the latest.
+    CheckpointTaken(Life, u32, Clock),
     /// It can be read back whatever happens from now on.
     CheckpointStable(Rank, u32),
     /// All peers know that it and all before it are not needed any more.
     CheckpointsSuperseded(Rank, u32),
-    /// The log of a rank gave up what lies before this message.
-    Freed {
-        /// Whose log.
-        sender: Rank,
-        /// To whom.
-        receiver: Rank,
-        /// The first that is kept.
-        first: Ssn,
-    },
+    /// The log of a rank to another one gave up what lies before this message.
+    Freed(Rank, Rank, Ssn),
     /// A process is dead.
     Died(Process),
     /// A process is back.
     Restarted(Process),
 }
 
-/// What must not be.
+/// A rule is broken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{oracle}: {what}")]
 pub struct Breach {
-    /// Who saw it.
+    /// The oracle that found it.
     pub oracle: &'static str,
-    /// What.
+    /// What is wrong.
     pub what: String,
 }
 
@@ -123,9 +101,7 @@ impl Happening<'_> {
             Self::Called(life, clock, _) => (life, clock).hash(hash),
             Self::Answered(life, clock, answer) => (life, clock, answer).hash(hash),
             Self::Event(life, event) => (life, event.at()).hash(hash),
-            Self::Posted {
-                from, to, header, ..
-            } => (from, to, header.first_word()).hash(hash),
+            Self::Posted(from, to, header, _) => (from, to, header.first_word()).hash(hash),
             Self::PostedControl(life, to, control) => {
                 let words = control.encode(life.rank, life.incarnation);
                 (life, to, words).hash(hash);
@@ -133,19 +109,11 @@ impl Happening<'_> {
             Self::Fenced(by, of) => (by, of).hash(hash),
             Self::Heard { from, to } => (from, to).hash(hash),
             Self::Seen(life, word) | Self::SeenBefore(life, word) => (life, word).hash(hash),
-            Self::CheckpointTaken {
-                life,
-                number,
-                clock,
-            } => (life, number, clock).hash(hash),
+            Self::CheckpointTaken(life, number, clock) => (life, number, clock).hash(hash),
             Self::CheckpointStable(rank, number) | Self::CheckpointsSuperseded(rank, number) => {
                 (rank, number).hash(hash);
             }
-            Self::Freed {
-                sender,
-                receiver,
-                first,
-            } => (sender, receiver, first).hash(hash),
+            Self::Freed(sender, receiver, first) => (sender, receiver, first).hash(hash),
             Self::Died(process) | Self::Restarted(process) => process.hash(hash),
         }
         hash.finish()

@@ -13,7 +13,7 @@
 //! | [`world`] | ranks, launcher and network at work, driven by a seed or by an explorer |
 //! | [`loggers`], [`checkpoints`] | event loggers, their disks and connections; the checkpoint store |
 //! | [`saved`] | where a life begins: its program's beginning, or a checkpoint |
-//! | [`recollect`] | what a later life collects before its program plays again |
+//! | [`recollect`] | what a later life collects before its program is replayed |
 //! | [`happening`] | what is seen of a job |
 //! | [`crash_point`] | effects of a process, and its death before or after any of them |
 //! | [`choices`] | what its records say of a rank |

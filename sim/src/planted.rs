@@ -17,8 +17,8 @@ pub enum Planted {
     OutputAroundGate,
     /// Numbers from outside are not recorded.
     NumberForgotten,
-    /// Probes and tests in vain are not recorded.
-    VainForgotten,
+    /// Probes and tests that find nothing are not recorded.
+    NothingForgotten,
     /// What found something is recorded as having found nothing.
     ProbeInverted,
     /// Of what a wait or test completed only the first is recorded.
@@ -70,9 +70,9 @@ pub enum Planted {
     RestartTooFar,
     /// A later life does not know what one receive from any source got.
     MatchDropped,
-    /// A later life is given fresh numbers from outside while it plays its past again.
+    /// A later life is given fresh numbers from outside during its replay.
     NumberFresh,
-    /// A later life does not know of probes and tests in vain.
+    /// A later life does not know of probes and tests that found nothing.
     NothingIgnored,
     /// A later life begins without the log of its checkpoint.
     LogLeftOut,
@@ -81,7 +81,7 @@ pub enum Planted {
     HorizonEarly,
     /// A later life takes again what its checkpoint has delivered.
     DeliveredForgotten,
-    /// A later life records the matches again that it plays again.
+    /// A later life records the matches again that it replays.
     ReplayedRecorded,
     /// A later life posts again what its peers have.
     SuppressionLeftOut,
@@ -137,7 +137,7 @@ impl Planted {
         known(Planted::NumbersAroundGate, "numbers-around-gate", 50),
         known(Planted::OutputAroundGate, "output-around-gate", 50),
         known(Planted::NumberForgotten, "number-forgotten", 50),
-        known(Planted::VainForgotten, "vain-forgotten", 50),
+        known(Planted::NothingForgotten, "nothing-forgotten", 50),
         known(Planted::ProbeInverted, "probe-inverted", 50),
         known(Planted::CompletionCut, "completion-cut", 50),
         known(Planted::ClockOf32Bits, "clock-of-32-bits", 100),

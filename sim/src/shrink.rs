@@ -1,4 +1,4 @@
-//! A smaller plan that still fails, for people to look at.
+//! A smaller plan that still fails, which is easier to read.
 
 use crate::plan::STAMP_BYTES;
 use crate::plan::{MessagePlan, Plan, Process, WayPlan};
@@ -211,14 +211,14 @@ fn with_replicas(plan: &mut Plan, replicas: u32) {
 mod tests {
     use super::*;
     use crate::plan::FaultKind;
-    use crate::plan::generate::Wishes;
+    use crate::plan::generate::PlanOptions;
 
     /// What does not matter goes, what matters stays.
     #[test]
     fn the_smallest_plan_is_found() {
         let mut shrunk_seeds = 0;
         for seed in 0..40 {
-            let plan = Plan::generate(seed, &Wishes::default());
+            let plan = Plan::generate(seed, &PlanOptions::default());
             // Fails with a kill of a rank, and a long message to another one.
             let fails = |plan: &Plan| {
                 let kills = plan.faults.iter().filter_map(|fault| match fault.process {
@@ -251,7 +251,7 @@ mod tests {
     /// A plan is tried no more often than is allowed.
     #[test]
     fn the_budget_holds() {
-        let plan = Plan::generate(1, &Wishes::default());
+        let plan = Plan::generate(1, &PlanOptions::default());
         let mut tried = 0;
         let count = |_: &Plan| {
             tried += 1;

@@ -19,12 +19,13 @@ use fastrand::Rng;
 use refrain_logging::Member;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
+use refrain_logging::determinant::recorded::recorded_events;
 use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::determinant::row::determinants;
 use refrain_logging::image::{LogImage, RankMemory, Selection};
 use refrain_logging::pessimist::{Commits, Pessimist};
-use refrain_rank::calls::{self, Answer, Handle};
-use refrain_rank::past::{Records, Sends};
+use refrain_rank::calls::{self, Handle, NoAnswer};
+use refrain_rank::previous_logs::PreviousLogs;
 use refrain_rank::protocol::Logging;
 use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, Region};
 use refrain_transport::divergence::DivergencePolicy;
@@ -400,7 +401,7 @@ impl Life {
         let engine = &mut self.engine;
         match waiting {
             Waiting::Any(id, room) => {
-                let Some(outcome) = calls::finish(engine, id) else {
+                let Some(outcome) = engine.finish(id) else {
                     return Some(Waiting::Any(id, room));
                 };
                 let payload = room.read(outcome.status.bytes as usize);
@@ -413,12 +414,12 @@ impl Life {
             Waiting::Test(number, clock) => {
                 let handle = self.handles.get_mut(&number).expect("it was begun");
                 match calls::test(engine, clock, handle) {
-                    Answer::Told(_) => self.saw(number),
-                    Answer::Nothing => {
+                    Ok(_) => self.saw(number),
+                    Err(NoAnswer::Nothing) => {
                         calls::found_nothing(engine, clock);
                         self.known.state = mix(self.known.state, 1);
                     }
-                    Answer::NotYet => return Some(Waiting::Test(number, clock)),
+                    Err(NoAnswer::NotYet) => return Some(Waiting::Test(number, clock)),
                 }
             }
             Waiting::Exchange(number) => {
@@ -651,8 +652,8 @@ impl World {
         let batches = stored.stable.iter().map(Vec::as_slice);
         let row = determinants(own, JOB, batches, after).map_err(|error| error.to_string())?;
         drop(stored);
-        let records = Records::new(&row).map_err(|error| error.to_string())?;
-        let mut sends = Sends::new(JOB, own);
+        let records = recorded_events(&row).map_err(|error| error.to_string())?;
+        let mut sends = PreviousLogs::new(JOB, own);
         for (region, incarnation) in &seat.memories {
             let mut image = LogImage::empty(Selection::default());
             image.add_memory(RankMemory {
@@ -665,8 +666,8 @@ impl World {
             sends.add_life(image, *incarnation);
         }
         let mut engine = engine
-            .with_past(Box::new(records))
-            .with_past_sends(Box::new(sends), DivergencePolicy::Stop);
+            .with_recorded_events(records)
+            .with_previous_sends(Box::new(sends), DivergencePolicy::Stop);
         ended.lives += 1;
         ended.from_checkpoint += u32::from(checkpoint.is_some());
         let known = checkpoint.map(|checkpoint| checkpoint.known.clone());

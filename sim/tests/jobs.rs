@@ -5,7 +5,7 @@
 //! GATE-4, EL-3, EL-5, LOG-1, LOG-2, LOG-4, GC-1, FENCE-1
 
 use refrain_ring::Rank;
-use refrain_sim::plan::generate::Wishes;
+use refrain_sim::plan::generate::PlanOptions;
 use refrain_sim::plan::{FaultKind, FaultPlan, Moment, Plan, Process};
 use refrain_sim::planted::{Known, Planted};
 use refrain_sim::shrink::shrink;
@@ -14,7 +14,7 @@ use refrain_sim::world::{Count, Counts, run};
 const SEEDS: u64 = 40;
 
 fn plan(seed: u64) -> Plan {
-    Plan::generate(seed, &Wishes::default())
+    Plan::generate(seed, &PlanOptions::default())
 }
 
 fn seeds() -> u64 {
@@ -22,7 +22,7 @@ fn seeds() -> u64 {
     SEEDS * times.and_then(|times| times.parse().ok()).unwrap_or(1)
 }
 
-/// Whatever fails, nothing is that must not be, and another run is the same.
+/// No rule is broken whatever fails, and another run is the same.
 #[test]
 fn whole_jobs_hold_and_are_the_same_again() {
     let mut counts = Counts::default();
@@ -55,12 +55,12 @@ fn whole_jobs_hold_and_are_the_same_again() {
 fn a_death_at_every_effect() {
     let mut deaths = 0;
     for seed in 0..seeds().div_ceil(16) {
-        let wishes = Wishes {
+        let options = PlanOptions {
             operations: 20,
             has_faults: false,
-            ..Wishes::default()
+            ..PlanOptions::default()
         };
-        let calm = Plan::generate(seed, &wishes);
+        let calm = Plan::generate(seed, &options);
         for (rank, before) in (0..calm.ranks).flat_map(|rank| [(rank, true), (rank, false)]) {
             for number in (0..).step_by(3) {
                 let death = FaultPlan {

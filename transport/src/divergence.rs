@@ -1,15 +1,15 @@
-//! How far the messages of a later life differ from those of the life before, and
+//! How far the messages of a later life differ from those of an earlier life, and
 //! what follows from that. REC-8
 //!
 //! Only bytes are counted here. A message with another receiver, tag, context,
 //! length or synchronous flag stops the rank whatever the policy is.
 //!
 //! A few bytes that differ are padding, memory that the program never wrote, a
-//! timing: the receiver has the first life's bytes, and the rank goes on. Most of
+//! timing: the receiver has the first life's bytes, and the rank continues. Most of
 //! the bytes of many long messages are another history: the rank stops. The
 //! figures are explained in docs/design/recovery.md.
 
-use crate::past::SentAgain;
+use crate::recorded::SentAgain;
 use core::fmt;
 use refrain_ring::{Clock, Rank, Ssn};
 
@@ -35,9 +35,9 @@ const RANGES_MAX: usize = 4;
 pub enum DivergencePolicy {
     /// The rank stops at the first difference.
     Stop,
-    /// The rank goes on, however much differs.
+    /// The rank continues, however much differs.
     Warn,
-    /// The rank goes on, unless its messages differ widely.
+    /// The rank continues, unless its messages differ widely.
     #[default]
     Auto,
 }
@@ -64,7 +64,7 @@ pub struct FirstDifference {
     pub has_more: bool,
 }
 
-/// The messages of a later life, compared with those of the life before.
+/// The messages of a later life, compared with those of earlier lives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     policy: DivergencePolicy,
@@ -83,7 +83,7 @@ pub struct Comparison {
     wide_differing_bytes: u64,
 }
 
-/// Why a rank whose bytes differ does not go on.
+/// Why a rank whose bytes differ stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stops {
     /// [`DivergencePolicy::Stop`].
@@ -114,10 +114,10 @@ impl Comparison {
         self.count(sent);
     }
 
-    /// A message had other bytes in the life before, `before`.
+    /// A message had other bytes in the earlier life, `before`.
     ///
     /// # Errors
-    /// The rank must not go on.
+    /// The rank must stop.
     #[cold]
     pub fn note_difference(
         &mut self,
@@ -168,7 +168,7 @@ impl Comparison {
             && self.wide_messages * OTHER_HISTORY_ONE_OF >= self.long_messages
     }
 
-    /// What differs widely, for people.
+    /// What differs widely, for messages to the user.
     pub fn explain_width(&self) -> String {
         format!(
             "{} of {} messages of {LONG_MESSAGE_BYTES_MIN} bytes or more differ in more than half of their words, in {} bytes",

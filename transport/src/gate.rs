@@ -8,8 +8,8 @@
 #[derive(Debug)]
 pub struct Pass(());
 
-/// How many events had happened when an emission was made: those have to be
-/// stable before it leaves, later ones have not.
+/// The number of events that had happened when an emission was made: they have to be
+/// stable before it leaves, later ones need not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mark(pub u64);
 
@@ -17,41 +17,41 @@ pub struct Mark(pub u64);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Gate {
     /// Events that emissions have to wait for, so far.
-    told: u64,
-    /// Of those, in their order, how many are stable.
+    events: u64,
+    /// How many of these, from the first, are stable.
     stable: u64,
 }
 
 impl Gate {
-    /// An event has happened for which emissions have to wait from now on.
+    /// Events have happened for which emissions have to wait from now on.
     #[inline]
     pub fn note_events(&mut self, events: u64) {
-        self.told += events;
+        self.events += events;
     }
 
-    /// So many of all events, the first, are stable; the protocol says so (see
-    /// [`Protocol`](crate::protocol::Protocol)).
+    /// Marks the first `events` events stable, as the
+    /// [`Protocol`](crate::protocol::Protocol) says.
     #[inline]
     pub fn note_stable(&mut self, events: u64) {
-        self.stable = self.stable.max(events.min(self.told));
+        self.stable = self.stable.max(events.min(self.events));
     }
 
     /// Whether an emission that is made now has to wait.
     #[inline]
     pub fn is_closed(&self) -> bool {
-        self.stable < self.told
+        self.stable < self.events
     }
 
     /// Events that are not known to be stable.
     #[inline]
     pub fn unstable(&self) -> u64 {
-        self.told - self.stable
+        self.events - self.stable
     }
 
-    /// What an emission that is made now has to wait for.
+    /// The events that an emission which is made now has to wait for.
     #[inline]
     pub fn mark(&self) -> Mark {
-        Mark(self.told)
+        Mark(self.events)
     }
 
     /// A pass for an effect that another rank's program can see, and that is made
@@ -68,18 +68,16 @@ impl Gate {
         (self.stable >= mark.0).then_some(Pass(()))
     }
 
-    /// A pass for a record of the log that was published before: to another life
-    /// of its receiver, or to one that was not there. It was published with a
-    /// pass of its own, and what was stable then is stable for ever: it tells
-    /// nothing that it could not have told at that time. GATE-1
+    /// A pass for a record of the log that was published before, to another life
+    /// of its receiver, or to one that was not connected. It was published with a
+    /// pass of its own, and the events before it stay stable. GATE-1
     #[inline]
     pub fn pass_again(&self) -> Pass {
         Pass(())
     }
 
-    /// A pass for traffic that no program sees: credits, horizons, what
-    /// two ranks tell each other when one has begun anew, and a clear-to-send for
-    /// a named receive. Never waits (GATE-4).
+    /// A pass for traffic that no program sees: credits, horizons, and the control frames
+    /// of two ranks of which one has begun anew. Never waits (GATE-4).
     #[inline]
     pub fn pass_unseen(&self) -> Pass {
         Pass(())

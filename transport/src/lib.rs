@@ -18,6 +18,6 @@ pub mod fabric;
 pub mod gate;
 pub mod layout;
 pub mod matching;
-pub mod past;
 pub mod protocol;
+pub mod recorded;
 pub mod spill;

@@ -1,8 +1,8 @@
-//! What the engine tells a logging protocol, and asks of it.
+//! The interface of the engine to a logging protocol.
 //!
 //! The engine creates events where they happen, in the matching and completion
-//! paths; whether they are logged, and when the gate may open, is the
-//! protocol's affair. Implementations live above this crate.
+//! paths; the protocol decides whether they are logged, and when the gate may
+//! open. Implementations live above this crate.
 
 use refrain_ring::{Clock, Rank, Ssn};
 
@@ -16,9 +16,9 @@ pub enum Event<'a> {
         at: Clock,
         /// The receive: the clock at its post.
         request: Clock,
-        /// Whose message it got.
+        /// The sender of its message.
         source: Rank,
-        /// Which message.
+        /// The number of its message.
         ssn: Ssn,
         /// The receive named its source.
         is_named: bool,
@@ -51,21 +51,21 @@ pub enum Event<'a> {
         /// The receive: the clock at its post.
         request: Clock,
     },
-    /// An operation was given a number that another life would not be given again:
+    /// An operation got a number from outside that another life would not get:
     /// the time, for instance.
     Number {
         /// The operation.
         clock: Clock,
-        /// What it asked for, from 0 to 15.
-        lane: u8,
-        /// What it was given.
+        /// The series of the number, from 0 to 15.
+        series: u8,
+        /// The number.
         value: i64,
     },
-    /// An operation was given bytes that another life would not be given again.
+    /// An operation got bytes from outside that another life would not get.
     Bytes {
         /// The operation.
         clock: Clock,
-        /// What it was given, from 1 to 256.
+        /// The bytes, from 1 to 256.
         bytes: &'a [u8],
     },
     /// A probe or test that found nothing, or a cancel that came too late.
@@ -95,44 +95,42 @@ pub trait Protocol {
     /// they need not.
     fn event(&mut self, event: Event<'_>) -> bool;
 
-    /// Moves commits on, without blocking: sends what has happened to where it
-    /// becomes stable, and takes in what is (GATE-2). Events are counted from the
-    /// first for which [`event`](Protocol::event) said that emissions must wait.
-    /// The first `wanted` of them are waited for by emissions, so that what may
-    /// otherwise be put off goes at once. Returns how many, the first, are
-    /// stable.
+    /// Advances commits, without blocking: sends events to where they become stable, and
+    /// takes in which are (GATE-2). Events are counted from the first for which
+    /// [`event`](Protocol::event) said that emissions must wait. Emissions wait for the first
+    /// `wanted` of them, so that their commit is not put off. Returns how many events, from
+    /// the first, are stable.
     ///
-    /// Called again and again while any is not, by whatever the application
-    /// calls (GATE-4); where no emission waits, not before the application was told
-    /// what has just arrived, but for many events.
+    /// Called again and again while any event is not stable, by every operation of the
+    /// application (GATE-4); where no emission waits, after the application got what has
+    /// just arrived, unless many events wait.
     fn advance(&mut self, wanted: u64) -> u64;
 
     /// The application gets its answer now, and may compute for long: a commit
-    /// that is begun here overlaps with that.
+    /// that begins here overlaps with the computation.
     fn operation_ended(&mut self) {}
 
-    /// Nothing has arrived at a look, the first since [`advance`](Protocol::advance)
-    /// was called: what is to come can be made ready.
+    /// A poll found nothing, the first since [`advance`](Protocol::advance)
+    /// was called: the next commit can be prepared.
     fn idle(&mut self) {}
 
     /// A checkpoint that covers everything up to `clock` is stable and
-    /// published: earlier events will not be asked for again. GC-1
+    /// published: earlier events are not needed again. GC-1
     fn checkpoint_published(&mut self, _clock: Clock) {}
 
-    /// The rank leaves the job: returns whether everything that happened is where
-    /// it is to be. Asked again until then.
+    /// The rank leaves the job: returns whether all events are where they have to be.
+    /// Asked again until then.
     fn leave(&mut self) -> bool {
         true
     }
 
-    /// Why [`advance`](Protocol::advance) does not let emissions go on, for
-    /// people.
+    /// Why emissions still wait after [`advance`](Protocol::advance), for messages to the
+    /// user.
     fn explain(&self) -> Option<String> {
         None
     }
 
-    /// Sends wait because the payload log has no room left; a checkpoint of the
-    /// receivers, published, would give it some. Said once each time that sends
-    /// begin to wait. LOG-3
+    /// Sends wait because the payload log has no room left; published checkpoints of the
+    /// receivers would free some. Called once each time that sends begin to wait. LOG-3
     fn wants_checkpoint(&mut self) {}
 }

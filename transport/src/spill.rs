@@ -1,7 +1,7 @@
-//! What the engine asks of whoever writes full chunks of the log to disk.
+//! The interface of the engine to the disk under its log.
 //!
-//! The engine decides *when* a chunk leaves memory; where it goes, and when the
-//! disk is full or broken, is the other side's affair. Implementations live
+//! The engine decides *when* a chunk leaves memory; the implementation decides where it
+//! goes, and when the disk is full or broken. Implementations live
 //! above this crate. Nothing here blocks.
 
 use refrain_ring::read_back::ChunkBytes;
@@ -16,7 +16,7 @@ pub trait Spill {
     /// Takes a chunk to be written. It comes back by [`Spill::poll`].
     fn put(&mut self, chunk: LentChunk);
 
-    /// What has happened since the last call, one by one.
+    /// The next event since the last call.
     fn poll(&mut self) -> Option<SpillEvent>;
 
     /// Chunks and reads that have not come back.
@@ -32,7 +32,7 @@ pub trait Spill {
     /// Begins to read a chunk; `None` when it is not on disk.
     fn read(&mut self, destination: Rank, sequence: u64) -> Option<u64>;
 
-    /// Which file a chunk is in, for people; `None` where that is not known.
+    /// Which file a chunk is in, for messages to the user; `None` where that is not known.
     fn place(&self, _destination: Rank, _sequence: u64) -> Option<String> {
         None
     }
@@ -43,11 +43,11 @@ pub trait Spill {
     /// Bytes on disk that are not free again.
     fn held_bytes(&self) -> u64;
 
-    /// Why nothing is taken, and what is on disk, for people.
+    /// Why no chunk is taken, and how much is on disk, for messages to the user.
     fn explain(&self) -> String;
 }
 
-/// What a [`Spill`] tells.
+/// An event of a [`Spill`].
 pub enum SpillEvent {
     /// A chunk comes back.
     Returned(LentChunk, LoanEnd),

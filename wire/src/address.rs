@@ -1,6 +1,6 @@
 //! Where a server listens: an event logger, a checkpoint server.
 
-use crate::Secret;
+use crate::secret::Secret;
 use core::fmt;
 use core::str::FromStr;
 use std::io::{self, ErrorKind};

@@ -1,9 +1,11 @@
 //! One connection: messages of a protocol over a stream socket, sealed or plain, with
 //! descriptors over Unix sockets. Only calls that are documented to wait block.
 
+use crate::address::ServerAddress;
 use crate::framing::{FRAME_HEADER_BYTES, Frame, FrameError, Protocol};
+use crate::secret::Secret;
+use crate::session::{SecureError, Session};
 use crate::unix::{ShortPath, check_server, moved_up};
-use crate::{Secret, SecureError, ServerAddress, Session};
 use bytes::{Buf as _, BytesMut};
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

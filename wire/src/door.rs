@@ -2,7 +2,11 @@
 //! they know the secret. Their number and time are limited, and so are log lines about them.
 //! Does not block.
 
-use crate::{Connection, Listener, Protocol, Secret, ServerAddress, WireError};
+use crate::address::ServerAddress;
+use crate::connection::{Connection, WireError};
+use crate::framing::Protocol;
+use crate::listener::Listener;
+use crate::secret::Secret;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::Shutdown;

@@ -1,7 +1,8 @@
 //! A server's listening socket.
 
+use crate::address::ServerAddress;
+use crate::secret::Secret;
 use crate::unix::{self, check_user};
-use crate::{Secret, ServerAddress};
 use rustix::net::{SocketFlags, accept_with};
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;

@@ -11,7 +11,7 @@
 //! a valid record has come, the answerer sends only the second message, which is of use only
 //! to the author of the first. The caller sends an empty record at once.
 
-use crate::Secret;
+use crate::secret::Secret;
 use bytes::{Buf as _, BytesMut};
 use snow::params::NoiseParams;
 use snow::{Builder, HandshakeState, TransportState};

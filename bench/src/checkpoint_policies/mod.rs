@@ -15,7 +15,7 @@ use report::Report;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What is simulated.
+/// Parameters of the simulation.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
     /// Ranks of the job

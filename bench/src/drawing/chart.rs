@@ -73,7 +73,7 @@ pub struct Panel {
     pub x: Axis,
     pub y: Axis,
     pub series: Vec<Series>,
-    /// A dashed line: a target, or what is compared with.
+    /// A dashed line: a target.
     pub mark: Option<f64>,
 }
 
@@ -164,6 +164,20 @@ fn legend_places(names: &[&str]) -> Vec<(i32, i32)> {
 }
 
 impl Series {
+    pub fn new(
+        name: impl Into<String>,
+        colour: usize,
+        shape: Shape,
+        points: impl IntoIterator<Item = Point>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            colour,
+            shape,
+            points: points.into_iter().collect(),
+        }
+    }
+
     fn colour(&self) -> RGBColor {
         PALETTE[self.colour % PALETTE.len()]
     }

@@ -196,14 +196,13 @@ fn chart(arguments: &Arguments, runs: &[Run]) -> Chart {
         x_name: "faults in a run".into(),
         x: Axis::Counts(arguments.faults),
         y: Axis::from_zero(runs.iter().filter_map(value).chain(target)),
-        series: vec![Series {
-            name: "median and quartiles".into(),
-            colour: 0,
-            shape: Shape::Line,
-            points: (0..=arguments.faults)
-                .filter_map(|faults| Some(summary(runs, faults, value)?.at(f64::from(faults))))
-                .collect(),
-        }],
+        series: vec![Series::new(
+            "median and quartiles",
+            0,
+            Shape::Line,
+            (0..=arguments.faults)
+                .filter_map(|faults| Some(summary(runs, faults, value)?.at(f64::from(faults)))),
+        )],
         mark: target,
     };
     Chart {

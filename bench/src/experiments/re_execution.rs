@@ -284,11 +284,9 @@ fn chart(arguments: &Arguments, runs: &[Run]) -> Chart {
             x: sizes.clone(),
             y: logarithmic(LogAxis::decades(values), Axis::Decades),
             series: (first..=arguments.ranks)
-                .map(|again| Series {
-                    name: name(again),
-                    colour: again as usize,
-                    shape: Shape::Line,
-                    points: points(arguments, runs, again, value),
+                .map(|again| {
+                    let points = points(arguments, runs, again, value);
+                    Series::new(name(again), again as usize, Shape::Line, points)
                 })
                 .collect(),
             mark,

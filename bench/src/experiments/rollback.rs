@@ -243,11 +243,8 @@ fn show(arguments: &Arguments, runs: &[Run]) -> Result<(), BenchError> {
 }
 
 fn chart(arguments: &Arguments, runs: &[Run]) -> Chart {
-    let series = |name: &str, colour, value: Value, offset: f64| Series {
-        name: name.into(),
-        colour,
-        shape: Shape::Bars(BAR),
-        points: points(runs, value, offset),
+    let series = |name: &str, colour, value: Value, offset: f64| {
+        Series::new(name, colour, Shape::Bars(BAR), points(runs, value, offset))
     };
     let panel = |title: &str, calm: Value, fault: Value| Panel {
         title: title.into(),

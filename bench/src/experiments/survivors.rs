@@ -1,5 +1,5 @@
 //! `refrain bench survivors`: two pairs of ranks exchange messages, each within itself; a
-//! rank of one pair is killed, again and again. How fast is the other pair meanwhile? When
+//! rank of one pair is killed several times. How fast is the other pair meanwhile? When
 //! is a death seen, and when does the first message come again?
 //!
 //! A time of recovery is one in which the dead rank's partner stood still: from its
@@ -341,12 +341,7 @@ fn chart(arguments: &Arguments, runs: &[Run]) -> Chart {
                 x_name: "ms since the other pair stands still".into(),
                 x: Axis::Linear(-(BEFORE_MS as f64), end_ms + STEP_MS as f64),
                 y: Axis::from_zero(points.iter().map(|point| point.high).chain([1.0])),
-                series: vec![Series {
-                    name: "median and quartiles".into(),
-                    colour: 0,
-                    shape: Shape::Line,
-                    points,
-                }],
+                series: vec![Series::new("median and quartiles", 0, Shape::Line, points)],
                 mark: Some(RATE_MIN),
             },
             Panel {
@@ -354,12 +349,7 @@ fn chart(arguments: &Arguments, runs: &[Run]) -> Chart {
                 x_name: String::new(),
                 x: Axis::names(["death seen", "started", "first message", "caught up"]),
                 y: Axis::from_zero(phases.iter().map(|point| point.high)),
-                series: vec![Series {
-                    name: String::new(),
-                    colour: 2,
-                    shape: Shape::Bars(0.6),
-                    points: phases,
-                }],
+                series: vec![Series::new("", 2, Shape::Bars(0.6), phases)],
                 mark: None,
             },
         ],

@@ -1,6 +1,7 @@
 //! A log that is appended to as fast as its memory and its disk allow.
 
-use super::{Arguments, BenchFiles};
+use super::arguments::Arguments;
+use super::files::BenchFiles;
 use crate::disk::{BLOCK_BYTES, Transferred, random_block};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
@@ -39,7 +40,7 @@ pub struct Appended {
     pub memory_peak_bytes: u64,
     /// Time in which there was no memory to append to.
     pub waited_seconds: f64,
-    /// How the files were written, for people.
+    /// The way of writing, for the table.
     pub how: String,
 }
 
@@ -252,7 +253,7 @@ impl<S: Store> SpillingLog<S> {
     }
 }
 
-/// An arena on the heap whose chunks begin on pages, as disks want them.
+/// An arena on the heap whose chunks begin on pages, as direct transfers need them.
 pub fn page_aligned_arena(bytes: usize) -> Arena {
     let region = Region::heap(bytes.next_multiple_of(CHUNK_BYTES) + ALIGNMENT_BYTES);
     let first_chunk = region.at(0).align_offset(ALIGNMENT_BYTES);

@@ -12,7 +12,7 @@ const SLACK_PART: u64 = 16;
 /// The same at least: files that are begun.
 const SLACK_BYTES: u64 = 192 << 20;
 
-/// Tells the logs of this process apart.
+/// Number of the next log of this process.
 static LOGS: AtomicU64 = AtomicU64::new(0);
 
 /// The names of a log's files; whatever has one is removed when this is dropped.

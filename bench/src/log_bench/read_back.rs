@@ -1,7 +1,7 @@
 //! The whole log, read back as after the death of its rank.
 
-use super::BenchFiles;
 use super::append::{Appended, DESTINATION, SOURCE};
+use super::files::BenchFiles;
 use crate::disk::Transferred;
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
@@ -11,7 +11,7 @@ use refrain_logging::segment::Channel;
 use refrain_ring::{Incarnation, RecordKind, Ssn, record_bytes};
 use std::time::Instant;
 
-/// Memory and Ctrl-C are looked at after so many records.
+/// Records between two looks at the memory and for Ctrl-C.
 const LOOK_RECORDS: u64 = 1024;
 
 /// What reading back took.

@@ -1,7 +1,7 @@
 //! The table and the JSON.
 
-use super::Arguments;
 use super::append::Appended;
+use super::arguments::Arguments;
 use super::read_back::ReadBack;
 use crate::disk::Transferred;
 use crate::report::table;

@@ -2,6 +2,7 @@
 
 use super::*;
 use clap::Parser;
+use refrain_ring::CHUNK_BYTES;
 use std::path::Path;
 
 #[derive(Parser)]

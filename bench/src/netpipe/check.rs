@@ -1,4 +1,4 @@
-//! Checks what `refrain netpipe --json` wrote, for `ci/test`: every line is whole, and
+//! Checks the output of `refrain netpipe --json`, for `ci/test`: every line is whole, and
 //! each expected fabric, protocol and peer was measured.
 
 use super::result::{NO_PROTOCOL, Record};
@@ -58,11 +58,8 @@ fn findings(text: &str, expected: &CheckArguments) -> (Sizes, Vec<String>) {
     check_series(&sizes, expected, &mut problems);
     let is_peer = |(_, protocol): &&(String, String)| protocol == NO_PROTOCOL;
     for peer in &expected.peers {
-        if !sizes
-            .keys()
-            .filter(is_peer)
-            .any(|(name, _)| name.contains(peer))
-        {
+        let mut peers = sizes.keys().filter(is_peer);
+        if !peers.any(|(name, _)| name.contains(peer)) {
             problems.push(format!("{peer} was not measured"));
         }
     }

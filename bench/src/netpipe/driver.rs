@@ -5,10 +5,11 @@ use super::command::{Round, Samples};
 use super::disk_alone::FolderDisk;
 use super::log_figures::{DiskFigures, LogFigures};
 use super::peers::{self, Peer};
-use super::ranks::Ranks;
+use super::plot::chart;
+use super::ranks::{Contestant, Ranks};
 use super::result::{Figures, Measured, NO_PROTOCOL, Record, overhead};
 use super::sizes::Point;
-use super::{plot, table};
+use super::table::{legend, render};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::machine;
@@ -21,20 +22,7 @@ use std::time::Duration;
 /// The protocol that the others are compared with.
 const BASELINE: &str = "none";
 
-/// Two ranks on one fabric with one protocol.
-pub trait Contestant {
-    /// The fabric in use.
-    fn fabric(&self) -> &str;
-    /// The protocol in use.
-    fn protocol(&self) -> &str;
-    /// Measures one round; nothing of it runs before and after.
-    ///
-    /// # Errors
-    /// When a rank fails, or the sweep is interrupted.
-    fn measure(&mut self, round: &Round) -> Result<Samples, BenchError>;
-}
-
-/// Runs a sweep as `settings` say, and prints its table, however it ends.
+/// Runs a sweep, and prints its table also after an error.
 ///
 /// # Errors
 /// When it could not begin or did not end well.
@@ -53,10 +41,10 @@ pub fn run(settings: &Settings) -> Result<(), BenchError> {
     });
     drop(progress);
     if !records.is_empty() {
-        print(&table::render(&records, arguments.all_sizes))?;
-        print(&table::legend(&records))?;
+        print(&render(&records, arguments.all_sizes))?;
+        print(&legend(&records))?;
         if let Some(path) = &arguments.plot {
-            plot::chart(&records, &machine::describe())?.save(path)?;
+            chart(&records, &machine::describe())?.save(path)?;
         }
     }
     result
@@ -127,7 +115,7 @@ fn with_groups(peers: Vec<Peer>, points: &[Point]) -> Vec<(Peer, Groups)> {
     peers.into_iter().map(grouped).collect()
 }
 
-/// What is measured, in turn.
+/// Everything that has a turn in each size.
 struct Sweep<'a> {
     settings: &'a Settings,
     contestants: Vec<&'a mut dyn Contestant>,

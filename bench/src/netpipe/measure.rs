@@ -1,17 +1,17 @@
 //! The loops that are measured, and how many times they run.
 //!
-//! Rank 0 has the clock: it finds how long an exchange takes and tells rank 1
-//! before each phase how many come, in a message on a context of its own.
+//! Rank 0 has the clock: it measures the time of an exchange and sends rank 1 the number
+//! of exchanges before each phase, in a message on a context of its own.
 
 use super::arguments::{Mode, Receive};
-use super::buffer::{Buffer, Pattern};
 use super::command::{Round, Samples};
 use super::log_budget::{LogAccount, LogRoom};
 use super::log_use::Before;
+use crate::buffer::{Buffer, Pattern};
 use refrain::{Error, Request, World, from, from_any, to};
 use std::time::{Duration, Instant};
 
-/// Context of the messages that say how many exchanges come.
+/// Context of the messages with the number of exchanges.
 const PLAN_CONTEXT: u32 = 1;
 /// Tag of a stream's acknowledgements.
 const ACK_TAG: i32 = 1;
@@ -21,9 +21,9 @@ const TIMED_ALONE: Duration = Duration::from_micros(2);
 const BATCH_TIME: Duration = Duration::from_micros(5);
 /// Samples of one round at most.
 const SAMPLES_MAX: u32 = 100_000;
-/// A round has at least so many samples, however long they take.
+/// Samples of one round at least, however long they take.
 const SAMPLES_MIN: u64 = 3;
-/// The timed part of a round is planned anew so often.
+/// Parts of the timed part of a round, each with a plan of its own.
 const PORTIONS: u32 = 4;
 /// What a warm-up takes at least, and the batches that its median is over
 /// (fewer where they take half of the round).
@@ -104,7 +104,7 @@ fn window_messages(round: &Round, log: &LogAccount) -> u64 {
     }
 }
 
-/// How many exchanges come, and in what groups. Zero: the round is over.
+/// The number of exchanges of a phase, and of each batch. Zero: the round is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Plan {
     exchanges: u64,

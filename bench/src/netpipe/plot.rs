@@ -58,15 +58,11 @@ fn series(records: &[Record], value: fn(&Record) -> f64) -> Vec<Series> {
         let of_line = records.iter().filter(|record| line.has(record));
         let mut points: Vec<Point> = of_line.map(point).collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        Series {
-            shape: match line.is_peer() {
-                true => Shape::Dashed,
-                false => Shape::Line,
-            },
-            name: line.name,
-            colour: index,
-            points,
-        }
+        let shape = match line.is_peer() {
+            true => Shape::Dashed,
+            false => Shape::Line,
+        };
+        Series::new(line.name, index, shape, points)
     };
     lines(records).into_iter().enumerate().map(series).collect()
 }

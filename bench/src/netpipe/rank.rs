@@ -1,6 +1,6 @@
 //! A rank of the sweep: waits for commands, measures, answers.
 
-use super::command::{Answer, Command, Incoming, write_frame};
+use super::command::{Answer, Command, Incoming, rank_failed, write_frame};
 use super::measure::{RankState, measure};
 use super::peers::trampoline;
 use crate::error::BenchError;
@@ -117,11 +117,6 @@ fn open_pipe(variable: &str, options: &mut OpenOptions) -> Result<File, BenchErr
             Ok(pipe)
         });
     pipe.map_err(|error| wrong(format!("cannot open the pipe of {variable}: {error}")))
-}
-
-/// This process is a rank, or becomes a peer, and cannot go on.
-pub fn rank_failed(reason: String) -> BenchError {
-    BenchError::failed(format!("this rank of the sweep cannot go on: {reason}"))
 }
 
 #[cfg(test)]

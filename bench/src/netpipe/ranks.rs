@@ -2,7 +2,6 @@
 
 use super::arguments::Settings;
 use super::command::{Answer, Command, Incoming, Round, Samples, write_frame};
-use super::driver::Contestant;
 use super::fabrics::is_open;
 use super::rank::{ANSWERS_VARIABLE, COMMANDS_VARIABLE};
 use crate::error::BenchError;
@@ -26,6 +25,19 @@ const ROUND_SLACK: Duration = Duration::from_secs(60);
 const END_LIMIT: Duration = Duration::from_secs(10);
 /// The protocol that keeps no payload.
 const KEEPS_NOTHING: &str = "none";
+
+/// Two ranks on one fabric with one protocol.
+pub trait Contestant {
+    /// The fabric in use.
+    fn fabric(&self) -> &str;
+    /// The protocol in use.
+    fn protocol(&self) -> &str;
+    /// Measures one round; nothing of it runs before and after.
+    ///
+    /// # Errors
+    /// When a rank fails, or the sweep is interrupted.
+    fn measure(&mut self, round: &Round) -> Result<Samples, BenchError>;
+}
 
 /// Two ranks on one fabric with one protocol, and a pipe to and from each.
 pub struct Ranks {

@@ -54,7 +54,7 @@ pub struct Record {
     pub disk: DiskFigures,
 }
 
-/// Name in `protocol` of what is no protocol of Refrain.
+/// The value of `protocol` in records of peers.
 pub const NO_PROTOCOL: &str = "-";
 
 /// The figures of one size with one protocol.
@@ -81,7 +81,7 @@ impl Figures {
         let timed = || rounds.iter().filter(|round| !round.times_ps.is_empty());
         for round in timed() {
             for &time_ps in &round.times_ps {
-                // Zero would be below what the histogram tells apart.
+                // The smallest value of the histogram is 1.
                 histogram.record(time_ps.max(1)).ok()?;
             }
             let times = || round.times_ps.iter().map(|&ps| us(ps));

@@ -175,7 +175,7 @@ fn log_legend(line: &Line, records: &[Record]) -> Option<String> {
         .collect();
     if !short.is_empty() {
         text += &format!(
-            " Rounds too short to say much about the disk (less logged than {TIMES_MIN} log memories): {}; raise --time-per-size.",
+            " Rounds too short to measure the disk (less logged than {TIMES_MIN} log memories): {}; raise --time-per-size.",
             short.join(", ")
         );
     }

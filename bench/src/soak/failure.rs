@@ -1,4 +1,4 @@
-//! What can be wrong with a job, and what is kept of it.
+//! Checks of a job that has ended, and the output of failures.
 
 use super::residue;
 use crate::error::BenchError;
@@ -22,7 +22,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// What is wrong with a job that had to print a line.
+    /// The first failed check of a job that had to print a line.
     pub fn failure(&self, expected: &str, folder: &JobFolder) -> Option<String> {
         let Ended { status, out, .. } = &self.ended;
         if self.hung.is_some() {

@@ -1,5 +1,5 @@
-//! `refrain bench soak`: random jobs with random deaths, again and again, each
-//! compared with the same job in which nothing fails.
+//! `refrain bench soak`: random jobs with random deaths, each compared with the same job
+//! without faults.
 //!
 //! A job follows from the seed and its number. After each job the soak checks its status
 //! and its line, the memory of its launcher, and the processes and files that it left. The

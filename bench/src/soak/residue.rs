@@ -12,7 +12,7 @@ const DEBUGGERS: [(&str, &[&str]); 2] = [
     ("gdb", &["-batch", "-ex", "thread apply all bt", "-p"]),
 ];
 
-/// Names of what is in a folder.
+/// Names of the files in a folder.
 pub fn files(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries

@@ -1,8 +1,9 @@
 //! A master hands out tasks and takes their results from any worker.
 
 use super::error::{WorkloadError, ensure};
+use super::horizon::Horizon;
+use super::payload;
 use super::prng::combine;
-use super::{Horizon, payload};
 use refrain::{Request, Scope, Status, World, from, from_any, to};
 
 /// Sections of the master's checkpoint: its progress; the results.
@@ -58,6 +59,14 @@ fn work(task: &[u8]) -> Vec<u8> {
     let mut result = task.to_vec();
     payload::fill(payload::hash(task), &mut result[HEAD_BYTES..]);
     result
+}
+
+fn check_status(status: Status, tag: i32, bytes: usize) -> Result<(), WorkloadError> {
+    ensure!(
+        (status.tag, status.bytes) == (tag, bytes as u64),
+        "got {status:?}, expected {bytes} bytes with tag {tag}"
+    );
+    Ok(())
 }
 
 /// Runs the workload on this rank; rank 0 gets the line to print.
@@ -155,23 +164,12 @@ fn serve(world: &mut World, options: &Options) -> Result<(), WorkloadError> {
         if status.tag == TAG_STOP {
             break;
         }
-        ensure!(
-            status.tag == TAG_TASK,
-            "a message with tag {} came from the master",
-            status.tag
-        );
-        ensure!(
-            status.bytes == task.len() as u64,
-            "a task of {} bytes, expected {}",
-            status.bytes,
-            task.len()
-        );
+        check_status(status, TAG_TASK, task.len())?;
         let number = number_of(&task);
-        let expected = options.task(number);
+        let rank = world.rank();
         ensure!(
-            task == expected,
-            "task {number} arrived damaged at rank {}",
-            world.rank()
+            task == options.task(number),
+            "task {number} arrived damaged at rank {rank}"
         );
         world.send(&work(&task), to(0).tag(TAG_RESULT).context(CONTEXT))?;
         // A worker has no state but its place in the loop.
@@ -206,13 +204,7 @@ impl Master<'_> {
             let statuses =
                 world.scope(|scope| self.wave(scope, &mut buffers[..expected], wave % 2 == 0))?;
             for (buffer, status) in buffers.iter().zip(statuses) {
-                ensure!(status.tag == TAG_RESULT, "a result with tag {}", status.tag);
-                let bytes = buffer.len();
-                ensure!(
-                    status.bytes == bytes as u64,
-                    "a result of {} bytes, expected {bytes}",
-                    status.bytes
-                );
+                check_status(status, TAG_RESULT, buffer.len())?;
                 ledger.take(buffer, status.source.0)?;
             }
             let handed_out = self.handed_out;
@@ -258,14 +250,9 @@ impl Master<'_> {
                 self.hand_out(scope.world(), status.source.0)?;
             }
         }
-        statuses
-            .into_iter()
-            .map(|status| {
-                status.ok_or_else(|| {
-                    refrain::Error::Argument("a request ended without a status".into())
-                })
-            })
-            .collect()
+        let statuses: Option<Vec<Status>> = statuses.into_iter().collect();
+        let missing = "a request ended without a status".to_owned();
+        statuses.ok_or(refrain::Error::Argument(missing))
     }
 }
 

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// The number of rounds, and the running checksum.
 pub type State = (u64, u64);
 
-/// The words of a [`State`].
+/// Bytes of a [`State`].
 const HEAD_BYTES: usize = 16;
 
 /// Options of workloads with coordinated checkpoints.

@@ -126,7 +126,7 @@ impl Options {
     }
 }
 
-/// The number of a token after so many turns of the rank that sends it.
+/// The number of a token after some turns of the rank that sends it.
 fn number(rank: u32, turn: u64) -> u64 {
     (turn << 16) | u64::from(rank)
 }

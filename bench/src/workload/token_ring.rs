@@ -2,8 +2,9 @@
 //! them checks it and adds to it.
 
 use super::error::{WorkloadError, ensure};
+use super::horizon::Horizon;
+use super::payload;
 use super::prng::combine;
-use super::{Horizon, payload};
 use refrain::{World, from, to};
 
 const TAG: i32 = 11;

@@ -7,7 +7,7 @@ use super::super::failure::Failure;
 use super::super::memory::{Out, incoming, outgoing};
 use super::super::present::{self, WorldHandle};
 use super::super::status::Status;
-use super::{destination, source};
+use super::{destination, operate, source};
 use core::ffi::{c_int, c_void};
 use refrain::Error;
 
@@ -24,7 +24,7 @@ unsafe extern "C" fn refrain_send(
         // SAFETY: as the header asks of the caller.
         let data = unsafe { outgoing(data, bytes) }?;
         let to = destination(to, tag)?;
-        present::with(world, |program| Ok(program.ready()?.send(data, to)?))
+        operate(world, |world| world.send(data, to))
     })
 }
 
@@ -41,7 +41,7 @@ unsafe extern "C" fn refrain_ssend(
         // SAFETY: as the header asks of the caller.
         let data = unsafe { outgoing(data, bytes) }?;
         let to = destination(to, tag)?;
-        present::with(world, |program| Ok(program.ready()?.ssend(data, to)?))
+        operate(world, |world| world.ssend(data, to))
     })
 }
 
@@ -57,10 +57,12 @@ unsafe extern "C" fn refrain_recv(
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
-        let (room, out) = unsafe { (incoming(buffer, bytes)?, Out::optional("status", status)?) };
+        let room = unsafe { incoming(buffer, bytes) }?;
+        // SAFETY: likewise.
+        let out = unsafe { Out::optional("status", status) }?;
         let from = source(from, tag)?;
         present::with(world, |program| {
-            told(program.ready()?.recv(room, from), out)
+            set_status(program.ready()?.recv(room, from), out)
         })
     })
 }
@@ -83,21 +85,18 @@ unsafe extern "C" fn refrain_sendrecv(
         // SAFETY: as the header asks of the caller.
         let data = unsafe { outgoing(data, data_bytes) }?;
         // SAFETY: likewise.
-        let (room, out) = unsafe {
-            (
-                incoming(buffer, buffer_bytes)?,
-                Out::optional("status", status)?,
-            )
-        };
+        let room = unsafe { incoming(buffer, buffer_bytes) }?;
+        // SAFETY: likewise.
+        let out = unsafe { Out::optional("status", status) }?;
         let (to, from) = (destination(to, to_tag)?, source(from, from_tag)?);
         present::with(world, |program| {
-            told(program.ready()?.sendrecv(data, to, room, from), out)
+            set_status(program.ready()?.sendrecv(data, to, room, from), out)
         })
     })
 }
 
-/// Hands on a status where there is one: also of a message that was too long.
-pub(super) fn told(
+/// Writes the status, also of a message that was too long.
+pub(super) fn set_status(
     received: Result<refrain::Status, Error>,
     mut out: Out<Status>,
 ) -> Result<(), Failure> {

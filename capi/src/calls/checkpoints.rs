@@ -5,6 +5,7 @@
 use super::super::border;
 use super::super::memory::{Out, Protected};
 use super::super::present::{self, WorldHandle};
+use super::operate;
 use core::ffi::{c_int, c_void};
 
 // SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
@@ -52,15 +53,12 @@ unsafe extern "C" fn refrain_restored_bytes(
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
-        let (mut is_there, mut out) = unsafe {
-            (
-                Out::required("found", found)?,
-                Out::required("bytes", bytes)?,
-            )
-        };
+        let mut is_there = unsafe { Out::required("found", found) }?;
+        // SAFETY: likewise.
+        let mut out = unsafe { Out::required("bytes", bytes) }?;
         let length = present::with(world, |program| {
-            let found = program.found()?;
-            Ok(found.and_then(|found| found.bytes_of(id)))
+            let restored = program.restored()?;
+            Ok(restored.and_then(|restored| restored.length_of(id)))
         })?;
         is_there.set(length.is_some().into());
         out.set(length.unwrap_or(0));
@@ -88,10 +86,8 @@ unsafe extern "C" fn refrain_checkpoint_requested(
     border::call(|| {
         // SAFETY: as the header asks of the caller.
         let mut out = unsafe { Out::required("requested", requested) }?;
-        let is_wanted = present::with(world, |program| {
-            Ok(program.ready()?.checkpoint_requested()?)
-        })?;
-        out.set(is_wanted.into());
+        let is_requested = operate(world, |world| world.checkpoint_requested())?;
+        out.set(is_requested.into());
         Ok(())
     })
 }

@@ -10,6 +10,7 @@ use super::super::own_stack;
 use super::super::present::{self, WorldHandle};
 use super::super::program::Program;
 use super::super::same_memory;
+use super::operate;
 use core::ffi::{c_char, c_int};
 use refrain::World;
 
@@ -94,7 +95,7 @@ fn about(world: *const WorldHandle, ask: impl FnOnce(&World) -> i64) -> i64 {
 // SAFETY: the name is the library's own.
 #[unsafe(no_mangle)]
 extern "C" fn refrain_barrier(world: *mut WorldHandle) -> c_int {
-    border::call(|| present::with(world, |program| Ok(program.ready()?.barrier()?)))
+    border::call(|| operate(world, |world| world.barrier()))
 }
 
 // SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
@@ -111,5 +112,5 @@ unsafe extern "C" fn refrain_wtime(world: *mut WorldHandle, seconds: *mut f64) -
 // SAFETY: the name is the library's own.
 #[unsafe(no_mangle)]
 extern "C" fn refrain_progress(world: *mut WorldHandle) -> c_int {
-    border::call(|| present::with(world, |program| Ok(program.ready()?.progress()?)))
+    border::call(|| operate(world, |world| world.progress()))
 }

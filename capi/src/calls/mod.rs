@@ -8,14 +8,24 @@ mod probing;
 mod requests;
 mod several;
 
-use super::failure::Failure;
+use super::failure::{Code, Failure};
+use super::present::{self, WorldHandle};
 use core::ffi::c_int;
-use refrain::{SendTo, Source, from, from_any, to};
+use refrain::{Error, SendTo, Source, World, from, from_any, to};
 
 /// `REFRAIN_ANY_SOURCE`
 const ANY_SOURCE: c_int = -1;
 /// `REFRAIN_ANY_TAG`
 const ANY_TAG: c_int = c_int::MIN;
+
+/// Runs an operation on the world of this thread.
+#[inline]
+fn operate<T>(
+    world: *mut WorldHandle,
+    operation: impl FnOnce(&mut World) -> Result<T, Error>,
+) -> Result<T, Failure> {
+    present::with(world, |program| Ok(operation(program.ready()?)?))
+}
 
 fn destination(rank: c_int, tag: c_int) -> Result<SendTo, Failure> {
     if tag == ANY_TAG {
@@ -35,12 +45,8 @@ fn source(rank: c_int, tag: c_int) -> Result<Source, Failure> {
     })
 }
 
-/// Whether the job has so many is asked later.
+/// Whether the job has this rank is checked later.
 fn existing(rank: c_int) -> Result<u32, Failure> {
-    u32::try_from(rank).map_err(|_| {
-        Failure::new(
-            super::failure::Code::Rank,
-            format_args!("rank {rank} does not exist"),
-        )
-    })
+    let refused = |_| Failure::new(Code::Rank, format_args!("rank {rank} does not exist"));
+    u32::try_from(rank).map_err(refused)
 }

@@ -6,8 +6,8 @@ use super::super::border;
 use super::super::memory::{Array, Out, incoming};
 use super::super::present::{self, WorldHandle};
 use super::super::status::Status;
-use super::blocking::told;
-use super::source;
+use super::blocking::set_status;
+use super::{operate, source};
 use core::ffi::{c_int, c_void};
 use refrain::{MessageHandle, Request};
 
@@ -23,7 +23,7 @@ unsafe extern "C" fn refrain_probe(
         // SAFETY: as the header asks of the caller.
         let mut out = unsafe { Out::optional("status", status) }?;
         let from = source(from, tag)?;
-        let found = present::with(world, |program| Ok(program.ready()?.probe(from)?))?;
+        let found = operate(world, |world| world.probe(from))?;
         out.set(found.into());
         Ok(())
     })
@@ -40,14 +40,11 @@ unsafe extern "C" fn refrain_iprobe(
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
-        let (mut is_there, mut out) = unsafe {
-            (
-                Out::required("found", found)?,
-                Out::optional("status", status)?,
-            )
-        };
+        let mut is_there = unsafe { Out::required("found", found) }?;
+        // SAFETY: likewise.
+        let mut out = unsafe { Out::optional("status", status) }?;
         let from = source(from, tag)?;
-        let found = present::with(world, |program| Ok(program.ready()?.iprobe(from)?))?;
+        let found = operate(world, |world| world.iprobe(from))?;
         is_there.set(found.is_some().into());
         if let Some(status) = found {
             out.set(status.into());
@@ -67,17 +64,14 @@ unsafe extern "C" fn refrain_mprobe(
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
-        let (mut place, mut out) = unsafe {
-            (
-                Out::required("message", message)?,
-                Out::optional("status", status)?,
-            )
-        };
+        let mut place = unsafe { Out::required("message", message) }?;
+        // SAFETY: likewise.
+        let mut out = unsafe { Out::optional("status", status) }?;
         let from = source(from, tag)?;
-        let (handle, status) = present::with(world, |program| {
-            let message = program.ready()?.mprobe(from)?;
+        let (handle, status) = operate(world, |world| {
+            let message = world.mprobe(from)?;
             let status = message.status;
-            Ok((program.ready()?.keep(message), status))
+            Ok((world.keep(message), status))
         })?;
         place.set(handle);
         out.set(status.into());
@@ -97,17 +91,13 @@ unsafe extern "C" fn refrain_improbe(
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
-        let (mut place, mut out) = unsafe {
-            (
-                Out::required("message", message)?,
-                Out::optional("status", status)?,
-            )
-        };
+        let mut place = unsafe { Out::required("message", message) }?;
+        // SAFETY: likewise.
+        let mut out = unsafe { Out::optional("status", status) }?;
         // SAFETY: likewise.
         let mut is_there = unsafe { Out::required("found", found) }?;
         let from = source(from, tag)?;
-        let taken = present::with(world, |program| {
-            let world = program.ready()?;
+        let taken = operate(world, |world| {
             let message = world.improbe(from)?;
             Ok(message.map(|message| {
                 let status = message.status;
@@ -134,13 +124,15 @@ unsafe extern "C" fn refrain_mrecv(
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
-        let (room, out) = unsafe { (incoming(buffer, bytes)?, Out::optional("status", status)?) };
+        let room = unsafe { incoming(buffer, bytes) }?;
+        // SAFETY: likewise.
+        let out = unsafe { Out::optional("status", status) }?;
         // SAFETY: likewise.
         let mut place = unsafe { Array::required("message", message, 1) }?;
         present::with(world, |program| {
             let message = program.take(place.values()[0])?;
             place.set(0, MessageHandle::default());
-            told(program.ready()?.mrecv(room, message), out)
+            set_status(program.ready()?.mrecv(room, message), out)
         })
     })
 }
@@ -156,8 +148,9 @@ unsafe extern "C" fn refrain_imrecv(
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
-        let (room, mut begun) =
-            unsafe { (incoming(buffer, bytes)?, Out::required("request", request)?) };
+        let room = unsafe { incoming(buffer, bytes) }?;
+        // SAFETY: likewise.
+        let mut begun = unsafe { Out::required("request", request) }?;
         // SAFETY: likewise.
         let mut place = unsafe { Array::required("message", message, 1) }?;
         present::with(world, |program| {

@@ -3,13 +3,31 @@
 #![allow(unsafe_code, reason = "functions for C, which lends its buffers")]
 
 use super::super::border;
+use super::super::failure::Failure;
 use super::super::memory::{Array, Out, incoming, outgoing};
-use super::super::present::{self, WorldHandle};
+use super::super::present::WorldHandle;
 use super::super::status::Status;
-use super::blocking::told;
-use super::{destination, source};
+use super::blocking::set_status;
+use super::{destination, operate, source};
 use core::ffi::{c_int, c_void};
-use refrain::Request;
+use refrain::{Request, SendTo};
+
+/// # Safety
+/// As those of [`outgoing`] and [`Out`].
+unsafe fn start_send(
+    world: *mut WorldHandle,
+    data: *const c_void,
+    bytes: usize,
+    to: SendTo,
+    request: *mut Request,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    let data = unsafe { outgoing(data, bytes) }?;
+    // SAFETY: likewise.
+    let mut out = unsafe { Out::required("request", request) }?;
+    out.set(operate(world, |world| world.start_send(data, to))?);
+    Ok(())
+}
 
 // SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
 #[unsafe(no_mangle)]
@@ -22,14 +40,9 @@ unsafe extern "C" fn refrain_isend(
     request: *mut Request,
 ) -> c_int {
     border::call(|| {
-        // SAFETY: as the header asks of the caller.
-        let (data, mut out) =
-            unsafe { (outgoing(data, bytes)?, Out::required("request", request)?) };
         let to = destination(to, tag)?;
-        present::with(world, |program| {
-            out.set(program.ready()?.start_send(data, to)?);
-            Ok(())
-        })
+        // SAFETY: as the header asks of the caller.
+        unsafe { start_send(world, data, bytes, to, request) }
     })
 }
 
@@ -44,14 +57,9 @@ unsafe extern "C" fn refrain_issend(
     request: *mut Request,
 ) -> c_int {
     border::call(|| {
-        // SAFETY: as the header asks of the caller.
-        let (data, mut out) =
-            unsafe { (outgoing(data, bytes)?, Out::required("request", request)?) };
         let to = destination(to, tag)?.synchronous();
-        present::with(world, |program| {
-            out.set(program.ready()?.start_send(data, to)?);
-            Ok(())
-        })
+        // SAFETY: as the header asks of the caller.
+        unsafe { start_send(world, data, bytes, to, request) }
     })
 }
 
@@ -67,13 +75,12 @@ unsafe extern "C" fn refrain_irecv(
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
-        let (room, mut out) =
-            unsafe { (incoming(buffer, bytes)?, Out::required("request", request)?) };
+        let room = unsafe { incoming(buffer, bytes) }?;
+        // SAFETY: likewise.
+        let mut out = unsafe { Out::required("request", request) }?;
         let from = source(from, tag)?;
-        present::with(world, |program| {
-            out.set(program.ready()?.start_receive(room, from)?);
-            Ok(())
-        })
+        out.set(operate(world, |world| world.start_receive(room, from))?);
+        Ok(())
     })
 }
 
@@ -83,9 +90,7 @@ unsafe extern "C" fn refrain_cancel(world: *mut WorldHandle, request: *mut Reque
     border::call(|| {
         // SAFETY: as the header asks of the caller.
         let mut request = unsafe { Array::required("request", request, 1) }?;
-        present::with(world, |program| {
-            Ok(program.ready()?.cancel(request.values()[0])?)
-        })
+        operate(world, |world| world.cancel(request.values()[0]))
     })
 }
 
@@ -98,16 +103,11 @@ unsafe extern "C" fn refrain_wait(
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
-        let (mut request, out) = unsafe {
-            (
-                Array::required("request", request, 1)?,
-                Out::optional("status", status)?,
-            )
-        };
-        present::with(world, |program| {
-            let ended = program.ready()?.wait(&mut request.values()[0])?;
-            told(ended.status(), out)
-        })
+        let mut request = unsafe { Array::required("request", request, 1) }?;
+        // SAFETY: likewise.
+        let out = unsafe { Out::optional("status", status) }?;
+        let ended = operate(world, |world| world.wait(&mut request.values()[0]))?;
+        set_status(ended.status(), out)
     })
 }
 
@@ -121,18 +121,13 @@ unsafe extern "C" fn refrain_test(
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
-        let (mut request, mut is_done) = unsafe {
-            (
-                Array::required("request", request, 1)?,
-                Out::required("done", done)?,
-            )
-        };
+        let mut request = unsafe { Array::required("request", request, 1) }?;
+        // SAFETY: likewise.
+        let mut is_done = unsafe { Out::required("done", done) }?;
         // SAFETY: likewise.
         let out = unsafe { Out::optional("status", status) }?;
-        present::with(world, |program| {
-            let ended = program.ready()?.test(&mut request.values()[0])?;
-            is_done.set(ended.is_some().into());
-            ended.map_or(Ok(()), |ended| told(ended.status(), out))
-        })
+        let ended = operate(world, |world| world.test(&mut request.values()[0]))?;
+        is_done.set(ended.is_some().into());
+        ended.map_or(Ok(()), |ended| set_status(ended.status(), out))
     })
 }

@@ -6,10 +6,10 @@ use super::super::border;
 use super::super::failure::{Failure, whole};
 use super::super::memory::{Array, Out};
 use super::super::present::{self, WorldHandle};
-use super::super::program::Program;
 use super::super::status::Status;
+use super::operate;
 use core::ffi::c_int;
-use refrain::{Ended, Request};
+use refrain::{Ended, Error, Request, World};
 
 /// `REFRAIN_NONE`
 const NONE: usize = usize::MAX;
@@ -23,13 +23,8 @@ unsafe extern "C" fn refrain_wait_any(
     index: *mut usize,
     status: *mut Status,
 ) -> c_int {
-    border::call(|| {
-        // SAFETY: as the header asks of the caller.
-        let places = unsafe { Any::new(count, requests, index, status) }?;
-        places.end(world, |program, requests| {
-            Ok(program.ready()?.wait_any(requests)?)
-        })
-    })
+    // SAFETY: as the header asks of the caller.
+    border::call(|| unsafe { end_any(world, count, requests, index, status, World::wait_any) })
 }
 
 // SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
@@ -41,13 +36,8 @@ unsafe extern "C" fn refrain_test_any(
     index: *mut usize,
     status: *mut Status,
 ) -> c_int {
-    border::call(|| {
-        // SAFETY: as the header asks of the caller.
-        let places = unsafe { Any::new(count, requests, index, status) }?;
-        places.end(world, |program, requests| {
-            Ok(program.ready()?.test_any(requests)?)
-        })
-    })
+    // SAFETY: as the header asks of the caller.
+    border::call(|| unsafe { end_any(world, count, requests, index, status, World::test_any) })
 }
 
 // SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
@@ -60,15 +50,9 @@ unsafe extern "C" fn refrain_wait_some(
     indices: *mut usize,
     statuses: *mut Status,
 ) -> c_int {
-    border::call(|| {
-        // SAFETY: as the header asks of the caller.
-        let places = unsafe { Ends::new(count, requests, ended, indices, statuses) }?;
-        places.end(world, |program, requests| {
-            let (world, ended) = program.ready_for(requests.len())?;
-            let count = world.wait_some(requests, ended)?;
-            Ok(&ended[..count])
-        })
-    })
+    let call = World::wait_some;
+    // SAFETY: as the header asks of the caller.
+    border::call(|| unsafe { end_some(world, count, requests, ended, indices, statuses, call) })
 }
 
 // SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
@@ -81,15 +65,9 @@ unsafe extern "C" fn refrain_test_some(
     indices: *mut usize,
     statuses: *mut Status,
 ) -> c_int {
-    border::call(|| {
-        // SAFETY: as the header asks of the caller.
-        let places = unsafe { Ends::new(count, requests, ended, indices, statuses) }?;
-        places.end(world, |program, requests| {
-            let (world, ended) = program.ready_for(requests.len())?;
-            let count = world.test_some(requests, ended)?;
-            Ok(&ended[..count])
-        })
-    })
+    let call = World::test_some;
+    // SAFETY: as the header asks of the caller.
+    border::call(|| unsafe { end_some(world, count, requests, ended, indices, statuses, call) })
 }
 
 // SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
@@ -102,12 +80,9 @@ unsafe extern "C" fn refrain_wait_all(
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
-        let (mut requests, mut out) = unsafe {
-            (
-                Array::required("requests", requests, count)?,
-                Array::optional("statuses", statuses, count)?,
-            )
-        };
+        let mut requests = unsafe { Array::required("requests", requests, count) }?;
+        // SAFETY: likewise.
+        let mut out = unsafe { Array::optional("statuses", statuses, count) }?;
         present::with(world, |program| {
             let (world, ended) = program.ready_for(count)?;
             world.wait_all(requests.values(), ended)?;
@@ -127,12 +102,9 @@ unsafe extern "C" fn refrain_test_all(
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
-        let (mut requests, mut out) = unsafe {
-            (
-                Array::required("requests", requests, count)?,
-                Array::optional("statuses", statuses, count)?,
-            )
-        };
+        let mut requests = unsafe { Array::required("requests", requests, count) }?;
+        // SAFETY: likewise.
+        let mut out = unsafe { Array::optional("statuses", statuses, count) }?;
         // SAFETY: likewise.
         let mut is_done = unsafe { Out::required("done", done) }?;
         present::with(world, |program| {
@@ -155,91 +127,62 @@ fn set_all(out: &mut Array<Status>, ended: &[Ended]) -> Result<(), Failure> {
     ended.iter().try_for_each(whole)
 }
 
-/// What the calls that end one of several requests are given.
-struct Any {
-    requests: Array<Request>,
-    index: Out<usize>,
-    status: Out<Status>,
+/// A call that ends one of several requests.
+///
+/// # Safety
+/// As those of [`Array`] and [`Out`].
+unsafe fn end_any(
+    world: *mut WorldHandle,
+    count: usize,
+    requests: *mut Request,
+    index: *mut usize,
+    status: *mut Status,
+    call: impl FnOnce(&mut World, &mut [Request]) -> Result<Option<Ended>, Error>,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    let mut requests = unsafe { Array::required("requests", requests, count) }?;
+    // SAFETY: likewise.
+    let mut index = unsafe { Out::required("index", index) }?;
+    // SAFETY: likewise.
+    let mut status = unsafe { Out::optional("status", status) }?;
+    index.set(NONE);
+    let Some(ended) = operate(world, |world| call(world, requests.values()))? else {
+        return Ok(());
+    };
+    index.set(ended.index);
+    status.set((&ended).into());
+    whole(&ended)
 }
 
-impl Any {
-    /// # Safety
-    /// As those of [`Array`] and [`Out`].
-    unsafe fn new(
-        count: usize,
-        requests: *mut Request,
-        index: *mut usize,
-        status: *mut Status,
-    ) -> Result<Self, Failure> {
-        // SAFETY: the caller's promise.
-        unsafe {
-            Ok(Self {
-                requests: Array::required("requests", requests, count)?,
-                index: Out::required("index", index)?,
-                status: Out::optional("status", status)?,
-            })
+/// A call that ends some of several requests.
+///
+/// # Safety
+/// As those of [`Array`] and [`Out`].
+unsafe fn end_some(
+    world: *mut WorldHandle,
+    count: usize,
+    requests: *mut Request,
+    ended: *mut usize,
+    indices: *mut usize,
+    statuses: *mut Status,
+    call: impl FnOnce(&mut World, &mut [Request], &mut [Ended]) -> Result<usize, Error>,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    let mut requests = unsafe { Array::required("requests", requests, count) }?;
+    // SAFETY: likewise.
+    let mut ended_count = unsafe { Out::required("ended", ended) }?;
+    // SAFETY: likewise.
+    let mut indices = unsafe { Array::required("indices", indices, count) }?;
+    // SAFETY: likewise.
+    let mut statuses = unsafe { Array::optional("statuses", statuses, count) }?;
+    ended_count.set(0);
+    present::with(world, |program| {
+        let (world, ended) = program.ready_for(count)?;
+        let count = call(world, requests.values(), ended)?;
+        ended_count.set(count);
+        for (place, ended) in ended[..count].iter().enumerate() {
+            indices.set(place, ended.index);
         }
-    }
-
-    fn end(
-        mut self,
-        world: *mut WorldHandle,
-        call: impl FnOnce(&mut Program, &mut [Request]) -> Result<Option<Ended>, Failure>,
-    ) -> Result<(), Failure> {
-        self.index.set(NONE);
-        present::with(world, |program| {
-            let Some(ended) = call(program, self.requests.values())? else {
-                return Ok(());
-            };
-            self.index.set(ended.index);
-            self.status.set((&ended).into());
-            whole(&ended)
-        })
-    }
-}
-
-/// What the calls that end some of several requests are given.
-struct Ends {
-    requests: Array<Request>,
-    ended: Out<usize>,
-    indices: Array<usize>,
-    statuses: Array<Status>,
-}
-
-impl Ends {
-    /// # Safety
-    /// As those of [`Array`] and [`Out`].
-    unsafe fn new(
-        count: usize,
-        requests: *mut Request,
-        ended: *mut usize,
-        indices: *mut usize,
-        statuses: *mut Status,
-    ) -> Result<Self, Failure> {
-        // SAFETY: the caller's promise.
-        unsafe {
-            Ok(Self {
-                requests: Array::required("requests", requests, count)?,
-                ended: Out::required("ended", ended)?,
-                indices: Array::required("indices", indices, count)?,
-                statuses: Array::optional("statuses", statuses, count)?,
-            })
-        }
-    }
-
-    fn end(
-        mut self,
-        world: *mut WorldHandle,
-        call: impl for<'a> FnOnce(&'a mut Program, &mut [Request]) -> Result<&'a [Ended], Failure>,
-    ) -> Result<(), Failure> {
-        self.ended.set(0);
-        present::with(world, |program| {
-            let ended = call(program, self.requests.values())?;
-            self.ended.set(ended.len());
-            for (place, ended) in ended.iter().enumerate() {
-                self.indices.set(place, ended.index);
-            }
-            set_all(&mut self.statuses, ended)
-        })
-    }
+        set_all(&mut statuses, &ended[..count])
+    })
 }

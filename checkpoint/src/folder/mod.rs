@@ -15,7 +15,7 @@ use crate::disk::Disk;
 use crate::error::{CheckpointError, Damaged};
 use crate::format::{Flaw, Header, PAGE_BYTES};
 use crate::message::Whole;
-use crate::store::{Checkpoints, Found, JobName, Key, Sink};
+use crate::store::contract::{Checkpoints, Found, JobName, Key, Sink};
 use files::{Files, all_names};
 use refrain_ring::{Incarnation, Rank};
 use sink::FileSink;

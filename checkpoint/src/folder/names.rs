@@ -1,6 +1,6 @@
 //! The names of a rank's files, and which of them go.
 
-use crate::store::{JobName, Key};
+use crate::store::contract::{JobName, Key};
 use refrain_ring::{Incarnation, Rank};
 
 /// A file of a rank.

@@ -6,7 +6,7 @@ use super::turn::Mine;
 use crate::disk::{Disk, Output};
 use crate::error::CheckpointError;
 use crate::packing::{Strip, Strips};
-use crate::store::{JobName, Key, Sink, Stable};
+use crate::store::contract::{JobName, Key, Sink, Stable};
 use std::collections::BTreeSet;
 use std::io;
 

@@ -4,7 +4,7 @@ use crate::disk::Input;
 use crate::error::CheckpointError;
 use crate::format::{Flaw, STRIP_BYTES};
 use crate::message::Whole;
-use crate::store::Source;
+use crate::store::contract::Source;
 use crate::unpacking::{Next, Sections, Unpacking};
 use std::io;
 

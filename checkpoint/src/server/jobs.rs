@@ -3,7 +3,7 @@
 use crate::disk::Disk;
 use crate::folder::Folder;
 use crate::message::Refusal;
-use crate::store::JobName;
+use crate::store::contract::JobName;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

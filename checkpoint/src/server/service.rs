@@ -1,12 +1,12 @@
 //! A thread for each session.
 
-use super::Jobs;
+use super::jobs::Jobs;
 use super::session::{Answer, Session};
 use crate::error::CheckpointError;
 use crate::format::STRIP_BYTES;
 use crate::message::{Refusal, ToClient};
 use crate::packing::empty_strip;
-use crate::store::Found;
+use crate::store::contract::Found;
 use refrain_wire::{Connection, Door, Incoming, Notices, STRANGER_WAIT, Shutdown, WireError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::shutdown;

@@ -4,12 +4,12 @@
 //! refused before it is written to the disk, and only a whole checkpoint with the announced
 //! header is committed.
 
-use super::Jobs;
+use super::jobs::Jobs;
 use crate::folder::Folder;
 use crate::format::{Flaw, STRIP_BYTES};
 use crate::message::{Refusal, ToClient, ToServer};
 use crate::packing::Strip;
-use crate::store::{Checkpoints, Found, JobName, Key, Sink};
+use crate::store::contract::{Checkpoints, Found, JobName, Key, Sink};
 use crate::unpacking::{Next, Unpacking};
 use refrain_ring::{Incarnation, Rank};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! A checkpoint that is read.
 
-use super::{Found, Source};
+use super::contract::{Found, Source};
 use crate::error::{CheckpointError, Damaged};
 use crate::format::{Flaw, STRIP_BYTES, SectionInfo, SectionKind};
 use crate::message::Whole;

@@ -1,6 +1,6 @@
 //! A checkpoint that is written.
 
-use super::{Sink, Stable};
+use super::contract::{Sink, Stable};
 use crate::error::CheckpointError;
 use crate::format::{Header, SectionKind};
 use crate::packing::{Packing, empty_strip};

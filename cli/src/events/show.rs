@@ -86,22 +86,19 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
 
 /// One event, for people.
 fn words(determinant: &Determinant) -> String {
-    let of = |matched: &Matched, is_named: bool| {
-        let Matched {
-            request,
-            source: Rank(source),
-            ssn,
-        } = matched;
-        let named = if is_named { ", named" } else { "" };
-        format!("receive {request} ← message {ssn} of rank {source}{named}")
-    };
     match determinant {
-        Determinant::Match {
-            matched, is_named, ..
-        } => format!("match     {}", of(matched, *is_named)),
-        Determinant::MatchCompleted {
-            matched, is_named, ..
-        } => format!("match     {}, completed", of(matched, *is_named)),
+        Determinant::Match(it) => {
+            let Matched {
+                request,
+                source: Rank(source),
+                ssn,
+            } = it.matched;
+            let named = if it.is_named { ", named" } else { "" };
+            let completed = if it.is_completed { ", completed" } else { "" };
+            format!(
+                "match     receive {request} ← message {ssn} of rank {source}{named}{completed}"
+            )
+        }
         Determinant::Probe {
             source,
             ssn,
@@ -119,7 +116,7 @@ fn words(determinant: &Determinant) -> String {
             format!("complete  {}{more}", requests.join(", "))
         }
         Determinant::Cancelled { request, .. } => format!("cancel    receive {request}"),
-        Determinant::Number { lane, value, .. } => format!("given     number {lane}: {value}"),
+        Determinant::Number { series, value, .. } => format!("given     number {series}: {value}"),
         Determinant::Bytes { bytes, .. } => {
             let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("given     {} bytes: {digits}", bytes.len())

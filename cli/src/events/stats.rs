@@ -36,13 +36,10 @@ const COUNTS: [Column<EventStatistics>; 11] = [
 
 fn count(counts: &mut EventStatistics, determinant: &Determinant) {
     match determinant {
-        Determinant::Match { is_named, .. } => {
-            counts.matches += 1;
-            counts.named += u64::from(*is_named);
-        }
-        Determinant::MatchCompleted { is_named, .. } => {
-            counts.merged += 1;
-            counts.named += u64::from(*is_named);
+        Determinant::Match(it) => {
+            counts.matches += u64::from(!it.is_completed);
+            counts.merged += u64::from(it.is_completed);
+            counts.named += u64::from(it.is_named);
         }
         Determinant::Completion { .. } => counts.completions += 1,
         Determinant::Probe { .. } => counts.probes += 1,

@@ -1,19 +1,18 @@
 //! One replica as a client sees it: away, joining, or joined by one of the commit paths.
 
 use super::committer::{Acknowledgement, Committer};
-use super::fault::Fault;
 use super::network::{Network, Wire};
+use super::options::ClientOptions;
 use super::remote_ring::RemoteRing;
 use super::survey::Survey;
-use super::{ClientOptions, ServerAddress};
+use super::trouble::{Outcome, Trouble, unexpected};
 use crate::Level;
 use crate::message::{Begins, CommitPath, Hello, ToClient, ToLogger, Welcome};
-use crate::remote::RemoteError;
 use crate::ring::{Cursor, Placement, RingIdentity, RingWriter};
 use core::time::Duration;
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation, Rank};
-use refrain_wire::WireError;
+use refrain_wire::ServerAddress;
 
 /// Waits before joining again: the first; each is doubled, up to the last.
 const RETRY_MIN: Duration = Duration::from_millis(1);
@@ -24,8 +23,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// Why a logger does not count.
 const TOO_LOW: &str =
     "it acknowledges what is placed, but the job asks for durable: start it with --level durable";
-
-type Outcome = Result<(), Trouble>;
 
 /// How batches get to the logger.
 #[derive(Debug)]
@@ -170,7 +167,7 @@ impl<N: Network> Link<N> {
             self.await_welcome(with)?;
         }
         if let Phase::Surveyed(connection, survey) = &mut self.phase {
-            return survey.advance(self.replica, connection, with);
+            return survey.advance(self.replica, connection, with.committer);
         }
         if !self.is_joined() || with.committer.is_lost(self.replica) {
             return Ok(());
@@ -497,59 +494,5 @@ fn open_path<N: Network>(
             let ring = RemoteRing::new(writer.map_err(Trouble::refusal)?);
             Ok(Path::Remote(Box::new(ring)))
         }
-    }
-}
-
-pub(super) fn unexpected(message: ToClient) -> Trouble {
-    match message {
-        ToClient::Refused { reason } => Trouble::refusal(reason),
-        _ => Trouble::refusal("its answer does not fit the question"),
-    }
-}
-
-/// Why a replica is lost.
-#[derive(Debug)]
-pub(super) struct Trouble {
-    reason: String,
-    /// The replica refuses, or its answers are wrong; else it is not there.
-    is_refusal: bool,
-}
-
-impl Trouble {
-    pub fn refusal(reason: impl Into<String>) -> Self {
-        Self {
-            reason: reason.into(),
-            is_refusal: true,
-        }
-    }
-
-    fn passing(reason: String) -> Self {
-        Self {
-            reason,
-            is_refusal: false,
-        }
-    }
-}
-
-impl From<WireError> for Trouble {
-    fn from(error: WireError) -> Self {
-        let is_refusal = matches!(error, WireError::Frame(_));
-        Self {
-            reason: error.to_string(),
-            is_refusal,
-        }
-    }
-}
-
-impl From<Fault> for Trouble {
-    fn from(fault: Fault) -> Self {
-        Self::refusal(fault.to_string())
-    }
-}
-
-/// The outcome of writes under way is unknown: the logger tells it at the next join.
-impl From<RemoteError> for Trouble {
-    fn from(error: RemoteError) -> Self {
-        Self::passing(error.to_string())
     }
 }

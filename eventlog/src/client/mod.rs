@@ -9,11 +9,14 @@ mod fault;
 mod kept;
 mod link;
 pub mod network;
+mod options;
 pub mod read;
 mod remote_ring;
 mod survey;
+mod trouble;
 
 pub use fault::Fault;
+pub use options::ClientOptions;
 pub use refrain_wire::{NotAnAddress, ServerAddress};
 
 use crate::Level;
@@ -21,15 +24,15 @@ use crate::message::CommitPath;
 use crate::ring::Placement;
 use committer::Committer;
 use core::time::Duration;
-use link::{Environment, Link, Trouble};
+use link::{Environment, Link};
 use network::{Network, Sockets};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
-use refrain_ring::{Clock, Incarnation, Rank};
-use refrain_verbs::PortChoice;
+use refrain_ring::{Clock, Incarnation};
 use rustix::event::{PollFd, Timespec, poll};
 use std::time::Instant;
 use thiserror::Error;
+use trouble::Trouble;
 
 /// Longest sleep of [`Client::connect`] before it tries again those that are not
 /// there.
@@ -37,38 +40,6 @@ const RETRY_WHILE_CONNECTING: Duration = Duration::from_millis(5);
 /// How long [`Client::connect`] waits for ports that writes go by, and between two looks.
 const PORTS_WAIT: Duration = Duration::from_secs(1);
 const PORTS_LOOK: Duration = Duration::from_millis(1);
-
-/// Settings of a client.
-#[derive(Clone, Debug)]
-pub struct ClientOptions {
-    /// The job.
-    pub job: u64,
-    /// The rank.
-    pub rank: Rank,
-    /// Its life.
-    pub incarnation: Incarnation,
-    /// The replicas of its shard.
-    pub loggers: Vec<ServerAddress>,
-    /// How many of them make a commit stable (1 to all).
-    pub quorum: usize,
-    /// What a commit has to reach at each of them. EL-1
-    pub level: Level,
-    /// How to commit; `None`: shared memory where the address allows it, else
-    /// messages.
-    pub way: Option<CommitPath>,
-    /// How long [`Client::connect`] waits for a quorum.
-    pub connect_wait: Duration,
-    /// The file of libfabric, for [`CommitPath::Libfabric`].
-    pub libfabric: Option<String>,
-    /// The file of libibverbs, for [`CommitPath::Libfabric`] by
-    /// [`VERBS`](crate::remote::VERBS).
-    pub libibverbs: Option<String>,
-    /// The provider, for [`CommitPath::Libfabric`]: one of libfabric, or
-    /// [`VERBS`](crate::remote::VERBS).
-    pub provider: Option<String>,
-    /// Which port of which device is used by verbs.
-    pub verbs_port: PortChoice,
-}
 
 /// Why a client cannot connect.
 #[derive(Debug, Error)]

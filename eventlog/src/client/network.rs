@@ -1,10 +1,10 @@
 //! A client's access to its loggers: messages, and writes into their memory.
 
-use super::{ClientOptions, ServerAddress};
+use super::options::ClientOptions;
 use crate::message::{PROTOCOL, RemoteRing, ToClient, ToLogger};
 use crate::remote::{Delivery, RemoteWriter, VERBS};
 use core::fmt::Debug;
-use refrain_wire::{Connection, WireError};
+use refrain_wire::{Connection, ServerAddress, WireError};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;

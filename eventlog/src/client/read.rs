@@ -6,13 +6,12 @@
 //! of the latest life first, then by length. A recovering rank connects first (which
 //! fences its life before), then reads up to [`Client::next`](super::Client::next).
 
-use super::ServerAddress;
 use crate::message::{Holding, PROTOCOL, ToClient, ToLogger};
 use core::time::Duration;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::{BatchHeader, job_tag};
 use refrain_ring::{Clock, Incarnation, Rank};
-use refrain_wire::{Connection, WireError};
+use refrain_wire::{Connection, ServerAddress, WireError};
 use std::time::Instant;
 use thiserror::Error;
 

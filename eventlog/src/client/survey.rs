@@ -1,9 +1,9 @@
 //! What a replica has of a rank's lives before this one: it is asked once it has
 //! fenced them, so that the answer stays true (FENCE-1).
 
-use super::committer::LogEnd;
-use super::link::{Environment, Trouble, unexpected};
-use super::network::{Network, Wire};
+use super::committer::{Committer, LogEnd};
+use super::network::Wire;
+use super::trouble::{Outcome, Trouble, unexpected};
 use crate::LoggerId;
 use crate::acceptor::RankLog;
 use crate::message::{ToClient, ToLogger};
@@ -13,6 +13,8 @@ use refrain_ring::Rank;
 #[derive(Debug)]
 pub(super) struct Survey {
     logger: LoggerId,
+    job: u64,
+    rank: Rank,
     stage: Stage,
 }
 
@@ -34,38 +36,40 @@ impl Survey {
         logger: LoggerId,
         (job, rank): (u64, Rank),
     ) -> Result<Self, Trouble> {
-        let rank = rank.0;
-        connection.say(&ToLogger::RankLog { job, rank })?;
-        let stage = Stage::Log;
-        Ok(Self { logger, stage })
+        connection.say(&ToLogger::RankLog { job, rank: rank.0 })?;
+        Ok(Self {
+            logger,
+            job,
+            rank,
+            stage: Stage::Log,
+        })
     }
 
     /// Takes in what is there of the answers.
-    pub fn advance<N: Network>(
+    pub fn advance(
         &mut self,
         replica: usize,
-        connection: &mut N::Wire,
-        with: &mut Environment<'_, N>,
-    ) -> Result<(), Trouble> {
+        connection: &mut impl Wire,
+        committer: &mut Committer,
+    ) -> Outcome {
         connection.flush()?;
         while let Some(answer) = connection.hear()? {
             let row_end = match answer {
-                ToClient::RankLog(log) => self.take_log(connection, with, &log)?,
+                ToClient::RankLog(log) => self.take_log(connection, &log)?,
                 ToClient::Events { batches, is_last } => self.take_batches(&batches, is_last)?,
                 other => return Err(unexpected(other)),
             };
             if let Some(said) = row_end {
                 self.stage = Stage::Done;
-                with.committer.answered(replica, self.logger, said)?;
+                committer.answered(replica, self.logger, said)?;
             }
         }
         Ok(())
     }
 
-    fn take_log<N: Network>(
+    fn take_log(
         &mut self,
-        connection: &mut N::Wire,
-        with: &Environment<'_, N>,
+        connection: &mut impl Wire,
         log: &RankLog,
     ) -> Result<Option<LogEnd>, Trouble> {
         if !log.is_sound() {
@@ -81,8 +85,8 @@ impl Survey {
             return Ok(Some(said));
         }
         connection.say(&ToLogger::Read {
-            job: with.options.job,
-            rank: with.options.rank.0,
+            job: self.job,
+            rank: self.rank.0,
             from: log.end.0 - 1,
             after_clock: None,
         })?;

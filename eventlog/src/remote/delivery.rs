@@ -1,6 +1,7 @@
 //! Which providers keep the promise of delivery complete.
 
-use super::VERBS;
+/// The name of the provider that is libibverbs and not one of libfabric.
+pub const VERBS: &str = "verbs";
 
 /// What the completion of an RMA write means that asked for delivery complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

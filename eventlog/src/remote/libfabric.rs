@@ -1,8 +1,9 @@
 //! One-sided commits by a provider of libfabric: the client's port and the server's rings.
 
+use super::delivery::Delivery;
+use super::error::RemoteError;
 use super::port::{EndpointPort, Port, check_provider};
 use super::rings::{Opened, RingEndpoint, RingKey};
-use super::{Delivery, RemoteError};
 use crate::message::RemoteRing;
 use crate::ring::{DATA_BYTES, RingMemory};
 use core::cmp::Reverse;

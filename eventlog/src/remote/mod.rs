@@ -16,6 +16,7 @@
 //! [`ring`](crate::ring), whichever way a batch was written.
 
 mod delivery;
+mod error;
 mod image;
 mod libfabric;
 mod port;
@@ -25,35 +26,8 @@ mod transit;
 mod verbs;
 mod writer;
 
-pub use delivery::Delivery;
+pub use delivery::{Delivery, VERBS};
+pub use error::RemoteError;
 pub use port::Port;
 pub use rings::{RemoteRings, RingKey, load_ahead};
 pub use writer::RemoteWriter;
-
-use refrain_libfabric::native::LoadError;
-use thiserror::Error;
-
-/// The name of the provider that is libibverbs and not one of libfabric.
-pub const VERBS: &str = "verbs";
-
-/// Why one-sided commits do not work.
-#[derive(Clone, Debug, Error)]
-pub enum RemoteError {
-    /// A provider of libfabric fails. The outcome of writes under way is unknown: the
-    /// client joins the logger again and sends again what is not stable.
-    #[error(transparent)]
-    Libfabric(#[from] refrain_libfabric::Error),
-    /// A device of verbs fails, or no device can be used.
-    #[error(transparent)]
-    Verbs(#[from] refrain_verbs::Error),
-    /// What does not fit, and what to do.
-    #[error("{0}")]
-    Refused(String),
-}
-
-/// libfabric or libibverbs cannot be loaded.
-impl From<LoadError> for RemoteError {
-    fn from(error: LoadError) -> Self {
-        Self::Refused(error.to_string())
-    }
-}

@@ -1,7 +1,9 @@
 //! What brings the bytes to the logger.
 
+use super::delivery::Delivery;
+use super::error::RemoteError;
+use super::image;
 use super::refusals::Refusals;
-use super::{Delivery, RemoteError, image};
 use crate::message::RemoteRing;
 use crate::ring::RingMemory;
 use core::fmt::Debug;

@@ -1,6 +1,8 @@
 //! The server's part: rings that clients write into by RMA.
 
-use super::{RemoteError, VERBS, image, libfabric, verbs};
+use super::delivery::VERBS;
+use super::error::RemoteError;
+use super::{image, libfabric, verbs};
 use crate::message::RemoteRing;
 use crate::ring::RingMemory;
 use core::fmt::Debug;

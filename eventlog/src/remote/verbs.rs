@@ -1,8 +1,9 @@
 //! One-sided commits by verbs themselves: the client's port and the server's rings.
 
+use super::delivery::{Delivery, VERBS};
+use super::error::RemoteError;
 use super::port::{EndpointPort, Port, check_provider};
 use super::rings::{Opened, RingEndpoint, RingKey};
-use super::{Delivery, RemoteError, VERBS};
 use crate::message::RemoteRing;
 use crate::ring::RingMemory;
 use core::hash::BuildHasher;

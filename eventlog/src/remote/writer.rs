@@ -1,7 +1,10 @@
 //! The client's part: batches go into the logger's ring by RMA writes.
 
+use super::delivery::{Delivery, VERBS};
+use super::error::RemoteError;
+use super::port::Port;
 use super::transit::{Transit, WRITE_BYTES_MAX};
-use super::{Delivery, Port, RemoteError, VERBS, libfabric, verbs};
+use super::{libfabric, verbs};
 use crate::LoggerId;
 use crate::message::RemoteRing;
 use crate::ring::{Cursor, DATA_BYTES, Full, RingIdentity, RingMemory};

@@ -5,7 +5,7 @@
     reason = "maps a file and turns its bytes into atomic words"
 )]
 
-use super::{CONTROL_BYTES, DATA_BYTES, RING_BYTES, RING_MAGIC, RingIdentity, word};
+use super::layout::{CONTROL_BYTES, DATA_BYTES, RING_BYTES, RING_MAGIC, RingIdentity, word};
 use crate::LoggerId;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering, fence};

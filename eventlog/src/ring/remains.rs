@@ -1,6 +1,7 @@
 //! What is left in a ring whose server has gone away.
 
-use super::{DATA_BYTES, LINE_BYTES, RingIdentity, RingMemory};
+use super::layout::{DATA_BYTES, LINE_BYTES, RingIdentity};
+use super::memory::RingMemory;
 use core::ops::ControlFlow;
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader, HEADER_BYTES};
 

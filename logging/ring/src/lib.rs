@@ -15,7 +15,8 @@
 //! except when a fresh chunk is taken.
 //!
 //! Knows nothing of: processes, sockets, NICs, files, protocols. Memory comes
-//! in from outside as a [`Region`].
+//! in from outside as a [`Region`]. Beside the log it holds the vocabulary of the crates
+//! above: ranks, clocks, numbers of messages, [`recorded`] outcomes.
 
 #[cfg(not(loom))]
 mod ahead;
@@ -33,6 +34,7 @@ pub mod placement;
 #[cfg(not(loom))]
 pub mod read_back;
 mod reader;
+pub mod recorded;
 mod region;
 #[cfg(not(loom))]
 pub mod resend;

@@ -6,35 +6,14 @@
 //! comes as a whole, is checked, and gives records only then. It holds no more memory
 //! than those chunks, however long the log is.
 
+pub use crate::ahead::{ChunkBytes, DiskChunks, ReadBackError};
+
 use crate::ahead::{DiskAhead, Found};
-use crate::chunk::{CHUNK_HEAD_BYTES, ChunkError, ChunkReader};
+use crate::chunk::{CHUNK_HEAD_BYTES, ChunkReader};
 use crate::{
     Arena, CHUNK_BYTES, ChannelLog, Frontier, InMemory, Incarnation, Position, Rank, RecordHeader,
     Ssn,
 };
-use core::fmt;
-use thiserror::Error;
-
-/// The bytes of a chunk that came from disk; dropped, their memory goes back to its owner.
-pub struct ChunkBytes(Box<dyn AsRef<[u8]> + Send>);
-
-impl ChunkBytes {
-    /// Wraps the [`CHUNK_BYTES`] bytes of a chunk, or those up to its last record.
-    pub fn new(bytes: impl AsRef<[u8]> + Send + 'static) -> Self {
-        Self(Box::new(bytes))
-    }
-
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        (*self.0).as_ref()
-    }
-}
-
-impl fmt::Debug for ChunkBytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ChunkBytes({})", self.bytes().len())
-    }
-}
 
 /// What a reader needs to know of the rank that writes the log.
 #[derive(Clone, Copy, Debug)]
@@ -47,20 +26,6 @@ pub struct Writer<'a> {
     pub posted: Position,
     /// All messages below are free, in memory and on disk. LOG-4
     pub horizon: &'a Frontier,
-}
-
-/// The disk under one channel's log.
-pub trait DiskChunks {
-    /// The first chunk on disk that ends beyond `from` in some stream.
-    fn find(&self, from: &Frontier) -> Option<u64>;
-
-    /// Begins to read a chunk and names the read; `None` when it is not on disk.
-    fn begin_read(&mut self, sequence: u64) -> Option<u64>;
-
-    /// Which file a chunk is in, for people; `None` where that is not known.
-    fn place(&self, _sequence: u64) -> Option<String> {
-        None
-    }
 }
 
 /// How far a step came.
@@ -76,51 +41,6 @@ pub enum Progress {
     /// is gone. Reading continues from [`ReadBack::from`] on; this is its message of the
     /// program's stream.
     Passed(Ssn),
-}
-
-/// Why a log cannot be read back.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ReadBackError {
-    /// The disk gave no bytes; the next step asks again.
-    #[error("chunk {sequence} of the log to rank {destination} cannot be read from disk: {why}")]
-    Disk {
-        /// Whose log.
-        destination: Rank,
-        /// Which chunk.
-        sequence: u64,
-        /// The disk's error.
-        why: String,
-    },
-    /// It gave others than were written; the next step asks again.
-    #[error("chunk {sequence} of the log to rank {destination} is damaged in {place}: {damage}")]
-    Damaged {
-        /// Whose log.
-        destination: Rank,
-        /// Which chunk.
-        sequence: u64,
-        /// Where, for people.
-        place: String,
-        /// What is wrong.
-        damage: ChunkError,
-    },
-    /// It gave another chunk; the next step asks again.
-    #[error(
-        "chunk {sequence} of the log to rank {destination} was read from disk, and another chunk came"
-    )]
-    Another {
-        /// Whose log.
-        destination: Rank,
-        /// Which chunk.
-        sequence: u64,
-    },
-    /// It is neither in memory nor on disk, and no horizon has passed it.
-    #[error("chunk {sequence} of the log to rank {destination} is lost")]
-    Lost {
-        /// Whose log.
-        destination: Rank,
-        /// Which chunk.
-        sequence: u64,
-    },
 }
 
 /// Chunks that are read ahead of the records that are given: 2 MiB.

@@ -15,10 +15,11 @@
 //! recalled chunks comes from. Once it has come to a chunk in memory, the log is
 //! trimmed by what the lane has released, as ever.
 
+use crate::ahead::{ChunkBytes, DiskChunks, ReadBackError};
 use crate::ahead::{DiskAhead, Found};
 use crate::arena::BorrowedChunk;
 use crate::chunk::{CHUNK_HEAD_BYTES, ChunkHeader};
-use crate::read_back::{ChunkBytes, DiskChunks, ReadBackError, first_chunk, lost};
+use crate::read_back::{first_chunk, lost};
 use crate::{
     Arena, CHUNK_BYTES, ChannelLog, ChunkId, Frame, Frontier, Incarnation, Position, Rank,
     record_bytes,

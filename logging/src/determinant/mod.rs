@@ -11,9 +11,9 @@
 pub mod batch;
 mod checksum;
 pub mod record;
+pub mod recorded;
 pub mod recorder;
 pub mod row;
-pub mod told;
 
 use core::fmt;
 use refrain_ring::{Clock, Rank, Ssn};
@@ -31,43 +31,39 @@ impl fmt::Display for EventIndex {
     }
 }
 
-/// Which message a receive was given.
+/// A receive and its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Matched {
     /// The receive: the clock at its post.
     pub request: Clock,
-    /// Whose message it got.
+    /// The sender of its message.
     pub source: Rank,
-    /// Which one.
+    /// The number of its message.
     pub ssn: Ssn,
+}
+
+/// A match, perhaps with the completion of just this receive: one record instead of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Match {
+    /// When it happened, or the operation that completed the receive.
+    pub at: Clock,
+    /// The receive and its message.
+    pub matched: Matched,
+    /// The receive named its source: only `pessimist-classic` logs it.
+    pub is_named: bool,
+    /// The operation at `at` completed the receive.
+    pub is_completed: bool,
 }
 
 /// The outcome of one non-deterministic operation.
 ///
 /// `at` is the clock of the rank's operation that was the latest when it
-/// happened; it never decreases from one determinant to the next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Determinant {
-    /// A receive was matched: one from any source, or, with
-    /// `pessimist-classic`, any.
-    Match {
-        /// When.
-        at: Clock,
-        /// Of what with what.
-        matched: Matched,
-        /// The receive named its source: only `pessimist-classic` logs it.
-        is_named: bool,
-    },
-    /// A match, and the completion of just this receive by the operation at
-    /// `at`: one record instead of two.
-    MatchCompleted {
-        /// The operation that completed it.
-        at: Clock,
-        /// Of what with what.
-        matched: Matched,
-        /// As in [`Determinant::Match`].
-        is_named: bool,
-    },
+/// happened; it never decreases from one determinant to the next. `R` and `B` hold its
+/// requests and bytes: the recorder keeps those of all pending determinants in one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Determinant<R = Vec<Clock>, B = Vec<u8>> {
+    /// A receive was matched: one from any source, or, with `pessimist-classic`, any.
+    Match(Match),
     /// A probe found a message.
     Probe {
         /// The operation.
@@ -87,7 +83,7 @@ pub enum Determinant {
         /// The operation.
         at: Clock,
         /// The requests, by the clocks at their posts.
-        requests: Vec<Clock>,
+        requests: R,
         /// The set goes on in the next determinant, which has the same clock.
         continues: bool,
     },
@@ -98,23 +94,23 @@ pub enum Determinant {
         /// The receive: the clock at its post.
         request: Clock,
     },
-    /// An operation was given a number that another life would not be given again:
+    /// An operation got a number from outside that another life would not get:
     /// the time, for instance.
     Number {
         /// The operation.
         at: Clock,
-        /// What it asked for: below [`Determinant::LANES`]. Numbers of one lane are
+        /// Its series: below [`Determinant::SERIES`]. Numbers of one series are
         /// close to each other.
-        lane: u8,
-        /// What it was given.
+        series: u8,
+        /// The number.
         value: i64,
     },
-    /// An operation was given bytes that another life would not be given again.
+    /// An operation got bytes from outside that another life would not get.
     Bytes {
         /// The operation.
         at: Clock,
-        /// What it was given: 1 to [`Determinant::BYTES_MAX`].
-        bytes: Vec<u8>,
+        /// The bytes: 1 to [`Determinant::BYTES_MAX`].
+        bytes: B,
     },
     /// Probes, tests or cancels found nothing, one after the other, with no
     /// success between them.
@@ -132,17 +128,18 @@ impl Determinant {
     /// Requests that one [`Determinant::Completion`] names at most; more are
     /// continued in the next.
     pub const REQUESTS_MAX: usize = 256;
-    /// Lanes of [`Determinant::Number`].
-    pub const LANES: u8 = 16;
+    /// Number of series of [`Determinant::Number`].
+    pub const SERIES: u8 = 16;
     /// Bytes of one [`Determinant::Bytes`] at most.
     pub const BYTES_MAX: usize = 256;
+}
 
+impl<R, B> Determinant<R, B> {
     /// When it happened: the clock that batches and acknowledgements are named
     /// by.
     pub fn at(&self) -> Clock {
         match self {
-            Self::Match { at, .. }
-            | Self::MatchCompleted { at, .. }
+            Self::Match(Match { at, .. })
             | Self::Probe { at, .. }
             | Self::Completion { at, .. }
             | Self::Cancelled { at, .. }

@@ -10,8 +10,8 @@ mod varint;
 pub(super) use alone::{ALONE_BYTES_MAX, match_alone};
 pub(super) use encoder::Encoder;
 
-use super::Determinant;
 use super::batch::{BatchHeader, PAYLOAD_BYTES_MAX};
+use super::{Determinant, Match};
 use decoder::Decoder;
 use thiserror::Error;
 use varint::VARINT_BYTES_MAX;
@@ -50,16 +50,26 @@ const SET_COUNT_MAX: u64 = 7;
 const COUNT_LATER: u8 = 0;
 /// A run of operations that found nothing.
 const TAG_NOTHING: u8 = 0x40;
-/// How many there were does not follow from their clocks.
+/// Their number does not follow from their clocks.
 const NOTHING_COUNT: u8 = 1;
 /// A receive that was taken back.
 const TAG_CANCELLED: u8 = 0x50;
-/// A number that was given; its lane in four bits.
+/// A number from outside; its series in four bits.
 const TAG_NUMBER: u8 = 0x60;
-/// Bytes that were given.
+/// Bytes from outside.
 const TAG_BYTES: u8 = 0x70;
 
-/// Whose steps of the clock.
+#[inline]
+fn mode_of(matched: &Match) -> u8 {
+    let completed = if matched.is_completed {
+        MODE_COMPLETED
+    } else {
+        0
+    };
+    completed | if matched.is_named { MODE_NAMED } else { 0 }
+}
+
+/// The kinds of determinants with their own steps of the clock.
 #[derive(Clone, Copy)]
 enum Stepping {
     Match,
@@ -73,9 +83,9 @@ pub(super) const MATCH_BYTES_MAX: usize = 2 + 3 * VARINT_BYTES_MAX + 5 + 5;
 pub(super) const COMPLETION_BYTES_MAX: usize = 1 + VARINT_BYTES_MAX + 2;
 /// Bytes of a completed request at most.
 pub(super) const REQUEST_BYTES_MAX: usize = VARINT_BYTES_MAX;
-/// Bytes of a number that was given, at most.
+/// Bytes of a number from outside, at most.
 pub(super) const NUMBER_BYTES_MAX: usize = 1 + 2 * VARINT_BYTES_MAX;
-/// Bytes of a determinant with bytes that were given, at most, without those.
+/// Bytes of a determinant with bytes from outside, at most, without those.
 pub(super) const BYTES_HEAD_MAX: usize = 1 + VARINT_BYTES_MAX + 1;
 /// Bytes of any determinant at most.
 pub(super) const DETERMINANT_BYTES_MAX: usize =
@@ -85,17 +95,14 @@ const _: () = assert!(MATCH_BYTES_MAX <= DETERMINANT_BYTES_MAX);
 const _: () = assert!(BYTES_HEAD_MAX + Determinant::BYTES_MAX <= DETERMINANT_BYTES_MAX);
 const _: () = assert!(DETERMINANT_BYTES_MAX <= PAYLOAD_BYTES_MAX);
 
-/// Why a payload is not a row of determinants.
+/// Why a payload is not a sequence of determinants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum RecordError {
-    /// Not what this version writes.
-    #[error("determinant {index} of the batch cannot be read: {reason}")]
-    Malformed {
-        /// Which of the batch, from 0.
-        index: u16,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
+#[error("determinant {index} of the batch cannot be read: {reason}")]
+pub struct RecordError {
+    /// Its place in the batch, from 0.
+    pub index: u16,
+    /// What is wrong with it.
+    pub reason: &'static str,
 }
 
 /// The payload of a batch of these determinants. Only what a
@@ -108,7 +115,12 @@ pub fn encode(determinants: &[Determinant]) -> Vec<u8> {
         encoder.begin(first.at());
     }
     for determinant in determinants {
-        encoder.determinant(&mut payload, determinant);
+        encoder.determinant(
+            &mut payload,
+            determinant,
+            |requests| requests.iter().copied(),
+            |bytes| bytes.iter().copied(),
+        );
     }
     payload
 }
@@ -119,7 +131,7 @@ pub fn encode(determinants: &[Determinant]) -> Vec<u8> {
 /// When the payload is not, to the byte, what this version writes, or does not
 /// fit the header (length, count, first and last clock).
 pub fn decode(header: &BatchHeader, payload: &[u8]) -> Result<Vec<Determinant>, RecordError> {
-    let malformed = |index, reason| RecordError::Malformed { index, reason };
+    let malformed = |index, reason| RecordError { index, reason };
     if payload.len() != header.payload_bytes as usize {
         return Err(malformed(
             0,

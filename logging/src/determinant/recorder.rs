@@ -1,8 +1,8 @@
 //! From events as they happen to batches: merges a match with the completion
 //! of its receive, counts what found nothing, and numbers what is left.
 //!
-//! **What is pending** has not been taken and so has let no emission through:
-//! it may still be told in another way, as long as it tells the same story.
+//! **Pending determinants** have not been taken, so that no emission has left after them:
+//! they may still be encoded in another way that says the same.
 //!
 //! **Merging.** A match says which message a request was given, whenever that
 //! was: on replay it is looked up by the request. So when a completion of just
@@ -35,8 +35,8 @@ use super::record::{
     ALONE_BYTES_MAX, BYTES_HEAD_MAX, COMPLETION_BYTES_MAX, DETERMINANT_BYTES_MAX, Encoder,
     MATCH_BYTES_MAX, NUMBER_BYTES_MAX, REQUEST_BYTES_MAX, match_alone,
 };
-use super::{Determinant, EventIndex, Matched};
-use foreseen::{Alone, Rhythm};
+use super::{Determinant, EventIndex, Match, Matched};
+use foreseen::Rhythm;
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
 use std::collections::VecDeque;
 
@@ -44,7 +44,7 @@ use std::collections::VecDeque;
 const REACH: usize = 48;
 /// their sets name at most this many requests,
 const REACH_REQUESTS: usize = 128;
-/// and they were given at most this many bytes: together they fit one batch.
+/// and they have at most this many bytes from outside: together they fit one batch.
 const REACH_BYTES: usize = 512;
 const _: () = assert!(COMPLETION_BYTES_MAX <= MATCH_BYTES_MAX && REACH <= COUNT_MAX as usize);
 const _: () = assert!(NUMBER_BYTES_MAX <= MATCH_BYTES_MAX && BYTES_HEAD_MAX <= MATCH_BYTES_MAX);
@@ -52,10 +52,10 @@ const _: () = assert!(
     REACH * MATCH_BYTES_MAX + REACH_REQUESTS * REQUEST_BYTES_MAX + REACH_BYTES <= PAYLOAD_BYTES_MAX
 );
 
-/// So many matches wait for a run that might still be dropped; then it goes.
+/// At most this many matches wait for a run that might still be dropped.
 const HELD_MAX: usize = 64;
 
-/// Who records.
+/// The rank that records.
 #[derive(Clone, Copy, Debug, Hash)]
 pub struct Identity {
     /// The job.
@@ -79,7 +79,7 @@ pub struct Counts {
     pub completions: u64,
     /// Receives that were taken back.
     pub cancelled: u64,
-    /// Numbers and bytes that were given from outside.
+    /// Numbers and bytes from outside.
     pub given: u64,
     /// Records of operations that found nothing, once they are in a batch.
     pub nothing: u64,
@@ -95,56 +95,9 @@ pub struct Counts {
     pub batches: u64,
 }
 
-/// A determinant that no batch has yet.
-#[derive(Clone, Copy, Debug, Hash)]
-enum Pending {
-    Match {
-        at: Clock,
-        matched: Matched,
-        is_named: bool,
-        is_completed: bool,
-    },
-    Probe {
-        at: Clock,
-        source: Rank,
-        ssn: Ssn,
-        tag: i32,
-        bytes: u64,
-    },
-    /// The next `count` of the recorder's requests.
-    Completion {
-        at: Clock,
-        count: usize,
-        continues: bool,
-    },
-    Cancelled {
-        at: Clock,
-        request: Clock,
-    },
-    Number {
-        at: Clock,
-        lane: u8,
-        value: i64,
-    },
-    /// The next `count` of the recorder's bytes.
-    Bytes {
-        at: Clock,
-        count: usize,
-    },
-}
-
-impl Pending {
-    fn at(&self) -> Clock {
-        match self {
-            Self::Match { at, .. }
-            | Self::Probe { at, .. }
-            | Self::Completion { at, .. }
-            | Self::Cancelled { at, .. }
-            | Self::Number { at, .. }
-            | Self::Bytes { at, .. } => *at,
-        }
-    }
-}
+/// A determinant that no batch has yet. Its requests and bytes are the next of the
+/// recorder's: it holds their number.
+type Pending = Determinant<usize, usize>;
 
 /// Operations that found nothing, with no success since.
 #[derive(Clone, Copy, Debug, Hash)]
@@ -157,13 +110,6 @@ struct Run {
 /// Bytes that begin on a word.
 #[repr(align(8))]
 struct Words([u8; HEADER_BYTES + ALONE_BYTES_MAX]);
-
-/// What comes next in a batch.
-#[derive(Clone, Copy)]
-enum Front {
-    Pending(Pending),
-    Run(Run),
-}
 
 /// Collects the determinants of one rank; pure. GATE-2
 ///
@@ -182,7 +128,7 @@ pub struct Recorder {
     run: Option<Run>,
     /// Of the pending: those behind the last operation of the run.
     held: usize,
-    /// The latest that was given.
+    /// The latest clock.
     clock: Clock,
     counts: Counts,
     encoder: Encoder,
@@ -214,12 +160,12 @@ impl Recorder {
     pub fn matched(&mut self, at: Clock, matched: Matched, is_named: bool) {
         self.counts.matches += 1;
         self.counts.named += u64::from(is_named);
-        self.record(Pending::Match {
+        self.record(Pending::Match(Match {
             at,
             matched,
             is_named,
             is_completed: false,
-        });
+        }));
     }
 
     /// A probe found a message.
@@ -255,7 +201,7 @@ impl Recorder {
             self.counts.completions += 1;
             self.record(Pending::Completion {
                 at,
-                count: part.len(),
+                requests: part.len(),
                 continues: left > 0,
             });
         }
@@ -268,23 +214,23 @@ impl Recorder {
         self.record(Pending::Cancelled { at, request });
     }
 
-    /// An operation was given a number; `lane`: below [`Determinant::LANES`].
+    /// An operation got a number from outside; `series`: below [`Determinant::SERIES`].
     #[inline]
-    pub fn number(&mut self, at: Clock, lane: u8, value: i64) {
-        debug_assert!(lane < Determinant::LANES, "lane {lane}");
+    pub fn number(&mut self, at: Clock, series: u8, value: i64) {
+        debug_assert!(series < Determinant::SERIES, "series {series}");
         self.drop_run();
         self.counts.given += 1;
-        self.record(Pending::Number { at, lane, value });
+        self.record(Pending::Number { at, series, value });
     }
 
-    /// An operation was given bytes: 1 to [`Determinant::BYTES_MAX`].
+    /// An operation got bytes from outside: 1 to [`Determinant::BYTES_MAX`].
     pub fn bytes(&mut self, at: Clock, bytes: &[u8]) {
         let count = bytes.len();
         debug_assert!((1..=Determinant::BYTES_MAX).contains(&count), "{count}");
         self.drop_run();
         self.counts.given += 1;
         self.bytes.extend(bytes);
-        self.record(Pending::Bytes { at, count });
+        self.record(Pending::Bytes { at, bytes: count });
     }
 
     /// An operation found nothing.
@@ -329,10 +275,7 @@ impl Recorder {
             return Some(header);
         }
         let is_run_due = self.is_run_due(flush);
-        let first_clock = match self.front(is_run_due)? {
-            Front::Pending(pending) => pending.at(),
-            Front::Run(run) => run.last,
-        };
+        let first_clock = self.front(is_run_due)?.at();
         // One more than fits is written, and cut off again.
         batch.clear();
         batch.reserve(BATCH_BYTES_MAX + DETERMINANT_BYTES_MAX);
@@ -344,13 +287,19 @@ impl Recorder {
             && let Some(front) = self.front(is_run_due)
         {
             let end = batch.len();
-            let at = self.encode(front, batch);
+            let (requests, bytes) = (&self.requests, &self.bytes);
+            self.encoder.determinant(
+                batch,
+                &front,
+                |count| requests.range(..*count).copied(),
+                |count| bytes.range(..*count).copied(),
+            );
             if batch.len() > BATCH_BYTES_MAX {
                 batch.truncate(end);
                 break;
             }
             self.take(front);
-            last_clock = at;
+            last_clock = front.at();
             count += 1;
         }
         let clocks = (first_clock, last_clock);
@@ -385,36 +334,25 @@ impl Recorder {
 
     /// The common case: one match is all there is.
     #[inline(always)]
-    fn alone(&self) -> Option<Alone> {
+    fn alone(&self) -> Option<Match> {
         if self.pending.len() != 1 || self.run.is_some() {
             return None;
         }
         match self.pending.front() {
-            Some(&Pending::Match {
-                at,
-                matched,
-                is_named,
-                is_completed,
-            }) => Some(Alone {
-                at,
-                matched,
-                is_named,
-                is_completed,
-            }),
+            Some(Pending::Match(alone)) => Some(*alone),
             _ => None,
         }
     }
 
     /// Its batch: the same bytes as that of any other.
     #[inline(always)]
-    fn seal_alone(&mut self, alone: &Alone, batch: &mut Vec<u8>) -> BatchHeader {
+    fn seal_alone(&mut self, alone: &Match, batch: &mut Vec<u8>) -> BatchHeader {
         let at = alone.at;
         // On words, as the checksum likes it.
         let mut words = Words([0; HEADER_BYTES + ALONE_BYTES_MAX]);
         let mut payload_bytes = 0;
         if let Some(payload) = words.0.last_chunk_mut() {
-            let (is_named, is_completed) = (alone.is_named, alone.is_completed);
-            payload_bytes = match_alone(payload, at, &alone.matched, is_named, is_completed);
+            payload_bytes = match_alone(payload, alone);
         }
         let bytes = &mut words.0[..HEADER_BYTES + payload_bytes];
         let header = self.seal(bytes, 1, (at, at));
@@ -426,9 +364,12 @@ impl Recorder {
     }
 
     #[inline(always)]
-    fn took_alone(&mut self, alone: Alone, header: &BatchHeader) {
+    fn took_alone(&mut self, alone: Match, header: &BatchHeader) {
         self.pending.pop_front();
-        self.rhythm.note(alone);
+        self.rhythm = Rhythm {
+            last: Some(alone),
+            before: self.rhythm.last,
+        };
         self.took(header);
     }
 
@@ -497,15 +438,11 @@ impl Recorder {
     /// module says.
     #[inline(always)]
     fn merge(&mut self, at: Clock, request: Clock) -> bool {
-        if let Some(Pending::Match {
-            at: matched_at,
-            matched,
-            is_completed: is_completed @ false,
-            ..
-        }) = self.pending.back_mut()
-            && matched.request == request
+        if let Some(Pending::Match(last)) = self.pending.back_mut()
+            && !last.is_completed
+            && last.matched.request == request
         {
-            (*matched_at, *is_completed) = (at, true);
+            (last.at, last.is_completed) = (at, true);
             self.note_merged(at);
             return true;
         }
@@ -528,17 +465,11 @@ impl Recorder {
         let candidates = if can_pass { REACH } else { 1 };
         let newest_first = self.pending.iter_mut().enumerate().rev();
         for (place, pending) in newest_first.take(candidates) {
-            let Pending::Match {
-                at: matched_at,
-                matched,
-                is_completed,
-                ..
-            } = pending
-            else {
+            let Pending::Match(it) = pending else {
                 return false;
             };
-            if matched.request == request && !*is_completed {
-                (*matched_at, *is_completed) = (at, true);
+            if it.matched.request == request && !it.is_completed {
+                (it.at, it.is_completed) = (at, true);
                 if place < last
                     && let Some(merged) = self.pending.remove(place)
                 {
@@ -557,84 +488,33 @@ impl Recorder {
         self.run.is_some() && (flush || self.held >= HELD_MAX)
     }
 
+    /// The next determinant of a batch.
     #[inline]
-    fn front(&self, is_run_due: bool) -> Option<Front> {
+    fn front(&self, is_run_due: bool) -> Option<Pending> {
         if self.pending.len() > self.held {
-            return self.pending.front().copied().map(Front::Pending);
+            return self.pending.front().copied();
         }
-        match self.run {
-            Some(run) => is_run_due.then_some(Front::Run(run)),
-            None => None,
-        }
+        let Run { first, last, count } = self.run.filter(|_| is_run_due)?;
+        Some(Pending::Nothing {
+            at: last,
+            first,
+            count,
+        })
     }
 
+    /// A batch has this determinant.
     #[inline]
-    fn encode(&mut self, front: Front, batch: &mut Vec<u8>) -> Clock {
+    fn take(&mut self, front: Pending) {
         match front {
-            Front::Pending(Pending::Match {
-                at,
-                matched,
-                is_named,
-                is_completed,
-            }) => {
-                self.encoder
-                    .matched(batch, at, &matched, is_named, is_completed);
-                at
-            }
-            Front::Pending(Pending::Probe {
-                at,
-                source,
-                ssn,
-                tag,
-                bytes,
-            }) => {
-                self.encoder.probe(batch, at, source, ssn, (tag, bytes));
-                at
-            }
-            Front::Pending(Pending::Completion {
-                at,
-                count,
-                continues,
-            }) => {
-                let requests = self.requests.range(..count).copied();
-                self.encoder.completion(batch, at, requests, continues);
-                at
-            }
-            Front::Pending(Pending::Cancelled { at, request }) => {
-                self.encoder.cancelled(batch, at, request);
-                at
-            }
-            Front::Pending(Pending::Number { at, lane, value }) => {
-                self.encoder.number(batch, at, lane, value);
-                at
-            }
-            Front::Pending(Pending::Bytes { at, count }) => {
-                let bytes = self.bytes.range(..count).copied();
-                self.encoder.bytes(batch, at, bytes);
-                at
-            }
-            Front::Run(Run { first, last, count }) => {
-                self.encoder.nothing(batch, last, first, count);
-                last
-            }
-        }
-    }
-
-    #[inline]
-    fn take(&mut self, front: Front) {
-        match front {
-            Front::Pending(pending) => {
-                self.pending.pop_front();
-                match pending {
-                    Pending::Completion { count, .. } => drop(self.requests.drain(..count)),
-                    Pending::Bytes { count, .. } => drop(self.bytes.drain(..count)),
-                    _ => {}
-                }
-            }
-            Front::Run(_) => {
+            Pending::Nothing { .. } => {
                 self.drop_run();
                 self.counts.nothing += 1;
+                return;
             }
+            Pending::Completion { requests, .. } => drop(self.requests.drain(..requests)),
+            Pending::Bytes { bytes, .. } => drop(self.bytes.drain(..bytes)),
+            _ => {}
         }
+        self.pending.pop_front();
     }
 }

@@ -158,3 +158,31 @@ impl Drop for Threads {
         }
     }
 }
+
+/// Files that stay open after chunks were read from them: few enough for every limit of
+/// open files, enough to avoid an open for each chunk.
+#[derive(Debug, Default)]
+pub(super) struct OpenFiles {
+    open: Vec<(usize, Opened)>,
+    /// Chunks that are being read before they are needed.
+    pub ahead: Ahead,
+}
+
+impl OpenFiles {
+    const MAX: usize = 4;
+
+    pub fn get(&mut self, number: usize, contents: &Contents) -> io::Result<&Opened> {
+        let at = match self.open.iter().position(|(open, _)| *open == number) {
+            Some(at) => at,
+            None => {
+                let opened = contents.open()?;
+                if self.open.len() == Self::MAX {
+                    self.open.remove(0);
+                }
+                self.open.push((number, opened));
+                self.open.len() - 1
+            }
+        };
+        Ok(&self.open[at].1)
+    }
+}

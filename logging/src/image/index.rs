@@ -1,7 +1,7 @@
 //! Where the chunks of one log are, and how a copy is read.
 
+use super::ahead::OpenFiles;
 use super::checked::{CheckedChunk, ChunkFault};
-use super::contents::OpenFiles;
 use super::{LogImage, LogKey};
 use crate::segment::{FileHeader, slot_offset};
 use core::fmt;

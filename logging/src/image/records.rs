@@ -1,7 +1,7 @@
 //! [`Records`]: the records of one log, streamed in order.
 
+use super::ahead::OpenFiles;
 use super::checked::{CheckedChunk, ChunkFault};
-use super::contents::OpenFiles;
 use super::index::{ChunkPlace, Copy, LogIndex};
 use super::{LogImage, LogKey};
 use core::ops::Range;

@@ -1,7 +1,7 @@
 //! Checking everything: every checksum of every copy of every chunk.
 
+use super::ahead::OpenFiles;
 use super::checked::{CheckedChunk, ChunkFault};
-use super::contents::OpenFiles;
 use super::files::StrangeFile;
 use super::index::{ChunkPlace, Copy, LogIndex};
 use super::{LogImage, LogKey};

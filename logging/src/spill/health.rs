@@ -1,8 +1,44 @@
 //! Whether writing to the disk is worth a try.
 
-use super::{Refused, Report};
 use crate::store::StoreError;
 use core::time::Duration;
+
+/// What people should know.
+#[derive(Debug)]
+pub enum Report {
+    /// A write failed; it will be tried again later. The log continues in memory
+    /// meanwhile.
+    Paused {
+        /// What failed.
+        error: StoreError,
+    },
+    /// It works again.
+    Resumed,
+    /// Writing has failed too often; nothing is spilled any more.
+    Stopped {
+        /// What failed last.
+        error: StoreError,
+    },
+    /// A file that is not needed could not be removed. It still counts in the budget, as
+    /// it takes room; writing continues.
+    Undeleted {
+        /// What failed.
+        error: StoreError,
+    },
+}
+
+/// Why no chunk is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The limit of writes under way is reached.
+    Busy,
+    /// The budget is in use; only a horizon frees it.
+    Full,
+    /// The disk refused; it is tried again later.
+    Paused,
+    /// The disk has failed for good.
+    Stopped,
+}
 
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);

@@ -21,6 +21,8 @@ use crate::store::{Completion, FileNumber, Operation, ReadToken, Store, StoreErr
 use channel::ChannelIndex;
 use core::time::Duration;
 use files::Files;
+pub use health::{Refused, Report};
+
 use health::Health;
 use refrain_ring::read_back::ChunkBytes;
 use refrain_ring::{CHUNK_BYTES, Frontier, Incarnation, LentChunk, LoanEnd, Rank};
@@ -82,43 +84,6 @@ pub enum Event {
     },
     /// A message for people.
     Report(Report),
-}
-
-/// What people should know.
-#[derive(Debug)]
-pub enum Report {
-    /// A write failed; it will be tried again later. The log continues in memory
-    /// meanwhile.
-    Paused {
-        /// What failed.
-        error: StoreError,
-    },
-    /// It works again.
-    Resumed,
-    /// Writing has failed too often; nothing is spilled any more.
-    Stopped {
-        /// What failed last.
-        error: StoreError,
-    },
-    /// A file that is not needed could not be removed. It still counts in the budget, as
-    /// it takes room; writing continues.
-    Undeleted {
-        /// What failed.
-        error: StoreError,
-    },
-}
-
-/// Why no chunk is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// The limit of writes under way is reached.
-    Busy,
-    /// The budget is in use; only a horizon frees it.
-    Full,
-    /// The disk refused; it is tried again later.
-    Paused,
-    /// The disk has failed for good.
-    Stopped,
 }
 
 /// Counters of a rank's spilling.

@@ -3,7 +3,7 @@
 use refrain_logging::determinant::batch::{BatchHeader, HEADER_BYTES};
 use refrain_logging::determinant::record::{decode, encode};
 use refrain_logging::determinant::recorder::{Identity, Recorder};
-use refrain_logging::determinant::{Determinant, EventIndex, Matched};
+use refrain_logging::determinant::{Determinant, EventIndex, Match, Matched};
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
 
 pub const IDENTITY: Identity = Identity {
@@ -25,19 +25,20 @@ pub fn matched(request: u64, source: u32, ssn: u64) -> Matched {
 }
 
 pub fn a_match(at: u64, request: u64, source: u32, ssn: u64) -> Determinant {
-    Determinant::Match {
+    match_of(at, matched(request, source, ssn), false)
+}
+
+fn match_of(at: u64, matched: Matched, is_completed: bool) -> Determinant {
+    Determinant::Match(Match {
         at: Clock(at),
-        matched: matched(request, source, ssn),
+        matched,
         is_named: false,
-    }
+        is_completed,
+    })
 }
 
 pub fn merged(at: u64, request: u64, source: u32, ssn: u64) -> Determinant {
-    Determinant::MatchCompleted {
-        at: Clock(at),
-        matched: matched(request, source, ssn),
-        is_named: false,
-    }
+    match_of(at, matched(request, source, ssn), true)
 }
 
 pub fn completion(at: u64, requests: &[u64]) -> Determinant {

@@ -3,10 +3,11 @@
 use crate::batches::{completion, header_of, nothing};
 use refrain_logging::determinant::batch::{BatchError, BatchHeader, HEADER_BYTES, job_tag};
 use refrain_logging::determinant::record::encode;
+use refrain_logging::determinant::recorded::recorded_events;
 use refrain_logging::determinant::recorder::{Identity, Recorder};
 use refrain_logging::determinant::row::{CollectError, determinants};
-use refrain_logging::determinant::told::{Outcome, Telling, Told};
 use refrain_logging::determinant::{Determinant, EventIndex};
+use refrain_ring::recorded::{RecordedEvents, RecordedOutcome};
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
 
 const JOB: u64 = 7;
@@ -114,10 +115,10 @@ fn part(at: u64, requests: &[u64]) -> Determinant {
     }
 }
 
-fn told(batches: &[Vec<u8>]) -> Told {
+fn recorded(batches: &[Vec<u8>]) -> RecordedEvents {
     let bytes = batches.iter().map(Vec::as_slice);
     let all = determinants(RANK, JOB, bytes, None).expect("they are complete");
-    Told::new(&all).expect("it can be true")
+    recorded_events(&all).expect("it can be true")
 }
 
 /// A set of which a life left only a part ended anew in the next life: that one
@@ -125,7 +126,8 @@ fn told(batches: &[Vec<u8>]) -> Told {
 // REC-4
 #[test]
 fn what_a_dead_life_left_of_a_set_is_not_used() {
-    let ended = |requests: &[u64]| Outcome::Ended(requests.iter().copied().map(Clock).collect());
+    let ended =
+        |requests: &[u64]| RecordedOutcome::Ended(requests.iter().copied().map(Clock).collect());
     let of_dead = || {
         vec![
             sealed(0, 0, part(10, &[1, 2])),
@@ -135,16 +137,16 @@ fn what_a_dead_life_left_of_a_set_is_not_used() {
     let mut anew = of_dead();
     anew.push(sealed(1, 2, completion(10, &[4, 1])));
     let is = ended(&[4, 1]);
-    assert_eq!(told(&anew).at(Clock(10)), Telling::Outcome(&is));
+    assert_eq!(recorded(&anew).at(Clock(10)), is);
     let mut nothing_found = of_dead();
     nothing_found.push(sealed(1, 2, nothing(10, 12, 3)));
     nothing_found.push(sealed(1, 3, completion(16, &[1])));
-    let is = told(&nothing_found);
-    assert_eq!(is.at(Clock(10)), Telling::Nothing);
-    assert_eq!(is.at(Clock(16)), Telling::Outcome(&ended(&[1])));
+    let is = recorded(&nothing_found);
+    assert_eq!(is.at(Clock(10)), RecordedOutcome::Nothing);
+    assert_eq!(is.at(Clock(16)), ended(&[1]));
     // In one life the parts belong together.
     let mut whole = of_dead();
     whole.push(sealed(0, 2, completion(10, &[4])));
     let is = ended(&[1, 2, 3, 4]);
-    assert_eq!(told(&whole).at(Clock(10)), Telling::Outcome(&is));
+    assert_eq!(recorded(&whole).at(Clock(10)), is);
 }

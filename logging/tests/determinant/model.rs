@@ -2,7 +2,7 @@
 //! from end to end.
 
 use crate::story::Event;
-use refrain_logging::determinant::Determinant;
+use refrain_logging::determinant::{Determinant, Match};
 use refrain_ring::Clock;
 
 #[derive(Debug, Default)]
@@ -20,11 +20,12 @@ impl Model {
                 at,
                 matched,
                 is_named,
-            } => self.pending.push(Determinant::Match {
+            } => self.pending.push(Determinant::Match(Match {
                 at: *at,
                 matched: *matched,
                 is_named: *is_named,
-            }),
+                is_completed: false,
+            })),
             Event::Probed { at, source, ssn } => {
                 self.run.clear();
                 self.pending.push(Determinant::Probe {
@@ -56,11 +57,11 @@ impl Model {
                     request: *request,
                 });
             }
-            Event::Number { at, lane, value } => {
+            Event::Number { at, series, value } => {
                 self.run.clear();
                 self.pending.push(Determinant::Number {
                     at: *at,
-                    lane: *lane,
+                    series: *series,
                     value: *value,
                 });
             }
@@ -79,16 +80,11 @@ impl Model {
     }
 
     fn merge(&mut self, at: Clock, request: Clock) -> bool {
-        let is_it = |it: &Determinant| matches!(it, Determinant::Match { matched, .. } if matched.request == request);
+        let is_it = |it: &Determinant| matches!(it, Determinant::Match(it) if it.matched.request == request && !it.is_completed);
         let Some(place) = self.pending.iter().rposition(is_it) else {
             return false;
         };
-        let is_match = |it: &Determinant| {
-            matches!(
-                it,
-                Determinant::Match { .. } | Determinant::MatchCompleted { .. }
-            )
-        };
+        let is_match = |it: &Determinant| matches!(it, Determinant::Match(_));
         let sum = |of: fn(&Determinant) -> usize| self.pending.iter().map(of).sum::<usize>();
         let named = sum(|it| match it {
             Determinant::Completion { requests, .. } => requests.len(),
@@ -103,17 +99,14 @@ impl Model {
         if !(is_last || fits_one_batch) || !self.pending[place..].iter().all(is_match) {
             return false;
         }
-        let Determinant::Match {
-            matched, is_named, ..
-        } = self.pending.remove(place)
-        else {
+        let Determinant::Match(it) = self.pending.remove(place) else {
             unreachable!("it was found as one");
         };
-        self.pending.push(Determinant::MatchCompleted {
+        self.pending.push(Determinant::Match(Match {
             at,
-            matched,
-            is_named,
-        });
+            is_completed: true,
+            ..it
+        }));
         true
     }
 

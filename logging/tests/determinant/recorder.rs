@@ -209,7 +209,7 @@ fn a_success_drops_the_run() {
 fn what_is_given_drops_the_run_and_lets_no_match_pass() {
     let number = |at| Determinant::Number {
         at: Clock(at),
-        lane: 0,
+        series: 0,
         value: 7,
     };
     let mut recorder = recorder();

@@ -5,7 +5,7 @@ use crate::fixed_seed::cases;
 use proptest::prelude::*;
 use refrain_logging::determinant::batch::{BatchHeader, PAYLOAD_BYTES_MAX};
 use refrain_logging::determinant::record::{decode, encode};
-use refrain_logging::determinant::{Determinant, Matched};
+use refrain_logging::determinant::{Determinant, Match, Matched};
 use refrain_ring::{Clock, Rank, Ssn};
 
 /// Numbers where mistakes are: small, near 2^32, near 2^64, any.
@@ -38,16 +38,12 @@ fn determinant() -> impl Strategy<Value = (u64, Determinant)> {
         };
         let is_named = flag;
         let determinant = match kind {
-            0..2 => Determinant::Match {
+            0..5 => Determinant::Match(Match {
                 at,
                 matched,
                 is_named,
-            },
-            2..5 => Determinant::MatchCompleted {
-                at,
-                matched,
-                is_named,
-            },
+                is_completed: kind >= 2,
+            }),
             5 => Determinant::Probe {
                 at,
                 source: Rank(source),
@@ -59,7 +55,7 @@ fn determinant() -> impl Strategy<Value = (u64, Determinant)> {
             7 => cancelled(0, request),
             8 => Determinant::Number {
                 at,
-                lane: (source % 16) as u8,
+                series: (source % 16) as u8,
                 value: count as i64,
             },
             9 => Determinant::Bytes {
@@ -79,8 +75,7 @@ fn row(begin: u64, steps: Vec<(u64, Determinant)>) -> Vec<Determinant> {
     for (step, mut determinant) in steps {
         clock = clock.checked_add(step).unwrap_or(clock);
         match &mut determinant {
-            Determinant::Match { at, .. }
-            | Determinant::MatchCompleted { at, .. }
+            Determinant::Match(Match { at, .. })
             | Determinant::Probe { at, .. }
             | Determinant::Completion { at, .. }
             | Determinant::Cancelled { at, .. }
@@ -163,7 +158,7 @@ fn trap_clocks_and_numbers_pass_2_to_the_32_and_reach_2_to_the_64() {
                         nothing(at - 2, at, 3),
                         Determinant::Number {
                             at: Clock(at),
-                            lane: 15,
+                            series: 15,
                             value: if n % 2 == 0 { i64::MIN } else { i64::MAX },
                         },
                         Determinant::Probe {

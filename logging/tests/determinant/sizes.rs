@@ -139,9 +139,9 @@ fn a_time_takes_four_or_five_bytes() {
     }
     // Lanes do not disturb each other.
     let bytes = per_receive(|recorder, n| {
-        let lane = (n % 16) as u8;
-        let value = (i64::from(lane) << 20) + (n as i64 / 16);
-        recorder.number(Clock(CLOCK + n), lane, value);
+        let series = (n % 16) as u8;
+        let value = (i64::from(series) << 20) + (n as i64 / 16);
+        recorder.number(Clock(CLOCK + n), series, value);
     });
     assert!(bytes <= 3.8, "{bytes}");
 }

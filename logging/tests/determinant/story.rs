@@ -2,8 +2,9 @@
 //! tell all that happened, nothing else, and each of them leaves a story that
 //! could have been.
 
-use refrain_logging::determinant::told::{End, Outcome, Telling, Told};
+use refrain_logging::determinant::recorded::recorded_events;
 use refrain_logging::determinant::{Determinant, Matched};
+use refrain_ring::recorded::{RecordedOutcome, RecordedReceive};
 use refrain_ring::{Clock, Rank, Ssn};
 use std::collections::BTreeSet;
 
@@ -29,7 +30,7 @@ pub enum Event {
     },
     Number {
         at: Clock,
-        lane: u8,
+        series: u8,
         value: i64,
     },
     Bytes {
@@ -61,7 +62,7 @@ enum Piece {
     },
     Number {
         at: u64,
-        lane: u8,
+        series: u8,
         value: i64,
     },
     Bytes {
@@ -136,10 +137,10 @@ impl Story {
                     request: request.0,
                 });
             }
-            Event::Number { at, lane, value } => {
+            Event::Number { at, series, value } => {
                 self.last_success = Some(at);
                 let at = at.0;
-                self.happened.push(Piece::Number { at, lane, value });
+                self.happened.push(Piece::Number { at, series, value });
             }
             Event::Bytes { at, bytes } => {
                 self.last_success = Some(at);
@@ -174,19 +175,12 @@ impl Story {
             }
             self.told.push(determinant.clone());
             match determinant {
-                Determinant::Match {
-                    matched, is_named, ..
-                } => {
-                    self.tell(piece_of(matched, *is_named));
-                    continue;
-                }
-                Determinant::MatchCompleted {
-                    at,
-                    matched,
-                    is_named,
-                } => {
-                    self.tell(piece_of(matched, *is_named));
-                    self.tell_completed(*at, matched.request);
+                Determinant::Match(it) => {
+                    self.tell(piece_of(&it.matched, it.is_named));
+                    if !it.is_completed {
+                        continue;
+                    }
+                    self.tell_completed(it.at, it.matched.request);
                 }
                 Determinant::Probe {
                     at,
@@ -211,9 +205,9 @@ impl Story {
                     at: at.0,
                     request: request.0,
                 }),
-                Determinant::Number { at, lane, value } => self.tell(Piece::Number {
+                Determinant::Number { at, series, value } => self.tell(Piece::Number {
                     at: at.0,
-                    lane: *lane,
+                    series: *series,
                     value: *value,
                 }),
                 Determinant::Bytes { at, bytes } => self.tell(Piece::Bytes {
@@ -250,21 +244,22 @@ impl Story {
     /// What a rank is told that plays it again is what happened, and all of it
     /// before the clock from which on it runs freely. REC-4
     fn assert_replayed(&self) {
-        let told = Told::new(&self.told).expect("one thing happened");
+        let told = recorded_events(&self.told).expect("one thing happened");
         for event in &self.events {
             let (at, expected) = match event {
                 Event::Matched { at, matched, .. } => {
                     let end = told.receive(matched.request);
-                    let message = End::Message(matched.source, matched.ssn);
+                    let (source, ssn) = (matched.source, matched.ssn);
+                    let message = RecordedReceive::Gets { source, ssn };
                     // Behind an operation that is told, before the next.
                     let may_miss = at.0 + 1 >= told.before().0;
-                    assert!(end == Some(message) || (may_miss && end.is_none()));
+                    assert!(end == message || (may_miss && end == RecordedReceive::Open));
                     continue;
                 }
                 Event::Probed { at, source, ssn } => {
                     let (source, ssn) = (*source, *ssn);
                     let (tag, bytes) = (3, ssn.0);
-                    let found = Outcome::Found {
+                    let found = RecordedOutcome::Found {
                         source,
                         ssn,
                         tag,
@@ -272,19 +267,23 @@ impl Story {
                     };
                     (*at, Some(found))
                 }
-                Event::Completed { at, requests } => (*at, Some(Outcome::Ended(requests.clone()))),
-                Event::Cancelled { at, request } => (*at, Some(Outcome::Cancelled(*request))),
-                Event::Number { at, lane, value } => {
-                    let (lane, value) = (*lane, *value);
-                    (*at, Some(Outcome::Number { lane, value }))
+                Event::Completed { at, requests } => {
+                    (*at, Some(RecordedOutcome::Ended(requests.clone())))
                 }
-                Event::Bytes { at, bytes } => (*at, Some(Outcome::Bytes(bytes.clone()))),
+                Event::Cancelled { at, request } => {
+                    (*at, Some(RecordedOutcome::Cancelled(*request)))
+                }
+                Event::Number { at, series, value } => {
+                    let (series, value) = (*series, *value);
+                    (*at, Some(RecordedOutcome::Number { series, value }))
+                }
+                Event::Bytes { at, bytes } => (*at, Some(RecordedOutcome::Bytes(bytes.clone()))),
                 Event::Nothing { at } => (*at, None),
             };
-            let telling = match (&expected, at < told.before()) {
-                (_, false) => Telling::Open,
-                (Some(outcome), true) => Telling::Outcome(outcome),
-                (None, true) => Telling::Nothing,
+            let telling = match (expected, at < told.before()) {
+                (_, false) => RecordedOutcome::Open,
+                (Some(outcome), true) => outcome,
+                (None, true) => RecordedOutcome::Nothing,
             };
             assert_eq!(told.at(at), telling, "at {at}");
         }

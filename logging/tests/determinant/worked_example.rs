@@ -3,7 +3,7 @@
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::record::decode;
 use refrain_logging::determinant::recorder::{Identity, Recorder};
-use refrain_logging::determinant::{Determinant, EventIndex, Matched};
+use refrain_logging::determinant::{Determinant, EventIndex, Match, Matched};
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
 use std::fmt::Write;
 
@@ -92,11 +92,12 @@ fn the_document_s_bytes_are_determinants() {
         count: 10,
     };
     assert_eq!(row.last(), Some(&nothing));
-    let merged = Determinant::MatchCompleted {
+    let merged = Determinant::Match(Match {
         at: Clock(1012),
         matched: matched(1011, 3, 9),
         is_named: false,
-    };
+        is_completed: true,
+    });
     assert_eq!(row[4], merged);
     let cancelled = Determinant::Cancelled {
         at: Clock(1016),
@@ -105,7 +106,7 @@ fn the_document_s_bytes_are_determinants() {
     assert_eq!(row[7], cancelled);
     let time = Determinant::Number {
         at: Clock(1018),
-        lane: 0,
+        series: 0,
         value: 3_000_000_900,
     };
     assert_eq!(row[9], time);

@@ -1,44 +1,36 @@
-//! What a program holds of an operation that it has begun.
+//! The program's handle of an operation that it has begun.
 
 use refrain_ring::{Clock, Rank};
 use refrain_transport::engine::{Engine, Outcome, RequestId, Status};
 use refrain_transport::protocol::Protocol;
 
 /// A request as its program has it: null, a send or a receive. Null again once
-/// its end has been told.
+/// a call has returned its end.
 #[derive(Clone, Copy, Debug)]
-pub struct Handle(State);
+pub struct Handle(Option<Operation>);
 
 #[derive(Clone, Copy, Debug)]
-enum State {
-    Null,
-    /// How a send ends is known when it begins, only not when.
-    Send {
-        posted_at: Clock,
-        outcome: Outcome,
-        /// `None`: it was complete when the call that made it returned. That
-        /// depends on the room in the log, so on timing: no answer may depend on
-        /// it but by way of an event.
-        id: Option<RequestId>,
-    },
-    Receive {
-        posted_at: Clock,
-        id: RequestId,
-    },
+struct Operation {
+    posted_at: Clock,
+    /// `None`: a send that was complete when its call returned. That depends on the room in
+    /// the log, so on timing: no answer may depend on it except by an event.
+    id: Option<RequestId>,
+    /// How a send ends: known when it begins, only not when it ends. `None`: a receive.
+    sent: Option<Outcome>,
 }
 
 /// Several handles of one call, wherever they are kept.
 pub trait Handles {
-    /// How many.
+    /// Number of handles.
     fn count(&self) -> usize;
 
     /// One of them.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// When there is no such handle.
     fn get(&self, index: usize) -> &Handle;
 
-    /// The end of this one has been told: it is null.
+    /// A call returns the end of this one: it becomes null.
     fn clear(&mut self, index: usize);
 }
 
@@ -58,72 +50,62 @@ impl Handles for [Handle] {
 
 impl Handle {
     /// Stands for nothing.
-    pub const NULL: Self = Self(State::Null);
+    pub const NULL: Self = Self(None);
 
     /// A send; `id`: unless it is complete.
     #[inline]
     pub fn send(posted_at: Clock, outcome: Outcome, id: Option<RequestId>) -> Self {
-        Self(State::Send {
+        Self(Some(Operation {
             posted_at,
-            outcome,
             id,
-        })
+            sent: Some(outcome),
+        }))
     }
 
     #[inline]
     pub(super) fn receive(posted_at: Clock, id: RequestId) -> Self {
-        Self(State::Receive { posted_at, id })
+        Self(Some(Operation {
+            posted_at,
+            id: Some(id),
+            sent: None,
+        }))
     }
 
     /// Whether there is nothing to wait for.
     #[inline]
     pub fn is_null(&self) -> bool {
-        matches!(self.0, State::Null)
+        self.0.is_none()
     }
 
-    /// Its name in the engine, where it has one.
+    /// Its id in the engine, if it has one.
     #[inline]
     pub fn id(&self) -> Option<RequestId> {
-        match self.0 {
-            State::Null => None,
-            State::Send { id, .. } => id,
-            State::Receive { id, .. } => Some(id),
-        }
+        self.0?.id
     }
 
-    /// How it ended, if it has; a null one has not. Tells nobody.
+    /// How it ended, if it has; a null one has not. It is no event.
     ///
-    /// A request of a scope that is over, which the engine knows no more, has
-    /// ended: a send as it would have, a receive without a message.
+    /// A request whose scope has ended, which the engine does not know any more, has
+    /// ended: a send as usual, a receive without a message.
     #[inline]
     pub fn outcome(&self, engine: &Engine<impl Protocol>) -> Option<Outcome> {
-        match self.0 {
-            State::Null => None,
-            State::Send {
-                outcome, id: None, ..
-            } => Some(outcome),
-            State::Send {
-                outcome,
-                id: Some(id),
-                ..
-            } => (engine.outcome(id).is_some() || is_stale(engine, id)).then_some(outcome),
-            State::Receive { id, .. } => engine
-                .outcome(id)
-                .or_else(|| is_stale(engine, id).then_some(NO_MESSAGE)),
-        }
+        let Operation { id, sent, .. } = self.0?;
+        let Some(id) = id else {
+            return sent;
+        };
+        let ended = engine.outcome(id);
+        let ended = ended.or_else(|| engine.posted_at(id).is_none().then_some(NO_MESSAGE))?;
+        Some(sent.unwrap_or(ended))
     }
 
-    /// Its id in events: the clock at its post, also when its scope is over.
-    /// `None` for one that stands for nothing, or not any more.
+    /// Its id in events: the clock at its post, also when its scope has ended.
+    /// `None` for a null one.
     #[inline]
     pub fn posted_at(&self) -> Option<Clock> {
-        match self.0 {
-            State::Null => None,
-            State::Send { posted_at, .. } | State::Receive { posted_at, .. } => Some(posted_at),
-        }
+        Some(self.0?.posted_at)
     }
 
-    /// Its end has been told: the engine forgets it.
+    /// A call returns its end: the engine forgets it.
     #[inline]
     pub(super) fn end(&mut self, engine: &mut Engine<impl Protocol>) {
         if let Some(id) = self.id() {
@@ -143,7 +125,3 @@ const NO_MESSAGE: Outcome = Outcome {
     },
     truncated_to: None,
 };
-
-fn is_stale(engine: &Engine<impl Protocol>, id: RequestId) -> bool {
-    engine.posted_at(id).is_none()
-}

@@ -1,14 +1,31 @@
-//! Calls on several requests at once.
+//! Calls on several requests at once. In a replay they end as records say. REC-4, REC-8
 
-use super::{Answer, Handle, Handles, note_one, told};
+use super::handle::{Handle, Handles};
 use refrain_ring::Clock;
 use refrain_transport::engine::{Engine, Outcome};
 use refrain_transport::protocol::Protocol;
+use refrain_transport::recorded::{Answer, NoAnswer};
 
 /// Whether there is nothing to wait for.
 #[inline]
 pub fn are_null<H: Handles + ?Sized>(handles: &H) -> bool {
     all(handles).all(Handle::is_null)
+}
+
+/// The answer to a call that waits and whose end depends on timing: it waits until
+/// there is a result. In a replay, a call that found nothing is an error of the next
+/// progress: it would never end. REC-8
+#[inline]
+pub fn awaited<T>(
+    engine: &mut Engine<impl Protocol>,
+    clock: Clock,
+    answer: Answer<T>,
+) -> Option<T> {
+    if matches!(answer, Err(NoAnswer::Nothing)) && engine.is_recorded(clock) {
+        let what = "it found nothing, or could not, and waits until it finds something now";
+        engine.diverged(clock, what.into());
+    }
+    answer.ok()
 }
 
 /// A wait for any: as [`test_any`].
@@ -19,11 +36,11 @@ pub fn try_any<H: Handles + ?Sized>(
     handles: &mut H,
 ) -> Option<(usize, Outcome)> {
     let answer = test_any(engine, clock, handles);
-    told::awaited(engine, clock, answer)
+    awaited(engine, clock, answer)
 }
 
 /// A test for any: the first that has ended, by index, if one has. It is null
-/// then. If it is told nothing, the caller says that it
+/// then. After [`NoAnswer::Nothing`] the caller says that it
 /// [found nothing](super::found_nothing).
 #[inline]
 pub fn test_any<H: Handles + ?Sized>(
@@ -31,15 +48,13 @@ pub fn test_any<H: Handles + ?Sized>(
     clock: Clock,
     handles: &mut H,
 ) -> Answer<(usize, Outcome)> {
-    if engine.is_told(clock) {
-        return told::test_any(engine, clock, handles);
+    if engine.is_recorded(clock) {
+        return recorded(engine, clock, handles, true).map(|ended| ended[0]);
     }
-    let Some((index, outcome)) = first_ended(engine, handles) else {
-        return Answer::Nothing;
-    };
+    let (index, outcome) = first_ended(engine, handles).ok_or(NoAnswer::Nothing)?;
     note_one(engine, clock, handles.get(index));
     end(engine, handles, index);
-    Answer::Told((index, outcome))
+    Ok((index, outcome))
 }
 
 /// A wait for some: as [`test_some`].
@@ -47,75 +62,69 @@ pub fn try_some<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
     clock: Clock,
     handles: &mut H,
-    ended: impl FnMut(usize, Outcome),
+    give: impl FnMut(usize, Outcome),
 ) -> Option<usize> {
-    let answer = test_some(engine, clock, handles, ended);
-    told::awaited(engine, clock, answer)
+    let answer = test_some(engine, clock, handles, give);
+    awaited(engine, clock, answer)
 }
 
-/// A test for some: gives all that have ended, by index, to `ended`, and returns how
-/// many there are, if any. They are null then. If it is told nothing, the caller says
-/// that it [found nothing](super::found_nothing).
+/// A test for some: gives all that have ended, by index, to `give`, and returns their
+/// number, if any has. They are null then. After [`NoAnswer::Nothing`] the caller says that
+/// it [found nothing](super::found_nothing).
 pub fn test_some<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
     clock: Clock,
     handles: &mut H,
-    mut ended: impl FnMut(usize, Outcome),
+    mut give: impl FnMut(usize, Outcome),
 ) -> Answer<usize> {
-    if engine.is_told(clock) {
-        return told::test_some(engine, clock, handles, ended);
-    }
-    if first_ended(engine, handles).is_none() {
-        return Answer::Nothing;
-    }
-    note(engine, clock, handles);
-    let mut count = 0;
-    for index in 0..handles.count() {
-        if let Some(outcome) = handles.get(index).outcome(engine) {
-            end(engine, handles, index);
-            ended(index, outcome);
-            count += 1;
+    if engine.is_recorded(clock) {
+        let ended = recorded(engine, clock, handles, false)?;
+        for &(index, outcome) in &ended {
+            give(index, outcome);
         }
+        return Ok(ended.len());
     }
-    Answer::Told(count)
+    first_ended(engine, handles).ok_or(NoAnswer::Nothing)?;
+    note(engine, clock, handles);
+    Ok(end_all(engine, handles, give))
 }
 
-/// A wait for all: gives to `ended` how each has ended, by index, but for null ones;
+/// A wait for all: gives to `give` how each has ended, by index, but for null ones;
 /// only when all have. They are null then.
 #[inline]
 pub fn try_all<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
     handles: &mut H,
-    ended: impl FnMut(usize, Outcome),
+    give: impl FnMut(usize, Outcome),
 ) -> Option<()> {
-    has_all_ended(engine, handles).then(|| end_all(engine, handles, ended))
+    has_all_ended(engine, handles).then(|| _ = end_all(engine, handles, give))
 }
 
-/// A test of all, as [`try_all`]. If it is told nothing, the caller says that it
+/// A test of all, as [`try_all`]. After [`NoAnswer::Nothing`] the caller says that it
 /// [found nothing](super::found_nothing).
 pub fn test_all<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
     clock: Clock,
     handles: &mut H,
-    ended: impl FnMut(usize, Outcome),
+    give: impl FnMut(usize, Outcome),
 ) -> Answer<()> {
     let are_null = are_null(handles);
-    if engine.is_told(clock) && !are_null {
-        return told::test_all(engine, clock, handles, ended);
+    if engine.is_recorded(clock) && !are_null {
+        return test_all_recorded(engine, clock, handles, give);
     }
     if !has_all_ended(engine, handles) {
-        return Answer::Nothing;
+        return Err(NoAnswer::Nothing);
     }
     // Of null requests only: deterministic.
     if !are_null {
         note(engine, clock, handles);
     }
-    end_all(engine, handles, ended);
-    Answer::Told(())
+    end_all(engine, handles, give);
+    Ok(())
 }
 
 #[inline]
-pub(super) fn all<H: Handles + ?Sized>(handles: &H) -> impl Iterator<Item = &Handle> {
+fn all<H: Handles + ?Sized>(handles: &H) -> impl Iterator<Item = &Handle> {
     (0..handles.count()).map(|index| handles.get(index))
 }
 
@@ -134,36 +143,115 @@ fn has_all_ended<H: Handles + ?Sized>(engine: &Engine<impl Protocol>, handles: &
     all(handles).all(|handle| handle.is_null() || handle.outcome(engine).is_some())
 }
 
-pub(super) fn end_all<H: Handles + ?Sized>(
+/// Ends all that have ended; returns their number.
+fn end_all<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
     handles: &mut H,
-    mut ended: impl FnMut(usize, Outcome),
-) {
+    mut give: impl FnMut(usize, Outcome),
+) -> usize {
+    let mut count = 0;
     for index in 0..handles.count() {
         if let Some(outcome) = handles.get(index).outcome(engine) {
             end(engine, handles, index);
-            ended(index, outcome);
+            give(index, outcome);
+            count += 1;
         }
     }
+    count
 }
 
 #[inline]
-pub(super) fn end<H: Handles + ?Sized>(
-    engine: &mut Engine<impl Protocol>,
-    handles: &mut H,
-    index: usize,
-) {
+fn end<H: Handles + ?Sized>(engine: &mut Engine<impl Protocol>, handles: &mut H, index: usize) {
     let mut handle = *handles.get(index);
     handle.end(engine);
     handles.clear(index);
 }
 
-/// Tells the protocol that a timing-dependent call ends the requests that have ended,
-/// all of them: a replay has to end the same ones.
+/// Notes the event that a timing-dependent call ended this request.
+#[inline]
+pub(super) fn note_one(engine: &mut Engine<impl Protocol>, clock: Clock, handle: &Handle) {
+    let posted_at = handle.posted_at().unwrap_or_default();
+    engine.note_completion(clock, &[posted_at]);
+    engine.operation_ended();
+}
+
+/// Notes the event that a timing-dependent call ends all requests that have ended: a replay
+/// has to end the same ones.
 fn note<H: Handles + ?Sized>(engine: &mut Engine<impl Protocol>, clock: Clock, handles: &H) {
     engine.note_completions(clock, |engine, requests| {
         let ended = all(handles).filter(|handle| handle.outcome(engine).is_some());
         requests.extend(ended.filter_map(Handle::posted_at));
     });
     engine.operation_ended();
+}
+
+#[cold]
+fn test_all_recorded<H: Handles + ?Sized>(
+    engine: &mut Engine<impl Protocol>,
+    clock: Clock,
+    handles: &mut H,
+    give: impl FnMut(usize, Outcome),
+) -> Answer<()> {
+    let indices = chosen(engine, clock, handles)?;
+    let active = (0..handles.count()).filter(|index| !handles.get(*index).is_null());
+    if !active.eq(indices.iter().copied()) {
+        let count = indices.len();
+        let what = format!("it ended {count} requests, and tests others for their common end now");
+        engine.diverged(clock, what);
+        return Err(NoAnswer::NotYet);
+    }
+    if !has_all_ended(engine, handles) {
+        return Err(NoAnswer::NotYet);
+    }
+    end_all(engine, handles, give);
+    engine.answered(clock);
+    Ok(())
+}
+
+/// Ends the requests that the call ended as records say, when all of them have ended.
+#[cold]
+pub(super) fn recorded<H: Handles + ?Sized>(
+    engine: &mut Engine<impl Protocol>,
+    clock: Clock,
+    handles: &mut H,
+    only_one: bool,
+) -> Answer<Vec<(usize, Outcome)>> {
+    let indices = chosen(engine, clock, handles)?;
+    if indices.is_empty() || (only_one && indices.len() > 1) {
+        let what = format!("it ended {} requests, and ends one now", indices.len());
+        engine.diverged(clock, what);
+        return Err(NoAnswer::NotYet);
+    }
+    let outcomes = indices
+        .iter()
+        .map(|index| Some((*index, handles.get(*index).outcome(engine)?)))
+        .collect::<Option<Vec<_>>>()
+        .ok_or(NoAnswer::NotYet)?;
+    for index in indices {
+        end(engine, handles, index);
+    }
+    engine.answered(clock);
+    Ok(outcomes)
+}
+
+/// The requests that the call ended as records say, by index, in their order.
+fn chosen<H: Handles + ?Sized>(
+    engine: &mut Engine<impl Protocol>,
+    clock: Clock,
+    handles: &H,
+) -> Answer<Vec<usize>> {
+    let mut indices = Vec::new();
+    for request in engine.recorded_ends(clock)? {
+        match all(handles).position(|handle| handle.posted_at() == Some(request)) {
+            Some(index) => indices.push(index),
+            None => {
+                let what = format!(
+                    "it ended the request of operation {request}, which it does not ask for now"
+                );
+                engine.diverged(clock, what);
+                return Err(NoAnswer::NotYet);
+            }
+        }
+    }
+    Ok(indices)
 }

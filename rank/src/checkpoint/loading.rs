@@ -1,6 +1,6 @@
 //! Putting the log of a checkpoint into the engine of a later life.
 
-use super::log_part::{LogPartError, LogReader};
+use super::log_part::{LogPartError, LogReader, Transfer};
 use refrain_ring::{Frontier, Rank, RecordHeader, Ssn};
 use refrain_transport::engine::{Engine, EngineError};
 use refrain_transport::protocol::Protocol;
@@ -9,17 +9,6 @@ use thiserror::Error;
 
 /// Records that one step puts into the log at most.
 const RECORDS_MAX: usize = 64;
-
-/// How far a step came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loaded {
-    /// A part is in the log; there is more.
-    Some,
-    /// There is no room for the next record: make progress, and go on.
-    Waiting,
-    /// All of it is in the log.
-    Done,
-}
 
 /// Why a log cannot be loaded.
 #[derive(Debug, Error)]
@@ -89,28 +78,28 @@ impl LogLoading {
         &mut self,
         engine: &mut Engine<impl Protocol>,
         from: &mut dyn Read,
-    ) -> Result<Loaded, LoadError> {
+    ) -> Result<Transfer, LoadError> {
         let to = self.reader.destination();
         if let Some((header, payload)) = &self.waiting {
             if !engine.log_again(to, header, payload)? {
-                return Ok(Loaded::Waiting);
+                return Ok(Transfer::Waiting);
             }
             self.waiting = None;
         }
         for _ in 0..RECORDS_MAX {
             if self.is_done {
-                return Ok(Loaded::Done);
+                return Ok(Transfer::Done);
             }
             match self.reader.next(from)? {
                 None => self.is_done = true,
                 Some((header, payload)) => {
                     if !engine.log_again(to, &header, payload)? {
                         self.waiting = Some((header, payload.to_vec()));
-                        return Ok(Loaded::Waiting);
+                        return Ok(Transfer::Waiting);
                     }
                 }
             }
         }
-        Ok(Loaded::Some)
+        Ok(Transfer::More)
     }
 }

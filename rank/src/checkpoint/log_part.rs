@@ -39,6 +39,18 @@ pub enum LogPartError {
     Contradiction(&'static str),
 }
 
+/// The result of one step of saving or loading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// A part is written, or in the log; there is more.
+    More,
+    /// The next part waits for a disk, for room, or until events are stable: make
+    /// progress, and continue.
+    Waiting,
+    /// All of it is written, or in the log.
+    Done,
+}
+
 /// Writes a log part, record by record. Each checksum is of everything before.
 #[derive(Debug)]
 pub struct LogWriter {

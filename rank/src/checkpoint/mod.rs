@@ -3,8 +3,8 @@
 //! ([`LogSaving`], [`LogLoading`]). LOG-5
 //!
 //! Bytes on a disk, or of another host: every read checks them, and never takes
-//! damage for a checkpoint (docs/formats/checkpoint-parts.md). Where they are kept, and
-//! what else is in a checkpoint, is others' affair.
+//! damage for a checkpoint (docs/formats/checkpoint-parts.md). Other crates decide where they
+//! are kept, and what else is in a checkpoint.
 
 mod engine_part;
 mod loading;
@@ -12,6 +12,6 @@ mod log_part;
 mod saving;
 
 pub use engine_part::{ENGINE_VERSION, EnginePartError, decode_engine, encode_engine};
-pub use loading::{LoadError, Loaded, LogLoading};
-pub use log_part::{LOG_VERSION, LogPartError, LogReader, LogWriter};
-pub use saving::{LogSaving, SaveError, Saved};
+pub use loading::{LoadError, LogLoading};
+pub use log_part::{LOG_VERSION, LogPartError, LogReader, LogWriter, Transfer};
+pub use saving::{LogSaving, SaveError};

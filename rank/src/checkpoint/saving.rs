@@ -1,26 +1,13 @@
-//! Writing the un-freed log to one rank into a checkpoint, while the rank goes on.
+//! Writing the un-freed log to one rank into a checkpoint, while the rank continues.
 
-use super::log_part::LogWriter;
-use core::ops::ControlFlow;
+use super::log_part::{LogWriter, Transfer};
 use refrain_ring::{Frontier, Rank, RecordHeader, RecordKind};
 use refrain_transport::engine::{Beginning, Engine, Progress, ReadBack, ReadBackError};
 use refrain_transport::protocol::Protocol;
 use std::io::{self, Write};
 use thiserror::Error;
 
-/// How far a step came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Saved {
-    /// A part was written; there is more.
-    Some,
-    /// The next part comes from disk, or waits until events are stable: make
-    /// progress, and go on.
-    Waiting,
-    /// All of it is written.
-    Done,
-}
-
-/// Why a log cannot be saved. The checkpoint has to be given up.
+/// Why a log cannot be saved. The checkpoint is given up.
 #[derive(Debug, Error)]
 pub enum SaveError {
     /// The log cannot be read.
@@ -89,12 +76,12 @@ impl LogSaving {
         &mut self,
         engine: &mut Engine<impl Protocol>,
         out: &mut dyn Write,
-    ) -> Result<Saved, SaveError> {
-        if let ControlFlow::Break(saved) = self.end_if_done(out)? {
-            return Ok(saved);
+    ) -> Result<Transfer, SaveError> {
+        if self.end_if_done(out)? {
+            return Ok(Transfer::Done);
         }
         let Some(writer) = &mut self.writer else {
-            return Ok(Saved::Done);
+            return Ok(Transfer::Done);
         };
         let (until, position) = (&self.until, &mut self.position);
         let mut written = Ok(());
@@ -109,24 +96,21 @@ impl LogSaving {
             Progress::Passed(_) => {
                 position.kept_from = self.reader.from().clone();
                 position.next.raise(&position.kept_from);
-                Saved::Some
+                Transfer::More
             }
-            Progress::Records(_) => Saved::Some,
-            Progress::End | Progress::Waiting => match self.end_if_done(out)? {
-                ControlFlow::Break(saved) => saved,
-                ControlFlow::Continue(()) => Saved::Waiting,
-            },
+            Progress::Records(_) => Transfer::More,
+            Progress::End | Progress::Waiting if self.end_if_done(out)? => Transfer::Done,
+            Progress::End | Progress::Waiting => Transfer::Waiting,
         })
     }
 
-    fn end_if_done(&mut self, out: &mut dyn Write) -> Result<ControlFlow<Saved>, SaveError> {
-        if !self.until.is_within(&self.position.next) {
-            return Ok(ControlFlow::Continue(()));
-        }
-        if let Some(writer) = self.writer.take() {
+    /// Ends the part if all of it is written; returns whether it is.
+    fn end_if_done(&mut self, out: &mut dyn Write) -> Result<bool, SaveError> {
+        let is_done = self.until.is_within(&self.position.next);
+        if let Some(writer) = self.writer.take_if(|_| is_done) {
             writer.end(out, &self.position.kept_from)?;
         }
-        Ok(ControlFlow::Break(Saved::Done))
+        Ok(is_done)
     }
 }
 

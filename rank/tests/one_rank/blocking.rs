@@ -2,7 +2,7 @@
 
 use crate::empty::{receive_buffer, send_buffer};
 use crate::pair::{Pair, Saw, from, to};
-use refrain_rank::calls::{self, Answer};
+use refrain_rank::calls::{self, NoAnswer};
 use refrain_transport::engine::SendTo;
 
 /// A wait is no event; a test is one, whatever it finds.
@@ -14,7 +14,7 @@ fn a_test_is_an_event_and_a_wait_is_none() {
     let clock = pair.rank.tick();
     assert_eq!(
         calls::test(&mut pair.rank, clock, &mut handle),
-        Answer::Nothing
+        Err(NoAnswer::Nothing)
     );
     calls::found_nothing(&mut pair.rank, clock);
     assert_eq!(pair.seen(), [Saw::Nothing(clock)]);
@@ -23,7 +23,7 @@ fn a_test_is_an_event_and_a_wait_is_none() {
     let clock = pair.rank.tick();
     assert!(
         calls::test(&mut pair.rank, clock, &mut handle)
-            .told()
+            .ok()
             .is_some()
     );
     assert_eq!(pair.seen(), [Saw::Completion(clock, vec![posted_at])]);
@@ -36,7 +36,7 @@ fn a_test_is_an_event_and_a_wait_is_none() {
     let blocking = pair.receive(3).id().expect("it is under way");
     pair.send(3);
     pair.settle();
-    assert!(calls::finish(&mut pair.rank, blocking).is_some());
+    assert!(pair.rank.finish(blocking).is_some());
     assert_eq!(pair.seen(), []);
     assert_eq!(pair.rank.request_count(), 0);
 }
@@ -53,7 +53,7 @@ fn a_receive_of_a_scope_that_is_over_ends_without_a_message() {
     pair.seen();
     let clock = pair.rank.tick();
     let end = calls::test(&mut pair.rank, clock, &mut stale)
-        .told()
+        .ok()
         .expect("it is over");
     assert!(end.status.cancelled);
     assert!(stale.is_null());

@@ -126,7 +126,11 @@ impl Protocol for Watched {
             Event::Probe { clock, .. } => Saw::Probe(*clock),
             Event::Completion { clock, requests } => Saw::Completion(*clock, requests.to_vec()),
             Event::Cancelled { clock, request } => Saw::Cancelled(*clock, *request),
-            Event::Number { clock, lane, value } => Saw::Number(*clock, *lane, *value),
+            Event::Number {
+                clock,
+                series,
+                value,
+            } => Saw::Number(*clock, *series, *value),
             Event::Bytes { clock, bytes } => Saw::Bytes(*clock, bytes.to_vec()),
             Event::Nothing { clock } => Saw::Nothing(*clock),
         });

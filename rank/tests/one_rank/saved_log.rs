@@ -3,7 +3,7 @@
 use crate::pair::Ledger;
 use refrain_logging::Member;
 use refrain_rank::checkpoint::{
-    LoadError, Loaded, LogLoading, LogPartError, LogReader, LogSaving, LogWriter, Saved,
+    LoadError, LogLoading, LogPartError, LogReader, LogSaving, LogWriter, Transfer,
 };
 use refrain_rank::protocol::Logging;
 use refrain_ring::{Frontier, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
@@ -97,7 +97,7 @@ fn what_is_loaded_is_saved_again() {
         let mut loading =
             LogLoading::begin(&mut from, CHANNEL, &Ssn(until).into()).expect("its log");
         let mut rounds = 0..ROUNDS_MAX;
-        while loading.step(&mut engine, &mut from).expect("it is whole") != Loaded::Done {
+        while loading.step(&mut engine, &mut from).expect("it is whole") != Transfer::Done {
             rounds.next().expect("it comes to an end");
         }
         assert_eq!(engine.state().as_ref(), Ok(&state));
@@ -105,7 +105,7 @@ fn what_is_loaded_is_saved_again() {
         let begun = LogSaving::begin(&engine, CHANNEL, &state, &mut out);
         let mut saving = begun.expect("memory takes it");
         let mut rounds = 0..ROUNDS_MAX;
-        while saving.step(&mut engine, &mut out).expect("it can be read") != Saved::Done {
+        while saving.step(&mut engine, &mut out).expect("it can be read") != Transfer::Done {
             rounds.next().expect("it comes to an end");
         }
         let in_life = |(header, payload): &(RecordHeader, Vec<u8>)| {
@@ -133,7 +133,7 @@ fn a_log_without_room_says_so() {
     let mut from = &bytes[..];
     let mut loading = LogLoading::begin(&mut from, CHANNEL, &Ssn(until).into()).expect("its log");
     let mut steps = (0..ROUNDS_MAX).map(|_| loading.step(&mut engine, &mut from));
-    let waits = |step: &Result<Loaded, LoadError>| matches!(step, Ok(Loaded::Waiting));
+    let waits = |step: &Result<Transfer, LoadError>| matches!(step, Ok(Transfer::Waiting));
     assert!(steps.any(|step| waits(&step)));
     assert!(steps.all(|step| waits(&step)), "there is no room yet");
 }

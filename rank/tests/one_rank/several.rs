@@ -80,7 +80,7 @@ fn a_wait_for_all_is_no_event_and_a_test_of_all_is() {
             let mut ended = vec![None; handles.len()];
             let give = |index: usize, outcome| ended[index] = Some(outcome);
             let told = match is_test {
-                true => calls::test_all(&mut pair.rank, clock, handles, give).told(),
+                true => calls::test_all(&mut pair.rank, clock, handles, give).ok(),
                 false => calls::try_all(&mut pair.rank, handles, give),
             };
             told.map(|()| ended)
@@ -110,7 +110,7 @@ fn a_send_that_is_done_at_once_is_tested_with_an_event() {
     let clock = pair.rank.tick();
     assert!(
         calls::test(&mut pair.rank, clock, &mut alone)
-            .told()
+            .ok()
             .is_some()
     );
     assert!(alone.is_null());
@@ -154,7 +154,7 @@ fn requests_of_a_scope_that_is_over_are_told_as_others_are() {
         calls::post_receive(&mut pair.peer, receive_buffer(), ours);
     }
     pair.settle();
-    assert!(calls::finish(&mut pair.rank, waited_for).is_some());
+    assert!(pair.rank.finish(waited_for).is_some());
     pair.seen();
     let mut again = handles;
     let clock = pair.rank.tick();

@@ -4,12 +4,13 @@ use crate::room::Room;
 use fastrand::Rng;
 use refrain_logging::Member;
 use refrain_logging::determinant::batch::BatchHeader;
+use refrain_logging::determinant::recorded::recorded_events;
 use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::determinant::row::determinants;
 use refrain_logging::determinant::{Determinant, EventIndex};
 use refrain_logging::image::{LogImage, RankMemory, Selection};
 use refrain_logging::pessimist::{Commits, Pessimist};
-use refrain_rank::past::{Records, Sends};
+use refrain_rank::previous_logs::PreviousLogs;
 use refrain_rank::protocol::Logging;
 use refrain_ring::{Incarnation, Rank, Region};
 use refrain_transport::engine::{Engine, EngineError, EngineOptions, SendTo};
@@ -97,8 +98,8 @@ pub struct Logs {
 
 impl Logs {
     /// What it has sent.
-    pub fn sends(&self) -> Sends {
-        let mut sends = Sends::new(JOB, Rank(0));
+    pub fn sends(&self) -> PreviousLogs {
+        let mut sends = PreviousLogs::new(JOB, Rank(0));
         sends.add_life(self.image(), self.incarnation);
         sends
     }
@@ -183,8 +184,8 @@ impl Life {
                 let engine = Engine::new(options, arena, Box::new(fabric), protocol);
                 match rank {
                     Rank(0) => {
-                        let records = Records::new(&row).expect("they agree");
-                        engine.with_past(Box::new(records))
+                        let records = recorded_events(&row).expect("they agree");
+                        engine.with_recorded_events(records)
                     }
                     _ => engine,
                 }

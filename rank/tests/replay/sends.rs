@@ -5,7 +5,7 @@ use crate::room::Room;
 use refrain_logging::Member;
 use refrain_logging::image::{LogImage, Selection};
 use refrain_rank::calls;
-use refrain_rank::past::Sends;
+use refrain_rank::previous_logs::PreviousLogs;
 use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_transport::divergence::DivergencePolicy;
 use refrain_transport::engine::{EngineError, SendTo};
@@ -55,10 +55,10 @@ impl Sender {
     }
 
     /// A life that has nothing of records, and these messages to compare with.
-    fn comparing(past: Sends, policy: DivergencePolicy) -> Self {
+    fn comparing(past: PreviousLogs, policy: DivergencePolicy) -> Self {
         let mut sender = Self::new(2);
         let engine = sender.life.engines.remove(0);
-        let engine = engine.with_past_sends(Box::new(past), policy);
+        let engine = engine.with_previous_sends(Box::new(past), policy);
         sender.life.engines.insert(0, engine);
         sender
     }
@@ -274,7 +274,7 @@ fn nothing_is_compared_behind_something_new() {
 // REC-8
 #[test]
 fn what_is_gone_is_not_compared() {
-    let mut nothing = Sends::new(JOB, Rank(0));
+    let mut nothing = PreviousLogs::new(JOB, Rank(0));
     nothing.add_life(LogImage::empty(Selection::default()), Incarnation(0));
     let mut sender = Sender::comparing(nothing, DivergencePolicy::Stop);
     sender.send_all();
@@ -315,7 +315,7 @@ fn two_lives_are_compared_with() {
 // REC-8
 #[test]
 fn messages_are_found_by_their_numbers() {
-    use refrain_transport::past::PastSends;
+    use refrain_transport::recorded::PreviousSends;
     let mut first = Sender::first();
     first.send_all();
     let mut left = first.life.logs.sends();

@@ -3,10 +3,12 @@
 use crate::job::{Batches, JOB, Life, payload, to_rank_0};
 use crate::room::Room;
 use refrain_logging::Member;
+use refrain_logging::determinant::recorded::recorded_events;
 use refrain_logging::determinant::recorder::{Identity, Recorder};
 use refrain_logging::determinant::row::determinants;
-use refrain_logging::determinant::{Determinant, EventIndex, Matched};
-use refrain_rank::calls::{self, Answer, Handle};
+use refrain_logging::determinant::{Determinant, EventIndex, Match, Matched};
+use refrain_rank::calls::{self, Handle, NoAnswer};
+use refrain_ring::recorded::RecordedOutcome;
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
 use refrain_transport::engine::EngineError;
 use refrain_transport::matching::Pattern;
@@ -185,7 +187,7 @@ fn a_receive_in_limbo_keeps_its_place() {
         let mut tested = limbo;
         assert_eq!(
             calls::test(player.engine(), clock, &mut tested),
-            Answer::Nothing
+            Err(NoAnswer::Nothing)
         );
         assert!(player.engine().is_replaying());
         let quick = player.receive(from(2, 1));
@@ -197,11 +199,12 @@ fn a_receive_in_limbo_keeps_its_place() {
             [Some((1, 0)), Some((1, 2)), Some((1, 1)), Some((2, 0))]
         );
         let recorded = player.recorded();
-        let expected = Determinant::Match {
+        let expected = Determinant::Match(Match {
             at: Clock(5),
             matched: matched(1, 1, 0),
             is_named: false,
-        };
+            is_completed: false,
+        });
         assert_eq!(
             recorded[1..],
             [expected],
@@ -263,10 +266,10 @@ fn a_probe_finds_the_message_of_its_record() {
         let clock = player.engine().tick();
         let ask = |player: &mut Player| match takes {
             true => calls::take_now(player.engine(), clock, &any(0))
-                .told()
+                .ok()
                 .map(|taken| taken.status.source),
             false => calls::look_now(player.engine(), clock, &any(0))
-                .told()
+                .ok()
                 .map(|status| status.source),
         };
         assert_eq!(ask(&mut player), None, "it has not come");
@@ -316,12 +319,9 @@ fn a_set_without_its_end_is_not_told() {
     assert!(player.engine().is_replaying());
     let row = Batches::of(&player.life.batches.all()).row();
     assert!(matches!(row[..], [_, _]));
-    let told = refrain_logging::determinant::told::Told::new(&row[..1]).expect("they agree");
-    assert_eq!(told.before(), Clock(301));
-    assert_eq!(
-        told.at(Clock(301)),
-        refrain_logging::determinant::told::Telling::Open
-    );
+    let recorded = recorded_events(&row[..1]).expect("they agree");
+    assert_eq!(recorded.before(), Clock(301));
+    assert_eq!(recorded.at(Clock(301)), RecordedOutcome::Open);
 }
 
 /// Messages to itself are matched as records say, too.
@@ -358,7 +358,7 @@ fn every_reception_is_told_where_every_one_was_recorded() {
     let mut tested = limbo;
     assert_eq!(
         calls::test(player.engine(), clock, &mut tested),
-        Answer::Nothing
+        Err(NoAnswer::Nothing)
     );
     player.engine().tick();
     assert_eq!(player.got(limbo), Some((2, 0)));
@@ -392,7 +392,7 @@ fn messages_that_were_held_keep_the_order_of_their_source() {
         let mut tested = limbo[0];
         assert_eq!(
             calls::test(player.engine(), clock, &mut tested),
-            Answer::Nothing
+            Err(NoAnswer::Nothing)
         );
         player.engine().tick();
         assert_eq!(
@@ -423,18 +423,19 @@ fn what_is_new_is_recorded_behind_the_last_record() {
     let mut tested = limbo;
     assert_eq!(
         calls::test(player.engine(), clock, &mut tested),
-        Answer::Nothing
+        Err(NoAnswer::Nothing)
     );
     calls::found_nothing(player.engine(), clock);
     assert_eq!(
         [told, limbo].map(|it| player.got(it)),
         [Some((2, 0)), Some((1, 0))]
     );
-    let new = Determinant::Match {
+    let new = Determinant::Match(Match {
         at: Clock(4),
         matched: matched(2, 1, 0),
         is_named: true,
-    };
+        is_completed: false,
+    });
     assert_eq!(player.recorded().last(), Some(&new));
 }
 
@@ -452,7 +453,7 @@ fn a_rank_runs_freely_behind_the_last_record() {
                 let clock = player.engine().tick();
                 let mut null = player.rooms[0].0;
                 let told = calls::test(player.engine(), clock, &mut null);
-                assert_eq!(told, Answer::Nothing);
+                assert_eq!(told, Err(NoAnswer::Nothing));
                 calls::found_nothing(player.engine(), clock);
             },
         ),
@@ -463,7 +464,7 @@ fn a_rank_runs_freely_behind_the_last_record() {
                 let clock = player.engine().tick();
                 let mut handle = player.rooms[1].0;
                 let told = calls::test(player.engine(), clock, &mut handle);
-                assert!(told.told().is_some());
+                assert!(told.ok().is_some());
             },
         ),
         (
@@ -472,7 +473,7 @@ fn a_rank_runs_freely_behind_the_last_record() {
                 player.comes(2, 0, 3);
                 let clock = player.engine().tick();
                 let told = calls::look_now(player.engine(), clock, &any(3));
-                assert!(told.told().is_some());
+                assert!(told.ok().is_some());
             },
         ),
         (

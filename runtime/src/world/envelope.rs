@@ -7,7 +7,7 @@ use refrain_transport::engine::SendTo;
 use refrain_transport::matching::Pattern;
 
 /// Contexts from here on belong to the library.
-pub(super) const CONTEXT_RESERVED_MIN: u32 = refrain_rank::past::CONTEXT_RESERVED_MIN;
+pub(super) const CONTEXT_RESERVED_MIN: u32 = refrain_rank::previous_logs::CONTEXT_RESERVED_MIN;
 
 /// Where a message may come from: made by [`from`] and [`from_any`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use std::time::Instant;
 /// How long a rank that leaves waits until its log is acknowledged.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 
-/// Between two looks whether the event logger has everything.
+/// Between two checks whether the event logger has all events.
 const LEAVE_NAP: Duration = Duration::from_micros(100);
 
 impl World {
@@ -25,16 +25,15 @@ impl World {
         self.tell_recovered()?;
         self.drain()?;
         self.leave_protocol()?;
-        let figures = self.tells_statistics.then(|| self.statistics());
-        if let (Some(control), Some(figures)) = (&mut self.control, figures) {
-            control.report(&ToLauncher::Statistics(Box::new(figures)))?;
+        if self.tells_statistics {
+            let statistics = ToLauncher::Statistics(Box::new(self.statistics()));
+            self.tell(|control| control.report(&statistics))?;
         }
         self.linger()
     }
 
-    /// Waits until nothing has to leave this rank any more, but not for ever:
-    /// all ranks were in the barrier, so nothing that anybody waits for is
-    /// missing.
+    /// Waits until no frame has to leave this rank any more, but not for ever:
+    /// all ranks were in the barrier, so every message that a rank waits for has arrived.
     fn drain(&mut self) -> Result<(), Error> {
         let give_up_at = Instant::now() + DRAIN_MAX;
         self.block_until(|world| {
@@ -43,9 +42,8 @@ impl World {
         })
     }
 
-    /// Sees to it that the last events are where they are to be, but not for
-    /// ever: nothing that another rank has seen depends on them; what was printed
-    /// may.
+    /// Waits until the last events are stable, but not for ever: no message that another rank
+    /// has seen depends on them; output may.
     fn leave_protocol(&mut self) -> Result<(), Error> {
         let began = Instant::now();
         let longest = if self.gates_output {
@@ -70,20 +68,19 @@ impl World {
         Ok(())
     }
 
-    /// Goes on acknowledging what others have sent until all are drained: who
-    /// ended before would leave them unanswered, and they would take it for dead.
-    /// One that is started again now needs what all others have in their logs.
+    /// Acknowledges what others have sent until all are drained: otherwise they would take
+    /// this rank for dead. A rank that is restarted now needs the logs of all others.
     ///
-    /// GATE-1: its events are stable, or were given up on when the protocol was
-    /// left: that it is here tells nobody more than the barrier has.
+    /// GATE-1: its events are stable, or were given up: reaching the fence shows no more than
+    /// the barrier did.
     fn linger(&mut self) -> Result<(), Error> {
         self.fence_while(true, Self::progress_to_the_end)
     }
 
-    /// Who has heard of the fence before this rank may be gone by now, which a
-    /// provider may take for an error. Whoever has not still needs answers, so this
-    /// goes on. What cannot be answered rightly is an error here as everywhere: a
-    /// later life that asks for what was freed would wait for ever. GC-1
+    /// A peer that has passed the fence before this rank may be gone by now, which a
+    /// provider may take for an error. Other peers still need answers, so this
+    /// continues. A request that cannot be answered is an error here as everywhere: a
+    /// later life that asks for freed messages would wait for ever. GC-1
     fn progress_to_the_end(&mut self) -> Result<(), Error> {
         match self.engine.progress() {
             Ok(_) | Err(EngineError::Fabric(_)) => Ok(()),

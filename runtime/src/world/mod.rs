@@ -9,6 +9,7 @@
 
 mod barrier;
 mod checkpoint;
+mod checkpoint_requests;
 mod envelope;
 mod forked;
 mod leaving;
@@ -24,14 +25,16 @@ mod setup;
 mod status;
 mod time;
 mod waiting;
-mod wishes;
 
 pub use checkpoint::{Checkpointed, Image, Restored};
 pub use envelope::{Source, from, from_any, to};
 pub use forked::check as check_process;
 pub use read_log::Logged;
-pub use refrain_transport::engine::{Incoming, Outgoing, ReceiveBuffer, SendBuffer, SendTo};
-pub use request::{Ended, Request, Status};
+pub use refrain_transport::engine::Matched as Message;
+pub use refrain_transport::engine::{
+    Incoming, Outgoing, ReceiveBuffer, SendBuffer, SendTo, Status,
+};
+pub use request::{Ended, Request};
 pub use requests::MessageHandle;
 pub use scope::Scope;
 
@@ -44,11 +47,12 @@ use news::Attention;
 use only::Only;
 use peers::Peers;
 use recovering::Recovering;
+use refrain_job::JobError;
 use refrain_job::control::ControlPlane;
 use refrain_job::statistics::{EventStatistics, Statistics};
 use refrain_rank::calls;
-use refrain_ring::{Clock, Incarnation, Rank};
-use refrain_transport::engine::{Matched, Outcome, RequestId, Started};
+use refrain_ring::{Incarnation, Rank};
+use refrain_transport::engine::{Outcome, RequestId, Started};
 use refrain_transport::protocol::Protocol as _;
 use request::{Entry, Table};
 use time::JobTime;
@@ -63,7 +67,7 @@ pub struct World {
     incarnation: Incarnation,
     engine: OfThisProcess<Engine>,
     tells_statistics: bool,
-    /// What this rank prints waits for its events.
+    /// The rank's output waits for its events.
     gates_output: bool,
     control: Option<ControlPlane>,
     patience: Patience,
@@ -72,7 +76,7 @@ pub struct World {
     attention: Attention,
     peers: Peers,
     checkpoints: OfThisProcess<Checkpoints>,
-    /// Of a later life, until it is where the one before was.
+    /// Of a later life, until it has caught up.
     recovering: Option<Recovering>,
     job_time: JobTime,
     barriers: u64,
@@ -81,26 +85,6 @@ pub struct World {
     /// Memory of the scope before, empty.
     spare_begun: Vec<Request>,
     _only: Only,
-}
-
-/// Tests in vain between two looks, of a program that only tests, whether a send
-/// waits for too long.
-const TESTS_PER_LOOK: u32 = 1024;
-
-/// A message taken out of the queue by a matched probe; no other receive gets
-/// it. It waits to be received.
-#[derive(Debug)]
-pub struct Message {
-    matched: Matched,
-    /// What it is.
-    pub status: Status,
-}
-
-impl From<Matched> for Message {
-    fn from(matched: Matched) -> Self {
-        let status = matched.status.into();
-        Self { matched, status }
-    }
 }
 
 impl World {
@@ -236,8 +220,7 @@ impl World {
     /// As [`World::send`].
     pub fn probe(&mut self, from: Source) -> Result<Status, Error> {
         let (pattern, clock) = (self.pattern(from)?, self.engine.tick());
-        let found = self.block_until(|world| calls::look(&mut world.engine, clock, &pattern))?;
-        Ok(found.into())
+        self.block_until(|world| calls::look(&mut world.engine, clock, &pattern))
     }
 
     /// Looks whether there is a message that fits, and leaves it there.
@@ -246,12 +229,9 @@ impl World {
     /// As [`World::send`].
     pub fn iprobe(&mut self, from: Source) -> Result<Option<Status>, Error> {
         let (pattern, clock) = (self.pattern(from)?, self.engine.tick());
-        self.make_progress()?;
-        let found = self.until_told(|world| calls::look_now(&mut world.engine, clock, &pattern))?;
-        if found.is_none() {
-            self.found_nothing(clock)?;
-        }
-        Ok(found.map(Status::from))
+        self.test_now(clock, |world| {
+            calls::look_now(&mut world.engine, clock, &pattern)
+        })
     }
 
     /// Waits until there is a message that fits, and takes it: only
@@ -261,8 +241,7 @@ impl World {
     /// As [`World::send`].
     pub fn mprobe(&mut self, from: Source) -> Result<Message, Error> {
         let (pattern, clock) = (self.pattern(from)?, self.engine.tick());
-        let taken = self.block_until(|world| calls::take(&mut world.engine, clock, &pattern))?;
-        Ok(taken.into())
+        self.block_until(|world| calls::take(&mut world.engine, clock, &pattern))
     }
 
     /// Looks whether there is a message that fits, and takes it.
@@ -271,12 +250,9 @@ impl World {
     /// As [`World::send`].
     pub fn improbe(&mut self, from: Source) -> Result<Option<Message>, Error> {
         let (pattern, clock) = (self.pattern(from)?, self.engine.tick());
-        self.make_progress()?;
-        let taken = self.until_told(|world| calls::take_now(&mut world.engine, clock, &pattern))?;
-        if taken.is_none() {
-            self.found_nothing(clock)?;
-        }
-        Ok(taken.map(Message::from))
+        self.test_now(clock, |world| {
+            calls::take_now(&mut world.engine, clock, &pattern)
+        })
     }
 
     /// Receives a message that a matched probe took.
@@ -290,7 +266,7 @@ impl World {
     ) -> Result<Status, Error> {
         // SAFETY: as in `recv`.
         let buffer = unsafe { buffer.into().lent() };
-        let id = self.engine.start_matched_receive(buffer, message.matched);
+        let id = self.engine.start_matched_receive(buffer, message);
         self.finish(id)
     }
 
@@ -359,27 +335,26 @@ impl World {
         }
     }
 
-    /// A test or probe has found nothing. A program that only tests does not wait
-    /// anywhere: what waits for too long is noticed here.
-    fn found_nothing(&mut self, clock: Clock) -> Result<(), Error> {
-        calls::found_nothing(&mut self.engine, clock);
-        self.tests_until_look -= 1;
-        if self.tests_until_look == 0 {
-            self.tests_until_look = TESTS_PER_LOOK;
-            self.check_waits()?;
+    /// Tells the launcher something, if there is one.
+    fn tell(
+        &mut self,
+        tell: impl FnOnce(&mut ControlPlane) -> Result<(), JobError>,
+    ) -> Result<(), Error> {
+        match &mut self.control {
+            Some(control) => Ok(tell(control)?),
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    /// Waits for a request of a blocking call. Whatever comes of it, the
-    /// request's buffer is free afterwards.
+    /// Waits for a request of a blocking call. The request's buffer is free afterwards, also
+    /// after an error.
     #[inline]
     fn finish(&mut self, id: RequestId) -> Result<Status, Error> {
         // Most have ended by now; here the compiler puts the answer in place.
-        if let Some(outcome) = calls::finish(&mut self.engine, id) {
+        if let Some(outcome) = self.engine.finish(id) {
             return status_of(outcome);
         }
-        match self.block_until(|world| calls::finish(&mut world.engine, id)) {
+        match self.block_until(|world| world.engine.finish(id)) {
             Ok(outcome) => status_of(outcome),
             Err(error) => {
                 self.engine.detach(id);

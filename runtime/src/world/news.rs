@@ -1,8 +1,7 @@
-//! What a rank hears of its launcher while it runs: who died, who is back.
+//! News of the launcher while a rank runs: which peers died, and which are back.
 //!
-//! A rank looks now and then while it makes progress, and whenever it has slept.
-//! One that computes hears nothing, and holds up only those that need something of
-//! it.
+//! A rank looks for news now and then while it makes progress, and whenever it has slept.
+//! One that computes gets none, and delays only the ranks that need something of it.
 
 use super::World;
 use super::peers::Published;
@@ -13,12 +12,12 @@ use refrain_ring::{Incarnation, Rank};
 use refrain_transport::engine::EngineError;
 use std::time::Instant;
 
-/// Progress between two looks at the control socket, where peers may be started
-/// again: one system call on so many polls.
+/// Progress between two looks at the control socket, where peers may be restarted: one
+/// system call in this number of polls.
 const PROGRESS_PER_LOOK: u32 = 4096;
-/// Where they may not: there is only the live view to answer.
+/// The same where they may not: only the live view asks.
 const PROGRESS_PER_LOOK_ALONE: u32 = 1 << 20;
-/// And the time between two, where a program asks whether there are any.
+/// The time between two looks of a program that asks for checkpoint requests.
 const ASKING_PER_LOOK: Duration = Duration::from_millis(1);
 
 /// When a rank looks for news.
@@ -45,8 +44,7 @@ impl Attention {
 }
 
 impl World {
-    /// Lets things move on, and looks for news when it is time; returns whether
-    /// anything arrived.
+    /// Makes progress, and looks for news when it is time; returns whether anything arrived.
     #[inline]
     pub(super) fn make_progress(&mut self) -> Result<bool, Error> {
         super::forked::check()?;
@@ -64,8 +62,8 @@ impl World {
         Ok(arrived)
     }
 
-    /// A peer that is lost is the launcher's affair where it may come back: if it
-    /// lives it is replaced all the same, since the fabric gave it up.
+    /// Reports a lost peer to the launcher where it may come back: the launcher replaces it
+    /// even if it lives, since the fabric gave it up.
     #[cold]
     pub(super) fn bear(&mut self, error: EngineError) -> Result<bool, Error> {
         let peer = match error {
@@ -85,7 +83,7 @@ impl World {
         Ok(true)
     }
 
-    /// Whether the launcher is still there, and what it has to say.
+    /// Checks that the launcher is still there, and reads its news.
     #[cold]
     pub(super) fn look_for_news(&mut self) -> Result<(), Error> {
         self.attention = Attention::new(self.attention.peers_may_return);
@@ -93,10 +91,10 @@ impl World {
             control.check()?;
         }
         self.heed_news()?;
-        self.wish_for_room().map(drop)
+        self.request_room().map(drop)
     }
 
-    /// For a program that asks for news at every turn: not each costs a system call.
+    /// For a program that asks often: not each time costs a system call.
     pub(super) fn look_for_news_at_times(&mut self) -> Result<(), Error> {
         match self.attention.looked.elapsed() >= ASKING_PER_LOOK {
             true => self.look_for_news(),
@@ -104,7 +102,7 @@ impl World {
         }
     }
 
-    /// Does what the news that have come ask for.
+    /// Handles the news that have come.
     pub(super) fn heed_news(&mut self) -> Result<(), Error> {
         while let Some(news) = self.control.as_mut().and_then(|it| it.next_news()) {
             match news {
@@ -127,10 +125,10 @@ impl World {
         Ok(())
     }
 
-    /// A life of a peer, and all before, are over. FENCE-1
+    /// A life of a peer, and all earlier ones, have ended. FENCE-1
     fn part(&mut self, rank: Rank, incarnation: Incarnation) {
         let connected = self.engine.connected(rank);
-        // It may be back already, by what it has published.
+        // It may be back already, by its published address.
         if rank != self.rank && connected.is_none_or(|life| life <= incarnation) {
             self.engine.fence(rank);
         }

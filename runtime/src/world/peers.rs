@@ -1,4 +1,4 @@
-//! How the other ranks are reached, from what they publish of themselves.
+//! How the other ranks are reached, from the business cards that they publish.
 
 use crate::Error;
 use refrain_job::control::business_card::BusinessCard;
@@ -9,7 +9,7 @@ use refrain_transport::fabric::{Address, FabricError, mixed};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// By which fabric.
+/// The fabric to reach other ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     /// Shared memory, all of them.
@@ -19,7 +19,7 @@ pub(super) enum Reach {
     /// Those of this host by shared memory, the others by libfabric.
     Mixed,
     /// There are no others.
-    Nobody,
+    None,
 }
 
 /// The others of a job, as this rank reaches them.
@@ -29,7 +29,7 @@ pub(super) struct Peers {
     pub(super) reach: Reach,
 }
 
-/// What another rank has published.
+/// The business card of another rank.
 #[derive(Clone, Debug)]
 pub(super) struct Published {
     pub(super) card: BusinessCard,
@@ -57,9 +57,9 @@ impl Published {
         self.card.incarnation
     }
 
-    /// Takes the address for ranks on other hosts, which was put by itself. A rank
-    /// that died meanwhile has put it in another life than the card: whoever is
-    /// connected is the one whose address it is, and the launcher tells of later ones.
+    /// Takes the address for ranks on other hosts, which was published separately. A rank
+    /// that died meanwhile has published it in another life than the card: the life of the
+    /// address is connected, and the launcher announces later ones.
     pub(super) fn has_far(&mut self, far: Vec<u8>) {
         if let Ok(address) = NetworkAddress::decode(&far) {
             self.card.incarnation = address.incarnation;
@@ -69,8 +69,8 @@ impl Published {
 }
 
 impl Peers {
-    /// The address of a rank, for this one's fabric; `None` when it has not said
-    /// yet how it is reached from here.
+    /// The address of a rank, for this one's fabric; `None` when it has not published
+    /// one yet that this rank can use.
     pub(super) fn address_of(
         &self,
         rank: Rank,
@@ -79,7 +79,7 @@ impl Peers {
         let is_near = published.card.host == self.host;
         let far = || (!published.card.far.is_empty()).then(|| bare(&published.card.far));
         match self.reach {
-            Reach::Nobody => Ok(None),
+            Reach::None => Ok(None),
             Reach::Near if is_near => Ok(Some(published.near.clone())),
             Reach::Near => Err(refused(rank, STRANGER.into())),
             Reach::Far => Ok(far()),
@@ -89,7 +89,7 @@ impl Peers {
     }
 }
 
-/// Why shared memory alone does not do.
+/// Why shared memory alone is not enough.
 pub(super) const STRANGER: &str = "it runs on another host (or in another network namespace), where shared memory does not reach: use --fabric auto";
 
 fn refused(peer: Rank, reason: String) -> Error {

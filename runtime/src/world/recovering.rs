@@ -1,4 +1,4 @@
-//! A later life on its way to where the one before was, as it is told to people.
+//! The recovery of a later life, as it is reported to the launcher.
 
 use super::World;
 use crate::Error;
@@ -9,13 +9,13 @@ use refrain_job::control::message::{
 use refrain_ring::{Clock, Rank};
 use std::time::{Duration, Instant};
 
-/// What a later life has done so far.
+/// The progress of a recovery.
 #[derive(Debug)]
 pub(super) struct Recovering {
     began: Instant,
     announced: Instant,
     figures: RecoveryFigures,
-    /// Messages that had come before, of all lives.
+    /// Messages that had arrived before, in all lives.
     messages_before: u64,
     replay: ReplayFigures,
     /// When the launcher got the last report of progress.
@@ -50,7 +50,7 @@ impl Recovering {
     }
 }
 
-/// Messages that have come from all others, as far as none before is missing.
+/// Messages that have arrived from all others, up to the first that is missing.
 fn messages_so_far(engine: &Engine) -> u64 {
     let sources = (0..engine.size()).map(Rank);
     sources.map(|source| engine.first_missing(source).0).sum()
@@ -61,7 +61,7 @@ pub(super) fn microseconds(time: Duration) -> u64 {
 }
 
 impl World {
-    /// Whether this life has come to where the one before was, and tells so.
+    /// Reports when this life has caught up.
     #[cold]
     pub(super) fn look_after_recovery(&mut self, arrived: bool) -> Result<(), Error> {
         let Some(recovering) = &mut self.recovering else {
@@ -76,9 +76,7 @@ impl World {
             recovering.reported = Instant::now();
             recovering.replay.clock = self.engine.now().0;
             let figures = recovering.replay;
-            if let Some(control) = &mut self.control {
-                control.report(&ToLauncher::Replaying(figures))?;
-            }
+            self.tell(|control| control.report(&ToLauncher::Replaying(figures)))?;
         }
         self.check_restored()?;
         if self.engine.is_replaying() || !self.all_are_there() || self.engine.is_comparing() {
@@ -87,12 +85,12 @@ impl World {
         self.tell_recovered()
     }
 
-    /// Whether every other rank lives, and has what it missed.
+    /// Whether every other rank is connected, and has the messages that it missed.
     fn all_are_there(&self) -> bool {
         self.others().all(|peer| self.engine.is_live(peer))
     }
 
-    /// Whether another rank is dead, or was started again just now.
+    /// Whether another rank is dead, or was restarted just now.
     pub(super) fn any_is_away(&self) -> bool {
         self.others().any(|peer| self.engine.is_away(peer))
     }
@@ -102,12 +100,12 @@ impl World {
         (0..self.size).map(Rank).filter(move |peer| *peer != own)
     }
 
-    /// A program that does something before it asks what it goes on from would do
-    /// it a second time.
+    /// A program that makes an operation before it takes its checkpoint would make it a
+    /// second time.
     fn check_restored(&self) -> Result<(), Error> {
         match &self.checkpoints.restored {
             Some(restored) => Err(Error::Argument(format!(
-                "this process goes on from checkpoint {} of rank {}, but its program begins at its beginning: call World::restored before any other operation",
+                "this process continues from checkpoint {} of rank {}, but its program begins at its beginning: call World::restored before any other operation",
                 restored.number(),
                 self.rank
             ))),
@@ -115,7 +113,7 @@ impl World {
         }
     }
 
-    /// All that was told has happened again, or all ranks are at their end.
+    /// The replay has ended, or all ranks are at their end.
     pub(super) fn tell_recovered(&mut self) -> Result<(), Error> {
         let Some(Recovering {
             announced,
@@ -126,7 +124,7 @@ impl World {
         else {
             return Ok(());
         };
-        // Nothing is held back any more, and nothing is left to compare with.
+        // No send is suppressed any more, and none is left to compare with.
         self.engine.end_comparison();
         let statistics = self.engine.statistics();
         figures.replay_us = microseconds(announced.elapsed());
@@ -139,9 +137,6 @@ impl World {
         figures.differing = comparison.differing_messages;
         figures.differing_bytes = comparison.differing_bytes;
         figures.first_difference = comparison.first.as_ref().map(DifferenceFigures::from);
-        match &mut self.control {
-            Some(control) => Ok(control.report(&ToLauncher::Recovered(Box::new(figures)))?),
-            None => Ok(()),
-        }
+        self.tell(|control| control.report(&ToLauncher::Recovered(Box::new(figures))))
     }
 }

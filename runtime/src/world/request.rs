@@ -1,51 +1,19 @@
-//! Requests: handles to entries of a table, and what is known of messages.
+//! Requests: handles to entries of a table, and how they ended.
 
 #[cfg(test)]
 mod tests;
 
 use crate::Error;
 use refrain_rank::calls::{Handle, Handles};
-use refrain_ring::Rank;
-use refrain_transport::engine::{self, Outcome, ReceiveBuffer, SendBuffer, SendTo};
+use refrain_transport::engine::{Outcome, ReceiveBuffer, SendBuffer, SendTo, Status};
 use refrain_transport::matching::Pattern;
-
-/// What is known of a message that was received, sent or found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Status {
-    /// Its sender (of a send: its receiver).
-    pub source: Rank,
-    /// Its tag.
-    pub tag: i32,
-    /// Its length in bytes.
-    pub bytes: u64,
-    /// The receive was cancelled, and there is no message.
-    pub cancelled: bool,
-}
-
-impl From<engine::Status> for Status {
-    #[inline]
-    fn from(status: engine::Status) -> Self {
-        let engine::Status {
-            source,
-            tag,
-            bytes,
-            cancelled,
-        } = status;
-        Self {
-            source,
-            tag,
-            bytes,
-            cancelled,
-        }
-    }
-}
 
 /// How one of several requests ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
     /// Which request of the call.
     pub index: usize,
-    /// What is known of its message.
+    /// The status of its message.
     pub status: Status,
     /// The message was longer than the receive's buffer, which has this many bytes:
     /// the rest is lost.
@@ -57,7 +25,7 @@ impl Ended {
     pub(super) fn new(index: usize, outcome: Outcome) -> Self {
         Self {
             index,
-            status: outcome.status.into(),
+            status: outcome.status,
             truncated_to: outcome.truncated_to,
         }
     }
@@ -84,7 +52,7 @@ impl Ended {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Key {
-    /// Of all entries that the table ever had, from 1: none comes again. 0: null.
+    /// Counts all entries of the table, from 1; never used again. 0: null.
     serial: u64,
     slot: u64,
 }
@@ -128,7 +96,7 @@ struct Slot<T> {
 }
 
 impl<T> Table<T> {
-    /// An empty table, of which an earlier life has given this many keys.
+    /// An empty table, after an earlier life has given this many keys.
     pub fn after(made: u64) -> Self {
         Self {
             slots: Vec::new(),

@@ -1,9 +1,9 @@
 //! Requests by handle: for layers above that keep requests and buffers beyond a
 //! call, such as collectives and libraries for other languages.
 //!
-//! Buffers are given by pointer: who makes a [`SendBuffer`] or [`ReceiveBuffer`]
+//! Buffers are given by pointer: the caller that makes a [`SendBuffer`] or [`ReceiveBuffer`]
 //! promises that the memory stays until the request has ended. The calls on several
-//! requests write what has ended into the caller's memory, and allocate nothing. A
+//! requests write results into the caller's memory, and allocate nothing. A
 //! receive whose message was too long has [`Ended::truncated_to`] set; the others of
 //! the call are not affected by it.
 
@@ -28,7 +28,7 @@ impl World {
     pub fn start_send(&mut self, data: SendBuffer, to: SendTo) -> Result<Request, Error> {
         self.check(to.rank, to.context)?;
         let handle = calls::post_send(&mut self.engine, data, to)?;
-        Ok(Request(self.requests.insert(Entry::once(handle))))
+        Ok(self.add_request(Entry::once(handle)))
     }
 
     /// Begins a receive.
@@ -39,13 +39,13 @@ impl World {
     pub fn start_receive(&mut self, room: ReceiveBuffer, from: Source) -> Result<Request, Error> {
         let pattern = self.pattern(from)?;
         let handle = calls::post_receive(&mut self.engine, room, pattern);
-        Ok(Request(self.requests.insert(Entry::once(handle))))
+        Ok(self.add_request(Entry::once(handle)))
     }
 
     /// Begins the receive of a message that a matched probe took.
     pub fn start_matched_receive(&mut self, room: ReceiveBuffer, message: Message) -> Request {
-        let handle = calls::post_matched(&mut self.engine, room, message.matched);
-        Request(self.requests.insert(Entry::once(handle)))
+        let handle = calls::post_matched(&mut self.engine, room, message);
+        self.add_request(Entry::once(handle))
     }
 
     /// Prepares a send that can be started again and again. `data` is lent until the
@@ -56,7 +56,7 @@ impl World {
     pub fn prepare_send(&mut self, data: SendBuffer, to: SendTo) -> Result<Request, Error> {
         self.check(to.rank, to.context)?;
         let template = Template::Send { data, to };
-        Ok(Request(self.requests.insert(Entry::persistent(template))))
+        Ok(self.add_request(Entry::persistent(template)))
     }
 
     /// Prepares a receive that can be started again and again. `room` is lent until
@@ -67,7 +67,7 @@ impl World {
     pub fn prepare_receive(&mut self, room: ReceiveBuffer, from: Source) -> Result<Request, Error> {
         let from = self.pattern(from)?;
         let template = Template::Receive { room, from };
-        Ok(Request(self.requests.insert(Entry::persistent(template))))
+        Ok(self.add_request(Entry::persistent(template)))
     }
 
     /// Starts a persistent request.
@@ -103,8 +103,8 @@ impl World {
     }
 
     /// Cancels a receive, unless it has matched already. It still must be
-    /// waited for; its status tells what came of it. Of a send, or of a null
-    /// request, it does nothing. One operation of the rank's clock in any case.
+    /// waited for; its status tells whether it was cancelled. Does nothing to a send or a null
+    /// request. One operation of the rank's clock in any case.
     ///
     /// # Errors
     /// [`Error::Request`].
@@ -114,8 +114,8 @@ impl World {
         Ok(())
     }
 
-    /// Gives a request up, active or not, and its buffer back: a receive is
-    /// cancelled, what it would get is dropped; a send goes on from a copy.
+    /// Detaches a request, active or not, and gives its buffer back: a receive is
+    /// cancelled and its message dropped; a send continues from a copy.
     ///
     /// # Errors
     /// [`Error::Request`].
@@ -168,14 +168,12 @@ impl World {
         if handle.is_null() {
             return Ok(Some(self.empty(0)));
         }
-        self.make_progress()?;
-        let answer = |world: &mut Self| calls::test(&mut world.engine, clock, &mut handle);
-        let Some(outcome) = self.until_told(answer)? else {
-            self.found_nothing(clock)?;
-            return Ok(None);
-        };
-        self.requests.end(request);
-        Ok(Some(Ended::new(0, outcome)))
+        let test = |world: &mut Self| calls::test(&mut world.engine, clock, &mut handle);
+        let ended = self.test_now(clock, test)?;
+        if ended.is_some() {
+            self.requests.end(request);
+        }
+        Ok(ended.map(|outcome| Ended::new(0, outcome)))
     }
 
     /// Waits for one of several requests. `None` when none is active.
@@ -207,16 +205,11 @@ impl World {
         if self.are_inactive(requests) {
             return Ok(None);
         }
-        self.make_progress()?;
-        let told = self.until_told(|world| {
+        let ended = self.test_now(clock, |world| {
             let table = &mut world.requests;
             calls::test_any(&mut world.engine, clock, &mut Chosen { table, requests })
         })?;
-        let Some((index, outcome)) = told else {
-            self.found_nothing(clock)?;
-            return Ok(None);
-        };
-        Ok(Some(Ended::new(index, outcome)))
+        Ok(ended.map(|(index, outcome)| Ended::new(index, outcome)))
     }
 
     /// Waits until at least one request has ended, and writes all that have into
@@ -257,16 +250,12 @@ impl World {
         if self.are_inactive(requests) {
             return Ok(0);
         }
-        self.make_progress()?;
-        let told = self.until_told(|world| {
+        let count = self.test_now(clock, |world| {
             let table = &mut world.requests;
             let mut chosen = Chosen { table, requests };
             calls::test_some(&mut world.engine, clock, &mut chosen, appending(ended))
         })?;
-        if told.is_none() {
-            self.found_nothing(clock)?;
-        }
-        Ok(told.unwrap_or(0))
+        Ok(count.unwrap_or(0))
     }
 
     /// Waits for all requests, and writes how they ended into `ended`, in their
@@ -297,17 +286,13 @@ impl World {
     ) -> Result<bool, Error> {
         self.check_several(requests, ended)?;
         let clock = self.engine.tick();
-        self.make_progress()?;
         self.empty_all(requests, ended);
-        let told = self.until_told(|world| {
+        let have_ended = self.test_now(clock, |world| {
             let table = &mut world.requests;
             let mut chosen = Chosen { table, requests };
             calls::test_all(&mut world.engine, clock, &mut chosen, by_index(ended))
         })?;
-        if told.is_none() {
-            self.found_nothing(clock)?;
-        }
-        Ok(told.is_some())
+        Ok(have_ended.is_some())
     }
 
     /// Keeps a message that a matched probe took.
@@ -323,6 +308,11 @@ impl World {
     /// Messages that are kept.
     pub fn message_count(&self) -> usize {
         self.messages.count()
+    }
+
+    #[inline]
+    fn add_request(&mut self, entry: Entry) -> Request {
+        Request(self.requests.insert(entry))
     }
 
     #[inline]
@@ -350,14 +340,11 @@ impl World {
 
     /// The end of a request that stands for nothing.
     fn empty(&self, index: usize) -> Ended {
-        Ended {
-            index,
-            status: Status {
-                source: self.rank,
-                ..Status::default()
-            },
-            truncated_to: None,
-        }
+        let status = Status {
+            source: self.rank,
+            ..Status::default()
+        };
+        Ended::new(index, status.into())
     }
 }
 

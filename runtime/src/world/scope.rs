@@ -296,11 +296,7 @@ impl<'env> Scope<'_, 'env> {
     /// # Errors
     /// As [`Scope::wait_any`], after all that are complete have been taken.
     pub fn wait_some(&mut self, requests: &mut [Request]) -> Result<Vec<(usize, Status)>, Error> {
-        let mut ended = vec![Ended::default(); requests.len()];
-        let count = self.world.wait_some(requests, &mut ended)?;
-        ended.truncate(count);
-        self.forget_ended();
-        whole(ended, |ended| (ended.index, ended.status))
+        self.some(requests, World::wait_some)
     }
 
     /// Takes all requests that are complete, by index.
@@ -308,8 +304,16 @@ impl<'env> Scope<'_, 'env> {
     /// # Errors
     /// As [`Scope::wait_some`].
     pub fn test_some(&mut self, requests: &mut [Request]) -> Result<Vec<(usize, Status)>, Error> {
+        self.some(requests, World::test_some)
+    }
+
+    fn some(
+        &mut self,
+        requests: &mut [Request],
+        call: impl FnOnce(&mut World, &mut [Request], &mut [Ended]) -> Result<usize, Error>,
+    ) -> Result<Vec<(usize, Status)>, Error> {
         let mut ended = vec![Ended::default(); requests.len()];
-        let count = self.world.test_some(requests, &mut ended)?;
+        let count = call(self.world, requests, &mut ended)?;
         ended.truncate(count);
         self.forget_ended();
         whole(ended, |ended| (ended.index, ended.status))

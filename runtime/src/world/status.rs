@@ -1,7 +1,7 @@
-//! What a rank tells of itself while it runs, and whose checkpoints it wishes for.
+//! The status that a rank reports while it runs, and its checkpoint requests.
 
 use super::World;
-use super::wishes::{Channel, Memory, Want};
+use super::checkpoint_requests::{Channel, Memory, Shortage};
 use crate::Error;
 use core::time::Duration;
 use refrain_job::control::message::{StatusFigures, ToLauncher};
@@ -10,21 +10,18 @@ use refrain_ring::Rank;
 use std::time::Instant;
 
 /// How long a rank that is short of log memory waits, at most, in
-/// [`World::checkpoint_requested`] for the checkpoints that it wishes for. Here it can
-/// take its own, for which others may wait alike; inside of a send it cannot. Not for
-/// long: they may need of this rank what comes behind.
+/// [`World::checkpoint_requested`] for the checkpoints that it has requested. Here it can
+/// take its own, for which others may wait; inside of a send it cannot. Not for
+/// long: others may need its next messages.
 const ROOM_WAIT: Duration = Duration::from_millis(100);
 
 impl World {
-    /// How this rank is.
+    /// The status of this rank.
     fn status_figures(&self) -> StatusFigures {
         let statistics = self.engine.statistics();
         let (log_bytes, log_bytes_max) = self.engine.log_bytes();
-        let waits = self
-            .engine
-            .protocol()
-            .events()
-            .map(|events| &events.commits().waiting.waits);
+        let events = self.engine.protocol().events();
+        let waits = events.map(|events| &events.commits().waiting.waits);
         let before = self.checkpoints.traffic_before;
         StatusFigures {
             received_bytes: statistics.bytes_received - before.received_bytes,
@@ -39,11 +36,8 @@ impl World {
     }
 
     pub(super) fn tell_status(&mut self) -> Result<(), Error> {
-        let figures = Box::new(self.status_figures());
-        match &mut self.control {
-            Some(control) => Ok(control.report(&ToLauncher::Status(figures))?),
-            None => Ok(()),
-        }
+        let status = ToLauncher::Status(Box::new(self.status_figures()));
+        self.tell(|control| control.report(&status))
     }
 
     fn log_channels(&self) -> Vec<Channel> {
@@ -70,37 +64,32 @@ impl World {
         }
     }
 
-    /// Whether it is worth to look closer.
+    /// Whether the log may lack room.
     #[inline]
     pub(super) fn may_lack_room(&self) -> bool {
         let (used_bytes, budget_bytes) = self.engine.log_bytes();
         self.checkpoints.store.is_some() && used_bytes >= budget_bytes / 2
     }
 
-    /// Says whose checkpoints would make room, and returns how much that is wanted.
+    /// Requests the checkpoints that would make room, and returns how short the log is.
     /// LOG-3
     #[cold]
-    pub(super) fn wish_for_room(&mut self) -> Result<Want, Error> {
+    pub(super) fn request_room(&mut self) -> Result<Shortage, Error> {
         if self.checkpoints.store.is_none() {
-            return Ok(Want::None);
+            return Ok(Shortage::None);
         }
         let (memory, channels) = (self.log_memory(), self.log_channels());
-        let wished = self
-            .checkpoints
-            .wishes
-            .next(Instant::now(), memory, &channels);
-        if let Some(control) = &mut self.control {
-            for of in wished {
-                control.report(&ToLauncher::WantCheckpoint(of.0))?;
-            }
+        let requests = &mut self.checkpoints.requests;
+        for of in requests.next(Instant::now(), memory, &channels) {
+            self.tell(|control| control.report(&ToLauncher::WantCheckpoint(of.0)))?;
         }
-        Ok(memory.want(&channels))
+        Ok(memory.shortage(&channels))
     }
 
-    /// Between two parts of a program, where it can take a checkpoint: waits a while
-    /// for those of others, if it would soon stand still without. LOG-3
+    /// Between two steps of a program, where it can take a checkpoint: waits a while
+    /// for those of others, if it would soon stall without them. LOG-3
     pub(super) fn wait_for_room(&mut self) -> Result<(), Error> {
-        if !self.may_lack_room() || self.wish_for_room()? < Want::Much {
+        if !self.may_lack_room() || self.request_room()? < Shortage::Much {
             self.checkpoints.has_waited = false;
             return Ok(());
         }
@@ -109,7 +98,7 @@ impl World {
         }
         let give_up_at = Instant::now() + ROOM_WAIT;
         self.block_until(|world| {
-            let has_room = world.log_memory().want(&world.log_channels()) < Want::Much;
+            let has_room = world.log_memory().shortage(&world.log_channels()) < Shortage::Much;
             if has_room {
                 world.checkpoints.has_waited = false;
             }

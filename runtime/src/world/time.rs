@@ -10,8 +10,8 @@ use refrain_logging::determinant::Determinant;
 use refrain_rank::calls;
 use std::time::Instant;
 
-/// The lane of [`World::time`].
-const TIME_LANE: u8 = 0;
+/// The series of [`World::time`].
+const TIME_SERIES: u8 = 0;
 
 /// The time since the job began, as one process of it counts.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl World {
     #[inline]
     pub fn time(&mut self) -> Result<Duration, Error> {
         let fresh_ns = self.job_time.now_ns();
-        let time_ns = self.answer_number(TIME_LANE, fresh_ns)?;
+        let time_ns = self.answer_number(TIME_SERIES, fresh_ns)?;
         self.job_time.last_ns = time_ns.max(self.job_time.last_ns);
         Ok(Duration::from_nanos(u64::try_from(time_ns).unwrap_or(0)))
     }
@@ -84,19 +84,19 @@ impl World {
     /// Records a number from outside the program and returns it; in a replay, returns the
     /// number that was recorded for the same operation. One operation of the clock.
     ///
-    /// `lane`: the kind of number, 1 to 15; numbers of one lane take least room in the event
-    /// log when they are close to each other. Lane 0 is
+    /// `series`: the kind of number, 1 to 15; numbers of one series take least room in the event
+    /// log when they are close to each other. Series 0 is
     /// [`World::time`]'s. Before [`World::restored`], in a life that goes on from a
     /// checkpoint, it is no operation: `fresh` is returned and not recorded.
     ///
     /// # Errors
-    /// [`Error::Argument`] for another lane; when the first life asked for something
+    /// [`Error::Argument`] for another series; when the first life asked for something
     /// else here; as [`World::time`].
     #[doc(hidden)]
     #[inline]
-    pub fn answer_number(&mut self, lane: u8, fresh: i64) -> Result<i64, Error> {
-        if lane >= Determinant::LANES {
-            return Err(no_such_lane(lane));
+    pub fn answer_number(&mut self, series: u8, fresh: i64) -> Result<i64, Error> {
+        if series >= Determinant::SERIES {
+            return Err(no_such_series(series));
         }
         if self.checkpoints.restored.is_some() {
             return Ok(fresh);
@@ -106,7 +106,7 @@ impl World {
         if !self.job_time.is_recorded {
             return Ok(fresh);
         }
-        match calls::number(&mut self.engine, clock, lane, fresh) {
+        match calls::number(&mut self.engine, clock, series, fresh) {
             Some(number) => Ok(number),
             None => self.asked_for_something_else(),
         }
@@ -148,10 +148,10 @@ impl World {
 }
 
 #[cold]
-fn no_such_lane(lane: u8) -> Error {
+fn no_such_series(series: u8) -> Error {
     Error::Argument(format!(
-        "answer_number: lane {lane} does not exist: use 1 to {}",
-        Determinant::LANES - 1
+        "answer_number: series {series} does not exist: use 1 to {}",
+        Determinant::SERIES - 1
     ))
 }
 

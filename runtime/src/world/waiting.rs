@@ -9,7 +9,8 @@ use super::World;
 use crate::Error;
 use crate::error::LogFull;
 use core::time::Duration;
-use refrain_rank::calls::Answer;
+use refrain_rank::calls::{self, Answer, NoAnswer};
+use refrain_ring::Clock;
 use refrain_transport::engine::EngineError;
 use std::time::Instant;
 
@@ -19,16 +20,18 @@ use std::time::Instant;
 const SPIN_OWN_CORE: Duration = Duration::from_millis(2);
 /// The same when ranks share cores.
 const SPIN_SHARED_CORE: Duration = Duration::from_micros(2);
+/// Tests without a result between two checks of waiting sends.
+pub(super) const TESTS_PER_LOOK: u32 = 1024;
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 64;
-/// A sleeper looks after its launcher this often. What the launcher sends wakes it.
+/// A sleeping rank checks its launcher this often. A message of the launcher wakes it.
 pub(super) const SLEEP_MAX: Duration = Duration::from_millis(100);
 
-/// Of the time between two looks after sends that stand still, no more counts:
-/// the rank computed, and nobody could give it room.
+/// The most that counts of the time between two checks of stalled sends: before, the rank
+/// computed and could not get room.
 const UNSEEN_MAX: Duration = Duration::from_secs(1);
 
-/// What a waiting rank may spend.
+/// How long a rank may wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     spin: Duration,
@@ -42,10 +45,9 @@ pub(super) struct Patience {
 impl Patience {
     pub(super) fn new(config: &refrain_job::config::JobConfig) -> Self {
         let shared = config.ranks_on_host > config.cores_on_host;
-        let default = if shared {
-            SPIN_SHARED_CORE
-        } else {
-            SPIN_OWN_CORE
+        let default = match shared {
+            true => SPIN_SHARED_CORE,
+            false => SPIN_OWN_CORE,
         };
         Self {
             spin: config.spin_us.map_or(default, Duration::from_micros),
@@ -74,22 +76,36 @@ impl World {
         self.block_long_until(ready)
     }
 
-    /// The answer to a call that does not wait, but for what records say that it
-    /// is told. REC-4
+    /// A test or probe: makes progress once and asks. In a replay it waits for the recorded
+    /// result. `None`: it found nothing. REC-4
     #[inline]
-    pub(super) fn until_told<T>(
+    pub(super) fn test_now<T>(
         &mut self,
+        clock: Clock,
         mut ask: impl FnMut(&mut Self) -> Answer<T>,
     ) -> Result<Option<T>, Error> {
-        match ask(self) {
-            Answer::Told(told) => Ok(Some(told)),
-            Answer::Nothing => Ok(None),
-            Answer::NotYet => self.block_until(|world| match ask(world) {
-                Answer::Told(told) => Some(Some(told)),
-                Answer::Nothing => Some(None),
-                Answer::NotYet => None,
-            }),
+        self.make_progress()?;
+        let found = self.block_until(|world| match ask(world) {
+            Ok(found) => Some(Some(found)),
+            Err(NoAnswer::Nothing) => Some(None),
+            Err(NoAnswer::NotYet) => None,
+        })?;
+        if found.is_none() {
+            self.found_nothing(clock)?;
         }
+        Ok(found)
+    }
+
+    /// A program that only tests does not wait anywhere: a send or an event that waits for
+    /// too long is noticed here.
+    fn found_nothing(&mut self, clock: Clock) -> Result<(), Error> {
+        calls::found_nothing(&mut self.engine, clock);
+        self.tests_until_look -= 1;
+        if self.tests_until_look == 0 {
+            self.tests_until_look = TESTS_PER_LOOK;
+            self.check_waits()?;
+        }
+        Ok(())
     }
 
     #[cold]
@@ -169,15 +185,15 @@ impl World {
     }
 }
 
-/// Watches for sends that only a checkpoint could set free: in all calls, since a
-/// program may do no more than test.
+/// Watches for sends that only a checkpoint can free: in all calls, since a
+/// program may only test.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LogWatch {
-    /// When it looked last, if sends stood still then.
+    /// The time of the last check, if sends were stalled then.
     looked: Option<Instant>,
-    /// How long they have stood still.
+    /// How long they have been stalled.
     stalled: Duration,
-    /// What the logs had taken then, and the disk done.
+    /// Bytes that the logs had taken then, and chunks that the disk had written.
     progress: (u64, u64),
 }
 
@@ -187,7 +203,7 @@ impl LogWatch {
         let progress = (engine.log_bytes_appended(), engine.disk_progress());
         let stall = engine.stall().filter(|stall| stall.is_of_memory());
         let stall = stall.filter(|_| progress == self.progress);
-        // A peer that is away takes nothing, and may free much when it is back.
+        // A peer that is away consumes nothing, and may free much when it is back.
         let stall = stall.filter(|_| !world.any_is_away());
         let Some(stall) = stall else {
             *self = Self {

@@ -1,7 +1,7 @@
 //! What the store promises, whatever happens to it.
 
 use super::*;
-use crate::plan::generate::Wishes;
+use crate::plan::generate::PlanOptions;
 
 const RANK: Rank = Rank(3);
 
@@ -13,12 +13,12 @@ fn checkpoint(number: u32) -> Checkpoint<u64> {
     }
 }
 
-fn store(planted: Option<Planted>, seed: u64, mortal: CrashPoint) -> Checkpoints<u64> {
+fn store(planted: Option<Planted>, seed: u64, crash_point: CrashPoint) -> Checkpoints<u64> {
     let plan = Plan {
         planted,
-        ..Plan::generate(1, &Wishes::default())
+        ..Plan::generate(1, &PlanOptions::default())
     };
-    Checkpoints::new(&plan, seed, mortal)
+    Checkpoints::new(&plan, seed, crash_point)
 }
 
 fn calm() -> Checkpoints<u64> {

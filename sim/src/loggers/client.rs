@@ -2,7 +2,7 @@
 
 use super::Loggers;
 use super::ledger::Ledger;
-use super::network::{Network, PortState, TalkId};
+use super::network::{Network, PortState, SessionId};
 use crate::crash_point::CrashPoint;
 use crate::happening::Life;
 use crate::planted::Planted;
@@ -33,7 +33,7 @@ pub const TICK: Duration = Duration::from_millis(1);
 /// The client's end of a conversation.
 #[derive(Debug)]
 pub struct LoggerWire {
-    talk: TalkId,
+    session: SessionId,
     links: LoggerLinks,
 }
 
@@ -42,7 +42,7 @@ pub struct LoggerWire {
 pub struct LoggerLinks {
     pub(super) network: Rc<RefCell<Network>>,
     pub(super) life: Life,
-    pub(super) spark: CrashPoint,
+    pub(super) process: CrashPoint,
     /// One past the last determinant that was begun to be committed.
     pub(super) end: Rc<Cell<EventIndex>>,
 }
@@ -66,7 +66,7 @@ impl LoggerLinks {
 
 impl Wire for LoggerWire {
     fn has_room(&self) -> bool {
-        self.links.network.borrow().backlog(self.talk) < BACKLOG_MAX
+        self.links.network.borrow().backlog(self.session) < BACKLOG_MAX
     }
 
     fn say(&mut self, message: &ToLogger) -> Result<(), WireError> {
@@ -74,11 +74,11 @@ impl Wire for LoggerWire {
         let network = &self.links.network;
         let said = self
             .links
-            .spark
-            .act(|| network.borrow_mut().say(self.talk, message));
+            .process
+            .act(|| network.borrow_mut().say(self.session, message));
         match said {
             Some(false) => Err(WireError::Closed),
-            // The dead say nothing, and are told nothing.
+            // A dead life sends nothing, and gets no error.
             Some(true) | None => Ok(()),
         }
     }
@@ -88,10 +88,10 @@ impl Wire for LoggerWire {
     }
 
     fn hear(&mut self) -> Result<Option<ToClient>, WireError> {
-        if self.links.spark.is_dead() {
+        if self.links.process.is_dead() {
             return Ok(None);
         }
-        let heard = self.links.network.borrow_mut().hear(self.talk);
+        let heard = self.links.network.borrow_mut().hear(self.session);
         heard.map_err(|()| WireError::Closed)
     }
 
@@ -103,7 +103,7 @@ impl Wire for LoggerWire {
 impl Drop for LoggerWire {
     fn drop(&mut self) {
         if let Ok(mut network) = self.links.network.try_borrow_mut() {
-            network.hang_up(self.talk);
+            network.hang_up(self.session);
         }
     }
 }
@@ -113,10 +113,10 @@ impl ClientNetwork for LoggerLinks {
 
     fn begin(&mut self, address: &ServerAddress) -> Result<LoggerWire, WireError> {
         let logger = Loggers::logger_at(address).ok_or(WireError::Closed)?;
-        let (life, spark) = (Some(self.life), self.spark.clone());
-        let talk = self.network.borrow_mut().call(logger, life, spark);
+        let (life, process) = (Some(self.life), self.process.clone());
+        let session = self.network.borrow_mut().call(logger, life, process);
         Ok(LoggerWire {
-            talk: talk.ok_or(WireError::Closed)?,
+            session: session.ok_or(WireError::Closed)?,
             links: self.clone(),
         })
     }
@@ -181,16 +181,18 @@ impl Port for RingPort {
         self.begun += 1;
         let mut from = vec![0; bytes];
         image.read(offset, &mut from);
-        let LoggerLinks { network, spark, .. } = &self.links;
-        spark.act(|| {
+        let LoggerLinks {
+            network, process, ..
+        } = &self.links;
+        process.act(|| {
             let mut network = network.borrow_mut();
-            network.write((self.key, offset, token), from, &self.state, spark);
+            network.write((self.key, offset, token), from, &self.state, process);
         });
         Ok(true)
     }
 
     fn poll(&mut self, completed: &mut dyn FnMut(u64)) -> Result<(), RemoteError> {
-        if self.links.spark.is_dead() {
+        if self.links.process.is_dead() {
             return Ok(());
         }
         let tokens = core::mem::take(&mut self.state.borrow_mut().completed);
@@ -219,7 +221,7 @@ impl LoggerClient {
     fn advance(&mut self) -> EventIndex {
         let now = TICK * self.now.get() as u32;
         let end = self.client.poll(|| now);
-        if self.links.spark.is_dead() {
+        if self.links.process.is_dead() {
             return end;
         }
         let Life { rank, incarnation } = self.links.life;
@@ -281,7 +283,7 @@ impl LoggerClient {
 
 impl Commits for LoggerClient {
     fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
-        if !self.links.spark.is_dead() {
+        if !self.links.process.is_dead() {
             self.ledger.committed(header);
         }
         self.links.end.set(header.end());

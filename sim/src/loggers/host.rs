@@ -1,7 +1,7 @@
 //! The world of a simulated logger's service.
 
 use super::ledger::Ledger;
-use super::network::{Network, TalkId};
+use super::network::{Network, SessionId};
 use crate::crash_point::CrashPoint;
 use crate::planted::Planted;
 use core::fmt::Display;
@@ -27,9 +27,9 @@ pub(super) type Rings = Rc<RefCell<BTreeMap<RingName, RingMemory>>>;
 /// A logger's end of a conversation.
 #[derive(Debug)]
 pub(super) struct LoggerChannel {
-    pub(super) talk: TalkId,
+    pub(super) session: SessionId,
     pub(super) network: Rc<RefCell<Network>>,
-    pub(super) spark: CrashPoint,
+    pub(super) process: CrashPoint,
     pub(super) out: VecDeque<ToClient>,
 }
 
@@ -42,8 +42,8 @@ impl Channel for LoggerChannel {
 
     fn next_message(&mut self) -> Result<Option<ToLogger>, WireError> {
         let mut network = self.network.borrow_mut();
-        let talk = network.talks.get_mut(&self.talk);
-        Ok(talk.and_then(|talk| talk.at_logger.pop_front()))
+        let session = network.sessions.get_mut(&self.session);
+        Ok(session.and_then(|session| session.at_logger.pop_front()))
     }
 
     fn say(&mut self, message: &ToClient, _handle: Option<()>) -> Result<(), FrameError> {
@@ -62,7 +62,7 @@ impl Channel for LoggerChannel {
     fn send(&mut self, _bytes_max: usize) -> bool {
         for message in self.out.drain(..) {
             let mut network = self.network.borrow_mut();
-            self.spark.act(|| network.answer(self.talk, message));
+            self.process.act(|| network.answer(self.session, message));
         }
         true
     }
@@ -71,7 +71,7 @@ impl Channel for LoggerChannel {
 impl Drop for LoggerChannel {
     fn drop(&mut self) {
         if let Ok(mut network) = self.network.try_borrow_mut() {
-            network.close(self.talk);
+            network.close(self.session);
         }
     }
 }
@@ -103,14 +103,14 @@ impl Fetch for PeerFetch {
 pub(super) struct LoggerHost {
     pub(super) logger: usize,
     pub(super) network: Rc<RefCell<Network>>,
-    pub(super) spark: CrashPoint,
+    pub(super) process: CrashPoint,
     pub(super) rings: Rings,
     pub(super) ledger: Ledger,
     /// Keys of rings that are written one-sidedly.
     pub(super) keys: BTreeMap<RankKey, u64>,
     /// Fetches that begin.
     pub(super) wanted: Vec<(Wanted, Rc<RefCell<FetchState>>)>,
-    /// What people were told.
+    /// Reports of loggers.
     pub(super) reports: Rc<RefCell<Vec<String>>>,
 }
 
@@ -118,7 +118,7 @@ impl LoggerHost {
     /// Its provider is asked whether it may sleep.
     pub(super) fn take_in_unseen(&self) {
         let network = &self.network;
-        self.spark
+        self.process
             .act(|| network.borrow_mut().take_in_unseen(self.logger));
     }
 }
@@ -162,7 +162,7 @@ impl Host for LoggerHost {
     ) -> Result<MadeRing<()>, String> {
         let memory = RingMemory::anonymous(identity).map_err(|error| error.to_string())?;
         let (rings, network) = (&self.rings, &self.network);
-        let made = self.spark.act(|| {
+        let made = self.process.act(|| {
             let name = RingName::of(identity);
             rings.borrow_mut().insert(name, memory.clone());
             network
@@ -186,7 +186,7 @@ impl Host for LoggerHost {
     fn release_ring(&mut self, key: RankKey) {
         if let Some(key) = self.keys.remove(&key) {
             let network = &self.network;
-            self.spark.act(|| network.borrow_mut().revoke(key));
+            self.process.act(|| network.borrow_mut().revoke(key));
         }
     }
 
@@ -205,7 +205,7 @@ impl Host for LoggerHost {
 
     fn remove_ring(&mut self, name: RingName) {
         let (rings, ledger) = (&self.rings, &self.ledger);
-        self.spark.act(|| {
+        self.process.act(|| {
             rings.borrow_mut().remove(&name);
             ledger.ring_is_gone(self.logger, name.rank, name.incarnation);
         });

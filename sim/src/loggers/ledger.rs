@@ -114,8 +114,8 @@ impl RankLedger {
         }
     }
 
-    /// A quorum has it: as many survive as are promised to. That one of them
-    /// loses it afterwards is what the others are for, so it never goes back.
+    /// Counts what a quorum has. It never goes back: that a replica loses it afterwards is a
+    /// failure which the others make up for.
     fn settle(&mut self, quorum: usize) {
         let (row, trimmed) = (self.rows.get(&self.life), self.trimmed);
         let row = row.map_or(&[][..], Vec::as_slice);
@@ -288,7 +288,7 @@ impl Ledger {
         ledger.holders.iter().filter(is_whole).count()
     }
 
-    /// What must not be.
+    /// The broken rule, if there is one.
     pub(super) fn breach(&self) -> Option<String> {
         self.state().breach.clone()
     }

@@ -3,7 +3,7 @@
 use super::JOB;
 use super::host::{FetchState, LoggerChannel, LoggerHost, Rings};
 use super::ledger::{Ledger, batches_in};
-use super::network::{Network, TalkId};
+use super::network::{Network, SessionId};
 use crate::crash_point::CrashPoint;
 use crate::planted::Planted;
 use core::ops::ControlFlow;
@@ -24,7 +24,7 @@ use std::rc::Rc;
 
 /// Bytes of a file: many files in a short run.
 const SEGMENT_BYTES: u64 = 64 << 10;
-/// Ticks before a disk that does not go on is tried again.
+/// Ticks before a disk that is full or slow is tried again.
 const DISK_PAUSE: u64 = 50;
 /// How often, in percent, a disk has no news yet.
 const DISK_LATE_PERCENT: u32 = 40;
@@ -54,21 +54,21 @@ pub struct Logger {
     rings: Rings,
     /// It stands still.
     pub is_paused: bool,
-    /// It said that it has more to do.
+    /// It has more to do at once.
     has_more: bool,
     disk_try_at: u64,
 }
 
 /// A fetch that a logger wants.
-pub(super) type Wish = (Wanted, Rc<RefCell<FetchState>>);
+pub(super) type FetchStart = (Wanted, Rc<RefCell<FetchState>>);
 
 impl Logger {
-    pub(super) fn new(number: usize, shard: Shard, mortal: CrashPoint, seed: u64) -> Self {
+    pub(super) fn new(number: usize, shard: Shard, crash_point: CrashPoint, seed: u64) -> Self {
         let disk = new_disk(seed);
         let mut logger = Self {
             number,
             shard,
-            process: mortal,
+            process: crash_point,
             service: None,
             disk,
             seed,
@@ -128,7 +128,7 @@ impl Logger {
         let host = LoggerHost {
             logger: self.number,
             network: self.shard.network.clone(),
-            spark: self.process.clone(),
+            process: self.process.clone(),
             rings: self.rings.clone(),
             ledger: self.shard.ledger.clone(),
             keys: Default::default(),
@@ -144,7 +144,7 @@ impl Logger {
         Service::open(options, logbook, host, 0).map_err(|error| error.to_string())
     }
 
-    /// Its process cannot go on: it has died, or ends with an error.
+    /// Its process ends with an error, or has died.
     fn ends_with(&mut self, error: &str) {
         if !self.process.is_dead() {
             let told = format!("logger {} ends: {error}", self.number);
@@ -249,7 +249,7 @@ impl Logger {
     }
 
     /// Tells the ledger what the disk has: less than before, or more, since a
-    /// write under way may go on when its process has died.
+    /// write under way may continue when its process has died.
     fn count_again(&self, lost_power: bool) {
         let mut headers = Vec::new();
         if let Ok(archive) = Archive::open_on(self.disk.clone().into()) {
@@ -288,8 +288,8 @@ impl Logger {
         is_called || self.has_more || !service.logbook().is_settled() && now >= self.disk_try_at
     }
 
-    /// A turn of its process; what it wants to be fetched goes to `wishes`.
-    pub(super) fn turn(&mut self, now: u64, wishes: &mut Vec<Wish>) {
+    /// A turn of its process; what it wants to be fetched goes to `starts`.
+    pub(super) fn turn(&mut self, now: u64, starts: &mut Vec<FetchStart>) {
         let Some(service) = &mut self.service else {
             return;
         };
@@ -304,7 +304,7 @@ impl Logger {
             service.after_sleep(&rest);
             rest.moved
         });
-        wishes.append(&mut service.host().wanted);
+        starts.append(&mut service.host().wanted);
         match moved {
             Ok(moved) => {
                 self.has_more = moved;
@@ -329,30 +329,30 @@ fn new_disk(seed: u64) -> SimulatedDisk {
 fn take_in(
     logger: usize,
     network: &Rc<RefCell<Network>>,
-    spark: &CrashPoint,
+    process: &CrashPoint,
     service: &mut Service<LoggerHost>,
 ) {
-    let talks: Vec<(TalkId, Option<u64>, bool)> = {
+    let sessions: Vec<(SessionId, Option<u64>, bool)> = {
         let network = network.borrow();
-        let talks = network
-            .talks
+        let sessions = network
+            .sessions
             .iter()
-            .filter(|(_, talk)| talk.logger == logger);
-        let with_news = |(id, talk): (&TalkId, &super::network::Talk)| {
-            (*id, talk.connection, !talk.at_logger.is_empty())
+            .filter(|(_, session)| session.logger == logger);
+        let with_news = |(id, session): (&SessionId, &super::network::Session)| {
+            (*id, session.connection, !session.at_logger.is_empty())
         };
-        talks.map(with_news).collect()
+        sessions.map(with_news).collect()
     };
-    for (id, connection, has_news) in talks {
+    for (id, connection, has_news) in sessions {
         let connection = connection.or_else(|| {
             let connection = service.connect(LoggerChannel {
-                talk: id,
+                session: id,
                 network: network.clone(),
-                spark: spark.clone(),
+                process: process.clone(),
                 out: VecDeque::new(),
             });
-            if let Some(talk) = network.borrow_mut().talks.get_mut(&id) {
-                talk.connection = connection;
+            if let Some(session) = network.borrow_mut().sessions.get_mut(&id) {
+                session.connection = connection;
             }
             connection
         });

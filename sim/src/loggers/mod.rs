@@ -35,8 +35,8 @@ use client::LoggerLinks;
 use fastrand::Rng;
 use ledger::Ledger;
 pub use logger::Logger;
-use logger::{Shard, Wish};
-use network::{Arrival, Network, TalkId};
+use logger::{FetchStart, Shard};
+use network::{Arrival, Network, SessionId};
 use refrain_eventlog::client::read::{ReadError, ReadRequest, read_rank, read_ranks};
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::message::CommitPath;
@@ -81,7 +81,7 @@ impl Loggers {
     /// All replicas of a shard, each with its death; with a bug, or none.
     pub fn new(
         plan: LoggersPlan,
-        mortals: Vec<CrashPoint>,
+        crash_points: Vec<CrashPoint>,
         seed: u64,
         bug: Option<Planted>,
     ) -> Self {
@@ -97,11 +97,11 @@ impl Loggers {
             replicas,
             reports: Rc::default(),
         };
-        let mut mortals = mortals.into_iter();
+        let mut crash_points = crash_points.into_iter();
         let logger = |number: usize| {
-            let mortal = mortals.next().unwrap_or_default();
+            let crash_point = crash_points.next().unwrap_or_default();
             let seed = seed ^ (number as u64 + 1) << 56;
-            Logger::new(number, shard.clone(), mortal, seed)
+            Logger::new(number, shard.clone(), crash_point, seed)
         };
         let loggers = (0..replicas).map(logger).collect();
         Self {
@@ -135,7 +135,7 @@ impl Loggers {
 
     /// A life begins to join; messages and one-sided writes are effects of its
     /// process.
-    pub fn connect(&self, life: Life, mortal: CrashPoint) -> LoggerClient {
+    pub fn connect(&self, life: Life, crash_point: CrashPoint) -> LoggerClient {
         let shared = &self.shared;
         let options = ClientOptions {
             job: JOB,
@@ -157,7 +157,7 @@ impl Loggers {
         let links = LoggerLinks {
             network: shared.shard.network.clone(),
             life,
-            spark: mortal,
+            process: crash_point,
             end: Rc::default(),
         };
         let client = Client::over(links.clone(), options);
@@ -198,7 +198,7 @@ impl Loggers {
         true
     }
 
-    /// Sees to those who have died of an effect.
+    /// Ends what belongs to processes that have died of an effect.
     fn bury(&self, rng: &mut Rng) {
         let shared = &*self.shared;
         for logger in shared.loggers.borrow_mut().iter_mut() {
@@ -233,22 +233,22 @@ impl Loggers {
 
     fn turn(&self, logger: usize) {
         let shared = &*self.shared;
-        let mut wishes: Vec<Wish> = Vec::new();
+        let mut starts: Vec<FetchStart> = Vec::new();
         let loggers = &mut *shared.loggers.borrow_mut();
         let it = &mut loggers[logger];
         if it.is_paused {
             return;
         }
-        it.turn(shared.now.get(), &mut wishes);
+        it.turn(shared.now.get(), &mut starts);
         let process = it.process.clone();
         let replicas = shared.shard.replicas;
         let fetching =
             |(wanted, state)| Fetching::new(logger, replicas, wanted, state, process.clone());
         let fetchings = &mut *shared.fetchings.borrow_mut();
-        fetchings.extend(wishes.into_iter().map(fetching));
+        fetchings.extend(starts.into_iter().map(fetching));
     }
 
-    fn call_as_nobody(&self, logger: usize) -> Option<TalkId> {
+    fn call_as_nobody(&self, logger: usize) -> Option<SessionId> {
         let mut network = self.shared.shard.network.borrow_mut();
         network.call(logger, None, CrashPoint::default())
     }
@@ -330,12 +330,12 @@ impl Loggers {
         self.shared.shard.ledger.trimmed_clock(rank)
     }
 
-    /// Oracle: what was seen that must not be.
+    /// Oracle: the broken rule, if there is one.
     pub fn breach(&self) -> Option<String> {
         self.shared.shard.ledger.breach()
     }
 
-    /// What loggers told people so far.
+    /// Reports of loggers so far.
     pub fn reports(&self) -> Vec<String> {
         self.shared.shard.reports.borrow().clone()
     }

@@ -19,13 +19,13 @@ use std::rc::Rc;
 const ASKED_IN_VAIN: u64 = 3;
 
 /// Number of a conversation: they count up.
-pub(super) type TalkId = u64;
+pub(super) type SessionId = u64;
 
 /// A conversation between a client, or a logger that asks, and a logger.
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(super) struct Session {
     pub(super) logger: usize,
-    /// The rank's life that talks; `None`: a reader of rows.
+    /// The rank's life that sessions; `None`: a reader of rows.
     pub(super) life: Option<Life>,
     pub(super) caller: CrashPoint,
     /// On their way …
@@ -34,9 +34,9 @@ pub(super) struct Talk {
     /// … and there.
     pub(super) at_logger: VecDeque<ToLogger>,
     pub(super) at_caller: VecDeque<ToClient>,
-    /// The caller will say no more, once what it said has arrived.
+    /// The caller sends no more; what it sent may still arrive.
     caller_closed: bool,
-    /// The logger will not.
+    /// The logger sends no more.
     logger_closed: bool,
     /// Number of the connection at the logger, once it has taken it in.
     pub(super) connection: Option<u64>,
@@ -44,7 +44,7 @@ pub(super) struct Talk {
     last_sent: Option<BatchHeader>,
 }
 
-impl Talk {
+impl Session {
     /// Whether the caller will hear no more than what has come.
     pub(super) fn is_closed(&self) -> bool {
         self.logger_closed && self.to_caller.is_empty()
@@ -55,9 +55,9 @@ impl Talk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
     /// A message reaches the logger.
-    AtLogger(TalkId),
+    AtLogger(SessionId),
     /// A message reaches the caller.
-    AtCaller(TalkId),
+    AtCaller(SessionId),
     /// Some of a one-sided write reaches memory.
     Landing(usize),
 }
@@ -84,7 +84,7 @@ pub(super) struct PortState {
     pub(super) is_broken: bool,
 }
 
-/// Memory that may be written by those who know its key.
+/// Memory that can be written with its key.
 #[derive(Debug)]
 struct Target {
     logger: usize,
@@ -95,8 +95,8 @@ struct Target {
 /// All that is under way.
 #[derive(Debug)]
 pub(super) struct Network {
-    pub(super) talks: BTreeMap<TalkId, Talk>,
-    next_talk: TalkId,
+    pub(super) sessions: BTreeMap<SessionId, Session>,
+    next_session: SessionId,
     flights: Vec<Flight>,
     targets: BTreeMap<u64, Target>,
     next_key: u64,
@@ -113,8 +113,8 @@ pub(super) struct Network {
 impl Network {
     pub(super) fn new(replicas: usize, level: Level, ledger: Ledger) -> Self {
         Self {
-            talks: BTreeMap::new(),
-            next_talk: 0,
+            sessions: BTreeMap::new(),
+            next_session: 0,
             flights: Vec::new(),
             targets: BTreeMap::new(),
             next_key: 1,
@@ -133,13 +133,13 @@ impl Network {
         logger: usize,
         life: Option<Life>,
         caller: CrashPoint,
-    ) -> Option<TalkId> {
+    ) -> Option<SessionId> {
         if !self.lives[logger] {
             return None;
         }
-        let id = self.next_talk;
-        self.next_talk += 1;
-        let talk = Talk {
+        let id = self.next_session;
+        self.next_session += 1;
+        let session = Session {
             logger,
             life,
             caller,
@@ -152,80 +152,86 @@ impl Network {
             connection: None,
             last_sent: None,
         };
-        self.talks.insert(id, talk);
+        self.sessions.insert(id, session);
         self.calls[logger] = true;
         Some(id)
     }
 
     /// A caller says something; `false`: the conversation is over.
-    pub(super) fn say(&mut self, id: TalkId, message: ToLogger) -> bool {
-        let Some(talk) = self.talks.get_mut(&id).filter(|talk| !talk.logger_closed) else {
+    pub(super) fn say(&mut self, id: SessionId, message: ToLogger) -> bool {
+        let Some(session) = self
+            .sessions
+            .get_mut(&id)
+            .filter(|session| !session.logger_closed)
+        else {
             return false;
         };
         if let ToLogger::Commit { batch } = &message {
-            talk.last_sent = BatchHeader::peek(batch).ok();
+            session.last_sent = BatchHeader::peek(batch).ok();
         }
-        talk.to_logger.push_back(message);
+        session.to_logger.push_back(message);
         true
     }
 
     /// What has come for a caller; `Err`: it is over.
-    pub(super) fn hear(&mut self, id: TalkId) -> Result<Option<ToClient>, ()> {
-        let talk = self.talks.get_mut(&id).ok_or(())?;
-        match talk.at_caller.pop_front() {
+    pub(super) fn hear(&mut self, id: SessionId) -> Result<Option<ToClient>, ()> {
+        let session = self.sessions.get_mut(&id).ok_or(())?;
+        match session.at_caller.pop_front() {
             Some(message) if self.bug == Some(Planted::AckUnchecked) => {
-                let forged = talk.last_sent.and_then(|last| forged(&message, &last));
+                let forged = session.last_sent.and_then(|last| forged(&message, &last));
                 Ok(Some(forged.unwrap_or(message)))
             }
             Some(message) => Ok(Some(message)),
-            None if talk.is_closed() => Err(()),
+            None if session.is_closed() => Err(()),
             None => Ok(None),
         }
     }
 
     /// Messages of a caller that have not been taken by the logger.
-    pub(super) fn backlog(&self, id: TalkId) -> usize {
-        let talk = self.talks.get(&id);
-        talk.map_or(0, |talk| talk.to_logger.len() + talk.at_logger.len())
+    pub(super) fn backlog(&self, id: SessionId) -> usize {
+        let session = self.sessions.get(&id);
+        session.map_or(0, |session| {
+            session.to_logger.len() + session.at_logger.len()
+        })
     }
 
     /// A caller hangs up.
-    pub(super) fn hang_up(&mut self, id: TalkId) {
-        if let Some(talk) = self.talks.get_mut(&id) {
-            talk.caller_closed = true;
-            self.calls[talk.logger] = true;
+    pub(super) fn hang_up(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.caller_closed = true;
+            self.calls[session.logger] = true;
         }
         self.forget(id);
     }
 
     /// A logger says something.
-    pub(super) fn answer(&mut self, id: TalkId, message: ToClient) {
-        if let Some(talk) = self.talks.get_mut(&id) {
-            talk.to_caller.push_back(message);
+    pub(super) fn answer(&mut self, id: SessionId, message: ToClient) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.to_caller.push_back(message);
         }
     }
 
     /// A logger hangs up.
-    pub(super) fn close(&mut self, id: TalkId) {
-        if let Some(talk) = self.talks.get_mut(&id) {
-            talk.logger_closed = true;
-            talk.to_logger.clear();
-            talk.at_logger.clear();
+    pub(super) fn close(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.logger_closed = true;
+            session.to_logger.clear();
+            session.at_logger.clear();
         }
         self.forget(id);
     }
 
-    fn forget(&mut self, id: TalkId) {
-        let is_over = |talk: &Talk| talk.logger_closed && talk.caller_closed;
-        if self.talks.get(&id).is_some_and(is_over) {
-            self.talks.remove(&id);
+    fn forget(&mut self, id: SessionId) {
+        let is_over = |session: &Session| session.logger_closed && session.caller_closed;
+        if self.sessions.get(&id).is_some_and(is_over) {
+            self.sessions.remove(&id);
         }
     }
 
-    /// Whether the caller has hung up and everything that it said was taken.
-    pub(super) fn is_ended(&self, id: TalkId) -> bool {
-        self.talks.get(&id).is_some_and(|talk| {
-            talk.caller_closed && talk.to_logger.is_empty() && talk.at_logger.is_empty()
+    /// Whether the caller has hung up and everything that it sent was taken.
+    pub(super) fn is_ended(&self, id: SessionId) -> bool {
+        self.sessions.get(&id).is_some_and(|session| {
+            session.caller_closed && session.to_logger.is_empty() && session.at_logger.is_empty()
         })
     }
 
@@ -277,12 +283,14 @@ impl Network {
         });
     }
 
-    /// A logger's process is dead: its host hangs up, and its memory cannot be
-    /// reached any more. Those who had called it are told by their sockets.
+    /// A logger's process is dead: its sessions end, and its memory cannot be reached any more.
     pub(super) fn logger_died(&mut self, logger: usize) {
         self.lives[logger] = false;
-        let talks = self.talks.iter().filter(|(_, talk)| talk.logger == logger);
-        for id in talks.map(|(id, _)| *id).collect::<Vec<_>>() {
+        let sessions = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| session.logger == logger);
+        for id in sessions.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.close(id);
         }
         self.targets.retain(|_, target| target.logger != logger);
@@ -291,25 +299,25 @@ impl Network {
     /// The connections of a life break: what was on its way is flushed.
     pub(super) fn disconnect(&mut self, rng: &mut Rng, life: Life) {
         let meant = self
-            .talks
+            .sessions
             .iter()
-            .filter(|(_, talk)| talk.life == Some(life));
-        let meant: Vec<TalkId> = meant.map(|(id, _)| *id).collect();
+            .filter(|(_, session)| session.life == Some(life));
+        let meant: Vec<SessionId> = meant.map(|(id, _)| *id).collect();
         let mut callers = Vec::new();
         for id in meant {
-            let Some(talk) = self.talks.get_mut(&id) else {
+            let Some(session) = self.sessions.get_mut(&id) else {
                 continue;
             };
-            let arrives = rng.usize(0..=talk.to_logger.len());
-            talk.at_logger.extend(talk.to_logger.drain(..arrives));
-            talk.to_logger.clear();
-            talk.to_caller.clear();
-            talk.caller_closed = true;
-            talk.logger_closed = true;
-            self.calls[talk.logger] = true;
-            callers.push(talk.caller.clone());
-            if talk.connection.is_none() {
-                self.talks.remove(&id);
+            let arrives = rng.usize(0..=session.to_logger.len());
+            session.at_logger.extend(session.to_logger.drain(..arrives));
+            session.to_logger.clear();
+            session.to_caller.clear();
+            session.caller_closed = true;
+            session.logger_closed = true;
+            self.calls[session.logger] = true;
+            callers.push(session.caller.clone());
+            if session.connection.is_none() {
+                self.sessions.remove(&id);
             }
         }
         self.orphan(rng, |caller| callers.iter().any(|it| it.is_same(caller)));
@@ -327,12 +335,12 @@ impl Network {
         });
     }
 
-    /// Sees to those who have died since.
+    /// Ends the sessions and writes of callers that have died.
     pub(super) fn bury(&mut self, rng: &mut Rng) {
-        let dead: Vec<TalkId> = self
-            .talks
+        let dead: Vec<SessionId> = self
+            .sessions
             .iter()
-            .filter(|(_, talk)| !talk.caller_closed && talk.caller.is_dead())
+            .filter(|(_, session)| !session.caller_closed && session.caller.is_dead())
             .map(|(id, _)| *id)
             .collect();
         for id in dead {
@@ -349,11 +357,11 @@ impl Network {
 
     /// Everything that can arrive next.
     pub(super) fn arrivals(&self, mut each: impl FnMut(Arrival)) {
-        for (&id, talk) in &self.talks {
-            if !talk.to_logger.is_empty() {
+        for (&id, session) in &self.sessions {
+            if !session.to_logger.is_empty() {
                 each(Arrival::AtLogger(id));
             }
-            if !talk.to_caller.is_empty() && !talk.caller_closed {
+            if !session.to_caller.is_empty() && !session.caller_closed {
                 each(Arrival::AtCaller(id));
             }
         }
@@ -372,51 +380,51 @@ impl Network {
         }
     }
 
-    pub(super) fn arrive_at_caller(&mut self, id: TalkId) {
-        if let Some(talk) = self.talks.get_mut(&id) {
-            talk.at_caller.extend(talk.to_caller.pop_front());
+    pub(super) fn arrive_at_caller(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.at_caller.extend(session.to_caller.pop_front());
         }
     }
 
-    pub(super) fn arrive_at_logger(&mut self, id: TalkId) {
-        let Some(talk) = self.talks.get_mut(&id) else {
+    pub(super) fn arrive_at_logger(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let Some(message) = talk.to_logger.pop_front() else {
+        let Some(message) = session.to_logger.pop_front() else {
             return;
         };
-        self.calls[talk.logger] = true;
+        self.calls[session.logger] = true;
         if self.bug == Some(Planted::AckEarly)
             && let ToLogger::Commit { batch } = &message
             && let Ok(header) = BatchHeader::peek(batch)
         {
             let ack = ToClient::Stable {
-                logger: LoggerId(talk.logger as u32),
+                logger: LoggerId(session.logger as u32),
                 rank: 0,
                 incarnation: 0,
                 clock: 0,
                 end: 0,
                 level: self.level,
             };
-            talk.to_caller.extend(forged(&ack, &header));
+            session.to_caller.extend(forged(&ack, &header));
         }
-        talk.at_logger.push_back(message);
+        session.at_logger.push_back(message);
         if self.bug == Some(Planted::LoggerFenceForgotten) {
             self.take_for_latest(id);
         }
     }
 
     /// What a dead life sent goes the way of the latest.
-    fn take_for_latest(&mut self, id: TalkId) {
-        let Some(&Talk {
+    fn take_for_latest(&mut self, id: SessionId) {
+        let Some(&Session {
             logger,
             life: Some(life),
             ..
-        }) = self.talks.get(&id)
+        }) = self.sessions.get(&id)
         else {
             return;
         };
-        let later = self.talks.iter().filter_map(|(id, other)| {
+        let later = self.sessions.iter().filter_map(|(id, other)| {
             let its = other.life.filter(|_| other.logger == logger)?;
             let is_later = its.rank == life.rank && its.incarnation > life.incarnation;
             is_later.then_some((its.incarnation, *id))
@@ -425,19 +433,19 @@ impl Network {
             return;
         };
         let is_commit = |it: &mut ToLogger| matches!(it, ToLogger::Commit { .. });
-        let dead = self.talks.get_mut(&id);
+        let dead = self.sessions.get_mut(&id);
         let taken = dead.and_then(|dead| dead.at_logger.pop_back_if(is_commit));
         if let Some(ToLogger::Commit { batch }) = taken
             && let Some(batch) = of_life(&batch, incarnation)
-            && let Some(latest) = self.talks.get_mut(&latest)
+            && let Some(latest) = self.sessions.get_mut(&latest)
         {
             latest.at_logger.push_back(ToLogger::Commit { batch });
         }
     }
 
-    /// A logger's provider takes in what is next, of which nobody calls the logger:
-    /// it is asked whether that may sleep. Not always: most come in their own time. At
-    /// level placed nobody would wait for it, before a ring is full.
+    /// The logger asks its provider whether it may sleep, and the provider takes in a write of
+    /// which it does not notify the logger. Not always: most writes land in their own time. At
+    /// level `placed` no client would wait for the logger before a ring is full.
     pub(super) fn take_in_unseen(&mut self, logger: usize) {
         if self.level == Level::Placed {
             return;

@@ -171,11 +171,12 @@ impl LoggerRow {
             let (header, payload) = BatchHeader::read(batch).expect("whole");
             let determinants = record::decode(&header, payload).expect("as it was written");
             for (index, determinant) in (header.first.0..).zip(determinants) {
-                if let Determinant::Match { at, matched, .. } = determinant
+                if let Determinant::Match(it) = determinant
                     && index < until.0
-                    && at > after
+                    && it.at > after
+                    && !it.is_completed
                 {
-                    all.push(matched);
+                    all.push(it.matched);
                 }
             }
         }
@@ -213,7 +214,7 @@ impl World {
         is_heard
     }
 
-    /// A replica says what it has of the lives before.
+    /// A replica answers a survey: what it has of earlier lives.
     pub(super) fn survey(&mut self, rank: usize, replica: usize, size: &Size) {
         self.fence(rank, replica, size);
         let held = &self.loggers[replica][rank];
@@ -396,7 +397,7 @@ impl World {
 }
 
 impl Seeking {
-    /// What those have said that are lost again does not count.
+    /// Notes an answer. Answers of replicas that are lost since do not count.
     fn note_answer(&mut self, replica: usize, answer: LogEnd) {
         for (other, said) in self.answers.iter_mut().enumerate() {
             if self.commits.committer.is_lost(other) {
@@ -421,7 +422,7 @@ impl Seeking {
                     say(committer, other, LogEnd::default());
                 }
             }
-            // What all say is the least that was said; the first is taken back.
+            // Every replica answers with the least of all answers.
             Some(Bug::ShortestAnswer) => {
                 let answers = self.answers.iter().copied().flatten();
                 let least = answers.min().unwrap_or(end);

@@ -1,8 +1,8 @@
 //! Messages arrive as they were sent: each once, whole, in order.
 //!
 //! Of frames: those of one life of a sender to one receiver begin messages in the
-//! order of their numbers, without a gap; each message goes on where it left off
-//! until it is whole; its bytes are those that the program gave. Of messages:
+//! order of their numbers, without a gap; each fragment begins where the one before ends,
+//! until the message is whole; its bytes are those that the program gave. Of messages:
 //! none is delivered to a program twice, or changed, nor with other garbage to a later
 //! life of the program (REC-8); of two that the same
 //! pattern fits, from one sender, the earlier goes to the receive that was
@@ -27,8 +27,8 @@ pub struct Channels {
     /// By (sender, receiver).
     sent: Pairs<Vec<Sent>>,
     posting: Pairs<Posting>,
-    /// By (sender, receiver): the first message that each life of the receiver has said it
-    /// misses, as long as the sender may believe that life. REC-3
+    /// By (sender, receiver): the first message that each life of the receiver has asked for, as
+    /// long as the sender may answer that life. REC-3
     missed: Pairs<BTreeMap<Incarnation, Ssn>>,
     /// By receiver.
     receiving: Vec<Receiving>,
@@ -47,6 +47,20 @@ struct Sent {
     has_left: bool,
     /// The garbage in it when it was received first. REC-8
     garbage: Option<Vec<u8>>,
+}
+
+impl Sent {
+    /// Judges the first frame of the message.
+    fn judge_envelope(&self, header: &RecordHeader) -> Result<(), &'static str> {
+        let wants_answer = header.flags & RecordHeader::WANT_ACK != 0;
+        if (header.tag, wants_answer) != (self.tag, self.synchronous) {
+            return Err("its envelope is another");
+        }
+        if header.extent != self.payload.len() as u64 {
+            return Err("its length is another");
+        }
+        Ok(())
+    }
 }
 
 /// What one life has posted to a receiver.
@@ -182,39 +196,33 @@ impl Channels {
         Ok(())
     }
 
-    fn posted(
+    fn judge_frame(
         &mut self,
         from: Life,
         to: Rank,
-        header: &RecordHeader,
-        payload: &[u8],
+        (header, payload): (&RecordHeader, &[u8]),
         world: &dyn Witness,
-    ) -> Result<(), String> {
+    ) -> Result<(), &'static str> {
         let ssn = header.ssn;
-        let wrong = |what: &str| {
-            let frame = format!("a frame of {from:?} to {to}, message {ssn}");
-            Err(format!("{frame}: {what} ({header:?})"))
-        };
         if (header.source, header.incarnation) != (from.rank, from.incarnation) {
-            return wrong("it names another sender");
+            return Err("it names another sender");
         }
         if header.payload_bytes as usize != payload.len() {
-            return wrong("its payload is not as long as it says");
+            return Err("its payload is not as long as it says");
         }
         if !world.is_present(from) {
             return Ok(());
         }
         let posting = &mut self.posting[(from.rank, to)];
-        let Some(sent) = self.sent[(from.rank, to)].get_mut(index(ssn)) else {
-            return wrong("no program sent it");
-        };
+        let sent = self.sent[(from.rank, to)].get_mut(index(ssn));
+        let sent = sent.ok_or("no program sent it")?;
         sent.has_left = true;
         let at = match header.kind {
-            RecordKind::Link => return wrong("a link is no frame"),
+            RecordKind::Link => return Err("a link is no frame"),
             RecordKind::Fragment => match posting.open.remove(&ssn) {
                 Some(before) if before == header.extent => before,
-                Some(_) => return wrong("it does not go on where the last one ended"),
-                None => return wrong("its message has not begun, or is whole already"),
+                Some(_) => return Err("it does not go on where the last one ended"),
+                None => return Err("its message has not begun, or is whole already"),
             },
             RecordKind::Eager | RecordKind::Rendezvous => {
                 let begins = &self.missed[(from.rank, to)];
@@ -223,23 +231,17 @@ impl Channels {
                     None => begins.is_empty() || begins.values().any(|begins| *begins == ssn),
                 };
                 if !is_next {
-                    return wrong("it is not the next");
+                    return Err("it is not the next");
                 }
                 posting.next = Some(ssn.next());
-                let wants_answer = header.flags & RecordHeader::WANT_ACK != 0;
-                if (header.tag, wants_answer) != (sent.tag, sent.synchronous) {
-                    return wrong("its envelope is another");
-                }
-                if header.extent != sent.payload.len() as u64 {
-                    return wrong("its length is another");
-                }
+                sent.judge_envelope(header)?;
                 0
             }
         };
         let end = at + payload.len() as u64;
         let is_sent = usize::try_from(at).is_ok_and(|at| is_part(&sent.payload, at, payload));
         if !is_sent {
-            return wrong("its bytes are not those that were sent");
+            return Err("its bytes are not those that were sent");
         }
         let is_whole = end == sent.payload.len() as u64 && header.kind != RecordKind::Rendezvous;
         if !is_whole {
@@ -271,7 +273,7 @@ impl Channels {
         Ok(())
     }
 
-    /// The end of a request; of a send nothing is to be said here.
+    /// The end of a request; sends are not judged here.
     fn ended(&mut self, life: Life, ended: &Ended) -> Result<(), String> {
         let receiving = &mut self.receiving[life.rank.index()];
         let pattern = receiving.patterns.remove(&ended.request);
@@ -361,12 +363,13 @@ impl Oracle for Channels {
             Happening::Resumed { life, saved, .. } => {
                 self.resumed(*life, &saved.beginning.tally.delivered)
             }
-            Happening::Posted {
-                from,
-                to,
-                header,
-                payload,
-            } => return self.posted(*from, *to, header, payload, world),
+            Happening::Posted(from, to, header, payload) => {
+                let judged = self.judge_frame(*from, *to, (header, payload), world);
+                return judged.map_err(|what| {
+                    let ssn = header.ssn;
+                    format!("a frame of {from} to {to}, message {ssn}: {what} ({header:?})")
+                });
+            }
             Happening::Fenced(life, _)
             | Happening::PostedControl(life, ..)
             | Happening::Called(life, ..)

@@ -1,5 +1,5 @@
-//! Nothing that another rank's program or people can see leaves a rank while
-//! something that happened before it is not stable. GATE-1
+//! No emission (to another rank's program, or output) leaves a rank while an earlier event is
+//! not stable. GATE-1
 //!
 //! What counts is when it was *made*, not when it leaves: a send at the program's
 //! call, a printed word likewise, the answer to an announced or synchronous send
@@ -104,8 +104,9 @@ impl Gate {
     fn happened(&mut self, life: Life, event: &Determinant) {
         let present = &mut self.ranks[life.rank.index()];
         present.latest = present.latest.max(Some(event.at()));
-        if let Determinant::Match { matched, .. } = event
-            && let Some(awaited) = self.awaited[(matched.source, life.rank)].get_mut(&matched.ssn)
+        if let Determinant::Match(it) = event
+            && let Some(awaited) =
+                self.awaited[(it.matched.source, life.rank)].get_mut(&it.matched.ssn)
         {
             (awaited.before, awaited.is_event) = (present.latest, true);
         }
@@ -237,20 +238,20 @@ impl Oracle for Gate {
             // What a replaced life still posts is the fence's affair.
             Happening::Called(life, ..)
             | Happening::Event(life, _)
-            | Happening::Posted { from: life, .. }
+            | Happening::Posted(life, ..)
             | Happening::PostedControl(life, ..)
             | Happening::Seen(life, _)
             | Happening::SeenBefore(life, _)
                 if !world.is_present(*life) => {}
             Happening::Called(life, _, call) => self.called(*life, call),
             Happening::Event(life, event) => self.happened(*life, event),
-            Happening::Posted {
-                from, to, header, ..
-            } => return self.posted(*from, *to, header, world),
+            Happening::Posted(from, to, header, _) => {
+                return self.posted(*from, *to, header, world);
+            }
             Happening::PostedControl(life, to, control) => {
                 return self.posted_control(*life, *to, *control, world);
             }
-            // A word that people have seen in an earlier life.
+            // A word that an earlier life has output.
             Happening::SeenBefore(life, _) => {
                 self.ranks[life.rank.index()].printed.pop_front();
             }

@@ -310,18 +310,12 @@ impl Oracle for Logs {
             Happening::Resumed { life, number, .. } => self.resumed(*life, *number),
             Happening::Called(life, ..)
             | Happening::Answered(life, ..)
-            | Happening::Posted { from: life, .. }
+            | Happening::Posted(life, ..)
                 if !world.is_present(*life) => {}
             Happening::Called(life, _, call) => self.called(*life, call),
             Happening::Answered(life, _, answer) => self.answered(*life, answer),
-            Happening::Posted {
-                from, to, header, ..
-            } => self.posted(*from, *to, header),
-            Happening::CheckpointTaken {
-                life,
-                number,
-                clock,
-            } => self.taken(*life, *number, *clock),
+            Happening::Posted(from, to, header, _) => self.posted(*from, *to, header),
+            Happening::CheckpointTaken(life, number, clock) => self.taken(*life, *number, *clock),
             Happening::CheckpointStable(rank, number) => {
                 self.stable(*rank, *number)?;
                 return self.forgotten(*rank, world);
@@ -330,11 +324,9 @@ impl Oracle for Logs {
                 self.superseded(*rank, *number)?;
                 return self.forgotten(*rank, world);
             }
-            Happening::Freed {
-                sender,
-                receiver,
-                first,
-            } => return self.freed(*sender, *receiver, *first),
+            Happening::Freed(sender, receiver, first) => {
+                return self.freed(*sender, *receiver, *first);
+            }
             Happening::Died(Process::Rank(rank)) => {
                 self.died(*rank);
                 return self.forgotten(*rank, world);

@@ -3,7 +3,8 @@
 //!
 //! An oracle states its rule by itself, from what is seen of a job, and never
 //! asks the code under test whether it kept the rule. What is not to be seen from
-//! outside (what loggers hold, who was told of whom) it asks of a [`Witness`](rule::Witness)(rule::Witness).
+//! outside (what loggers hold, which lives ranks know of) it asks of a
+//! [`Witness`](rule::Witness).
 //!
 //! | oracle | rule |
 //! |---|---|

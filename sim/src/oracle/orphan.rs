@@ -1,5 +1,5 @@
-//! What others have seen of a rank that died is made again by the life after it:
-//! no orphans.
+//! What other ranks have seen of a rank that died is made again by its next life: no
+//! orphans.
 //!
 //! While a rank lives this only remembers: what happened, what was sent and
 //! printed, and how much of that left. When it is dead, what its next life has
@@ -18,7 +18,7 @@ use refrain_ring::{Clock, Incarnation, Rank, Ssn};
 pub struct Orphans {
     /// By (sender, receiver).
     pub(super) sent: Pairs<Sent>,
-    pub(super) ranks: Vec<Told>,
+    pub(super) ranks: Vec<History>,
 }
 
 #[derive(Debug, Default)]
@@ -30,18 +30,18 @@ pub(super) struct Sent {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct History {
     /// The life that plays: loggers take events of the one before until the next
     /// has joined them.
     plays: Incarnation,
     happened: Choices,
-    /// Words that people have seen.
+    /// Words that are output.
     pub(super) seen: Vec<u64>,
     /// How many of them the life that is there has printed, or has behind it.
     printed_again: usize,
 }
 
-/// What a program made when it was played again.
+/// What a program made when it was replayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Again {
     /// By receiver: messages that were sent before the checkpoint from which it
@@ -60,7 +60,7 @@ impl Orphans {
     pub fn new(ranks: u32) -> Self {
         Self {
             sent: Pairs::new(ranks),
-            ranks: vec![Told::default(); ranks as usize],
+            ranks: vec![History::default(); ranks as usize],
         }
     }
 
@@ -75,7 +75,7 @@ impl Orphans {
         self.sent[(sender, receiver)].posted as u64
     }
 
-    /// Words that people have seen of a rank.
+    /// Words of a rank that are output.
     pub fn seen(&self, rank: Rank) -> &[u64] {
         &self.ranks[rank.index()].seen
     }
@@ -103,8 +103,7 @@ impl Orphans {
         })
     }
 
-    /// Judges what a dead rank's program made when it was played again with what
-    /// was collected. `may_lack`: the end may be missing, as a message that it
+    /// Judges what a dead rank's program made when it was replayed with what was collected. `may_lack`: the end may be missing, as a message that it
     /// waits for is still to be sent in part. REC-5, REC-8
     ///
     /// # Errors
@@ -174,7 +173,7 @@ impl Orphans {
         Ok(())
     }
 
-    /// What people have seen is printed again as it was. REC-5
+    /// What is output is printed again as it was. REC-5
     fn seen_before(&mut self, life: Life, word: u64) -> Result<(), String> {
         let told = &mut self.ranks[life.rank.index()];
         let before = told.seen.get(told.printed_again).copied();
@@ -209,13 +208,11 @@ impl Oracle for Orphans {
             Happening::SeenBefore(life, word) => return self.seen_before(*life, *word),
             // The fence oracle judges what a replaced life posts and prints.
             Happening::Called(life, ..)
-            | Happening::Posted { from: life, .. }
+            | Happening::Posted(life, ..)
             | Happening::Seen(life, _)
                 if !world.is_present(*life) => {}
             Happening::Called(life, _, call) => self.called(*life, call),
-            Happening::Posted {
-                from, to, header, ..
-            } => {
+            Happening::Posted(from, to, header, _) => {
                 let sent = &mut self.sent[(from.rank, *to)];
                 sent.posted = sent.posted.max(index(header.ssn) + 1);
             }

@@ -1,5 +1,5 @@
-//! All programs, played again in the reference with what their engines told, come
-//! to the same: sends, prints, final states.
+//! All programs, replayed in the reference with the events of their engines, come to the
+//! same: sends, prints, final states.
 //!
 //! Of a rank that died, what happened is what its records say, and what its later
 //! lives did behind that.
@@ -17,12 +17,12 @@ use refrain_ring::Rank;
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Outcomes {
-    pub(super) ranks: Vec<Told>,
+    pub(super) ranks: Vec<History>,
 }
 
 /// What was seen of a rank, in the lives that led to the one that is there.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct History {
     /// In their order.
     pub(super) happened: Vec<Determinant>,
     /// Receiver, tag and digest.
@@ -31,7 +31,7 @@ pub(super) struct Told {
     is_over: bool,
 }
 
-impl Told {
+impl History {
     /// Engines tell sets whole: a part of one is what a dead life left, and what is
     /// told behind it is all of that operation. REC-4
     pub(super) fn happen(&mut self, event: Determinant) {
@@ -49,7 +49,7 @@ impl Outcomes {
     /// Of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
-            ranks: (0..ranks).map(|_| Told::default()).collect(),
+            ranks: (0..ranks).map(|_| History::default()).collect(),
         }
     }
 
@@ -131,7 +131,7 @@ impl Outcomes {
     }
 }
 
-/// The first of `real` that is not so in `played`, which may go on.
+/// The first of `real` that differs from `played`, which may be longer.
 fn differs<T: PartialEq>(real: &[T], played: &[T]) -> Option<usize> {
     (0..real.len()).find(|at| played.get(*at) != real.get(*at))
 }

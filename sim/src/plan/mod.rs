@@ -1,7 +1,7 @@
 //! What a seed stands for.
 //!
 //! A [`Plan`] is plain data: made of a seed, printed, made smaller, run again.
-//! What it does not say (delays, who is next) follows from its seed.
+//! What it does not state (delays, order of steps) follows from its seed.
 
 pub mod generate;
 
@@ -31,8 +31,8 @@ pub struct MessagePlan {
     pub is_synchronous: bool,
 }
 
-/// What all ranks do before anybody's next round is needed: sends are begun,
-/// then what is due is received, then sends are waited for.
+/// One round of all ranks: sends begin, then due messages are received, then sends are
+/// waited for. No rank needs another one's next round for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoundPlan {
     /// All messages of the round.
@@ -188,7 +188,7 @@ impl LogPlan {
 /// A whole job and its faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Of everything that is not said here.
+    /// Decides everything that the plan does not state.
     pub seed: u64,
     /// How many ranks.
     pub ranks: u32,
@@ -198,7 +198,7 @@ pub struct Plan {
     pub rounds: Vec<RoundPlan>,
     /// By rank: what it does, of a job that is explored; else empty.
     pub scripts: Vec<Vec<Operation>>,
-    /// Who keeps their events.
+    /// Event loggers.
     pub loggers: LoggersPlan,
     /// What is between them.
     pub network: NetworkPlan,

@@ -82,14 +82,14 @@ pub enum Call {
     /// instance: [`Answer::Number`].
     Number {
         /// What for, below 16.
-        lane: u8,
+        series: u8,
     },
     /// Asks for bytes that another life would not be given again: [`Answer::Bytes`].
     Bytes {
         /// How many, 1 to 256.
         count: usize,
     },
-    /// Prints a word, which people see when it has left: [`Answer::Done`].
+    /// Prints a word, which is output when the gate lets it out: [`Answer::Done`].
     Print(u64),
     /// A checkpoint; nothing is posted, taken or under way. Returns when it is
     /// stable: [`Answer::Done`].

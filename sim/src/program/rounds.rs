@@ -20,8 +20,7 @@ use std::rc::Rc;
 /// is open.
 ///
 /// Let all ranks have ended the rounds before some round. Then all begin all
-/// their sends of the round, and those are on their way without anybody's
-/// help. Every receive that a program blocks for while it receives is due:
+/// their sends of the round, and those arrive without calls of other ranks. Every receive that a program blocks for while it receives is due:
 ///
 /// - From a named source there are never more receives than the source sends
 ///   until the end of the round, and only they take messages of that tag.

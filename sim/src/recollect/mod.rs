@@ -1,14 +1,14 @@
-//! What a life that was started again collects, and what its program makes of
-//! it: recovery as far as it is there. REC-1 to REC-4
+//! What a later life collects, and what its program makes of it: recovery up to the replay.
+//! REC-1 to REC-4
 //!
 //! From the checkpoint store the newest stable checkpoint, from the event loggers
 //! its determinants behind that ([`determinants`](refrain_logging::determinant::row::determinants)), from the logs of its peers the
 //! messages that were not delivered before it: of those that live by their
 //! engines ([`Asking`]), of those that are dead by what is left of their hosts'
 //! memory and files ([`of_remains`], LOG-5). All by the real readers; nothing is
-//! taken from the memory of the process that died. Then its program is played again
+//! taken from the memory of the process that died. Then its program is replayed
 //! in the reference ([`Recollection::play`]), and has to make everything that
-//! others have seen of it.
+//! other ranks have seen of it.
 
 #[cfg(test)]
 mod tests;

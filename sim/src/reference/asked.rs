@@ -70,11 +70,13 @@ impl Reference {
     fn given(&self, call: &Call) -> Result<Answer, Halt> {
         match (self.choices.at(self.clock), call) {
             (Recorded::Open, _) => Err(Halt::Records),
-            (Recorded::Outcome(Outcome::Number { lane: told, value }), Call::Number { lane })
-                if told == lane =>
-            {
-                Ok(Answer::Number(*value))
-            }
+            (
+                Recorded::Outcome(Outcome::Number {
+                    series: told,
+                    value,
+                }),
+                Call::Number { series },
+            ) if told == series => Ok(Answer::Number(*value)),
             (Recorded::Outcome(Outcome::Bytes(bytes)), Call::Bytes { count })
                 if bytes.len() == *count =>
             {

@@ -6,7 +6,7 @@
 //! [`Choices`] say, in the words of docs/design/protocol.md's table; everything else
 //! follows from MPI's rules:
 //!
-//! - Every call but the last three is one operation: the clock goes on by one.
+//! - Every call but the last three is one operation: the clock counts it.
 //! - A receive from any source gets the message of its record. One from a named
 //!   source gets the first of the channel that fits, that no other receive posted
 //!   before it takes, and that is no receive's from any source.
@@ -66,7 +66,7 @@ pub struct SentMessage {
     pub payload: Rc<[u8]>,
 }
 
-/// A program that is played again.
+/// A program that is replayed.
 #[derive(Clone, Debug)]
 pub struct Reference {
     rank: Rank,
@@ -163,7 +163,7 @@ impl Reference {
         })
     }
 
-    /// Goes on as far as it can.
+    /// Runs as far as it can.
     pub fn run(&mut self) -> Stop {
         loop {
             if self.is_over {
@@ -223,7 +223,7 @@ impl Reference {
     }
 }
 
-/// Lets all ranks of a job go on until none can. Whether and why each has stopped.
+/// Runs all ranks of a job until none can continue. Returns why each has stopped.
 pub fn play_all(ranks: &mut [Reference]) -> Vec<Stop> {
     // Number of each rank's sends that were delivered.
     let mut delivered = vec![0; ranks.len()];

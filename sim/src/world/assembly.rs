@@ -1,12 +1,13 @@
 //! What a life of a rank is made of: real parts over simulated ones.
 
-use super::events::{SimCommitments, Watched};
+use super::events::{EventStore, SimCommitments, Watched};
 use super::fabric::RankFabric;
-use super::log::MortalStore;
+use super::log::CrashingStore;
 use super::log::load_logs;
 use super::rank::{Joining, Parts, RankProcess, Resume, SimEngine};
 use super::stage::Stage;
 use crate::crash_point::CrashPoint;
+use crate::happening::Life;
 use crate::loggers::JOB;
 use crate::plan::Plan;
 use crate::planted::Planted;
@@ -14,25 +15,26 @@ use crate::program::Program;
 use crate::recollect::{Remains, image_of};
 use core::ops::Range;
 use core::time::Duration;
+use refrain_logging::determinant::recorded::recorded_events;
 use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::determinant::{Determinant, EventIndex};
 use refrain_logging::pessimist::Pessimist;
 use refrain_logging::spill::{SpillLog, SpillOptions};
 use refrain_logging::store::faulty::{Delivery, MemoryOptions, MemoryStore};
 use refrain_rank::checkpoint::decode_engine;
-use refrain_rank::past::{Records, Sends};
+use refrain_rank::previous_logs::PreviousLogs;
 use refrain_rank::protocol::Logging;
-use refrain_rank::spilling::{Spilling, Surroundings};
+use refrain_rank::spilling::{Environment, Spilling};
 use refrain_ring::{Arena, Clock, Rank, Ssn};
 use refrain_transport::divergence::DivergencePolicy;
 use refrain_transport::engine::{Delivered, Engine, EngineOptions};
 use refrain_transport::fabric::sim::{Faults, Network, Options, SimFabric, TICK_NS};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Writes to the disk of a log that are under way at once, at most.
 const WRITES_MAX: usize = 2;
-/// Of the memory of a log, so much may be complete before it is spilled: one
-/// part in so many.
+/// One part in this many of a log's memory may be complete before it is spilled.
 const SPILL_AFTER: u64 = 4;
 
 /// Payload of frames that are staged: also less than any real fabric takes so.
@@ -40,7 +42,7 @@ const STAGED_BYTES: Range<usize> = 4..6000;
 /// Payload of one record of an explored job, at most.
 const SMALL_FRAGMENT_BYTES: usize = 64;
 
-/// The memory and the network of a life, made before anybody begins.
+/// Memory and network of a life, made before programs begin.
 #[derive(Debug)]
 pub struct RankEnd {
     /// Its end of the network.
@@ -49,19 +51,19 @@ pub struct RankEnd {
     pub arena: Arena,
 }
 
-/// The surroundings of spilling: the network's time; reports are dropped.
+/// The environment of spilling: the network's time; reports are dropped.
 #[derive(Debug)]
 struct Quiet(Network);
 
-impl Surroundings for Quiet {
+impl Environment for Quiet {
     fn now(&self) -> Duration {
         Duration::from_nanos(self.0.now() * TICK_NS)
     }
 
-    fn tell(&mut self, _words: &str) {}
+    fn report(&mut self, _text: &str) {}
 }
 
-/// What a later life goes on from.
+/// What a later life begins with.
 pub struct LifeBefore {
     /// Where it begins.
     pub resume: Resume,
@@ -73,7 +75,8 @@ pub struct LifeBefore {
 
 /// The records that are played, and what a planted bug makes of them.
 fn records(events: &[Determinant], planted: Option<Planted>) -> Vec<Determinant> {
-    let is_match = |event: &Determinant| matches!(event, Determinant::Match { .. });
+    let is_match =
+        |event: &Determinant| matches!(event, Determinant::Match(it) if !it.is_completed);
     let drops = |event: &Determinant| match planted {
         Some(Planted::NothingIgnored) => matches!(event, Determinant::Nothing { .. }),
         Some(Planted::CancelForgotten) => matches!(event, Determinant::Cancelled { .. }),
@@ -112,7 +115,7 @@ impl Assembly<'_> {
     /// A life whose events have a place. A later one has a `past`. REC-1
     ///
     /// # Errors
-    /// When what it is to go on from cannot be used.
+    /// When its checkpoint or records cannot be used.
     pub fn process(
         &self,
         joining: Joining,
@@ -122,24 +125,11 @@ impl Assembly<'_> {
     ) -> Result<RankProcess, String> {
         let Joining {
             life,
-            mortal,
+            crash_point,
             events,
         } = joining;
         let plan = self.plan;
-        let commitments = SimCommitments::new(events, start, plan.planted);
-        let identity = Identity {
-            job: JOB,
-            rank: life.rank,
-            incarnation: life.incarnation,
-        };
-        let pessimist = Pessimist::new(identity, start, commitments);
-        let logging = Logging::new(plan.protocol, Some(pessimist));
-        let mut protocol = Watched {
-            inner: logging,
-            life,
-            stage: self.stage.clone(),
-            planted: plan.planted,
-        };
+        let mut protocol = self.protocol(life, events, start);
         if let (Some(Planted::ReplayedRecorded), Some(past)) = (plan.planted, &past) {
             protocol.record_again(&past.events);
         }
@@ -158,7 +148,7 @@ impl Assembly<'_> {
         let fabric = RankFabric {
             end: fabric,
             life,
-            mortal: mortal.clone(),
+            crash_point: crash_point.clone(),
             stage: self.stage.clone(),
             planted: plan.planted,
             begun,
@@ -169,31 +159,24 @@ impl Assembly<'_> {
         if plan.log.disk_bytes > 0 {
             let store = store(plan.seed.wrapping_mul(31) ^ u64::from(life.rank.0));
             disk = Some(store.disk());
-            let store = MortalStore::new(store, mortal.clone(), plan.planted);
-            let options = SpillOptions {
-                job: JOB,
-                rank: life.rank,
-                incarnation: life.incarnation,
-                size: plan.ranks,
-                disk_bytes: plan.log.disk_bytes,
-                writes_max: WRITES_MAX,
+            let store = CrashingStore {
+                inner: store,
+                crash_point: crash_point.clone(),
+                lies: plan.planted == Some(Planted::DiskLies),
+                lied: VecDeque::new(),
             };
-            let after_bytes = plan.log.memory_bytes / SPILL_AFTER;
-            let log = SpillLog::new(options, store);
-            let quiet = Quiet(self.network.clone());
-            let spilling = Spilling::new(log, "the disk".into(), after_bytes, quiet);
-            engine = engine.with_spill(Box::new(spilling));
+            engine = engine.with_spill(Box::new(self.spilling(life, store)));
         }
         let mut program = Program::new(plan, life.rank);
         let mut resume = None;
         if let Some(past) = past {
-            engine = self.begin_again(engine, life.rank, &past, &mortal)?;
+            engine = self.begin_again(engine, life.rank, &past, &crash_point)?;
             program = past.resume.saved.beginning.program.clone();
             resume = Some(past.resume);
         }
         Ok(RankProcess::new(Parts {
             life,
-            mortal,
+            crash_point,
             engine,
             program,
             resume,
@@ -206,14 +189,50 @@ impl Assembly<'_> {
         }))
     }
 
-    /// The engine as its checkpoint has it, with what it is to play again. REC-1,
-    /// REC-2, REC-8
+    fn protocol(
+        &self,
+        life: Life,
+        events: EventStore,
+        start: EventIndex,
+    ) -> Watched<Logging<SimCommitments>> {
+        let commitments = SimCommitments::new(events, start, self.plan.planted);
+        let identity = Identity {
+            job: JOB,
+            rank: life.rank,
+            incarnation: life.incarnation,
+        };
+        let pessimist = Pessimist::new(identity, start, commitments);
+        Watched {
+            inner: Logging::new(self.plan.protocol, Some(pessimist)),
+            life,
+            stage: self.stage.clone(),
+            planted: self.plan.planted,
+        }
+    }
+
+    fn spilling(&self, life: Life, store: CrashingStore) -> Spilling<CrashingStore, Quiet> {
+        let plan = self.plan;
+        let options = SpillOptions {
+            job: JOB,
+            rank: life.rank,
+            incarnation: life.incarnation,
+            size: plan.ranks,
+            disk_bytes: plan.log.disk_bytes,
+            writes_max: WRITES_MAX,
+        };
+        let after_bytes = plan.log.memory_bytes / SPILL_AFTER;
+        let log = SpillLog::new(options, store);
+        let quiet = Quiet(self.network.clone());
+        Spilling::new(log, "the disk".into(), after_bytes, quiet)
+    }
+
+    /// The engine as its checkpoint has it, with the records of its replay. REC-1, REC-2, REC-8
     fn begin_again(
         &self,
         engine: SimEngine,
         rank: Rank,
         past: &LifeBefore,
-        mortal: &CrashPoint,
+        crash_point: &CrashPoint,
     ) -> Result<SimEngine, String> {
         let planted = self.plan.planted;
         let mut engine = engine;
@@ -226,7 +245,7 @@ impl Assembly<'_> {
             let next = state.next.clone();
             engine = engine.with_beginning(state);
             if planted != Some(Planted::LogLeftOut) {
-                load_logs(&mut engine, rank, &next, part, mortal)?;
+                load_logs(&mut engine, rank, &next, part, crash_point)?;
             }
             if planted == Some(Planted::HorizonEarly) {
                 engine.publish_horizon();
@@ -236,14 +255,14 @@ impl Assembly<'_> {
             engine = engine.without_record_check();
         }
         let records = records(&past.events, planted);
-        let records = Records::new(&records).map_err(|error| error.to_string())?;
-        engine = engine.with_past(Box::new(records));
-        let mut sends = Sends::new(JOB, rank);
+        let records = recorded_events(&records).map_err(|error| error.to_string())?;
+        engine = engine.with_recorded_events(records);
+        let mut sends = PreviousLogs::new(JOB, rank);
         for remains in &past.remains {
             sends.add_life(image_of(remains, None), remains.life.incarnation);
         }
         if planted != Some(Planted::FirstBytesForgotten) {
-            engine = engine.with_past_sends(Box::new(sends), DivergencePolicy::Auto);
+            engine = engine.with_previous_sends(Box::new(sends), DivergencePolicy::Auto);
         }
         Ok(engine)
     }

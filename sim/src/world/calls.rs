@@ -6,7 +6,7 @@ use super::room::Room;
 use crate::happening::Life;
 use crate::program::{Answer, Call, Ended, Found, From, RequestNumber, TakenNumber};
 use fastrand::Rng;
-use refrain_rank::calls::{self, Answer as Told, Handle, Handles};
+use refrain_rank::calls::{self, Answer as Told, Handle, Handles, NoAnswer};
 use refrain_ring::Clock;
 use refrain_transport::engine::{EngineError, Matched, Outcome, SendTo, Status};
 use refrain_transport::matching::Pattern;
@@ -15,7 +15,7 @@ use std::hash::{Hash, Hasher};
 const CONTEXT: u32 = 0;
 
 /// What a program has of its engine besides the engine.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Caller {
     /// All that the program has begun, by number.
     requests: Vec<Option<Request>>,
@@ -31,15 +31,6 @@ pub struct Caller {
 struct Fresh {
     chance: Rng,
     last: i64,
-}
-
-impl Default for Fresh {
-    fn default() -> Self {
-        Self {
-            chance: Rng::with_seed(0),
-            last: 0,
-        }
-    }
 }
 
 impl Fresh {
@@ -71,23 +62,19 @@ fn found(status: Status) -> Found {
 }
 
 impl Caller {
-    /// Of a program that has made `requests` requests and taken `taken` messages in the
-    /// lives before; none of them is open.
-    pub fn after(requests: u32, taken: u32) -> Self {
+    /// Of a life whose program has made `requests` requests and taken `taken` messages in
+    /// earlier lives; none of them is open. No other life is given the same from outside.
+    pub fn new(life: Life, requests: u32, taken: u32) -> Self {
+        let seed = u64::from(life.rank.0) << 32 | u64::from(life.incarnation.0);
         Self {
             requests: (0..requests).map(|_| None).collect(),
             taken: (0..taken).map(|_| None).collect(),
             receiving: None,
-            fresh: Fresh::default(),
+            fresh: Fresh {
+                chance: Rng::with_seed(seed),
+                last: 0,
+            },
         }
-    }
-
-    /// Of this life: no other is given the same from outside.
-    #[must_use]
-    pub fn of_life(mut self, life: Life) -> Self {
-        let rank = u64::from(life.rank.0) << 32;
-        self.fresh.chance = Rng::with_seed(rank | u64::from(life.incarnation.0));
-        self
     }
 
     /// Hashes its open requests and what is in their memory.
@@ -118,9 +105,9 @@ impl Caller {
                 calls::cancel(engine, self.handle(*number));
                 return Ok(Some(Answer::Done));
             }
-            Call::Number { lane } => {
+            Call::Number { series } => {
                 let (clock, fresh) = (engine.tick(), self.fresh.number());
-                let number = calls::number(engine, clock, *lane, fresh);
+                let number = calls::number(engine, clock, *series, fresh);
                 return Ok(number.map(Answer::Number));
             }
             Call::Bytes { count } => {
@@ -185,15 +172,15 @@ impl Caller {
     pub fn ask(&mut self, engine: &mut SimEngine, call: &Call) -> Option<Answer> {
         let clock = engine.now();
         match self.look(engine, call) {
-            Told::Told(answer) => Some(answer),
-            in_vain @ Told::Nothing if is_wait_for_some(call) => {
-                calls::awaited(engine, clock, in_vain)
+            Ok(answer) => Some(answer),
+            nothing @ Err(NoAnswer::Nothing) if is_wait_for_some(call) => {
+                calls::awaited(engine, clock, nothing)
             }
-            Told::Nothing if !waits(call) => {
+            Err(NoAnswer::Nothing) if !waits(call) => {
                 calls::found_nothing(engine, clock);
-                Some(in_vain(call))
+                Some(found_nothing(call))
             }
-            Told::Nothing | Told::NotYet => None,
+            Err(NoAnswer::Nothing | NoAnswer::NotYet) => None,
         }
     }
 
@@ -201,8 +188,8 @@ impl Caller {
         let clock = engine.now();
         match call {
             // It was something else: the next progress fails. REC-8
-            Call::Number { .. } | Call::Bytes { .. } => Told::NotYet,
-            Call::Recv { .. } => Told::free(self.received(engine)),
+            Call::Number { .. } | Call::Bytes { .. } => Err(NoAnswer::NotYet),
+            Call::Recv { .. } => self.received(engine).ok_or(NoAnswer::Nothing),
             Call::Wait(number) => self.one(engine, clock, *number, false),
             Call::Test(number) => self.one(engine, clock, *number, true),
             Call::WaitAny(all) | Call::TestAny(all) => {
@@ -226,13 +213,13 @@ impl Caller {
                     Answer::Taken(Some((number, found)))
                 })
             }
-            _ => Told::Nothing,
+            _ => Err(NoAnswer::Nothing),
         }
     }
 
     fn received(&mut self, engine: &mut SimEngine) -> Option<Answer> {
         let number = self.receiving?;
-        let outcome = calls::finish(engine, self.handle(number).id()?)?;
+        let outcome = engine.finish(self.handle(number).id()?)?;
         self.receiving = None;
         Some(Answer::Ended(vec![self.end(number, &outcome)]))
     }
@@ -245,12 +232,12 @@ impl Caller {
         is_test: bool,
     ) -> Told<Answer> {
         let Some(request) = &mut self.requests[number.0 as usize] else {
-            return Told::Nothing;
+            return Err(NoAnswer::Nothing);
         };
         let handle = &mut request.handle;
         let outcome = match is_test {
             true => calls::test(engine, clock, handle),
-            false => Told::free(calls::try_wait(engine, handle)),
+            false => calls::try_wait(engine, handle).ok_or(NoAnswer::Nothing),
         };
         outcome.map(|outcome| Answer::Ended(vec![self.end(number, &outcome)]))
     }
@@ -272,7 +259,7 @@ impl Caller {
                 one.map(|(index, outcome)| give(index, outcome))
             }
             Several::Some => calls::test_some(engine, clock, &mut handles, give).map(|_count| ()),
-            Several::All => Told::free(calls::try_all(engine, &mut handles, give)),
+            Several::All => calls::try_all(engine, &mut handles, give).ok_or(NoAnswer::Nothing),
             Several::TestedAll => calls::test_all(engine, clock, &mut handles, give),
         };
         answer.map(|()| {
@@ -342,7 +329,7 @@ fn is_wait_for_some(call: &Call) -> bool {
 }
 
 /// The answer to a test or probe that found nothing.
-fn in_vain(call: &Call) -> Answer {
+fn found_nothing(call: &Call) -> Answer {
     match call {
         Call::Iprobe(_) => Answer::Found(None),
         Call::Improbe(_) => Answer::Taken(None),

@@ -31,18 +31,15 @@ impl<P: Protocol> Watched<P> {
     /// As [`Planted::ReplayedRecorded`] has it.
     pub fn record_again(&mut self, events: &[Determinant]) {
         for event in events {
-            if let Determinant::Match {
-                at,
-                matched,
-                is_named,
-            } = event
+            if let Determinant::Match(it) = event
+                && !it.is_completed
             {
                 self.inner.event(Event::Match {
-                    at: *at,
-                    request: matched.request,
-                    source: matched.source,
-                    ssn: matched.ssn,
-                    is_named: *is_named,
+                    at: it.at,
+                    request: it.matched.request,
+                    source: it.matched.source,
+                    ssn: it.matched.ssn,
+                    is_named: it.is_named,
                 });
             }
         }
@@ -56,7 +53,7 @@ impl<P: Protocol> Watched<P> {
                 self.inner.event(event);
                 return false;
             }
-            (Planted::VainForgotten, Event::Nothing { .. })
+            (Planted::NothingForgotten, Event::Nothing { .. })
             | (Planted::NumberForgotten, Event::Number { .. }) => return false,
             (Planted::ProbeInverted, Event::Probe { clock, .. }) => {
                 event = Event::Nothing { clock: *clock };
@@ -160,7 +157,7 @@ pub struct ExploredEvents(pub Rc<RefCell<ExploredBatches>>);
 /// See [`ExploredEvents`].
 #[derive(Debug, Default, Hash)]
 pub struct ExploredBatches {
-    /// One past the last determinant of the lives before.
+    /// One past the last determinant of earlier lives.
     pub start: EventIndex,
     /// Begun, and not stable: with one past its last determinant.
     pub pending: Vec<(EventIndex, Rc<[u8]>)>,

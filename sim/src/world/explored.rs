@@ -40,35 +40,16 @@ pub fn run(size: &Size) -> Exploration {
 pub enum Action {
     /// The first frame of a lane arrives.
     Deliver(Route, LaneKind),
-    /// A rank learns what has become of another.
-    Tell {
-        /// The rank.
-        rank: Rank,
-        /// Which of the news that it has not handled.
-        nth: u8,
-    },
+    /// A rank handles one of the news that it has not handled.
+    Tell(Rank, usize),
     /// What happened in a rank is stable.
-    Stable {
-        /// The rank.
-        rank: Rank,
-    },
+    Stable(Rank),
     /// The checkpoint that a rank has taken is stable.
-    Saved {
-        /// The rank.
-        rank: Rank,
-    },
-    /// A rank dies.
-    Die {
-        /// The rank.
-        rank: Rank,
-        /// Number of batches that were not acknowledged and are stable all the same.
-        stable: u8,
-    },
+    Saved(Rank),
+    /// A rank dies; of its batches that were not acknowledged, this many are stable.
+    Die(Rank, usize),
     /// The next life of a dead rank begins.
-    Begin {
-        /// The rank.
-        rank: Rank,
-    },
+    Begin(Rank),
 }
 
 /// The world of a size, and what the explorer decides in it.
@@ -138,31 +119,21 @@ impl<'a> Explored<'a> {
     /// Does what an action says.
     fn act(&mut self, action: Action) -> Result<(), Breach> {
         let rank = match action {
-            Action::Deliver(route, lane) => {
-                self.world.network.deliver_first(route, lane);
-                route.to.rank
-            }
-            Action::Tell { rank, nth } => {
-                self.tell(rank, nth as usize)?;
-                rank
-            }
-            Action::Stable { rank } => {
-                self.stabilize(rank, usize::MAX);
-                rank
-            }
-            Action::Saved { rank } => {
-                self.save(rank);
-                rank
-            }
-            Action::Die { rank, stable } => {
-                self.die(rank, stable as usize);
-                rank
-            }
-            Action::Begin { rank } => {
-                self.begin(rank)?;
-                rank
-            }
+            Action::Deliver(route, _) => route.to.rank,
+            Action::Tell(rank, _)
+            | Action::Stable(rank)
+            | Action::Saved(rank)
+            | Action::Die(rank, _)
+            | Action::Begin(rank) => rank,
         };
+        match action {
+            Action::Deliver(route, lane) => drop(self.world.network.deliver_first(route, lane)),
+            Action::Tell(_, nth) => self.tell(rank, nth)?,
+            Action::Stable(_) => self.stabilize(rank, usize::MAX),
+            Action::Saved(_) => self.save(rank),
+            Action::Die(_, stable) => self.die(rank, stable),
+            Action::Begin(_) => self.begin(rank)?,
+        }
         self.flow(rank)
     }
 
@@ -216,7 +187,7 @@ impl<'a> Explored<'a> {
         self.stabilize(rank, stable);
         let (world, index) = (&mut self.world, rank.index());
         let life = world.slots[index].life();
-        world.mortals[index].kill();
+        world.crash_points[index].kill();
         world.stage.tell(&Happening::Died(Process::Rank(rank)));
         world.slots[index] = RankSlot::Dead(life);
         world.news[index].clear();
@@ -252,11 +223,11 @@ impl<'a> Explored<'a> {
         events.0.borrow_mut().stable = start;
         let joining = Joining {
             life,
-            mortal: CrashPoint::default(),
+            crash_point: CrashPoint::default(),
             events: super::EventStore::Explored(events.clone()),
         };
         self.events[index] = events;
-        world.mortals[index] = joining.mortal.clone();
+        world.crash_points[index] = joining.crash_point.clone();
         world.stage.tell(&Happening::Began(life));
         world.stage.facts.alive.borrow_mut()[rank.index()] = Some(incarnation);
         world.resume(joining, start, (number, saved), held)?;
@@ -273,20 +244,19 @@ impl<'a> Explored<'a> {
         for (rank, slot) in (0..).map(Rank).zip(&self.world.slots) {
             let index = rank.index();
             if !matches!(slot, RankSlot::Living(_)) {
-                all.push(Action::Begin { rank });
+                all.push(Action::Begin(rank));
                 continue;
             }
             self.add_news(rank, &mut all);
             let pending = self.events[index].0.borrow().pending.len();
             if pending > 0 {
-                all.push(Action::Stable { rank });
+                all.push(Action::Stable(rank));
             }
             if self.taken[index].is_some() {
-                all.push(Action::Saved { rank });
+                all.push(Action::Saved(rank));
             }
             if self.deaths > 0 {
-                let each = 0..=pending as u8;
-                all.extend(each.map(|stable| Action::Die { rank, stable }));
+                all.extend((0..=pending).map(|stable| Action::Die(rank, stable)));
             }
         }
         all
@@ -319,13 +289,12 @@ impl<'a> Explored<'a> {
         let news: Vec<Rank> = news.map(News::of).collect();
         for (nth, of) in news.iter().enumerate() {
             if self.size.order == Order::Any || !news[..nth].contains(of) {
-                let nth = nth as u8;
-                all.push(Action::Tell { rank, nth });
+                all.push(Action::Tell(rank, nth));
             }
         }
     }
 
-    /// What must be true where nothing but a death could go on.
+    /// Judges a state after which only a death can happen.
     fn check_end(&self) -> Result<(), Breach> {
         let world = &self.world;
         let mut states = Vec::new();
@@ -356,7 +325,7 @@ impl<'a> Explored<'a> {
         oracles.outcome.judge(world.plan, &states)
     }
 
-    /// The same for states that go on in the same way. Frames to the dead do not count.
+    /// Equal for states that continue in the same way. Frames to dead lives do not count.
     fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let hash = &mut hasher;
@@ -454,7 +423,7 @@ struct Reached {
     way: Vec<Action>,
     hash: u64,
     next: Vec<Action>,
-    /// What is wrong if nothing but a death goes on.
+    /// What is wrong if only a death can happen next.
     end: Result<(), Breach>,
 }
 
@@ -522,7 +491,7 @@ impl Model for Restarts {
     }
 
     fn is_fault(&self, action: &Action) -> bool {
-        matches!(action, Action::Die { .. })
+        matches!(action, Action::Die(..))
     }
 }
 

@@ -25,7 +25,7 @@ pub struct RankFabric {
     /// The life whose end it is.
     pub life: Life,
     /// Its death.
-    pub mortal: CrashPoint,
+    pub crash_point: CrashPoint,
     /// Where frames are reported.
     pub stage: Rc<Stage>,
     /// The bug, if there is one.
@@ -41,15 +41,15 @@ impl RankFabric {
         &mut self,
         effect: impl FnOnce(&mut SimFabric) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
-        let acted = self.mortal.act(|| effect(&mut self.end));
-        if self.mortal.is_dead() {
+        let acted = self.crash_point.act(|| effect(&mut self.end));
+        if self.crash_point.is_dead() {
             let Life { rank, incarnation } = self.life;
             self.end.network().kill_life(rank, incarnation);
         }
         acted.unwrap_or(Err(Refusal::Busy))
     }
 
-    /// What is said instead where a bug is planted; `None`: nothing.
+    /// The frame that is posted instead where a bug is planted; `None`: none.
     fn bent(&self, peer: Rank, control: Control) -> Option<Control> {
         let Control::Restart { ssn, others } = control else {
             let is_lost = self.planted == Some(Planted::MatchNotAsked)
@@ -69,12 +69,12 @@ impl RankFabric {
         let posted = self.end.network().last_posted();
         let header = posted.as_deref().map(RecordHeader::decode);
         if let (Some(bytes), Some(Ok(header))) = (&posted, header) {
-            self.stage.tell(&Happening::Posted {
-                from: self.life,
-                to: peer,
-                header: &header,
-                payload: &bytes[RecordHeader::BYTES..],
-            });
+            self.stage.tell(&Happening::Posted(
+                self.life,
+                peer,
+                &header,
+                &bytes[RecordHeader::BYTES..],
+            ));
         }
     }
 }
@@ -115,7 +115,7 @@ impl Fabric for RankFabric {
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), Refusal> {
         // The frame leaves in `staged`: until then the death of the process takes it along.
-        match self.mortal.is_dead() {
+        match self.crash_point.is_dead() {
             true => Err(Refusal::Busy),
             false => self.end.stage(pass, peer, header, fill),
         }
@@ -180,7 +180,7 @@ impl Fabric for RankFabric {
     }
 }
 
-/// Tells of whom a rank hears.
+/// Reports the senders whose frames a rank takes.
 struct Listening<'a> {
     sink: &'a mut dyn Sink,
     to: Life,

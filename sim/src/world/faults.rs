@@ -5,7 +5,7 @@
 //! | a rank is killed, before or after any of its effects (a frame or control frame posted, a commit or hello sent, an operation of its log's disk begun) | the job's other ranks; every message that others may have seen of it can be made again from loggers, peers' logs and its own remains |
 //! | several ranks are killed in one step; a rank whose new life is still collecting is killed again | the same |
 //! | a rank stands still | everything; only the launcher gives it up |
-//! | a living rank is suspected | the same as for one that was killed; nothing that the old life does from then on is heard by anybody who has fenced it |
+//! | a living rank is suspected | the same as for one that was killed; peers that have fenced the old life take none of its frames |
 //! | frames are delayed, overtake those of other channels, are refused; frames of the dead arrive long after, in part or never | every message, in order, once |
 //! | a rank's connections to loggers break: what was on its way is flushed, one-sided writes arrive in part, completions are lost | everything acknowledged; what was not is sent again |
 //! | an event logger is killed before or after any of its effects (a message sent, an operation of its disk); it starts again with its files and the rings in its host's memory | everything acknowledged |
@@ -42,7 +42,7 @@ impl Injector {
     }
 
     /// The deaths of a process at its effects.
-    pub fn mortal(plan: &Plan, process: Process) -> CrashPoint {
+    pub fn crash_point(plan: &Plan, process: Process) -> CrashPoint {
         let deaths = plan.faults.iter().filter_map(|fault| match fault.moment {
             Moment::Effect { number, before }
                 if fault.process == process && is_death_at_effect(fault) =>
@@ -90,10 +90,10 @@ const BACK_STEPS_MAX: u64 = 300;
 impl World<'_> {
     /// What goes wrong now.
     pub(super) fn fail(&mut self) {
-        let (mortals, loggers) = (&self.mortals, &self.logger_mortals);
-        let checkpoints = &self.checkpoints_mortal;
+        let (crash_points, loggers) = (&self.crash_points, &self.logger_crash_points);
+        let checkpoints = &self.checkpoints_crash_point;
         let due = self.injector.due(self.step, |process| match process {
-            Process::Rank(rank) => mortals[rank.index()].effects(),
+            Process::Rank(rank) => crash_points[rank.index()].effects(),
             Process::Logger(logger) => loggers[logger as usize].effects(),
             Process::Checkpoints => checkpoints.effects(),
         });
@@ -110,8 +110,8 @@ impl World<'_> {
         let until = |steps| Some(self.step + steps);
         match (kind, &mut self.slots[rank.index()]) {
             (FaultKind::Kill | FaultKind::PowerLoss, slot) => {
-                if let Some(mortal) = slot.mortal() {
-                    mortal.kill();
+                if let Some(crash_point) = slot.crash_point() {
+                    crash_point.kill();
                 }
             }
             (FaultKind::Pause(steps), RankSlot::Living(process)) => {
@@ -119,7 +119,7 @@ impl World<'_> {
                 process.pause_steps = steps;
             }
             (FaultKind::LoseEvents(percent), RankSlot::Living(process)) => {
-                process.mortal.kill();
+                process.crash_point.kill();
                 self.lose_events(rank, percent);
             }
             (FaultKind::Suspect, RankSlot::Living(_)) => self.suspect(rank),
@@ -127,17 +127,13 @@ impl World<'_> {
                 self.stage.count(Count::Disconnections);
                 self.loggers.disconnect(slot.life());
             }
-            (FaultKind::DiskFull(steps), _) => {
+            (FaultKind::DiskFull(steps) | FaultKind::DiskSlow(steps), _) => {
                 if let Some(disk) = &self.disks[rank.index()] {
                     self.stage.count(Count::DiskFaults);
-                    disk.fail_writes(Some(Failure::NoSpace));
-                    self.disk_back[rank.index()] = until(steps);
-                }
-            }
-            (FaultKind::DiskSlow(steps), _) => {
-                if let Some(disk) = &self.disks[rank.index()] {
-                    self.stage.count(Count::DiskFaults);
-                    disk.stall(true);
+                    match kind {
+                        FaultKind::DiskSlow(_) => disk.stall(true),
+                        _ => disk.fail_writes(Some(Failure::NoSpace)),
+                    }
                     self.disk_back[rank.index()] = until(steps);
                 }
             }

@@ -55,7 +55,7 @@ impl News {
 }
 
 impl World<'_> {
-    /// All others that have an engine are told.
+    /// Queues news for all other ranks that have an engine.
     pub(super) fn tell_others(&mut self, of: Rank, news: &News) {
         for peer in self.ranks().filter(|peer| *peer != of) {
             if let RankSlot::Living(_) | RankSlot::Starting(_) = self.slots[peer.index()] {
@@ -127,35 +127,38 @@ impl World<'_> {
     }
 }
 
-/// Steps that a life goes on after it was replaced, at most.
-const ZOMBIE_STEPS_MAX: u64 = 40;
+/// Maximum number of steps of a life after it was replaced.
+const REPLACED_STEPS_MAX: u64 = 40;
 
 impl World<'_> {
-    /// Those who died in this step leave what survives them.
+    /// Ranks that died in this step leave their logs.
     pub(super) fn bury(&mut self) {
         for rank in self.ranks() {
             let slot = &self.slots[rank.index()];
-            if slot.mortal().is_some_and(|mortal| mortal.is_dead()) {
+            if slot
+                .crash_point()
+                .is_some_and(|crash_point| crash_point.is_dead())
+            {
                 self.stage.count(Count::RankKills);
                 self.stage.tell(&Happening::Died(Process::Rank(rank)));
                 self.lay_down(rank);
                 self.lose(rank);
             }
         }
-        self.end_zombies();
+        self.end_replaced();
     }
 
-    /// Replaced ranks that have come to their end leave what survives them too.
-    fn end_zombies(&mut self) {
-        for at in (0..self.zombies.len()).rev() {
-            if self.zombies[at].mortal.is_dead() {
-                let zombie = self.zombies.swap_remove(at);
-                self.leave(&zombie);
+    /// So do replaced lives that have ended.
+    fn end_replaced(&mut self) {
+        for at in (0..self.replaced.len()).rev() {
+            if self.replaced[at].crash_point.is_dead() {
+                let old = self.replaced.swap_remove(at);
+                self.leave(&old);
             }
         }
     }
 
-    /// What a life leaves: the memory and the files of its logs.
+    /// Keeps what a life leaves: the memory and the files of its logs.
     fn leave(&mut self, process: &RankProcess) {
         let life = process.life;
         self.network.kill_life(life.rank, life.incarnation);
@@ -227,8 +230,8 @@ impl World<'_> {
         self.statuses[rank.index()] = RankStatus::Fenced(starts);
     }
 
-    /// The next life of a rank begins. If the last one lives, it goes on for a
-    /// while, as it does not know.
+    /// The next life of a rank begins. If the last one still runs, it continues for a while: it
+    /// does not know that it was replaced.
     fn start_again(&mut self, rank: Rank) {
         let index = rank.index();
         let last = self.slots[index].life();
@@ -245,19 +248,19 @@ impl World<'_> {
             let slot = core::mem::replace(&mut self.slots[index], RankSlot::Dead(last));
             if let RankSlot::Living(mut process) = slot {
                 self.checkpoints.give_up(rank);
-                process.doom(self.rng.u64(1..=ZOMBIE_STEPS_MAX));
+                process.doom(self.rng.u64(1..=REPLACED_STEPS_MAX));
                 self.litters[rank.index()].1 = true;
-                self.zombies.push(*process);
+                self.replaced.push(*process);
             }
             self.stage.count(Count::RankKills);
         }
-        let mortal = self.mortals[index].successor();
-        self.mortals[index] = mortal.clone();
+        let crash_point = self.crash_points[index].successor();
+        self.crash_points[index] = crash_point.clone();
         self.news[index].clear();
         self.stage.tell(&Happening::Began(life));
         self.stage.facts.alive.borrow_mut()[rank.index()] = Some(life.incarnation);
         self.slots[index] = RankSlot::Returning(Box::new(Collecting::new(
-            self.join(life, mortal),
+            self.join(life, crash_point),
             self.plan.ranks,
         )));
     }

@@ -64,10 +64,10 @@ struct World<'a> {
     network: Network,
     loggers: Loggers,
     /// Of each rank's newest life.
-    mortals: Vec<CrashPoint>,
-    logger_mortals: Vec<CrashPoint>,
-    checkpoints_mortal: CrashPoint,
-    /// Steps until each logger that is dead is started again, or goes on.
+    crash_points: Vec<CrashPoint>,
+    logger_crash_points: Vec<CrashPoint>,
+    checkpoints_crash_point: CrashPoint,
+    /// Step at which each logger that is dead or paused comes back.
     logger_back: Vec<Option<u64>>,
     checkpoints: Checkpoints<Saved>,
     checkpoints_back: Option<u64>,
@@ -76,7 +76,7 @@ struct World<'a> {
     injector: Injector,
     slots: Vec<RankSlot>,
     /// Living ranks that were replaced.
-    zombies: Vec<RankProcess>,
+    replaced: Vec<RankProcess>,
     /// By rank: whose garbage is in its messages; whether that stays, as a replaced life
     /// leaves its log too late for the next to compare with it.
     litters: Vec<(Incarnation, bool)>,
@@ -104,30 +104,30 @@ impl<'a> World<'a> {
     fn new(plan: &'a Plan, is_loud: bool) -> Self {
         let network = network(plan);
         let replicas = 0..plan.loggers.replicas;
-        let mortals: Vec<CrashPoint> = replicas
-            .map(|logger| Injector::mortal(plan, Process::Logger(logger)))
+        let crash_points: Vec<CrashPoint> = replicas
+            .map(|logger| Injector::crash_point(plan, Process::Logger(logger)))
             .collect();
         let seed = plan.seed ^ 0x10_66_e5;
-        let loggers = Loggers::new(plan.loggers, mortals.clone(), seed, plan.planted);
+        let loggers = Loggers::new(plan.loggers, crash_points.clone(), seed, plan.planted);
         let stage = Rc::new(Stage::new(plan.ranks, loggers.clone(), is_loud));
         let ranks = plan.ranks as usize;
-        let checkpoints_mortal = Injector::mortal(plan, Process::Checkpoints);
+        let checkpoints_crash_point = Injector::crash_point(plan, Process::Checkpoints);
         let mut job = Self {
             plan,
             rng: Rng::with_seed(plan.seed),
             stage,
             network,
             loggers,
-            mortals: Vec::new(),
-            logger_mortals: mortals,
-            checkpoints_mortal: checkpoints_mortal.clone(),
+            crash_points: Vec::new(),
+            logger_crash_points: crash_points,
+            checkpoints_crash_point: checkpoints_crash_point.clone(),
             logger_back: vec![None; plan.loggers.replicas as usize],
-            checkpoints: Checkpoints::new(plan, plan.seed ^ 0xc4ec4, checkpoints_mortal),
+            checkpoints: Checkpoints::new(plan, plan.seed ^ 0xc4ec4, checkpoints_crash_point),
             checkpoints_back: None,
             statuses: vec![RankStatus::Fine; ranks],
             injector: Injector::new(plan),
             slots: Vec::new(),
-            zombies: Vec::new(),
+            replaced: Vec::new(),
             litters: vec![(Incarnation(0), false); ranks],
             ends: Vec::new(),
             reachable: Vec::new(),
@@ -160,9 +160,9 @@ impl<'a> World<'a> {
             let address = end.fabric.address();
             self.ends.push(Some(end));
             self.reachable.push(Some((life, address)));
-            let mortal = Injector::mortal(self.plan, Process::Rank(rank));
-            self.mortals.push(mortal.clone());
-            let joining = self.join(life, mortal);
+            let crash_point = Injector::crash_point(self.plan, Process::Rank(rank));
+            self.crash_points.push(crash_point.clone());
+            let joining = self.join(life, crash_point);
             self.stage.tell(&Happening::Began(life));
             self.slots.push(RankSlot::Starting(Box::new(joining)));
             self.stage.facts.alive.borrow_mut()[rank.index()] = Some(life.incarnation);
@@ -194,15 +194,15 @@ impl<'a> World<'a> {
         RankEnd { fabric, arena }
     }
 
-    fn join(&self, life: Life, mortal: CrashPoint) -> Joining {
+    fn join(&self, life: Life, crash_point: CrashPoint) -> Joining {
         let events = match self.plan.is_explored() {
             true => EventStore::Explored(Default::default()),
-            false => EventStore::Loggers(Box::new(self.loggers.connect(life, mortal.clone()))),
+            false => EventStore::Loggers(Box::new(self.loggers.connect(life, crash_point.clone()))),
         };
         Joining {
             life,
             events,
-            mortal,
+            crash_point,
         }
     }
 
@@ -236,7 +236,7 @@ impl World<'_> {
     pub(super) fn is_over(&self) -> bool {
         self.slots.iter().all(RankSlot::is_over)
             && self.statuses.iter().all(|it| *it == RankStatus::Fine)
-            && self.zombies.is_empty()
+            && self.replaced.is_empty()
             && self.news.iter().all(VecDeque::is_empty)
             && !self.injector.waits_for_step()
     }
@@ -398,11 +398,8 @@ fn recorded(rank: Rank, events: &[Determinant]) -> Vec<Determinant> {
     let (mut batches, mut batch) = (Vec::new(), Vec::new());
     for (number, event) in events.iter().enumerate() {
         match event {
-            Determinant::Match {
-                at,
-                matched,
-                is_named,
-            } => recorder.matched(*at, *matched, *is_named),
+            Determinant::Match(it) if it.is_completed => unreachable!("engines tell both apart"),
+            Determinant::Match(it) => recorder.matched(it.at, it.matched, it.is_named),
             Determinant::Probe {
                 at,
                 source,
@@ -412,10 +409,9 @@ fn recorded(rank: Rank, events: &[Determinant]) -> Vec<Determinant> {
             } => recorder.probed(*at, *source, *ssn, *tag, *bytes),
             Determinant::Completion { at, requests, .. } => recorder.completed(*at, requests),
             Determinant::Cancelled { at, request } => recorder.cancelled(*at, *request),
-            Determinant::Number { at, lane, value } => recorder.number(*at, *lane, *value),
+            Determinant::Number { at, series, value } => recorder.number(*at, *series, *value),
             Determinant::Bytes { at, bytes } => recorder.bytes(*at, bytes),
             Determinant::Nothing { at, .. } => recorder.nothing(*at),
-            Determinant::MatchCompleted { .. } => unreachable!("engines tell both apart"),
         }
         let is_last = number + 1 == events.len();
         while recorder.take_batch(is_last, &mut batch).is_some() {

@@ -1,5 +1,5 @@
-//! A later life collects what it needs to go on where the last one was, one
-//! thing after the other; then the oracles judge it. REC-1 to REC-4
+//! A later life collects its checkpoint, records and messages, one after the other; then the
+//! oracles judge them. REC-1 to REC-4
 
 use super::World;
 use super::assembly::LifeBefore;
@@ -101,7 +101,7 @@ impl World<'_> {
         })
     }
 
-    /// With all that, its program plays again, on a real engine. REC-4
+    /// With all that, its program is replayed on a real engine. REC-4
     fn begin_again(&mut self, rank: Rank) -> Result<bool, Breach> {
         let index = rank.index();
         let dead = RankSlot::Dead(self.slots[index].life());
@@ -125,7 +125,7 @@ impl World<'_> {
         Ok(true)
     }
 
-    /// Where the last life is known to have been, its program goes on in this one.
+    /// The program of the last life is replayed in this one.
     pub(super) fn resume(
         &mut self,
         joining: Joining,
@@ -234,7 +234,7 @@ impl World<'_> {
             return Ok(false);
         };
         let from = Recollection::first_wanted(saved, peer);
-        let is_undead = self.zombies.iter().any(|zombie| zombie.life.rank == peer);
+        let still_runs = self.replaced.iter().any(|old| old.life.rank == peer);
         let asking = self.collecting(rank).asking.take();
         let asking = asking.filter(|(asked, _)| *asked == peer);
         let messages = match (
@@ -243,7 +243,7 @@ impl World<'_> {
         ) {
             (RankSlot::Living(process), _) if process.pause_steps > 0 => None,
             // Its host reads nothing before the process is gone.
-            _ if is_undead => None,
+            _ if still_runs => None,
             (RankSlot::Living(process), _) => {
                 let asking = asking.map(|(_, asking)| asking);
                 let mut asking = asking.unwrap_or_else(|| Asking::new(&process.engine, rank, from));
@@ -326,8 +326,8 @@ impl World<'_> {
             determinants,
             messages: messages.into_iter().flatten().collect(),
         };
-        // What was matched when its beginning came cannot be played again before
-        // its sender, who was fenced off in the middle, goes on.
+        // A message that was matched by its first record cannot be replayed before its sender,
+        // which was fenced in the middle of it, sends the rest.
         let mut peers = self.ranks().filter(|peer| *peer != rank);
         let waits = peers.any(|peer| oracles.log.has_begun_to_send(peer, rank));
         let again = recollection.play(waits)?;

@@ -24,7 +24,7 @@ const QUIET_TIMES: u32 = 60;
 /// Runs a plan. `is_loud`: everything that happens is printed.
 ///
 /// # Errors
-/// The first thing that must not be.
+/// The first broken rule.
 pub fn run(plan: &Plan, is_loud: bool) -> Result<Totals, Box<Failure>> {
     let mut job = World::new(plan, is_loud);
     job.run().map_err(|breach| {
@@ -74,15 +74,15 @@ impl World<'_> {
     /// Lets one process do one thing. Whether anything moved.
     pub(super) fn act(&mut self) -> Result<bool, Breach> {
         let ranks = self.slots.len();
-        let zombies = self.zombies.len();
-        let chosen = self.rng.usize(0..ranks + zombies + 5);
+        let replaced = self.replaced.len();
+        let chosen = self.rng.usize(0..ranks + replaced + 5);
         match chosen.checked_sub(ranks) {
             None => self.rank_acts(Rank(chosen as u32)),
             Some(0) => Ok(self.network.step()),
             Some(1 | 2) => Ok(self.loggers.step(&mut self.rng, self.network.now())),
             Some(3) => Ok(self.checkpoints_act()),
             Some(4) => Ok(self.network.step()),
-            Some(zombie) => Ok(self.zombie_acts(zombie - 5)),
+            Some(old) => Ok(self.replaced_acts(old - 5)),
         }
     }
 
@@ -179,10 +179,10 @@ impl World<'_> {
         Ok(())
     }
 
-    /// One that was replaced goes on as if nothing had happened.
-    fn zombie_acts(&mut self, zombie: usize) -> bool {
-        // What it meets is its own affair: it is about to be ended.
-        let _ = self.zombies[zombie].step();
+    /// A replaced life continues: it does not know that it was replaced.
+    fn replaced_acts(&mut self, old: usize) -> bool {
+        // Its errors do not count: it is about to end.
+        let _ = self.replaced[old].step();
         true
     }
 

@@ -80,7 +80,7 @@ impl Size {
         }
     }
 
-    /// Two ranks that are told of each other's lives in any order.
+    /// Two ranks that handle news of each other's lives in any order.
     pub fn order() -> Self {
         Self {
             order: Order::Any,

@@ -65,7 +65,7 @@ impl Stage {
         *self.breach.borrow_mut() = seen.err();
     }
 
-    /// The first thing that must not be.
+    /// The first broken rule.
     pub fn first_breach(&self) -> Option<Breach> {
         self.breach.borrow().clone()
     }
@@ -239,19 +239,19 @@ pub struct Totals {
     pub digest: u64,
 }
 
-/// A run in which something was that must not be.
+/// A run that broke a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("step {step}: {breach}")]
 pub struct Failure {
-    /// When.
+    /// The step at which it was found.
     pub step: u64,
-    /// What.
+    /// The broken rule.
     pub breach: Breach,
 }
 
 fn kind(event: &Determinant) -> Count {
     match event {
-        Determinant::Match { .. } | Determinant::MatchCompleted { .. } => Count::Matches,
+        Determinant::Match(_) => Count::Matches,
         Determinant::Probe { .. } => Count::Probes,
         Determinant::Completion { .. } => Count::Completions,
         Determinant::Cancelled { .. } => Count::Cancels,

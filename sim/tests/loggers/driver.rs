@@ -62,9 +62,9 @@ struct Run {
 pub fn run(setup: Setup) -> Result<Totals, String> {
     let mut rng = Rng::with_seed(setup.seed);
     let mut deaths = || (0..3).map(|_| (rng.u64(0..600), rng.bool())).collect();
-    let mortals = (0..setup.plan.replicas).map(|_| CrashPoint::new(deaths()));
-    let mortals = mortals.collect();
-    let loggers = Loggers::new(setup.plan, mortals, setup.seed, setup.bug);
+    let crash_points = (0..setup.plan.replicas).map(|_| CrashPoint::new(deaths()));
+    let crash_points = crash_points.collect();
+    let loggers = Loggers::new(setup.plan, crash_points, setup.seed, setup.bug);
     let rank = |rank| {
         let deaths = vec![(rng.u64(0..200), rng.bool())];
         RankModel::new(Rank(rank), &loggers, deaths)
@@ -114,7 +114,7 @@ impl Run {
             0..8 => rank.commit(&mut self.rng),
             8 => rank.undead_commit(&mut self.rng),
             9 if self.rng.u8(0..4) == 0 => rank.trim(),
-            10 if self.rng.u8(0..8) == 0 || rank.mortal.is_dead() => {
+            10 if self.rng.u8(0..8) == 0 || rank.crash_point.is_dead() => {
                 self.totals.lives += 1;
                 rank.next_life(&self.loggers, self.rng.bool());
             }
@@ -181,7 +181,11 @@ impl Run {
         while !(self.ranks.iter()).all(|rank| rank.is_all_stable(replicas)) {
             // Death at an effect may still come.
             self.loggers.heal();
-            for rank in self.ranks.iter_mut().filter(|rank| rank.mortal.is_dead()) {
+            for rank in self
+                .ranks
+                .iter_mut()
+                .filter(|rank| rank.crash_point.is_dead())
+            {
                 rank.next_life(&self.loggers, false);
             }
             self.step(false)?;

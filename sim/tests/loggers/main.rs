@@ -76,8 +76,8 @@ fn what_was_acknowledged_is_held_and_given_back() {
     assert!(sum.read > 20 * seeds, "{sum:?}");
 }
 
-/// A life goes on from what a logger does not have, which has a longer tail of a dead
-/// one: the logger is not shut out, and welcomes it with nothing else. No seed
+/// A life begins with determinants that a logger lacks, and the logger has a longer tail of a
+/// dead life: the logger admits it, with the determinants of the others. No seed
 /// below 80,000 shows two loggers with the same tail.
 // EL-3, EL-5, FENCE-1
 #[test]

@@ -1,6 +1,6 @@
 //! What can go wrong.
 
-use crate::constants::{FI_EINVAL, FI_ENODATA};
+use crate::sys::constants::{FI_EINVAL, FI_ENODATA};
 use std::borrow::Cow;
 use thiserror::Error as ThisError;
 

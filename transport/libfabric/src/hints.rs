@@ -1,6 +1,6 @@
 //! What an application asks the providers for.
 
-use crate::constants::*;
+use crate::sys::constants::*;
 
 /// The kind of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -2,10 +2,11 @@
 
 #![allow(unsafe_code, reason = "reads structures that the library allocated")]
 
-use crate::constants::FI_ENOMEM;
+use crate::error::Error;
+use crate::library::{Library, Version};
 use crate::native::text;
 use crate::sys::attributes::*;
-use crate::{Error, Library, Version};
+use crate::sys::constants::FI_ENOMEM;
 use core::ptr::NonNull;
 
 /// One offer of one provider: which fabric, domain and endpoint there would be,

@@ -5,7 +5,7 @@
     reason = "loading a library runs its initialisers, and the types of its symbols cannot be checked"
 )]
 
-use crate::Error;
+use crate::error::Error;
 use crate::native::{LoadError, Native, Symbols, text};
 use crate::sys::attributes::{fi_fabric_attr, fi_info};
 use crate::sys::objects::fid_fabric;
@@ -172,7 +172,7 @@ impl Library {
         attempted: impl Into<std::borrow::Cow<'static, str>>,
         status: i64,
     ) -> Error {
-        let code = i32::try_from(status.abs()).unwrap_or(crate::constants::FI_EOTHER);
+        let code = i32::try_from(status.abs()).unwrap_or(crate::sys::constants::FI_EOTHER);
         Error::new(attempted, code, self.words(code))
     }
 

@@ -5,10 +5,12 @@
     reason = "hands structures to the library, and takes over what it allocated"
 )]
 
-use crate::constants::{FI_CONTEXT, FI_CONTEXT2, FI_SOURCE};
-use crate::library::API;
+use crate::error::Error;
+use crate::hints::{EndpointType, Hints, MR_MODES_HANDLED};
+use crate::info::Info;
+use crate::library::{API, Library};
 use crate::sys::attributes::*;
-use crate::{EndpointType, Error, Hints, Info, Library, MR_MODES_HANDLED};
+use crate::sys::constants::{FI_CONTEXT, FI_CONTEXT2, FI_SOURCE};
 use core::ffi::c_char;
 use core::ptr::{null, null_mut};
 use std::ffi::CString;

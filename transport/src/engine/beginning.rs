@@ -1,16 +1,17 @@
-//! Where a rank stands between two operations, and beginning there in a later
+//! The state of a rank between two operations, and beginning with it in a later
 //! life. LOG-5, REC-1
 
-use super::outbox::{LogMeans, Means};
+use super::destination::Destination;
+use super::outbox::{LogMeans, Outbox};
 use super::source::Delivered;
-use super::stored::{Message, Parts, Stored};
+use super::stored::{Message, MessageHead, Parts, Stored};
 use super::{Engine, EngineError};
 use crate::matching::Envelope;
 use crate::protocol::Protocol;
 use refrain_ring::{Clock, Frontier, Rank, RecordHeader, RecordKind, Ssn};
 use thiserror::Error;
 
-/// What of a rank's engine belongs to a checkpoint, but for the log.
+/// The part of a checkpoint that comes from the engine, but for the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beginning {
     /// The operation that was counted last.
@@ -18,7 +19,7 @@ pub struct Beginning {
     /// By receiver: the number of the next message to it, in each stream. All before are
     /// in the log, or free.
     pub next: Vec<Frontier>,
-    /// By sender: which of its messages the program has got.
+    /// By sender: which of its messages were delivered to the program.
     pub delivered: Vec<Delivered>,
     /// Messages of the rank to itself that it has not received, in their order.
     pub to_self: Vec<ToSelf>,
@@ -40,7 +41,7 @@ pub struct ToSelf {
 /// Why there is no checkpoint of an engine at this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotBetween {
-    /// A receive was begun and not ended.
+    /// A receive is open.
     #[error(
         "a receive that was begun at clock {posted_at} is open: end all receives before a checkpoint"
     )]
@@ -48,7 +49,7 @@ pub enum NotBetween {
         /// Its id in events.
         posted_at: Clock,
     },
-    /// An internal operation was begun and its end was not seen. STREAM-5
+    /// An internal operation is open. STREAM-5
     #[error(
         "an internal operation that was begun at clock {begun_at} is open: complete it before a checkpoint"
     )]
@@ -66,13 +67,13 @@ pub enum NotBetween {
         /// Its number.
         ssn: Ssn,
     },
-    /// A message is on its way into the log: make progress, and ask again.
+    /// A message is not wholly in the log: make progress, and ask again.
     #[error("a message to rank {to} is not wholly in the log yet: try again")]
     Packing {
         /// Its receiver.
         to: Rank,
     },
-    /// A message that was matched and given up is still coming: make progress, and
+    /// A message whose receive was given up is still arriving: make progress, and
     /// ask again.
     #[error("a message whose receive was given up is still coming: try again")]
     Dropping,
@@ -86,21 +87,25 @@ impl NotBetween {
 }
 
 impl<P: Protocol> Engine<P> {
-    /// Where this rank stands, for a checkpoint: between operations that leave
+    /// The state of this rank for a checkpoint: between operations that leave
     /// nothing open but sends. With its log from
     /// [`log_kept_from`](Engine::log_kept_from) on it is all that a later life
     /// begins with. LOG-5
     ///
     /// # Errors
-    /// When something is open that a later life could not go on with.
+    /// When something is open that a later life could not continue.
     pub fn state(&self) -> Result<Beginning, NotBetween> {
         if let Some(begun_at) = self.operations.oldest() {
             return Err(NotBetween::OpenOperation { begun_at });
         }
-        if let Some((posted_at, is_detached)) = self.requests.any_receive() {
-            return Err(match is_detached {
+        // First of those whose buffer was not given up.
+        let receives = self.requests.receives();
+        if let Some(open) = receives.min_by_key(|it| (it.detached, it.posted_at)) {
+            return Err(match open.detached {
                 true => NotBetween::Dropping,
-                false => NotBetween::OpenReceive { posted_at },
+                false => NotBetween::OpenReceive {
+                    posted_at: open.posted_at,
+                },
             });
         }
         if let Some(to) = self.outbox.packing() {
@@ -109,20 +114,17 @@ impl<P: Protocol> Engine<P> {
         self.none_taken()?;
         let ranks = (0..self.options.size).map(Rank);
         let next = |to: Rank| self.outbox.destination(to).next.clone();
+        // Messages to itself are kept as a whole.
+        let delivered = |source: Rank| match source == self.options.rank {
+            true => Delivered::default(),
+            false => self.inbox.delivered(source),
+        };
         Ok(Beginning {
             clock: self.clock,
             next: ranks.clone().map(next).collect(),
-            delivered: ranks.map(|source| self.delivered(source)).collect(),
+            delivered: ranks.map(delivered).collect(),
             to_self: self.messages_to_self(),
         })
-    }
-
-    fn delivered(&self, source: Rank) -> Delivered {
-        match source == self.options.rank {
-            // Those to itself are kept as a whole.
-            true => Delivered::default(),
-            false => self.inbox.delivered(source),
-        }
     }
 
     /// Every message is there for the next receive.
@@ -132,20 +134,17 @@ impl<P: Protocol> Engine<P> {
         if inbox.matcher.unexpected_count() + internal == inbox.messages.len() {
             return Ok(());
         }
-        let is_there = |index: usize, message: &Message| {
-            let mut of_source = self.inbox.matcher.unexpected_of(message.envelope.source);
+        let is_there = |index: usize, source: Rank| {
+            let mut of_source = inbox.matcher.unexpected_of(source);
             of_source.any(|(_, _, at)| *at == index)
         };
-        let mut messages = self.inbox.messages.iter();
+        let mut messages = inbox.messages.iter().map(|(index, it)| (index, it.key()));
         let is_taken =
-            |index, message: &Message| message.ssn.is_program() && !is_there(index, message);
-        let taken = messages.find(|(index, message)| is_taken(*index, message));
-        taken.map_or(Ok(()), |(_, message)| {
-            Err(NotBetween::TakenMessage {
-                source_rank: message.envelope.source,
-                ssn: message.ssn,
-            })
-        })
+            |(index, (source, ssn)): &(_, (_, Ssn))| ssn.is_program() && !is_there(*index, *source);
+        match messages.find(is_taken) {
+            Some((_, (source_rank, ssn))) => Err(NotBetween::TakenMessage { source_rank, ssn }),
+            None => Ok(()),
+        }
     }
 
     fn messages_to_self(&self) -> Vec<ToSelf> {
@@ -153,10 +152,13 @@ impl<P: Protocol> Engine<P> {
         own.map(|(_, envelope, index)| {
             let message = &self.inbox.messages[*index];
             ToSelf {
-                ssn: message.ssn,
+                ssn: message.head.ssn,
                 context: envelope.context,
                 tag: envelope.tag,
-                payload: message.own_payload().into(),
+                payload: match message.parts.first() {
+                    Some(Stored::Copied(payload)) => payload.clone(),
+                    _ => Box::default(),
+                },
             }
         })
         .collect()
@@ -189,16 +191,12 @@ impl<P: Protocol> Engine<P> {
             source: self.options.rank,
             tag: message.tag,
         };
-        let bytes = message.payload.len() as u64;
+        let head = MessageHead::to_self(envelope, message.ssn, message.payload.len() as u64);
         let mut parts = Parts::default();
         parts.push(0, Stored::Copied(message.payload));
         let index = self.inbox.messages.insert(Message {
-            envelope,
-            ssn: message.ssn,
-            bytes,
-            arrived_bytes: bytes,
-            want_ack: false,
-            rendezvous: false,
+            head,
+            arrived_bytes: head.bytes,
             parts,
             completes: None,
         });
@@ -222,25 +220,22 @@ impl<P: Protocol> Engine<P> {
         header: &RecordHeader,
         payload: &[u8],
     ) -> Result<bool, EngineError> {
-        self.outbox.log_again(
-            to,
-            header,
-            payload,
-            &mut Means {
-                log: LogMeans {
-                    fabric: &mut *self.fabric,
-                    arena: &mut self.arena,
-                    gate: &self.gate,
-                    spilling: &mut self.spilling,
-                },
-                requests: &mut self.requests,
-                statistics: &mut self.statistics,
-            },
-        )
+        let (outbox, mut means) = self.sending();
+        loop {
+            let destination = &mut outbox.destinations[to.index()];
+            match destination.log_again(header, payload, &mut means.log) {
+                Ok(()) => return Ok(true),
+                Err(stop) => {
+                    if !outbox.makes_room(to, stop, &mut means)? {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
     }
 }
 
-impl super::outbox::Outbox {
+impl Outbox {
     /// A peer to which a send is not wholly packed.
     fn packing(&self) -> Option<Rank> {
         let mut destinations = (0..).map(Rank).zip(&self.destinations);
@@ -256,28 +251,9 @@ impl super::outbox::Outbox {
             destination.sends_from = Some(next.clone());
         }
     }
-
-    fn log_again(
-        &mut self,
-        to: Rank,
-        header: &RecordHeader,
-        payload: &[u8],
-        means: &mut Means<'_>,
-    ) -> Result<bool, EngineError> {
-        loop {
-            let destination = &mut self.destinations[to.index()];
-            match destination.log_again(header, payload, &mut means.log) {
-                Ok(()) => return Ok(true),
-                Err(stop)
-                    if self.may_end_by_reclaiming(&stop, means)
-                        && self.reclaim(to, &stop, means) => {}
-                Err(stop) => return self.note_stall(to, stop, means).map(|()| false),
-            }
-        }
-    }
 }
 
-impl super::outbox::Destination {
+impl Destination {
     /// Of each stream the first message that is in the log, in memory or on disk.
     pub fn kept_from(&self) -> Frontier {
         self.begins.clone().max(&self.horizon)
@@ -313,15 +289,5 @@ impl super::outbox::Destination {
             self.logged_until.set(header.ssn.next());
         }
         Ok(())
-    }
-}
-
-impl Message {
-    /// The payload of a message to this rank itself.
-    fn own_payload(&self) -> &[u8] {
-        match self.parts.first() {
-            Some(Stored::Copied(payload)) => payload,
-            _ => &[],
-        }
     }
 }

@@ -7,7 +7,7 @@
 )]
 
 use crate::fabric::Landing;
-use crate::layout::{Layout, LayoutError};
+use crate::layout::{Layout, LayoutError, PACK, UNPACK};
 use core::marker::PhantomData;
 use core::ptr::{NonNull, copy_nonoverlapping, with_exposed_provenance_mut};
 use refrain_ring::copy::{STREAM_BYTES_MIN, Target, into_log, out_of_log};
@@ -42,19 +42,18 @@ pub struct ReceiveBuffer {
     layout: Option<Arc<Layout>>,
 }
 
-/// Data to send: bytes, or those of them that a [`Layout`] picks.
+/// A buffer that is borrowed for a call.
 #[derive(Debug)]
-pub struct Outgoing<'a> {
-    buffer: SendBuffer,
-    borrow: PhantomData<&'a [u8]>,
-}
-
-/// Room to receive into: bytes, or those of them that a [`Layout`] picks.
-#[derive(Debug)]
-pub struct Incoming<'a> {
-    room: ReceiveBuffer,
+pub struct Borrowed<'a, B> {
+    buffer: B,
     borrow: PhantomData<&'a mut [u8]>,
 }
+
+/// Data to send: bytes, or those of them that a [`Layout`] picks.
+pub type Outgoing<'a> = Borrowed<'a, SendBuffer>;
+
+/// Room to receive into: bytes, or those of them that a [`Layout`] picks.
+pub type Incoming<'a> = Borrowed<'a, ReceiveBuffer>;
 
 /// Where `count` layouts lie in one piece, if they do.
 fn one_piece(base: *mut u8, count: u64, layout: &Layout) -> Option<*mut u8> {
@@ -107,17 +106,13 @@ impl SendBuffer {
         layout: &Arc<Layout>,
     ) -> Result<Self, LayoutError> {
         let base = with_addresses(base.cast_mut());
-        let message_bytes = message_bytes(count, layout)?;
-        Ok(match one_piece(base, count, layout) {
-            Some(base) => Self {
-                base,
-                message_bytes,
-                shape: Shape::Piece,
-            },
-            None => Self {
-                base,
-                message_bytes,
-                shape: Shape::Layout(Arc::clone(layout)),
+        let piece = one_piece(base, count, layout);
+        Ok(Self {
+            base: piece.unwrap_or(base),
+            message_bytes: message_bytes(count, layout)?,
+            shape: match piece {
+                Some(_) => Shape::Piece,
+                None => Shape::Layout(Arc::clone(layout)),
             },
         })
     }
@@ -157,12 +152,13 @@ impl SendBuffer {
     #[inline]
     pub(super) fn pack(&self, offset: u64, out: &mut [u8], target: Target) {
         debug_assert!(offset + out.len() as u64 <= self.message_bytes());
+        let (to, bytes) = (out.as_mut_ptr(), out.len());
         if let Shape::Layout(layout) = &self.shape {
+            let base = self.base.cast_mut();
             // SAFETY: the user lent these bytes for reading.
-            unsafe { layout.pack_several(self.base, self.message_bytes, offset, out) };
+            unsafe { layout.copy_several::<PACK>(base, self.message_bytes, offset, to, bytes) };
             return;
         }
-        let (to, bytes) = (out.as_mut_ptr(), out.len());
         // SAFETY: inside the user's buffer, by the constructor's contract; log
         // memory and user memory are apart.
         unsafe {
@@ -251,15 +247,16 @@ impl ReceiveBuffer {
         if data.is_empty() {
             return;
         }
+        let (from, bytes) = (data.as_ptr(), data.len());
         match &self.layout {
             // SAFETY: clipped to the user's buffer; log and user memory are apart.
-            None => unsafe {
-                out_of_log(data.as_ptr(), self.base.add(offset as usize), data.len());
-            },
-            // SAFETY: clipped to bytes that the user lent to this request alone.
-            Some(layout) => unsafe {
-                layout.unpack_several(self.room_bytes, offset, data, self.base);
-            },
+            None => unsafe { out_of_log(from, self.base.add(offset as usize), bytes) },
+            Some(layout) => {
+                let (base, room_bytes, from) = (self.base, self.room_bytes, from.cast_mut());
+                // SAFETY: clipped to bytes that the user lent to this request alone; the
+                // data is only read.
+                unsafe { layout.copy_several::<UNPACK>(base, room_bytes, offset, from, bytes) };
+            }
         }
     }
 
@@ -280,6 +277,29 @@ impl ReceiveBuffer {
     }
 }
 
+impl<B> Borrowed<'_, B> {
+    /// The buffer, for an operation.
+    ///
+    /// # Safety
+    /// The operation is complete or detached, or its engine dropped, before the
+    /// borrow ends.
+    #[inline]
+    pub unsafe fn lent(self) -> B {
+        self.buffer
+    }
+}
+
+impl<B> From<B> for Borrowed<'_, B> {
+    /// The promise was given where the buffer was made.
+    #[inline]
+    fn from(buffer: B) -> Self {
+        Self {
+            buffer,
+            borrow: PhantomData,
+        }
+    }
+}
+
 impl<'a> Outgoing<'a> {
     /// Those bytes of `data` that `layout` picks, in its order.
     ///
@@ -288,21 +308,7 @@ impl<'a> Outgoing<'a> {
     pub fn with_layout(data: &'a [u8], layout: &Arc<Layout>) -> Result<Self, LayoutError> {
         layout.check_send(data.len())?;
         // SAFETY: all of the layout lies in `data`, which is borrowed for `'a`.
-        let buffer = unsafe { SendBuffer::laid_out(data.as_ptr(), 1, layout) }?;
-        Ok(Self {
-            buffer,
-            borrow: PhantomData,
-        })
-    }
-
-    /// The buffer, for an operation.
-    ///
-    /// # Safety
-    /// The operation is complete or detached, or its engine dropped, before the
-    /// borrow ends.
-    #[inline]
-    pub unsafe fn lent(self) -> SendBuffer {
-        self.buffer
+        unsafe { SendBuffer::laid_out(data.as_ptr(), 1, layout) }.map(Self::from)
     }
 }
 
@@ -314,42 +320,7 @@ impl<'a> Incoming<'a> {
     pub fn with_layout(room: &'a mut [u8], layout: &Arc<Layout>) -> Result<Self, LayoutError> {
         layout.check_receive(room.len())?;
         // SAFETY: all of the layout lies in `room`, which is borrowed for `'a`.
-        let room = unsafe { ReceiveBuffer::laid_out(room.as_mut_ptr(), 1, layout) }?;
-        Ok(Self {
-            room,
-            borrow: PhantomData,
-        })
-    }
-
-    /// The buffer, for an operation.
-    ///
-    /// # Safety
-    /// As [`Outgoing::lent`].
-    #[inline]
-    pub unsafe fn lent(self) -> ReceiveBuffer {
-        self.room
-    }
-}
-
-impl From<SendBuffer> for Outgoing<'_> {
-    /// The promise was given where the buffer was made.
-    #[inline]
-    fn from(buffer: SendBuffer) -> Self {
-        Self {
-            buffer,
-            borrow: PhantomData,
-        }
-    }
-}
-
-impl From<ReceiveBuffer> for Incoming<'_> {
-    /// The promise was given where the buffer was made.
-    #[inline]
-    fn from(room: ReceiveBuffer) -> Self {
-        Self {
-            room,
-            borrow: PhantomData,
-        }
+        unsafe { ReceiveBuffer::laid_out(room.as_mut_ptr(), 1, layout) }.map(Self::from)
     }
 }
 

@@ -21,9 +21,9 @@ pub enum EngineError {
         /// What was next.
         expected: Ssn,
     },
-    /// A message that was sent again is another one. REC-8
+    /// A message that was sent again differs. REC-8
     #[error(
-        "message {ssn} of rank {source_rank} was sent again with another tag or length: the program does not do the same again, its results cannot be trusted"
+        "message {ssn} of rank {source_rank} was sent again with another tag or length: the program behaves differently than before, its results cannot be trusted"
     )]
     Differs {
         /// Whose channel.
@@ -46,9 +46,9 @@ pub enum EngineError {
     /// The log cannot be read for a peer that began anew.
     #[error(transparent)]
     Resend(Box<ReadBackError>),
-    /// A peer began anew, and nothing is there to send it again.
+    /// A peer began anew, and its messages are not kept.
     #[error(
-        "rank {peer} begins anew, and the protocol `{protocol}` keeps nothing of what it was sent: choose one that does"
+        "rank {peer} begins anew, and the protocol `{protocol}` keeps no messages for it: choose one that does"
     )]
     NothingKept {
         /// The peer.
@@ -64,8 +64,7 @@ pub enum EngineError {
         /// What the fabric knows of it.
         why: Option<String>,
     },
-    /// A peer never ended what it was bringing into a receive that was given
-    /// up: the fabric had to be closed.
+    /// A transfer into a receive that was given up did not end: the fabric had to be closed.
     #[error(
         "a transfer from rank {peer} into a buffer that was given up did not end: this rank has closed all its connections"
     )]
@@ -83,7 +82,7 @@ pub enum EngineError {
         /// The log.
         budget_bytes: u64,
     },
-    /// The rank plays its past again, and does something else. REC-8
+    /// The rank diverges from its earlier life in a replay. REC-8
     #[error(
         "operation {clock} is not what this rank did in the life before: {what}. \
          A rank can be recovered only if it does the same again when it gets the same messages: \

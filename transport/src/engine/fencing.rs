@@ -1,14 +1,39 @@
-//! Peers that die and come back: fencing a life, connecting the next.
+//! Peers that die and come back: fencing a life, connecting the next. FENCE-1, REC-3
 
-use super::giving_up::{ROUND, ROUNDS_MAX};
 use super::{Engine, EngineError};
 use crate::fabric::Address;
 use crate::protocol::Protocol;
 use refrain_ring::{Incarnation, Rank};
 
+/// The lives of a peer. FENCE-1
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lives {
+    connected: Option<Incarnation>,
+    /// Lower incarnations are not connected any more. REC-6
+    accepts_from: u64,
+}
+
+impl Lives {
+    fn connect(&mut self, incarnation: Incarnation) {
+        self.connected = Some(incarnation);
+        self.accepts_from = u64::from(incarnation.0) + 1;
+    }
+}
+
+/// The lives of every rank at the start of one: in a first life, all peers are connected.
+pub(super) fn lives_at_start(size: u32, own: Rank, is_first: bool) -> Vec<Lives> {
+    let mut lives = vec![Lives::default(); size as usize];
+    for (peer, lives) in (0..).map(Rank).zip(&mut lives) {
+        if is_first && peer != own {
+            lives.connect(Incarnation(0));
+        }
+    }
+    lives
+}
+
 impl<P: Protocol> Engine<P> {
     /// Fences a peer: nothing of its present incarnation arrives any more, and
-    /// it is no fault that what was on its way is lost.
+    /// it is no fault that messages in transit are lost.
     ///
     /// Messages that have arrived wholly stay, also those that were left in its
     /// log. Those of which a part is lost are void, their matches stay: the
@@ -19,11 +44,11 @@ impl<P: Protocol> Engine<P> {
     /// # Panics
     /// When the job has no such rank.
     pub fn fence(&mut self, peer: Rank) {
-        self.lives[peer.index()].fence();
+        self.lives[peer.index()].connected = None;
         self.inbox.rescue(peer, &mut *self.fabric);
         self.fabric.disconnect(peer);
         self.outbox.fence(peer);
-        self.end_landings_from(peer);
+        self.end_landings(|engine| engine.inbox.landings.any_from(peer).then_some(peer));
         self.inbox.void(peer, &mut self.requests);
     }
 
@@ -32,7 +57,7 @@ impl<P: Protocol> Engine<P> {
     /// # Panics
     /// When the job has no such rank.
     pub fn connected(&self, peer: Rank) -> Option<Incarnation> {
-        self.lives[peer.index()].connected().map(Incarnation)
+        self.lives[peer.index()].connected
     }
 
     /// Connects a life of a peer, and fences an earlier one. If it is not the
@@ -52,7 +77,7 @@ impl<P: Protocol> Engine<P> {
         incarnation: Incarnation,
         address: &Address,
     ) -> Result<(), EngineError> {
-        if !self.lives[peer.index()].is_news(incarnation.0) {
+        if u64::from(incarnation.0) < self.lives[peer.index()].accepts_from {
             return Ok(());
         }
         if self.connected(peer).is_some() {
@@ -66,26 +91,11 @@ impl<P: Protocol> Engine<P> {
             });
         }
         self.fabric.connect(peer, incarnation, address)?;
-        self.lives[peer.index()].connect(incarnation.0);
+        self.lives[peer.index()].connect(incarnation);
         let source = &mut self.inbox.sources[peer.index()];
         source.fenced = false;
         let restart = is_later.then(|| source.first_missing());
-        self.outbox.connect(peer, restart, &source.horizon_told);
+        self.outbox.connect(peer, restart, &source.horizon);
         Ok(())
-    }
-
-    /// Returns when nothing of a peer that was disconnected is landing here.
-    fn end_landings_from(&mut self, peer: Rank) {
-        for _ in 0..ROUNDS_MAX {
-            if !self.inbox.landings.any_from(peer) {
-                return;
-            }
-            self.progress_later_told();
-            self.fabric.wait(ROUND);
-        }
-        self.close_for(Some(peer));
-        while self.inbox.landings.any_from(peer) {
-            self.progress_later_told();
-        }
     }
 }

@@ -1,12 +1,12 @@
-//! What of this rank lies before a checkpoint, and telling its senders so.
+//! Which messages and events lie before a checkpoint, and telling the senders. LOG-4
 
 use super::Engine;
 use crate::control::Control;
 use crate::protocol::Protocol;
 use refrain_ring::{Clock, Frontier, Rank, Ssn};
 
-/// What was delivered to the program at one time, as a checkpoint that is taken
-/// then covers it. A plain value: a checkpoint keeps it until it is stable.
+/// The messages that were delivered to the program at one time, and which a checkpoint
+/// that is taken then covers. A plain value: a checkpoint keeps it until it is stable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Horizon {
     clock: Clock,
@@ -15,13 +15,13 @@ pub struct Horizon {
 }
 
 impl Horizon {
-    /// Events up to this operation will not be asked for again.
+    /// Events up to this operation are not needed again.
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// The first message of the program's stream of `source` that the program had not
-    /// got yet; all before are covered.
+    /// The first message of the program's stream of `source` that was not delivered to the
+    /// program; all before are covered.
     ///
     /// # Panics
     /// When the job has no such rank.
@@ -34,9 +34,9 @@ impl<P: Protocol> Engine<P> {
     /// What a checkpoint that is taken now covers: messages that were delivered
     /// to the program, and what happened until now. LOG-4
     pub fn horizon(&self) -> Horizon {
-        // What a receive got that the program has not seen is to be asked for
-        // again: its match is kept with the message.
-        let undelivered = self.requests.oldest_receive();
+        // The message of a receive whose end the program has not seen is needed
+        // again, and its match with it.
+        let undelivered = self.requests.receives().map(|it| it.posted_at).min();
         let before = undelivered.map(|posted_at| Clock(posted_at.0.saturating_sub(1)));
         let sources = (0..self.options.size).map(Rank);
         Horizon {
@@ -45,23 +45,22 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// What an open operation has got belongs to it until it is over: a life that
-    /// begins before its start asks for it again. STREAM-5
+    /// Messages that an open internal operation has received belong to it until its end: a
+    /// life that begins before its start needs them again. STREAM-5
     fn delivered_of(&self, source: Rank) -> Frontier {
         let delivered = self.inbox.horizon(source);
         match self.operations.is_any_open() {
             false => delivered,
             true => {
-                let told = &self.inbox.sources[source.index()].horizon_told;
-                delivered.with_internal_of(told)
+                let before = &self.inbox.sources[source.index()].horizon;
+                delivered.with_internal_of(before)
             }
         }
     }
 
-    /// The checkpoint that was taken at `horizon` is stable and published: tells
-    /// every sender, so that its log may free what lies before, and the protocol.
-    /// What was delivered since stays. An older one than was published before
-    /// changes nothing. LOG-4, GC-1
+    /// Publishes the checkpoint that was taken at `horizon` and is stable: tells
+    /// the protocol and every sender, whose log may free all messages before it.
+    /// A checkpoint that is older than the last published one changes nothing. LOG-4, GC-1
     pub fn publish(&mut self, horizon: &Horizon) {
         if horizon.clock >= self.published {
             self.published = horizon.clock;
@@ -70,7 +69,7 @@ impl<P: Protocol> Engine<P> {
         let mark = self.gate.mark();
         for (source, delivered) in (0..).map(Rank).zip(&horizon.delivered) {
             for ssn in delivered.all() {
-                let is_news = self.inbox.sources[source.index()].tell_horizon(ssn);
+                let is_news = self.inbox.sources[source.index()].raise_horizon(ssn);
                 if is_news && source != self.options.rank {
                     let control = Control::Horizon { ssn };
                     self.outbox.push_control(source, control, mark);
@@ -79,9 +78,7 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// Tells that what was delivered so far lies before a stable, published
-    /// checkpoint of this rank: [`Engine::publish`] of a checkpoint that is
-    /// stable the moment it is taken. LOG-4
+    /// [`Engine::publish`] of a checkpoint that is stable the moment it is taken. LOG-4
     pub fn publish_horizon(&mut self) {
         self.publish(&self.horizon());
     }

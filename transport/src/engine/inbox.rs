@@ -1,17 +1,19 @@
-//! What arrives: matches frames to receives, or remembers where they lie.
+//! What arrives: frames are matched to receives at once, or stored.
 
 use super::EngineError;
-use super::landing::{Landings, Portion};
-use super::rehearsal::Rehearsal;
-use super::request::{Receiving, RequestId, Requests, Status};
+use super::Statistics;
+use super::buffer::Lent;
+use super::landing::{Flight, Landings, Portion};
+use super::replay_matcher::ReplayMatcher;
+use super::request::{RequestId, Requests};
 use super::source::{Delivered, Source, Target};
-use super::stored::{Message, Part, Stored};
+use super::stored::{Message, MessageHead, Parts, Stored};
 use super::unrecorded::Unseen;
 use crate::control::Control;
-use crate::fabric::{self, Arrival, Attributes, Disposition, Fabric};
-use crate::matching::{Envelope, Matcher};
+use crate::fabric::{Arrival, Attributes, Disposition, Landed, Payload, Sink};
+use crate::matching::Matcher;
 use crate::protocol::{Event, Protocol};
-use refrain_ring::{Clock, Frontier, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_ring::{Clock, Frontier, Rank, RecordKind, Ssn};
 use slab::Slab;
 
 #[derive(Debug)]
@@ -31,14 +33,14 @@ pub(super) struct Inbox {
     /// Sources that may stall for memory which their kept frames hold.
     pub pressed: Vec<Rank>,
     pub violation: Option<EngineError>,
-    /// Peers that the fabric has given up, and that were not told yet. Apart: they
-    /// may come back, and must not stand in the way of what else is wrong.
+    /// Peers that the fabric has given up, and that were not reported yet. Apart from
+    /// violations: they may come back, and must not hide other errors.
     pub lost: Vec<Rank>,
     /// Events of this poll that emissions have to wait for.
-    pub events_told: u64,
+    pub new_events: u64,
     /// The latest operation, for events.
     pub now: Clock,
-    /// A match is an event whatever the receive named.
+    /// Each match is an event, also of a receive that named its source.
     pub every_reception: bool,
     /// Matches so far that were events.
     pub match_events: u64,
@@ -47,18 +49,18 @@ pub(super) struct Inbox {
     /// Matches of a later life that have no record and that the program has not seen;
     /// `None`: they do not matter (any more). REC-9
     pub unseen: Option<Vec<Unseen>>,
-    /// Records of a life before are played.
-    pub rehearsal: Option<Box<Rehearsal>>,
+    /// Records of an earlier life are replayed.
+    pub replay: Option<Box<ReplayMatcher>>,
 }
 
-/// What becomes of a message that has begun to come.
+/// What happens to a message whose first record has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// This receive gets it.
     Receive(RequestId),
-    /// It waits for one.
+    /// It waits for a receive.
     Queue,
-    /// It waits until it is known who may get it.
+    /// It waits until replay decides which receive may get it.
     Hold,
 }
 
@@ -86,152 +88,13 @@ impl Inbox {
             pressed: Vec::new(),
             violation: None,
             lost: Vec::new(),
-            events_told: 0,
+            new_events: 0,
             now: Clock(0),
             every_reception,
             match_events: 0,
             senders_keep,
             unseen: (!is_first_life).then(Vec::new),
-            rehearsal: None,
-        }
-    }
-
-    /// Who gets a message that has begun to come.
-    #[inline]
-    pub fn place(&mut self, begun: &Begun, requests: &Requests) -> Place {
-        if self.rehearsal.is_some() {
-            return self.place_from_records(begun, requests);
-        }
-        match self.matcher.take_posted(&begun.envelope) {
-            Some((_, id)) => Place::Receive(id),
-            None => Place::Queue,
-        }
-    }
-
-    /// The same of an internal message, of which records say nothing. STREAM-4
-    pub fn place_internal(&mut self, envelope: &Envelope) -> Place {
-        match self.internal.take_posted(envelope) {
-            Some((_, id)) => Place::Receive(id),
-            None => Place::Queue,
-        }
-    }
-
-    pub fn is_pressed(&self, arrival: &Arrival<'_>) -> bool {
-        arrival.pressed && !self.senders_keep
-    }
-
-    /// Remembers where later fragments of a message go.
-    pub fn expect_more(&mut self, source: Rank, ssn: Ssn, target: Target) {
-        self.sources[source.index()].expect_more(ssn, target);
-    }
-
-    /// Copies out what `source` holds in place, so that it need not stall.
-    pub fn copy_out(&mut self, source: Rank, fabric: &mut dyn Fabric) {
-        for (index, message) in &mut self.messages {
-            if message.envelope.source != source {
-                continue;
-            }
-            for part in message.parts.iter_mut() {
-                match part.stored {
-                    Stored::InPlace { place, bytes } => {
-                        part.stored = Stored::Copied(kept(fabric, place, bytes).into());
-                        fabric.let_go(place);
-                    }
-                    Stored::Distant { place, bytes } => {
-                        let portion = Portion {
-                            source,
-                            ssn: message.ssn,
-                            offset: part.offset,
-                            bytes,
-                        };
-                        let target = Target::Message(index);
-                        let (token, landing) = self.landings.stage(portion, target);
-                        part.stored = Stored::Landing(token);
-                        fabric.fetch(place, landing);
-                    }
-                    _ => continue,
-                }
-                self.sources[source.index()].in_place -= 1;
-            }
-        }
-    }
-
-    /// Hands a stored message to the receive that took it.
-    pub fn deliver_stored(
-        &mut self,
-        index: usize,
-        id: RequestId,
-        requests: &mut Requests,
-        fabric: &mut dyn Fabric,
-        protocol: &mut impl Protocol,
-    ) {
-        let mut message = self.messages.remove(index);
-        let header = Begun {
-            envelope: message.envelope,
-            ssn: message.ssn,
-            bytes: message.bytes,
-            want_ack: message.want_ack,
-            rendezvous: message.rendezvous,
-        };
-        self.match_made(&header, id, requests, protocol);
-        if let Some(completed) = message.completes {
-            super::finish_send(requests, completed);
-        }
-        let Some(receiving) = requests.receiving(id) else {
-            return;
-        };
-        for part in message.parts.drain() {
-            self.deliver_part(&header, part, id, receiving, fabric);
-        }
-        if !requests.finish_receive_if_whole(id) {
-            self.expect_more(message.envelope.source, message.ssn, Target::Request(id));
-        }
-    }
-
-    fn deliver_part(
-        &mut self,
-        begun: &Begun,
-        part: Part,
-        id: RequestId,
-        receiving: &mut Receiving,
-        fabric: &mut dyn Fabric,
-    ) {
-        let source = begun.envelope.source;
-        match part.stored {
-            Stored::Copied(data) => receive_part(receiving, part.offset, &data),
-            Stored::Staged { staging, bytes } => {
-                receive_part(receiving, part.offset, staging.payload(bytes));
-                self.landings.recycle(staging);
-            }
-            Stored::InPlace { place, bytes } => {
-                receive_part(receiving, part.offset, kept(fabric, place, bytes));
-                fabric.let_go(place);
-                self.sources[source.index()].in_place -= 1;
-            }
-            Stored::Distant { place, bytes } => {
-                let portion = Portion {
-                    source,
-                    ssn: begun.ssn,
-                    offset: part.offset,
-                    bytes,
-                };
-                match self.landings.fetch(portion, id, receiving) {
-                    Disposition::Fetch(landing) => fabric.fetch(place, landing),
-                    Disposition::Consumed | Disposition::Keep => fabric.let_go(place),
-                }
-                self.sources[source.index()].in_place -= 1;
-            }
-            Stored::Landing(token) => self.landings.retarget(token, id),
-            Stored::Lost => {}
-        }
-    }
-
-    /// A payload that will never come. Its message stays void, and matched if
-    /// it was: its bytes never count as arrived. REC-7
-    #[cold]
-    pub fn lose(&mut self, source: Rank) {
-        if !self.sources[source.index()].fenced {
-            self.note_lost(source);
+            replay: None,
         }
     }
 
@@ -243,54 +106,133 @@ impl Inbox {
         }
     }
 
-    /// Nothing more of a message is to come, nor under way.
-    pub fn assembled(&mut self, source: Rank, ssn: Ssn) {
+    /// All other parts of a message have arrived.
+    fn assembled(&mut self, source: Rank, ssn: Ssn) {
         let assembling = &mut self.sources[source.index()].assembling;
         if let Some(at) = assembling.iter().position(|(of, _)| *of == ssn) {
             assembling.swap_remove(at);
         }
     }
 
-    /// Everything that a match entails, but for the payload.
-    pub fn match_made(
+    /// The messages of `source` that the program has got, if no receive is open.
+    pub fn delivered(&self, source: Rank) -> Delivered {
+        let messages = self.messages.iter();
+        let its = messages.filter(|(_, message)| message.is_from(source));
+        self.sources[source.index()].delivered(its.map(|(_, message)| message.head.ssn))
+    }
+
+    /// Of each stream the first message of `source` that is not wholly delivered; all
+    /// below may be freed once a checkpoint is stable. LOG-4
+    pub fn horizon(&self, source: Rank) -> Frontier {
+        let state = &self.sources[source.index()];
+        let mut horizon = state.first_missing();
+        let messages = self.messages.iter();
+        let waiting = messages.filter(|(_, message)| message.is_from(source));
+        waiting
+            .map(|(_, message)| message.head.ssn)
+            .chain(state.assembling.iter().map(|(ssn, _)| *ssn))
+            .for_each(|ssn| horizon.lower_to(ssn));
+        horizon
+    }
+}
+
+/// The inbox at work, with what a match needs of the engine.
+pub(super) struct Delivery<'a, P> {
+    pub inbox: &'a mut Inbox,
+    pub requests: &'a mut Requests,
+    pub protocol: &'a mut P,
+    pub statistics: &'a mut Statistics,
+}
+
+impl<P: Protocol> Delivery<'_, P> {
+    // Inlined always, down to the payload: otherwise the compiler counts callers and does
+    // not inline it, and each arrival takes 30 % more instructions.
+    #[inline(always)]
+    fn begin(&mut self, arrival: &Arrival<'_>) -> Disposition {
+        let header = arrival.header;
+        let source = &mut self.inbox.sources[header.source.index()];
+        // One branch: `|`. Internal messages go there, too.
+        if (header.ssn != source.next.program) | !source.missing.is_empty() {
+            return self.begin_again(arrival);
+        }
+        source.next.program = header.ssn.next();
+        self.enter(arrival)
+    }
+
+    /// A message that has not been here before.
+    #[inline(always)]
+    pub(super) fn enter(&mut self, arrival: &Arrival<'_>) -> Disposition {
+        let head = MessageHead::of(arrival.header);
+        let place = self.place(&head);
+        self.enter_at(place, &head, arrival)
+    }
+
+    #[inline(always)]
+    pub(super) fn enter_at(
         &mut self,
-        begun: &Begun,
-        id: RequestId,
-        requests: &mut Requests,
-        protocol: &mut impl Protocol,
-    ) {
-        let Some(request) = requests.get_mut(id) else {
+        place: Place,
+        head: &MessageHead,
+        arrival: &Arrival<'_>,
+    ) -> Disposition {
+        self.statistics.bytes_received += head.bytes;
+        match place {
+            Place::Receive(id) => {
+                self.match_made(head, id);
+                self.first_payload(head, id, arrival.payload)
+            }
+            place => self.begin_unexpected(head, place, arrival),
+        }
+    }
+
+    /// Which receive gets a message of the program that has begun to arrive.
+    #[inline]
+    pub(super) fn place(&mut self, head: &MessageHead) -> Place {
+        if self.inbox.replay.is_some() {
+            return self.inbox.place_from_records(head, self.requests);
+        }
+        match self.inbox.matcher.take_posted(&head.envelope) {
+            Some((_, id)) => Place::Receive(id),
+            None => Place::Queue,
+        }
+    }
+
+    /// The same of an internal message, which records never name. STREAM-4
+    pub(super) fn place_internal(&mut self, head: &MessageHead) -> Place {
+        match self.inbox.internal.take_posted(&head.envelope) {
+            Some((_, id)) => Place::Receive(id),
+            None => Place::Queue,
+        }
+    }
+
+    /// Everything that a match entails, but for the payload.
+    pub(super) fn match_made(&mut self, head: &MessageHead, id: RequestId) {
+        let (inbox, source) = (&mut *self.inbox, head.envelope.source);
+        let Some(request) = self.requests.get_mut(id) else {
             return;
         };
         let posted_at = request.posted_at;
-        let Some(receiving) = requests.receiving(id) else {
+        let Some(receiving) = self.requests.receiving(id) else {
             return;
         };
-        let source = begun.envelope.source;
         receiving.posted = None;
-        receiving.status = Status {
-            source,
-            tag: begun.envelope.tag,
-            bytes: begun.bytes,
-            cancelled: false,
-        };
+        receiving.status = head.status();
         let mut unseen = None;
         if receiving.is_logged {
             let event = Event::Match {
-                at: self.now,
+                at: inbox.now,
                 request: posted_at,
                 source,
-                ssn: begun.ssn,
+                ssn: head.ssn,
                 is_named: !receiving.any_source,
             };
-            self.match_events += 1;
-            let must_wait = protocol.event(event);
-            self.events_told += u64::from(must_wait);
+            inbox.match_events += 1;
+            let must_wait = self.protocol.event(event);
+            inbox.new_events += u64::from(must_wait);
             unseen = must_wait.then_some("a receive from any source");
         }
-        if let Some(before) = &mut self.unseen {
-            let is_program = begun.ssn.is_program();
-            let is_behind = |it: &Unseen| is_program && it.source == source && it.ssn < begun.ssn;
+        if let Some(before) = &mut inbox.unseen {
+            let is_program = head.ssn.is_program();
+            let is_behind = |it: &Unseen| is_program && it.source == source && it.ssn < head.ssn;
             if unseen.is_none() && before.iter().any(is_behind) {
                 unseen = Some("a receive behind one from any source");
             }
@@ -298,84 +240,192 @@ impl Inbox {
                 shown_by: id,
                 what,
                 source,
-                ssn: begun.ssn,
+                ssn: head.ssn,
             }));
         }
-        if begun.rendezvous {
-            self.controls_out
-                .push((source, Control::ClearToSend { ssn: begun.ssn }));
-        } else if begun.want_ack {
-            self.controls_out
-                .push((source, Control::Matched { ssn: begun.ssn }));
+        if head.rendezvous {
+            let control = Control::ClearToSend { ssn: head.ssn };
+            inbox.controls_out.push((source, control));
+        } else if head.want_ack {
+            let control = Control::Matched { ssn: head.ssn };
+            inbox.controls_out.push((source, control));
         }
     }
 
-    /// What of a sender's messages the program has got, if no receive is open.
-    pub fn delivered(&self, source: Rank) -> Delivered {
-        let messages = self.messages.iter();
-        let its = messages.filter(|(_, message)| message.envelope.source == source);
-        self.sources[source.index()].delivered(its.map(|(_, message)| message.ssn))
+    /// The payload of a matched message's first record.
+    #[inline(always)]
+    pub(super) fn first_payload(
+        &mut self,
+        head: &MessageHead,
+        id: RequestId,
+        payload: Payload<'_>,
+    ) -> Disposition {
+        let disposition = self.payload(head.portion(0, payload.bytes()), id, payload);
+        self.finish_or_expect_more(head, id);
+        disposition
     }
 
-    /// Of each stream the first message of `source` that is not wholly delivered; all
-    /// below may be freed once a checkpoint is stable. LOG-4
-    pub fn horizon(&self, source: Rank) -> Frontier {
-        let state = &self.sources[source.index()];
-        let waiting = self
-            .messages
-            .iter()
-            .filter(|(_, message)| message.envelope.source == source);
-        let under_way = state.assembling.iter().map(|(ssn, _)| *ssn);
-        let mut horizon = state.first_missing();
-        waiting
-            .map(|(_, message)| message.ssn)
-            .chain(under_way)
-            .for_each(|ssn| horizon.lower_to(ssn));
-        horizon
+    /// The payload of a record of a matched message.
+    #[inline(always)]
+    fn payload(&mut self, portion: Portion, id: RequestId, payload: Payload<'_>) -> Disposition {
+        let Some(receiving) = self.requests.receiving(id) else {
+            return Disposition::Consumed;
+        };
+        match payload {
+            Payload::Here(payload) => {
+                receiving.buffer.unpack(portion.offset, payload);
+                receiving.arrived_bytes += payload.len() as u64;
+                Disposition::Consumed
+            }
+            Payload::Distant(_) => self.inbox.landings.fetch(portion, id, receiving),
+        }
     }
-}
 
-/// A message as its first record announces it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Begun {
-    pub envelope: Envelope,
-    pub ssn: Ssn,
-    pub bytes: u64,
-    pub want_ack: bool,
-    pub rendezvous: bool,
-}
+    #[inline(always)]
+    pub(super) fn finish_or_expect_more(&mut self, head: &MessageHead, id: RequestId) {
+        if !self.requests.finish_receive_if_whole(id) {
+            let source = &mut self.inbox.sources[head.envelope.source.index()];
+            source.expect_more(head.ssn, Target::Request(id));
+        }
+    }
 
-impl Begun {
+    fn begin_unexpected(
+        &mut self,
+        head: &MessageHead,
+        place: Place,
+        arrival: &Arrival<'_>,
+    ) -> Disposition {
+        self.statistics.unexpected += 1;
+        let arrived_bytes = arrival.payload.bytes() as u64;
+        let index = self.inbox.messages.insert(Message {
+            head: *head,
+            arrived_bytes,
+            parts: Parts::default(),
+            completes: None,
+        });
+        let disposition = self.store(index, 0, arrival);
+        self.inbox.add_waiting(place, index);
+        if arrived_bytes < head.bytes && !head.rendezvous {
+            let source = &mut self.inbox.sources[head.envelope.source.index()];
+            source.expect_more(head.ssn, Target::Message(index));
+        }
+        disposition
+    }
+
     #[inline]
-    pub fn of(header: &RecordHeader) -> Self {
-        Self {
-            envelope: Envelope {
-                context: header.context,
-                source: header.source,
-                tag: header.tag,
-            },
-            ssn: header.ssn,
-            bytes: header.extent,
-            want_ack: header.flags & RecordHeader::WANT_ACK != 0,
-            rendezvous: header.kind == RecordKind::Rendezvous,
+    fn fragment(&mut self, arrival: &Arrival<'_>) -> Disposition {
+        let header = arrival.header;
+        let assembling = &self.inbox.sources[header.source.index()].assembling;
+        let Some(at) = assembling.iter().position(|(ssn, _)| *ssn == header.ssn) else {
+            return self.stray_fragment(header);
+        };
+        let (whole, disposition) = match assembling[at].1 {
+            Target::Request(id) => {
+                let portion = Portion {
+                    source: header.source,
+                    ssn: header.ssn,
+                    offset: header.extent,
+                    bytes: arrival.payload.bytes(),
+                };
+                let disposition = self.payload(portion, id, arrival.payload);
+                (self.requests.finish_receive_if_whole(id), disposition)
+            }
+            Target::Message(index) => {
+                let disposition = self.store(index, header.extent, arrival);
+                let message = &mut self.inbox.messages[index];
+                message.arrived_bytes += arrival.payload.bytes() as u64;
+                (message.arrived_bytes >= message.head.bytes, disposition)
+            }
+        };
+        if whole {
+            self.inbox.sources[header.source.index()]
+                .assembling
+                .swap_remove(at);
+        }
+        disposition
+    }
+
+    /// Brings what has landed to its target.
+    fn finish_landing(&mut self, token: u64, flight: Flight, whole: bool) {
+        let Portion {
+            source,
+            ssn,
+            offset,
+            bytes,
+        } = flight.portion;
+        let staging = flight.lent.map(Lent::end);
+        match flight.target {
+            Target::Request(id) => {
+                if let Some(receiving) = self.requests.receiving(id) {
+                    receiving.landings -= u32::from(staging.is_none());
+                    match &staging {
+                        _ if !whole => {}
+                        None => receiving.arrived_bytes += bytes as u64,
+                        Some(staging) => receiving.take(offset, staging.payload(bytes)),
+                    }
+                }
+                if let Some(staging) = staging {
+                    self.inbox.landings.recycle(staging);
+                }
+                if self.requests.finish_receive_if_whole(id) {
+                    self.inbox.assembled(source, ssn);
+                }
+            }
+            Target::Message(index) => {
+                let mut parts = self.inbox.messages[index].parts.iter_mut();
+                let its = parts.find(|it| matches!(it.stored, Stored::Landing(of) if of == token));
+                if let Some(part) = its {
+                    part.stored = match staging {
+                        Some(staging) if whole => Stored::Staged { staging, bytes },
+                        _ => Stored::Lost,
+                    };
+                }
+            }
+        }
+    }
+
+    /// Any frame shows that the sender stalls, also one that is not kept itself: the
+    /// frames that are kept stall it.
+    #[cold]
+    fn note_pressed(&mut self, source: Rank) {
+        let any_kept = self.inbox.sources[source.index()].in_place > 0;
+        if any_kept && !self.inbox.pressed.contains(&source) {
+            self.inbox.pressed.push(source);
         }
     }
 }
 
-/// The payload that was left in place. Less than all of it would be delivered
-/// as if it were the message.
-pub(super) fn kept(fabric: &dyn Fabric, place: fabric::Place, bytes: usize) -> &[u8] {
-    let payload = fabric.kept(place, bytes);
-    assert_eq!(
-        payload.len(),
-        bytes,
-        "a frame is readable until it is let go"
-    );
-    payload
-}
+impl<P: Protocol> Sink for Delivery<'_, P> {
+    #[inline]
+    fn frame(&mut self, arrival: Arrival<'_>) -> Disposition {
+        if arrival.pressed && !self.inbox.senders_keep {
+            self.note_pressed(arrival.header.source);
+        }
+        match arrival.header.kind {
+            RecordKind::Eager | RecordKind::Rendezvous => self.begin(&arrival),
+            RecordKind::Fragment => self.fragment(&arrival),
+            RecordKind::Link => Disposition::Consumed,
+        }
+    }
 
-#[inline]
-pub(super) fn receive_part(receiving: &mut Receiving, offset: u64, payload: &[u8]) {
-    receiving.buffer.unpack(offset, payload);
-    receiving.arrived_bytes += payload.len() as u64;
+    fn control(&mut self, source: Rank, control: Control) {
+        self.inbox.controls_in.push((source, control));
+    }
+
+    fn landed(&mut self, token: u64, landed: Landed) {
+        let Some(flight) = self.inbox.landings.end(token) else {
+            return;
+        };
+        let source = flight.portion.source;
+        self.finish_landing(token, flight, landed == Landed::Whole);
+        // A payload that will never come. Its message stays void, and matched if it was:
+        // its bytes never count as arrived. REC-7
+        if landed == Landed::Lost && !self.inbox.sources[source.index()].fenced {
+            self.inbox.note_lost(source);
+        }
+    }
+
+    fn peer_lost(&mut self, peer: Rank) {
+        self.inbox.note_lost(peer);
+    }
 }

@@ -1,5 +1,5 @@
-//! What an engine's further conduct depends on: for those who explore all that may
-//! happen, and meet one state on two ways.
+//! The state of an engine as text: for an explorer of all executions, which recognises a
+//! state that it has reached before.
 
 use super::Engine;
 use super::inbox::Inbox;
@@ -11,10 +11,10 @@ use refrain_ring::Rank;
 pub struct Inside<'a, P: Protocol>(&'a Engine<P>);
 
 impl<P: Protocol> Engine<P> {
-    /// All of this engine, as words. Two engines of one rank go on in the same way
-    /// if they read the same, but for addresses (`0x…`), which differ between two
-    /// runs, and if what is around them is the same: options, protocol, records,
-    /// fabric, disk, what is in the log and in the buffers of requests.
+    /// The state of this engine. Two engines of one rank continue in the same way
+    /// if their texts are equal, but for addresses (`0x…`), which differ between two
+    /// runs, and if their environments are: options, protocol, records,
+    /// fabric, disk, log, buffers of requests.
     pub fn inside(&self) -> Inside<'_, P> {
         Inside(self)
     }
@@ -42,7 +42,7 @@ impl<P: Protocol> fmt::Debug for Inside<'_, P> {
             published,
             lives,
             plays_again,
-            past_sends: _,
+            previous_sends: _,
             unrecorded,
             comparison: _,
             halt: _,
@@ -73,13 +73,13 @@ fn write_inbox(inbox: &Inbox, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         pressed,
         violation,
         lost,
-        events_told,
+        new_events,
         now,
         every_reception: _,
         match_events,
         senders_keep: _,
         unseen,
-        rehearsal,
+        replay,
     } = inbox;
     // Which receives are posted, and in which order, is in the requests.
     for source in (0..sources.len() as u32).map(Rank) {
@@ -94,6 +94,6 @@ fn write_inbox(inbox: &Inbox, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{controls_out:?} {pressed:?} {violation:?} {lost:?} ")?;
     write!(
         f,
-        "{events_told} {now:?} {match_events} {unseen:?} {rehearsal:?}"
+        "{new_events} {now:?} {match_events} {unseen:?} {replay:?}"
     )
 }

@@ -1,4 +1,4 @@
-//! Payload on its way from a sender's log: where it lands, and for whom.
+//! Payload on its way from a sender's log: where it lands, and its target.
 //!
 //! It lands in the receive's own buffer where it has room there in one piece,
 //! else in staging memory, from where it is unpacked.
@@ -28,7 +28,7 @@ pub(super) struct Portion {
 #[derive(Debug)]
 pub(super) struct Flight {
     pub portion: Portion,
-    /// Who gets it when it has landed.
+    /// The receive or message that gets it when it has landed.
     pub target: Target,
     /// None if it lands in the buffer of the receive.
     pub lent: Option<Lent>,
@@ -53,7 +53,7 @@ impl Landings {
     ) -> Disposition {
         let bytes = portion.bytes as u64;
         if portion.offset >= receiving.buffer.room_bytes() {
-            // Nothing of it fits: it need not come.
+            // Nothing of it fits: it is not fetched.
             receiving.arrived_bytes += bytes;
             return Disposition::Consumed;
         }

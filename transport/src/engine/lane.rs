@@ -1,14 +1,15 @@
 //! The lanes to peers that die and come back: what is posted on them, and where
 //! in the log they begin. REC-3
 //!
-//! Packing into the log goes on in every state. Where nothing is posted frames
+//! Packing into the log continues in every state. Where nothing is posted, frames
 //! are published all the same, as soon as the gate lets them: then they can be
 //! read in the log, go to disk and be freed. A peer that has come back says which
-//! message it misses first, of each stream (STREAM-3). What is published from there on is posted again, read
-//! from the log ([`Resend`]); where the log has not come so far, as in a rank
-//! that itself began anew, the messages before are *suppressed*.
+//! message it misses first, of each stream (STREAM-3). What was published from there on
+//! is posted again, read from the log ([`Resend`]); where the log has not reached that
+//! message, as in a rank that itself began anew, the messages before are *suppressed*.
 
-use super::outbox::{Destination, LogMeans, Means, Outbox};
+use super::destination::Destination;
+use super::outbox::{LogMeans, Means, Outbox};
 use super::read_back::{Disk, Mailbox};
 use super::request::Requests;
 use super::{Engine, EngineError};
@@ -31,18 +32,19 @@ pub(super) enum Lane {
     Live,
     /// Nothing: the peer is not connected.
     Down,
-    /// Nothing: it has not said yet what it misses of every stream. What it has said.
+    /// Nothing: the peer has not said yet which messages it misses of every stream. Those
+    /// that it has said.
     Awaiting(Vec<Ssn>),
-    /// Nothing before a message that it misses; the log has come to none.
+    /// Nothing before a message that the peer misses; the log has none of these yet.
     Suppressing(Frontier),
-    /// What was published before, from the message on that the peer missed.
+    /// What was published before, from the first message on that the peer misses.
     CatchingUp(Box<CatchUp>),
 }
 
 /// A log that is posted again.
 pub(super) struct CatchUp {
     resend: Resend,
-    /// What the disk has brought for it.
+    /// Chunks that the disk has read for it.
     mailbox: Rc<Mailbox>,
     /// The next frame: the fabric had no room for it.
     refused: Option<Frame>,
@@ -85,7 +87,7 @@ impl Destination {
         self.lane_begins = Position(0);
     }
 
-    /// Up to where the log is needed by nobody but those who read it again later.
+    /// Up to where only later readers need the log.
     pub fn released(&mut self, to: Rank, fabric: &mut dyn Fabric) -> Position {
         let released = match &mut self.lane {
             Lane::Live => {
@@ -128,8 +130,8 @@ impl Destination {
         }
     }
 
-    /// What comes from now on is posted. The lane has nothing yet, and may have
-    /// nothing for long: what lies before is needed by nobody.
+    /// Later frames are posted. The lane has nothing yet, and may have nothing for long:
+    /// the log before is not needed.
     fn end_suppressing(&mut self) {
         self.lane_begins = self.posted();
         self.lane = Lane::Live;
@@ -265,7 +267,7 @@ impl Destination {
 }
 
 impl Outbox {
-    /// A peer is fenced. What is said to it and did not leave is for that life:
+    /// Fences a peer. Control frames that did not leave were for that life:
     /// the next one asks. FENCE-1
     pub fn fence(&mut self, peer: Rank) {
         self.destinations[peer.index()].fence();
@@ -274,7 +276,7 @@ impl Outbox {
 
     /// A peer was connected. If one of the two began anew (`restart`: the first
     /// messages of the peer that are missing here) nothing is posted to it before it
-    /// has said what it misses, and what it may free is told again. REC-3
+    /// has said which messages it misses, and its horizons are sent again. REC-3
     pub fn connect(&mut self, peer: Rank, restart: Option<Frontier>, horizon_told: &Frontier) {
         let destination = &mut self.destinations[peer.index()];
         let Some(restart) = restart else {
@@ -292,9 +294,9 @@ impl Outbox {
         }
     }
 
-    /// A peer misses a message of a stream, and all that follow it there; it says the
-    /// same of `others`. Returns what it misses of all streams if that is now known, and
-    /// is the first word of any life of the peer to this life, which is a later one.
+    /// A peer misses a message of a stream, and all that follow it there; `others` such
+    /// frames belong together. Returns what it misses of all streams if that is now known, and
+    /// if this is the first such report of any life of the peer to this, a later life.
     /// REC-3
     ///
     /// # Errors
@@ -351,8 +353,8 @@ impl Outbox {
             &destination.lane,
             Lane::CatchingUp(catch_up) if catch_up.resend.waits_for_memory()
         );
-        // A rank that only waits for the peer that is to be brought up packs
-        // nothing, and nobody else would make room.
+        // A rank that only waits for this peer packs nothing, so that nothing else makes
+        // room.
         if waits_for_memory {
             self.reclaim_from(None, means);
         }

@@ -1,10 +1,10 @@
 //! The point-to-point engine of one rank.
 //!
 //! Deterministic given the order of calls and arrivals; never blocks and reads
-//! no clock: whoever calls loops over [`Engine::progress`] and
+//! no clock: the caller loops over [`Engine::progress`] and
 //! [`Engine::wait`]. Not for concurrent callers: everything takes `&mut self`,
 //! and the raw buffers inside make the type neither `Send` nor `Sync`. Whether it
-//! may move to another thread depends on what it is made of, and on lenders of
+//! may move to another thread depends on its fabric and protocol, and on lenders of
 //! buffers: its owner decides.
 //!
 //! A message takes one of three ways. *Eager in one frame*: packed into the log
@@ -31,30 +31,27 @@
 
 mod beginning;
 mod buffer;
-mod delivery;
+mod destination;
+mod detaching;
 mod error;
+mod events;
 mod fencing;
-mod given;
-mod giving_up;
 mod horizon;
 mod inbox;
 mod inside;
 mod landing;
 mod lane;
-mod limits;
-mod looking;
 mod operation;
 mod outbox;
-mod probing;
 mod read_back;
 mod receiving;
-mod rehearsal;
+mod replay_matcher;
 mod replaying;
 mod request;
 mod source;
 mod spilling;
-mod staging;
 mod stalling;
+mod statistics;
 mod stored;
 mod to_self;
 mod unrecorded;
@@ -66,37 +63,36 @@ pub use buffer::{Incoming, Outgoing, ReceiveBuffer, SendBuffer};
 pub use error::EngineError;
 pub use horizon::Horizon;
 pub use inside::Inside;
-pub use looking::Statistics;
 pub use operation::InternalOperation;
 pub use read_back::ReadBack;
 pub use refrain_ring::read_back::{Progress, ReadBackError};
 pub use request::{Outcome, RequestId, Status};
 pub use source::Delivered;
 pub use stalling::Stall;
+pub use statistics::Statistics;
 
 use crate::control::Control;
 use crate::divergence::Comparison;
 use crate::fabric::{Fabric, FabricError};
 use crate::gate::{Gate, Mark};
-use crate::past::PastSends;
 use crate::protocol::Protocol;
+use crate::recorded::PreviousSends;
 use crate::spill::Spill;
-use delivery::Delivery;
-use inbox::Inbox;
+use fencing::{Lives, lives_at_start};
+use inbox::{Delivery, Inbox};
 use operation::Operations;
 use outbox::{LogMeans, Means, Outbox};
 use refrain_ring::copy::STREAM_BYTES_MIN;
 use refrain_ring::{Arena, Clock, Incarnation, Rank, RecordKind, Ssn, Stream};
-use request::{Kind, Request, Requests, Sending, State, Way};
-use source::{Lives, lives_at_start};
+use request::{Requests, Sending};
 use spilling::Spilling;
 use unrecorded::Unrecorded;
 
-/// Events that may be without a look after what becomes of them while messages
-/// arrive and none leaves.
+/// Most events that are not stable before commits are polled, while messages arrive and
+/// none leaves.
 const UNSTABLE_MAX: u64 = 64;
 
-/// Who the engine works for.
+/// The rank of an engine.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {
     /// This rank.
@@ -154,9 +150,9 @@ impl SendTo {
 /// A send that has begun.
 #[derive(Clone, Copy, Debug)]
 pub enum Started {
-    /// The buffer is free already. That it is depends on the room in the log.
+    /// It has ended. Whether it has depends on the room in the log.
     Done(Outcome),
-    /// To be asked for.
+    /// It is in progress.
     Pending(RequestId),
 }
 
@@ -164,7 +160,7 @@ pub enum Started {
 #[derive(Debug)]
 pub struct Matched {
     index: usize,
-    /// What it is.
+    /// Its status.
     pub status: Status,
 }
 
@@ -173,7 +169,7 @@ pub struct Engine<P: Protocol> {
     options: EngineOptions,
     fabric: Box<dyn Fabric>,
     protocol: P,
-    /// The protocol was asked for something since it was last told that it has time.
+    /// Commits were advanced since the protocol was last idle.
     protocol_worked: bool,
     arena: Arena,
     gate: Gate,
@@ -191,28 +187,27 @@ pub struct Engine<P: Protocol> {
     published: Clock,
     /// Of every rank.
     lives: Vec<Lives>,
-    /// Records are played, or sends compared with earlier ones, or a peer may have
+    /// Records are replayed, or sends compared with earlier ones, or a peer may have
     /// more than was sent, or a halt is set: operations take the long way.
     plays_again: bool,
-    past_sends: Option<Box<dyn PastSends>>,
+    previous_sends: Option<Box<dyn PreviousSends>>,
     /// Of a later life. REC-9
     unrecorded: Option<Unrecorded>,
-    /// What came of comparing with it so far.
+    /// The result of the comparison with previous sends so far.
     comparison: Comparison,
-    /// What is compared with it: memory that is used again.
+    /// The message that is compared: memory that is used again.
     packed_again: Vec<u8>,
     halt: Option<Halt>,
-    /// What tells others that this rank came so far waits for this, beside the
-    /// outbox.
+    /// Emissions that do not pass the outbox wait for these events.
     settling: Mark,
-    /// A part of a log was read, and the next is asked for.
+    /// A part of a log was read, and the reader continues.
     has_read: bool,
     operations: Operations,
     /// Requests of one completion: memory that is used again.
     completed: Vec<Clock>,
 }
 
-/// What happens when an operation is about to be counted.
+/// An action that runs when an operation is about to be counted.
 struct Halt {
     at: Clock,
     act: Box<dyn FnMut()>,
@@ -227,64 +222,10 @@ impl<P: Protocol> core::fmt::Debug for Engine<P> {
     }
 }
 
-fn finish_send(requests: &mut Requests, id: RequestId) {
-    if let Some(sending) = requests.sending(id) {
-        let outcome = sending.outcome();
-        requests.finish(id, outcome);
-    }
-}
-
-/// The end of a send.
-#[inline]
-fn sent(to: SendTo, bytes: u64) -> Outcome {
-    let status = Status {
-        source: to.rank,
-        tag: to.tag,
-        bytes,
-        cancelled: false,
-    };
-    Outcome {
-        status,
-        truncated_to: None,
-    }
-}
-
-impl Sending {
-    fn new(buffer: SendBuffer, to: SendTo, ssn: Ssn) -> Self {
-        Self {
-            buffer,
-            to,
-            ssn,
-            packed_bytes: 0,
-            announced: false,
-            way: Way::Eager,
-        }
-    }
-
-    fn outcome(&self) -> Outcome {
-        sent(self.to, self.buffer.message_bytes())
-    }
-}
-
-macro_rules! means {
-    ($engine:ident) => {
-        &mut Means {
-            log: LogMeans {
-                fabric: &mut *$engine.fabric,
-                arena: &mut $engine.arena,
-                gate: &$engine.gate,
-                spilling: &mut $engine.spilling,
-            },
-            requests: &mut $engine.requests,
-            statistics: &mut $engine.statistics,
-        }
-    };
-}
-
 impl<P: Protocol> Engine<P> {
     /// An engine over a fabric whose log memory is `arena`. In a first life that
     /// fabric is connected with the first lives of all peers; in a later one with
-    /// nobody yet ([`Engine::connect`]).
+    /// no peer yet ([`Engine::connect`]).
     pub fn new(options: EngineOptions, arena: Arena, fabric: Box<dyn Fabric>, protocol: P) -> Self {
         let keeps_payload = protocol.keeps_payload();
         let is_first = options.incarnation == Incarnation(0);
@@ -318,7 +259,7 @@ impl<P: Protocol> Engine<P> {
             published: Clock(0),
             lives: lives_at_start(options.size, options.rank, is_first),
             plays_again: !is_first,
-            past_sends: None,
+            previous_sends: None,
             unrecorded: (!is_first).then(|| Unrecorded::new(options.rank, options.size)),
             comparison: Comparison::default(),
             packed_again: Vec::new(),
@@ -341,13 +282,13 @@ impl<P: Protocol> Engine<P> {
     pub fn with_spill(mut self, disk: Box<dyn Spill>) -> Self {
         self.spilling = Spilling::new(disk, self.options.size - 1);
         self.outbox.lift_length_limits();
-        // Senders go on through their memory: what is left there holds them up.
+        // Senders reuse their memory: messages that are left there stall them.
         self.inbox.senders_keep = false;
         self
     }
 
-    /// With a clock that goes on where an earlier life, or its checkpoint, left
-    /// off. For an engine that has done nothing yet.
+    /// With the clock of an earlier life or its checkpoint. For an engine that has done
+    /// nothing yet.
     #[must_use]
     pub fn with_clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
@@ -355,7 +296,7 @@ impl<P: Protocol> Engine<P> {
         self
     }
 
-    /// With something to be done when the operation with this clock begins: to stop
+    /// With an action that runs when the operation with this clock begins: to stop
     /// a rank, or to kill it, at one point of its execution.
     #[must_use]
     pub fn with_halt(mut self, at: Clock, act: Box<dyn FnMut()>) -> Self {
@@ -376,7 +317,7 @@ impl<P: Protocol> Engine<P> {
     #[inline]
     fn count(&mut self) -> Clock {
         self.clock = Clock(self.clock.0 + 1);
-        // Matches that come in its time are told with it.
+        // Events of matches during this operation carry its clock.
         self.inbox.now = self.clock;
         self.clock
     }
@@ -407,7 +348,36 @@ impl<P: Protocol> Engine<P> {
         self.send_on(Stream::PROGRAM, clock, buffer, to)
     }
 
-    /// Begins a send on a stream that is counted, or that is no operation by itself.
+    /// The outbox, and what it needs to send.
+    #[inline(always)]
+    fn sending(&mut self) -> (&mut Outbox, Means<'_>) {
+        let log = LogMeans {
+            fabric: &mut *self.fabric,
+            arena: &mut self.arena,
+            gate: &self.gate,
+            spilling: &mut self.spilling,
+        };
+        let means = Means {
+            log,
+            requests: &mut self.requests,
+            statistics: &mut self.statistics,
+        };
+        (&mut self.outbox, means)
+    }
+
+    /// The inbox with what it needs for matches, and the fabric.
+    #[inline(always)]
+    fn delivery(&mut self) -> (Delivery<'_, P>, &mut dyn Fabric) {
+        let delivery = Delivery {
+            inbox: &mut self.inbox,
+            requests: &mut self.requests,
+            protocol: &mut self.protocol,
+            statistics: &mut self.statistics,
+        };
+        (delivery, &mut *self.fabric)
+    }
+
+    /// Begins a send on a stream. Its operation was counted, if it is one.
     #[inline(always)]
     fn send_on(
         &mut self,
@@ -423,7 +393,7 @@ impl<P: Protocol> Engine<P> {
         self.statistics.messages_sent += 1;
         self.statistics.bytes_sent += bytes;
         if to.rank == self.options.rank {
-            let ssn = self.outbox.next_ssn(to.rank, stream);
+            let ssn = self.next_ssn(to.rank, stream);
             return Ok(self.send_to_self(clock, Sending::new(buffer, to, ssn)));
         }
         let destination = &mut self.outbox.destinations[to.rank.index()];
@@ -437,9 +407,10 @@ impl<P: Protocol> Engine<P> {
             return self.send_in_turn(stream, clock, buffer, to);
         };
         // The common case: one record, at once.
+        let (outbox, mut means) = self.sending();
+        let (destination, log) = (&mut outbox.destinations[to.rank.index()], &mut means.log);
         let ssn = destination.next.of(stream);
         let header = to.header(RecordKind::Eager, ssn, bytes);
-        let log = &mut means!(self).log;
         let is_staged = destination.limits.staged_bytes.contains(&bytes)
             && (destination.stage(&buffer, 0, bytes as usize, true, header, log)).is_some();
         if is_staged {
@@ -458,22 +429,28 @@ impl<P: Protocol> Engine<P> {
             destination.next.raise_to(ssn.next());
             if log.fabric.post(pass, to.rank, &frame).is_err() {
                 destination.packed.push_back((frame, log.gate.mark()));
-                self.outbox.note_backlog(to.rank);
+                outbox.note_backlog(to.rank);
             } else if bytes < STREAM_BYTES_MIN as u64 {
                 destination.log.clear_ahead(log.arena);
             }
         }
         if !to.synchronous {
-            return Ok(Started::Done(sent(to, bytes)));
+            return Ok(Started::Done(to.outcome(bytes)));
         }
         let sending = Sending {
             packed_bytes: bytes,
             announced: true,
             ..Sending::new(buffer, to, ssn)
         };
-        let id = (self.requests).add(clock, Kind::Send, State::Sending(sending));
-        self.outbox.await_answer(to.rank, ssn, id);
+        let id = self.requests.add_send(clock, sending);
+        let destination = &mut self.outbox.destinations[to.rank.index()];
+        destination.unanswered.push((ssn, id));
         Ok(Started::Pending(id))
+    }
+
+    /// Takes the number of the next message of a stream.
+    fn next_ssn(&mut self, to: Rank, stream: Stream) -> Ssn {
+        self.outbox.destinations[to.index()].next.take_next(stream)
     }
 
     /// A send that takes more than one record, or has others before it.
@@ -484,14 +461,12 @@ impl<P: Protocol> Engine<P> {
         buffer: SendBuffer,
         to: SendTo,
     ) -> Result<Started, EngineError> {
-        let ssn = self.outbox.next_ssn(to.rank, stream);
-        let sending = Sending::new(buffer, to, ssn);
-        let id = self
-            .requests
-            .add(clock, Kind::Send, State::Sending(sending));
+        let ssn = self.next_ssn(to.rank, stream);
+        let id = (self.requests).add_send(clock, Sending::new(buffer, to, ssn));
         self.outbox.enqueue(to.rank, id);
-        if let Err(error) = self.outbox.pump(to.rank, means!(self)) {
-            // The caller has no name for it; its number on the channel is given.
+        let (outbox, mut means) = self.sending();
+        if let Err(error) = outbox.pump(to.rank, &mut means) {
+            // The caller has no id for it; its number on the channel is used.
             self.detach(id);
             return Err(error);
         }
@@ -520,9 +495,7 @@ impl<P: Protocol> Engine<P> {
 
     /// A request's id in events.
     pub fn posted_at(&self, id: RequestId) -> Option<Clock> {
-        self.requests
-            .get(id)
-            .map(|request: &Request| request.posted_at)
+        self.requests.get(id).map(|request| request.posted_at)
     }
 
     /// Forgets a request that is done.
@@ -535,19 +508,14 @@ impl<P: Protocol> Engine<P> {
         self.requests.remove(id);
     }
 
-    /// Moves everything on that can move; returns whether anything arrived.
+    /// Makes progress in all that can; returns whether anything arrived.
     ///
     /// # Errors
     /// When a peer, the fabric or the log is broken.
     #[inline]
     pub fn progress(&mut self) -> Result<bool, EngineError> {
-        let mut delivery = Delivery {
-            inbox: &mut self.inbox,
-            requests: &mut self.requests,
-            protocol: &mut self.protocol,
-            statistics: &mut self.statistics,
-        };
-        let polled = self.fabric.poll(&mut delivery);
+        let (mut delivery, fabric) = self.delivery();
+        let polled = fabric.poll(&mut delivery);
         let arrived = !matches!(polled, Ok(0));
         if arrived {
             self.after_arrivals(polled)?;
@@ -557,7 +525,7 @@ impl<P: Protocol> Engine<P> {
         {
             self.fault()?;
         }
-        // Where nothing waits for it, the program is told first what has arrived.
+        // Where no emission waits, the program gets first what has arrived.
         let can_wait = arrived && !self.outbox.has_work() && self.gate.unstable() < UNSTABLE_MAX;
         if self.gate.is_closed() && !can_wait {
             self.advance_protocol(self.wanted());
@@ -566,7 +534,8 @@ impl<P: Protocol> Engine<P> {
             self.outbox.after_disk(&mut self.spilling);
         }
         if self.outbox.has_work() {
-            self.outbox.progress(means!(self))?;
+            let (outbox, mut means) = self.sending();
+            outbox.progress(&mut means)?;
             self.ask_for_checkpoint();
         }
         if self.protocol_worked && !arrived {
@@ -576,11 +545,27 @@ impl<P: Protocol> Engine<P> {
         Ok(arrived)
     }
 
-    /// Opens the gate as far as what happened is stable. GATE-1, GATE-2
+    /// Opens the gate as far as events are stable. GATE-1, GATE-2
     fn advance_protocol(&mut self, wanted: Mark) {
         let stable = self.protocol.advance(wanted.0);
         self.gate.note_stable(stable);
         self.protocol_worked = true;
+    }
+
+    /// How a blocking call's request ended, if it has. The request is retired then, and the
+    /// call returns.
+    #[inline(always)]
+    pub fn finish(&mut self, id: RequestId) -> Option<Outcome> {
+        let outcome = self.requests.outcome(id)?;
+        self.end_call(id);
+        Some(outcome)
+    }
+
+    // Apart: a waiting rank asks at each poll, which is inlined only if it is short.
+    #[inline(never)]
+    fn end_call(&mut self, id: RequestId) {
+        self.retire(id);
+        self.operation_ended();
     }
 
     /// An operation whose outcome may be an event returns to the application.
@@ -591,7 +576,7 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// LOG-3: the sender waits, and says once that a checkpoint would help.
+    /// LOG-3: the sender waits, and asks once for a checkpoint.
     fn ask_for_checkpoint(&mut self) {
         let is_short = self.outbox.stall.is_some_and(Stall::is_of_memory);
         if is_short && !self.has_asked {
@@ -600,7 +585,7 @@ impl<P: Protocol> Engine<P> {
         self.has_asked = is_short;
     }
 
-    /// Also after a fault: what came before it counts, its matches shut the
+    /// Also after a fault: earlier arrivals count, their matches close the
     /// gate (GATE-1).
     fn after_arrivals(&mut self, polled: Result<usize, FabricError>) -> Result<(), EngineError> {
         while let Some((from, control)) = self.inbox.controls_in.pop() {
@@ -608,7 +593,8 @@ impl<P: Protocol> Engine<P> {
                 Control::ClearToSend { ssn } => self.outbox.clear_to_send(from, ssn),
                 Control::Matched { ssn } => self.outbox.matched(from, ssn, &mut self.requests),
                 Control::Horizon { ssn } => {
-                    self.outbox.horizon(from, ssn, means!(self));
+                    let (outbox, mut means) = self.sending();
+                    outbox.horizon(from, ssn, &mut means);
                 }
                 Control::Restart { ssn, others } => self.peer_misses(from, ssn, others),
                 Control::AskMatched { ssn } => self.inbox.answer_again(from, ssn),
@@ -625,7 +611,8 @@ impl<P: Protocol> Engine<P> {
     /// REC-3
     #[cold]
     fn peer_misses(&mut self, peer: Rank, ssn: Ssn, others: u32) {
-        match self.outbox.restart(peer, ssn, others, means!(self)) {
+        let (outbox, mut means) = self.sending();
+        match outbox.restart(peer, ssn, others, &mut means) {
             Ok(Some(misses)) => self.note_what_peer_misses(peer, misses),
             Ok(None) => {}
             Err(error) => drop(self.inbox.violation.get_or_insert(error)),
@@ -633,17 +620,18 @@ impl<P: Protocol> Engine<P> {
     }
 
     fn after_matches(&mut self) {
-        self.gate.note_events(self.inbox.events_told);
-        self.inbox.events_told = 0;
+        self.gate.note_events(self.inbox.new_events);
+        self.inbox.new_events = 0;
         for (to, control) in self.inbox.controls_out.drain(..) {
             self.outbox.push_control(to, control, self.gate.mark());
         }
     }
 
-    /// Lets answers leave, as far as gate and fabric let them. GATE-1
+    /// Posts answers, as far as gate and fabric allow. GATE-1
     #[cold]
     fn post_controls(&mut self) {
-        self.outbox.post_controls(means!(self));
+        let (outbox, mut means) = self.sending();
+        outbox.post_controls(&mut means);
     }
 
     /// Frees log memory wherever it may be freed.

@@ -2,18 +2,18 @@
 //! life, such as those of a collective that does not block.
 //!
 //! An operation begins and ends with calls of the program. Between them its steps are
-//! sent on a stream of its own, count nothing and make no events: what another life
-//! must know of them follows from the call that began it. STREAM-1 to STREAM-6,
+//! sent on a stream of its own, are not counted and make no events: for another life
+//! they follow from the call that began the operation. STREAM-1 to STREAM-6,
 //! docs/design/internal-operations.md
 
 use super::buffer::{ReceiveBuffer, SendBuffer};
-use super::request::{Kind, Outcome, RequestId, State, Status};
+use super::request::{Outcome, RequestId, RequestKind, RequestState, Status};
 use super::{Engine, EngineError, SendTo, Started};
 use crate::matching::{Envelope, Pattern};
 use crate::protocol::Protocol;
 use refrain_ring::{Clock, Stream};
 
-/// An operation under way, as those hold it that issue its steps.
+/// An operation in progress, for the executor of its steps.
 #[derive(Debug)]
 pub struct InternalOperation {
     id: RequestId,
@@ -82,10 +82,9 @@ impl Operations {
 }
 
 impl<P: Protocol> Engine<P> {
-    /// Begins an internal operation, as one operation of the clock. Its end is waited
-    /// for by [its request](InternalOperation::id), as that of a send; whoever tells the program
-    /// of it [retires](Engine::retire) the request, and the stream is free again.
-    /// STREAM-2
+    /// Begins an internal operation, as one operation of the clock. The program waits for
+    /// [its request](InternalOperation::id), as for that of a send. The call that returns its
+    /// end [retires](Engine::retire) the request, and the stream is free again. STREAM-2
     ///
     /// # Errors
     /// When as many are open as there are streams.
@@ -95,8 +94,8 @@ impl<P: Protocol> Engine<P> {
         let stream = stream.ok_or(EngineError::NoStream {
             open: self.operations.open,
         })?;
-        let kind = Kind::Operation(stream);
-        let id = self.requests.add(begun_at, kind, State::Operating);
+        let kind = RequestKind::Operation(stream);
+        let id = (self.requests).add(begun_at, kind, RequestState::Operating);
         Ok(InternalOperation {
             id,
             stream,
@@ -141,50 +140,33 @@ impl<P: Protocol> Engine<P> {
         buffer: ReceiveBuffer,
         from: Envelope,
     ) -> RequestId {
-        let pattern = Pattern {
-            context: from.context,
-            source: Some(from.source),
-            tag: Some(from.tag),
-        };
-        let id = self.add_step(operation.begun_at, buffer);
-        match self.inbox.internal.take_unexpected(&pattern) {
-            Some((_, index)) => self.deliver(index, id),
-            None => self.post_internal(id, pattern),
+        let (clock, kind) = (operation.begun_at, RequestKind::Step);
+        let id = self.add_receiving(clock, kind, buffer, false, false);
+        match self.inbox.internal.take_or_post(Pattern::from(from), id) {
+            Ok(index) => self.deliver(index, id),
+            Err(posted) => self.note_posted(id, posted),
         }
         id
     }
 
-    fn post_internal(&mut self, id: RequestId, pattern: Pattern) {
-        let posted = self.inbox.internal.post(pattern, id);
-        if let Some(receiving) = self.requests.receiving(id) {
-            receiving.posted = Some(posted);
-        }
-    }
-
-    /// All steps of an operation have ended, and their requests are retired: its own is
-    /// complete.
+    /// Completes the request of an operation: all its steps have ended, and their requests
+    /// are retired.
     pub fn finish_internal(&mut self, operation: InternalOperation) {
         let status = Status {
             source: self.options.rank,
-            tag: 0,
-            bytes: 0,
-            cancelled: false,
+            ..Status::default()
         };
-        let outcome = Outcome {
-            status,
-            truncated_to: None,
-        };
-        self.requests.finish(operation.id, outcome);
+        self.requests.finish(operation.id, Outcome::from(status));
     }
 
-    /// The program is told of the end of a request.
+    /// The program sees the end of a request.
     #[cold]
     pub(super) fn note_end(&mut self, id: RequestId) {
         if self.plays_again {
             self.saw_end(id);
         }
         let kind = self.requests.get(id).map(|request| request.kind);
-        if let Some(Kind::Operation(stream)) = kind {
+        if let Some(RequestKind::Operation(stream)) = kind {
             self.operations.give_back(stream);
             self.stream_is_over(stream);
         }

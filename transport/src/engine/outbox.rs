@@ -1,56 +1,21 @@
 //! What leaves: packs messages into the channel logs and posts the frames.
 
+use super::destination::{Destination, Limits};
 use super::lane::Lane;
-use super::limits::Limits;
-use super::request::{RequestId, Requests, Way};
+use super::request::{RequestId, Requests, SendMode};
 use super::spilling::Spilling;
 use super::stalling::Stall;
-use super::{EngineError, SendTo, Statistics, finish_send};
+use super::{EngineError, Statistics};
 use crate::control::Control;
-use crate::fabric::{Attributes, Fabric, Refusal};
+use crate::fabric::{Attributes, Fabric};
 use crate::gate::{Gate, Mark};
-use refrain_ring::resend::Resend;
 use refrain_ring::{
-    Arena, ChannelLog, Frame, Frontier, Incarnation, Position, Rank, RecordHeader, RecordKind,
-    ReserveError, Ssn, Stream,
+    Arena, ChannelLog, Frontier, Incarnation, Position, Rank, RecordKind, ReserveError, Ssn,
 };
 use std::collections::VecDeque;
 
 /// Bytes packed for one peer before others, and arrivals, have their turn.
 pub(super) const BURST_BYTES: u64 = 128 << 10;
-
-/// The sending side of one peer.
-#[derive(Debug)]
-pub(super) struct Destination {
-    pub rank: Rank,
-    pub log: ChannelLog,
-    pub limits: Limits,
-    pub lane: Lane,
-    /// Of a live lane: it never reads the log before here.
-    pub lane_begins: Position,
-    /// Gives the memory back from which the lane was caught up, when the peer has
-    /// let go of it.
-    pub recalled: Option<Resend>,
-    /// Of each stream the number of the next message. STREAM-1
-    pub next: Frontier,
-    /// Rendezvous sends that are cleared to send; they go first.
-    pub cleared: VecDeque<RequestId>,
-    /// Sends in the order of their SSN that are not wholly packed.
-    pub queue: VecDeque<RequestId>,
-    /// Sends that wait for a word of the receiver.
-    pub unanswered: Vec<(Ssn, RequestId)>,
-    /// Packed frames that wait for the gate or the fabric.
-    pub packed: VecDeque<(Frame, Mark)>,
-    /// All messages below are in a stable checkpoint of the receiver. LOG-4
-    pub horizon: Frontier,
-    /// The first message of this life's log: those before belong to a checkpoint,
-    /// and had been freed.
-    pub begins: Frontier,
-    /// One past the last message that was put into it from a checkpoint.
-    pub logged_until: Frontier,
-    /// Where a later life begins to send, until the peer has said what it has.
-    pub sends_from: Option<Frontier>,
-}
 
 #[derive(Debug)]
 pub(super) struct Outbox {
@@ -59,8 +24,16 @@ pub(super) struct Outbox {
     backlog: Vec<Rank>,
     pub(super) controls: VecDeque<(Rank, Control, Mark)>,
     pub stall: Option<Stall>,
-    /// A burst has ended before what waits: nobody announces that it goes on.
+    /// A burst has ended and more waits: no arrival announces that it can continue.
     is_mid_burst: bool,
+}
+
+/// What a destination needs of the engine to write into its log.
+pub(super) struct LogMeans<'a> {
+    pub fabric: &'a mut dyn Fabric,
+    pub arena: &'a mut Arena,
+    pub gate: &'a Gate,
+    pub spilling: &'a mut Spilling,
 }
 
 /// What the outbox needs of the engine to send.
@@ -120,23 +93,13 @@ impl Outbox {
         self.destinations.iter().map(|to| to.log.tail().0).sum()
     }
 
-    /// Gives the next message of a stream its number.
-    pub fn next_ssn(&mut self, to: Rank, stream: Stream) -> Ssn {
-        self.destinations[to.index()].next.take_next(stream)
-    }
-
     /// Queues a send behind those before it.
     pub fn enqueue(&mut self, to: Rank, id: RequestId) {
         self.destinations[to.index()].queue.push_back(id);
         self.note_backlog(to);
     }
 
-    /// A sent message waits for its receiver's word.
-    pub fn await_answer(&mut self, to: Rank, ssn: Ssn, id: RequestId) {
-        self.destinations[to.index()].unanswered.push((ssn, id));
-    }
-
-    /// `mark`: what had happened when it was made. A peer that is down asks again
+    /// `mark`: the events that had happened when it was made. A peer that is down asks again
     /// when it is back.
     pub fn push_control(&mut self, to: Rank, control: Control, mark: Mark) {
         if matches!(self.destinations[to.index()].lane, Lane::Down) {
@@ -196,13 +159,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Whether answers wait, or what no program sees.
-    #[inline]
-    pub fn has_controls(&self) -> bool {
-        !self.controls.is_empty()
-    }
-
-    /// Posts those that gate and fabric let go now.
+    /// Posts the control frames that gate and fabric let go now.
     pub(super) fn post_controls(&mut self, means: &mut Means<'_>) {
         for _ in 0..self.controls.len() {
             let Some((to, control, mark)) = self.controls.pop_front() else {
@@ -226,8 +183,8 @@ impl Outbox {
         }
     }
 
-    /// Packs and posts for one peer, up to a burst. Packing goes on while the
-    /// gate is shut: pack now, publish when stable.
+    /// Packs and posts for one peer, up to a burst. Packing continues while the
+    /// gate is closed: pack now, publish when stable.
     pub fn pump(&mut self, to: Rank, means: &mut Means<'_>) -> Result<(), EngineError> {
         let mut left = BURST_BYTES;
         loop {
@@ -243,10 +200,11 @@ impl Outbox {
             }
             match self.pack_next(to, id, means) {
                 Ok(bytes) => left = left.saturating_sub(bytes.max(64)),
-                Err(stop)
-                    if self.may_end_by_reclaiming(&stop, means)
-                        && self.reclaim(to, &stop, means) => {}
-                Err(stop) => return self.note_stall(to, stop, means),
+                Err(stop) => {
+                    if !self.makes_room(to, stop, means)? {
+                        return Ok(());
+                    }
+                }
             }
         }
     }
@@ -266,19 +224,18 @@ impl Outbox {
         };
         let bytes = sending.buffer.message_bytes();
         if !sending.announced && bytes > destination.limits.eager_bytes_max {
-            sending.way = Way::Rendezvous;
+            sending.mode = SendMode::Rendezvous;
         }
-        let only_announce = sending.way == Way::Rendezvous && !sending.announced;
-        let rest = if only_announce {
-            0
-        } else {
-            bytes - sending.packed_bytes
+        let only_announce = sending.mode == SendMode::Rendezvous && !sending.announced;
+        let rest = match only_announce {
+            true => 0,
+            false => bytes - sending.packed_bytes,
         };
         let payload_bytes = rest.min(destination.limits.fragment_bytes) as usize;
-        let (kind, extent) = match (sending.announced, sending.way) {
+        let (kind, extent) = match (sending.announced, sending.mode) {
             (true, _) => (RecordKind::Fragment, sending.packed_bytes),
-            (false, Way::Eager) => (RecordKind::Eager, bytes),
-            (false, Way::Rendezvous) => (RecordKind::Rendezvous, bytes),
+            (false, SendMode::Eager) => (RecordKind::Eager, bytes),
+            (false, SendMode::Rendezvous) => (RecordKind::Rendezvous, bytes),
         };
         let header = sending.to.header(kind, sending.ssn, extent);
         let (buffer, offset, whole) = (&sending.buffer, sending.packed_bytes, payload_bytes == 0);
@@ -303,7 +260,7 @@ impl Outbox {
         sending.announced = true;
         let whole = sending.packed_bytes == bytes && !only_announce;
         let unanswered =
-            only_announce || whole && sending.way == Way::Eager && sending.to.synchronous;
+            only_announce || whole && sending.mode == SendMode::Eager && sending.to.synchronous;
         let ssn = sending.ssn;
         if unanswered || whole {
             destination.step_down(id);
@@ -314,7 +271,7 @@ impl Outbox {
                 self.push_control(to, Control::AskMatched { ssn }, Mark::default());
             }
         } else if whole {
-            finish_send(means.requests, id);
+            means.requests.finish_send(id);
         }
         means.statistics.rendezvous += u64::from(only_announce);
         Ok(payload_bytes)
@@ -339,7 +296,7 @@ impl Outbox {
     pub fn matched(&mut self, from: Rank, ssn: Ssn, requests: &mut Requests) {
         let destination = &mut self.destinations[from.index()];
         if let Some(id) = destination.take_unanswered(ssn) {
-            finish_send(requests, id);
+            requests.finish_send(id);
             return;
         }
         // The first of several frames is matched before the last is packed.
@@ -357,7 +314,9 @@ impl Outbox {
         let destination = &mut self.destinations[from.index()];
         destination.horizon.raise_to(ssn);
         destination.trim(means.log.fabric, means.log.arena);
-        means.log.spilling.trim(from, &destination.horizon);
+        if let Some(disk) = means.log.spilling.disk_mut() {
+            disk.trim(from, &destination.horizon);
+        }
     }
 
     /// Messages of any length go through a log that is freed as they go.
@@ -372,109 +331,5 @@ impl Outbox {
         for destination in &mut self.destinations {
             destination.trim(fabric, arena);
         }
-    }
-}
-
-/// What a destination needs of the engine to write into its log.
-pub(super) struct LogMeans<'a> {
-    pub fabric: &'a mut dyn Fabric,
-    pub arena: &'a mut Arena,
-    pub gate: &'a Gate,
-    pub spilling: &'a mut Spilling,
-}
-
-impl SendTo {
-    /// The header of a record of the message `ssn`. Its identity and the length of
-    /// its payload come from the log.
-    #[inline(always)]
-    pub(super) fn header(&self, kind: RecordKind, ssn: Ssn, extent: u64) -> RecordHeader {
-        let wants_ack = self.synchronous && kind != RecordKind::Fragment;
-        RecordHeader {
-            payload_bytes: 0,
-            kind,
-            flags: if wants_ack { RecordHeader::WANT_ACK } else { 0 },
-            incarnation: Incarnation(0),
-            source: Rank(0),
-            ssn,
-            context: self.context,
-            tag: self.tag,
-            extent,
-        }
-    }
-}
-
-impl Destination {
-    /// Whether a new send would be first in line.
-    #[inline]
-    pub fn is_clear(&self) -> bool {
-        // One branch: `&`.
-        self.has_nothing_waiting() & self.lane.is_live()
-    }
-
-    #[inline]
-    fn has_nothing_waiting(&self) -> bool {
-        self.queue.is_empty() & self.packed.is_empty() & self.cleared.is_empty()
-    }
-
-    /// Whether no send is under way, nor anything of one.
-    pub fn is_clear_of_sends(&self) -> bool {
-        self.has_nothing_waiting() && matches!(self.lane, Lane::Down)
-    }
-
-    /// A chunk is about to be taken: those that are free come first, the one
-    /// freed last is still in the cache.
-    #[cold]
-    pub fn before_chunk(&mut self, means: &mut LogMeans<'_>) {
-        means.spilling.before_chunk(self.rank, self, means.arena);
-        self.trim(means.fabric, means.arena);
-    }
-
-    /// Everything before this position was posted, so its records are published.
-    pub fn posted(&self) -> Position {
-        let waiting = self.packed.front();
-        waiting.map_or(self.log.tail(), |(frame, _)| frame.position)
-    }
-
-    pub fn trim(&mut self, fabric: &mut dyn Fabric, arena: &mut Arena) {
-        let released = self.released(self.rank, fabric);
-        if self.limits.keeps_payload {
-            self.log.trim_below(arena, &self.horizon, released);
-        } else {
-            self.log.trim_released(arena, released);
-        }
-    }
-
-    /// Posts packed frames in order as far as gate and fabric allow. GATE-1
-    fn post_packed(&mut self, to: Rank, means: &mut Means<'_>) {
-        if !self.lane.is_live() {
-            self.publish_packed(&mut means.log);
-            if !self.lane.is_live() {
-                return;
-            }
-        }
-        while let Some((frame, mark)) = self.packed.front() {
-            let Some(pass) = means.log.gate.pass_behind(*mark) else {
-                return;
-            };
-            match means.log.fabric.post(pass, to, frame) {
-                Ok(()) => self.packed.pop_front(),
-                // Both end by progress: room comes, or the peer is back.
-                Err(Refusal::Busy | Refusal::NotConnected(_)) => return,
-            };
-        }
-    }
-
-    /// The send that is first in line is through here.
-    fn step_down(&mut self, id: RequestId) {
-        if self.cleared.front() == Some(&id) {
-            self.cleared.pop_front();
-        } else if self.queue.front() == Some(&id) {
-            self.queue.pop_front();
-        }
-    }
-
-    fn take_unanswered(&mut self, ssn: Ssn) -> Option<RequestId> {
-        let at = self.unanswered.iter().position(|(of, _)| *of == ssn)?;
-        Some(self.unanswered.swap_remove(at).1)
     }
 }

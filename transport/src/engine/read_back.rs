@@ -1,5 +1,5 @@
-//! Reading a channel's log again while the rank goes on, for a receiver that
-//! lost what it had. LOG-2
+//! Reading a channel's log again while the rank continues, for a receiver that
+//! lost its messages. LOG-2
 
 use super::Engine;
 use super::spilling::Spilling;
@@ -12,11 +12,11 @@ use refrain_ring::{Frontier, Rank, RecordHeader};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
-/// What a disk read has brought.
+/// A chunk that a disk read has brought.
 type Arrival = (u64, Result<ChunkBytes, String>);
 pub(super) type Mailbox = RefCell<Vec<Arrival>>;
 
-/// A reader of the log to one rank. Several may be at work, also on one log.
+/// A reader of the log to one rank. Several may read at the same time, also one log.
 pub struct ReadBack {
     reader: LogReader,
     mailbox: Rc<Mailbox>,
@@ -30,7 +30,7 @@ impl fmt::Debug for ReadBack {
 
 impl<P: Protocol> Engine<P> {
     /// A reader of all messages sent to `destination` from `from` on, of all streams;
-    /// only of use with a protocol that keeps payload. Does not wait for anything.
+    /// only of use with a protocol that keeps payload. Does not wait.
     ///
     /// # Panics
     /// When the job has no such rank.
@@ -41,9 +41,9 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// Gives the next records that are there, of one chunk at most, in the order
+    /// Gives the next records that are present, of one chunk at most, in the order
     /// in which they were sent. Never waits: after [`Progress::Waiting`] the rank
-    /// does what else it has to do, and asks again.
+    /// makes progress, and asks again.
     ///
     /// # Errors
     /// When the log cannot be read there; the reader stays, and the next call
@@ -106,7 +106,7 @@ impl DiskChunks for Disk<'_> {
     }
 }
 
-/// Whose each read is that has not ended.
+/// The reader of each read that has not ended.
 #[derive(Default)]
 pub(super) struct Reads {
     expected: Vec<(u64, Weak<Mailbox>)>,
@@ -117,7 +117,7 @@ impl Reads {
         self.expected.push((token, Rc::downgrade(mailbox)));
     }
 
-    /// A read has ended: its reader gets the bytes, if it is still there.
+    /// A read has ended: its reader gets the bytes, if it still exists.
     pub fn ended(&mut self, token: u64, bytes: Result<ChunkBytes, String>) {
         let at = self.expected.iter().position(|(known, _)| *known == token);
         let reader = at.and_then(|at| self.expected.swap_remove(at).1.upgrade());

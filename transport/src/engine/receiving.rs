@@ -1,10 +1,10 @@
-//! Receives: begun, matched at once if their message is there, taken back.
+//! Receives: begun, matched at once if their message has arrived, cancelled.
 
 use super::buffer::ReceiveBuffer;
-use super::request::{Kind, Receiving, RequestId, State, Status};
+use super::request::{Outcome, Receiving, RequestId, RequestKind, RequestState, Status};
 use super::{Engine, Matched};
-use crate::matching::Pattern;
-use crate::protocol::Protocol;
+use crate::matching::{Pattern, PostedId};
+use crate::protocol::{Event, Protocol};
 use refrain_ring::Clock;
 
 impl<P: Protocol> Engine<P> {
@@ -17,27 +17,15 @@ impl<P: Protocol> Engine<P> {
         }
         let clock = self.count();
         let id = self.add_receive(clock, buffer, pattern.source.is_none());
-        match self.inbox.matcher.take_unexpected(&pattern) {
-            Some((_, index)) => self.deliver(index, id),
-            None => self.post(id, pattern),
+        match self.inbox.matcher.take_or_post(pattern, id) {
+            Ok(index) => self.deliver(index, id),
+            Err(posted) => self.note_posted(id, posted),
         }
         id
     }
 
-    /// The same of one of which nothing is told.
-    pub(super) fn match_or_post(&mut self, id: RequestId, pattern: Pattern) {
-        match self.inbox.matcher.take_unexpected(&pattern) {
-            Some((_, index)) => {
-                self.inbox.note_taken(index);
-                self.deliver(index, id);
-            }
-            None => self.post(id, pattern),
-        }
-    }
-
     #[inline(always)]
-    pub(super) fn post(&mut self, id: RequestId, pattern: Pattern) {
-        let posted = self.inbox.matcher.post(pattern, id);
+    pub(super) fn note_posted(&mut self, id: RequestId, posted: PostedId) {
         if let Some(receiving) = self.requests.receiving(id) {
             receiving.posted = Some(posted);
         }
@@ -46,7 +34,7 @@ impl<P: Protocol> Engine<P> {
     /// Begins the receive of a message that a matched probe took.
     pub fn start_matched_receive(&mut self, buffer: ReceiveBuffer, matched: Matched) -> RequestId {
         let clock = self.tick();
-        // The probe was the event: this receive is as good as named.
+        // The probe was the event: the message of this receive is known, as if it were named.
         let id = self.add_receive(clock, buffer, false);
         if self.plays_again {
             self.check_matched_receive(clock, id, matched.index);
@@ -63,19 +51,14 @@ impl<P: Protocol> Engine<P> {
         any_source: bool,
     ) -> RequestId {
         let is_logged = any_source | self.inbox.every_reception;
-        self.add_receiving(clock, Kind::Receive, buffer, any_source, is_logged)
-    }
-
-    /// A receive of an internal operation. STREAM-4
-    pub(super) fn add_step(&mut self, clock: Clock, buffer: ReceiveBuffer) -> RequestId {
-        self.add_receiving(clock, Kind::Step, buffer, false, false)
+        self.add_receiving(clock, RequestKind::Receive, buffer, any_source, is_logged)
     }
 
     #[inline(always)]
-    fn add_receiving(
+    pub(super) fn add_receiving(
         &mut self,
         clock: Clock,
-        kind: Kind,
+        kind: RequestKind,
         buffer: ReceiveBuffer,
         any_source: bool,
         is_logged: bool,
@@ -91,39 +74,35 @@ impl<P: Protocol> Engine<P> {
             buffer,
             any_source,
             is_logged,
-            in_limbo: false,
+            is_undecided: false,
             posted: None,
             status,
             arrived_bytes: 0,
             landings: 0,
         };
-        self.requests.add(clock, kind, State::Receiving(receiving))
+        let state = RequestState::Receiving(receiving);
+        self.requests.add(clock, kind, state)
     }
 
     pub(super) fn deliver(&mut self, index: usize, id: RequestId) {
-        self.inbox.deliver_stored(
-            index,
-            id,
-            &mut self.requests,
-            &mut *self.fabric,
-            &mut self.protocol,
-        );
+        let (mut delivery, fabric) = self.delivery();
+        delivery.deliver_stored(index, id, fabric);
         self.after_matches();
-        // Its sender waits for the answer, and this rank may compute now.
-        if self.outbox.has_controls() {
+        // The sender waits for the answer, and this rank may compute now.
+        if !self.outbox.controls.is_empty() {
             self.post_controls();
         }
     }
 
-    /// Takes a receive back if it has not matched. Which of the two it is depends
-    /// on timing: an event either way, but for sends, which are never taken back.
+    /// Cancels a receive if it has not matched. Which of the two it is depends
+    /// on timing: an event either way. A send is never cancelled.
     pub fn cancel(&mut self, id: RequestId) {
         let clock = self.tick();
         let Some(request) = self.requests.get(id) else {
             return;
         };
         let posted_at = request.posted_at;
-        if request.kind != Kind::Receive {
+        if request.kind != RequestKind::Receive {
             return;
         }
         if self.plays_again && self.cancel_again(clock, id, posted_at) {
@@ -136,7 +115,19 @@ impl<P: Protocol> Engine<P> {
         };
         if self.inbox.matcher.cancel(posted).is_some() {
             self.finish_cancelled(id);
-            self.note_cancelled(clock, posted_at);
+            let request = posted_at;
+            self.note(Event::Cancelled { clock, request });
+        }
+    }
+
+    pub(super) fn finish_cancelled(&mut self, id: RequestId) {
+        if let Some(receiving) = self.requests.receiving(id) {
+            let status = Status {
+                bytes: 0,
+                cancelled: true,
+                ..receiving.status
+            };
+            self.requests.finish(id, Outcome::from(status));
         }
     }
 }

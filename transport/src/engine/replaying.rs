@@ -1,34 +1,40 @@
-//! A rank that plays its past again: operations end as records say. REC-4
+//! Replay: operations end as records say. REC-4
 
 use super::buffer::ReceiveBuffer;
-use super::rehearsal::Whereabouts;
-use super::request::{Outcome, RequestId};
+use super::inbox::Place;
+use super::replay_matcher::Whereabouts;
+use super::request::RequestId;
 use super::{Engine, EngineError, Matched, SendBuffer, SendTo, Status};
 use crate::divergence::{Comparison, DivergencePolicy, Stops};
-use crate::matching::Pattern;
-use crate::past::{Answer, Compared, Fate, Past, PastSends, Recorded, SentAgain};
+use crate::matching::{Pattern, UnexpectedId};
 use crate::protocol::Protocol;
+use crate::recorded::{Answer, Compared, NoAnswer, PreviousSends, SentAgain};
 use refrain_ring::copy::Target;
+use refrain_ring::recorded::{RecordedEvents, RecordedOutcome, RecordedReceive};
 use refrain_ring::{Clock, Rank, Ssn, Stream};
 
 impl<P: Protocol> Engine<P> {
-    /// With records of an earlier life: what they tell happens again, and is no
-    /// event. For an engine that has its [clock](Engine::with_clock), and
-    /// whatever a checkpoint gives it, and has done nothing yet. REC-4
+    /// With the recorded events of earlier lives: they happen again, and are not recorded
+    /// again. For an engine that has its [clock](Engine::with_clock) and the state of its
+    /// checkpoint, and has done nothing yet. REC-4
     #[must_use]
-    pub fn with_past(mut self, past: Box<dyn Past>) -> Self {
-        self.inbox.rehearse(past);
-        self.plays_again |= self.inbox.rehearsal.is_some();
+    pub fn with_recorded_events(mut self, recorded: RecordedEvents) -> Self {
+        self.inbox.begin_replay(recorded);
+        self.plays_again |= self.inbox.replay.is_some();
         self
     }
 
-    /// With what an earlier life sent: what is sent again is compared, until the
-    /// program sees something that is not told. The policy says what follows when bytes
-    /// differ. Where the rank goes on, it sends the bytes of the earlier life. REC-8,
+    /// With the messages that earlier lives sent: what is sent again is compared, until the
+    /// program sees an event without a record. The policy says what follows when bytes
+    /// differ. Where the rank continues, it sends the bytes of the earlier life. REC-8,
     /// REC-9
     #[must_use]
-    pub fn with_past_sends(mut self, sends: Box<dyn PastSends>, policy: DivergencePolicy) -> Self {
-        self.past_sends = Some(sends);
+    pub fn with_previous_sends(
+        mut self,
+        sends: Box<dyn PreviousSends>,
+        policy: DivergencePolicy,
+    ) -> Self {
+        self.previous_sends = Some(sends);
         self.comparison = Comparison::new(policy);
         self.plays_again = true;
         self
@@ -38,18 +44,15 @@ impl<P: Protocol> Engine<P> {
     /// REC-8
     pub fn is_comparing(&mut self) -> bool {
         let (own, outbox) = (self.options.rank, &self.outbox);
-        let Some(sends) = &mut self.past_sends else {
+        let Some(sends) = &mut self.previous_sends else {
             return false;
         };
         let unrecorded = self.unrecorded.as_ref();
         let compares = |ssn: Ssn| unrecorded.is_none_or(|it| it.compares(ssn.stream()));
         let peers = (0..self.options.size).map(Rank).filter(|peer| *peer != own);
         let of = |peer: Rank| {
-            outbox
-                .destination(peer)
-                .next
-                .all()
-                .map(move |ssn| (peer, ssn))
+            let next = outbox.destination(peer).next.all();
+            next.map(move |ssn| (peer, ssn))
         };
         let mut next = peers.flat_map(of).filter(|(_, ssn)| compares(*ssn));
         next.any(|(peer, ssn)| sends.has_from(peer, ssn))
@@ -57,85 +60,76 @@ impl<P: Protocol> Engine<P> {
 
     /// What is sent from now on is not compared any more.
     pub fn end_comparison(&mut self) {
-        self.past_sends = None;
+        self.previous_sends = None;
         self.packed_again = Vec::new();
     }
 
-    /// Whether records still tell what happens.
+    /// Whether recorded events are still to be replayed.
     pub fn is_replaying(&self) -> bool {
-        let rehearsal = self.inbox.rehearsal.as_ref();
-        rehearsal.is_some_and(|rehearsal| !rehearsal.is_over)
+        let replay = self.inbox.replay.as_ref();
+        replay.is_some_and(|replay| !replay.is_over)
     }
 
-    /// Whether records tell how the operation ends: then the engine is asked for
-    /// that ([`told_probe`](Engine::told_probe), [`told_take`](Engine::told_take),
-    /// [`told_ends`](Engine::told_ends)), and nothing of it is noted.
+    /// Whether records tell how the operation ended: then the caller asks for that
+    /// ([`recorded_probe`](Engine::recorded_probe), [`recorded_take`](Engine::recorded_take),
+    /// [`recorded_ends`](Engine::recorded_ends)), and notes no event.
     #[inline]
-    pub fn is_told(&self, clock: Clock) -> bool {
-        let rehearsal = self.inbox.rehearsal.as_ref();
-        rehearsal.is_some_and(|rehearsal| rehearsal.tells(clock))
+    pub fn is_recorded(&self, clock: Clock) -> bool {
+        let replay = self.inbox.replay.as_ref();
+        replay.is_some_and(|replay| replay.has(clock))
     }
 
-    /// What a probe finds that is [told](Engine::is_told).
+    /// The message that a probe finds which [is recorded](Engine::is_recorded).
     #[cold]
-    pub fn told_probe(&mut self, clock: Clock, pattern: &Pattern) -> Answer<Status> {
-        self.told_message(clock, pattern).map(|index| {
-            let status = self.inbox.messages[index].status();
-            self.answered(clock);
-            status
-        })
+    pub fn recorded_probe(&mut self, clock: Clock, pattern: &Pattern) -> Answer<Status> {
+        let (index, _) = self.recorded_message(clock, pattern)?;
+        self.answered(clock);
+        Ok(self.inbox.messages[index].head.status())
     }
 
-    /// What a matched probe takes that is [told](Engine::is_told).
+    /// The message that a matched probe takes which [is recorded](Engine::is_recorded).
     #[cold]
-    pub fn told_take(&mut self, clock: Clock, pattern: &Pattern) -> Answer<Matched> {
-        self.told_message(clock, pattern).map(|index| {
-            let message = &self.inbox.messages[index];
-            let (source, ssn) = (message.envelope.source, message.ssn);
-            let status = message.status();
-            if let Whereabouts::Here(_, id) = self.whereabouts(source, ssn) {
-                self.inbox.note_taken(index);
-                self.inbox.matcher.remove_unexpected(id);
-            }
-            self.answered(clock);
-            Matched { index, status }
-        })
+    pub fn recorded_take(&mut self, clock: Clock, pattern: &Pattern) -> Answer<Matched> {
+        let (index, waiting) = self.recorded_message(clock, pattern)?;
+        self.inbox.note_taken(index);
+        self.inbox.matcher.remove_unexpected(waiting);
+        self.answered(clock);
+        let status = self.inbox.messages[index].head.status();
+        Ok(Matched { index, status })
     }
 
-    /// Which requests a wait or test ends that is [told](Engine::is_told), by the
-    /// clocks at their posts. Until all of them have ended the call is told
-    /// [nothing yet](Answer::NotYet); then the caller says that it is
-    /// [`answered`](Engine::answered), also when it is told that there is
-    /// nothing.
+    /// The requests that a wait or test ends which [is recorded](Engine::is_recorded), by the
+    /// clocks at their posts. Until all of them have ended the answer of the call is
+    /// [`NoAnswer::NotYet`]; then the caller says that it is
+    /// [`answered`](Engine::answered), also when the call found nothing.
     #[cold]
-    pub fn told_ends(&mut self, clock: Clock) -> Answer<Vec<Clock>> {
-        match self.recorded(clock) {
-            Recorded::Open | Recorded::Nothing => Answer::Nothing,
-            Recorded::Ended(requests) => Answer::Told(requests),
+    pub fn recorded_ends(&mut self, clock: Clock) -> Answer<Vec<Clock>> {
+        match self.recorded_outcome(clock) {
+            RecordedOutcome::Open | RecordedOutcome::Nothing => Err(NoAnswer::Nothing),
+            RecordedOutcome::Ended(requests) => Ok(requests),
             other => {
                 self.diverged(clock, format!("{other}, and is a wait or test now"));
-                Answer::NotYet
+                Err(NoAnswer::NotYet)
             }
         }
     }
 
-    /// The call is told how it ended, as records say. If it was the last of which
-    /// anything is told, the rank runs freely from now on: the program may wait
-    /// for a receive before its next operation. REC-5
+    /// The call has ended as records say. After the last recorded operation the replay
+    /// ends at once: the program may wait for a receive before its next operation. REC-5
     #[cold]
     pub fn answered(&mut self, clock: Clock) {
         self.end_records(Clock(clock.0 + 1));
     }
 
-    /// The operation is not what records tell: the next progress fails. REC-8
+    /// Records tell something else than this operation: the next progress fails. REC-8
     #[cold]
     pub fn diverged(&mut self, clock: Clock, what: String) {
         self.inbox.diverge(clock, what);
     }
 
-    pub(super) fn recorded(&mut self, clock: Clock) -> Recorded {
-        let rehearsal = self.inbox.rehearsal.as_mut();
-        rehearsal.map_or(Recorded::Open, |rehearsal| rehearsal.at(clock))
+    pub(super) fn recorded_outcome(&mut self, clock: Clock) -> RecordedOutcome {
+        let replay = self.inbox.replay.as_mut();
+        replay.map_or(RecordedOutcome::Open, |replay| replay.at(clock))
     }
 
     fn whereabouts(&self, source: Rank, ssn: Ssn) -> Whereabouts {
@@ -149,11 +143,15 @@ impl<P: Protocol> Engine<P> {
         self.inbox.whereabouts(source, ssn, is_missing)
     }
 
-    /// The index of the message that a probe found.
-    fn told_message(&mut self, clock: Clock, pattern: &Pattern) -> Answer<usize> {
-        let (source, ssn, tag, bytes) = match self.recorded(clock) {
-            Recorded::Open | Recorded::Nothing => return Answer::Nothing,
-            Recorded::Found {
+    /// The message that a probe found, in the matcher.
+    fn recorded_message(
+        &mut self,
+        clock: Clock,
+        pattern: &Pattern,
+    ) -> Answer<(usize, UnexpectedId)> {
+        let (source, ssn, tag, bytes) = match self.recorded_outcome(clock) {
+            RecordedOutcome::Open | RecordedOutcome::Nothing => return Err(NoAnswer::Nothing),
+            RecordedOutcome::Found {
                 source,
                 ssn,
                 tag,
@@ -161,39 +159,35 @@ impl<P: Protocol> Engine<P> {
             } => (source, ssn, tag, bytes),
             other => {
                 self.diverged(clock, format!("{other}, and is a probe now"));
-                return Answer::NotYet;
+                return Err(NoAnswer::NotYet);
             }
         };
-        match self.whereabouts(source, ssn) {
-            Whereabouts::Here(index, _) => {
-                let message = &self.inbox.messages[index];
-                let envelope = message.envelope;
-                if pattern.accepts(&envelope) && (envelope.tag, message.bytes) == (tag, bytes) {
-                    return Answer::Told(index);
+        let what = match self.whereabouts(source, ssn) {
+            Whereabouts::Here(index, waiting) => {
+                let head = &self.inbox.messages[index].head;
+                let envelope = head.envelope;
+                if pattern.accepts(&envelope) && (envelope.tag, head.bytes) == (tag, bytes) {
+                    return Ok((index, waiting));
                 }
-                let what = format!(
+                format!(
                     "it found message {ssn} of rank {source} (tag {tag}, {bytes} bytes); \
                      that has tag {}, {} bytes now, and it asks for {pattern:?}",
-                    envelope.tag, message.bytes
-                );
-                self.diverged(clock, what);
+                    envelope.tag, head.bytes
+                )
             }
-            Whereabouts::ToCome if source == self.options.rank => self.diverged(
-                clock,
-                format!("it found message {ssn} of this rank, which it has not sent now"),
-            ),
-            Whereabouts::ToCome => {}
+            Whereabouts::ToCome if source == self.options.rank => {
+                format!("it found message {ssn} of this rank, which it has not sent now")
+            }
+            Whereabouts::ToCome => return Err(NoAnswer::NotYet),
             Whereabouts::Gone(why) => {
-                self.diverged(
-                    clock,
-                    format!("it found message {ssn} of rank {source}; {why}"),
-                );
+                format!("it found message {ssn} of rank {source}; {why}")
             }
-        }
-        Answer::NotYet
+        };
+        self.diverged(clock, what);
+        Err(NoAnswer::NotYet)
     }
 
-    /// The next operation of a rank that plays its past again.
+    /// Counts the next operation of a replay.
     #[cold]
     pub(super) fn tick_again(&mut self) -> Clock {
         let before = self.clock;
@@ -205,41 +199,33 @@ impl<P: Protocol> Engine<P> {
         self.inbox.now = self.clock;
         self.inbox.close_operation(before);
         self.end_records(self.clock);
-        if self.inbox.is_rehearsed(self.clock)
-            && let Some(rehearsal) = self.inbox.rehearsal.take()
+        if self.inbox.is_replayed(self.clock)
+            && let Some(replay) = self.inbox.replay.take()
         {
-            self.statistics.events_replayed = rehearsal.told;
-            self.statistics.messages_replayed = rehearsal.came;
+            self.statistics.events_replayed = replay.replayed;
+            self.statistics.messages_replayed = replay.arrived;
         }
         self.end_unrecorded();
-        self.plays_again = self.inbox.rehearsal.is_some()
-            || self.past_sends.is_some()
+        self.plays_again = self.inbox.replay.is_some()
+            || self.previous_sends.is_some()
             || self.unrecorded.is_some()
             || self.halt.is_some();
         self.clock
     }
 
     fn end_records(&mut self, clock: Clock) {
+        // Each message that was held finds its receive, or waits.
         for index in self.inbox.end_records(clock) {
-            self.place_again(index);
+            let envelope = self.inbox.messages[index].head.envelope;
+            match self.inbox.matcher.take_posted(&envelope) {
+                Some((_, id)) => self.deliver(index, id),
+                None => self.inbox.add_waiting(Place::Queue, index),
+            }
         }
         self.after_matches();
     }
 
-    /// A message that was held finds its receive, or waits.
-    fn place_again(&mut self, index: usize) {
-        let message = &self.inbox.messages[index];
-        let (envelope, ssn) = (message.envelope, message.ssn);
-        match self.inbox.matcher.take_posted(&envelope) {
-            Some((_, id)) => self.deliver(index, id),
-            None => {
-                let place = super::inbox::Place::Queue;
-                self.inbox.add_waiting(place, envelope, ssn, index);
-            }
-        }
-    }
-
-    /// Begins a receive that may have a fate.
+    /// Begins a receive that may have a record.
     #[cold]
     pub(super) fn start_receive_again(
         &mut self,
@@ -248,26 +234,35 @@ impl<P: Protocol> Engine<P> {
     ) -> RequestId {
         let clock = self.tick_again();
         let id = self.add_receive(clock, buffer, pattern.source.is_none());
-        let rehearsal = self.inbox.rehearsal.as_mut();
-        match rehearsal.map_or(Fate::Untold, |rehearsal| rehearsal.fate(clock)) {
-            Fate::Gets { source, ssn } => self.give(clock, id, pattern, source, ssn),
-            Fate::Cancelled => {}
-            Fate::Untold if self.is_told(clock) && self.requests.is_logged(id) => {
-                self.requests.put_in_limbo(id);
-                self.inbox.hold_for(&pattern);
-                self.post(id, pattern);
+        let replay = self.inbox.replay.as_mut();
+        match replay.map_or(RecordedReceive::Open, |replay| replay.receive(clock)) {
+            RecordedReceive::Gets { source, ssn } => self.give(clock, id, pattern, source, ssn),
+            RecordedReceive::Cancelled => {}
+            RecordedReceive::Open => {
+                if self.is_recorded(clock)
+                    && let Some(receiving) = self.requests.receiving(id).filter(|it| it.is_logged)
+                {
+                    receiving.is_undecided = true;
+                    self.inbox.hold_for(&pattern);
+                }
+                match self.inbox.matcher.take_or_post(pattern, id) {
+                    Ok(index) => {
+                        self.inbox.note_taken(index);
+                        self.deliver(index, id);
+                    }
+                    Err(posted) => self.note_posted(id, posted),
+                }
             }
-            Fate::Untold => self.match_or_post(id, pattern),
         }
         id
     }
 
-    /// A receive gets the message that records name, now or when it comes.
+    /// A receive gets the message that records name, now or when it arrives.
     fn give(&mut self, clock: Clock, id: RequestId, pattern: Pattern, source: Rank, ssn: Ssn) {
-        self.requests.set_told(id);
+        self.note_recorded(id);
         match self.whereabouts(source, ssn) {
             Whereabouts::Here(index, waiting) => {
-                let envelope = self.inbox.messages[index].envelope;
+                let envelope = self.inbox.messages[index].head.envelope;
                 self.inbox.check_forced(clock, &pattern, &envelope, ssn);
                 self.inbox.note_taken(index);
                 self.inbox.matcher.remove_unexpected(waiting);
@@ -281,36 +276,41 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// The receive of a message that a matched probe took: where such matches are
-    /// recorded, it must be the one that it was.
-    #[cold]
-    pub(super) fn check_matched_receive(&mut self, clock: Clock, id: RequestId, index: usize) {
-        let Some(rehearsal) = &mut self.inbox.rehearsal else {
-            return;
-        };
-        let fate = rehearsal.fate(clock);
-        let tells = rehearsal.tells(clock);
-        let message = &self.inbox.messages[index];
-        let (source, ssn) = (message.envelope.source, message.ssn);
-        if fate == (Fate::Gets { source, ssn }) {
-            self.requests.set_told(id);
-        } else if fate != Fate::Untold || (tells && self.requests.is_logged(id)) {
-            self.diverged(
-                clock,
-                format!("it is the receive of message {ssn} of rank {source}, and was not"),
-            );
+    /// The match of this receive is an event of an earlier life: it is not recorded again.
+    fn note_recorded(&mut self, id: RequestId) {
+        if let Some(receiving) = self.requests.receiving(id) {
+            receiving.is_logged = false;
         }
     }
 
-    /// A cancel whose end is told; whether it is.
+    /// The receive of a message that a matched probe took: where such matches are
+    /// recorded, it must be the recorded one.
+    #[cold]
+    pub(super) fn check_matched_receive(&mut self, clock: Clock, id: RequestId, index: usize) {
+        let Some(replay) = &mut self.inbox.replay else {
+            return;
+        };
+        let recorded = replay.receive(clock);
+        let must_be_recorded = replay.has(clock)
+            && (self.requests.receiving(id)).is_some_and(|receiving| receiving.is_logged);
+        let (source, ssn) = self.inbox.messages[index].key();
+        if recorded == (RecordedReceive::Gets { source, ssn }) {
+            self.note_recorded(id);
+        } else if recorded != RecordedReceive::Open || must_be_recorded {
+            let what = format!("it is the receive of message {ssn} of rank {source}, and was not");
+            self.diverged(clock, what);
+        }
+    }
+
+    /// Ends a cancel as recorded; returns whether it is recorded.
     #[cold]
     pub(super) fn cancel_again(&mut self, clock: Clock, id: RequestId, posted_at: Clock) -> bool {
-        if !self.is_told(clock) {
+        if !self.is_recorded(clock) {
             return false;
         }
-        match self.recorded(clock) {
-            Recorded::Open | Recorded::Nothing => self.answered(clock),
-            Recorded::Cancelled(request) if request == posted_at => {
+        match self.recorded_outcome(clock) {
+            RecordedOutcome::Open | RecordedOutcome::Nothing => self.answered(clock),
+            RecordedOutcome::Cancelled(request) if request == posted_at => {
                 self.finish_cancelled(id);
                 self.answered(clock);
             }
@@ -322,22 +322,7 @@ impl<P: Protocol> Engine<P> {
         true
     }
 
-    pub(super) fn finish_cancelled(&mut self, id: RequestId) {
-        if let Some(receiving) = self.requests.receiving(id) {
-            let status = Status {
-                bytes: 0,
-                cancelled: true,
-                ..receiving.status
-            };
-            let outcome = Outcome {
-                status,
-                truncated_to: None,
-            };
-            self.requests.finish(id, outcome);
-        }
-    }
-
-    /// The operation of a send, which is compared with what the life before sent.
+    /// Counts the operation of a send, which is compared with that of the earlier life.
     #[cold]
     pub(super) fn tick_to_send(
         &mut self,
@@ -349,7 +334,7 @@ impl<P: Protocol> Engine<P> {
         Ok(clock)
     }
 
-    /// The same of one that is no operation of its own.
+    /// Compares a send on a stream.
     #[cold]
     pub(super) fn send_again(
         &mut self,
@@ -364,14 +349,14 @@ impl<P: Protocol> Engine<P> {
         }
         let unrecorded = self.unrecorded.as_ref();
         let compares = unrecorded.is_none_or(|unrecorded| unrecorded.compares(stream));
-        if to.rank == self.options.rank || self.past_sends.is_none() || !compares {
+        if to.rank == self.options.rank || self.previous_sends.is_none() || !compares {
             return Ok(());
         }
         self.compare(clock, stream, buffer, to)
     }
 
-    /// Where bytes differ and the rank goes on, the message is that of the life
-    /// before: in the log, too, for lives of its receiver that are still to come.
+    /// Where bytes differ and the rank continues, the message is that of the earlier
+    /// life: in the log, too, for later lives of its receiver.
     fn compare(
         &mut self,
         clock: Clock,
@@ -380,7 +365,7 @@ impl<P: Protocol> Engine<P> {
         to: SendTo,
     ) -> Result<(), EngineError> {
         let ssn = self.outbox.destination(to.rank).next.of(stream);
-        let sends = self.past_sends.as_mut();
+        let sends = self.previous_sends.as_mut();
         let Some(sends) = sends.and_then(|sends| sends.has(to.rank, ssn).then_some(sends)) else {
             return Ok(());
         };

@@ -1,4 +1,4 @@
-//! Requests: operations that are under way, or done and not yet asked for.
+//! Requests: operations in progress, and those that have ended and not been retired.
 
 use super::SendTo;
 use super::buffer::{ReceiveBuffer, SendBuffer};
@@ -14,13 +14,13 @@ pub struct RequestId {
 }
 
 /// What is known of a message that was received, sent or found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Its sender.
+    /// Its sender (of a send: its receiver).
     pub source: Rank,
     /// Its tag.
     pub tag: i32,
-    /// Its length; of a truncated one, the whole length.
+    /// Its length in bytes; of a truncated one, the whole length.
     pub bytes: u64,
     /// The receive was cancelled: there is no message.
     pub cancelled: bool,
@@ -29,10 +29,34 @@ pub struct Status {
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What it was about.
+    /// The status of its message.
     pub status: Status,
-    /// The receive had only this much room, which was less than the message.
+    /// The receive's room, which was less than the message.
     pub truncated_to: Option<u64>,
+}
+
+impl From<Status> for Outcome {
+    /// The end of a request whose message was not truncated.
+    #[inline]
+    fn from(status: Status) -> Self {
+        Self {
+            status,
+            truncated_to: None,
+        }
+    }
+}
+
+impl SendTo {
+    /// How a send of this length to this destination ends.
+    #[inline]
+    pub fn outcome(&self, bytes: u64) -> Outcome {
+        Outcome::from(Status {
+            source: self.rank,
+            tag: self.tag,
+            bytes,
+            cancelled: false,
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -40,15 +64,14 @@ pub(super) struct Request {
     generation: u32,
     /// Its id in events: the clock at its post.
     pub posted_at: Clock,
-    pub kind: Kind,
-    pub state: State,
-    /// Nobody will ask for it: forget it when it is done.
+    pub kind: RequestKind,
+    pub state: RequestState,
+    /// It is removed when it ends; its end is not reported.
     pub detached: bool,
 }
 
-/// What a request is, done or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RequestKind {
     Send,
     Receive,
     /// An internal operation: what the program waits for.
@@ -58,10 +81,10 @@ pub(super) enum Kind {
 }
 
 #[derive(Debug)]
-pub(super) enum State {
+pub(super) enum RequestState {
     Sending(Sending),
     Receiving(Receiving),
-    /// Until it is finished.
+    /// An internal operation until it is finished.
     Operating,
     Done(Outcome),
 }
@@ -74,12 +97,29 @@ pub(super) struct Sending {
     pub packed_bytes: u64,
     /// Its first record is in the log.
     pub announced: bool,
-    pub way: Way,
+    pub mode: SendMode,
+}
+
+impl Sending {
+    pub fn new(buffer: SendBuffer, to: SendTo, ssn: Ssn) -> Self {
+        Self {
+            buffer,
+            to,
+            ssn,
+            packed_bytes: 0,
+            announced: false,
+            mode: SendMode::Eager,
+        }
+    }
+
+    pub fn outcome(&self) -> Outcome {
+        self.to.outcome(self.buffer.message_bytes())
+    }
 }
 
 /// How the payload of a send travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum SendMode {
     Eager,
     Rendezvous,
 }
@@ -90,15 +130,23 @@ pub(super) struct Receiving {
     pub any_source: bool,
     /// Its match is an event.
     pub is_logged: bool,
-    /// It takes nothing while records are played.
-    pub in_limbo: bool,
+    /// It takes no message while records are replayed.
+    pub is_undecided: bool,
     /// Set while it waits for a match.
     pub posted: Option<PostedId>,
     pub status: Status,
-    /// Bytes that are there: of what lands, only when it has landed.
+    /// Bytes that have arrived; payload that lands counts when it has landed.
     pub arrived_bytes: u64,
-    /// Payloads that are being written into the buffer by the fabric.
+    /// Payloads that the fabric is writing into the buffer.
     pub landings: u32,
+}
+
+impl Receiving {
+    #[inline]
+    pub fn take(&mut self, offset: u64, payload: &[u8]) {
+        self.buffer.unpack(offset, payload);
+        self.arrived_bytes += payload.len() as u64;
+    }
 }
 
 #[derive(Debug, Default)]
@@ -110,7 +158,7 @@ pub(super) struct Requests {
 impl Requests {
     // Inlined always, so that the request is built in its place.
     #[inline(always)]
-    pub fn add(&mut self, posted_at: Clock, kind: Kind, state: State) -> RequestId {
+    pub fn add(&mut self, posted_at: Clock, kind: RequestKind, state: RequestState) -> RequestId {
         self.generations = self.generations.wrapping_add(1);
         let generation = self.generations;
         let index = self.slab.insert(Request {
@@ -124,6 +172,12 @@ impl Requests {
             index: index as u32,
             generation,
         }
+    }
+
+    #[inline(always)]
+    pub fn add_send(&mut self, posted_at: Clock, sending: Sending) -> RequestId {
+        let state = RequestState::Sending(sending);
+        self.add(posted_at, RequestKind::Send, state)
     }
 
     #[inline]
@@ -143,7 +197,7 @@ impl Requests {
     #[inline]
     pub fn sending(&mut self, id: RequestId) -> Option<&mut Sending> {
         match &mut self.get_mut(id)?.state {
-            State::Sending(sending) => Some(sending),
+            RequestState::Sending(sending) => Some(sending),
             _ => None,
         }
     }
@@ -151,30 +205,37 @@ impl Requests {
     #[inline]
     pub fn receiving(&mut self, id: RequestId) -> Option<&mut Receiving> {
         match &mut self.get_mut(id)?.state {
-            State::Receiving(receiving) => Some(receiving),
+            RequestState::Receiving(receiving) => Some(receiving),
             _ => None,
         }
     }
 
-    /// The request is over.
+    /// Ends a request.
     #[inline]
     pub fn finish(&mut self, id: RequestId, outcome: Outcome) {
         if let Some(request) = self.get_mut(id) {
-            request.state = State::Done(outcome);
+            request.state = RequestState::Done(outcome);
             if request.detached {
                 self.slab.remove(id.index as usize);
             }
         }
     }
 
-    /// A receive is over if all of its message has arrived.
+    pub fn finish_send(&mut self, id: RequestId) {
+        if let Some(sending) = self.sending(id) {
+            let outcome = sending.outcome();
+            self.finish(id, outcome);
+        }
+    }
+
+    /// Ends a receive if all of its message has arrived; returns whether it has ended.
     #[inline]
     pub fn finish_receive_if_whole(&mut self, id: RequestId) -> bool {
         let Some(receiving) = self.receiving(id) else {
             return true;
         };
-        // A fragment sent twice counts twice: what is landing may not be wanted
-        // any more, but it is landing in the buffer. One branch: `|`.
+        // A fragment that was sent twice counts twice: payload that lands may not be needed
+        // any more, but the fabric still writes to the buffer. One branch: `|`.
         if (receiving.arrived_bytes < receiving.status.bytes) | (receiving.landings > 0) {
             return false;
         }
@@ -191,33 +252,10 @@ impl Requests {
         true
     }
 
-    /// Its match was an event of a life before.
-    pub fn set_told(&mut self, id: RequestId) {
-        if let Some(receiving) = self.receiving(id) {
-            receiving.is_logged = false;
-        }
-    }
-
-    pub fn put_in_limbo(&mut self, id: RequestId) {
-        if let Some(receiving) = self.receiving(id) {
-            receiving.in_limbo = true;
-        }
-    }
-
-    pub fn is_in_limbo(&self, id: RequestId) -> bool {
-        let state = self.get(id).map(|request| &request.state);
-        matches!(state, Some(State::Receiving(receiving)) if receiving.in_limbo)
-    }
-
-    pub fn is_logged(&self, id: RequestId) -> bool {
-        let state = self.get(id).map(|request| &request.state);
-        matches!(state, Some(State::Receiving(receiving)) if receiving.is_logged)
-    }
-
     #[inline]
     pub fn outcome(&self, id: RequestId) -> Option<Outcome> {
         match self.get(id)?.state {
-            State::Done(outcome) => Some(outcome),
+            RequestState::Done(outcome) => Some(outcome),
             _ => None,
         }
     }
@@ -229,18 +267,10 @@ impl Requests {
         }
     }
 
-    /// Clock at the post of the oldest receive that exists, done or not.
-    pub fn oldest_receive(&self) -> Option<Clock> {
-        let receives = self.slab.iter().filter(|(_, it)| it.kind == Kind::Receive);
-        receives.map(|(_, request)| request.posted_at).min()
-    }
-
-    /// Clock at the post of a receive that exists, and whether its buffer was given
-    /// up; first of those that were not.
-    pub fn any_receive(&self) -> Option<(Clock, bool)> {
-        let receives = self.slab.iter().filter(|(_, it)| it.kind == Kind::Receive);
-        let receives = receives.map(|(_, request)| (request.posted_at, request.detached));
-        receives.min_by_key(|(posted_at, is_detached)| (*is_detached, *posted_at))
+    /// Receives that exist, done or not.
+    pub fn receives(&self) -> impl Iterator<Item = &Request> {
+        let requests = self.slab.iter().map(|(_, request)| request);
+        requests.filter(|it| it.kind == RequestKind::Receive)
     }
 
     pub fn count(&self) -> usize {

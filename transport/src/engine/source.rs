@@ -2,7 +2,7 @@
 //! missing, and which are void.
 
 use super::request::RequestId;
-use refrain_ring::{Frontier, Rank, Ssn, Stream};
+use refrain_ring::{Frontier, Ssn, Stream};
 use std::collections::BTreeMap;
 
 /// Where the further fragments of a message go.
@@ -12,7 +12,7 @@ pub(super) enum Target {
     Message(usize),
 }
 
-/// Which messages of a sender were delivered to the program.
+/// The messages of a sender that were delivered to the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
     /// All before, in each stream,
@@ -38,10 +38,11 @@ pub(super) struct Source {
     pub next: Frontier,
     /// Messages of which fragments are still to come, or to land for a receive.
     pub assembling: Vec<(Ssn, Target)>,
-    /// Messages below the next that have to come again: to whom their match or
-    /// place in the order of arrivals belongs, if they have one. REC-7
+    /// Messages below the next that have to be sent again: the receive or stored message
+    /// that waits for each, if there is one. REC-7
     pub missing: BTreeMap<Ssn, Option<Target>>,
-    pub horizon_told: Frontier,
+    /// The horizons that it was told. LOG-4
+    pub horizon: Frontier,
     /// Frames that are kept in this sender's log.
     pub in_place: usize,
     /// Frames may be left readable in its log.
@@ -55,7 +56,7 @@ pub(super) struct Source {
 pub(super) enum Judgement {
     /// It has not been here before.
     New,
-    /// It has been here in part, which is void: it starts again.
+    /// A part of it has been here, which is void: it starts again.
     Void(Target),
     /// All of it is here, or was delivered.
     Duplicate,
@@ -64,12 +65,6 @@ pub(super) enum Judgement {
 }
 
 impl Source {
-    /// Whether anything below the next message is missing.
-    #[inline]
-    pub fn has_missing(&self) -> bool {
-        !self.missing.is_empty()
-    }
-
     /// Of each stream the first message that is missing, and with which its sender
     /// starts again. REC-3
     pub fn first_missing(&self) -> Frontier {
@@ -86,8 +81,8 @@ impl Source {
         first.unwrap_or(self.next.of(stream))
     }
 
-    /// Takes the first record of a message in. A sender sends each message of a stream
-    /// that is missing, in their order; the others as a whole are duplicates.
+    /// Judges the first record of a message. A sender sends each message of a stream
+    /// that is missing, in their order; the others are duplicates as a whole.
     pub fn judge(&mut self, ssn: Ssn) -> Judgement {
         let expected = self.first_missing_of(ssn.stream());
         if expected < ssn {
@@ -116,11 +111,6 @@ impl Source {
         !self.next.is_beyond(ssn) || missing.is_some_and(|target| !is_matched(target))
     }
 
-    /// A message is void: it has to come again from its first record on.
-    pub fn void(&mut self, ssn: Ssn, target: Target) {
-        self.missing.insert(ssn, Some(target));
-    }
-
     /// Remembers where later fragments of a message go, or all of it if it has to
     /// come again.
     pub fn expect_more(&mut self, ssn: Ssn, target: Target) {
@@ -134,11 +124,11 @@ impl Source {
         }
     }
 
-    /// It is to be told that all its messages before `ssn` are free; returns
-    /// whether that is news. LOG-4
-    pub fn tell_horizon(&mut self, ssn: Ssn) -> bool {
-        let is_news = ssn > self.horizon_told.of(ssn.stream());
-        self.horizon_told.raise_to(ssn);
+    /// Raises the horizon that the sender is told: all its messages before `ssn` are free.
+    /// Returns whether it was lower before. LOG-4
+    pub fn raise_horizon(&mut self, ssn: Ssn) -> bool {
+        let is_news = ssn > self.horizon.of(ssn.stream());
+        self.horizon.raise_to(ssn);
         is_news
     }
 
@@ -159,50 +149,4 @@ impl Source {
         self.next = delivered.until.clone();
         self.missing = delivered.except.iter().map(|ssn| (*ssn, None)).collect();
     }
-}
-
-/// A peer, as far as its lives go. FENCE-1
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Lives {
-    connected: Option<u32>,
-    /// Lower incarnations are not connected any more.
-    accepts_from: u64,
-}
-
-impl Lives {
-    /// Of a peer whose first life the fabric is connected with.
-    pub fn first_connected() -> Self {
-        Self {
-            connected: Some(0),
-            accepts_from: 1,
-        }
-    }
-
-    /// The life that is connected.
-    pub fn connected(&self) -> Option<u32> {
-        self.connected
-    }
-
-    /// Whether a life has not been connected before, nor has a later one. REC-6
-    pub fn is_news(&self, incarnation: u32) -> bool {
-        u64::from(incarnation) >= self.accepts_from
-    }
-
-    pub fn connect(&mut self, incarnation: u32) {
-        self.connected = Some(incarnation);
-        self.accepts_from = u64::from(incarnation) + 1;
-    }
-
-    pub fn fence(&mut self) {
-        self.connected = None;
-    }
-}
-
-/// The lives of every rank as one begins: of a first life, all are connected.
-pub(super) fn lives_at_start(size: u32, own: Rank, is_first: bool) -> Vec<Lives> {
-    let of = |rank: u32| match is_first && Rank(rank) != own {
-        true => Lives::first_connected(),
-        false => Lives::default(),
-    };
-    (0..size).map(of).collect()
 }

@@ -1,15 +1,15 @@
 //! When chunks of the log leave memory for the disk.
 //!
-//! A channel that goes on to a new chunk lends its complete ones, oldest first,
+//! A channel that begins a new chunk lends its complete ones, oldest first,
 //! as soon as more than a set amount is in memory, or more than its share of that
-//! in this channel; when memory is at its end, all channels do. The rank goes on
+//! in this channel; when memory is at its end, all channels do. The rank continues
 //! meanwhile. LOG-3
 
-use super::outbox::Destination;
+use super::destination::Destination;
 use super::read_back::Reads;
 use crate::spill::{Spill, SpillEvent};
 use core::time::Duration;
-use refrain_ring::{Arena, CHUNK_BYTES, ChannelLog, LentChunk, LoanEnd, Rank};
+use refrain_ring::{Arena, CHUNK_BYTES, ChannelLog, LentChunk, LoanEnd};
 use std::collections::VecDeque;
 
 /// A rank that waits looks this often for writes that have ended.
@@ -19,19 +19,19 @@ const LOOK: Duration = Duration::from_micros(500);
 #[derive(Default)]
 pub(super) struct Spilling {
     disk: Option<Box<dyn Spill>>,
-    /// That share the memory.
+    /// Channels that share the memory.
     channels: u64,
     /// Chunks that came back while another channel had its turn.
     returned: VecDeque<(LentChunk, LoanEnd)>,
     lent: u64,
     /// Chunks written to disk so far.
     pub written: u64,
-    /// Reads for those who read the log back.
+    /// Reads of readers of the log.
     pub reads: Reads,
 }
 
 impl Spilling {
-    /// Under the logs of so many channels.
+    /// Under the logs of this number of channels.
     pub fn new(disk: Box<dyn Spill>, channels: u32) -> Self {
         Self {
             disk: Some(disk),
@@ -52,15 +52,11 @@ impl Spilling {
         self.disk.as_deref_mut()
     }
 
-    /// Whether anything is to come back.
+    /// Whether chunks or reads are still to come back.
     #[inline]
     pub fn is_under_way(&self) -> bool {
-        self.lent > 0 || !self.returned.is_empty() || self.disk_is_busy()
-    }
-
-    #[inline]
-    fn disk_is_busy(&self) -> bool {
-        self.disk.as_ref().is_some_and(|disk| disk.under_way() > 0)
+        let is_busy = || self.disk.as_ref().is_some_and(|disk| disk.under_way() > 0);
+        self.lent > 0 || !self.returned.is_empty() || is_busy()
     }
 
     /// Whether chunks are on their way to the disk.
@@ -101,51 +97,31 @@ impl Spilling {
         }
     }
 
-    /// Gives one log its chunks that have come back.
-    fn hand_back_to(&mut self, to: Rank, destination: &mut Destination) {
+    /// A channel is about to begin a new chunk: it gets its chunks that have come back, and
+    /// lends complete ones.
+    #[cold]
+    pub fn before_chunk(&mut self, destination: &mut Destination, arena: &Arena) {
+        let Some(after_bytes) = self.disk.as_ref().map(|disk| disk.after_bytes()) else {
+            return;
+        };
+        self.poll();
         self.returned.retain(|(chunk, end)| {
-            let is_its = chunk.destination() == to;
+            let is_its = chunk.destination() == destination.rank;
             if is_its {
                 destination.log.take_back(chunk, *end);
             }
             !is_its
         });
+        self.lend_above(after_bytes, destination, arena);
     }
 
-    /// A channel is about to go on to a new chunk.
-    #[cold]
-    pub fn before_chunk(&mut self, to: Rank, destination: &mut Destination, arena: &Arena) {
-        if !self.is_on() {
-            return;
-        }
-        self.poll();
-        self.hand_back_to(to, destination);
-        self.lend(to, destination, arena);
-    }
-
-    /// Lends complete chunks of a channel as long as too much is in memory, and
-    /// the disk takes them.
-    fn lend(&mut self, to: Rank, destination: &mut Destination, arena: &Arena) {
-        let after_bytes = self.disk.as_ref().map_or(0, |disk| disk.after_bytes());
-        self.lend_above(after_bytes, to, destination, arena);
-    }
-
-    /// Memory is at its end, be it that others hold it: whatever is complete goes.
-    pub fn lend_when_full(&mut self, to: Rank, destination: &mut Destination, arena: &Arena) {
-        self.lend_above(0, to, destination, arena);
-    }
-
-    fn lend_above(
-        &mut self,
-        after_bytes: u64,
-        to: Rank,
-        destination: &mut Destination,
-        arena: &Arena,
-    ) {
+    /// Lends complete chunks of a channel as long as more than `after_bytes` is in memory,
+    /// and the disk takes them.
+    pub fn lend_above(&mut self, after_bytes: u64, destination: &mut Destination, arena: &Arena) {
         let Some(disk) = &mut self.disk else {
             return;
         };
-        let posted = destination.posted();
+        let (to, posted) = (destination.rank, destination.posted());
         // Its window is no more than its share: with others idle, it would be
         // full before the whole is reached.
         let share_bytes = after_bytes / self.channels;
@@ -161,17 +137,5 @@ impl Spilling {
             disk.put(chunk);
             self.lent += 1;
         }
-    }
-
-    /// All messages to `to` below `horizon` are free. LOG-4
-    pub fn trim(&mut self, to: Rank, horizon: &refrain_ring::Frontier) {
-        if let Some(disk) = &mut self.disk {
-            disk.trim(to, horizon);
-        }
-    }
-
-    /// What stands in the way, for people.
-    pub fn explain(&self) -> Option<String> {
-        self.disk.as_ref().map(|disk| disk.explain())
     }
 }

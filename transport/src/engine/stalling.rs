@@ -30,40 +30,42 @@ impl Stall {
 }
 
 impl Outbox {
-    /// Without a disk a channel's window only moves when its receiver consumes.
-    pub(super) fn may_end_by_reclaiming(&self, stop: &ReserveError, means: &Means<'_>) -> bool {
-        match stop {
+    /// Packing has stopped: frees what channels hold and do not need, and lets the disk have
+    /// what it takes. Returns whether to pack on: if not, the stall is noted. LOG-3
+    ///
+    /// # Errors
+    /// When the system has no memory.
+    pub(super) fn makes_room(
+        &mut self,
+        to: Rank,
+        stop: ReserveError,
+        means: &mut Means<'_>,
+    ) -> Result<bool, EngineError> {
+        let may_help = match stop {
             ReserveError::Arena(ArenaFull::Budget { .. }) => true,
+            // Without a disk a channel's window only moves when its receiver consumes.
             ReserveError::Window => means.log.spilling.is_on(),
             ReserveError::Arena(ArenaFull::Memory { .. }) => gets_by_with_what_it_has(means),
-        }
-    }
-
-    /// Frees what channels hold and do not need, and lets the disk have what it
-    /// takes; whether there was anything to free.
-    #[cold]
-    pub(super) fn reclaim(&mut self, to: Rank, stop: &ReserveError, means: &mut Means<'_>) -> bool {
+        };
         // Room in a window is made by its own chunks alone: those of others would
         // only go to disk before them.
         let of_window = matches!(stop, ReserveError::Window);
-        self.reclaim_from(of_window.then_some(to), means)
+        if may_help && self.reclaim_from(of_window.then_some(to), means) {
+            return Ok(true);
+        }
+        self.note_stall(to, stop, means).map(|()| false)
     }
 
-    /// The same of one channel, or of all.
+    /// Frees memory of one channel, or of all; returns whether any came free.
     #[cold]
     pub(super) fn reclaim_from(&mut self, only: Option<Rank>, means: &mut Means<'_>) -> bool {
         let before = means.log.arena.used_bytes();
         self.after_disk(means.log.spilling);
         self.trim_all(means.log.fabric, means.log.arena);
-        if means.log.spilling.is_on() {
-            for (rank, destination) in self.destinations.iter_mut().enumerate() {
-                let rank = Rank(rank as u32);
-                if only.is_none_or(|only| only == rank) {
-                    means
-                        .log
-                        .spilling
-                        .lend_when_full(rank, destination, means.log.arena);
-                }
+        // Memory is at its end, even if other channels hold it: all complete chunks go.
+        for destination in &mut self.destinations {
+            if only.is_none_or(|only| only == destination.rank) {
+                (means.log.spilling).lend_above(0, destination, means.log.arena);
             }
         }
         means.log.arena.used_bytes() < before
@@ -71,7 +73,7 @@ impl Outbox {
 
     /// LOG-3: what does not fit waits, and nothing is dropped; the caller sees
     /// why and decides how long.
-    pub(super) fn note_stall(
+    fn note_stall(
         &mut self,
         to: Rank,
         stop: ReserveError,

@@ -1,24 +1,34 @@
-//! Messages that came before their receive, and where their bytes are.
+//! Messages that arrived before their receive, and where their bytes are.
 
 use super::buffer::Staging;
-use super::request::{RequestId, Status};
-use crate::fabric::Place;
+use super::inbox::{Delivery, Inbox};
+use super::landing::Portion;
+use super::request::{Receiving, RequestId, Status};
+use super::source::Target;
+use crate::fabric::{Arrival, Disposition, Fabric, Payload, Place};
 use crate::matching::Envelope;
-use refrain_ring::Ssn;
+use crate::protocol::Protocol;
+use refrain_ring::{Rank, RecordHeader, RecordKind, Ssn};
 
-/// A message that came before its receive. Where the fabric allows, its bytes
-/// stay in the sender's log.
-#[derive(Debug)]
-pub(super) struct Message {
+/// A message as its first record announces it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MessageHead {
     pub envelope: Envelope,
     pub ssn: Ssn,
     pub bytes: u64,
-    /// Bytes of the parts that are known, wherever they are.
-    pub arrived_bytes: u64,
     pub want_ack: bool,
     pub rendezvous: bool,
+}
+
+/// A message that arrived before its receive. Where the fabric allows, its bytes
+/// stay in the sender's log.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub head: MessageHead,
+    /// Bytes of the parts that are known, wherever they are.
+    pub arrived_bytes: u64,
     pub parts: Parts,
-    /// A self-send that completes with the match.
+    /// A send to the own rank that completes with the match.
     pub completes: Option<RequestId>,
 }
 
@@ -55,8 +65,64 @@ pub(super) enum Stored {
         bytes: usize,
     },
     Copied(Box<[u8]>),
-    /// Gone with its sender, who has to send the message again. REC-7
+    /// Gone with its sender, which has to send the message again. REC-7
     Lost,
+}
+
+impl MessageHead {
+    #[inline]
+    pub fn of(header: &RecordHeader) -> Self {
+        Self {
+            envelope: Envelope {
+                context: header.context,
+                source: header.source,
+                tag: header.tag,
+            },
+            ssn: header.ssn,
+            bytes: header.extent,
+            want_ack: header.flags & RecordHeader::WANT_ACK != 0,
+            rendezvous: header.kind == RecordKind::Rendezvous,
+        }
+    }
+
+    pub fn to_self(envelope: Envelope, ssn: Ssn, bytes: u64) -> Self {
+        Self {
+            envelope,
+            ssn,
+            bytes,
+            want_ack: false,
+            rendezvous: false,
+        }
+    }
+
+    pub fn status(&self) -> Status {
+        Status {
+            source: self.envelope.source,
+            tag: self.envelope.tag,
+            bytes: self.bytes,
+            cancelled: false,
+        }
+    }
+
+    pub fn portion(&self, offset: u64, bytes: usize) -> Portion {
+        Portion {
+            source: self.envelope.source,
+            ssn: self.ssn,
+            offset,
+            bytes,
+        }
+    }
+}
+
+impl Message {
+    pub fn is_from(&self, source: Rank) -> bool {
+        self.head.envelope.source == source
+    }
+
+    /// The sender and the number.
+    pub fn key(&self) -> (Rank, Ssn) {
+        (self.head.envelope.source, self.head.ssn)
+    }
 }
 
 impl Parts {
@@ -70,10 +136,8 @@ impl Parts {
     }
 
     pub fn drain(&mut self) -> impl Iterator<Item = Part> {
-        self.first
-            .take()
-            .into_iter()
-            .chain(core::mem::take(&mut self.rest))
+        let rest = core::mem::take(&mut self.rest);
+        self.first.take().into_iter().chain(rest)
     }
 
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Part> {
@@ -84,21 +148,136 @@ impl Parts {
     pub fn first(&self) -> Option<&Stored> {
         self.first.as_ref().map(|part| &part.stored)
     }
+}
 
-    /// The part that a landing is for.
-    pub fn of_landing(&mut self, token: u64) -> Option<&mut Part> {
-        self.iter_mut()
-            .find(|part| matches!(part.stored, Stored::Landing(of) if of == token))
+/// The payload that was left in place. Less than all of it would be delivered
+/// as if it were the message.
+pub(super) fn kept(fabric: &dyn Fabric, place: Place, bytes: usize) -> &[u8] {
+    let payload = fabric.kept(place, bytes);
+    assert_eq!(
+        payload.len(),
+        bytes,
+        "a frame is readable until it is released"
+    );
+    payload
+}
+
+impl<P: Protocol> Delivery<'_, P> {
+    /// Stores the payload of an arrival as a part of a message.
+    pub(super) fn store(
+        &mut self,
+        index: usize,
+        offset: u64,
+        arrival: &Arrival<'_>,
+    ) -> Disposition {
+        let place = arrival.place;
+        let source = &mut self.inbox.sources[arrival.header.source.index()];
+        let message = &mut self.inbox.messages[index];
+        let (stored, disposition) = match arrival.payload {
+            Payload::Here([]) | Payload::Distant(0) => return Disposition::Consumed,
+            Payload::Here(payload) => {
+                let pressed = arrival.pressed && !self.inbox.senders_keep;
+                if source.reads_in_place && !pressed {
+                    source.in_place += 1;
+                    let bytes = payload.len();
+                    (Stored::InPlace { place, bytes }, Disposition::Keep)
+                } else {
+                    (Stored::Copied(payload.into()), Disposition::Consumed)
+                }
+            }
+            // It is in the log anyhow, and need not be fetched before its receive.
+            Payload::Distant(bytes) if self.inbox.senders_keep => {
+                source.in_place += 1;
+                (Stored::Distant { place, bytes }, Disposition::Keep)
+            }
+            // A log that is reused would be full of it, and its sender stuck.
+            Payload::Distant(bytes) => {
+                let portion = message.head.portion(offset, bytes);
+                let target = Target::Message(index);
+                let (token, landing) = self.inbox.landings.stage(portion, target);
+                (Stored::Landing(token), Disposition::Fetch(landing))
+            }
+        };
+        message.parts.push(offset, stored);
+        disposition
+    }
+
+    /// Hands a stored message to the receive that took it.
+    pub fn deliver_stored(&mut self, index: usize, id: RequestId, fabric: &mut dyn Fabric) {
+        let mut message = self.inbox.messages.remove(index);
+        let head = message.head;
+        self.match_made(&head, id);
+        if let Some(completed) = message.completes {
+            self.requests.finish_send(completed);
+        }
+        let Some(receiving) = self.requests.receiving(id) else {
+            return;
+        };
+        for part in message.parts.drain() {
+            self.inbox.deliver_part(&head, part, id, receiving, fabric);
+        }
+        self.finish_or_expect_more(&head, id);
     }
 }
 
-impl Message {
-    pub fn status(&self) -> Status {
-        Status {
-            source: self.envelope.source,
-            tag: self.envelope.tag,
-            bytes: self.bytes,
-            cancelled: false,
+impl Inbox {
+    fn deliver_part(
+        &mut self,
+        head: &MessageHead,
+        part: Part,
+        id: RequestId,
+        receiving: &mut Receiving,
+        fabric: &mut dyn Fabric,
+    ) {
+        let source = &mut self.sources[head.envelope.source.index()];
+        match part.stored {
+            Stored::Copied(data) => receiving.take(part.offset, &data),
+            Stored::Staged { staging, bytes } => {
+                receiving.take(part.offset, staging.payload(bytes));
+                self.landings.recycle(staging);
+            }
+            Stored::InPlace { place, bytes } => {
+                receiving.take(part.offset, kept(fabric, place, bytes));
+                fabric.let_go(place);
+                source.in_place -= 1;
+            }
+            Stored::Distant { place, bytes } => {
+                let portion = head.portion(part.offset, bytes);
+                match self.landings.fetch(portion, id, receiving) {
+                    Disposition::Fetch(landing) => fabric.fetch(place, landing),
+                    Disposition::Consumed | Disposition::Keep => fabric.let_go(place),
+                }
+                source.in_place -= 1;
+            }
+            Stored::Landing(token) => self.landings.retarget(token, id),
+            Stored::Lost => {}
+        }
+    }
+
+    /// Copies out what `source` holds in place, so that it need not stall.
+    pub fn copy_out(&mut self, source: Rank, fabric: &mut dyn Fabric) {
+        let its = self
+            .messages
+            .iter_mut()
+            .filter(|(_, it)| it.is_from(source));
+        for (index, message) in its {
+            for part in message.parts.iter_mut() {
+                match part.stored {
+                    Stored::InPlace { place, bytes } => {
+                        part.stored = Stored::Copied(kept(fabric, place, bytes).into());
+                        fabric.let_go(place);
+                    }
+                    Stored::Distant { place, bytes } => {
+                        let portion = message.head.portion(part.offset, bytes);
+                        let target = Target::Message(index);
+                        let (token, landing) = self.landings.stage(portion, target);
+                        part.stored = Stored::Landing(token);
+                        fabric.fetch(place, landing);
+                    }
+                    _ => continue,
+                }
+                self.sources[source.index()].in_place -= 1;
+            }
         }
     }
 }

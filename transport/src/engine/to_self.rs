@@ -1,16 +1,17 @@
 //! Messages of a rank to itself.
 
-use super::inbox::{Begun, Place};
-use super::request::{Kind, Sending, State};
-use super::stored::{Message, Parts, Stored};
+use super::inbox::Place;
+use super::request::Sending;
+use super::stored::{Message, MessageHead, Parts, Stored};
 use super::{Engine, Started};
 use crate::matching::Envelope;
 use crate::protocol::Protocol;
 use refrain_ring::Clock;
+use refrain_ring::copy::Target;
 
 impl<P: Protocol> Engine<P> {
-    /// A message to this rank goes past the fabric and the log: when the rank
-    /// fails, its re-execution sends it again.
+    /// A message to this rank uses neither fabric nor log: when the rank
+    /// fails, its replay sends it again.
     pub(super) fn send_to_self(&mut self, clock: Clock, sending: Sending) -> Started {
         let envelope = Envelope {
             context: sending.to.context,
@@ -19,51 +20,34 @@ impl<P: Protocol> Engine<P> {
         };
         let bytes = sending.buffer.message_bytes();
         let mut copy = vec![0; bytes as usize];
-        sending
-            .buffer
-            .pack(0, &mut copy, refrain_ring::copy::Target::Cached);
-        let begun = Begun {
-            envelope,
-            ssn: sending.ssn,
-            bytes,
-            want_ack: false,
-            rendezvous: false,
-        };
-        let place = match begun.ssn.is_program() {
-            true => self.inbox.place(&begun, &self.requests),
-            false => self.inbox.place_internal(&begun.envelope),
+        sending.buffer.pack(0, &mut copy, Target::Cached);
+        let head = MessageHead::to_self(envelope, sending.ssn, bytes);
+        let outcome = sending.outcome();
+        let (mut delivery, _) = self.delivery();
+        let place = match head.ssn.is_program() {
+            true => delivery.place(&head),
+            false => delivery.place_internal(&head),
         };
         if let Place::Receive(id) = place {
-            self.inbox
-                .match_made(&begun, id, &mut self.requests, &mut self.protocol);
-            if let Some(receiving) = self.requests.receiving(id) {
-                receiving.buffer.unpack(0, &copy);
-                receiving.arrived_bytes = bytes;
+            delivery.match_made(&head, id);
+            if let Some(receiving) = delivery.requests.receiving(id) {
+                receiving.take(0, &copy);
             }
-            self.requests.finish_receive_if_whole(id);
+            delivery.requests.finish_receive_if_whole(id);
             self.after_matches();
-            return Started::Done(sending.outcome());
+            return Started::Done(outcome);
         }
         let mut parts = Parts::default();
         parts.push(0, Stored::Copied(copy.into()));
-        let ssn = sending.ssn;
-        let synchronous = sending.to.synchronous;
-        let outcome = sending.outcome();
-        let completes = synchronous.then(|| {
-            self.requests
-                .add(clock, Kind::Send, State::Sending(sending))
-        });
+        let is_synchronous = sending.to.synchronous;
+        let completes = is_synchronous.then(|| self.requests.add_send(clock, sending));
         let index = self.inbox.messages.insert(Message {
-            envelope,
-            ssn,
-            bytes,
+            head,
             arrived_bytes: bytes,
-            want_ack: false,
-            rendezvous: false,
             parts,
             completes,
         });
-        self.inbox.add_waiting(place, envelope, ssn, index);
+        self.inbox.add_waiting(place, index);
         completes.map_or(Started::Done(outcome), Started::Pending)
     }
 }

@@ -1,4 +1,4 @@
-//! How a later life notices that records of its past are missing. REC-9
+//! How a later life notices that records of earlier lives are missing. REC-9
 //!
 //! A message that an earlier life sent left after all events before it were stable
 //! (GATE-1). So a later life whose program sees an event without a record has sent
@@ -6,19 +6,19 @@
 //! is lost, or the program makes an operation that it did not make before.
 //!
 //! The program *sees* the outcome of a probe, test, wait for some or cancel with
-//! the call. It sees a match when it is told how the receive ended, and not before:
-//! a message that came behind a send in the earlier life may be there before that
-//! send in this one. Or it is told how another receive ended that got a later message
+//! the call. It sees a match when a call returns the end of the receive, and not before:
+//! a message that arrived behind a send in the earlier life may arrive before that
+//! send in this one. Or a call returns the end of another receive, which got a later message
 //! of the same sender: in the earlier life, too, the first message had been matched by
 //! then, since a channel is matched in order.
 //!
-//! Peers say what they have when they are connected ([`Control::Restart`]), dead
-//! peers later: each is compared with what this life had sent at its first event,
-//! whichever comes last. Only a peer's first word counts: what it says after
-//! another failure includes messages of this life.
+//! Peers report which messages they have when they are connected ([`Control::Restart`]), dead
+//! peers later: each report is compared with what this life had sent at its first event,
+//! whichever comes last. Only a peer's first report counts: one after another failure
+//! includes messages of this life.
 //!
-//! The logs of earlier lives hold what passed the gate, whether a peer got it or not.
-//! They are looked at with the first event; what this life sends after it is not
+//! The logs of earlier lives hold all messages that passed the gate, also those that no peer
+//! got. They are read with the first event; messages that this life sends after it are not
 //! compared.
 //!
 //! An internal operation that is open at the first event may have come farther in an
@@ -28,16 +28,16 @@
 //! [`Control::Restart`]: crate::control::Control::Restart
 
 use super::{Engine, EngineError, RequestId};
-use crate::past::PastSends;
 use crate::protocol::Protocol;
+use crate::recorded::PreviousSends;
 use refrain_ring::{Clock, Frontier, Rank, Ssn, Stream};
 use std::collections::BTreeMap;
 
-/// What a later life knows of this, until it has sent all that its peers have.
+/// The state of the check, until this life has sent all that its peers have.
 #[derive(Debug)]
 pub(super) struct Unrecorded {
     /// Peers that may have more than this life has sent: the first messages that
-    /// each misses, once it has said so.
+    /// each misses, once it has reported them.
     ahead: BTreeMap<Rank, Option<Frontier>>,
     first: Option<FirstEvent>,
 }
@@ -45,7 +45,7 @@ pub(super) struct Unrecorded {
 /// A match without a record that the program has not seen.
 #[derive(Debug)]
 pub(super) struct Unseen {
-    /// The program sees it when it is told how this receive ended.
+    /// The program sees it when a call returns the end of this receive.
     pub shown_by: RequestId,
     pub what: &'static str,
     pub source: Rank,
@@ -65,7 +65,7 @@ struct FirstEvent {
 }
 
 impl Unrecorded {
-    /// Of a later life of `rank`, which knows nothing of its peers yet.
+    /// Of a later life of `rank`, before any report of its peers.
     pub fn new(rank: Rank, size: u32) -> Self {
         let peers = (0..size).map(Rank).filter(|peer| *peer != rank);
         Self {
@@ -74,8 +74,7 @@ impl Unrecorded {
         }
     }
 
-    /// Whether what is sent on a stream may have been sent by an earlier life, as far
-    /// as the first event tells.
+    /// Whether an earlier life may have sent what is sent on a stream now.
     pub fn compares(&self, stream: Stream) -> bool {
         let first = self.first.as_ref();
         first.is_none_or(|first| first.open.contains(&stream))
@@ -94,8 +93,15 @@ impl FirstEvent {
         }
     }
 
+    /// The same of all peers that have reported what they miss.
+    fn check_all(&self, ahead: &BTreeMap<Rank, Option<Frontier>>) -> Result<(), EngineError> {
+        let reported = ahead.iter();
+        let mut reported = reported.filter_map(|(peer, misses)| Some((*peer, misses.as_ref()?)));
+        reported.try_for_each(|(peer, misses)| self.check(peer, misses))
+    }
+
     /// Whether logs of earlier lives have nothing that comes after this.
-    fn check_logs(&self, own: Rank, sends: &mut dyn PastSends) -> Result<(), EngineError> {
+    fn check_logs(&self, own: Rank, sends: &mut dyn PreviousSends) -> Result<(), EngineError> {
         let peers = (0..).map(Rank).zip(&self.next);
         let of = |(peer, next): (Rank, &'_ Frontier)| {
             next.all().map(move |ssn| (peer, ssn)).collect::<Vec<_>>()
@@ -145,10 +151,8 @@ impl<P: Protocol> Engine<P> {
             next: destinations.map(|it| it.next.clone()).collect(),
             open: self.operations.open_streams().collect(),
         };
-        let said = unrecorded.ahead.iter();
-        let mut said = said.filter_map(|(peer, misses)| Some((*peer, misses.as_ref()?)));
-        let mut checked = said.try_for_each(|(peer, misses)| first.check(peer, misses));
-        if let Some(sends) = &mut self.past_sends {
+        let mut checked = first.check_all(&unrecorded.ahead);
+        if let Some(sends) = &mut self.previous_sends {
             let own = self.options.rank;
             checked = checked.and_then(|()| first.check_logs(own, &mut **sends));
         }
@@ -161,8 +165,8 @@ impl<P: Protocol> Engine<P> {
         self.compared_all_streams();
     }
 
-    /// Where no stream is open any more that was at the first event, only peers are
-    /// left that have not said what they miss.
+    /// When all streams have ended that were open at the first event, only peers without
+    /// a report are left.
     fn compared_all_streams(&mut self) {
         let Some(Unrecorded { ahead, first }) = &mut self.unrecorded else {
             return;
@@ -187,18 +191,13 @@ impl<P: Protocol> Engine<P> {
         for (next, destination) in first.next.iter_mut().zip(destinations) {
             next.raise_to(destination.next.of(stream));
         }
-        let mut said = ahead.iter();
-        let checked = said.try_for_each(|(peer, misses)| match misses {
-            Some(misses) => first.check(*peer, misses),
-            None => Ok(()),
-        });
-        if let Err(error) = checked {
+        if let Err(error) = first.check_all(ahead) {
             self.inbox.violation.get_or_insert(error);
         }
         self.compared_all_streams();
     }
 
-    /// The program was told how this receive ended. REC-9
+    /// A call returns the end of this receive. REC-9
     #[cold]
     pub(super) fn saw_end(&mut self, id: RequestId) {
         let mut unseen = self.inbox.unseen.iter().flatten();
@@ -207,7 +206,8 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// The first word of a peer in this life: what it has of earlier ones. REC-9
+    /// The first report of a peer in this life: which messages of earlier lives it misses.
+    /// REC-9
     pub(super) fn note_what_peer_misses(&mut self, peer: Rank, misses: Frontier) {
         let Some(unrecorded) = &mut self.unrecorded else {
             return;
@@ -235,7 +235,7 @@ impl<P: Protocol> Engine<P> {
         {
             unrecorded.ahead.pop_first();
         }
-        if unrecorded.ahead.is_empty() && self.past_sends.is_none() {
+        if unrecorded.ahead.is_empty() && self.previous_sends.is_none() {
             self.unrecorded = None;
             self.inbox.unseen = None;
         }

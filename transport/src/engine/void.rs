@@ -1,15 +1,14 @@
 //! Messages of a peer that was fenced: those that are wholly here stay, the
 //! others are void and come again. REC-7
 //!
-//! A void message keeps its match, or its place among those that nobody has
-//! taken. Of its bytes none count as arrived.
+//! A void message keeps its match, or its place among the unexpected messages. None of its
+//! bytes count as arrived.
 
 use super::EngineError;
-use super::delivery::Delivery;
-use super::inbox::{Begun, Inbox, kept};
+use super::inbox::{Delivery, Inbox};
 use super::request::Requests;
 use super::source::{Judgement, Target};
-use super::stored::{Message, Stored};
+use super::stored::{Message, MessageHead, Stored, kept};
 use crate::control::Control;
 use crate::fabric::{Arrival, Disposition, Fabric};
 use crate::protocol::Protocol;
@@ -19,7 +18,8 @@ impl Message {
     /// Whether all of its bytes are in this rank's own memory.
     fn is_here(&mut self) -> bool {
         let is_own = |stored: &Stored| matches!(stored, Stored::Copied(_) | Stored::Staged { .. });
-        self.arrived_bytes >= self.bytes && self.parts.iter_mut().all(|part| is_own(&part.stored))
+        self.arrived_bytes >= self.head.bytes
+            && self.parts.iter_mut().all(|part| is_own(&part.stored))
     }
 }
 
@@ -27,9 +27,8 @@ impl Inbox {
     /// The peer's memory is about to go: what lies there of whole messages is
     /// copied out.
     pub fn rescue(&mut self, peer: Rank, fabric: &mut dyn Fabric) {
-        let is_its = |message: &Message| message.envelope.source == peer;
-        for (_, message) in self.messages.iter_mut().filter(|(_, it)| is_its(it)) {
-            if message.arrived_bytes < message.bytes {
+        for (_, message) in self.messages.iter_mut().filter(|(_, it)| it.is_from(peer)) {
+            if message.arrived_bytes < message.head.bytes {
                 continue;
             }
             for part in message.parts.iter_mut() {
@@ -49,7 +48,7 @@ impl Inbox {
     #[cold]
     pub fn rescue_all(&mut self, fabric: &mut dyn Fabric) {
         for (_, message) in &mut self.messages {
-            let source = &mut self.sources[message.envelope.source.index()];
+            let source = &mut self.sources[message.head.envelope.source.index()];
             if source.fenced {
                 continue;
             }
@@ -78,11 +77,11 @@ impl Inbox {
                 && let Some(receiving) = requests.receiving(id)
             {
                 receiving.arrived_bytes = 0;
-                source.void(ssn, target);
+                source.missing.insert(ssn, Some(target));
             }
         }
         for (index, message) in &mut self.messages {
-            if message.envelope.source != peer || message.is_here() {
+            if !message.is_from(peer) || message.is_here() {
                 continue;
             }
             for part in message.parts.drain() {
@@ -91,7 +90,9 @@ impl Inbox {
                 }
             }
             message.arrived_bytes = 0;
-            source.void(message.ssn, Target::Message(index));
+            source
+                .missing
+                .insert(message.head.ssn, Some(Target::Message(index)));
         }
         self.controls_in.retain(|(from, _)| *from != peer);
         self.lost.retain(|lost| *lost != peer);
@@ -100,13 +101,13 @@ impl Inbox {
     /// Whether a message of `source` was matched, in this life or before the
     /// checkpoint with which it began.
     fn is_matched(&self, source: Rank, ssn: Ssn) -> bool {
-        let waits = |message: &Message| message.envelope.source == source && message.ssn == ssn;
+        let mut messages = self.messages.iter();
         let state = &self.sources[source.index()];
-        !state.misses_unmatched(ssn) && !self.messages.iter().any(|(_, message)| waits(message))
+        !state.misses_unmatched(ssn) && !messages.any(|(_, it)| it.key() == (source, ssn))
     }
 
-    /// A sender wants to know whether its synchronous send is matched. If it is
-    /// not, it is told when it is.
+    /// A sender asks whether its synchronous send is matched. If not, it is answered with
+    /// the match.
     pub fn answer_again(&mut self, source: Rank, ssn: Ssn) {
         if self.is_matched(source, ssn) {
             self.controls_out.push((source, Control::Matched { ssn }));
@@ -114,15 +115,15 @@ impl Inbox {
     }
 
     /// Whether a message that comes again is what it was. REC-8
-    fn is_same(&self, begun: &Begun, target: Target, requests: &mut Requests) -> bool {
+    fn is_same(&self, head: &MessageHead, target: Target, requests: &mut Requests) -> bool {
         match target {
             Target::Message(index) => {
-                let message = &self.messages[index];
-                (message.envelope, message.bytes) == (begun.envelope, begun.bytes)
+                let before = &self.messages[index].head;
+                (before.envelope, before.bytes) == (head.envelope, head.bytes)
             }
             Target::Request(id) => requests.receiving(id).is_none_or(|receiving| {
                 let status = receiving.status;
-                (status.tag, status.bytes) == (begun.envelope.tag, begun.bytes)
+                (status.tag, status.bytes) == (head.envelope.tag, head.bytes)
             }),
         }
     }
@@ -130,15 +131,19 @@ impl Inbox {
 
 impl<P: Protocol> Delivery<'_, P> {
     /// The first record of a message: of an internal one, or from a sender that was
-    /// connected again or that breaks the rules. Judged per message: a duplicate's further records
-    /// are nobody's.
+    /// connected again or that breaks the rules. Judged per message: further records of a
+    /// duplicate belong to no message.
     #[cold]
     pub(super) fn begin_again(&mut self, arrival: &Arrival<'_>) -> Disposition {
         let header = arrival.header;
         let source = &mut self.inbox.sources[header.source.index()];
         match source.judge(header.ssn) {
             Judgement::New if header.ssn.is_program() => return self.enter(arrival),
-            Judgement::New => return self.enter_internal(arrival),
+            Judgement::New => {
+                let head = MessageHead::of(header);
+                let place = self.place_internal(&head);
+                return self.enter_at(place, &head, arrival);
+            }
             Judgement::Void(target) => return self.restart(arrival, target),
             Judgement::Duplicate => {
                 self.statistics.duplicates += 1;
@@ -153,28 +158,29 @@ impl<P: Protocol> Delivery<'_, P> {
 
     /// A void message begins again, where its match or its place is. REC-7
     fn restart(&mut self, arrival: &Arrival<'_>, target: Target) -> Disposition {
-        let begun = Begun::of(arrival.header);
-        let source = begun.envelope.source;
-        if !self.inbox.is_same(&begun, target, self.requests) {
+        let head = MessageHead::of(arrival.header);
+        let (source, ssn) = (head.envelope.source, head.ssn);
+        if !self.inbox.is_same(&head, target, self.requests) {
             self.inbox.violation = Some(EngineError::Differs {
                 source_rank: source,
-                ssn: begun.ssn,
+                ssn,
             });
             return Disposition::Consumed;
         }
         match target {
             Target::Request(id) => {
-                if begun.want_ack {
-                    let control = Control::Matched { ssn: begun.ssn };
-                    self.inbox.controls_out.push((source, control));
+                if head.want_ack {
+                    self.inbox
+                        .controls_out
+                        .push((source, Control::Matched { ssn }));
                 }
-                self.first_payload(&begun, id, arrival.payload)
+                self.first_payload(&head, id, arrival.payload)
             }
             Target::Message(index) => {
                 let message = &mut self.inbox.messages[index];
                 message.arrived_bytes = arrival.payload.bytes() as u64;
-                if message.arrived_bytes < message.bytes {
-                    self.inbox.expect_more(source, begun.ssn, target);
+                if message.arrived_bytes < message.head.bytes {
+                    self.inbox.sources[source.index()].expect_more(ssn, target);
                 }
                 self.store(index, 0, arrival)
             }

@@ -48,7 +48,7 @@ pub struct Mixed<N, F> {
     far: F,
     sides: Vec<Side>,
     attributes: Attributes,
-    /// Polls in turn that left the far side out.
+    /// Consecutive polls without the far side.
     near_polls: u32,
     slice: Duration,
 }
@@ -75,7 +75,7 @@ impl<N: Fabric, F: Fabric> Mixed<N, F> {
 
     #[inline]
     fn side(&self, peer: Rank) -> Side {
-        // A rank that does not exist is refused by whichever side.
+        // Either side refuses a rank that does not exist.
         self.sides.get(peer.index()).copied().unwrap_or(Side::Far)
     }
 
@@ -101,12 +101,12 @@ impl<N: Fabric, F: Fabric> Mixed<N, F> {
 ///
 /// # Panics
 /// For parts above 64 KiB, and a far address with memory (which cannot be passed
-/// to another host): no fabric has such.
+/// to another host): no fabric has such an address.
 pub fn join(near: Option<Address>, far: Option<Address>) -> Address {
     Pair { near, far }.encode()
 }
 
-/// What holds towards every peer.
+/// Attributes that hold towards every peer.
 fn common(near: &Attributes, far: &Attributes) -> Attributes {
     Attributes {
         name: format!("{}+{}", near.name, far.name).into(),

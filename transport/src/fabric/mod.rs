@@ -109,8 +109,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// What [`Fabric::released`] says of a peer that is not connected: the log is not
-/// needed for any transmission to it.
+/// The result of [`Fabric::released`] for a peer that is not connected: no transmission
+/// to it needs the log.
 pub const RELEASED_WHOLLY: Position = Position(u64::MAX);
 
 /// Properties of a fabric, constant while it exists.
@@ -155,8 +155,8 @@ pub enum Refusal {
 /// Errors of a fabric or of a peer's frames.
 #[derive(Debug, Error)]
 pub enum FabricError {
-    /// A peer put something on the wire that cannot be a frame.
-    #[error("rank {source_rank} sent something that is no frame: {error}")]
+    /// A peer sent bytes that are not a frame.
+    #[error("rank {source_rank} sent bytes that are no frame: {error}")]
     Garbage {
         /// The peer.
         source_rank: Rank,
@@ -178,7 +178,7 @@ pub enum FabricError {
     /// A frame names a rank that its lane does not belong to.
     #[error("a frame on the lane of rank {lane} claims to come from rank {claimed}")]
     WrongSource {
-        /// Whose lane it is.
+        /// The rank of the lane.
         lane: Rank,
         /// In the frame.
         claimed: Rank,
@@ -191,7 +191,7 @@ pub enum FabricError {
         /// The error.
         error: crate::control::ControlError,
     },
-    /// A log that leads nowhere: a link to a chunk that does not exist.
+    /// A link in a log leads to a chunk that does not exist.
     #[error("the log of rank {source_rank} leads outside its memory (chunk {chunk})")]
     BrokenLog {
         /// The peer.
@@ -224,7 +224,7 @@ pub enum FabricError {
         peer: Rank,
         /// Its address, readable.
         address: String,
-        /// How long it was waited for, in seconds.
+        /// The time waited, in seconds.
         waited_s: u64,
     },
     /// A native library, its provider or the operating system refused something.
@@ -337,11 +337,11 @@ impl Acceptable {
 /// Where a kept frame lies. Meaningful only to the fabric that handed it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// Whose frame it is.
+    /// The sender.
     pub source: Rank,
     /// Its position in that rank's log (or count of arrival).
     pub position: Position,
-    /// The fabric's own.
+    /// Chosen by the fabric.
     pub locator: u64,
 }
 
@@ -368,7 +368,7 @@ pub enum Payload<'a> {
 }
 
 impl Payload<'_> {
-    /// How many bytes it has, wherever they are.
+    /// Its length in bytes.
     #[inline]
     pub fn bytes(&self) -> usize {
         match self {
@@ -395,8 +395,8 @@ impl Landing {
     /// [`Sink::landed`].
     ///
     /// # Safety
-    /// `to .. to + bytes` must be writable, and neither read nor written by other code, until [`Sink::landed`] was called with the token or the
-    /// fabric was closed or dropped.
+    /// `to .. to + bytes` must be writable, and neither read nor written by other code,
+    /// until [`Sink::landed`] was called with the token or the fabric was closed or dropped.
     #[expect(unsafe_code, reason = "declares what callers must promise")]
     #[inline]
     pub unsafe fn new(to: core::ptr::NonNull<u8>, bytes: usize, token: u64) -> Self {
@@ -409,7 +409,7 @@ impl Landing {
         self.to
     }
 
-    /// For how many bytes there is room.
+    /// The length of the memory in bytes.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -431,7 +431,7 @@ pub enum Landed {
     Lost,
 }
 
-/// What the sink did with a frame.
+/// The sink's decision about a frame.
 #[derive(Debug)]
 pub enum Disposition {
     /// The payload is copied out or not wanted.
@@ -499,7 +499,8 @@ pub trait Fabric {
     /// GATE-1: takes a [`Pass`].
     ///
     /// # Errors
-    /// [`Refusal`]; without effect, and `fill` was perhaps called: post it then.
+    /// [`Refusal`]; without effect, except that `fill` may have been called: post the frame
+    /// then.
     fn stage(
         &mut self,
         pass: Pass,
@@ -522,20 +523,20 @@ pub trait Fabric {
     /// [`Refusal`]; without effect.
     fn post_control(&mut self, pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal>;
 
-    /// Up to which position of the log for `peer` the frames are not needed
-    /// any more for their transmission; [`RELEASED_WHOLLY`] while it is not
+    /// The position in the log for `peer` before which no frame is needed for its
+    /// transmission any more; [`RELEASED_WHOLLY`] while it is not
     /// connected.
     fn released(&mut self, peer: Rank) -> Position;
 
-    /// Hands what has arrived to `sink`; returns how many calls were made.
+    /// Hands arrivals to `sink`; returns the number of calls.
     ///
     /// # Errors
     /// A peer that broke the rules, or a broken device: reported once. The
-    /// offending lane is not read again (nor, if the fabric likes, the other
+    /// offending lane is not read again (a fabric may also stop reading the other
     /// lane of that peer); other peers continue.
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError>;
 
-    /// Why a peer was reported as lost, where more is known than that it is.
+    /// Why a peer was reported as lost, if the fabric knows a reason.
     fn why_lost(&self, peer: Rank) -> Option<String> {
         let _ = peer;
         None
@@ -544,9 +545,8 @@ pub trait Fabric {
     /// The payload of a kept frame.
     fn kept(&self, place: Place, payload_bytes: usize) -> &[u8];
 
-    /// Whether nothing more has to leave: all posted frames lie in the memory of
-    /// their receivers, and all acknowledgements to peers were
-    /// sent. A rank may end then. Frames to peers that are gone do not
+    /// Whether the rank may end: all posted frames lie in the memory of their receivers,
+    /// and all acknowledgements to peers were sent. Frames to peers that are gone do not
     /// count.
     fn is_drained(&mut self) -> bool;
 
@@ -554,13 +554,13 @@ pub trait Fabric {
     fn let_go(&mut self, place: Place);
 
     /// Brings the payload of a distant frame that was kept, and lets the frame go
-    /// when it has landed. Never refused: what does not fit yet is begun later.
-    /// Of a peer that was disconnected meanwhile the landing is lost.
+    /// when it has landed. Never refused: a landing that does not fit yet begins later. The
+    /// landing is lost if the peer was disconnected meanwhile.
     fn fetch(&mut self, place: Place, landing: Landing);
 
     /// Ends everything: nothing is sent, handed over or written into a landing
-    /// any more; `poll` calls [`Sink::landed`] for what was under way and
-    /// otherwise nothing. For the way out when a landing does not end by itself.
+    /// any more. `poll` only calls [`Sink::landed`] for landings that had not ended. For the
+    /// end of a program while a landing does not end by itself.
     fn close(&mut self);
 
     /// Blocks until there may be something to poll, or `timeout` is over.

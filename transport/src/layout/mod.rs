@@ -14,6 +14,7 @@ mod pieces;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use pack::{PACK, UNPACK};
 pub use pieces::{Piece, Pieces};
 
 use blocks::{Block, Blocks};

@@ -1,9 +1,9 @@
-//! Copying between a buffer and the message stream.
+//! Copying between a buffer and the message stream, in either direction.
 //!
-//! The part of a message that is asked for is cut into the end of an item,
-//! whole items, and the beginning of an item. Ends and beginnings are walked
-//! piece by piece; whole items have loops of their own, because per-piece work
-//! (a call of `memcpy`) costs more than to copy a few bytes.
+//! The requested part of a message is cut into the end of an item, whole items, and
+//! the beginning of an item. Ends and beginnings are walked piece by piece; whole items
+//! have loops of their own, because per-piece work (a call of `memcpy`) costs more than
+//! to copy a few bytes.
 //!
 //! Only bytes of the layout are touched, by pointer: what lies between them need
 //! not be memory.
@@ -13,6 +13,11 @@
 use super::{Items, Layout, Pieces};
 use core::ops::Range;
 use core::ptr::copy_nonoverlapping;
+
+/// The direction of a copy: from the buffer into the message.
+pub(crate) const PACK: bool = true;
+/// From the message into the buffer.
+pub(crate) const UNPACK: bool = false;
 
 /// A part of a message, in bytes of the message.
 struct Part {
@@ -31,8 +36,9 @@ impl Layout {
     pub fn pack(&self, buffer: &[u8], offset: u64, out: &mut [u8]) -> usize {
         let checked = self.check_send(buffer.len());
         assert!(checked.is_ok(), "{checked:?}");
-        // SAFETY: all of the layout lies in the buffer.
-        unsafe { self.items().pack(buffer.as_ptr(), offset, out) }
+        let base = buffer.as_ptr().cast_mut();
+        // SAFETY: all of the layout lies in the buffer, which is only read.
+        unsafe { (self.items()).copy::<PACK>(base, offset, out.as_mut_ptr(), out.len()) }
     }
 
     /// Copies `data`, the message from `offset` on, to its places in `buffer`,
@@ -44,60 +50,41 @@ impl Layout {
     pub fn unpack(&self, offset: u64, data: &[u8], buffer: &mut [u8]) -> usize {
         let checked = self.check_send(buffer.len());
         assert!(checked.is_ok(), "{checked:?}");
-        // SAFETY: all of the layout lies in the buffer.
-        unsafe { self.items().unpack(offset, data, buffer.as_mut_ptr()) }
+        let message = data.as_ptr().cast_mut();
+        // SAFETY: all of the layout lies in the buffer; the data is only read.
+        unsafe { (self.items()).copy::<UNPACK>(buffer.as_mut_ptr(), offset, message, data.len()) }
     }
 
-    /// Copies a part of the message of `message_bytes` that layouts like this one
-    /// make up, each an extent behind the one before, the first at `base`.
+    /// Copies `bytes` of a message from `offset` on, to or from `part`. The message has
+    /// `message_bytes`; layouts like this one make it up, each an extent behind the one
+    /// before, the first at `base`.
     ///
     /// # Safety
-    /// The bytes of all these layouts must be readable, and lie apart from `out`.
-    pub(crate) unsafe fn pack_several(
+    /// The bytes of all these layouts and those at `part` must be readable or writable,
+    /// as the direction asks, and lie apart.
+    pub(crate) unsafe fn copy_several<const DIRECTION: bool>(
         &self,
-        base: *const u8,
-        message_bytes: u64,
-        offset: u64,
-        out: &mut [u8],
-    ) {
-        if let Some(items) = self.as_one(message_bytes) {
-            // SAFETY: the caller's promise.
-            unsafe { items.pack(base, offset, out) };
-            return;
-        }
-        let mut done = 0;
-        while done < out.len() {
-            let (base, within) = self.at(base.cast_mut(), offset + done as u64);
-            // SAFETY: the caller's promise, for one of the layouts.
-            done += unsafe { self.items().pack(base, within, &mut out[done..]) };
-        }
-    }
-
-    /// The reverse.
-    ///
-    /// # Safety
-    /// The bytes of all these layouts must be writable, and lie apart from `data`.
-    pub(crate) unsafe fn unpack_several(
-        &self,
-        message_bytes: u64,
-        offset: u64,
-        data: &[u8],
         base: *mut u8,
+        message_bytes: u64,
+        offset: u64,
+        part: *mut u8,
+        bytes: usize,
     ) {
         if let Some(items) = self.as_one(message_bytes) {
             // SAFETY: the caller's promise.
-            unsafe { items.unpack(offset, data, base) };
+            unsafe { items.copy::<DIRECTION>(base, offset, part, bytes) };
             return;
         }
         let mut done = 0;
-        while done < data.len() {
+        while done < bytes {
             let (base, within) = self.at(base, offset + done as u64);
+            let (part, left) = (part.wrapping_add(done), bytes - done);
             // SAFETY: the caller's promise, for one of the layouts.
-            done += unsafe { self.items().unpack(within, &data[done..], base) };
+            done += unsafe { self.items().copy::<DIRECTION>(base, within, part, left) };
         }
     }
 
-    /// Items that are the same as so many layouts.
+    /// Items that are the same as all layouts of the message.
     #[inline]
     fn as_one(&self, message_bytes: u64) -> Option<Items<'_>> {
         let items = self.items();
@@ -122,34 +109,32 @@ impl Layout {
 }
 
 impl Items<'_> {
+    /// Copies the message from `offset` on, to or from `part`, until `bytes` are copied or
+    /// the message ends. Returns the bytes copied.
+    ///
     /// # Safety
-    /// The bytes of the items must be readable, and lie apart from `out`.
-    unsafe fn pack(&self, base: *const u8, offset: u64, out: &mut [u8]) -> usize {
-        let bytes = self.clip(offset, out.len());
-        let part = self.part(offset, bytes);
-        let (head, rest) = out[..bytes].split_at_mut(part.head);
-        let (whole, tail) = rest.split_at_mut(part.items_bytes);
-        // SAFETY: the caller's promise.
+    /// The bytes of the items and those at `part` must be readable or writable, as the
+    /// direction asks, and lie apart.
+    unsafe fn copy<const DIRECTION: bool>(
+        &self,
+        base: *mut u8,
+        offset: u64,
+        part: *mut u8,
+        bytes: usize,
+    ) -> usize {
+        let bytes = self.clip(offset, bytes);
+        let Part {
+            head,
+            items,
+            items_bytes,
+        } = self.part(offset, bytes);
+        let tail = head + items_bytes;
+        // SAFETY: the caller's promise; the three parts follow one another.
         unsafe {
-            self.pack_pieces(base, offset, head);
-            self.pack_items(base, part.items, whole);
-            self.pack_pieces(base, offset + (bytes - tail.len()) as u64, tail);
-        }
-        bytes
-    }
-
-    /// # Safety
-    /// The bytes of the items must be writable, and lie apart from `data`.
-    unsafe fn unpack(&self, offset: u64, data: &[u8], base: *mut u8) -> usize {
-        let bytes = self.clip(offset, data.len());
-        let part = self.part(offset, bytes);
-        let (head, rest) = data[..bytes].split_at(part.head);
-        let (whole, tail) = rest.split_at(part.items_bytes);
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.unpack_pieces(offset, head, base);
-            self.unpack_items(part.items, whole, base);
-            self.unpack_pieces(offset + (bytes - tail.len()) as u64, tail, base);
+            self.copy_pieces::<DIRECTION>(base, offset, part, head);
+            self.copy_items::<DIRECTION>(base, items, part.add(head));
+            let (offset, part) = (offset + tail as u64, part.add(tail));
+            self.copy_pieces::<DIRECTION>(base, offset, part, bytes - tail);
         }
         bytes
     }
@@ -164,7 +149,7 @@ impl Items<'_> {
                 items_bytes: 0,
             };
         }
-        // an item is shorter than `bytes`, so that the casts lose nothing
+        // An item is shorter than `bytes`, so that the casts lose nothing.
         let first = offset.div_ceil(item_bytes);
         let head = (first * item_bytes - offset) as usize;
         let items = (bytes - head) / item_bytes as usize;
@@ -175,134 +160,77 @@ impl Items<'_> {
         }
     }
 
-    // SAFETY: the caller promises what `pack` and `unpack` ask for.
-    unsafe fn pack_pieces(&self, base: *const u8, offset: u64, mut out: &mut [u8]) {
-        for piece in Pieces::new(*self, offset, out.len()) {
-            let (now, rest) = out.split_at_mut(piece.bytes);
-            // SAFETY: a piece of the items, by the caller's promise; `now` is as long.
+    // SAFETY: the caller promises what `copy` asks for.
+    unsafe fn copy_pieces<const DIRECTION: bool>(
+        &self,
+        base: *mut u8,
+        offset: u64,
+        mut part: *mut u8,
+        bytes: usize,
+    ) {
+        for piece in Pieces::new(*self, offset, bytes) {
+            let buffer = base.wrapping_offset(piece.buffer_offset);
+            // SAFETY: a piece of the items, by the caller's promise; `part` is as long.
             unsafe {
-                copy(
-                    base.wrapping_offset(piece.buffer_offset),
-                    now.as_mut_ptr(),
-                    now.len(),
-                )
-            };
-            out = rest;
-        }
-    }
-
-    // SAFETY: the caller promises what `pack` and `unpack` ask for.
-    unsafe fn unpack_pieces(&self, offset: u64, mut data: &[u8], base: *mut u8) {
-        for piece in Pieces::new(*self, offset, data.len()) {
-            let (now, rest) = data.split_at(piece.bytes);
-            // SAFETY: a piece of the items, by the caller's promise; `now` is as long.
-            unsafe {
-                copy(
-                    now.as_ptr(),
-                    base.wrapping_offset(piece.buffer_offset),
-                    now.len(),
-                )
-            };
-            data = rest;
-        }
-    }
-
-    // SAFETY: the caller promises what `pack` and `unpack` ask for.
-    unsafe fn pack_items(&self, base: *const u8, items: Range<usize>, out: &mut [u8]) {
-        let begin = base.wrapping_offset(items.start as isize * self.stride);
-        let walk = Walk {
-            bytes: self.stride,
-            count: items.len(),
-        };
-        let out = out.as_mut_ptr();
-        // SAFETY: whole items by the caller's promise; `out` is as long as they are.
-        unsafe {
-            match *self.blocks {
-                [block] => {
-                    let from = begin.wrapping_offset(block.offset);
-                    let message = Walk {
-                        bytes: block.bytes as isize,
-                        ..walk
-                    };
-                    copy_blocks(block.bytes, (from, walk), (out, message));
-                }
-                ref blocks => {
-                    let mut to = out;
-                    for item in 0..items.len() {
-                        let from = begin.wrapping_offset(item as isize * self.stride);
-                        for block in blocks {
-                            copy(from.wrapping_offset(block.offset), to, block.bytes);
-                            to = to.add(block.bytes);
-                        }
-                    }
-                }
+                copy::<DIRECTION>(buffer, part, piece.bytes);
+                part = part.add(piece.bytes);
             }
         }
     }
 
-    // SAFETY: the caller promises what `pack` and `unpack` ask for.
-    unsafe fn unpack_items(&self, items: Range<usize>, data: &[u8], base: *mut u8) {
+    // SAFETY: the caller promises what `copy` asks for, of whole items.
+    unsafe fn copy_items<const DIRECTION: bool>(
+        &self,
+        base: *mut u8,
+        items: Range<usize>,
+        mut part: *mut u8,
+    ) {
         let begin = base.wrapping_offset(items.start as isize * self.stride);
-        let walk = Walk {
-            bytes: self.stride,
-            count: items.len(),
-        };
-        let data = data.as_ptr();
-        // SAFETY: whole items by the caller's promise; `data` is as long as they are.
+        // SAFETY: whole items by the caller's promise; `part` is as long as they are.
         unsafe {
-            match *self.blocks {
-                [block] => {
-                    let to = begin.wrapping_offset(block.offset);
-                    let message = Walk {
-                        bytes: block.bytes as isize,
-                        ..walk
-                    };
-                    copy_blocks(block.bytes, (data, message), (to, walk));
-                }
-                ref blocks => {
-                    let mut from = data;
-                    for item in 0..items.len() {
-                        let to = begin.wrapping_offset(item as isize * self.stride);
-                        for block in blocks {
-                            copy(from, to.wrapping_offset(block.offset), block.bytes);
-                            from = from.add(block.bytes);
-                        }
-                    }
+            if let [block] = *self.blocks {
+                let first = begin.wrapping_offset(block.offset);
+                let walk = (items.len(), self.stride);
+                copy_blocks::<DIRECTION>(block.bytes, walk, first, part);
+                return;
+            }
+            for item in 0..items.len() {
+                let item = begin.wrapping_offset(item as isize * self.stride);
+                for block in self.blocks {
+                    copy::<DIRECTION>(item.wrapping_offset(block.offset), part, block.bytes);
+                    part = part.add(block.bytes);
                 }
             }
         }
     }
 }
 
-/// A walk of `count` steps, each of `bytes` bytes.
-#[derive(Clone, Copy)]
-struct Walk {
-    bytes: isize,
-    count: usize,
-}
-
-/// Copies blocks of one length, one a step of both sides.
+/// Copies blocks of one length: as many as `walk` says, which lie at its stride in the
+/// buffer, and one behind the other at `part`.
 ///
 /// # Safety
-/// All blocks must be readable and writable, and those of the two sides apart.
+/// As [`Items::copy`], of all blocks.
 #[inline]
-unsafe fn copy_blocks(bytes: usize, from: (*const u8, Walk), to: (*mut u8, Walk)) {
+unsafe fn copy_blocks<const DIRECTION: bool>(
+    bytes: usize,
+    walk: (usize, isize),
+    buffer: *mut u8,
+    part: *mut u8,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         match bytes {
-            1 => copy_blocks_of::<1>(from, to),
-            2 => copy_blocks_of::<2>(from, to),
-            4 => copy_blocks_of::<4>(from, to),
-            8 => copy_blocks_of::<8>(from, to),
-            16 => copy_blocks_of::<16>(from, to),
-            32 => copy_blocks_of::<32>(from, to),
-            64 => copy_blocks_of::<64>(from, to),
+            1 => copy_blocks_of::<DIRECTION, 1>(walk, buffer, part),
+            2 => copy_blocks_of::<DIRECTION, 2>(walk, buffer, part),
+            4 => copy_blocks_of::<DIRECTION, 4>(walk, buffer, part),
+            8 => copy_blocks_of::<DIRECTION, 8>(walk, buffer, part),
+            16 => copy_blocks_of::<DIRECTION, 16>(walk, buffer, part),
+            32 => copy_blocks_of::<DIRECTION, 32>(walk, buffer, part),
+            64 => copy_blocks_of::<DIRECTION, 64>(walk, buffer, part),
             bytes => {
-                let ((mut at, step), (mut place, stride)) = (from, to);
-                for _ in 0..step.count {
-                    copy(at, place, bytes);
-                    at = at.wrapping_offset(step.bytes);
-                    place = place.wrapping_offset(stride.bytes);
+                for block in 0..walk.0 {
+                    let at = buffer.wrapping_offset(block as isize * walk.1);
+                    copy::<DIRECTION>(at, part.add(block * bytes), bytes);
                 }
             }
         }
@@ -310,22 +238,35 @@ unsafe fn copy_blocks(bytes: usize, from: (*const u8, Walk), to: (*mut u8, Walk)
 }
 
 /// The same of blocks whose length the compiler knows.
-// SAFETY: the caller promises that both sides are valid and apart, as for `copy_blocks`.
-unsafe fn copy_blocks_of<const BYTES: usize>(from: (*const u8, Walk), to: (*mut u8, Walk)) {
-    let ((mut at, step), (mut place, stride)) = (from, to);
-    for _ in 0..step.count {
+// SAFETY: the caller promises what `copy_blocks` asks for.
+unsafe fn copy_blocks_of<const DIRECTION: bool, const BYTES: usize>(
+    (count, stride): (usize, isize),
+    mut buffer: *mut u8,
+    mut part: *mut u8,
+) {
+    for _ in 0..count {
+        let (from, to) = from_to::<DIRECTION>(buffer, part);
         // SAFETY: the caller's promise.
-        unsafe { copy_nonoverlapping(at, place, BYTES) };
-        at = at.wrapping_offset(step.bytes);
-        place = place.wrapping_offset(stride.bytes);
+        unsafe { copy_nonoverlapping(from, to, BYTES) };
+        buffer = buffer.wrapping_offset(stride);
+        part = part.wrapping_add(BYTES);
     }
 }
 
-/// Copies bytes. Few without a call: two moves of a fixed length that may overlap
-/// in the middle.
-#[inline]
-// SAFETY: the caller promises that both sides are valid and apart, as for `copy_blocks`.
-unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+#[inline(always)]
+fn from_to<const DIRECTION: bool>(buffer: *mut u8, part: *mut u8) -> (*const u8, *mut u8) {
+    match DIRECTION {
+        PACK => (buffer, part),
+        UNPACK => (part, buffer),
+    }
+}
+
+/// Copies bytes in the direction. Few without a call: two moves of a fixed length that
+/// may overlap in the middle.
+#[inline(always)]
+// SAFETY: the caller promises that both sides are valid and apart.
+unsafe fn copy<const DIRECTION: bool>(buffer: *mut u8, part: *mut u8, bytes: usize) {
+    let (from, to) = from_to::<DIRECTION>(buffer, part);
     // SAFETY: the caller's promise; both moves lie within the bytes.
     unsafe {
         match bytes {
@@ -341,8 +282,8 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 }
 
 /// Copies from `BYTES` to twice that.
-#[inline]
-// SAFETY: the caller promises that both sides are valid and apart, as for `copy_blocks`.
+#[inline(always)]
+// SAFETY: the caller promises that both sides are valid and apart.
 unsafe fn copy_ends<const BYTES: usize>(from: *const u8, to: *mut u8, bytes: usize) {
     let last = bytes - BYTES;
     // SAFETY: the caller's promise.

@@ -2,7 +2,6 @@
 
 use super::Items;
 use super::blocks::Block;
-use core::iter::FusedIterator;
 
 /// Bytes that follow one another both in the buffer and in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,16 +51,10 @@ impl<'a> Pieces<'a> {
         } else {
             (offset / item_bytes, offset % item_bytes)
         };
-        // the casts lose nothing: items and block lengths were counted in usize
+        // The casts lose nothing: items and block lengths were counted in usize.
         self.item = item as isize * self.stride;
         self.block = self.blocks.partition_point(|block| block.start <= within) - 1;
         self.done = (within - self.blocks[self.block].start) as usize;
-    }
-
-    /// How many bytes are left to walk.
-    #[inline]
-    pub fn bytes_left(&self) -> usize {
-        self.left
     }
 }
 
@@ -83,11 +76,9 @@ impl Iterator for Pieces<'_> {
         self.block += 1;
         if self.block == self.blocks.len() {
             self.block = 0;
-            // behind the last item it may wrap, and is not used any more
+            // Behind the last item it may wrap, and is not used any more.
             self.item = self.item.wrapping_add(self.stride);
         }
         Some(piece)
     }
 }
-
-impl FusedIterator for Pieces<'_> {}

@@ -5,12 +5,22 @@
 //! probes nor a big table. A place is freed with the last entry of its list, by
 //! shifting its followers back; there are no tombstones that could pile up.
 
-use super::envelope::Envelope;
 use super::pool::List;
 use refrain_ring::Rank;
 
 /// Places in a new table; a power of two.
 const INITIAL_PLACES: usize = 64;
+
+/// The matching part of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Envelope {
+    /// Communication context; messages never cross contexts.
+    pub context: u32,
+    /// The sender.
+    pub source: Rank,
+    /// The tag given by the sender.
+    pub tag: i32,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Place {
@@ -61,29 +71,35 @@ impl Directory {
 
     /// Lets `append` put an entry at the end of the list of this envelope.
     #[inline]
-    pub(super) fn append(&mut self, envelope: &Envelope, append: impl FnOnce(&mut List)) {
+    pub(super) fn append<T>(
+        &mut self,
+        envelope: &Envelope,
+        append: impl FnOnce(&mut List) -> T,
+    ) -> T {
         let at = self.find(envelope);
         let place = &mut self.places[at];
         let is_new = place.list.is_empty();
         place.envelope = *envelope;
-        append(&mut place.list);
+        let appended = append(&mut place.list);
         if is_new {
             self.taken += 1;
             if self.taken * 2 > self.places.len() {
                 self.grow();
             }
         }
+        appended
     }
 
     /// Lets `unlink` take an entry off the list of this place.
     #[inline]
-    pub(super) fn unlink(&mut self, place: usize, unlink: impl FnOnce(&mut List)) {
+    pub(super) fn unlink<T>(&mut self, place: usize, unlink: impl FnOnce(&mut List) -> T) -> T {
         let list = &mut self.places[place].list;
-        unlink(list);
+        let unlinked = unlink(list);
         if list.is_empty() {
             self.taken -= 1;
             self.close_gap(place);
         }
+        unlinked
     }
 
     /// The place of this envelope, or the vacant one where it would go.
@@ -196,8 +212,7 @@ mod tests {
             let mut pool = Pool::<(), 1>::new();
             let envelopes = envelopes(shape);
             for envelope in &envelopes {
-                let index = pool.insert(());
-                directory.append(envelope, |list| pool.link_last::<0>(list, index));
+                directory.append(envelope, |list| pool.append((), [list]));
             }
             let probes: usize = envelopes.iter().map(|e| directory.probes(e)).sum();
             assert!(
@@ -215,16 +230,14 @@ mod tests {
             let mut pool = Pool::<Envelope, 1>::new();
             let envelopes = envelopes(shape);
             for envelope in &envelopes {
-                let index = pool.insert(*envelope);
-                directory.append(envelope, |list| pool.link_last::<0>(list, index));
+                directory.append(envelope, |list| pool.append(*envelope, [list]));
             }
             assert!(directory.taken * 2 <= directory.places.len());
             // every third goes, then every second, then the rest
             for (step, gone) in [3, 2, 1].into_iter().enumerate() {
                 for envelope in envelopes.iter().step_by(gone) {
                     if let Some((place, index)) = directory.oldest(envelope) {
-                        directory.unlink(place, |list| pool.unlink::<0>(list, index));
-                        pool.remove(index);
+                        directory.unlink(place, |list| pool.take(index, [list]));
                     }
                 }
                 for (number, envelope) in envelopes.iter().enumerate() {

@@ -2,7 +2,7 @@
 //!
 //! A [`Matcher`] holds the receives that wait for a message and the messages
 //! that came before their receive; it is pure: what happens depends only on the
-//! order of calls. What a receive or a message *is* is the caller's affair.
+//! order of calls. The caller decides what a receive or a message *is*.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -16,26 +16,73 @@
 //! the queues have been as long before.
 
 mod directory;
-mod envelope;
 mod pool;
-mod posted;
-mod unexpected;
 
 #[cfg(test)]
 mod tests;
 
-pub use envelope::{Envelope, Pattern};
-pub use posted::PostedId;
-pub use unexpected::UnexpectedId;
+pub use directory::Envelope;
 
 use directory::Directory;
-use pool::{List, Pool};
+use pool::{Handle, List, Pool};
+use refrain_ring::Rank;
+
+/// The matching part of a receive or a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pattern {
+    /// Communication context; has no wildcard.
+    pub context: u32,
+    /// The sender, or `None` for any source.
+    pub source: Option<Rank>,
+    /// The tag, or `None` for any tag.
+    pub tag: Option<i32>,
+}
+
+impl Pattern {
+    /// Whether a message with this envelope satisfies the pattern.
+    #[inline]
+    pub fn accepts(&self, envelope: &Envelope) -> bool {
+        self.context == envelope.context
+            && self.source.is_none_or(|source| source == envelope.source)
+            && self.tag.is_none_or(|tag| tag == envelope.tag)
+    }
+
+    /// Whether the pattern names both source and tag.
+    #[inline]
+    pub fn is_exact(&self) -> bool {
+        self.exact().is_some()
+    }
+
+    /// The only envelope that the pattern accepts, if it has no wildcard.
+    #[inline]
+    fn exact(&self) -> Option<Envelope> {
+        Some(Envelope {
+            context: self.context,
+            source: self.source?,
+            tag: self.tag?,
+        })
+    }
+}
+
+impl From<Envelope> for Pattern {
+    fn from(envelope: Envelope) -> Self {
+        Self {
+            context: envelope.context,
+            source: Some(envelope.source),
+            tag: Some(envelope.tag),
+        }
+    }
+}
+
+/// Names a posted receive until it is matched or cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PostedId(Handle);
+
+/// Names an unexpected message until it is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct UnexpectedId(Handle);
 
 /// Posted receives with values `R`, unexpected messages with values `M`.
-///
-/// The two sides do not look at each other: who posts a receive has tried
-/// [`take_unexpected`](Self::take_unexpected) before, who adds an unexpected
-/// message has tried [`take_posted`](Self::take_posted).
 ///
 /// Ids are never used twice: one whose entry is gone finds nothing.
 #[derive(Debug)]
@@ -51,6 +98,12 @@ pub struct Matcher<R, M> {
     arrivals: List,
 }
 
+impl<R, M> Default for Matcher<R, M> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<R, M> Matcher<R, M> {
     /// Without receives and messages.
     pub fn new() -> Self {
@@ -63,10 +116,200 @@ impl<R, M> Matcher<R, M> {
             arrivals: List::EMPTY,
         }
     }
+
+    /// Takes the first unexpected message that the pattern accepts, or posts the receive.
+    ///
+    /// # Errors
+    /// No message has come: the receive is posted.
+    #[inline(always)]
+    pub fn take_or_post(&mut self, pattern: Pattern, value: R) -> Result<M, PostedId> {
+        match self.take_unexpected(&pattern) {
+            Some((_, message)) => Ok(message),
+            None => Err(self.post(pattern, value)),
+        }
+    }
+
+    /// How many receives wait.
+    #[inline]
+    pub fn posted_count(&self) -> usize {
+        self.receives.count()
+    }
+
+    /// Posts a receive that no unexpected message satisfies.
+    #[inline]
+    pub fn post(&mut self, pattern: Pattern, value: R) -> PostedId {
+        let (pool, receive) = (&mut self.receives, (pattern, value));
+        let index = match pattern.exact() {
+            Some(envelope) => {
+                let append = |list: &mut List| pool.append(receive, [list]);
+                self.exact_receives.append(&envelope, append)
+            }
+            None => pool.append(receive, [&mut self.wildcards]),
+        };
+        PostedId(self.receives.handle(index))
+    }
+
+    /// Takes a posted receive back; `None` if it was matched or cancelled.
+    #[inline]
+    pub fn cancel(&mut self, id: PostedId) -> Option<R> {
+        let index = self.receives.resolve(id.0)?;
+        let exact = self.receives.get(index).0.exact();
+        let (_, value) = match exact {
+            Some(envelope) => self.remove_exact(self.exact_receives.place(&envelope)?, index),
+            None => self.receives.take(index, [&mut self.wildcards]),
+        };
+        Some(value)
+    }
+
+    /// Takes the earliest posted receive that accepts the message.
+    ///
+    /// MPI-4.1, 3.5: of the receives that a message satisfies, the one that was
+    /// posted first gets it.
+    #[inline(always)]
+    pub fn take_posted(&mut self, envelope: &Envelope) -> Option<(Pattern, R)> {
+        let exact = self.exact_receives.oldest(envelope);
+        let before = exact.map_or(u64::MAX, |(_, index)| self.receives.number(index));
+        if let Some(index) = self.first_wildcard(envelope, before) {
+            return Some(self.receives.take(index, [&mut self.wildcards]));
+        }
+        let (place, index) = exact?;
+        Some(self.remove_exact(place, index))
+    }
+
+    /// The receive that [`take_posted`](Self::take_posted) would take.
+    pub fn find_posted(&self, envelope: &Envelope) -> Option<&R> {
+        let exact = self.exact_receives.oldest(envelope).map(|(_, index)| index);
+        let before = exact.map_or(u64::MAX, |index| self.receives.number(index));
+        let index = self.first_wildcard(envelope, before).or(exact)?;
+        Some(&self.receives.get(index).1)
+    }
+
+    /// The first wildcard receive that accepts the message, among those posted
+    /// before number `before`.
+    #[inline]
+    fn first_wildcard(&self, envelope: &Envelope, before: u64) -> Option<u32> {
+        self.receives
+            .iter(self.wildcards)
+            .take_while(|&(index, _)| self.receives.number(index) < before)
+            .find(|(_, (pattern, _))| pattern.accepts(envelope))
+            .map(|(index, _)| index)
+    }
+
+    #[inline]
+    fn remove_exact(&mut self, place: usize, index: u32) -> (Pattern, R) {
+        let pool = &mut self.receives;
+        let take = |list: &mut List| pool.take(index, [list]);
+        self.exact_receives.unlink(place, take)
+    }
+
+    /// How many messages wait.
+    #[inline]
+    pub fn unexpected_count(&self) -> usize {
+        self.messages.count()
+    }
+
+    /// Adds a message that no posted receive accepts.
+    #[inline]
+    pub fn push_unexpected(&mut self, envelope: Envelope, value: M) -> UnexpectedId {
+        let (pool, arrivals) = (&mut self.messages, &mut self.arrivals);
+        let append = |list: &mut List| pool.append((envelope, value), [arrivals, list]);
+        let index = self.messages_by_envelope.append(&envelope, append);
+        UnexpectedId(self.messages.handle(index))
+    }
+
+    /// The message that [`take_unexpected`](Self::take_unexpected) would take:
+    /// a probe.
+    #[inline]
+    pub fn find_unexpected(&self, pattern: &Pattern) -> Option<(UnexpectedId, &Envelope, &M)> {
+        self.first_unexpected(pattern)
+            .map(|index| self.entry(index))
+    }
+
+    /// Takes the first unexpected message, in arrival order, that the pattern
+    /// accepts: a receive.
+    #[inline(always)]
+    pub fn take_unexpected(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
+        if self.messages.count() == 0 {
+            return None;
+        }
+        self.take_first(pattern)
+    }
+
+    fn take_first(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
+        let Some(envelope) = pattern.exact() else {
+            return self
+                .first_unexpected(pattern)
+                .map(|index| self.remove_at(index));
+        };
+        let (place, index) = self.messages_by_envelope.oldest(&envelope)?;
+        Some(self.remove_from(place, index))
+    }
+
+    /// Takes the message of a probe: a matched probe. `None` if it is gone.
+    #[inline]
+    pub fn remove_unexpected(&mut self, id: UnexpectedId) -> Option<(Envelope, M)> {
+        let index = self.messages.resolve(id.0)?;
+        Some(self.remove_at(index))
+    }
+
+    /// The value of a message that still waits.
+    #[inline]
+    pub fn unexpected_value(&self, id: UnexpectedId) -> Option<&M> {
+        let index = self.messages.resolve(id.0)?;
+        Some(&self.messages.get(index).1)
+    }
+
+    /// The messages of one sender in arrival order. Scans all messages.
+    pub fn unexpected_of(
+        &self,
+        source: Rank,
+    ) -> impl Iterator<Item = (UnexpectedId, &Envelope, &M)> {
+        self.messages
+            .iter(self.arrivals)
+            .filter(move |(_, (envelope, _))| envelope.source == source)
+            .map(|(index, _)| self.entry(index))
+    }
+
+    /// MPI-4.1, 3.5: messages of one sender that satisfy the same receive are
+    /// taken in the order in which they were sent, which is that of arrival.
+    #[inline]
+    fn first_unexpected(&self, pattern: &Pattern) -> Option<u32> {
+        if let Some(envelope) = pattern.exact() {
+            let oldest = self.messages_by_envelope.oldest(&envelope);
+            return oldest.map(|(_, index)| index);
+        }
+        let mut messages = self.messages.iter(self.arrivals);
+        let first = messages.find(|(_, (envelope, _))| pattern.accepts(envelope));
+        first.map(|(index, _)| index)
+    }
+
+    #[inline]
+    fn entry(&self, index: u32) -> (UnexpectedId, &Envelope, &M) {
+        let (envelope, value) = self.messages.get(index);
+        (UnexpectedId(self.messages.handle(index)), envelope, value)
+    }
+
+    fn remove_at(&mut self, index: u32) -> (Envelope, M) {
+        let place = self.messages_by_envelope.place(&self.messages.get(index).0);
+        let place = place.expect("every message is on the list of its envelope");
+        self.remove_from(place, index)
+    }
+
+    #[inline]
+    fn remove_from(&mut self, place: usize, index: u32) -> (Envelope, M) {
+        let (pool, arrivals) = (&mut self.messages, &mut self.arrivals);
+        let take = |list: &mut List| pool.take(index, [arrivals, list]);
+        self.messages_by_envelope.unlink(place, take)
+    }
 }
 
-impl<R, M> Default for Matcher<R, M> {
-    fn default() -> Self {
-        Self::new()
+#[cfg(test)]
+impl<R, M> Matcher<R, M> {
+    fn posted_slots_and_places(&self) -> (usize, usize) {
+        (self.receives.slots(), self.exact_receives.places())
+    }
+
+    fn unexpected_slots_and_places(&self) -> (usize, usize) {
+        (self.messages.slots(), self.messages_by_envelope.places())
     }
 }

@@ -1,14 +1,16 @@
 //! Entries in a slab, threaded on doubly linked lists by index.
 //!
-//! The slab grows to the largest number of entries that were there at once and
-//! is reused from then on: no allocation once warm. Every entry is numbered at
-//! its insertion; the numbers order entries by age across lists, and tell a
-//! stale [`Handle`] from a live one however often its slot was reused.
+//! The slab grows to the largest number of entries at one time and is reused from then
+//! on: no allocation once warm. Every entry is numbered at its insertion; the numbers
+//! order entries by age across lists, and tell a stale [`Handle`] from a live one however
+//! often its slot was reused.
 
 /// Ends a list; no slot has this index.
 const NONE: u32 = u32::MAX;
 
-/// Names an entry for as long as it is there, and nothing afterwards.
+const IS_THERE: &str = "lists and live handles lead to entries";
+
+/// Names an entry as long as it exists, and nothing afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Handle {
     number: u64,
@@ -37,7 +39,7 @@ struct Node<T, const LISTS: usize> {
     value: Option<T>,
 }
 
-/// The slab. Each entry can be on `LISTS` lists at once, named by constants.
+/// The slab. Each entry is on `LISTS` lists at once.
 #[derive(Debug)]
 pub(super) struct Pool<T, const LISTS: usize> {
     nodes: Vec<Node<T, LISTS>>,
@@ -64,13 +66,6 @@ impl List {
     }
 }
 
-impl Links {
-    const NONE: Links = Links {
-        previous: NONE,
-        next: NONE,
-    };
-}
-
 impl<T, const LISTS: usize> Pool<T, LISTS> {
     pub(super) fn new() -> Self {
         Self {
@@ -86,49 +81,75 @@ impl<T, const LISTS: usize> Pool<T, LISTS> {
         self.count
     }
 
-    /// Adds an entry, on no list yet.
+    /// Adds an entry at the end of these lists.
     #[inline]
-    pub(super) fn insert(&mut self, value: T) -> u32 {
-        let number = self.next_number;
-        self.next_number += 1;
-        self.count += 1;
-        let index = self.free;
-        if index == NONE {
-            return self.grow(number, value);
+    pub(super) fn append(&mut self, value: T, lists: [&mut List; LISTS]) -> u32 {
+        let index = match some(self.free) {
+            Some(index) => index,
+            None => self.grow(),
+        };
+        for (which, list) in lists.iter().enumerate() {
+            if let Some(tail) = some(list.tail) {
+                self.nodes[tail as usize].links[which].next = index;
+            }
         }
         let node = &mut self.nodes[index as usize];
         self.free = node.links[0].next;
-        node.number = number;
+        node.number = self.next_number;
         node.value = Some(value);
+        for (links, list) in node.links.iter_mut().zip(lists) {
+            *links = Links {
+                previous: list.tail,
+                next: NONE,
+            };
+            list.tail = index;
+            if list.is_empty() {
+                list.head = index;
+            }
+        }
+        self.next_number += 1;
+        self.count += 1;
         index
     }
 
+    /// A new free slot.
     #[cold]
-    fn grow(&mut self, number: u64, value: T) -> u32 {
+    fn grow(&mut self) -> u32 {
         let index = u32::try_from(self.nodes.len())
             .ok()
             .filter(|&index| index != NONE)
             .expect("2^32 entries take more memory than any rank has");
+        let links = Links {
+            previous: NONE,
+            next: NONE,
+        };
         self.nodes.push(Node {
-            number,
-            links: [Links::NONE; LISTS],
-            value: Some(value),
+            number: 0,
+            links: [links; LISTS],
+            value: None,
         });
         index
     }
 
-    /// Takes an entry out; it must have been unlinked from all its lists.
+    /// Takes an entry out, off the lists that it is on.
     #[inline]
-    pub(super) fn remove(&mut self, index: u32) -> T {
+    pub(super) fn take(&mut self, index: u32, lists: [&mut List; LISTS]) -> T {
+        for (which, list) in lists.into_iter().enumerate() {
+            let Links { previous, next } = self.nodes[index as usize].links[which];
+            match some(previous) {
+                Some(previous) => self.nodes[previous as usize].links[which].next = next,
+                None => list.head = next,
+            }
+            match some(next) {
+                Some(next) => self.nodes[next as usize].links[which].previous = previous,
+                None => list.tail = previous,
+            }
+        }
         let node = &mut self.nodes[index as usize];
-        let value = node
-            .value
-            .take()
-            .expect("lists and live handles lead to entries");
         node.links[0].next = self.free;
         self.free = index;
         self.count -= 1;
-        value
+        node.value.take().expect(IS_THERE)
     }
 
     #[inline]
@@ -139,7 +160,7 @@ impl<T, const LISTS: usize> Pool<T, LISTS> {
         }
     }
 
-    /// Where the entry of a handle is, if it is still there.
+    /// Where the entry of a handle is, if it still exists.
     #[inline]
     pub(super) fn resolve(&self, handle: Handle) -> Option<u32> {
         let node = self.nodes.get(handle.index as usize)?;
@@ -154,51 +175,14 @@ impl<T, const LISTS: usize> Pool<T, LISTS> {
 
     #[inline]
     pub(super) fn get(&self, index: u32) -> &T {
-        self.nodes[index as usize]
-            .value
-            .as_ref()
-            .expect("lists and live handles lead to entries")
+        self.nodes[index as usize].value.as_ref().expect(IS_THERE)
     }
 
-    /// Puts an entry at the end of a list.
+    /// The entries of a list that is the first of its entries' lists, oldest first.
     #[inline]
-    pub(super) fn link_last<const LIST: usize>(&mut self, list: &mut List, index: u32) {
-        self.nodes[index as usize].links[LIST] = Links {
-            previous: list.tail,
-            next: NONE,
-        };
-        match some(list.tail) {
-            Some(tail) => self.nodes[tail as usize].links[LIST].next = index,
-            None => list.head = index,
-        }
-        list.tail = index;
-    }
-
-    /// Takes an entry off the list that it is on.
-    #[inline]
-    pub(super) fn unlink<const LIST: usize>(&mut self, list: &mut List, index: u32) {
-        let Links { previous, next } = self.nodes[index as usize].links[LIST];
-        match some(previous) {
-            Some(previous) => self.nodes[previous as usize].links[LIST].next = next,
-            None => list.head = next,
-        }
-        match some(next) {
-            Some(next) => self.nodes[next as usize].links[LIST].previous = previous,
-            None => list.tail = previous,
-        }
-    }
-
-    /// The entry behind this one.
-    #[inline]
-    pub(super) fn next<const LIST: usize>(&self, index: u32) -> Option<u32> {
-        some(self.nodes[index as usize].links[LIST].next)
-    }
-
-    /// The entries of a list, oldest first.
-    #[inline]
-    pub(super) fn iter<const LIST: usize>(&self, list: List) -> impl Iterator<Item = (u32, &T)> {
-        core::iter::successors(list.first(), |&index| self.next::<LIST>(index))
-            .map(|index| (index, self.get(index)))
+    pub(super) fn iter(&self, list: List) -> impl Iterator<Item = (u32, &T)> {
+        let next = |&index: &u32| some(self.nodes[index as usize].links[0].next);
+        core::iter::successors(list.first(), next).map(|index| (index, self.get(index)))
     }
 }
 

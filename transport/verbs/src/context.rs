@@ -2,10 +2,11 @@
 
 #![allow(unsafe_code, reason = "opens and closes the library's objects")]
 
+use crate::error::Error;
+use crate::library::Library;
 use crate::objects::last_errno;
 use crate::obstacle::SOFT_ROCE;
 use crate::sys::types::{ibv_context, ibv_device};
-use crate::{Error, Library};
 use core::ffi::c_int;
 use core::ptr::NonNull;
 use refrain_libfabric::native::text;

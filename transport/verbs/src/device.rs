@@ -1,6 +1,7 @@
 //! The devices of a machine: what they are and what they can do.
 
-use crate::{Error, Port};
+use crate::error::Error;
+use crate::port::Port;
 
 /// The protocol of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

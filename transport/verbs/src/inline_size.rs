@@ -3,10 +3,11 @@
 #![allow(unsafe_code, reason = "makes the library's objects")]
 
 use crate::context::Context;
+use crate::error::Error;
+use crate::library::Library;
 use crate::objects::Owned;
 use crate::sys::constants::IBV_QPT_RC;
 use crate::sys::types::{ibv_cq, ibv_pd, ibv_qp_init_attr};
-use crate::{Error, Library};
 use core::mem::zeroed;
 use core::ptr::null_mut;
 

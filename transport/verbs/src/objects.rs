@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "destroys objects of the library")]
 
-use crate::Error;
+use crate::error::Error;
 use core::ffi::c_int;
 use core::ptr::NonNull;
 use std::borrow::Cow;

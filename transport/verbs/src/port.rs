@@ -1,6 +1,6 @@
 //! One port of a device.
 
-use crate::Gid;
+use crate::gid::Gid;
 use core::fmt;
 
 /// The logical state of a port.

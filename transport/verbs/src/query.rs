@@ -6,13 +6,15 @@
 )]
 
 use crate::context::{Context, DeviceList};
+use crate::device::{Device, DeviceLimits, Transport};
+use crate::error::Error;
+use crate::gid::{Gid, GidType};
+use crate::library::Library;
 use crate::namespace;
+use crate::port::{LinkLayer, Port, PortState};
 use crate::sys::constants::*;
 use crate::sys::types::{ibv_device, ibv_device_attr, ibv_gid, ibv_port_attr};
 use crate::sysfs::{self, DeviceFolder};
-use crate::{
-    Device, DeviceLimits, Error, Gid, GidType, Library, LinkLayer, Port, PortState, Transport,
-};
 use core::ffi::{CStr, c_int};
 use core::mem::zeroed;
 use core::ptr::NonNull;

@@ -1,6 +1,6 @@
 //! Properties of devices in `/sys` that the library does not report.
 
-use crate::GidType;
+use crate::gid::GidType;
 use std::fs;
 use std::path::PathBuf;
 

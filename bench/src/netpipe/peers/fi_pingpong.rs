@@ -2,8 +2,8 @@
 //! `libfabric-bin`): a server and a client. States the mean.
 
 use super::pace::Pace;
+use super::peer::{Peer, program};
 use super::process::{Starter, free_port};
-use super::{Peer, program};
 use crate::error::BenchError;
 use crate::netpipe::fabrics::search_folder;
 use std::ffi::OsString;

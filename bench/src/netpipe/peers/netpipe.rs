@@ -3,8 +3,8 @@
 //! NetPIPE states the best of its trials for each size, where Refrain states a
 //! median: the comparison favours the peer.
 
+use super::peer::{Peer, PeerFigure, program};
 use super::process::{LIMIT, Starter};
-use super::{Peer, PeerFigure, program};
 use crate::error::BenchError;
 use crate::netpipe::arguments::Receive;
 use std::fs;

@@ -31,7 +31,7 @@ pub struct Starter {
     interrupt: Interrupt,
     /// This executable; `None`: start programs directly.
     trampoline: Option<PathBuf>,
-    /// Added to the environment of what is started.
+    /// Added to the environment of the programs.
     environment: Vec<(OsString, OsString)>,
 }
 

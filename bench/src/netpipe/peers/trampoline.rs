@@ -4,7 +4,7 @@
 //! then becomes the peer.
 
 use crate::error::BenchError;
-use crate::netpipe::rank::rank_failed;
+use crate::netpipe::command::rank_failed;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! `ucx_perftest -t tag_lat` (Debian: `ucx-utils`): a server and a client over
 //! what UCX chooses on one host. States a median.
 
+use super::peer::{Peer, iterations, program};
 use super::process::{Starter, free_port};
-use super::{Peer, iterations, program};
 use crate::error::BenchError;
 use std::time::Duration;
 

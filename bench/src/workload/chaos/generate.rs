@@ -17,7 +17,7 @@
 //!
 //! # Why no wildcard starves a receive
 //!
-//! Per receiver and context there are as many receives as messages, and more
+//! Each receiver has one receive per message in each context, and more
 //! specific ones are posted before those less specific that overlap with them.
 //! A message then goes to a wildcard only when all receives that are for it
 //! alone are satisfied. Half-open patterns of one receiver and context are all

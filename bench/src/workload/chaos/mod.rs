@@ -157,10 +157,10 @@ fn one_round(
     let sent = world.statistics().messages_sent - before.messages_sent;
     let own = |message: &&plan::Message| message.source == world.rank().0;
     let planned = round.messages.iter().filter(own).count() as u64;
-    // Barriers add to what is planned.
+    // Barriers send messages beyond the plan.
     ensure!(
         sent >= planned,
-        "{planned} messages were to be sent, the statistics say {sent}"
+        "the plan has {planned} messages, the statistics count {sent}"
     );
     let publishes = round.publishes[world.rank().index()] && !options.check_log;
     if publishes && world.protocol() != "none" && !world.recovers() {

@@ -1,11 +1,14 @@
-//! Requests that are not complete yet, and all the ways to complete them.
+//! A rank in the middle of a round: its requests, and all the ways to complete them.
 
-use super::plan::{Completion, MessageId, ReceiveManner, Slot};
-use super::run::{Execution, outcome};
-use super::verify::Outcome;
+use super::buffers::SendBuffer;
+use super::ledger::Ledger;
+use super::plan::{Completion, MessageId, ReceiveManner, Round, Slot};
+use super::verify::{Outcome, Post, outcome};
 use crate::workload::error::{WorkloadError, ensure};
+use crate::workload::prng::Prng;
 use crate::workload::watchdog::Watchdog;
-use refrain::{Error, Request, Status};
+use refrain::{Error, Layout, Request, Scope, Status};
+use std::sync::Arc;
 
 /// What a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +24,22 @@ pub enum Owner {
 pub struct Pending {
     pub request: Request,
     pub owner: Owner,
+}
+
+/// A rank in the middle of a round.
+pub(super) struct Execution<'x, 's, 'env> {
+    pub(super) scope: &'x mut Scope<'s, 'env>,
+    pub(super) round: &'x Round,
+    pub(super) rank: u32,
+    pub(super) prng: Prng,
+    pub(super) outgoing: &'env [SendBuffer],
+    pub(super) layouts: &'env [Option<Arc<Layout>>],
+    /// The two buffers of each slot, until they are lent out.
+    pub(super) rooms: Vec<[Option<&'env mut [u8]>; 2]>,
+    /// In the order of posting.
+    pub(super) posts: Vec<Post>,
+    pub(super) pending: Vec<Pending>,
+    pub(super) ledger: &'x mut Ledger,
 }
 
 /// Places of requests in a call, with their results.
@@ -113,6 +132,22 @@ impl Execution<'_, '_, '_> {
             "wait_any, test_any, wait_some, test_some completed null requests: {completed:?}"
         );
         Ok(())
+    }
+
+    /// The pending requests, for the watchdog.
+    fn whereabouts(&self) -> String {
+        let (number, rank) = (self.round.number, self.rank);
+        let mut place = format!("round {number}, rank {rank}, its end, still pending:");
+        for pending in self.pending.iter().take(10) {
+            place += &match pending.owner {
+                Owner::Send(id) => format!(" send {id} {:?};", self.round.messages[id]),
+                Owner::Receive(post) => {
+                    let slot = self.posts[post].slot;
+                    format!(" receive {slot} {:?};", self.round.slots[slot])
+                }
+            };
+        }
+        place
     }
 
     /// Some of the pending requests, in any order, that one call may complete.

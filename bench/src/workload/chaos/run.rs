@@ -2,9 +2,9 @@
 
 use super::buffers::{self, Buffers, SendBuffer};
 use super::ledger::Ledger;
-use super::pending::{Owner, Pending};
+use super::pending::{Execution, Owner, Pending};
 use super::plan::{Message, MessageId, Pattern, ReceiveManner, Round, SendManner, SlotId, Step};
-use super::verify::{self, Outcome, Post};
+use super::verify::{self, Outcome, Post, outcome};
 use crate::workload::collective;
 use crate::workload::error::{WorkloadError, ensure};
 use crate::workload::prng::{Prng, combine};
@@ -88,22 +88,6 @@ fn execute(
     }
 }
 
-/// A rank in the middle of a round.
-pub(super) struct Execution<'x, 's, 'env> {
-    pub(super) scope: &'x mut Scope<'s, 'env>,
-    pub(super) round: &'x Round,
-    rank: u32,
-    pub(super) prng: Prng,
-    outgoing: &'env [SendBuffer],
-    layouts: &'env [Option<Arc<Layout>>],
-    /// The two buffers of each slot, until they are lent out.
-    rooms: Vec<[Option<&'env mut [u8]>; 2]>,
-    /// In the order of posting.
-    pub(super) posts: Vec<Post>,
-    pub(super) pending: Vec<Pending>,
-    ledger: &'x mut Ledger,
-}
-
 impl<'env> Execution<'_, '_, 'env> {
     fn program(&mut self, watchdog: &Watchdog) -> Result<(), WorkloadError> {
         let round = self.round;
@@ -115,22 +99,6 @@ impl<'env> Execution<'_, '_, 'env> {
         }
         self.finish(watchdog)
             .map_err(|error| error.at("the end of the round"))
-    }
-
-    /// What is pending, for messages.
-    pub(super) fn whereabouts(&self) -> String {
-        let (number, rank) = (self.round.number, self.rank);
-        let mut place = format!("round {number}, rank {rank}, its end, still pending:");
-        for pending in self.pending.iter().take(10) {
-            place += &match pending.owner {
-                Owner::Send(id) => format!(" send {id} {:?};", self.round.messages[id]),
-                Owner::Receive(post) => {
-                    let slot = self.posts[post].slot;
-                    format!(" receive {slot} {:?};", self.round.slots[slot])
-                }
-            };
-        }
-        place
     }
 
     /// A step with its messages and slots.
@@ -494,30 +462,5 @@ fn source(pattern: Pattern) -> Source {
     match pattern.tag {
         Some(tag) => source.tag(tag),
         None => source.any_tag(),
-    }
-}
-
-/// The outcome of a receive, as the library reports it.
-pub(super) fn outcome(result: Result<Status, Error>) -> Result<Outcome, WorkloadError> {
-    match result {
-        Ok(status) if status.cancelled => Ok(Outcome::Cancelled),
-        Ok(status) => Ok(Outcome::Received {
-            source: status.source.0,
-            tag: status.tag,
-            bytes: status.bytes,
-            truncated_to: None,
-        }),
-        Err(Error::Truncated {
-            source_rank,
-            tag,
-            message_bytes,
-            buffer_bytes,
-        }) => Ok(Outcome::Received {
-            source: source_rank.0,
-            tag,
-            bytes: message_bytes,
-            truncated_to: Some(buffer_bytes),
-        }),
-        Err(error) => Err(error.into()),
     }
 }

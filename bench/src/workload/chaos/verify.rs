@@ -1,6 +1,8 @@
 //! Checks that the plan and MPI's rules allow what a rank received.
 
 use super::plan::{Message, MessageId, Pattern, Round, Slot, SlotId};
+use crate::workload::error::WorkloadError;
+use refrain::{Error, Status};
 use std::collections::HashMap;
 
 /// The result of a receive.
@@ -29,6 +31,34 @@ impl Outcome {
             bytes: message.bytes as u64,
             truncated_to: truncates.then_some(slot.room_bytes as u64),
         }
+    }
+}
+
+/// The outcome of a receive, as the library reports it.
+///
+/// # Errors
+/// Those of the library but a truncation.
+pub fn outcome(result: Result<Status, Error>) -> Result<Outcome, WorkloadError> {
+    match result {
+        Ok(status) if status.cancelled => Ok(Outcome::Cancelled),
+        Ok(status) => Ok(Outcome::Received {
+            source: status.source.0,
+            tag: status.tag,
+            bytes: status.bytes,
+            truncated_to: None,
+        }),
+        Err(Error::Truncated {
+            source_rank,
+            tag,
+            message_bytes,
+            buffer_bytes,
+        }) => Ok(Outcome::Received {
+            source: source_rank.0,
+            tag,
+            bytes: message_bytes,
+            truncated_to: Some(buffer_bytes),
+        }),
+        Err(error) => Err(error.into()),
     }
 }
 

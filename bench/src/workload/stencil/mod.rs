@@ -6,10 +6,11 @@ mod decomposition;
 mod face;
 mod grid;
 
+use super::collective;
 use super::coordinated::Coordinated;
 use super::error::{WorkloadError, ensure};
+use super::horizon::Horizon;
 use super::prng::combine;
-use super::{Horizon, collective};
 use decomposition::{AXES, Decomposition};
 use face::Face;
 use grid::{CELL_BYTES, Grid};
@@ -221,7 +222,7 @@ impl Halo {
         for &axis in options.axes() {
             for upper in [false, true] {
                 let face = Face { axis, upper };
-                // The tag says which face of its sender a message is: with two
+                // The tag names the face of the sender: with two
                 // ranks along an axis both sides lead to the same neighbour.
                 let tag = |upper: bool| 2 * axis as i32 + i32::from(upper);
                 sides.push(Side {

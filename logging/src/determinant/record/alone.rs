@@ -3,8 +3,8 @@
 //! second determinant would look at.
 
 use super::varint::zigzag;
-use super::{IS_MATCH, MODE_COMPLETED, MODE_NAMED, OTHER, SOURCE_NEW, TAG_MODE};
-use crate::determinant::Matched;
+use super::{IS_MATCH, OTHER, SOURCE_NEW, TAG_MODE, mode_of};
+use crate::determinant::Match;
 use refrain_ring::Clock;
 
 /// Bytes of it at most: two of its own; rank; SSN and request.
@@ -12,15 +12,8 @@ pub(in crate::determinant) const ALONE_BYTES_MAX: usize = 2 + 5 + 2 * 10;
 
 /// Writes it from the start of `to` on; returns its bytes.
 #[inline]
-pub(in crate::determinant) fn match_alone(
-    to: &mut [u8; ALONE_BYTES_MAX],
-    at: Clock,
-    matched: &Matched,
-    is_named: bool,
-    is_completed: bool,
-) -> usize {
-    let completed = if is_completed { MODE_COMPLETED } else { 0 };
-    let mode = completed | if is_named { MODE_NAMED } else { 0 };
+pub(in crate::determinant) fn match_alone(to: &mut [u8; ALONE_BYTES_MAX], alone: &Match) -> usize {
+    let (at, matched, mode) = (alone.at, &alone.matched, mode_of(alone));
     let mut end = 0;
     if mode != 0 {
         to[0] = TAG_MODE | mode;
@@ -55,6 +48,7 @@ fn put(to: &mut [u8; ALONE_BYTES_MAX], mut end: usize, mut value: u64) -> usize 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::determinant::Matched;
     use crate::determinant::record::Encoder;
     use refrain_ring::{Rank, Ssn};
 
@@ -74,12 +68,18 @@ mod tests {
         };
         for flags in 0..4 {
             let (is_named, is_completed) = (flags & 1 != 0, flags & 2 != 0);
+            let alone = Match {
+                at: Clock(at),
+                matched,
+                is_named,
+                is_completed,
+            };
             let mut expected = Vec::new();
             let mut encoder = Encoder::new();
             encoder.begin(Clock(at));
-            encoder.matched(&mut expected, Clock(at), &matched, is_named, is_completed);
+            encoder.matched(&mut expected, &alone);
             let mut written = [0xee; ALONE_BYTES_MAX];
-            let bytes = match_alone(&mut written, Clock(at), &matched, is_named, is_completed);
+            let bytes = match_alone(&mut written, &alone);
             assert_eq!(written[..bytes], expected, "{matched:?} at {at}");
         }
     }

@@ -8,7 +8,7 @@ use super::{
     TAG_BYTES, TAG_CANCELLED, TAG_COMPLETION, TAG_MODE, TAG_NOTHING, TAG_NUMBER, TAG_OTHER,
     TAG_PROBE,
 };
-use crate::determinant::{Determinant, Matched};
+use crate::determinant::{Determinant, Match, Matched};
 use refrain_ring::{Clock, Rank, Ssn};
 
 type Read<T> = Result<T, &'static str>;
@@ -51,8 +51,8 @@ impl<'a> Decoder<'a> {
             (TAG_PROBE, 0) => self.probe(),
             (TAG_COMPLETION, flags) => self.completion(flags),
             (TAG_CANCELLED, 0) => self.cancelled(),
-            (TAG_NUMBER, lane) => self.number(lane),
-            (TAG_BYTES, 0) => self.given_bytes(),
+            (TAG_NUMBER, series) => self.number(series),
+            (TAG_BYTES, 0) => self.bytes_from_outside(),
             (TAG_NOTHING, flags) if flags & !NOTHING_COUNT == 0 => self.nothing(flags),
             _ => Err("it is of no known kind"),
         }
@@ -69,20 +69,12 @@ impl<'a> Decoder<'a> {
             source,
             ssn,
         };
-        let is_named = self.known.mode & MODE_NAMED != 0;
-        Ok(if self.known.mode & MODE_COMPLETED == 0 {
-            Determinant::Match {
-                at,
-                matched,
-                is_named,
-            }
-        } else {
-            Determinant::MatchCompleted {
-                at,
-                matched,
-                is_named,
-            }
-        })
+        Ok(Determinant::Match(Match {
+            at,
+            matched,
+            is_named: self.known.mode & MODE_NAMED != 0,
+            is_completed: self.known.mode & MODE_COMPLETED != 0,
+        }))
     }
 
     fn probe(&mut self) -> Read<Determinant> {
@@ -177,17 +169,17 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    fn number(&mut self, lane: u8) -> Read<Determinant> {
+    fn number(&mut self, series: u8) -> Read<Determinant> {
         let step = self.bytes.number()?;
         let at = self.forward(step)?;
         let difference = unzigzag(self.bytes.number()?) as i64;
-        let last = &mut self.known.numbers[usize::from(lane)];
+        let last = &mut self.known.numbers[usize::from(series)];
         *last = last.wrapping_add(difference);
         let value = *last;
-        Ok(Determinant::Number { at, lane, value })
+        Ok(Determinant::Number { at, series, value })
     }
 
-    fn given_bytes(&mut self) -> Read<Determinant> {
+    fn bytes_from_outside(&mut self) -> Read<Determinant> {
         let step = self.bytes.number()?;
         let at = self.forward(step)?;
         let count = usize::from(self.bytes.byte()?) + 1;

@@ -3,12 +3,12 @@
 use super::prediction::Prediction;
 use super::varint::{put, zigzag};
 use super::{
-    COUNT_LATER, IS_MATCH, MODE_COMPLETED, MODE_NAMED, NOTHING_COUNT, OTHER, PLACES_SHORT,
-    SET_CONTINUES, SET_COUNT_MAX, SOURCE_LATER, SOURCE_NEW, SOURCE_UNEXPECTED, STEP_LATER,
-    STEP_SHIFT, STEPS_MAX, Stepping, TAG_BYTES, TAG_CANCELLED, TAG_COMPLETION, TAG_MODE,
-    TAG_NOTHING, TAG_NUMBER, TAG_OTHER, TAG_PROBE,
+    COUNT_LATER, IS_MATCH, NOTHING_COUNT, OTHER, PLACES_SHORT, SET_CONTINUES, SET_COUNT_MAX,
+    SOURCE_LATER, SOURCE_NEW, SOURCE_UNEXPECTED, STEP_LATER, STEP_SHIFT, STEPS_MAX, Stepping,
+    TAG_BYTES, TAG_CANCELLED, TAG_COMPLETION, TAG_MODE, TAG_NOTHING, TAG_NUMBER, TAG_OTHER,
+    TAG_PROBE, mode_of,
 };
-use crate::determinant::{Determinant, Matched};
+use crate::determinant::{Determinant, Match};
 use core::hash::{Hash, Hasher};
 use refrain_ring::{Clock, Rank, Ssn};
 
@@ -33,22 +33,20 @@ impl Encoder {
         self.0.begin(first_clock.0);
     }
 
-    pub(in crate::determinant) fn determinant(
+    /// Writes a determinant, whose requests and bytes `requests_of` and `bytes_of` give.
+    #[inline]
+    pub(in crate::determinant) fn determinant<'a, R, B, Requests, Bytes>(
         &mut self,
         out: &mut Vec<u8>,
-        determinant: &Determinant,
-    ) {
+        determinant: &'a Determinant<R, B>,
+        requests_of: impl FnOnce(&'a R) -> Requests,
+        bytes_of: impl FnOnce(&'a B) -> Bytes,
+    ) where
+        Requests: ExactSizeIterator<Item = Clock>,
+        Bytes: ExactSizeIterator<Item = u8>,
+    {
         match *determinant {
-            Determinant::Match {
-                at,
-                matched,
-                is_named,
-            } => self.matched(out, at, &matched, is_named, false),
-            Determinant::MatchCompleted {
-                at,
-                matched,
-                is_named,
-            } => self.matched(out, at, &matched, is_named, true),
+            Determinant::Match(ref matched) => self.matched(out, matched),
             Determinant::Probe {
                 at,
                 source,
@@ -60,53 +58,31 @@ impl Encoder {
                 at,
                 ref requests,
                 continues,
-            } => self.completion(out, at, requests.iter().copied(), continues),
+            } => self.completion(out, at, requests_of(requests), continues),
             Determinant::Cancelled { at, request } => self.cancelled(out, at, request),
-            Determinant::Number { at, lane, value } => self.number(out, at, lane, value),
-            Determinant::Bytes { at, ref bytes } => {
-                self.bytes(out, at, bytes.iter().copied());
-            }
+            Determinant::Number { at, series, value } => self.number(out, at, series, value),
+            Determinant::Bytes { at, ref bytes } => self.bytes(out, at, bytes_of(bytes)),
             Determinant::Nothing { at, first, count } => self.nothing(out, at, first, count),
         }
     }
 
     #[inline]
-    pub(in crate::determinant) fn matched(
-        &mut self,
-        out: &mut Vec<u8>,
-        at: Clock,
-        matched: &Matched,
-        is_named: bool,
-        is_completed: bool,
-    ) {
-        let mode =
-            if is_completed { MODE_COMPLETED } else { 0 } | if is_named { MODE_NAMED } else { 0 };
+    pub(in crate::determinant) fn matched(&mut self, out: &mut Vec<u8>, record: &Match) {
+        let (at, matched, mode) = (record.at, &record.matched, mode_of(record));
         if mode != self.0.mode {
             out.push(TAG_MODE | mode);
             self.0.mode = mode;
         }
         let change = self.0.requests.change(at.0, matched.request.0);
         let head = IS_MATCH | if change.is_some() { OTHER } else { 0 };
-        self.place(
-            out,
-            head,
-            Stepping::Match,
-            at,
-            (matched.source, matched.ssn),
-        );
+        let message = (matched.source, matched.ssn);
+        self.place(out, head, Stepping::Match, at, message);
         if let Some(change) = change {
             put(out, change);
         }
     }
 
-    pub(in crate::determinant) fn probe(
-        &mut self,
-        out: &mut Vec<u8>,
-        at: Clock,
-        source: Rank,
-        ssn: Ssn,
-        found: (i32, u64),
-    ) {
+    fn probe(&mut self, out: &mut Vec<u8>, at: Clock, source: Rank, ssn: Ssn, found: (i32, u64)) {
         out.push(TAG_PROBE);
         let (tag, bytes) = self.0.probed;
         self.0.probed = found;
@@ -174,7 +150,7 @@ impl Encoder {
         known.ssn = ssn.0;
     }
 
-    pub(in crate::determinant) fn completion(
+    fn completion(
         &mut self,
         out: &mut Vec<u8>,
         at: Clock,
@@ -204,53 +180,31 @@ impl Encoder {
         }
     }
 
-    pub(in crate::determinant) fn cancelled(
-        &mut self,
-        out: &mut Vec<u8>,
-        at: Clock,
-        request: Clock,
-    ) {
+    fn cancelled(&mut self, out: &mut Vec<u8>, at: Clock, request: Clock) {
         out.push(TAG_CANCELLED);
         self.step(out, at);
         put(out, at.0.wrapping_sub(request.0));
     }
 
-    /// `lane`: below [`Determinant::LANES`].
-    pub(in crate::determinant) fn number(
-        &mut self,
-        out: &mut Vec<u8>,
-        at: Clock,
-        lane: u8,
-        value: i64,
-    ) {
-        let lane = lane % Determinant::LANES;
-        out.push(TAG_NUMBER | lane);
+    /// `series`: below [`Determinant::SERIES`].
+    fn number(&mut self, out: &mut Vec<u8>, at: Clock, series: u8, value: i64) {
+        let series = series % Determinant::SERIES;
+        out.push(TAG_NUMBER | series);
         self.step(out, at);
-        let last = &mut self.0.numbers[usize::from(lane)];
+        let last = &mut self.0.numbers[usize::from(series)];
         put(out, zigzag(value.wrapping_sub(*last) as u64));
         *last = value;
     }
 
     /// `bytes`: 1 to [`Determinant::BYTES_MAX`].
-    pub(in crate::determinant) fn bytes(
-        &mut self,
-        out: &mut Vec<u8>,
-        at: Clock,
-        bytes: impl ExactSizeIterator<Item = u8>,
-    ) {
+    fn bytes(&mut self, out: &mut Vec<u8>, at: Clock, bytes: impl ExactSizeIterator<Item = u8>) {
         out.push(TAG_BYTES);
         self.step(out, at);
         out.push(bytes.len().wrapping_sub(1) as u8);
         out.extend(bytes);
     }
 
-    pub(in crate::determinant) fn nothing(
-        &mut self,
-        out: &mut Vec<u8>,
-        at: Clock,
-        first: Clock,
-        count: u64,
-    ) {
+    fn nothing(&mut self, out: &mut Vec<u8>, at: Clock, first: Clock, count: u64) {
         let span = at.0.wrapping_sub(first.0);
         let others = count.wrapping_sub(1);
         let flag = if others == span { 0 } else { NOTHING_COUNT };

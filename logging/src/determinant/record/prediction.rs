@@ -4,7 +4,7 @@
 use crate::determinant::Determinant;
 use refrain_ring::{Rank, Ssn};
 
-const LANES: usize = Determinant::LANES as usize;
+const SERIES: usize = Determinant::SERIES as usize;
 
 /// Sources that a batch remembers; after that a new one takes the place of the
 /// one that was met first.
@@ -195,8 +195,8 @@ pub(super) struct Prediction {
     pub(super) sources: Sources,
     /// Tag and length that the last probe found.
     pub(super) probed: (i32, u64),
-    /// The last number of each lane.
-    pub(super) numbers: [i64; LANES],
+    /// The last number of each series.
+    pub(super) numbers: [i64; SERIES],
 }
 
 impl Prediction {
@@ -210,7 +210,7 @@ impl Prediction {
             ssn: 0,
             sources: Sources::new(),
             probed: (0, 0),
-            numbers: [0; LANES],
+            numbers: [0; SERIES],
         }
     }
 
@@ -225,6 +225,6 @@ impl Prediction {
         self.sources.known = 0;
         self.sources.oldest = 0;
         self.probed = (0, 0);
-        self.numbers = [0; LANES];
+        self.numbers = [0; SERIES];
     }
 }

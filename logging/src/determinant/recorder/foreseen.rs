@@ -1,28 +1,18 @@
-//! The batch that comes next, made before its event happens.
+//! The next batch, made before its event happens.
 //!
-//! A rank that waits for a message has time, and one that has just been given it has
-//! none: its answer waits until the match is stable. Most programs receive in a
-//! rhythm. So while nothing arrives, the batch is made (and placed, but for its first
-//! word) that says the next match as the last two let expect it; when the match is
-//! just that, the batch is there. When it is another, nothing was lost but time that
-//! nobody used: no batch that was foreseen is seen by anybody before its event has
-//! happened, and batches are the same with and without.
+//! A rank that waits for a message has time; after the message arrives its answer waits until
+//! the match is stable. Most programs receive in a rhythm. So while nothing arrives, the batch
+//! of the next match is made (and placed, but for its first word), as predicted from the last
+//! two. If the match is as predicted, its batch is ready. If not, only idle time was
+//! lost: no other process sees a predicted batch before its event has
+//! happened, and batches are the same with and without prediction.
 
-use super::super::Matched;
-use super::super::batch::BatchHeader;
+use crate::determinant::batch::BatchHeader;
+use crate::determinant::{Match, Matched};
 use core::hash::{Hash, Hasher};
 use refrain_ring::{Clock, Ssn};
 
-/// A match that is all that its batch says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Alone {
-    pub at: Clock,
-    pub matched: Matched,
-    pub is_named: bool,
-    pub is_completed: bool,
-}
-
-impl Alone {
+impl Match {
     /// What comes next, if it is as far behind this one as this one is behind
     /// `before`, from the same source.
     fn follow(self, before: Self) -> Option<Self> {
@@ -52,17 +42,12 @@ impl Alone {
 /// The last two matches that were alone in their batches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rhythm {
-    last: Option<Alone>,
-    before: Option<Alone>,
+    pub last: Option<Match>,
+    pub before: Option<Match>,
 }
 
 impl Rhythm {
-    #[inline]
-    pub fn note(&mut self, alone: Alone) {
-        self.before = self.last.replace(alone);
-    }
-
-    pub fn next(&self) -> Option<Alone> {
+    pub fn next(&self) -> Option<Match> {
         self.last?.follow(self.before?)
     }
 }
@@ -76,7 +61,7 @@ impl Hash for Rhythm {
 /// [`Recorder::foresee`](super::Recorder::foresee).
 #[derive(Clone, Copy, Debug)]
 pub struct Foreseen {
-    pub(super) alone: Alone,
+    pub(super) alone: Match,
     pub(super) header: BatchHeader,
 }
 

@@ -1,25 +1,23 @@
-//! Checkpoints, as a program takes them: what it names, and everything that the
-//! library needs to go on from there.
+//! Checkpoints, as a program takes them: the memory that it names, and everything that the
+//! library needs to continue from there.
 //!
 //! A checkpoint is taken by one rank for itself, at any time between scopes; no
-//! other rank takes part or waits. It is no operation of the rank's clock: a life
-//! that plays its past again takes none, and comes to the same. When it is stable,
-//! what lies before it is given up: payload in the logs of others, events (LOG-4,
-//! GC-1).
+//! other rank takes part or waits. It is no operation of the rank's clock: a replay
+//! takes none, with the same results. When it is stable,
+//! payload in the logs of others and events before it are freed (LOG-4, GC-1).
 
 mod restored;
 mod taking;
 
 pub use restored::Restored;
 pub use taking::Image;
-pub(super) use taking::{ENGINE_SECTION, WORLD_SECTION, WorldPart, failed};
+pub(super) use taking::{ENGINE_SECTION, WORLD_SECTION, WorldPart, broken};
 
 use super::World;
-use super::wishes::Wishes;
+use super::checkpoint_requests::CheckpointRequests;
 use crate::Error;
 use core::time::Duration;
 use refrain_checkpoint::Store;
-use std::io::Write as _;
 
 /// A checkpoint that is stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,25 +33,25 @@ pub struct Checkpointed {
 /// A rank's checkpoints.
 #[derive(Debug, Default)]
 pub(super) struct Checkpoints {
-    /// `None`: there is no place for them, or nobody who would go on from them.
+    /// `None`: there is no place for them, or ranks are not restarted.
     pub(super) store: Option<Store>,
     /// The number of the next one.
     pub(super) next: u64,
-    /// One would be of use to the job.
+    /// The job requests one.
     pub(super) is_wanted: bool,
     /// The program asks whether one is wanted.
     pub(super) heeds_requests: bool,
-    /// What had passed when the last one was taken.
+    /// The traffic before the last one.
     pub(super) traffic_before: Traffic,
-    /// Whose checkpoints would make room in this rank's log. LOG-3
-    pub(super) wishes: Wishes,
+    /// Requests for checkpoints that would make room in this rank's log. LOG-3
+    pub(super) requests: CheckpointRequests,
     /// It has waited for room, and there is none.
     pub(super) has_waited: bool,
-    /// What this life goes on from, until the program takes it.
+    /// The checkpoint that this life continues from, until the program takes it.
     pub(super) restored: Option<Restored>,
 }
 
-/// What has passed between a rank and all others.
+/// The bytes that have passed between a rank and all others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Traffic {
     pub(super) received_bytes: u64,
@@ -61,27 +59,25 @@ pub(super) struct Traffic {
 }
 
 impl World {
-    /// Whether a death of this rank, or of another, does not end the job: it is
-    /// started again and goes on where it was.
+    /// Whether a rank that dies is restarted and recovers, instead of ending the job.
     pub fn recovers(&self) -> bool {
         self.attention.peers_may_return
     }
 
-    /// What the checkpoint holds that this life goes on from; `None` in one that
+    /// The checkpoint that this life continues from; `None` in a life that
     /// begins at the beginning, and after it was taken.
     ///
-    /// To be asked before any other operation, which fails otherwise: the program has
-    /// to go on where it took the checkpoint.
+    /// To be called before any other operation, which fails otherwise: the program has
+    /// to continue where it took the checkpoint.
     ///
     /// # Errors
     /// When the launcher ends the job.
     pub fn restored(&mut self) -> Result<Option<Restored>, Error> {
         let restored = self.checkpoints.restored.take();
         if let (Some(restored), Some(control)) = (&restored, &mut self.control) {
-            // What was printed until now came from the way here; what comes behind it
-            // is what the life before printed behind the checkpoint.
-            let _ = std::io::stdout().flush();
-            crate::stdio::flush_of_c();
+            // Earlier output came before the checkpoint was found; later output is that of
+            // the earlier life after its checkpoint.
+            crate::stdio::flush();
             control.tell_beginning(restored.number())?;
         }
         Ok(restored)
@@ -107,10 +103,10 @@ impl World {
         Ok(core::mem::take(&mut self.checkpoints.is_wanted))
     }
 
-    /// Takes a checkpoint and returns when it is stable: `save` gives what the
-    /// program needs to go on from here. `None` where there is no place for
-    /// checkpoints, and while a past is played again: so nothing that is sent or
-    /// printed may depend on the result.
+    /// Takes a checkpoint and returns when it is stable: `save` gives the state that the
+    /// program needs to continue from here. `None` where there is no place for
+    /// checkpoints, and in a replay: so no message and no output
+    /// may depend on the result.
     ///
     /// ```no_run
     /// # fn steps(world: &mut refrain::World) -> Result<(), refrain::Error> {

@@ -26,6 +26,11 @@ impl Restored {
         self.sections.keys().copied()
     }
 
+    /// The length of a section, if it exists.
+    pub fn length_of(&self, id: u64) -> Option<u64> {
+        self.sections.get(&id).map(|bytes| bytes.len() as u64)
+    }
+
     /// Copies back what [`Image::protect`](super::Image::protect) had taken.
     ///
     /// # Errors

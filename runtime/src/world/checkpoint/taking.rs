@@ -1,24 +1,24 @@
-//! Taking a checkpoint: what has to be in it, in which order, and when what lies
-//! before it may be given up.
+//! Taking a checkpoint: its contents, their order, and when messages and events before it
+//! may be freed.
 
 use super::{Checkpointed, Traffic, World};
 use crate::Error;
 use core::fmt;
-use refrain_checkpoint::{CheckpointError, SectionKind, Writing};
+use refrain_checkpoint::{SectionKind, Writing};
 use refrain_job::control::message::ToLauncher;
 use refrain_job::stderr::report;
-use refrain_rank::checkpoint::{LogSaving, SaveError, Saved, encode_engine};
+use refrain_rank::checkpoint::{LogSaving, Transfer, encode_engine};
 use refrain_ring::Rank;
 use refrain_transport::engine::{Beginning, NotBetween};
 use serde::{Deserialize, Serialize};
-use std::io::{self, Write as _};
+use std::io;
 use std::time::Instant;
 
 /// Sections of the kind [`SectionKind::Engine`].
 pub(in crate::world) const ENGINE_SECTION: u64 = 0;
 pub(in crate::world) const WORLD_SECTION: u64 = 1;
 
-/// What of a `World` itself belongs to a checkpoint.
+/// The part of a checkpoint that comes from the `World` itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::world) struct WorldPart {
     pub(in crate::world) barriers: u64,
@@ -26,11 +26,11 @@ pub(in crate::world) struct WorldPart {
     pub(in crate::world) requests: u64,
     /// Fences passed.
     pub(in crate::world) fences: u64,
-    /// The last time that the program got, in nanoseconds since the job began.
+    /// The last result of `World::time`, in nanoseconds since the job began.
     pub(in crate::world) time_ns: i64,
 }
 
-/// Where a program puts what it needs to go on.
+/// Takes the state that a program needs to continue.
 pub struct Image<'a> {
     writing: &'a mut Writing,
 }
@@ -49,7 +49,7 @@ impl Image<'_> {
     pub fn protect(&mut self, id: u64, memory: &[u8]) -> Result<(), Error> {
         let section = self.writing.section(SectionKind::Memory, id);
         let written = section.and_then(|()| self.writing.write(memory));
-        written.map_err(|error| failed(&error))
+        written.map_err(broken)
     }
 
     /// Takes a value that serde can write.
@@ -67,7 +67,7 @@ impl Image<'_> {
     }
 }
 
-/// Of a world that has a store and plays nothing again.
+/// Of a world that has a store and does not replay.
 pub(super) fn take(
     world: &mut World,
     save: impl FnOnce(&mut Image<'_>) -> Result<(), Error>,
@@ -75,7 +75,13 @@ pub(super) fn take(
     let began = Instant::now();
     let state = state_of(world)?;
     let horizon = world.engine.horizon();
-    let (traffic, log_bytes) = (traffic_of(world), log_bytes_of(world));
+    let statistics = world.engine.statistics();
+    let traffic = Traffic {
+        received_bytes: statistics.bytes_received,
+        sent_bytes: statistics.bytes_sent,
+    };
+    // Roughly the length of the rank's log in the checkpoint.
+    let log_bytes = world.engine.log_bytes().0 + world.engine.log_bytes_on_disk().unwrap_or(0);
     let number = world.checkpoints.next;
     // Also after an error: a number is used once.
     world.checkpoints.next += 1;
@@ -87,23 +93,25 @@ pub(super) fn take(
     }
     let mut writing = store
         .begin(world.rank, world.incarnation, number)
-        .map_err(|error| failed(&error))?;
+        .map_err(broken)?;
     write_own(world, &state, &mut writing)?;
     save(&mut Image {
         writing: &mut writing,
     })?;
-    mark_output(world, number)?;
-    let stable = writing.commit().map_err(|error| failed(&error))?;
+    // Output so far lies before the checkpoint: a later life that continues from it prints
+    // only later output.
+    crate::stdio::flush();
+    world.tell(|control| control.mark_output(number))?;
+    let stable = writing.commit().map_err(broken)?;
     for left in &stable.left {
         report(format_args!("rank {}: {left}", world.rank));
     }
-    if let Some(control) = &mut world.control {
-        control.report(&ToLauncher::Stable {
-            checkpoint: number,
-            bytes: stable.bytes,
-            log_bytes,
-        })?;
-    }
+    let is_stable = ToLauncher::Stable {
+        checkpoint: number,
+        bytes: stable.bytes,
+        log_bytes,
+    };
+    world.tell(|control| control.report(&is_stable))?;
     world.checkpoints.traffic_before = traffic;
     // GC-1: stable first, then published.
     world.engine.publish(&horizon);
@@ -115,38 +123,13 @@ pub(super) fn take(
     })
 }
 
-fn traffic_of(world: &World) -> Traffic {
-    let statistics = world.engine.statistics();
-    Traffic {
-        received_bytes: statistics.bytes_received,
-        sent_bytes: statistics.bytes_sent,
-    }
-}
-
-/// What of the checkpoint is about to be the rank's own log.
-fn log_bytes_of(world: &World) -> u64 {
-    world.engine.log_bytes().0 + world.engine.log_bytes_on_disk().unwrap_or(0)
-}
-
-/// Waits until what was sent is in the log.
+/// Waits until all sends are in the log.
 fn state_of(world: &mut World) -> Result<Beginning, Error> {
     world.block_until(|world| match world.engine.state() {
         Err(error) if NotBetween::ends_by_progress(error) => None,
         Err(error) => Some(Err(Error::Argument(format!("checkpoint: {error}")))),
         Ok(state) => Some(Ok(state)),
     })?
-}
-
-/// What was printed so far lies before the checkpoint: a later life that goes on
-/// from it prints only what comes behind.
-fn mark_output(world: &mut World, number: u64) -> Result<(), Error> {
-    // Nobody reads it where this fails.
-    let _ = io::stdout().flush();
-    crate::stdio::flush_of_c();
-    match &mut world.control {
-        Some(control) => Ok(control.mark_output(number)?),
-        None => Ok(()),
-    }
 }
 
 /// LOG-5
@@ -157,18 +140,17 @@ fn write_own(world: &mut World, state: &Beginning, writing: &mut Writing) -> Res
         fences: world.control.as_ref().map_or(0, |it| it.fences_passed()),
         time_ns: world.job_time.last_ns(),
     };
-    let part = postcard::to_stdvec(&part)
-        .map_err(|error| Error::Config(format!("checkpoint: {error}")))?;
+    let part = postcard::to_stdvec(&part).map_err(broken)?;
     let engine = encode_engine(world.rank, state);
     for (id, bytes) in [(ENGINE_SECTION, &engine), (WORLD_SECTION, &part)] {
         let section = writing.section(SectionKind::Engine, id);
         let written = section.and_then(|()| writing.write(bytes));
-        written.map_err(|error| failed(&error))?;
+        written.map_err(broken)?;
     }
     let own = world.rank;
     for to in (0..world.size).map(Rank).filter(|to| *to != own) {
         let section = writing.section(SectionKind::Log, to.0.into());
-        section.map_err(|error| failed(&error))?;
+        section.map_err(broken)?;
         write_log(world, state, to, writing)?;
     }
     Ok(())
@@ -181,12 +163,11 @@ fn write_log(
     writing: &mut Writing,
 ) -> Result<(), Error> {
     let mut out = Section(writing);
-    let broken = |error: SaveError| Error::Config(format!("checkpoint: {error}"));
     let pair = (world.rank, to);
     let mut saving = LogSaving::begin(&world.engine, pair, state, &mut out).map_err(broken)?;
     world.block_until(|world| match saving.step(&mut world.engine, &mut out) {
-        Ok(Saved::Some | Saved::Waiting) => None,
-        Ok(Saved::Done) => Some(Ok(())),
+        Ok(Transfer::More | Transfer::Waiting) => None,
+        Ok(Transfer::Done) => Some(Ok(())),
         Err(error) => Some(Err(broken(error))),
     })?
 }
@@ -205,6 +186,6 @@ impl io::Write for Section<'_> {
     }
 }
 
-pub(in crate::world) fn failed(error: &CheckpointError) -> Error {
+pub(in crate::world) fn broken(error: impl fmt::Display) -> Error {
     Error::Config(format!("checkpoint: {error}"))
 }

@@ -2,8 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
-use refrain_ring::Clock;
-use refrain_transport::engine::SendTo;
+use refrain_ring::{Clock, Rank};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -51,16 +50,7 @@ fn template() -> Template {
 
 /// An operation, as requests have it that were completed when they were begun.
 fn operation() -> Handle {
-    let outcome = Outcome {
-        status: engine::Status {
-            source: Rank(0),
-            tag: 0,
-            bytes: 0,
-            cancelled: false,
-        },
-        truncated_to: None,
-    };
-    Handle::send(Clock(1), outcome, None)
+    Handle::send(Clock(1), Outcome::from(Status::default()), None)
 }
 
 fn assert_is(table: &Table<Entry>, request: Request, known: Known) {

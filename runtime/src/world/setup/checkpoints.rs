@@ -1,14 +1,14 @@
-//! Where a rank's checkpoints are, and what the newest one gives back. REC-1
+//! The place of a rank's checkpoints, and loading the newest one. REC-1
 
 use super::Membership;
 use crate::Error;
 use crate::protocol::Engine;
-use crate::world::checkpoint::{ENGINE_SECTION, Restored, WORLD_SECTION, WorldPart, failed};
+use crate::world::checkpoint::{ENGINE_SECTION, Restored, WORLD_SECTION, WorldPart, broken};
 use refrain_checkpoint::{JobName, Place, Reading, Section, SectionKind, Store};
 use refrain_job::config::JobConfig;
 use refrain_job::stderr::report;
-use refrain_rank::checkpoint::{LoadError, Loaded, LogLoading, decode_engine};
-use refrain_ring::{Incarnation, Rank};
+use refrain_rank::checkpoint::{LogLoading, Transfer, decode_engine};
+use refrain_ring::{Frontier, Incarnation, Rank};
 use refrain_transport::engine::Beginning;
 use std::collections::BTreeMap;
 use std::io;
@@ -28,10 +28,10 @@ pub(super) fn open(config: &JobConfig, membership: &Membership) -> Result<Option
         .map_err(|error| Error::Config(format!("--checkpoint-dir: {error}")))?;
     let job = JobName::new(membership.job, recovery.checkpoint_prefix.clone());
     let store = job.and_then(|job| Store::open(&place, job));
-    let store = store.map_err(|error| failed(&error))?;
+    let store = store.map_err(broken)?;
     // A later life asks it for a checkpoint anyway.
     if membership.incarnation == Incarnation(0) {
-        store.reach().map_err(|error| failed(&error))?;
+        store.reach().map_err(broken)?;
     }
     Ok(Some(store))
 }
@@ -49,7 +49,7 @@ pub(super) struct Opened {
 pub(super) fn newest(store: &Store, membership: &Membership) -> Result<Option<Opened>, Error> {
     // FENCE-1: what the lives before still write does not count any more.
     let newest = store.recover(membership.rank, membership.incarnation);
-    let Some(mut reading) = newest.map_err(|error| failed(&error))? else {
+    let Some(mut reading) = newest.map_err(broken)? else {
         return Ok(None);
     };
     for damaged in reading.passed_over() {
@@ -58,7 +58,7 @@ pub(super) fn newest(store: &Store, membership: &Membership) -> Result<Option<Op
     let number = reading.number();
     if !reading.passed_over().is_empty() {
         report(format_args!(
-            "rank {} goes on from the older checkpoint {number}: the job ends if another rank has already freed messages that this one needs",
+            "rank {} continues from the older checkpoint {number}: the job ends if another rank has already freed messages that this one needs",
             membership.rank
         ));
     }
@@ -88,10 +88,10 @@ pub(super) fn newest(store: &Store, membership: &Membership) -> Result<Option<Op
 /// The next section, which has to be this one.
 fn section(reading: &mut Reading, kind: SectionKind, id: u64) -> Result<Vec<u8>, Error> {
     let number = reading.number();
-    let next = reading.next_section().map_err(|error| failed(&error))?;
+    let next = reading.next_section().map_err(broken)?;
     match next {
         Some(mut section) if (section.kind(), section.id()) == (kind, id) => {
-            section.read_to_end().map_err(|error| failed(&error))
+            section.read_to_end().map_err(broken)
         }
         _ => Err(Error::Config(format!(
             "checkpoint {number} has no {} section {id} where it should: run the same refrain that wrote it",
@@ -107,35 +107,24 @@ impl Opened {
         mut self,
         engine: &mut Engine,
         membership: &Membership,
-        next: &[refrain_ring::Frontier],
+        next: &[Frontier],
         longest: Duration,
     ) -> Result<Restored, Error> {
         let mut memory = BTreeMap::new();
-        while let Some(mut section) = self
-            .reading
-            .next_section()
-            .map_err(|error| failed(&error))?
-        {
+        while let Some(mut section) = self.reading.next_section().map_err(broken)? {
             let id = section.id();
             match section.kind() {
                 SectionKind::Memory => {
-                    let bytes = section.read_to_end().map_err(|error| failed(&error))?;
+                    let bytes = section.read_to_end().map_err(broken)?;
                     memory.insert(id, bytes);
                 }
                 SectionKind::Log if id < u64::from(membership.size) => {
-                    let to = Rank(id as u32);
-                    load_log(
-                        engine,
-                        membership.rank,
-                        to,
-                        &next[to.index()],
-                        section,
-                        longest,
-                    )?;
+                    let pair = (membership.rank, Rank(id as u32));
+                    load_log(engine, pair, &next[id as usize], section, longest)?;
                 }
                 kind => {
                     return Err(Error::Config(format!(
-                        "checkpoint {} has a {} section {id} that nobody expects: run the same refrain that wrote it",
+                        "checkpoint {} has a {} section {id} that this program does not expect: run the same refrain that wrote it",
                         self.number,
                         kind.name()
                     )));
@@ -148,22 +137,20 @@ impl Opened {
 
 fn load_log(
     engine: &mut Engine,
-    own: Rank,
-    to: Rank,
-    until: &refrain_ring::Frontier,
+    pair: (Rank, Rank),
+    until: &Frontier,
     section: Section<'_>,
     longest: Duration,
 ) -> Result<(), Error> {
     let mut seen = (Instant::now(), engine.disk_progress());
-    let broken = |error: LoadError| Error::Config(format!("checkpoint: {error}"));
     let mut from = Bytes(section);
-    let mut loading = LogLoading::begin(&mut from, (own, to), until).map_err(broken)?;
+    let mut loading = LogLoading::begin(&mut from, pair, until).map_err(broken)?;
     loop {
         match loading.step(engine, &mut from).map_err(broken)? {
-            Loaded::Some => {}
-            Loaded::Done => return Ok(()),
-            // Only the disk can make room: nobody is connected.
-            Loaded::Waiting => {
+            Transfer::More => {}
+            Transfer::Done => return Ok(()),
+            // Only the disk can make room: no peer is connected.
+            Transfer::Waiting => {
                 engine.progress()?;
                 engine.wait(LOOK_AGAIN);
                 let progress = engine.disk_progress();
@@ -171,11 +158,10 @@ fn load_log(
                     seen = (Instant::now(), progress);
                 } else if seen.0.elapsed() >= longest {
                     let (used_bytes, budget_bytes) = engine.log_bytes();
+                    let disk = engine.explain_disk().map(|it| format!(" ({it})"));
                     return Err(Error::Config(format!(
-                        "the log of the checkpoint does not fit: {used_bytes} of {budget_bytes} bytes of memory are in use, and nothing comes free: raise --log-memory, or look after --spill-dir{}",
-                        engine
-                            .explain_disk()
-                            .map_or(String::new(), |it| format!(" ({it})"))
+                        "the log of the checkpoint does not fit: {used_bytes} of {budget_bytes} bytes of memory are in use, and nothing comes free: raise --log-memory, or check --spill-dir{}",
+                        disk.unwrap_or_default()
                     )));
                 }
             }

@@ -6,6 +6,7 @@
 
 use super::Membership;
 use crate::Error;
+use crate::world::peers::bare;
 use core::time::Duration;
 use refrain_job::config::JobConfig;
 use refrain_job::control::{ControlPlane, Departed};
@@ -13,6 +14,7 @@ use refrain_logging::assembly::Message;
 use refrain_logging::image::{LogImage, LogKey, ReadFailure};
 use refrain_logging::segment::Channel;
 use refrain_rank::dead_rank::open_log;
+use refrain_rank::previous_logs::ReadAhead;
 use refrain_ring::{
     Frame, Frontier, Incarnation, Position, Rank, RecordHeader, RecordKind, Region, Ssn,
 };
@@ -26,10 +28,8 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Payload that is read ahead from each log, roughly.
-const AHEAD_BYTES: usize = 1 << 20;
-/// A rank that has got all messages of its peers, and waits for this time and the limit for
-/// event loggers together, waits for a message that does not exist.
+/// A rank that has received all messages of its peers waits this long, and the limit for
+/// event loggers: then the message that it waits for does not exist.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
 /// The logs of all peers, as a fabric.
@@ -55,20 +55,15 @@ struct DepartedPeer {
     incarnation: Incarnation,
     /// All messages of this rank before this one have arrived there.
     received_until: Frontier,
-    /// What it is said to miss, until all streams are.
+    /// The messages that it misses, until all streams are reported.
     asked: Vec<Ssn>,
     /// Connected, and asked for messages: the next of each stream to be read.
     next: Option<Frontier>,
-    /// Where a message begins that was read: nothing before it is read again.
-    begun: Position,
-    ahead: VecDeque<Message>,
-    has_ended: bool,
+    ahead: ReadAhead,
 }
 
-/// The logs that the fabric reads.
-pub(super) struct Collected {
-    peers: Vec<Option<DepartedPeer>>,
-}
+/// The logs that the fabric reads, by rank.
+pub(super) struct Collected(Vec<Option<DepartedPeer>>);
 
 impl Collected {
     /// Opens the logs that the launcher holds. `sent_before`: by rank, the number of
@@ -102,12 +97,10 @@ impl Collected {
                 received_until: sent.max(&before.unwrap_or_default()),
                 asked: Vec::new(),
                 next: None,
-                begun: Position(0),
-                ahead: VecDeque::new(),
-                has_ended: false,
+                ahead: ReadAhead::default(),
             });
         }
-        Ok(Self { peers })
+        Ok(Self(peers))
     }
 
     /// The fabric of this life; `attributes`: as if the peers were there.
@@ -118,11 +111,8 @@ impl Collected {
         region: Region,
         events_wait: Duration,
     ) -> (DepartedPeers, Vec<(Rank, Incarnation, Address)>) {
-        let address = Address {
-            bytes: Vec::new(),
-            memory: None,
-        };
-        let ranks = (0..).map(Rank).zip(&self.peers);
+        let address = bare(&[]);
+        let ranks = (0..).map(Rank).zip(&self.0);
         let to_connect = ranks
             .filter_map(|(rank, peer)| Some((rank, peer.as_ref()?.incarnation, address.clone())))
             .collect();
@@ -134,7 +124,7 @@ impl Collected {
             },
             rank: membership.rank,
             region,
-            peers: self.peers,
+            peers: self.0,
             answers: VecDeque::new(),
             idle: Duration::ZERO,
             idle_max: IDLE_MAX.saturating_add(events_wait),
@@ -191,34 +181,19 @@ impl DepartedPeer {
         let Some(next) = &mut self.next else {
             return Ok(());
         };
-        if !self.ahead.is_empty() || self.has_ended {
-            return Ok(());
-        }
-        let from = next.clone();
-        let mut messages = match self.image.messages_behind(&self.key, from, self.begun) {
+        match self.ahead.read(&self.image, &self.key, next.clone()) {
             // It has sent nothing, or nothing that is left.
-            Err(ReadFailure::NoLog(_)) => {
-                self.has_ended = true;
-                return Ok(());
-            }
-            messages => messages?,
-        };
-        let mut bytes = 0;
-        while bytes < AHEAD_BYTES {
-            let Some(message) = messages.next()? else {
-                self.has_ended = true;
-                break;
-            };
-            bytes += message.bytes.len() + size_of::<Message>();
+            Err(ReadFailure::NoLog(_)) => self.ahead.has_ended = true,
+            read => read?,
+        }
+        for message in &self.ahead.messages {
             next.raise_to(message.ssn.next());
-            self.begun = message.position;
-            self.ahead.push_back(message);
         }
         Ok(())
     }
 
     fn has_more(&self) -> bool {
-        self.next.is_some() && !(self.ahead.is_empty() && self.has_ended)
+        self.next.is_some() && !(self.ahead.messages.is_empty() && self.ahead.has_ended)
     }
 }
 
@@ -298,10 +273,7 @@ impl Fabric for DepartedPeers {
     }
 
     fn address(&self) -> Address {
-        Address {
-            bytes: Vec::new(),
-            memory: None,
-        }
+        bare(&[])
     }
 
     fn connect(
@@ -321,9 +293,10 @@ impl Fabric for DepartedPeers {
 
     fn disconnect(&mut self, peer: Rank) {
         if let Some(peer) = self.peer(peer) {
-            (peer.next, peer.has_ended) = (None, true);
+            peer.next = None;
             peer.asked.clear();
-            peer.ahead.clear();
+            peer.ahead.messages.clear();
+            peer.ahead.has_ended = true;
         }
     }
 
@@ -385,7 +358,7 @@ impl Fabric for DepartedPeers {
                 attempted: format!("reading what rank {} has sent", peer.key.channel.source),
                 words: error.to_string(),
             })?;
-            if let Some(message) = peer.ahead.pop_front() {
+            if let Some(message) = peer.ahead.messages.pop_front() {
                 let bytes_max = self.attributes.fragment_bytes;
                 calls += hand_over(&message, peer, bytes_max, sink);
             }

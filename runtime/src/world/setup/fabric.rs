@@ -48,6 +48,22 @@ pub(super) struct Made {
     pub(super) to_connect: Vec<(Rank, Incarnation, Address)>,
 }
 
+impl Made {
+    /// The fabric of a rank that reaches no others.
+    pub(super) fn alone(
+        fabric: impl Fabric + Send + 'static,
+        to_connect: Vec<(Rank, Incarnation, Address)>,
+    ) -> Result<Self, Error> {
+        let host = HostIdentity::of_this_process()?;
+        let reach = Reach::None;
+        Ok(Self {
+            fabric: Box::new(fabric),
+            peers: Peers { host, reach },
+            to_connect,
+        })
+    }
+}
+
 /// The ranks of a job that have introduced each other.
 struct Met {
     host: HostIdentity,
@@ -168,7 +184,7 @@ impl Making<'_> {
         let sides = met.neighbours.sides(own);
         self.put(&far_key(own), &network.address().bytes, None)?;
         if self.membership.incarnation > Incarnation(0) {
-            // Those who know this life by now, and only by half.
+            // For peers that already know this life, without its far address.
             self.publish(met.host, &met.near, network.address().bytes)?;
         }
         let mut mixed = Mixed::new(shm, network, sides.clone());
@@ -211,8 +227,8 @@ impl Making<'_> {
         })
     }
 
-    /// Connects all ranks if everybody begins now; returns those that have to tell
-    /// each other first what they have. REC-3
+    /// Connects all ranks if this is the first life of all; returns those that first have to
+    /// tell each other which messages they have. REC-3
     fn connect_first_lives(
         &self,
         fabric: &mut dyn Fabric,
@@ -235,7 +251,7 @@ impl Making<'_> {
     }
 
     /// Rank 0 chooses the fabric between hosts, so that all ranks take the same:
-    /// verbs if every rank has a port for it. All say so before.
+    /// verbs if every rank has published that it has a port.
     fn agree_on_far(&mut self, others: &[(Rank, Published)]) -> Result<(String, String), Error> {
         const KEY: &str = "provider";
         let own = choice::verbs::usable(&self.config.verbs);
@@ -370,8 +386,8 @@ impl Making<'_> {
         }
     }
 
-    /// Finds addresses that do not answer. Behind a fence: nobody's time runs
-    /// while another rank still registers its memory.
+    /// Finds addresses that do not answer. Behind a fence: a rank that still registers its
+    /// memory is not timed.
     fn greet<E: MessageEndpoint>(
         self,
         network: &mut Network<E>,

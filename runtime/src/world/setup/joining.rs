@@ -1,30 +1,30 @@
-//! Joining: log memory, events, fabric, engine; of a later life also what it goes
-//! on from. REC-1, REC-2
+//! Joining: log memory, events, fabric, engine; for a later life also its checkpoint and
+//! recorded events. REC-1, REC-2
 
 use super::checkpoints::{self, Opened};
 use super::departed::Collected;
 use super::events::Connected;
 use super::fabric::{Made, Making};
-use super::{Membership, events, log_size, past, spill};
+use super::{Membership, events, log_size, recorded, spill};
 use crate::Error;
 use crate::protocol::{Engine, LoggerClient};
 use crate::world::checkpoint::{Checkpoints, Restored, WorldPart};
-use crate::world::peers::{Peers, Reach};
+use crate::world::peers::Peers;
 use crate::world::recovering::{Recovering, microseconds};
 use refrain_checkpoint::Store;
 use refrain_job::choice::{self, FabricChoice};
 use refrain_job::config::JobConfig;
 use refrain_job::control::ControlPlane;
-use refrain_job::control::host::HostIdentity;
 use refrain_job::control::message::RecoveryFigures;
 use refrain_logging::pessimist::Pessimist;
 use refrain_logging::{Member, UnknownProtocol};
 use refrain_rank::protocol::Logging;
+use refrain_ring::recorded::RecordedEvents;
 use refrain_ring::{Arena, Clock, Incarnation};
 use refrain_transport::engine::EngineOptions;
 use refrain_transport::fabric::Fabric as _;
 use refrain_transport::fabric::shm::{Shm, ShmOptions};
-use refrain_transport::past::{Past, PastSends};
+use refrain_transport::recorded::PreviousSends;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
@@ -44,15 +44,15 @@ pub(super) struct Joined {
     pub(super) recovering: Option<Recovering>,
 }
 
-/// What a life goes on from.
+/// What a life continues from.
 struct Found<'a> {
     store: Option<Store>,
     opened: Option<Opened>,
     figures: RecoveryFigures,
     connected: Option<Connected>,
-    collecting: past::Collecting<'a>,
-    records: Option<Box<dyn Past + Send>>,
-    sends: Option<Box<dyn PastSends + Send>>,
+    collecting: recorded::Collecting<'a>,
+    records: Option<RecordedEvents>,
+    sends: Option<Box<dyn PreviousSends + Send>>,
 }
 
 /// Memory and what reaches others.
@@ -62,7 +62,7 @@ struct Means {
     made: Made,
 }
 
-/// `--kill RANK@clock=N`: as if by somebody, with nothing said or flushed.
+/// `--kill RANK@clock=N`: as by another process, without a message or a flush.
 fn kill_this_process() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
 }
@@ -71,8 +71,8 @@ fn kill_this_process() {
 type Begun = (Engine, WorldPart, Option<Restored>);
 
 impl Joining<'_> {
-    /// Joins. A later life first finds everything that it goes on from, then
-    /// publishes its address: whoever hears of it may connect at once.
+    /// Joins. A later life first collects everything that it continues from, then
+    /// publishes its address: peers may connect at once.
     pub(super) fn join(&self, mut control: Option<&mut ControlPlane>) -> Result<Joined, Error> {
         choice::check(self.config)?;
         let member = self.config.protocol.parse();
@@ -82,7 +82,7 @@ impl Joining<'_> {
             Some(control) if control.is_alone() => self.means_alone(member, control, &found)?,
             control => self.means(member, control)?,
         };
-        // What the life before left has come by now: the others were asked for since.
+        // The log of the earlier life has arrived by now.
         found.sends = match control {
             Some(control) if self.is_later() => found.collecting.sends(control),
             _ => None,
@@ -93,9 +93,9 @@ impl Joining<'_> {
         let next = found.opened.as_ref().map_or(1, |opened| opened.next);
         let opened = found.opened.take();
         let (engine, world, restored) = self.engine(means, (member, events), opened)?;
-        let records = found.records.as_deref();
-        let events_until = records.map_or(Clock(0), Past::told_before);
-        let mut engine = self.rehearse(engine, &mut found);
+        let records = found.records.as_ref();
+        let events_until = records.map_or(Clock(0), RecordedEvents::before);
+        let mut engine = self.with_replay(engine, &mut found);
         for (rank, incarnation, address) in to_connect {
             engine.connect(rank, incarnation, &address)?;
         }
@@ -120,7 +120,7 @@ impl Joining<'_> {
         self.membership.incarnation > Incarnation(0)
     }
 
-    /// What a life goes on from: its newest checkpoint and all its events behind it.
+    /// Collects what a life continues from: its newest checkpoint and all later events.
     /// REC-1, REC-2
     fn find(
         &self,
@@ -139,7 +139,7 @@ impl Joining<'_> {
             ..RecoveryFigures::default()
         };
         let connected = events::connect(config, membership, member, control.as_deref_mut())?;
-        let collecting = past::Collecting {
+        let collecting = recorded::Collecting {
             config,
             membership,
             after: opened.as_ref().map(|opened| opened.engine.clock),
@@ -166,13 +166,13 @@ impl Joining<'_> {
         })
     }
 
-    /// The engine, with what it is to play again. REC-4
-    fn rehearse(&self, mut engine: Engine, found: &mut Found<'_>) -> Engine {
+    /// The engine with its replay. REC-4
+    fn with_replay(&self, mut engine: Engine, found: &mut Found<'_>) -> Engine {
         if let Some(records) = found.records.take() {
-            engine = engine.with_past(records);
+            engine = engine.with_recorded_events(records);
         }
         if let Some(sends) = found.sends.take() {
-            engine = engine.with_past_sends(sends, self.config.recovery.divergence.policy());
+            engine = engine.with_previous_sends(sends, self.config.recovery.divergence.policy());
         }
         if let Some(clock) = self.config.recovery.kill_at_clock {
             engine = engine.with_halt(Clock(clock), Box::new(kill_this_process));
@@ -221,14 +221,7 @@ impl Joining<'_> {
         Ok(Means {
             arena,
             window_bytes,
-            made: Made {
-                fabric: Box::new(fabric),
-                peers: Peers {
-                    host: HostIdentity::of_this_process()?,
-                    reach: Reach::Nobody,
-                },
-                to_connect,
-            },
+            made: Made::alone(fabric, to_connect)?,
         })
     }
 
@@ -236,15 +229,7 @@ impl Joining<'_> {
         let (config, membership) = (self.config, self.membership);
         let (shm, arena, window_bytes) = self.memory(member)?;
         let made = match control {
-            // A job of one rank has nobody to reach.
-            None => Made {
-                fabric: Box::new(shm),
-                peers: Peers {
-                    host: HostIdentity::of_this_process()?,
-                    reach: Reach::Nobody,
-                },
-                to_connect: Vec::new(),
-            },
+            None => Made::alone(shm, Vec::new())?,
             Some(control) => Making {
                 config,
                 membership,

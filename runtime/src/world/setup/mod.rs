@@ -12,7 +12,7 @@ mod joining;
 mod log_size;
 mod low_numbers;
 mod neighbours;
-mod past;
+mod recorded;
 mod spill;
 
 use super::World;
@@ -21,7 +21,7 @@ use super::news::Attention;
 use super::only::Only;
 use super::request::Table;
 use super::time::JobTime;
-use super::waiting::{LogWatch, Patience};
+use super::waiting::{LogWatch, Patience, TESTS_PER_LOOK};
 use crate::Error;
 use joining::{Joined, Joining};
 use low_numbers::LowNumbers;
@@ -31,7 +31,7 @@ use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::FabricError;
 use std::time::Instant;
 
-/// Who this rank is.
+/// The place of this rank in its job.
 struct Membership {
     rank: Rank,
     size: u32,
@@ -43,9 +43,8 @@ impl World {
     /// Joins the job of the launcher that started this process, or makes a job
     /// of one rank if none did.
     ///
-    /// In a process that was started in the place of one that died this returns a
-    /// world that plays the past of that one again: the program runs as ever, from
-    /// its beginning or from what [`World::restored`] gives back.
+    /// In a later life this returns a world that replays the earlier life: the program runs
+    /// as before, from its beginning or from the checkpoint that [`World::restored`] returns.
     ///
     /// # Errors
     /// When this thread has a world already; when the launcher cannot be reached,
@@ -56,7 +55,7 @@ impl World {
         let only = Only::claim()?;
         let began = Instant::now();
         let mut control = ControlPlane::from_environment()?;
-        // Behind it: the number of the control socket, which differs, comes free there.
+        // Later than the control socket, whose number differs and comes free.
         let _low_numbers = LowNumbers::hold();
         let config = control
             .as_ref()
@@ -82,7 +81,7 @@ impl World {
             incarnation: membership.incarnation,
             patience: Patience::new(&config),
             log_watch: LogWatch::default(),
-            tests_until_look: super::TESTS_PER_LOOK,
+            tests_until_look: TESTS_PER_LOOK,
             attention: Attention::new(config.recovery.max_restarts > 0),
             peers,
             checkpoints: OfThisProcess::new(checkpoints),
@@ -123,8 +122,8 @@ impl Membership {
     }
 }
 
-/// A rank that does not answer is missed by several others at once: the first
-/// that says so ends the job, so that it is said once.
+/// Several ranks miss one that does not answer: the first that reports it ends the job,
+/// so that it is reported once.
 fn tell_launcher(error: &Error, control: Option<&mut ControlPlane>) {
     if let (Error::Fabric(fabric), Some(control)) = (error, control)
         && let FabricError::Silent { .. } = **fabric

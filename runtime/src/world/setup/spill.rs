@@ -10,7 +10,7 @@ use refrain_logging::Member;
 use refrain_logging::spill::{SpillLog, SpillOptions};
 use refrain_logging::store::Store;
 use refrain_logging::store::disk::{DiskOptions, DiskStore};
-use refrain_rank::spilling::{Spilling, Surroundings};
+use refrain_rank::spilling::{Environment, Spilling};
 use refrain_ring::Rank;
 use refrain_transport::spill::Spill;
 use rustix::thread::CpuSet;
@@ -20,8 +20,7 @@ use std::time::Instant;
 /// enough that a small log memory is not all on its way.
 const WRITES_MAX: u64 = 16;
 
-/// Opens the spill folder, if the job has one and the protocol has something
-/// for it.
+/// Opens the spill folder, if the job has one and the protocol keeps payload.
 pub(super) fn disk(
     config: &JobConfig,
     membership: &Membership,
@@ -53,36 +52,31 @@ pub(super) fn disk(
     }
     let after_bytes = config.spill_after_bytes.unwrap_or(budget_bytes / 2);
     let log = SpillLog::new(options, store);
-    let spilling = Spilling::new(
-        log,
-        directory.clone(),
-        after_bytes,
-        ProcessSurroundings {
-            begin: Instant::now(),
-        },
-    );
+    let begin = Instant::now();
+    let environment = ProcessEnvironment { begin };
+    let spilling = Spilling::new(log, directory.clone(), after_bytes, environment);
     Ok(Some(Box::new(spilling)))
 }
 
-/// All cores of the job: the thread is not to stand in its rank's way.
+/// All cores of the job: the thread must not share the core of its rank.
 fn cores(config: &JobConfig) -> Option<CpuSet> {
     let mut set = CpuSet::new();
     config.cores.iter().for_each(|core| set.set(*core as usize));
     (!config.cores.is_empty()).then_some(set)
 }
 
-/// The surroundings of spilling in a process: its clock, and its standard error.
+/// The environment of spilling in a process: its clock, and stderr.
 #[derive(Debug)]
-struct ProcessSurroundings {
+struct ProcessEnvironment {
     begin: Instant,
 }
 
-impl Surroundings for ProcessSurroundings {
+impl Environment for ProcessEnvironment {
     fn now(&self) -> Duration {
         self.begin.elapsed()
     }
 
-    fn tell(&mut self, words: &str) {
-        report(words);
+    fn report(&mut self, text: &str) {
+        report(text);
     }
 }

@@ -86,12 +86,12 @@ impl<O: Oracle> Stage<O> {
     }
 
     fn posted(&mut self, rank: u32, header: &RecordHeader, payload: &[u8]) -> Result<(), Breach> {
-        self.see(Happening::Posted {
-            from: life(rank),
-            to: Rank(1 - rank),
+        self.see(Happening::Posted(
+            life(rank),
+            Rank(1 - rank),
             header,
             payload,
-        })
+        ))
     }
 
     fn control(&mut self, rank: u32, control: Control) -> Result<(), Breach> {

@@ -2,7 +2,7 @@
 
 use super::super::orphan::{Again, Orphans};
 use super::*;
-use refrain_logging::determinant::{Determinant, Matched};
+use refrain_logging::determinant::{Determinant, Match, Matched};
 
 const REQUESTS: [Clock; 3] = [Clock(3), Clock(1), Clock(2)];
 
@@ -164,7 +164,7 @@ fn what_is_held_is_what_happened() {
 fn what_is_not_stable_or_superseded_may_be_missing() {
     let mut stage = stage();
     stage.world.stable = Some(Clock(5));
-    let first = Determinant::MatchCompleted {
+    let first = Determinant::Match(Match {
         at: Clock(4),
         matched: Matched {
             request: Clock(1),
@@ -172,7 +172,8 @@ fn what_is_not_stable_or_superseded_may_be_missing() {
             ssn: Ssn(0),
         },
         is_named: false,
-    };
+        is_completed: true,
+    });
     let judge = |stage: &Stage<Orphans>, held: &[Determinant], after: Option<u64>| {
         let after = after.map(Clock);
         stage.oracle.judge_held(Rank(0), held, after, &stage.world)

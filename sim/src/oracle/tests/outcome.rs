@@ -1,11 +1,11 @@
 //! The reference comes to the same.
 
-use super::super::outcome::{Outcomes, Told};
+use super::super::outcome::{History, Outcomes};
 use super::*;
 use crate::plan::Plan;
-use crate::plan::generate::Wishes;
+use crate::plan::generate::PlanOptions;
 use crate::reference::tests::{ended, play};
-use refrain_logging::determinant::Determinant;
+use refrain_logging::determinant::{Determinant, Match};
 
 /// What can be changed of what was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ enum Change {
 
 /// A whole job, as it is seen, with a change; what the oracle says of it.
 fn judge(seed: u64, change: Change) -> Result<(), Breach> {
-    let plan = Plan::generate(seed, &Wishes::default());
+    let plan = Plan::generate(seed, &PlanOptions::default());
     let ended = ended(&plan, seed);
     let references = play(&plan, ended.choices).expect("it ends");
     let mut outcomes = Outcomes::new(plan.ranks);
@@ -74,19 +74,14 @@ fn judge(seed: u64, change: Change) -> Result<(), Breach> {
 /// The events of an engine that a record stands for.
 fn events(record: &Determinant) -> Vec<Determinant> {
     match record {
-        Determinant::MatchCompleted {
-            at,
-            matched,
-            is_named,
-        } => vec![
-            Determinant::Match {
-                at: *at,
-                matched: *matched,
-                is_named: *is_named,
-            },
+        Determinant::Match(it) if it.is_completed => vec![
+            Determinant::Match(Match {
+                is_completed: false,
+                ..*it
+            }),
             Determinant::Completion {
-                at: *at,
-                requests: vec![matched.request],
+                at: it.at,
+                requests: vec![it.matched.request],
                 continues: false,
             },
         ],
@@ -129,7 +124,7 @@ fn what_comes_out_otherwise_is_found() {
 // REC-4
 #[test]
 fn a_set_that_a_dead_life_left_unfinished_is_done_anew() {
-    let mut happened = Told::default();
+    let mut happened = History::default();
     let set = |requests: &[u64], continues| Determinant::Completion {
         at: Clock(10),
         requests: requests.iter().copied().map(Clock).collect(),

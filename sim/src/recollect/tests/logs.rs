@@ -7,7 +7,7 @@ use core::time::Duration;
 use refrain_logging::segment::slot_offset;
 use refrain_logging::spill::{SpillLog, SpillOptions};
 use refrain_logging::store::faulty::{Delivery, MemoryDisk, MemoryOptions, MemoryStore};
-use refrain_rank::spilling::{Spilling, Surroundings};
+use refrain_rank::spilling::{Environment, Spilling};
 use refrain_ring::{CHUNK_BYTES, Incarnation, Rank, Region};
 use refrain_transport::engine::{Engine, EngineOptions, SendTo};
 use refrain_transport::fabric::Fabric;
@@ -41,12 +41,12 @@ impl Protocol for Keeping {
 
 struct Quiet;
 
-impl Surroundings for Quiet {
+impl Environment for Quiet {
     fn now(&self) -> Duration {
         Duration::ZERO
     }
 
-    fn tell(&mut self, _words: &str) {}
+    fn report(&mut self, _text: &str) {}
 }
 
 /// Two ranks; the first sends, over a log of a few chunks and a disk.

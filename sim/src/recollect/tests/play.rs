@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::plan::Plan;
-use crate::plan::generate::Wishes;
+use crate::plan::generate::PlanOptions;
 use crate::program::{Answer, Call, Ended, Found, Program, RequestNumber, Stamp, TakenNumber};
 use crate::reference::SentMessage;
 use crate::reference::tests::{ended, play};
@@ -21,11 +21,11 @@ struct Past {
 
 impl Past {
     fn new(seed: u64) -> Self {
-        let wishes = Wishes {
+        let options = PlanOptions {
             operations: 100,
-            ..Wishes::default()
+            ..PlanOptions::default()
         };
-        let plan = Plan::generate(seed, &wishes);
+        let plan = Plan::generate(seed, &options);
         let ended = ended(&plan, seed);
         let references = play(&plan, ended.choices).expect("it ends");
         let of_each = references.iter();
@@ -141,8 +141,7 @@ fn what_is_missing_leaves_records_over() {
                 .determinants
                 .iter()
                 .find_map(|record| match record {
-                    Determinant::Match { matched, .. }
-                    | Determinant::MatchCompleted { matched, .. } => Some(*matched),
+                    Determinant::Match(it) => Some(it.matched),
                     _ => None,
                 });
             let Some(matched) = matched else {
@@ -164,7 +163,7 @@ fn what_is_missing_leaves_records_over() {
 // LOG-4
 #[test]
 fn a_tally_knows_what_a_program_had() {
-    let plan = Plan::generate(1, &Wishes::default());
+    let plan = Plan::generate(1, &PlanOptions::default());
     let mut tally = Tally::new(plan.ranks);
     let send = Call::Isend {
         to: Rank(1),

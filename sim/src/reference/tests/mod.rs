@@ -2,7 +2,7 @@ mod tested_send;
 
 use super::*;
 use crate::plan::Plan;
-use crate::plan::generate::Wishes;
+use crate::plan::generate::PlanOptions;
 use proptest::prelude::*;
 use refrain_logging::determinant::Determinant;
 
@@ -41,11 +41,11 @@ fn run_job(plan: &Plan, choices: Vec<Choices>) -> Result<Vec<Final>, Vec<Stop>> 
 }
 
 fn plan(seed: u64) -> Plan {
-    let wishes = Wishes {
+    let options = PlanOptions {
         operations: 100,
-        ..Wishes::default()
+        ..PlanOptions::default()
     };
-    Plan::generate(seed, &wishes)
+    Plan::generate(seed, &options)
 }
 
 /// A job without faults.
@@ -192,11 +192,7 @@ fn a_wrong_record_is_seen() {
     for (rank, records) in ended.records.iter().enumerate() {
         let mut records = records.clone();
         let matched = records.iter_mut().find_map(|record| match record {
-            Determinant::Match {
-                matched,
-                is_named: false,
-                ..
-            } => Some(matched),
+            Determinant::Match(it) if !it.is_named && !it.is_completed => Some(&mut it.matched),
             _ => None,
         });
         let Some(matched) = matched else {

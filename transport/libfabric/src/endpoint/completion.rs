@@ -4,11 +4,11 @@
 
 use super::operations::Operation;
 use super::{Endpoint, PeerAddress, closed};
-use crate::constants::{FI_EAGAIN, FI_EAVAIL};
-use crate::native::{MessageEndpoint, text};
+use crate::error::Error;
+use crate::native::{Kind, MessageEndpoint, TOKEN_OF_INJECTED, text};
 use crate::sys::attributes::fi_cq_err_entry;
+use crate::sys::constants::{FI_EAGAIN, FI_EAVAIL};
 use crate::sys::inline;
-use crate::{Error, Kind, TOKEN_OF_INJECTED};
 use core::mem::zeroed;
 
 /// An operation is over.

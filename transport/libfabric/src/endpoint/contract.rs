@@ -6,11 +6,14 @@ use super::message::out_of_bounds;
 use super::peers::Name;
 use super::remote_memory::{Transfer, must_register};
 use super::{Endpoint, PeerAddress, closed};
-use crate::constants::*;
-use crate::native::{EndpointError, MessageEndpoint, Removal};
+use crate::endpoint::Completion;
+use crate::error::{Error, Refused};
+use crate::native::{
+    Access, EndpointError, Kind, MemoryId, MessageEndpoint, Part, RemoteMemory, Removal,
+};
 use crate::sys::attributes::fi_cq_msg_entry;
+use crate::sys::constants::*;
 use crate::sys::inline;
-use crate::{Access, Completion, Error, Kind, MemoryId, Part, Refused, RemoteMemory};
 use core::mem::MaybeUninit;
 use core::ptr::{NonNull, null_mut};
 use refrain_ring::Region;

@@ -3,10 +3,11 @@
 #![allow(unsafe_code, reason = "hands registered memory to the provider")]
 
 use super::{Endpoint, PeerAddress};
-use crate::constants::{FI_EMSGSIZE, FI_EOPBADSTATE};
+use crate::error::{Error, Refused};
+use crate::native::Part;
 use crate::sys::attributes::fi_msg;
+use crate::sys::constants::{FI_EMSGSIZE, FI_EOPBADSTATE};
 use crate::sys::inline;
-use crate::{Error, Part, Refused};
 use core::ffi::c_void;
 use core::ptr::null_mut;
 use libc::iovec;

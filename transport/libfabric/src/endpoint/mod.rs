@@ -14,8 +14,10 @@ pub use completion::Completion;
 pub use message::PARTS_MAX;
 pub use peers::PeerAddress;
 
-use crate::native::MessageEndpoint;
-use crate::{Error, Info, Kind, Library, Refused};
+use crate::error::{Error, Refused};
+use crate::info::Info;
+use crate::library::Library;
+use crate::native::{Kind, MessageEndpoint};
 use neighbours::Remains;
 use objects::Objects;
 use operations::Operations;
@@ -86,7 +88,7 @@ struct Limits {
 
 impl Limits {
     fn of(info: &Info) -> Self {
-        use crate::constants::{FI_MR_ENDPOINT, FI_MR_LOCAL, FI_MR_VIRT_ADDR};
+        use crate::sys::constants::{FI_MR_ENDPOINT, FI_MR_LOCAL, FI_MR_VIRT_ADDR};
         let has = |mode| info.mr_mode() & mode != 0;
         Self {
             inject_bytes: info.inject_bytes(),
@@ -212,7 +214,7 @@ impl Endpoint {
         if let Some(index) = index {
             self.operations.take_back(index);
         }
-        if status == -(crate::constants::FI_EAGAIN as isize) {
+        if status == -(crate::sys::constants::FI_EAGAIN as isize) {
             return Err(Refused::Again);
         }
         let library = self.info.library();
@@ -224,7 +226,7 @@ impl Endpoint {
 fn closed() -> Error {
     Error::new(
         "use an endpoint",
-        crate::constants::FI_EOPBADSTATE,
+        crate::sys::constants::FI_EOPBADSTATE,
         "it is closed",
     )
 }

@@ -16,7 +16,8 @@
 
 use super::objects::Objects;
 use super::operations::Operations;
-use crate::{Error, Info};
+use crate::error::Error;
+use crate::info::Info;
 use std::sync::{Mutex, PoisonError};
 
 /// What stays of a closed endpoint.

@@ -5,12 +5,13 @@
     reason = "opens and closes libfabric's objects through their tables of functions"
 )]
 
-use crate::constants::{FI_EBUSY, FI_RECV, FI_SELECTIVE_COMPLETION, FI_TRANSMIT};
 use crate::endpoint::EndpointOptions;
+use crate::error::Error;
+use crate::info::Info;
 use crate::sys::attributes::*;
+use crate::sys::constants::{FI_EBUSY, FI_RECV, FI_SELECTIVE_COMPLETION, FI_TRANSMIT};
 use crate::sys::inline;
 use crate::sys::objects::*;
-use crate::{Error, Info};
 use core::mem::zeroed;
 use core::ptr::{NonNull, null_mut};
 
@@ -35,9 +36,13 @@ impl<T: Object> Opened<T> {
     ) -> Result<Self, Error> {
         let mut object = null_mut();
         info.library().check(attempted, open(&raw mut object))?;
-        NonNull::new(object)
-            .map(Self)
-            .ok_or_else(|| Error::new(attempted, crate::constants::FI_EOTHER, "it gave no object"))
+        NonNull::new(object).map(Self).ok_or_else(|| {
+            Error::new(
+                attempted,
+                crate::sys::constants::FI_EOTHER,
+                "it gave no object",
+            )
+        })
     }
 
     #[inline]

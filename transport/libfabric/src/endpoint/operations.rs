@@ -10,7 +10,7 @@
     reason = "memory that providers write while operations are in flight"
 )]
 
-use crate::Kind;
+use crate::native::Kind;
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::ptr::NonNull;

@@ -1,6 +1,7 @@
 //! Addresses of peers.
 
 use super::{Endpoint, neighbours};
+use crate::error::Refused;
 use crate::native::MessageEndpoint;
 
 /// Names a peer of this endpoint. Values are used again after a peer was removed:
@@ -53,7 +54,7 @@ impl Endpoint {
         if may_greet {
             self.greeted.push(name.to_vec());
             let result = self.inject(peer, &[]);
-            debug_assert_eq!(result, Err(crate::Refused::Again));
+            debug_assert_eq!(result, Err(Refused::Again));
         }
     }
 }

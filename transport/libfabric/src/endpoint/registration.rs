@@ -4,10 +4,12 @@
 
 use super::Endpoint;
 use super::objects::Opened;
-use crate::constants::*;
+use crate::error::Error;
+use crate::info::Info;
+use crate::native::{Access, MemoryId, Part, RemoteMemory};
+use crate::sys::constants::*;
 use crate::sys::inline;
 use crate::sys::objects::fid_mr;
-use crate::{Access, Error, Info, MemoryId, Part, RemoteMemory};
 use core::ffi::c_void;
 use refrain_ring::Region;
 

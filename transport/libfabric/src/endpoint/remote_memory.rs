@@ -3,9 +3,10 @@
 #![allow(unsafe_code, reason = "hands memory to the provider")]
 
 use super::{Endpoint, PeerAddress, closed};
+use crate::error::{Error, Refused};
+use crate::native::{Kind, RemoteMemory};
 use crate::sys::attributes::{fi_msg_rma, fi_rma_iov};
 use crate::sys::inline;
-use crate::{Error, Kind, Refused, RemoteMemory};
 use core::ffi::c_void;
 use libc::iovec;
 

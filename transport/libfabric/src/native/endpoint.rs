@@ -5,7 +5,8 @@
 //! can be read and written if the fabric can do so. There are no connections in the
 //! interface. All calls are dispatched statically.
 
-use super::{Access, Completion, MemoryId, Part, Refused, RemoteMemory};
+use super::memory::{Access, MemoryId, Part, RemoteMemory};
+use super::operation::{Completion, Refused};
 use core::fmt::{Debug, Display};
 use core::ptr::NonNull;
 use refrain_ring::Region;

@@ -1,8 +1,20 @@
-//! Why a library cannot be used.
+//! The names of a library, and why it cannot be used.
 
-use super::Native;
 use std::path::Path;
 use thiserror::Error as ThisError;
+
+/// The names of a library, for loading it and for errors.
+#[derive(Debug)]
+pub struct Native {
+    /// Its name: `libfabric`.
+    pub name: &'static str,
+    /// The file that the loader looks for by default: `libfabric.so.1`.
+    pub file: &'static str,
+    /// The versions that work: `libfabric 1.17 or newer`.
+    pub wanted: &'static str,
+    /// What to install: `libfabric 1.17 or newer (Debian: libfabric1)`.
+    pub install: &'static str,
+}
 
 /// Why a library cannot be used: the file, what is wrong with it, and what to do.
 #[derive(Debug, ThisError)]

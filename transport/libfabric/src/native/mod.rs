@@ -15,7 +15,7 @@ mod operation;
 mod symbols;
 
 pub use endpoint::{CompletionOf, EndpointError, MessageEndpoint, Removal};
-pub use load_error::{LoadError, Obstacle};
+pub use load_error::{LoadError, Native, Obstacle};
 pub use memory::{Access, MemoryId, Part, RemoteMemory};
 pub use operation::{Completion, Kind, Refused, TOKEN_OF_INJECTED};
-pub use symbols::{Native, Symbols, text};
+pub use symbols::{Symbols, text};

@@ -5,23 +5,10 @@
     reason = "loading a library runs its initialisers, and the types of its symbols cannot be checked"
 )]
 
-use super::{LoadError, Obstacle};
+use super::load_error::{LoadError, Native, Obstacle};
 use core::ffi::{CStr, c_char, c_void};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::path::{Path, PathBuf};
-
-/// The names of a library, for loading it and for errors.
-#[derive(Debug)]
-pub struct Native {
-    /// Its name: `libfabric`.
-    pub name: &'static str,
-    /// The file that the loader looks for by default: `libfabric.so.1`.
-    pub file: &'static str,
-    /// The versions that work: `libfabric 1.17 or newer`.
-    pub wanted: &'static str,
-    /// What to install: `libfabric 1.17 or newer (Debian: libfabric1)`.
-    pub install: &'static str,
-}
 
 /// A loaded library; it is never unloaded.
 #[derive(Debug)]

@@ -42,7 +42,7 @@ impl Pair {
     /// Encodes both as one address.
     ///
     /// # Panics
-    /// For parts above 64 KiB, and a far part with memory: no fabric has such.
+    /// For parts above 64 KiB, and a far part with memory: no fabric has such a part.
     pub fn encode(self) -> Address {
         let flags = u8::from(self.near.is_some()) * NEAR | u8::from(self.far.is_some()) * FAR;
         let near = self.near.unwrap_or_default();
@@ -63,7 +63,7 @@ impl Pair {
         Address { bytes, memory }
     }
 
-    /// Takes an address apart.
+    /// Decodes the two addresses.
     ///
     /// # Errors
     /// When it is not one that this version writes.

@@ -19,11 +19,11 @@ pub const FIXED_BYTES: usize = 52;
 /// A published address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkAddress {
-    /// Whose it is.
+    /// The rank.
     pub rank: Rank,
-    /// In which life.
+    /// Its incarnation.
     pub incarnation: Incarnation,
-    /// Of which job.
+    /// The job.
     pub job: u64,
     /// libfabric's name of the provider, or `verbs`.
     pub provider: String,
@@ -37,7 +37,7 @@ pub struct NetworkAddress {
     pub window_bytes: u64,
     /// Remote key of the log memory; 0 without remote memory access.
     pub key: u64,
-    /// What an offset in the log memory is added to.
+    /// The remote address of offset 0 of the log memory.
     pub base: u64,
 }
 
@@ -66,7 +66,7 @@ impl NetworkAddress {
     /// Encodes the address.
     ///
     /// # Panics
-    /// When a name is longer than any provider's is.
+    /// When a name is too long for its length field.
     pub fn encode(&self) -> Vec<u8> {
         let provider_bytes =
             u8::try_from(self.provider.len()).expect("names of providers are short");
@@ -124,8 +124,8 @@ impl NetworkAddress {
         })
     }
 
-    /// Why ranks with these addresses do not understand each other, if so. What is
-    /// compared follows from provider and size of the job, unless libraries differ.
+    /// Why ranks with these addresses cannot work together, if so. The compared values follow
+    /// from provider and size of the job, unless libraries differ.
     pub fn mismatch(&self, own: &Self) -> Option<String> {
         if self.provider != own.provider {
             return Some(format!(
@@ -143,8 +143,7 @@ impl NetworkAddress {
         None
     }
 
-    /// The endpoint's address for people: internet addresses are written out,
-    /// text as it is, the rest in hexadecimal.
+    /// The endpoint's address in readable form: an internet address, text, or hexadecimal.
     pub fn readable(&self) -> String {
         let name = &self.name[..];
         if let Some(host) = refrain_verbs::readable(name) {

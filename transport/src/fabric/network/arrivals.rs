@@ -125,8 +125,8 @@ impl<E: MessageEndpoint> Network<E> {
             .as_mut()
             .filter(|peer| peer.incarnation == header.incarnation && !peer.is_lost);
         let Some(peer) = connected else {
-            // FENCE-1: nothing of an older life is looked at. A later one is not
-            // connected yet: it will be asked to send again.
+            // FENCE-1: messages of an older life are dropped. A later life is not connected
+            // yet: it will be asked to send again.
             if self.acceptable.allows(header.source, header.incarnation) {
                 self.early[index] = Some(header.incarnation);
             }
@@ -153,7 +153,7 @@ impl<E: MessageEndpoint> Network<E> {
         }
     }
 
-    /// The header that a short one stands for.
+    /// The full header that a short one stands for.
     #[inline]
     fn decode_brief<'a>(&self, message: &'a [u8]) -> Option<(WireHeader, Body<'a>)> {
         let brief = BriefHeader::decode(message).ok()?;

@@ -97,7 +97,7 @@ impl<E: MessageEndpoint> Network<E> {
         !peer.is_some_and(|peer| peer.patience.wants_proof()) || self.send_bare(rank, Kind::Ask)
     }
 
-    /// Sends what waits for one peer; whether all is sent.
+    /// Sends the waiting frames of one peer; whether all were sent.
     #[cold]
     pub(super) fn pump_backlog(&mut self, rank: Rank) -> bool {
         let Some(peer) = &mut self.peers[rank.index()] else {

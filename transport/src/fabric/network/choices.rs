@@ -1,11 +1,11 @@
-//! What is chosen for the [`PayloadPath`] of a provider, and why.
+//! The choices that follow from the [`PayloadPath`] of a provider.
 
 use core::ops::Range;
 use refrain_ring::ChannelLog;
 
 /// Memory for messages that arrive, of one rank, for all its peers.
 const RECEIVE_BYTES: usize = 64 << 20;
-/// No slot is shorter, however many the peers: then the memory is more.
+/// The shortest slot. With very many peers the memory exceeds `RECEIVE_BYTES` instead.
 const SLOT_BYTES_MIN: usize = 4 << 10;
 const CREDITS_MIN: usize = 4;
 const CREDITS_MAX: usize = 64;
@@ -79,8 +79,8 @@ impl Choices {
         let longest = limits.message_bytes_max.saturating_sub(256);
         path.fragment_bytes = path.fragment_bytes.min(longest);
         let peers = size.saturating_sub(1).max(1) as usize;
-        // In a job of many ranks slots are shorter, and credits fewer: the same
-        // for all ranks, which know its size.
+        // In a job of many ranks slots are shorter and credits fewer. The choice depends on
+        // the size of the job alone: it is the same for all ranks.
         let slots_min = peers * (CREDITS_MIN + CONTROL_CREDITS + UNCREDITED);
         if overrides == Overrides::default() {
             path.shorten((RECEIVE_BYTES / slots_min).max(SLOT_BYTES_MIN) - 128);
@@ -102,12 +102,12 @@ impl Choices {
             fragment_bytes: path.fragment_bytes,
             distant_bytes_min: path.distant_bytes_min,
             credits,
-            // Where messages are copied when they are sent.
+            // Staging pays off where messages are copied when they are sent.
             staged_bytes: match path.distant_bytes_min {
                 None => STAGED_BYTES_MIN..path.fragment_bytes + 1,
                 Some(_) => 0..0,
             },
-            // What cannot be posted, the provider holds back by itself.
+            // More messages than that wait at the provider.
             receives: receives.min(limits.receives_max.max(16)),
         }
     }
@@ -139,7 +139,7 @@ impl Choices {
 }
 
 impl PayloadPath {
-    /// Messages become no longer than that.
+    /// Limits the payload of messages.
     fn shorten(&mut self, slot_payload_bytes: usize) {
         match &mut self.distant_bytes_min {
             Some(bytes) => *bytes = (*bytes).min(slot_payload_bytes + 1),

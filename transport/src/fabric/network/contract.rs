@@ -156,7 +156,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
         if !state.sending.push_control(words) {
             return Err(Refusal::Busy);
         }
-        // Behind those that wait, if any do.
+        // Behind control frames that wait.
         if state.can_be_sent_to() {
             self.pump_backlog(peer);
         }
@@ -181,7 +181,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
             if !self.batch.is_empty() {
                 calls += self.take_batch(sink);
             }
-            // What came is answered first: slots can wait, unless many do.
+            // Answers come first: empty slots can wait, unless there are many.
             if !self.to_post.is_empty() && (calls == 0 || self.to_post.len() >= self.repost_from) {
                 self.post_receives();
             }
@@ -261,7 +261,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
 
     fn close(&mut self) {
         self.is_closed = true;
-        // An error leaks what could not be closed: nothing is freed under it.
+        // On an error the endpoint leaks its objects: no memory is freed under them.
         let _ = self.endpoint.close();
         self.fetching.closed();
         self.batch.clear();

@@ -38,10 +38,10 @@ pub struct Fetching {
     queue: VecDeque<usize>,
     /// Begun and not completed, oldest first.
     under_way: VecDeque<usize>,
-    /// The peer whose memory the provider did not want to read last.
+    /// The peer of the read that the provider refused last.
     refused: Option<Connection>,
-    /// Reads are over when the call that begins them returns, and an error is
-    /// reported without saying of which one (`shm`, 1.17 and 2.5).
+    /// Reads end within the call that begins them, and an error is reported without the
+    /// token of the read (`shm`, 1.17 and 2.5).
     fails_namelessly: bool,
     /// Registered memory to read into, where the provider demands it
     /// (`FI_MR_LOCAL`): the memory of programs is not registered.
@@ -52,7 +52,7 @@ pub struct Fetching {
 
 impl Fetching {
     /// `bounce`: slots for the longest payload, where the provider demands it.
-    /// `fails_namelessly`: errors of reads come without a name.
+    /// `fails_namelessly`: errors of reads come without a token.
     pub fn new(bounce: Option<Slots>, fails_namelessly: bool) -> Self {
         Self {
             fetches: Slab::new(),
@@ -68,7 +68,7 @@ impl Fetching {
         }
     }
 
-    /// Brings the payload of a frame that `peer` holds.
+    /// Queues the read of a payload that `peer` holds.
     pub fn begin<E: MessageEndpoint>(
         &mut self,
         peer: &FabricPeer<E>,
@@ -94,12 +94,12 @@ impl Fetching {
         self.queue.push_back(index);
     }
 
-    /// A landing for a frame that is gone.
+    /// Ends a landing for a frame that is gone.
     pub fn lose(&mut self, landing: &Landing) {
         self.ended.push((landing.token(), Landed::Lost));
     }
 
-    /// Begins what can be begun.
+    /// Begins queued reads.
     #[inline]
     pub fn pump<E: MessageEndpoint>(
         &mut self,
@@ -118,7 +118,7 @@ impl Fetching {
         peers: &mut [Option<FabricPeer<E>>],
         started: Instant,
     ) {
-        // A peer that refuses has its later reads wait too; others have not.
+        // After a refusal the later reads of that peer wait too; those of others do not.
         let mut refused = None;
         for _ in 0..self.queue.len() {
             let Some(index) = self.queue.pop_front() else {
@@ -186,15 +186,14 @@ impl Fetching {
         Ok(())
     }
 
-    /// The provider reports an error and does not say of what. Where that may have
-    /// been a read, the one that failed: completions come in the order in which
-    /// reads were begun.
+    /// The read that failed when the provider reports an error without a token, if such an
+    /// error can mean a read: completions come in the order in which reads were begun.
     pub fn failed_namelessly(&self) -> Option<usize> {
         let oldest = self.under_way.front().copied();
         oldest.filter(|_| self.fails_namelessly)
     }
 
-    /// Likewise: a read that was not begun because it had failed.
+    /// Likewise the connection of a read that failed before it was begun.
     pub fn refused_namelessly(&mut self) -> Option<Connection> {
         self.refused.take().filter(|_| self.fails_namelessly)
     }
@@ -217,7 +216,7 @@ impl Fetching {
             return None;
         };
         if !is_whole {
-            // Once more, when the peer's trouble is over, or it is lost then.
+            // It is read again when the errors of the peer are over; else the peer is lost.
             self.queue.push_back(index);
             return Some((peer, sequence));
         }

@@ -48,7 +48,7 @@ pub struct FabricPeer<E: MessageEndpoint> {
     pub was_answered: bool,
     /// It has answered a greeting.
     pub has_answered: bool,
-    /// What the provider said last about it.
+    /// The last error of the provider about it.
     pub last_error: Option<String>,
     /// Payload of kept frames, by their number.
     pub kept: BTreeMap<u64, Box<[u8]>>,
@@ -73,7 +73,7 @@ impl<E: MessageEndpoint> FabricPeer<E> {
         self.patience.failed(now);
     }
 
-    /// Whether the log still has to hold something for it.
+    /// Whether the log need not hold frames for it.
     pub fn is_drained(&self) -> bool {
         self.is_lost || self.patience.is_troubled() || !self.sending.is_needed()
     }

@@ -14,8 +14,8 @@ use refrain_ring::Region;
 ///
 /// A slot belongs to the provider from the call that gives it away (a receive, a
 /// send) until the completion of that operation came, and to this process
-/// otherwise. The callers of [`Slots::arrived`] and [`Slots::write`] keep to it:
-/// they name only slots whose completion they hold, or that were never given away.
+/// otherwise. The callers of [`Slots::arrived`] and [`Slots::write`] keep this
+/// rule: they name only slots whose completion they hold, or that were never given away.
 #[derive(Debug)]
 pub struct Slots {
     region: Region,

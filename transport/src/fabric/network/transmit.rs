@@ -1,5 +1,5 @@
-//! How messages leave: header and body in one message, copied by the provider
-//! when it is small enough, else sent from where they lie.
+//! Sending: header and body go in one message. The provider copies a small one (inject)
+//! and sends others from registered memory.
 
 use super::lane::Counters;
 use super::operation::Operation;

@@ -30,8 +30,8 @@ fn path(provider: &str, version: u32) -> PayloadPath {
         // Longer messages wait for a question and an answer of `ofi_rxm`.
         (RXM_EAGER_BYTES - 128, None)
     } else if is("tcp") || is("net") || is("udp") {
-        // Their reads are messages in disguise, with a question before each
-        // answer, which a rank that computes does not give.
+        // Their reads are messages below, with a request that the sender must answer; a
+        // rank that computes does not answer.
         (FRAGMENT_BYTES, None)
     } else if is("shm") || is("sm2") {
         // One copy by the kernel (CMA) out of the log into the receive's

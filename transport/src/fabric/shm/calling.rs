@@ -2,8 +2,8 @@
 //! control socket do not end a wait on a futex.
 //!
 //! The launcher sends, sets `called`, and wakes the rank if it sleeps. The rank
-//! says that it sleeps, and looks at `called` a last time. Both have a full fence
-//! between the two, so that one of them sees the other.
+//! sets `sleeping`, and looks at `called` a last time. Both execute a full fence in
+//! between, so that at least one sees the store of the other.
 
 use super::dead::{DeadLogError, attach_checked};
 use super::segment::Segment;
@@ -19,7 +19,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Of the rank that made this segment.
+    /// The doorbell of the rank that made this segment.
     ///
     /// # Errors
     /// When the descriptor is not of a rank's segment, or cannot be mapped.

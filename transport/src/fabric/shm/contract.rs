@@ -128,7 +128,7 @@ impl Fabric for Shm {
     fn disconnect(&mut self, peer: Rank) {
         if let Some(Some(_)) = self.peers.get_mut(peer.index()).map(Option::take) {
             self.hot.retain(|hot| *hot != peer);
-            // FENCE-1: the next incarnation finds our lane to it as if new.
+            // FENCE-1: the next incarnation finds an empty lane.
             let lane = self.own.lane(peer);
             lane.for_life.store(0, Release);
             lane.first_chunk.store(0, Relaxed);
@@ -243,7 +243,7 @@ impl Fabric for Shm {
             wake::sleep(&self.own.doorbell().sleeping, timeout);
         }
         self.own.doorbell().sleeping.store(0, SeqCst);
-        // Before the caller reads what the launcher has sent: a later call stays.
+        // Before the caller reads the control socket: a later call remains set.
         self.own.doorbell().called.store(0, SeqCst);
         self.ask_to_be_rung(0);
     }

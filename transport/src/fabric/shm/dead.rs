@@ -11,10 +11,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// The log memory of a rank, and what its segment says of it.
+/// The log memory of a rank, and the identity in its segment.
 #[derive(Clone, Debug)]
 pub struct DeadLog {
-    /// The whole segment; it stays mapped as long as this lives.
+    /// The whole segment; it stays mapped as long as this exists.
     pub region: Region,
     /// Where its log's chunks lie: from the arena's beginning to the end of the
     /// last chunk that was ever written to.
@@ -30,7 +30,7 @@ pub struct DeadLog {
 /// Why a descriptor gives no log.
 #[derive(Debug, Error)]
 pub enum DeadLogError {
-    /// It is of something else, or of another version's segment.
+    /// It is not a segment of this version.
     #[error("this is no shared segment of a rank: {0}")]
     NoSegment(String),
     /// The system could not map it.
@@ -38,8 +38,8 @@ pub enum DeadLogError {
     Map(#[from] FabricError),
 }
 
-/// Maps the segment of a rank that is dead and reaped: what a living one writes
-/// meanwhile would be missed, or read as damage.
+/// Maps the segment of a rank that is dead and reaped: records that a living
+/// rank writes meanwhile would be missed, or read as damage.
 ///
 /// # Errors
 /// When the descriptor is not of a rank's whole segment.
@@ -78,7 +78,7 @@ fn refuse<T>(why: String) -> Result<T, DeadLogError> {
 }
 
 /// Maps a file of a rank's segment. Only a memory file that cannot be shortened is mapped:
-/// touching what is gone kills the process. Segments are made so.
+/// access to a truncated part kills the process. Segments have that seal.
 pub(super) fn attach_checked(
     file: &Arc<OwnedFd>,
     attach: fn(Arc<OwnedFd>) -> Result<Segment, FabricError>,
@@ -101,11 +101,11 @@ pub(super) fn attach_checked(
     Ok(segment)
 }
 
-/// The end of the chunk with the last byte that has memory: to look at a page
-/// without any would make the system provide it.
+/// The end of the chunk with the last byte that has memory: reading a page without
+/// memory would allocate it.
 fn written_end(file: &OwnedFd, begin: usize, bytes: usize) -> usize {
     let mut end = begin;
-    // Where the system tells nothing, everything is looked at.
+    // Where the system does not report holes, the whole log is read.
     while let Ok(data) = seek(file, SeekFrom::Data(end as u64)) {
         match seek(file, SeekFrom::Hole(data)) {
             Ok(hole) if hole as usize > end => end = hole as usize,

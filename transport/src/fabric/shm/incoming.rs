@@ -26,7 +26,7 @@ fn locator(incarnation: Incarnation, payload_offset: usize) -> u64 {
     u64::from(incarnation.0) << LOCATOR_OFFSET_BITS | payload_offset as u64
 }
 
-/// How a lane says for which incarnation of its receiver it is.
+/// The word by which a lane names the incarnation of its receiver.
 pub(super) fn life_word(receiver: Incarnation) -> u64 {
     u64::from(receiver.0) + 1
 }

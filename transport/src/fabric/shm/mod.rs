@@ -7,9 +7,10 @@
 //! - A killed process leaves whole records or none, and no process waits for a
 //!   lock that it held: there are no locks.
 //! - FENCE-1: each incarnation has a memory of its own; after
-//!   [`Fabric::disconnect`](super::Fabric::disconnect) the old one is not read any more. A dead
-//!   receiver could still store its positions into *our* segment; the launcher reaps a process before it announces the next incarnation, and a
-//!   reaped process stores nothing.
+//!   [`Fabric::disconnect`](super::Fabric::disconnect) the old one is not read any
+//!   more. A dead receiver could still store its positions into *our* segment; the
+//!   launcher reaps a process before it announces the next incarnation, and a reaped
+//!   process stores nothing.
 //! - Our lane to a peer begins anew with each of its lives, and says for which of
 //!   them it is: a new life that finds us before we know of it neither reads nor
 //!   stores anything there.

@@ -119,7 +119,7 @@ struct Mapping {
 }
 
 // SAFETY: the mapping is plain memory, unmapped only by the last owner; all
-// access goes through atomics or the discipline of `Region`.
+// access goes through atomics or by the rules of `Region`.
 unsafe impl Send for Mapping {}
 // SAFETY: as for Send.
 unsafe impl Sync for Mapping {}
@@ -208,7 +208,7 @@ impl Segment {
     /// The whole segment as a region for a log.
     pub(super) fn region(&self) -> Region {
         // SAFETY: the mapping is readable, writable, page-aligned and kept by
-        // the owner; logs follow the region's discipline.
+        // the owner; logs follow the rules of regions.
         unsafe {
             Region::from_raw(
                 self.mapping.base,
@@ -246,7 +246,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Checks a peer's segment before anything in it is believed.
+    /// Checks a peer's segment before it is used.
     pub(super) fn check(
         &self,
         (peer, incarnation): (Rank, Incarnation),
@@ -311,12 +311,11 @@ fn check_file_size_limit(bytes: usize) -> io::Result<()> {
     }
 }
 
-/// Since Linux 6.1; works whatever the setting for shared huge pages is.
+/// Since Linux 6.1; works with every setting for shared huge pages.
 const MADV_COLLAPSE: libc::c_int = 25;
 
-/// `fallocate`: the only way to hear of missing memory as an error and not as
-/// a signal at the first touch. Many pages take long, and any signal, also one that
-/// is ignored, ends the call.
+/// Calls `fallocate`: only it reports missing memory as an error instead of a signal at the
+/// first access. The call takes long, and any signal, even an ignored one, ends it.
 fn reserve_pages(file: impl AsFd, offset: usize, bytes: usize) -> io::Result<()> {
     Ok(rustix::io::retry_on_intr(|| {
         rustix::fs::fallocate(&file, FallocateFlags::empty(), offset as u64, bytes as u64)

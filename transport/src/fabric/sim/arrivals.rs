@@ -172,7 +172,7 @@ impl NetworkState {
         check_sender(connected, (source, incarnation))
     }
 
-    /// Whether the receiver's work with a frame releases it, not its arrival.
+    /// Whether a frame is released when the receiver is done with it, not on arrival.
     fn is_held(&self, distant: bool) -> bool {
         distant || self.options.attributes.reads_in_place
     }

@@ -1,7 +1,7 @@
 //! Landings: payload of distant frames in flight to a receiver's memory.
 //!
-//! As a device does, the network writes without the receiver's help, and into
-//! nothing that was taken back: a landing that ended is forgotten first.
+//! As a device does, the network writes without the receiver's help, and not
+//! into memory that was taken back: a landing that ended is removed first.
 
 #![allow(
     unsafe_code,
@@ -56,9 +56,9 @@ impl Flight {
 
     fn write(&self, bytes: usize) {
         let payload = &self.payload()[..bytes];
-        // SAFETY: there is room for the payload (looked at by `fetch`), and the
+        // SAFETY: there is room for the payload (checked by `fetch`), and the
         // memory is this landing's until it ended, its life was closed or its
-        // endpoint dropped: a flight is forgotten then.
+        // endpoint dropped: the flight is removed then.
         unsafe {
             let from = NonNull::from(payload).cast();
             let to = self.landing.to();
@@ -68,7 +68,7 @@ impl Flight {
 }
 
 impl NetworkState {
-    /// Begins to bring the payload of a distant frame.
+    /// Begins the landing of a distant frame.
     pub(super) fn fetch(&mut self, route: Route, position: Position, bytes: Bytes, to: Landing) {
         let payload_bytes = bytes.len() - RecordHeader::BYTES;
         assert!(
@@ -164,7 +164,7 @@ impl NetworkState {
         }
     }
 
-    /// Nothing goes out of this endpoint or into it any more.
+    /// Closes an endpoint: no frame leaves it or reaches it any more.
     pub(super) fn close(&mut self, life: Life) {
         if self.is_alive(life) {
             self.port(life).closed = true;

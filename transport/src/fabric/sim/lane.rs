@@ -8,7 +8,7 @@ use std::rc::Rc;
 /// A frame as it was posted: a record's encoded header and payload, or a control frame.
 pub(super) type Bytes = Rc<[u8]>;
 
-/// What travels on a lane.
+/// A frame on a lane.
 #[derive(Debug)]
 pub(super) struct Packet {
     /// Where the record lies in the sender's log. Control frames and injected bytes have

@@ -2,8 +2,8 @@
 //!
 //! It reads each frame when it is posted, and once more when it is released:
 //! the engine must not have changed or freed it in between. A real device may
-//! read the log at any time until then, so an engine that breaks this promise
-//! is stopped by a panic that names the frame.
+//! read the log at any time until then, so breaking this
+//! promise is a panic that names the frame.
 
 use super::lane::Bytes;
 use super::trace::Route;
@@ -142,7 +142,7 @@ impl Ledger {
         position.0.saturating_sub(self.done_to.0)
     }
 
-    /// Whether a frame whose payload is of such a length is not done.
+    /// Whether a frame is not done whose payload has a length for which `of` holds.
     pub(super) fn owes(&self, of: impl Fn(usize) -> bool) -> bool {
         let open = self.unreleased.iter().filter(|posted| !posted.done);
         let payloads = open.map(|posted| posted.bytes.len() - RecordHeader::BYTES);

@@ -2,7 +2,7 @@
 //!
 //! A [`Network`] joins the [`SimFabric`] endpoints of one simulated job. It has
 //! one seed, and no clock, thread or other randomness: the same calls with the same
-//! seed give the same run ([`Network::digest`]). Virtual time goes on only by
+//! seed give the same run ([`Network::digest`]). Virtual time advances only by
 //! [`Network::step`], [`Network::advance`] and [`Fabric::wait`](super::Fabric).
 //!
 //! # Faults, and what must survive each
@@ -13,14 +13,14 @@
 //! | a lane has room for few frames; posts are refused although there is room | every frame: a refused post has no effect |
 //! | distant frames land late and in any order, or (with their sender gone) in part, or never | every message that is delivered is whole; no message waits for another's landing |
 //! | waking without a reason | every result, and idle ranks stay idle |
-//! | [`Network::kill`]: of what a rank posted a prefix (per lane, by chance) arrives, the rest never; what was sent to it vanishes | all other ranks, and the frames that arrive are whole and in order |
+//! | [`Network::kill`]: a random prefix of its frames arrives per lane, the others never; frames to it vanish | all other ranks, and the frames that arrive are whole and in order |
 //! | late writes of a dead incarnation: the prefix surfaces long after the kill, also after the rank was started again | everything: nothing of a fenced incarnation reaches a sink (FENCE-1) |
 //! | the loss of a peer is reported soon, late, or never | the other ranks; none may rely on the report |
 //! | [`Network::inject`]: garbage on a lane | all other lanes; the reader gets a typed error |
 //! | planted bug [`Faults::fence_off`]: the fence lets everything through | nothing: a check proves with it that it finds the bug |
 //!
-//! A post takes effect wholly or not at all; a rank killed in the middle of one
-//! is a rank killed before it.
+//! A post takes effect wholly or not at all: a kill in the middle of a post counts as
+//! before it.
 //!
 //! The network also watches the engine above: a frame must lie unchanged in the
 //! log until it is released, and frames are posted in the log's order. Breaking
@@ -64,7 +64,7 @@ pub enum LaneKind {
     Control,
 }
 
-/// How the network misbehaves.
+/// The faults of a network.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     /// Most ticks by which a frame or release is delayed.
@@ -102,7 +102,7 @@ pub struct Options {
     pub data_lane_frames: usize,
     /// Room of a control lane, in frames.
     pub control_lane_frames: usize,
-    /// How it misbehaves.
+    /// Its faults.
     pub faults: Faults,
     /// Whether [`Network::events`] are kept beside their digest.
     pub keeps_trace: bool,
@@ -225,13 +225,13 @@ impl Network {
         self.state().kill(Life::new(rank, incarnation));
     }
 
-    /// Goes on to the next moment at which something is due, and delivers it.
-    /// False when nothing is on its way.
+    /// Advances to the next tick at which a delivery is due, and delivers. False when nothing
+    /// is in flight.
     pub fn step(&self) -> bool {
         self.state().step()
     }
 
-    /// Lets time pass and delivers what is due in it.
+    /// Advances time and makes the deliveries that are due.
     pub fn advance(&self, ticks: u64) {
         self.state().advance(ticks);
     }
@@ -247,18 +247,17 @@ impl Network {
         self.state().inject(from, to, lane, bytes)
     }
 
-    /// The frame that was posted last, wherever: its encoded header and its
-    /// payload.
+    /// The frame that was posted last in the network: encoded header and payload.
     pub fn last_posted(&self) -> Option<Rc<[u8]>> {
         self.state().last_posted.clone()
     }
 
-    /// A hash of everything that happened so far, and when.
+    /// A hash of all events so far and their ticks.
     pub fn digest(&self) -> u64 {
         self.state().trace.digest()
     }
 
-    /// Everything that happened so far with its tick, if the options say so.
+    /// All events so far with their ticks, if the options keep them.
     pub fn events(&self) -> Vec<(u64, Event)> {
         self.state().trace.events().to_vec()
     }

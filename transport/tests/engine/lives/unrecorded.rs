@@ -9,7 +9,7 @@ use refrain_ring::{Clock, Rank, Ssn};
 use refrain_transport::divergence::DivergencePolicy;
 use refrain_transport::engine::{EngineError, RequestId};
 use refrain_transport::matching::Pattern;
-use refrain_transport::past::{Compared, PastSends, SentAgain};
+use refrain_transport::recorded::{Compared, PreviousSends, SentAgain};
 
 const ANY: Pattern = Pattern {
     context: 0,
@@ -22,7 +22,7 @@ const TURNS: usize = 200;
 #[derive(Debug)]
 struct LogOfThree;
 
-impl PastSends for LogOfThree {
+impl PreviousSends for LogOfThree {
     fn has(&mut self, to: Rank, ssn: Ssn) -> bool {
         self.has_from(to, ssn)
     }
@@ -48,7 +48,9 @@ fn begun_again_with_log() -> Pair {
     pair.raise(0, 1);
     let mut life = pair.lives[0].take().expect("it lives");
     let past = Box::new(LogOfThree);
-    life.engine = life.engine.with_past_sends(past, DivergencePolicy::Auto);
+    life.engine = life
+        .engine
+        .with_previous_sends(past, DivergencePolicy::Auto);
     pair.lives[0] = Some(life);
     pair.settle();
     pair

@@ -1,12 +1,19 @@
 //! Which device, port, GID and packet size are used.
 
-use crate::gid::Address;
+use crate::device::{Device, DeviceLimits};
+use crate::error::Error;
+use crate::gid::{Address, Gid, GidType, Reach};
 use crate::obstacle::SOFT_ROCE;
-use crate::{Device, DeviceLimits, Error, Gid, GidType, LinkLayer, Port, Reach};
+use crate::port::{LinkLayer, Port};
 use core::fmt;
 
 /// The payload sizes of packets that a queue pair can have, in bytes.
 pub const PACKET_BYTES: [u32; 5] = [256, 512, 1024, 2048, 4096];
+
+/// The largest payload of a packet.
+const LARGE_PACKET_BYTES: u32 = 4096;
+/// The MTU of an interface for it, with all headers.
+const LARGE_PACKET_MTU: u32 = 4200;
 
 /// Constraints of the choice; by default there are none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -227,6 +234,30 @@ fn list(names: impl Iterator<Item = String>) -> String {
 }
 
 impl Chosen {
+    /// What works, and would work better or farther if something were done.
+    pub fn cautions(&self) -> Vec<String> {
+        let mut cautions = Vec::new();
+        if self.link_layer != LinkLayer::Ethernet {
+            return cautions;
+        }
+        let what = format!("port {} of {}", self.port, self.device);
+        let interface = self.interface.as_deref().unwrap_or("its interface");
+        if self.reach() == Reach::LinkLocal {
+            cautions.push(format!(
+                "{what} has a link-local GID only, which leads nowhere beyond the switch: give \
+                 {interface} an IPv4 address"
+            ));
+        }
+        if self.mtu_bytes < LARGE_PACKET_BYTES {
+            cautions.push(format!(
+                "{what} carries only {} bytes a packet: with an MTU of {LARGE_PACKET_MTU} (or 9000) \
+                 on {interface}, and on every switch between, it is {LARGE_PACKET_BYTES}",
+                self.mtu_bytes
+            ));
+        }
+        cautions
+    }
+
     /// Which addresses its GID reaches.
     pub fn reach(&self) -> Reach {
         Address(self.gid).reach()

@@ -26,13 +26,13 @@ pub enum Step {
     Ask,
     /// Send unacknowledged frames again: an error was long enough ago.
     Resend,
-    /// It is lost: its provider has reported errors for so long.
+    /// It is lost: its provider has reported errors for this time.
     Lost(Duration),
-    /// It has been silent for so long.
+    /// It has been silent for this time.
     Silent(Duration),
 }
 
-/// The clocks of one peer. All times are since one beginning.
+/// The clocks of one peer. All times count from the same instant.
 #[derive(Debug)]
 pub struct Patience {
     /// How long the provider may report errors until the peer is lost.
@@ -61,7 +61,7 @@ struct Trouble {
 }
 
 impl Patience {
-    /// With a peer that nothing is known of.
+    /// For a new peer.
     pub fn new(lost_after: Duration, suspect_after: Option<Duration>) -> Self {
         Self {
             lost_after,
@@ -73,8 +73,7 @@ impl Patience {
         }
     }
 
-    /// Something was heard of the peer: it lives. `has_news`: and acknowledged
-    /// something.
+    /// A message of the peer came: it is alive. `has_news`: the message acknowledges frames.
     #[inline]
     pub fn heard(&mut self, has_news: bool) {
         self.silent_since = None;
@@ -85,8 +84,8 @@ impl Patience {
         }
     }
 
-    /// The provider reports an error about the peer. A transmission that failed
-    /// before the last try has nothing new to say.
+    /// The provider reports an error about the peer. Errors of transmissions
+    /// from before the last retry change nothing.
     pub fn failed(&mut self, now: Duration) {
         match &mut self.trouble {
             None => {
@@ -108,8 +107,7 @@ impl Patience {
         }
     }
 
-    /// An operation with the peer was begun whose end the provider will tell, well
-    /// or not.
+    /// An operation with the peer was begun that the provider will complete or fail.
     #[inline]
     pub fn begun(&mut self) {
         if let Some(trouble) = &mut self.trouble {
@@ -117,16 +115,16 @@ impl Patience {
         }
     }
 
-    /// Whether nothing would say that the trouble is over: it may be tried again, and
-    /// nothing was begun since.
+    /// Whether an operation has to be begun to show that the error is over: retrying is
+    /// allowed, and no operation was begun since.
     #[inline]
     pub fn wants_proof(&self) -> bool {
         self.trouble
             .is_some_and(|trouble| trouble.retried && !trouble.proves)
     }
 
-    /// The provider has sent something to the peer, or read something of it. If that was
-    /// tried after an error, the error is over, though the peer may compute and say nothing.
+    /// A send to the peer or a read from it succeeded. If that was a retry after an error, the
+    /// error is over, even if the peer computes and sends nothing.
     #[inline]
     pub fn succeeded(&mut self) {
         if self.trouble.is_some_and(|trouble| trouble.retried) {
@@ -134,7 +132,7 @@ impl Patience {
         }
     }
 
-    /// Nothing is transmitted to a peer in trouble, until it is tried again.
+    /// Whether transmissions wait after an error until the retry.
     #[inline]
     pub fn holds_back(&self) -> bool {
         self.trouble.is_some_and(|trouble| !trouble.retried)
@@ -146,12 +144,11 @@ impl Patience {
         self.trouble.is_some()
     }
 
-    /// Looks at the clocks. `unanswered`: something was sent that the peer has
-    /// not acknowledged.
+    /// Checks the clocks. `unanswered`: the peer has not acknowledged all frames.
     pub fn step(&mut self, now: Duration, unanswered: bool) -> Step {
         if let Some(trouble) = &mut self.trouble {
             let lasts = now.saturating_sub(trouble.since);
-            // Not before it was tried again: this rank may have computed so long.
+            // Not before a retry: this rank may have computed for that time.
             let had_a_chance = trouble
                 .tried_at
                 .is_some_and(|at| now.saturating_sub(at) >= RETRY_FIRST);

@@ -141,7 +141,7 @@ impl Sending {
         self.control_cursor += 1;
     }
 
-    /// Whether anything waits to be transmitted.
+    /// Whether frames wait to be transmitted.
     #[inline]
     pub fn has_backlog(&self) -> bool {
         self.cursor != self.next() || self.control_cursor != self.control_next()
@@ -207,8 +207,8 @@ impl Sending {
         }
     }
 
-    /// Up to where the log is not needed any more: the receiver has taken it and
-    /// let it go, and the provider has done with it.
+    /// The position before which the log is not needed: the receiver has taken the frames and
+    /// let them go, and the provider has completed their transmissions.
     #[inline]
     pub fn released(&self) -> Position {
         self.released
@@ -220,7 +220,7 @@ impl Sending {
         self.taken != self.next() || !self.controls.is_empty()
     }
 
-    /// Whether the log is still needed for anything that was posted.
+    /// Whether posted frames or control frames are still needed.
     pub fn is_needed(&self) -> bool {
         !self.frames.is_empty() || !self.controls.is_empty()
     }

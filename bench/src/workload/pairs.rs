@@ -2,11 +2,11 @@
 //! ranks 2 and 3. The even rank of each sends, the odd one sends back. Rank 0 notes
 //! the progress of its pair; rank 2 notes when its own stood still.
 
-mod affinity;
-
 use super::error::{WorkloadError, ensure};
-use super::{Horizon, record};
+use super::horizon::Horizon;
+use super::record;
 use refrain::{World, from, to};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
@@ -81,7 +81,7 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
     }
     let rank = world.rank().0;
     if let Some(core) = options.cores.get(rank as usize / 2) {
-        affinity::stay_on(*core)?;
+        stay_on(*core)?;
     }
     match rank {
         0 => {
@@ -99,6 +99,16 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
         _ => echo(world, options)?,
     }
     Ok((rank == 0).then(|| "pairs: every answer was right".into()))
+}
+
+/// This process runs on the core of this number from now on, and nowhere else.
+fn stay_on(core: usize) -> Result<(), WorkloadError> {
+    let mut only = CpuSet::new();
+    only.set(core);
+    sched_setaffinity(None, &only).map_err(|error| WorkloadError::System {
+        attempted: format!("cannot stay on core {core}"),
+        error: error.into(),
+    })
 }
 
 fn write(options: &Options, name: &str, value: &impl Serialize) -> Result<(), WorkloadError> {

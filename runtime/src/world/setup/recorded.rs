@@ -1,6 +1,5 @@
-//! What a later life is told of the lives before: their events, from the loggers,
-//! and what they sent, from the memory and the files that they left.
-//! REC-2, REC-8
+//! What a later life collects of earlier lives: their events, from the loggers,
+//! and their messages, from the memory and the files that they left. REC-2, REC-8
 
 use super::Membership;
 use super::events::Connected;
@@ -11,11 +10,13 @@ use refrain_job::config::JobConfig;
 use refrain_job::control::{ControlPlane, News};
 use refrain_job::stderr::report;
 use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::recorded::recorded_events;
 use refrain_logging::determinant::row::determinants;
 use refrain_rank::dead_rank::open_log;
-use refrain_rank::past::{Records, Sends};
+use refrain_rank::previous_logs::PreviousLogs;
 use refrain_ring::Clock;
-use refrain_transport::past::{Past, PastSends};
+use refrain_ring::recorded::RecordedEvents;
+use refrain_transport::recorded::PreviousSends;
 use std::path::Path;
 
 /// A later life that collects.
@@ -29,11 +30,11 @@ pub(super) struct Collecting<'a> {
 impl Collecting<'_> {
     /// All events behind the checkpoint, in order, or an error. The client's
     /// connection has fenced earlier lives. REC-2, EL-5
-    pub(super) fn records(&self, connected: &Connected) -> Result<Box<dyn Past + Send>, Error> {
+    pub(super) fn records(&self, connected: &Connected) -> Result<RecordedEvents, Error> {
         let rank = self.membership.rank;
         let broken = |error: &dyn core::fmt::Display| {
             Error::Config(format!(
-                "rank {rank} cannot play its past again, its events are not to be had: {error}"
+                "rank {rank} cannot replay, its events cannot be read: {error}"
             ))
         };
         let request = ReadRequest {
@@ -50,16 +51,18 @@ impl Collecting<'_> {
         let batches = row.whole_batches();
         let events = determinants(rank, self.membership.job, batches, self.after);
         let events = events.map_err(|error| broken(&error))?;
-        let records = Records::new(&events).map_err(|error| broken(&error))?;
-        Ok(Box::new(records))
+        recorded_events(&events).map_err(|error| broken(&error))
     }
 
-    /// What earlier lives have sent, as far as it is there. What cannot be read is not
-    /// compared, and is sent as this life makes it.
-    pub(super) fn sends(&self, control: &mut ControlPlane) -> Option<Box<dyn PastSends + Send>> {
+    /// The messages of earlier lives, as far as they are left. Messages that cannot be read
+    /// are not compared, and are sent as this life makes them.
+    pub(super) fn sends(
+        &self,
+        control: &mut ControlPlane,
+    ) -> Option<Box<dyn PreviousSends + Send>> {
         // They came right behind the welcome, before any other news.
         let is_remains = |news: &News| matches!(news, News::Remains { .. });
-        let mut sends = Sends::new(self.membership.job, self.membership.rank);
+        let mut sends = PreviousLogs::new(self.membership.job, self.membership.rank);
         while let Some(News::Remains {
             incarnation,
             memory,
@@ -76,6 +79,6 @@ impl Collecting<'_> {
                 }
             }
         }
-        (!sends.is_empty()).then(|| -> Box<dyn PastSends + Send> { Box::new(sends) })
+        (!sends.is_empty()).then(|| -> Box<dyn PreviousSends + Send> { Box::new(sends) })
     }
 }

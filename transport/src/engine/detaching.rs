@@ -1,10 +1,10 @@
-//! Ways out: buffers that are given back early, the end.
+//! Buffers that are given back early, and the end.
 //!
 //! Memory that a fabric may still write to is never given back: where payload
 //! is landing in a receive's buffer the landing ends first.
 
 use super::buffer::ReceiveBuffer;
-use super::request::{Kind, RequestId, State};
+use super::request::{RequestId, RequestKind, RequestState};
 use super::{Engine, EngineError};
 use crate::protocol::Protocol;
 use core::time::Duration;
@@ -12,9 +12,9 @@ use refrain_ring::Rank;
 
 /// Most rounds of waiting for a landing to end by itself. A device tries again for
 /// up to 20 s where the wire is cut.
-pub(super) const ROUNDS_MAX: u32 = 30_000;
+const ROUNDS_MAX: u32 = 30_000;
 /// The longest that a round waits.
-pub(super) const ROUND: Duration = Duration::from_millis(1);
+const ROUND: Duration = Duration::from_millis(1);
 
 impl<P: Protocol> Engine<P> {
     /// Gives a request's buffer back now, whatever its state. A send goes on
@@ -25,11 +25,8 @@ impl<P: Protocol> Engine<P> {
     /// A receive that exists is cancelled first, which is an operation of the
     /// clock. That of a send is none: which sends are requests at all is timing.
     pub fn detach(&mut self, id: RequestId) {
-        if self
-            .requests
-            .get(id)
-            .is_some_and(|it| it.kind == Kind::Receive)
-        {
+        let kind = self.requests.get(id).map(|request| request.kind);
+        if kind == Some(RequestKind::Receive) {
             self.cancel(id);
         }
         let Some(request) = self.requests.get_mut(id) else {
@@ -37,52 +34,44 @@ impl<P: Protocol> Engine<P> {
         };
         request.detached = true;
         match &mut request.state {
-            State::Sending(sending) => {
+            RequestState::Sending(sending) => {
                 let packed_bytes = sending.packed_bytes;
                 sending.buffer.detach(packed_bytes);
             }
-            State::Receiving(receiving) => {
+            RequestState::Receiving(receiving) => {
                 // Nothing new begins to land there.
                 receiving.buffer = ReceiveBuffer::nowhere();
                 if receiving.landings > 0 {
-                    self.end_landings(id);
+                    self.end_landings(|engine| engine.inbox.landings.source_of(id));
                 }
             }
-            State::Done(_) => self.retire(id),
-            State::Operating => {}
+            RequestState::Done(_) => self.retire(id),
+            RequestState::Operating => {}
         }
     }
 
-    /// Returns when nothing is written into a receive's buffer any more.
+    /// Returns when no peer is landing payload any more, as `landing` tells: waits for the
+    /// end, makes progress meanwhile, and as a last resort closes the fabric. What has
+    /// arrived then can still be received.
     #[cold]
-    fn end_landings(&mut self, id: RequestId) {
+    pub(super) fn end_landings(&mut self, landing: impl Fn(&Self) -> Option<Rank>) {
         for _ in 0..ROUNDS_MAX {
-            self.progress_later_told();
-            if !self.is_landing(id) {
+            if landing(self).is_none() {
                 return;
             }
+            self.progress_deferring_errors();
             self.fabric.wait(ROUND);
         }
-        self.close_for(self.inbox.landings.source_of(id));
-        while self.is_landing(id) {
-            self.progress_later_told();
+        self.inbox.rescue_all(&mut *self.fabric);
+        self.closed_for = landing(self);
+        self.fabric.close();
+        while landing(self).is_some() {
+            self.progress_deferring_errors();
         }
     }
 
-    /// As a last resort. What has arrived is still to be had.
-    pub(super) fn close_for(&mut self, peer: Option<Rank>) {
-        self.inbox.rescue_all(&mut *self.fabric);
-        self.closed_for = peer;
-        self.fabric.close();
-    }
-
-    fn is_landing(&mut self, id: RequestId) -> bool {
-        let receiving = self.requests.receiving(id);
-        receiving.is_some_and(|receiving| receiving.landings > 0)
-    }
-
-    /// Progress whose failure the next [`Engine::progress`] tells.
-    pub(super) fn progress_later_told(&mut self) {
+    /// Progress whose error the next [`Engine::progress`] returns.
+    fn progress_deferring_errors(&mut self) {
         match self.progress() {
             Ok(_) => {}
             Err(EngineError::PeerLost { peer, .. }) => self.inbox.note_lost(peer),
@@ -100,7 +89,7 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// One thing at a time, peers that were given up last.
+    /// One error at a time, peers that were given up last.
     pub(super) fn noted_fault(&mut self) -> Result<(), EngineError> {
         if let Some(error) = self.inbox.violation.take() {
             return Err(error);

@@ -1,4 +1,4 @@
-//! What can be seen of an engine from outside.
+//! Counters and other figures of an engine.
 
 use super::{Engine, Stall};
 use crate::divergence::Comparison;
@@ -17,20 +17,20 @@ pub struct Statistics {
     pub bytes_received: u64,
     /// Receives begun.
     pub receives: u64,
-    /// Messages that came before their receive.
+    /// Messages that arrived before their receive.
     pub unexpected: u64,
     /// Messages that went by rendezvous.
     pub rendezvous: u64,
     /// Records dropped because their message had been received before.
     pub duplicates: u64,
-    /// Messages that a later life has not sent, or will not, since their receivers
+    /// Messages that a later life does not transmit, since their receivers
     /// have them. REC-4
     pub sends_suppressed: u64,
     /// Non-deterministic events.
     pub events: u64,
-    /// Outcomes that were told from records instead.
+    /// Recorded outcomes that were replayed.
     pub events_replayed: u64,
-    /// Messages that came while there were records.
+    /// Messages that arrived during the replay.
     pub messages_replayed: u64,
 }
 
@@ -40,9 +40,9 @@ impl<P: Protocol> Engine<P> {
         self.outbox.stall
     }
 
-    /// Whether anything remains that a receiver needs of this rank: queued
-    /// sends, packed frames and control frames, and what the fabric has not
-    /// brought yet. A rank may end when there is none.
+    /// Whether a receiver still needs something of this rank: queued
+    /// sends, packed frames, control frames, or frames that the fabric has not
+    /// delivered yet. If not, a rank may end.
     pub fn has_unsent(&mut self) -> bool {
         self.has_unposted() || !self.fabric.is_drained()
     }
@@ -75,16 +75,15 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// What came of comparing what this rank sends with what the life before sent.
+    /// The comparison of this life's sends with those of earlier lives.
     pub fn comparison(&self) -> &Comparison {
         &self.comparison
     }
 
-    /// Why it waits, for people.
+    /// Why emissions wait, for messages to the user.
     pub fn explain_gate(&self) -> Option<String> {
-        self.awaits_commit()
-            .then(|| self.protocol.explain())
-            .flatten()
+        let waits = self.awaits_commit();
+        waits.then(|| self.protocol.explain()).flatten()
     }
 
     /// Whether chunks are on their way to the disk: a thread of this rank needs a
@@ -98,9 +97,9 @@ impl<P: Protocol> Engine<P> {
         self.spilling.written
     }
 
-    /// The state of the disk under the log, for people; `None` without one.
+    /// The state of the disk under the log, for messages to the user; `None` without one.
     pub fn explain_disk(&self) -> Option<String> {
-        self.spilling.explain()
+        self.spilling.disk().map(|disk| disk.explain())
     }
 
     /// Bytes of log memory in use, and at most.
