@@ -13,7 +13,7 @@ use refrain::{Incarnation, Rank, Ssn};
 use refrain_eventlog::Level;
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::message::CommitPath;
-use refrain_job::choice::events::{self, WayChoice};
+use refrain_job::choice::events::{self, CommitPathChoice};
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS, NamedLibrary};
 use refrain_logging::determinant::Matched;
 use refrain_logging::determinant::recorder::{Identity, Recorder};
@@ -91,7 +91,7 @@ struct Figures {
 #[derive(Clone, Debug)]
 struct Case {
     way: String,
-    choice: WayChoice,
+    choice: CommitPathChoice,
     stable: String,
     level: Level,
     batch: u64,
@@ -111,7 +111,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
             for &batch in &arguments.batch {
                 cases.push(Case {
                     way: way.clone(),
-                    choice: events::way(way).into_diagnostic()?,
+                    choice: events::commit_path(way).into_diagnostic()?,
                     stable: stable.clone(),
                     level: events::level(stable).into_diagnostic()?,
                     batch,
@@ -176,7 +176,11 @@ struct Logger {
 }
 
 impl Logger {
-    fn start(folder: Option<&Path>, choice: &WayChoice, level: Level) -> miette::Result<Self> {
+    fn start(
+        folder: Option<&Path>,
+        choice: &CommitPathChoice,
+        level: Level,
+    ) -> miette::Result<Self> {
         let made = match folder {
             Some(folder) => tempfile::tempdir_in(folder),
             None => tempfile::tempdir(),
@@ -193,7 +197,7 @@ impl Logger {
             .args(["--level", level.map_or("placed", |(name, _)| name)])
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
-        if let WayChoice::Provider(provider) = choice {
+        if let CommitPathChoice::Provider(provider) = choice {
             command.args(["--provider", provider]);
         }
         let mut child = command
@@ -233,9 +237,11 @@ fn measure(arguments: &Arguments, case: &Case) -> miette::Result<Sample> {
     let logger = Logger::start(arguments.folder.as_deref(), choice, level)?;
     let duration = Duration::from_secs_f64(arguments.seconds);
     let (way, provider) = match choice {
-        WayChoice::Auto => (None, None),
-        WayChoice::Fixed(way) => (Some(*way), None),
-        WayChoice::Provider(provider) => (Some(CommitPath::Libfabric), Some(provider.clone())),
+        CommitPathChoice::Auto => (None, None),
+        CommitPathChoice::Fixed(way) => (Some(*way), None),
+        CommitPathChoice::Provider(provider) => {
+            (Some(CommitPath::Libfabric), Some(provider.clone()))
+        }
     };
     let file = |library: NamedLibrary| library.of_environment()?.into_string().ok();
     let began = Instant::now();

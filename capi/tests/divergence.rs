@@ -73,7 +73,7 @@ fn bytes_of_the_first_life_outlive_several_deaths() {
         let options = format!("--protocol pessimist --max-restarts 20 {AS_IT_IS}");
         let ended = program.job(2, &options, &format!("padding 40 {of_0} {of_1}"));
         assert_eq!(ended.status, Some(DIFFERED), "{}", ended.err);
-        let last_life = format!("incarnation {} goes on", of_0.split(',').count());
+        let last_life = format!("incarnation {} continues", of_0.split(',').count());
         assert!(ended.err.contains(&last_life), "{}", ended.err);
         for words in [
             "rank 0 sent other bytes in its replay",

@@ -303,7 +303,7 @@ impl Arguments {
                 BenchError::option(option, error, "see refrain run --help")
             }
         };
-        events::way(&self.event_way).map_err(refused("--event-way"))?;
+        events::commit_path(&self.event_way).map_err(refused("--event-way"))?;
         Ok(EventConfig {
             level: events::level(&self.stable).map_err(refused("--stable"))?,
             quorum: events::quorum(&self.stable_quorum).map_err(refused("--stable-quorum"))?,

@@ -189,7 +189,7 @@ pub struct Events {
     #[arg(long, value_name = "QUORUM", default_value = "majority", value_parser = events::quorum)]
     pub stable_quorum: Quorum,
     /// How ranks send events to loggers: auto, shm, messages, verbs or ofi:PROVIDER.
-    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = checked(events::way))]
+    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = checked(events::commit_path))]
     pub event_way: String,
     /// Folder of the started loggers' files, kept after the job; see `refrain events`
     /// [default: a temporary folder].

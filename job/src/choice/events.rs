@@ -9,7 +9,7 @@ use refrain_eventlog::remote::VERBS;
 
 /// How a rank commits to a logger, as chosen by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WayChoice {
+pub enum CommitPathChoice {
     /// Shared memory where the logger is on the same host, else messages.
     Auto,
     /// This one.
@@ -34,16 +34,16 @@ pub fn quorum(name: &str) -> Result<Quorum, JobError> {
     named("--stable-quorum", name, &Quorum::ALL)
 }
 
-/// The way that has this name.
+/// The commit path that has this name.
 ///
 /// # Errors
 /// [`JobError::Config`], with all names that exist.
-pub fn way(name: &str) -> Result<WayChoice, JobError> {
+pub fn commit_path(name: &str) -> Result<CommitPathChoice, JobError> {
     Ok(match name.split_once(':') {
-        None if name == "auto" => WayChoice::Auto,
-        None if name == "shm" => WayChoice::Fixed(CommitPath::SharedMemory),
-        None if name == "messages" => WayChoice::Fixed(CommitPath::Messages),
-        None if name == VERBS => WayChoice::Provider(VERBS.into()),
+        None if name == "auto" => CommitPathChoice::Auto,
+        None if name == "shm" => CommitPathChoice::Fixed(CommitPath::SharedMemory),
+        None if name == "messages" => CommitPathChoice::Fixed(CommitPath::Messages),
+        None if name == VERBS => CommitPathChoice::Provider(VERBS.into()),
         Some(("ofi", VERBS)) => {
             return Err(JobError::Config(
                 "--event-way: libfabric's provider verbs does not document its completions: \
@@ -51,10 +51,12 @@ pub fn way(name: &str) -> Result<WayChoice, JobError> {
                     .into(),
             ));
         }
-        Some(("ofi", provider)) if !provider.is_empty() => WayChoice::Provider(provider.into()),
+        Some(("ofi", provider)) if !provider.is_empty() => {
+            CommitPathChoice::Provider(provider.into())
+        }
         _ => {
             return Err(JobError::Config(format!(
-                "--event-way: unknown way {name:?}: choose one of auto, shm, messages, verbs, ofi:PROVIDER"
+                "--event-way: unknown value {name:?}: choose one of auto, shm, messages, verbs, ofi:PROVIDER"
             )));
         }
     })
@@ -132,18 +134,24 @@ mod tests {
         assert_eq!(level("durable").unwrap(), Level::Durable);
         assert_eq!(quorum("all").unwrap(), Quorum::All);
         assert_eq!(
-            way("shm").unwrap(),
-            WayChoice::Fixed(CommitPath::SharedMemory)
+            commit_path("shm").unwrap(),
+            CommitPathChoice::Fixed(CommitPath::SharedMemory)
         );
-        assert_eq!(way("ofi:tcp").unwrap(), WayChoice::Provider("tcp".into()));
-        assert_eq!(way("verbs").unwrap(), WayChoice::Provider("verbs".into()));
-        let error = way("ofi:verbs").unwrap_err().to_string();
+        assert_eq!(
+            commit_path("ofi:tcp").unwrap(),
+            CommitPathChoice::Provider("tcp".into())
+        );
+        assert_eq!(
+            commit_path("verbs").unwrap(),
+            CommitPathChoice::Provider("verbs".into())
+        );
+        let error = commit_path("ofi:verbs").unwrap_err().to_string();
         assert!(error.contains("choose verbs"), "{error}");
         for (error, names) in [
             (level("safe").unwrap_err(), "placed, durable"),
             (quorum("2").unwrap_err(), "majority, all"),
             (
-                way("ofi:").unwrap_err(),
+                commit_path("ofi:").unwrap_err(),
                 "auto, shm, messages, verbs, ofi:PROVIDER",
             ),
         ] {

@@ -92,7 +92,7 @@ pub fn check_protocol(name: &str) -> Result<(), JobError> {
 pub fn check(config: &JobConfig) -> Result<(), JobError> {
     check_fabric(&config.fabric)?;
     check_protocol(&config.protocol)?;
-    events::way(&config.events.way).map(drop)
+    events::commit_path(&config.events.way).map(drop)
 }
 
 /// What `--divergence` calls by this name.

@@ -3,7 +3,7 @@
 use refrain_eventlog::Level;
 use refrain_eventlog::remote::VERBS;
 use refrain_job::JobError;
-use refrain_job::choice::events::{WayChoice, way};
+use refrain_job::choice::events::{CommitPathChoice, commit_path};
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
 use refrain_job::config::{JobConfig, VerbsConfig};
 use std::ffi::OsString;
@@ -51,21 +51,21 @@ impl Logger<'_> {
         for peer in &self.peers {
             option("--peer", peer.into());
         }
-        match way(&config.events.way)? {
-            WayChoice::Provider(provider) if provider == VERBS => {
+        match commit_path(&config.events.way)? {
+            CommitPathChoice::Provider(provider) if provider == VERBS => {
                 option("--provider", provider.into());
                 if let Some(library) = &config.verbs.library {
                     option(LIBIBVERBS.option, library.into());
                 }
                 port_options(&config.verbs, &mut option);
             }
-            WayChoice::Provider(provider) => {
+            CommitPathChoice::Provider(provider) => {
                 option("--provider", provider.into());
                 if let Some(library) = &config.libfabric {
                     option(LIBFABRIC.option, library.into());
                 }
             }
-            WayChoice::Auto | WayChoice::Fixed(_) => {}
+            CommitPathChoice::Auto | CommitPathChoice::Fixed(_) => {}
         }
         Ok(arguments)
     }

@@ -4,7 +4,7 @@
 use crate::job_folder::{self, JobFolder};
 use crate::leftovers;
 use refrain_job::JobError;
-use refrain_job::choice::events::{WayChoice, way};
+use refrain_job::choice::events::{CommitPathChoice, commit_path};
 use refrain_job::choice::verbs;
 use refrain_job::config::JobConfig;
 use std::path::{Path, PathBuf};
@@ -52,9 +52,9 @@ fn parent_of_rings(asked: Option<&Path>, config: &JobConfig) -> Result<Option<Pa
     if let Some(path) = asked {
         return job_folder::existing("--event-rings", path).map(Some);
     }
-    Ok(match way(&config.events.way)? {
-        WayChoice::Provider(provider) => verbs::is_under(&provider).then(|| MEMORY.into()),
-        WayChoice::Auto | WayChoice::Fixed(_) => None,
+    Ok(match commit_path(&config.events.way)? {
+        CommitPathChoice::Provider(provider) => verbs::is_under(&provider).then(|| MEMORY.into()),
+        CommitPathChoice::Auto | CommitPathChoice::Fixed(_) => None,
     })
 }
 

@@ -7,7 +7,7 @@ use core::time::Duration;
 use refrain_eventlog::Level;
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::message::CommitPath;
-use refrain_job::choice::events::{WayChoice, way};
+use refrain_job::choice::events::{CommitPathChoice, commit_path};
 use refrain_job::config::JobConfig;
 use refrain_job::control::ControlPlane;
 use refrain_job::output_gate::{self, OutputGate};
@@ -48,10 +48,10 @@ pub(super) fn connect(
         .map(|text| text.parse())
         .collect::<Result<Vec<ServerAddress>, _>>()
         .map_err(|error| Error::Config(error.to_string()))?;
-    let (way, provider) = match way(&settings.way)? {
-        WayChoice::Auto => (None, None),
-        WayChoice::Fixed(way) => (Some(way), None),
-        WayChoice::Provider(provider) => (Some(CommitPath::Libfabric), Some(provider)),
+    let (way, provider) = match commit_path(&settings.way)? {
+        CommitPathChoice::Auto => (None, None),
+        CommitPathChoice::Fixed(way) => (Some(way), None),
+        CommitPathChoice::Provider(provider) => (Some(CommitPath::Libfabric), Some(provider)),
     };
     let is_local = |address: &ServerAddress| matches!(address, ServerAddress::Unix(_));
     let by_memory =
