@@ -14,7 +14,7 @@
 
 use clap::Parser;
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
-use refrain_bench::disk::{self, Access, Lane, Load, Until, Way};
+use refrain_bench::disk::{self, Access, DiskFile, Load, Until};
 use refrain_bench::interrupt::Interrupt;
 use refrain_bench::log_bench::{Arguments, BenchFiles, append_and_spill, read_all};
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ fn alone(criterion: &mut Criterion, name: &str, folder: &Path) {
     let mut group = criterion.benchmark_group(format!("log_disk/{name}/alone"));
     group.throughput(Throughput::Bytes(LOG_BYTES));
     group.sampling_mode(SamplingMode::Flat);
-    for (way_name, way) in [("direct", Way::Direct), ("buffered", Way::Buffered)] {
+    for (way_name, is_direct) in [("direct", true), ("buffered", false)] {
         for in_flight in IN_FLIGHT {
             let load = Load {
                 access: Access::Write,
@@ -57,8 +57,9 @@ fn alone(criterion: &mut Criterion, name: &str, folder: &Path) {
                 until: Until::Through,
             };
             let sample = || {
-                let lanes = [Lane::create(folder, LOG_BYTES, way).expect("a file")];
-                let done = disk::run(&lanes, folder, load, &Interrupt::default());
+                let file = DiskFile::create(folder, LOG_BYTES, is_direct);
+                let files = [file.expect("a file")];
+                let done = disk::run(&files, folder, load, &Interrupt::default());
                 Duration::from_secs_f64(done.expect("a disk that writes").seconds)
             };
             group.bench_function(BenchmarkId::new(way_name, in_flight), |bencher| {

@@ -1,19 +1,19 @@
-//! `refrain events bench`: what an event logger takes from many clients.
+//! `refrain events bench`: the throughput of an event logger with many clients.
 //!
 //! A logger of its own process, clients as threads of this one. Each client
 //! records events as receives from any source make them, commits them in batches
 //! of a size, and has a window of commits under way. The time ends when all
 //! events are stable: over shared memory that needs the logger to empty the rings
-//! again and again, as they are far smaller than what is committed.
+//! many times, as they are far smaller than all batches.
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
+use crate::report::{print, table};
+use crate::summary::quantile;
 use miette::{IntoDiagnostic, WrapErr, miette};
 use refrain::{Incarnation, Rank, Ssn};
 use refrain_eventlog::Level;
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
-use refrain_eventlog::message::Way;
-use refrain_job::choice::events::{WayChoice, way};
+use refrain_eventlog::message::CommitPath;
+use refrain_job::choice::events::{self, WayChoice};
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS, NamedLibrary};
 use refrain_logging::determinant::Matched;
 use refrain_logging::determinant::recorder::{Identity, Recorder};
@@ -70,7 +70,7 @@ pub struct Arguments {
     pub json: bool,
 }
 
-/// What one line came to.
+/// One line of the table, or of the JSON.
 #[derive(Clone, Debug, Serialize)]
 struct Figures {
     way: String,
@@ -87,6 +87,16 @@ struct Figures {
     bytes_per_event: f64,
 }
 
+/// What one line measures.
+#[derive(Clone, Debug)]
+struct Case {
+    way: String,
+    choice: WayChoice,
+    stable: String,
+    level: Level,
+    batch: u64,
+}
+
 /// Measures every combination.
 ///
 /// # Errors
@@ -95,46 +105,42 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     if !(arguments.seconds > 0.0 && arguments.seconds <= 3600.0) {
         return Err(miette!("--seconds: give more than 0 and at most 3600"));
     }
-    let mut lines = Vec::new();
-    for way_name in &arguments.way {
-        let choice = way(way_name).into_diagnostic()?;
+    let mut cases = Vec::new();
+    for way in &arguments.way {
         for stable in &arguments.stable {
-            let level = refrain_job::choice::events::level(stable).into_diagnostic()?;
-            for batch in &arguments.batch {
-                lines.push((
-                    way_name.clone(),
-                    choice.clone(),
-                    stable.clone(),
-                    level,
-                    *batch,
-                ));
+            for &batch in &arguments.batch {
+                cases.push(Case {
+                    way: way.clone(),
+                    choice: events::way(way).into_diagnostic()?,
+                    stable: stable.clone(),
+                    level: events::level(stable).into_diagnostic()?,
+                    batch,
+                });
             }
         }
     }
-    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); lines.len()];
+    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); cases.len()];
     for _ in 0..arguments.rounds {
-        for ((_, choice, _, level, batch), samples) in lines.iter().zip(&mut samples) {
-            samples.push(measure(arguments, choice, *level, *batch)?);
+        for (case, samples) in cases.iter().zip(&mut samples) {
+            samples.push(measure(arguments, case)?);
         }
     }
-    let figures: Vec<Figures> = lines
-        .into_iter()
-        .zip(samples)
-        .map(|((way, _, stable, _, batch), samples)| {
-            figures(way, stable, batch, arguments.clients, &samples)
-        })
+    let figures = cases.into_iter().zip(&samples);
+    let figures: Vec<Figures> = figures
+        .filter_map(|(case, samples)| Figures::of(case, arguments.clients, samples))
         .collect();
-    if arguments.json {
-        for line in &figures {
-            println!("{}", serde_json::to_string(line).into_diagnostic()?);
-        }
-    } else {
-        println!("{}", table(&figures));
+    if !arguments.json {
+        print(&show(arguments.clients, &figures))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for line in &figures {
+        print(&serde_json::to_string(line).into_diagnostic()?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-#[derive(Clone, Copy, Debug)]
+/// One round of one line.
+#[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     commits: u64,
     events: u64,
@@ -142,25 +148,23 @@ struct Sample {
     seconds: f64,
 }
 
-fn figures(way: String, stable: String, batch: u64, clients: u32, samples: &[Sample]) -> Figures {
-    let mut rates: Vec<f64> = samples
-        .iter()
-        .map(|sample| sample.commits as f64 / sample.seconds)
-        .collect();
-    rates.sort_by(f64::total_cmp);
-    let median = rates[rates.len() / 2];
-    let (events, bytes) = samples.iter().fold((0, 0), |(events, bytes), sample| {
-        (events + sample.events, bytes + sample.payload_bytes)
-    });
-    Figures {
-        way,
-        stable,
-        batch,
-        clients,
-        commits_per_s: median,
-        events_per_s: median * batch as f64,
-        commits_per_s_range: [rates[0], rates[rates.len() - 1]],
-        bytes_per_event: bytes as f64 / events.max(1) as f64,
+impl Figures {
+    fn of(case: Case, clients: u32, samples: &[Sample]) -> Option<Self> {
+        let rates = samples.iter().map(|it| it.commits as f64 / it.seconds);
+        let mut rates: Vec<f64> = rates.collect();
+        let events: u64 = samples.iter().map(|it| it.events).sum();
+        let bytes: u64 = samples.iter().map(|it| it.payload_bytes).sum();
+        let commits_per_s = quantile(&mut rates, 0.5)?;
+        Some(Self {
+            way: case.way,
+            stable: case.stable,
+            batch: case.batch,
+            clients,
+            commits_per_s,
+            events_per_s: commits_per_s * case.batch as f64,
+            commits_per_s_range: [quantile(&mut rates, 0.0)?, quantile(&mut rates, 1.0)?],
+            bytes_per_event: bytes as f64 / events.max(1) as f64,
+        })
     }
 }
 
@@ -209,7 +213,7 @@ impl Logger {
         };
         match line.is_empty() {
             true => Err(miette!(
-                "the event logger did not start; its words are above"
+                "the event logger did not start; its error is above"
             )),
             false => Ok(logger),
         }
@@ -223,18 +227,15 @@ impl Drop for Logger {
     }
 }
 
-fn measure(
-    arguments: &Arguments,
-    choice: &WayChoice,
-    level: Level,
-    batch: u64,
-) -> miette::Result<Sample> {
+fn measure(arguments: &Arguments, case: &Case) -> miette::Result<Sample> {
+    let Case { choice, level, .. } = case;
+    let (batch, level) = (case.batch, *level);
     let logger = Logger::start(arguments.folder.as_deref(), choice, level)?;
     let duration = Duration::from_secs_f64(arguments.seconds);
     let (way, provider) = match choice {
         WayChoice::Auto => (None, None),
         WayChoice::Fixed(way) => (Some(*way), None),
-        WayChoice::Provider(provider) => (Some(Way::Libfabric), Some(provider.clone())),
+        WayChoice::Provider(provider) => (Some(CommitPath::Libfabric), Some(provider.clone())),
     };
     let file = |library: NamedLibrary| library.of_environment()?.into_string().ok();
     let began = Instant::now();
@@ -257,29 +258,20 @@ fn measure(
             thread::spawn(move || commit_for(options, batch, duration))
         })
         .collect();
-    let mut sum = Sample {
-        commits: 0,
-        events: 0,
-        payload_bytes: 0,
-        seconds: 0.0,
-    };
+    let mut sum = Sample::default();
     for client in clients {
         let counts = client.join().map_err(|_| miette!("a client panicked"))?;
-        let (commits, events, payload_bytes) = counts.map_err(|error| miette!("{error}"))?;
-        sum.commits += commits;
-        sum.events += events;
-        sum.payload_bytes += payload_bytes;
+        let counts = counts.map_err(|error| miette!("{error}"))?;
+        sum.commits += counts.commits;
+        sum.events += counts.events;
+        sum.payload_bytes += counts.payload_bytes;
     }
     sum.seconds = began.elapsed().as_secs_f64();
     Ok(sum)
 }
 
-/// Commits for a while; returns commits, events and their bytes.
-fn commit_for(
-    options: ClientOptions,
-    batch: u64,
-    duration: Duration,
-) -> Result<(u64, u64, u64), String> {
+/// Commits for a while.
+fn commit_for(options: ClientOptions, batch: u64, duration: Duration) -> Result<Sample, String> {
     let identity = Identity {
         job: options.job,
         rank: options.rank,
@@ -289,7 +281,7 @@ fn commit_for(
     let mut recorder = Recorder::new(identity, client.next());
     let mut bytes = Vec::new();
     let (mut clock, mut ssns) = (0, [0_u64; 3]);
-    let (mut commits, mut events) = (0, 0);
+    let mut counts = Sample::default();
     let began = Instant::now();
     let window = WINDOW * batch;
     while began.elapsed() < duration {
@@ -307,14 +299,17 @@ fn commit_for(
             }
             while let Some(header) = recorder.take_batch(true, &mut bytes) {
                 client.commit(&header, &bytes);
-                commits += 1;
-                events += u64::from(header.count);
+                counts.commits += 1;
+                counts.events += u64::from(header.count);
             }
-            wait_until(&mut client, &began, |stable| stable + window >= events)?;
+            wait_until(&mut client, &began, |stable| {
+                stable + window >= counts.events
+            })?;
         }
     }
-    wait_until(&mut client, &began, |stable| stable >= events)?;
-    Ok((commits, events, recorder.counts().payload_bytes))
+    wait_until(&mut client, &began, |stable| stable >= counts.events)?;
+    counts.payload_bytes = recorder.counts().payload_bytes;
+    Ok(counts)
 }
 
 fn wait_until(
@@ -336,9 +331,8 @@ fn wait_until(
     Ok(())
 }
 
-fn table(figures: &[Figures]) -> String {
-    let mut table = Table::new();
-    table.load_preset(NOTHING).set_header([
+fn show(clients: u32, figures: &[Figures]) -> String {
+    let header = [
         "way",
         "stable",
         "batch",
@@ -346,26 +340,22 @@ fn table(figures: &[Figures]) -> String {
         "events/s",
         "range",
         "B/event",
-    ]);
-    for line in figures {
-        let [least, most] = line.commits_per_s_range;
-        table.add_row([
+    ];
+    let rows = figures.iter().map(|line| {
+        let [least, most] = line.commits_per_s_range.map(thousands);
+        vec![
             line.way.clone(),
             line.stable.clone(),
             line.batch.to_string(),
             thousands(line.commits_per_s),
             thousands(line.events_per_s),
-            format!("{} to {}", thousands(least), thousands(most)),
+            format!("{least} to {most}"),
             format!("{:.2}", line.bytes_per_event),
-        ]);
-    }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    let clients = figures.first().map_or(0, |line| line.clients);
+        ]
+    });
+    let table = table(header, rows, 2);
     format!(
-        "{}\n{clients} clients, {WINDOW} commits of each under way at most; medians, range of commits/s over the rounds",
-        table.trim_fmt()
+        "{table}\n{clients} clients, {WINDOW} commits of each under way at most; medians, range of commits/s over the rounds"
     )
 }
 

@@ -1,19 +1,12 @@
-//! Ctrl-C and requests to end: noted, and looked at where a measurement waits.
+//! Ctrl-C and other signals to end: noted, and read where a measurement waits.
 
-use std::io;
+use crate::error::BenchError;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use thiserror::Error;
 
-/// What a shell expects of a program that Ctrl-C ended.
-pub const STATUS_INTERRUPTED: u8 = 130;
-
-/// Somebody asked the measurement to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("interrupted")]
-pub struct Interrupted;
-
-/// Whether somebody asked the measurement to end.
+/// Whether a signal asked the measurement to end.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
@@ -23,36 +16,28 @@ impl Interrupt {
     ///
     /// # Errors
     /// When the system refuses a handler.
-    pub fn install() -> io::Result<Self> {
+    pub fn install() -> Result<Self, BenchError> {
         let interrupt = Self::default();
-        for signal in [
-            signal_hook::consts::SIGINT,
-            signal_hook::consts::SIGTERM,
-            signal_hook::consts::SIGHUP,
-        ] {
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
             // In this order: the first signal finds the flag not yet set.
-            signal_hook::flag::register_conditional_shutdown(
-                signal,
-                128 + signal,
-                Arc::clone(&interrupt.0),
-            )
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupt.0)))?;
+            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&interrupt.0))
+                .and_then(|_| flag::register(signal, Arc::clone(&interrupt.0)))
+                .map_err(BenchError::system("cannot listen for Ctrl-C"))?;
         }
         Ok(interrupt)
     }
 
-    /// Has somebody asked?
+    /// Whether a signal has arrived.
     pub fn requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
     /// # Errors
-    /// [`Interrupted`] when somebody has asked.
-    pub fn check(&self) -> Result<(), Interrupted> {
-        if self.requested() {
-            Err(Interrupted)
-        } else {
-            Ok(())
+    /// [`BenchError::Interrupted`] when a signal has arrived.
+    pub fn check(&self) -> Result<(), BenchError> {
+        match self.requested() {
+            true => Err(BenchError::Interrupted),
+            false => Ok(()),
         }
     }
 

@@ -1,15 +1,19 @@
 //! Measurements and workloads: the NetPIPE-style sweep, the log's disk alone and
 //! under a log, experiments with jobs that lose ranks, programs that exercise a job, and (in `benches/`) criterion
 //! benchmarks of the hot structures.
+mod buffer;
 pub mod checkpoint_policies;
 pub mod disk;
 pub(crate) mod drawing;
+pub mod error;
 pub mod event_bench;
 pub mod experiments;
 pub mod interrupt;
-mod launched_job;
+mod job;
 pub mod log_bench;
+mod machine;
 pub mod netpipe;
-mod resident;
+mod report;
 pub mod soak;
+mod summary;
 pub mod workload;

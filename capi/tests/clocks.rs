@@ -89,7 +89,7 @@ fn a_program_behind_a_wrapper_is_answered() {
                 .arg(program.path())
                 .args([question, "40"]);
             let ended = same_in_each_life(built::end(&mut command), question);
-            assert!(ended.err.contains("goes on after"), "{}", ended.err);
+            assert!(ended.err.contains("continues after"), "{}", ended.err);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The directory of checkpoints: files that are written strip by strip, and read from
 //! their beginning to their end.
 
-use crate::buffer::Strip;
 use crate::error::CheckpointError;
+use crate::packing::{Strip, empty_strip};
 use refrain_storage::{Directory, Ended, Engine, File, Io, Transfer};
 use std::io;
 use std::path::Path;
@@ -92,7 +92,7 @@ impl Disk {
         })
     }
 
-    /// How files are written, for people: "io_uring, direct".
+    /// How files are written, for messages: "io_uring, direct".
     pub fn describe(&self) -> &str {
         &self.description
     }
@@ -119,7 +119,7 @@ impl Output {
         while self.engine.room() == 0 {
             self.collect(true)?;
         }
-        let next = self.spare.pop().unwrap_or_default();
+        let next = self.spare.pop().unwrap_or_else(empty_strip);
         let full = core::mem::replace(strip, next);
         let transfer = Transfer::new(self.file.clone(), place, bytes, false, full);
         self.engine.begin(transfer);

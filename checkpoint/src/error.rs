@@ -3,12 +3,13 @@
 use crate::format::Flaw;
 use crate::packing::SectionRefused;
 use refrain_ring::{Incarnation, Rank};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
 use thiserror::Error;
 
 /// A checkpoint that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Damaged {
     /// What it is called, with its folder.
     pub file: String,
@@ -16,7 +17,7 @@ pub struct Damaged {
     pub number: u64,
     /// Where it is not as it was written, in bytes.
     pub place: u64,
-    /// What is wrong, for people.
+    /// What is wrong.
     pub reason: String,
 }
 
@@ -73,7 +74,7 @@ pub enum CheckpointError {
     },
     /// The system refused for another reason.
     #[error(
-        "{attempted}: {error}; the earlier checkpoints stay: look after the disk, or choose another place"
+        "{attempted}: {error}; the earlier checkpoints stay: check the disk, or choose another place"
     )]
     Io {
         /// What was attempted.
@@ -116,7 +117,7 @@ pub enum CheckpointError {
         number: u64,
     },
     /// There were checkpoints, and none can be used.
-    #[error("no checkpoint of rank {rank} can be used, though there were some: {}; bring one back, or start the job anew", all(.damaged))]
+    #[error("no checkpoint of rank {rank} can be used, though there were some: {}; restore one, or start the job from the beginning", all(.damaged))]
     NoneWhole {
         /// The rank.
         rank: Rank,
@@ -132,7 +133,7 @@ pub enum CheckpointError {
     /// A section ends before what was asked for.
     #[error("section {kind} {id} of the checkpoint ends before what was to be read of it")]
     SectionEnds {
-        /// Its kind, for people.
+        /// Its kind.
         kind: &'static str,
         /// Its id.
         id: u64,
@@ -140,7 +141,7 @@ pub enum CheckpointError {
     /// The name of a job cannot be part of a file's name.
     #[error("{0:?} is no beginning of a file name: letters, digits, `-`, `_` and `.` make one")]
     Prefix(String),
-    /// The checkpoint server cannot be reached, or says no.
+    /// The checkpoint server cannot be reached, or refuses.
     #[error("checkpoint server {address}: {reason}; the checkpoints that it has acknowledged stay")]
     Server {
         /// Where it should be.
@@ -148,14 +149,14 @@ pub enum CheckpointError {
         /// What is wrong.
         reason: String,
     },
-    /// The checkpoint server had no room for a conversation, also after a while.
+    /// The checkpoint server has no room for a session, also after a while.
     #[error(
-        "checkpoint server {address} has no room for a conversation: {reason}; the checkpoints that it has acknowledged stay. Start another server for some of the jobs, or use a secret so that only trusted processes can talk to this one"
+        "checkpoint server {address} has no room for a session: {reason}; the checkpoints that it has acknowledged stay. Start another server for some of the jobs, or use a secret so that only trusted processes can use this one"
     )]
     Busy {
         /// Where it is.
         address: String,
-        /// What it says.
+        /// Its reason.
         reason: String,
     },
 }

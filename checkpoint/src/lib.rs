@@ -8,17 +8,15 @@
 //! | [`folder`] | checkpoints in a folder: which count, which go |
 //! | [`disk`] | the directory: files that are written and read strip by strip |
 //! | [`server`], [`client`] | the same over a connection of `refrain_wire`; `message` has the messages |
-//! | [`policy`] | whose turn it is: pure |
+//! | [`policy`] | which rank is next: pure |
 //!
 //! Promises: what [`Writing::commit`] has called stable survives the death of
 //! every process and the loss of power, as far as the disk keeps what it has
-//! said to have synced; a crash at any moment leaves the checkpoint before it, or
-//! this one, never a part (GC-1); what is torn, damaged or somebody else's is
-//! never given out.
+//! reported as synced. A crash at any moment leaves this checkpoint or the one before it,
+//! never a part (GC-1). Torn, damaged or foreign checkpoints are never returned.
 //!
 //! Knows nothing of: engines, protocols, launchers. What sections hold is bytes.
 
-pub mod buffer;
 pub mod client;
 pub mod disk;
 pub mod error;

@@ -1,26 +1,25 @@
-//! What ranks and a checkpoint server say to each other
-//! (docs/design/checkpoint-server.md). One conversation writes one checkpoint, or reads
-//! one.
+//! Messages between ranks and a checkpoint server (docs/design/checkpoint-server.md). A
+//! session writes one checkpoint, or reads one.
 
 use crate::error::{CheckpointError, Damaged};
-use crate::format::{Header, STRIP_BYTES, SectionInfo, SectionKind};
+use crate::format::{Header, IncarnationNumber, RankNumber, STRIP_BYTES, SectionInfo};
 use refrain_ring::{Incarnation, Rank};
 use refrain_wire::Protocol;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::time::Duration;
 
-/// Version of the conversation.
+/// Version of the protocol.
 const VERSION: u8 = 3;
 
-/// How ranks and a checkpoint server talk. Data are the strips of checkpoints.
+/// The protocol between ranks and a checkpoint server. Data are the strips of checkpoints.
 pub const PROTOCOL: Protocol = Protocol {
     purpose: "refrain: checkpoint server",
     magic: *b"RC",
     version: VERSION,
     message_bytes_max: 4 << 20,
     data_bytes_max: STRIP_BYTES,
-    // A server whose disk is slow takes nothing for a while.
+    // A server with a slow disk takes nothing for a while.
     unacknowledged_max: Duration::from_secs(60),
 };
 
@@ -31,26 +30,26 @@ pub enum ToServer {
     Hello {
         /// The job.
         job: u64,
-        /// What its files' names begin with.
+        /// The prefix of its file names.
         prefix: String,
     },
     /// A checkpoint follows: strips, then [`ToServer::Commit`].
     Begin {
-        /// Whose.
+        /// The rank.
         rank: u32,
         /// The life that writes it.
         incarnation: u32,
-        /// Which.
+        /// Its number.
         number: u64,
     },
-    /// All strips were said.
+    /// All strips were sent.
     Commit {
         /// Bytes of all.
         bytes: u64,
     },
     /// Asks for the newest checkpoint of a rank.
     Newest {
-        /// Whose.
+        /// The rank.
         rank: u32,
         /// The life that asks for itself.
         life: Option<u32>,
@@ -62,7 +61,7 @@ pub enum ToServer {
 /// From the server. Strips follow [`ToClient::Found`] as they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToClient {
-    /// Answers [`ToServer::Hello`]: the conversation may go on.
+    /// Answers [`ToServer::Hello`]: the session continues.
     Welcome,
     /// Strips may come.
     Begun,
@@ -74,7 +73,7 @@ pub enum ToClient {
         left: Vec<String>,
     },
     /// The newest; its strips follow.
-    Found(Box<FoundHere>),
+    Found(Box<Whole>),
     /// There never was one.
     Nothing,
     /// All are removed.
@@ -83,64 +82,59 @@ pub enum ToClient {
     Refused(Refusal),
 }
 
-/// A whole checkpoint on the server.
+/// A whole checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FoundHere {
-    /// The job.
-    pub job: u64,
-    /// Whose.
-    pub rank: u32,
-    /// The life that wrote it.
-    pub incarnation: u32,
-    /// Which.
-    pub number: u64,
-    /// Its salt.
-    pub salt: u64,
+pub struct Whole {
+    /// Its header.
+    pub header: Header,
     /// Its length.
     pub bytes: u64,
-    /// Code of the kind, id and bytes of each section.
-    pub sections: Vec<(u16, u64, u64)>,
-    /// Newer ones that cannot be used.
-    pub passed_over: Vec<DamagedThere>,
+    /// Its sections, in order.
+    pub sections: Vec<SectionInfo>,
+    /// Newer checkpoints of the rank that cannot be used.
+    pub passed_over: Vec<Damaged>,
 }
 
-/// A checkpoint that cannot be used: file, number, place, reason.
-pub type DamagedThere = (String, u64, u64, String);
-
-/// Why not.
+/// Why the server refuses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
-    /// [`CheckpointError::Fenced`], and the latest life.
+    /// [`CheckpointError::Fenced`].
     Fenced {
         /// The rank.
-        rank: u32,
+        #[serde(with = "RankNumber")]
+        rank: Rank,
         /// The life that asked.
-        own: u32,
-        /// The latest one.
-        found: u32,
+        #[serde(with = "IncarnationNumber")]
+        own: Incarnation,
+        /// The latest life.
+        #[serde(with = "IncarnationNumber")]
+        found: Incarnation,
     },
     /// [`CheckpointError::NotNext`].
     NotNext {
         /// The rank.
-        rank: u32,
-        /// What was asked for.
+        #[serde(with = "RankNumber")]
+        rank: Rank,
+        /// The number that was asked for.
         asked: u64,
-        /// What is there.
+        /// The highest number that is there.
         found: u64,
     },
     /// [`CheckpointError::GivenUp`].
     GivenUp {
         /// The rank.
-        rank: u32,
-        /// Which.
+        #[serde(with = "RankNumber")]
+        rank: Rank,
+        /// The number of the checkpoint.
         number: u64,
     },
     /// [`CheckpointError::NoneWhole`].
     NoneWhole {
         /// The rank.
-        rank: u32,
+        #[serde(with = "RankNumber")]
+        rank: Rank,
         /// All that are there.
-        damaged: Vec<DamagedThere>,
+        damaged: Vec<Damaged>,
     },
     /// The server's system has refused something.
     System {
@@ -151,91 +145,19 @@ pub enum Refusal {
         /// The system's words.
         error: String,
     },
-    /// Anything else, for people.
+    /// Another reason, as text.
     Other(String),
-    /// There is no room for a conversation now, and why: the client calls again.
+    /// There is no room for a session now, and why: the client connects again.
     Busy(String),
-}
-
-fn there(damaged: Vec<Damaged>) -> Vec<DamagedThere> {
-    let each = damaged.into_iter();
-    each.map(|it| (it.file, it.number, it.place, it.reason))
-        .collect()
-}
-
-fn here(damaged: Vec<DamagedThere>) -> Vec<Damaged> {
-    let here = |(file, number, place, reason)| Damaged {
-        file,
-        number,
-        place,
-        reason,
-    };
-    damaged.into_iter().map(here).collect()
-}
-
-impl FoundHere {
-    /// What is said of a checkpoint.
-    pub fn new(
-        header: &Header,
-        bytes: u64,
-        sections: &[SectionInfo],
-        passed_over: Vec<Damaged>,
-    ) -> Self {
-        let section = |it: &SectionInfo| (it.kind.code(), it.id, it.bytes);
-        Self {
-            job: header.job,
-            rank: header.rank.0,
-            incarnation: header.incarnation.0,
-            number: header.number,
-            salt: header.salt,
-            bytes,
-            sections: sections.iter().map(section).collect(),
-            passed_over: there(passed_over),
-        }
-    }
-
-    /// What was said of a checkpoint; `None` where this version knows it not.
-    pub fn read(self) -> Option<(Header, Vec<SectionInfo>, Vec<Damaged>)> {
-        let header = Header {
-            job: self.job,
-            rank: Rank(self.rank),
-            incarnation: Incarnation(self.incarnation),
-            number: self.number,
-            salt: self.salt,
-        };
-        let section = |(kind, id, bytes)| {
-            Some(SectionInfo {
-                kind: SectionKind::of_code(kind)?,
-                id,
-                bytes,
-            })
-        };
-        let sections: Option<Vec<_>> = self.sections.into_iter().map(section).collect();
-        Some((header, sections?, here(self.passed_over)))
-    }
 }
 
 impl From<CheckpointError> for Refusal {
     fn from(error: CheckpointError) -> Self {
         match error {
-            CheckpointError::Fenced { rank, own, found } => Self::Fenced {
-                rank: rank.0,
-                own: own.0,
-                found: found.0,
-            },
-            CheckpointError::NotNext { rank, asked, found } => Self::NotNext {
-                rank: rank.0,
-                asked,
-                found,
-            },
-            CheckpointError::GivenUp { rank, number } => Self::GivenUp {
-                rank: rank.0,
-                number,
-            },
-            CheckpointError::NoneWhole { rank, damaged } => Self::NoneWhole {
-                rank: rank.0,
-                damaged: there(damaged),
-            },
+            CheckpointError::Fenced { rank, own, found } => Self::Fenced { rank, own, found },
+            CheckpointError::NotNext { rank, asked, found } => Self::NotNext { rank, asked, found },
+            CheckpointError::GivenUp { rank, number } => Self::GivenUp { rank, number },
+            CheckpointError::NoneWhole { rank, damaged } => Self::NoneWhole { rank, damaged },
             CheckpointError::NoRoom { attempted, error }
             | CheckpointError::Forbidden { attempted, error }
             | CheckpointError::Io { attempted, error } => Self::System {
@@ -251,25 +173,12 @@ impl From<CheckpointError> for Refusal {
 impl Refusal {
     /// The error that it was on the server at `address`.
     pub fn into_error(self, address: &str) -> CheckpointError {
+        let address = address.to_owned();
         match self {
-            Self::Fenced { rank, own, found } => CheckpointError::Fenced {
-                rank: Rank(rank),
-                own: Incarnation(own),
-                found: Incarnation(found),
-            },
-            Self::NotNext { rank, asked, found } => CheckpointError::NotNext {
-                rank: Rank(rank),
-                asked,
-                found,
-            },
-            Self::GivenUp { rank, number } => CheckpointError::GivenUp {
-                rank: Rank(rank),
-                number,
-            },
-            Self::NoneWhole { rank, damaged } => CheckpointError::NoneWhole {
-                rank: Rank(rank),
-                damaged: here(damaged),
-            },
+            Self::Fenced { rank, own, found } => CheckpointError::Fenced { rank, own, found },
+            Self::NotNext { rank, asked, found } => CheckpointError::NotNext { rank, asked, found },
+            Self::GivenUp { rank, number } => CheckpointError::GivenUp { rank, number },
+            Self::NoneWhole { rank, damaged } => CheckpointError::NoneWhole { rank, damaged },
             Self::System {
                 attempted,
                 code,
@@ -280,14 +189,8 @@ impl Refusal {
                 let attempted = format!("checkpoint server {address}: {attempted}");
                 CheckpointError::of_system(attempted, error)
             }
-            Self::Other(reason) => CheckpointError::Server {
-                address: address.into(),
-                reason,
-            },
-            Self::Busy(reason) => CheckpointError::Busy {
-                address: address.into(),
-                reason,
-            },
+            Self::Other(reason) => CheckpointError::Server { address, reason },
+            Self::Busy(reason) => CheckpointError::Busy { address, reason },
         }
     }
 }

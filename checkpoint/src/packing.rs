@@ -1,11 +1,19 @@
 //! From sections to strips: pure, but for where strips go.
 
-use crate::buffer::Strip;
 use crate::format::{
     Header, PAGE_BYTES, PIECE_HEADER_BYTES, PieceHeader, SECTIONS_MAX, STRIP_BYTES, SectionKind,
 };
+use refrain_storage::AlignedBuffer;
 use std::collections::BTreeSet;
 use thiserror::Error;
+
+/// The memory of a strip: [`STRIP_BYTES`].
+pub type Strip = AlignedBuffer;
+
+/// A strip of zeros.
+pub fn empty_strip() -> Strip {
+    AlignedBuffer::new(STRIP_BYTES)
+}
 
 /// Takes strips that are full, and gives empty ones.
 pub trait Strips {
@@ -23,8 +31,8 @@ pub trait Strips {
 /// A section that cannot be begun; what is written otherwise stays good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SectionRefused {
-    /// Two with the same name could not be told apart.
-    #[error("there is a section {kind:?} {id} already: give each an id of its own")]
+    /// Another section has the same kind and id.
+    #[error("there is a section {kind:?} {id} already: use different ids")]
     Twice {
         /// Its kind.
         kind: SectionKind,
@@ -80,7 +88,7 @@ impl Packing {
         }
     }
 
-    /// Whose it is.
+    /// Its header.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -90,7 +98,7 @@ impl Packing {
     /// # Errors
     /// Of the strips; inside, when there can be no such section: the one before
     /// has ended then, too.
-    pub fn section<S: Strips>(
+    pub fn section<S: Strips + ?Sized>(
         &mut self,
         kind: SectionKind,
         id: u64,
@@ -113,7 +121,7 @@ impl Packing {
         Ok(Ok(()))
     }
 
-    /// Whether bytes have a section to go to.
+    /// Whether a section is open.
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
@@ -125,7 +133,11 @@ impl Packing {
     ///
     /// # Panics
     /// When no section was begun.
-    pub fn write<S: Strips>(&mut self, mut bytes: &[u8], strips: &mut S) -> Result<(), S::Error> {
+    pub fn write<S: Strips + ?Sized>(
+        &mut self,
+        mut bytes: &[u8],
+        strips: &mut S,
+    ) -> Result<(), S::Error> {
         assert!(
             self.open.is_some(),
             "a section is begun before it is written"
@@ -147,7 +159,7 @@ impl Packing {
     ///
     /// # Errors
     /// Of the strips.
-    pub fn end<S: Strips>(mut self, strips: &mut S) -> Result<u64, S::Error> {
+    pub fn end<S: Strips + ?Sized>(mut self, strips: &mut S) -> Result<u64, S::Error> {
         self.end_piece(true);
         let at = self.room_for_header(strips)?;
         let digest = self.digest.clone().finalize();
@@ -160,8 +172,8 @@ impl Packing {
         Ok(total)
     }
 
-    /// Room for a piece's header, in the next strip if need be; says where.
-    fn room_for_header<S: Strips>(&mut self, strips: &mut S) -> Result<usize, S::Error> {
+    /// Makes room for a piece's header, in the next strip if needed; returns its place.
+    fn room_for_header<S: Strips + ?Sized>(&mut self, strips: &mut S) -> Result<usize, S::Error> {
         if self.used == STRIP_BYTES {
             self.next_strip(strips)?;
         }
@@ -170,8 +182,8 @@ impl Packing {
         Ok(at)
     }
 
-    /// Goes on in a new strip, with the section that is open.
-    fn next_strip<S: Strips>(&mut self, strips: &mut S) -> Result<(), S::Error> {
+    /// Continues the open section in a new strip.
+    fn next_strip<S: Strips + ?Sized>(&mut self, strips: &mut S) -> Result<(), S::Error> {
         let open = self.end_piece(false);
         strips.exchange(self.place, &mut self.strip, STRIP_BYTES)?;
         self.place += STRIP_BYTES as u64;
@@ -192,7 +204,7 @@ impl Packing {
             id: open.id,
             before: open.before,
             content_bytes: content_bytes as u32,
-            kind: open.kind.code(),
+            kind: open.kind.into(),
             is_last,
             digest: 0,
         };

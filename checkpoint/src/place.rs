@@ -17,7 +17,7 @@ pub enum Place {
 
 /// Text that is no place.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{text:?} is no place for checkpoints: say a folder, unix:PATH or tcp:HOST:PORT")]
+#[error("{text:?} is no place for checkpoints: use a folder, unix:PATH or tcp:HOST:PORT")]
 pub struct NotAPlace {
     /// As given.
     pub text: String,
@@ -26,8 +26,8 @@ pub struct NotAPlace {
 impl FromStr for Place {
     type Err = NotAPlace;
 
-    /// What begins like an address has to be one; a folder of such a name is
-    /// written `./unix:…`.
+    /// Text that begins like an address must be one; a folder with such a name is written
+    /// `./unix:…`.
     fn from_str(text: &str) -> Result<Self, NotAPlace> {
         let is_address = |kind: &&str| text.starts_with(*kind);
         if ["unix:", "tcp:", "sealed:"].iter().any(is_address) {

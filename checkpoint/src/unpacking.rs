@@ -69,7 +69,7 @@ impl Unpacking {
         })
     }
 
-    /// Whose it is.
+    /// Its header.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -119,7 +119,7 @@ impl Unpacking {
     }
 
     fn piece(&mut self, header: &PieceHeader) -> Result<Piece, Flaw> {
-        let kind = SectionKind::of_code(header.kind).ok_or(Flaw::Kind(header.kind))?;
+        let kind = SectionKind::try_from(header.kind)?;
         let is_first = self.open.is_none();
         let before = match self.open {
             Some(open) => open,

@@ -1,19 +1,15 @@
 //! `refrain checkpointd`.
 
 use crate::secret;
-use clap::{Args, ValueEnum};
-use miette::{IntoDiagnostic, WrapErr};
+use crate::serving;
+use clap::Args;
+use miette::IntoDiagnostic;
 use refrain_checkpoint::ServerAddress;
-use refrain_checkpoint::server::{
-    CONVERSATIONS_MAX, FILES_PER_CONVERSATION, Server, ServerOptions,
-};
-use refrain_job::stderr;
+use refrain_checkpoint::server::{FILES_PER_SESSION, SESSIONS_MAX, Server, ServerOptions};
+use refrain_job::{JobError, choice, stderr};
 use refrain_storage::Io;
 use refrain_wire::STRANGERS_MAX;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use std::io::{Write, stdout};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -32,68 +28,45 @@ pub struct Arguments {
     /// hexadecimal digits, mode 600; - for stdin.
     #[arg(long, value_name = "FILE")]
     secret: Option<PathBuf>,
-    /// How files are written.
-    #[arg(long, value_enum, default_value_t = IoName::Auto)]
-    io: IoName,
+    /// How files are written: auto, uring (fails where io_uring is missing), thread (one for
+    /// each checkpoint) or plain.
+    #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = disk_engine)]
+    io: Io,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum IoName {
-    /// The fastest engine that works here.
-    Auto,
-    /// io_uring; fails where it is missing.
-    Uring,
-    /// A thread for each checkpoint.
-    Thread,
-    /// System calls.
-    Plain,
+fn disk_engine(name: &str) -> Result<Io, JobError> {
+    match name {
+        "thread" => Ok(Io::Thread),
+        name => choice::disk_engine("--io", name),
+    }
 }
 
-/// Serves until SIGTERM or SIGINT; then ends conversations and itself.
+/// Serves until SIGTERM or SIGINT; then ends sessions and itself.
 pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
-    let (stop, signalled) = UnixStream::pair().into_diagnostic()?;
-    for signal in [SIGTERM, SIGINT] {
-        let signalled = signalled.try_clone().into_diagnostic()?;
-        signal_hook::low_level::pipe::register(signal, signalled)
-            .into_diagnostic()
-            .wrap_err("catching signals")?;
-    }
+    let stop = serving::stop_at_signals()?;
     let mut listen = arguments.listen;
-    if let Some(file) = &arguments.secret {
-        let secret = secret::read("--secret", file)?;
-        for address in &mut listen {
-            *address = address.clone().sealed(&secret);
-        }
-    }
+    secret::seal("--secret", arguments.secret.as_deref(), listen.iter_mut())?;
     let options = ServerOptions {
         folder: arguments.dir,
         listen,
-        io: match arguments.io {
-            IoName::Auto => Io::Auto,
-            IoName::Uring => Io::Uring,
-            IoName::Thread => Io::Thread,
-            IoName::Plain => Io::Plain,
-        },
-        conversations_max: conversations_max(),
+        io: arguments.io,
+        sessions_max: sessions_max(),
     };
     let report = |text: &str| stderr::report(format_args!("checkpoint server: {text}"));
     let mut server = Server::bind(&options, report).into_diagnostic()?;
-    let addresses: Vec<String> = server.addresses().map(ToString::to_string).collect();
-    let mut out = stdout();
-    // A closed stdout is no error.
-    let _ = writeln!(out, "listening on {}", addresses.join(", ")).and_then(|()| out.flush());
+    serving::print_addresses(server.addresses());
     server.serve_until(&stop).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Open files besides those of conversations and strangers: listeners, the folder, pipes.
+/// Open files besides those of sessions and unproven connections: listeners, the folder, pipes.
 const FILES_BESIDES: usize = 64;
 
 /// Raises the limit of open files as far as needed and allowed. Returns the number of
-/// conversations that it allows.
-fn conversations_max() -> usize {
+/// sessions that it allows.
+fn sessions_max() -> usize {
     let besides = FILES_BESIDES + STRANGERS_MAX;
-    let needed = (besides + CONVERSATIONS_MAX * FILES_PER_CONVERSATION) as u64;
+    let needed = (besides + SESSIONS_MAX * FILES_PER_SESSION) as u64;
     let limit = getrlimit(Resource::Nofile);
     let mut allowed = limit.current.unwrap_or(u64::MAX);
     if allowed < needed {
@@ -107,6 +80,6 @@ fn conversations_max() -> usize {
         }
     }
     let left = usize::try_from(allowed).unwrap_or(usize::MAX);
-    let room = left.saturating_sub(besides) / FILES_PER_CONVERSATION;
-    room.clamp(1, CONVERSATIONS_MAX)
+    let room = left.saturating_sub(besides) / FILES_PER_SESSION;
+    room.clamp(1, SESSIONS_MAX)
 }

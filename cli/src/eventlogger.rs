@@ -1,20 +1,18 @@
 //! `refrain eventlogger`.
 
 use crate::secret;
-use clap::{Args, ValueEnum};
-use miette::{IntoDiagnostic, WrapErr};
+use crate::serving;
+use clap::Args;
+use miette::IntoDiagnostic;
 use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::remote::VERBS;
 use refrain_eventlog::server::{RemoteOptions, Server, ServerOptions};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
-use refrain_job::choice::verbs;
+use refrain_job::choice::{self, events, verbs};
 use refrain_job::config::VerbsConfig;
-use refrain_job::stderr;
+use refrain_job::{JobError, stderr};
 use refrain_storage::Io;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use std::io::{Write, stdout};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -38,17 +36,17 @@ pub struct Arguments {
     logger: u32,
     /// When an event is acknowledged: placed (survives the death of processes) or durable (also
     /// that of the host).
-    #[arg(long, value_enum, default_value_t = LevelName::Placed)]
-    level: LevelName,
+    #[arg(long, value_name = "LEVEL", default_value = "placed", value_parser = events::level)]
+    level: Level,
     /// Address of another replica of the shard, which provides missing events.
     #[arg(long, value_name = "ADDRESS")]
     peer: Vec<ServerAddress>,
     /// Fail if DIR has no files of an earlier start: acknowledged events are then lost.
     #[arg(long = "continue")]
     continues: bool,
-    /// How files are written.
-    #[arg(long, value_enum, default_value_t = IoName::Auto)]
-    io: IoName,
+    /// How files are written: auto, uring (fails where io_uring is missing) or plain.
+    #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = disk_engine)]
+    io: Io,
     /// Accept events by one-sided writes through a provider of libfabric, or verbs; see
     /// docs/design/event-remote.md.
     #[arg(long, value_name = "PROVIDER")]
@@ -77,52 +75,22 @@ pub struct Arguments {
     verbs_mtu: Option<u32>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum LevelName {
-    Placed,
-    Durable,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum IoName {
-    /// The fastest engine that works here.
-    Auto,
-    /// io_uring; fails where it is missing.
-    Uring,
-    /// System calls.
-    Plain,
+fn disk_engine(name: &str) -> Result<Io, JobError> {
+    choice::disk_engine("--io", name)
 }
 
 /// Serves until SIGTERM or SIGINT; then stores everything and ends.
 pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
-    let (stop, signalled) = UnixStream::pair().into_diagnostic()?;
-    for signal in [SIGTERM, SIGINT] {
-        let signalled = signalled.try_clone().into_diagnostic()?;
-        signal_hook::low_level::pipe::register(signal, signalled)
-            .into_diagnostic()
-            .wrap_err("catching signals")?;
-    }
-    let level = match arguments.level {
-        LevelName::Placed => Level::Placed,
-        LevelName::Durable => Level::Durable,
-    };
+    let stop = serving::stop_at_signals()?;
     let logger = LoggerId(arguments.logger);
-    let mut options = ServerOptions::new(arguments.folder, logger, level);
+    let mut options = ServerOptions::new(arguments.folder, logger, arguments.level);
     options.listen = arguments.listen;
     options.rings = arguments.rings;
     options.peers = arguments.peer;
     options.continues = arguments.continues;
-    if let Some(file) = &arguments.secret {
-        let secret = secret::read("--secret", file)?;
-        for address in options.listen.iter_mut().chain(&mut options.peers) {
-            *address = address.clone().sealed(&secret);
-        }
-    }
-    options.io = match arguments.io {
-        IoName::Auto => Io::Auto,
-        IoName::Uring => Io::Uring,
-        IoName::Plain => Io::Plain,
-    };
+    let addresses = options.listen.iter_mut().chain(&mut options.peers);
+    secret::seal("--secret", arguments.secret.as_deref(), addresses)?;
+    options.io = arguments.io;
     let port = verbs::port(&VerbsConfig {
         device: arguments.verbs_device,
         port: arguments.verbs_port,
@@ -141,10 +109,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     let number = logger.0;
     let report = move |text: &str| stderr::report(format_args!("event logger {number}: {text}"));
     let mut server = Server::bind(options, report).into_diagnostic()?;
-    let addresses: Vec<String> = server.addresses().map(ToString::to_string).collect();
-    let mut out = stdout();
-    // A closed stdout is no error.
-    let _ = writeln!(out, "listening on {}", addresses.join(", ")).and_then(|()| out.flush());
+    serving::print_addresses(server.addresses());
     server.serve_until(&stop).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,8 +5,6 @@ mod source;
 mod stats;
 
 use clap::{Args, Subcommand};
-use refrain_launch::seconds;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Arguments of `refrain events`.
@@ -24,29 +22,6 @@ enum Command {
     Stats(stats::Arguments),
     /// Measure the event rate of an event logger with many clients.
     Bench(refrain_bench::event_bench::Arguments),
-}
-
-/// Where events are read from.
-#[derive(Args)]
-pub struct Where {
-    /// Folder of a job (--event-dir) or of an event logger, or addresses of a shard's replicas:
-    /// unix:PATH or tcp:HOST:PORT, `+` between them.
-    #[arg(value_name = "DIR|ADDRESS")]
-    source: String,
-    /// File with the --secret of the event loggers at tcp: addresses.
-    #[arg(long, value_name = "FILE")]
-    secret: Option<PathBuf>,
-    /// Number of the job, hexadecimal; required if there are several.
-    #[arg(long, value_name = "HEX", value_parser = job)]
-    job: Option<u64>,
-    /// Time limit for an event logger to answer.
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds::milliseconds)]
-    timeout: u64,
-}
-
-fn job(text: &str) -> Result<u64, String> {
-    u64::from_str_radix(text, 16)
-        .map_err(|error| format!("use the hexadecimal number of a job: {error}"))
 }
 
 /// Runs the command.

@@ -90,16 +90,16 @@ mod tests {
     }
 
     #[test]
-    fn auto_says_what_it_takes_between_hosts_or_why_nothing() {
+    fn auto_names_its_fabric_between_hosts_or_the_obstacle() {
         let found = [
             provider("tcp", Ok(())),
-            provider("sockets", Ok(())),
+            provider("net", Ok(())),
             broken("verbs"),
         ];
         let none = Err("no device");
         let (stands_for, why) = auto_fabric(none, Ok(&found));
         assert_eq!(stands_for, "shm, ofi:tcp between hosts");
-        assert!(why.contains("best of tcp, sockets"), "{why}");
+        assert!(why.contains("best of tcp, net"), "{why}");
         let (stands_for, _) = auto_fabric(none, Ok(&[broken("verbs")]));
         assert_eq!(stands_for, "shm");
         let (stands_for, why) = auto_fabric(none, Err("libfabric.so.1 is missing: install it"));

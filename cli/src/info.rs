@@ -3,7 +3,7 @@
 use crate::fabrics;
 use crate::ports::Ports;
 use crate::providers;
-use crate::verbs::{self, Surroundings};
+use crate::verbs::{self, Environment};
 use clap::Args;
 use miette::IntoDiagnostic;
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
@@ -57,8 +57,8 @@ fn verbs_text(found: &Result<Ports, String>) -> String {
         Ok(ports) => ports.inline_bytes(device),
         Err(why) => Err(why.clone()),
     };
-    let around = Surroundings {
-        file: verbs::loaded_file(),
+    let around = Environment {
+        file: providers::loaded_file("libibverbs"),
         memory_lock: MemoryLock::of_process(),
         log_bytes: default_log_bytes(1),
         inline_bytes: &inline_bytes,
@@ -154,13 +154,13 @@ fn cores() -> String {
     }
 }
 
-/// Whether a rank that is started again can have the addresses that it had before.
+/// Whether each incarnation of a rank can have the same addresses.
 fn same_addresses() -> String {
     match (
         refrain_launch::can_fix_layout(),
         refrain_launch::can_set_random_bytes(),
     ) {
-        (Ok(()), Ok(())) => "yes, in each life of a rank".into(),
+        (Ok(()), Ok(())) => "yes, in each incarnation of a rank".into(),
         (Ok(()), Err(why)) => format!("yes, but stack guards differ: {why}"),
         (Err(why), Ok(())) => format!("no: {why}"),
         (Err(why), Err(also)) => format!("no: {why}; {also}"),

@@ -1,16 +1,14 @@
 //! `refrain log`: payload logs in a folder.
 
 mod ls;
+mod reading;
 mod show;
-mod text;
 mod verify;
 
 use clap::{Args, Subcommand};
 use miette::miette;
-use refrain_launch::leftovers;
-use refrain_logging::image::{Launcher, LogImage, Selection};
-use std::io::{self, BufWriter, ErrorKind, StdoutLock, stdout};
-use std::path::{Path, PathBuf};
+use reading::{Failure, Listing};
+use std::io::{self, BufWriter, ErrorKind, stdout};
 use std::process::ExitCode;
 
 /// Arguments of `refrain log`.
@@ -30,17 +28,6 @@ enum Command {
     Verify(Listing),
     /// Measure a disk, and the log on it: written, spilled, read back.
     Bench(refrain_bench::log_bench::Arguments),
-}
-
-/// Arguments of `ls` and `verify`.
-#[derive(Args)]
-struct Listing {
-    /// Folder of the logs (--spill-dir).
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
-    /// Print one JSON object per line.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Runs one of the commands.
@@ -65,49 +52,4 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
         Err(Failure::Output(error)) => Err(miette!("writing the output: {error}")),
         Err(Failure::Report(report)) => Err(report),
     }
-}
-
-type Output<'a> = BufWriter<StdoutLock<'a>>;
-
-/// Why a command ends early.
-enum Failure {
-    Output(io::Error),
-    Report(miette::Report),
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::Output(error)
-    }
-}
-
-impl From<miette::Report> for Failure {
-    fn from(report: miette::Report) -> Self {
-        Self::Report(report)
-    }
-}
-
-/// The logs in a folder.
-fn open(folder: &Path, selection: Selection) -> Result<LogImage, Failure> {
-    let shown = folder.display();
-    LogImage::open(folder, selection).map_err(|error| {
-        Failure::Report(match error.error.kind() {
-            ErrorKind::NotFound => {
-                miette!("folder {shown} does not exist: name that of --spill-dir")
-            }
-            ErrorKind::NotADirectory => {
-                miette!("{shown} is not a folder: name the folder that it is in")
-            }
-            _ => miette!("{error}"),
-        })
-    })
-}
-
-/// Whether the launcher of a job is running.
-fn is_running(launcher: Launcher) -> bool {
-    let Launcher {
-        process,
-        start_time,
-    } = launcher;
-    leftovers::file_prefix(process) == Some(format!("refrain-{process}-{start_time}-"))
 }

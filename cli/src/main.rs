@@ -7,23 +7,20 @@ mod eventlogger;
 mod events;
 mod fabrics;
 mod info;
+mod job_number;
 mod log;
 mod ports;
 mod providers;
 mod run;
 mod secret;
+mod serving;
 mod statistics;
+mod table;
 mod verbs;
 
 use clap::{Parser, Subcommand};
 use miette::IntoDiagnostic;
 use std::process::ExitCode;
-
-/// Serves a launcher on another host.
-fn agent() -> miette::Result<ExitCode> {
-    refrain_launch::agent::run().into_diagnostic()?;
-    Ok(ExitCode::SUCCESS)
-}
 
 /// RDMA-native message passing with message logging.
 #[derive(Parser)]
@@ -77,8 +74,10 @@ fn leave_lines_whole() {
 fn main() -> ExitCode {
     leave_lines_whole();
     let result = match CommandLine::parse().command {
-        Command::Run(arguments) => run::run(arguments),
-        Command::Agent => agent(),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Agent => refrain_launch::agent::run()
+            .into_diagnostic()
+            .map(|()| ExitCode::SUCCESS),
         Command::Info(arguments) => info::run(&arguments),
         Command::Clean(arguments) => clean::run(arguments),
         Command::CheckpointServer(arguments) => checkpointd::run(arguments),

@@ -11,15 +11,14 @@ const TERMINAL_COLUMNS: u16 = 100;
 /// The last two columns hold sentences; they wrap.
 const SENTENCE_COLUMNS: u16 = 22;
 
-/// What libfabric offers here, provider by provider, or one line that says what
-/// is missing. `version` is the library's.
+/// Describes each provider of libfabric, or what is missing in one line. `version` is the library's.
 pub fn text(found: Result<&[Provider], &str>, version: &str) -> String {
     let found = match found {
         Ok(found) => found,
         Err(why) => return format!("{why}\n"),
     };
     let mut text = String::new();
-    let file = loaded_file().map_or_else(String::new, |file| format!(" ({file})"));
+    let file = loaded_file("libfabric").map_or_else(String::new, |file| format!(" ({file})"));
     let _ = writeln!(text, "libfabric   {version}{file}");
     if let Some(best) = provider::best(found) {
         let _ = writeln!(text, "ofi takes   {} ({})", best.provider.name, best.reason);
@@ -81,15 +80,15 @@ fn table(found: &[Provider]) -> Table {
     table
 }
 
-/// The file that the loader took for libfabric. Its name does not say the
-/// version: 1.17 is in `libfabric.so.1.20.0`.
-fn loaded_file() -> Option<String> {
+/// The file of a library that this process has loaded. Its name does not have the version:
+/// libfabric 1.17 is in `libfabric.so.1.20.0`.
+pub fn loaded_file(library: &str) -> Option<String> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
-    file_in(&maps, "libfabric").map(str::to_owned)
+    file_in(&maps, library).map(str::to_owned)
 }
 
 /// The first file among the maps whose name begins like this.
-pub fn file_in<'a>(maps: &'a str, library: &str) -> Option<&'a str> {
+fn file_in<'a>(maps: &'a str, library: &str) -> Option<&'a str> {
     maps.lines()
         .filter_map(|line| line.find('/').map(|at| &line[at..]))
         .find(|path| {

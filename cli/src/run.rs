@@ -4,7 +4,8 @@ mod arguments;
 
 pub use arguments::Arguments;
 
-use crate::{secret, statistics};
+use crate::secret;
+use crate::statistics;
 use miette::{IntoDiagnostic, Report, miette};
 use refrain_checkpoint::{Place, ServerAddress};
 use refrain_job::JobError;
@@ -29,20 +30,19 @@ const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
 /// Running loggers, with their secret.
-fn sealed(loggers: Loggers, file: Option<&Path>) -> miette::Result<Loggers> {
-    let (Loggers::Running(mut shards), Some(file)) = (loggers.clone(), file) else {
-        return match file {
-            None => Ok(loggers),
-            Some(_) => Err(miette!(
+fn sealed(mut loggers: Loggers, file: Option<&Path>) -> miette::Result<Loggers> {
+    match &mut loggers {
+        Loggers::Running(shards) => {
+            secret::seal("--event-secret", file, shards.iter_mut().flatten())?;
+        }
+        Loggers::Started(_) if file.is_some() => {
+            return Err(miette!(
                 "--event-secret has no effect with event loggers that this job starts: name the addresses of running ones with --event-loggers"
-            )),
-        };
-    };
-    let secret = secret::read("--event-secret", file)?;
-    for address in shards.iter_mut().flatten() {
-        *address = address.clone().sealed(&secret);
+            ));
+        }
+        Loggers::Started(_) => {}
     }
-    Ok(Loggers::Running(shards))
+    Ok(loggers)
 }
 
 /// The place of checkpoints: a server with its secret.
@@ -68,129 +68,142 @@ fn ssh(given: Option<String>) -> Vec<OsString> {
     words.split_ascii_whitespace().map(Into::into).collect()
 }
 
-/// Runs the job; its status is the result.
-pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
-    let mut command = arguments.command.into_iter();
-    let program = command
-        .next()
-        .ok_or_else(|| miette!("no program is given: name it after --"))?;
+fn config(arguments: &Arguments) -> miette::Result<JobConfig> {
+    let (fabric, log) = (&arguments.fabric_options, &arguments.log);
+    Ok(JobConfig {
+        fabric: arguments.fabric.clone(),
+        protocol: arguments.protocol.clone(),
+        log_memory_bytes: arguments.log_memory,
+        log_prefault: log.log_prefault,
+        log_full_wait_ms: log.log_full_wait,
+        spill_dir: log.spill_dir.clone(),
+        log_disk_bytes: log.log_disk,
+        spill_after_bytes: log.spill_after,
+        spill_io: log.spill_io.clone(),
+        keep_log: log.keep_log,
+        libfabric: fabric.libfabric.clone(),
+        verbs: VerbsConfig {
+            library: fabric.libibverbs.clone(),
+            device: fabric.verbs_device.clone(),
+            port: fabric.verbs_port,
+            gid_index: fabric.verbs_gid_index,
+            mtu_bytes: fabric.verbs_mtu,
+        },
+        peer_timeout_ms: fabric.peer_timeout,
+        suspect_after_ms: fabric.suspect_after.milliseconds,
+        events: event_config(arguments),
+        recovery: recovery_config(arguments)?,
+        verbose: arguments.verbose,
+        ..JobConfig::default()
+    })
+}
+
+fn event_config(arguments: &Arguments) -> EventConfig {
+    let events = &arguments.events;
+    EventConfig {
+        level: events.stable,
+        quorum: events.stable_quorum,
+        way: events.event_way.clone(),
+        wait_ms: events.event_wait,
+        gate_output: events.gate_output,
+        statistics: arguments.stats
+            || arguments.output.stats_file.is_some()
+            || events.event_dir.is_some(),
+        ..EventConfig::default()
+    }
+}
+
+fn recovery_config(arguments: &Arguments) -> miette::Result<RecoveryConfig> {
+    let (checkpoints, replay) = (&arguments.checkpoints, &arguments.replay);
     let restarts_default = match can_recover(&arguments.protocol) {
         true => MAX_RESTARTS_DEFAULT,
         false => 0,
     };
-    let spec = JobSpec {
+    Ok(RecoveryConfig {
+        max_restarts: arguments.max_restarts.unwrap_or(restarts_default),
+        checkpoint_dir: sealed_place(
+            checkpoints.checkpoint_dir.clone(),
+            checkpoints.checkpoint_secret.as_deref(),
+        )?,
+        checkpoint_policy: arguments.checkpoint_policy.clone(),
+        checkpoint_every_ms: checkpoints.checkpoint_every,
+        same_memory: replay.same_memory,
+        record_clocks: replay.record_clocks,
+        divergence: replay.divergence,
+        ..RecoveryConfig::default()
+    })
+}
+
+fn spec(arguments: &Arguments) -> miette::Result<JobSpec> {
+    let (events, faults) = (&arguments.events, &arguments.faults);
+    let (program, program_arguments) = arguments
+        .command
+        .split_first()
+        .ok_or_else(|| miette!("no program is given: name it after --"))?;
+    let hosts = arguments.host.as_ref().or(arguments.hostfile.as_ref());
+    Ok(JobSpec {
         program: program.into(),
-        arguments: command.collect(),
+        arguments: program_arguments.into(),
         environment: Vec::new(),
         ranks: arguments.ranks,
-        config: JobConfig {
-            fabric: arguments.fabric,
-            protocol: arguments.protocol,
-            log_memory_bytes: arguments.log_memory,
-            log_prefault: arguments.log.log_prefault,
-            log_full_wait_ms: arguments.log.log_full_wait,
-            spill_dir: arguments.log.spill_dir,
-            log_disk_bytes: arguments.log.log_disk,
-            spill_after_bytes: arguments.log.spill_after,
-            spill_io: arguments.log.spill_io,
-            keep_log: arguments.log.keep_log,
-            libfabric: arguments.fabric_options.libfabric,
-            verbs: VerbsConfig {
-                library: arguments.fabric_options.libibverbs,
-                device: arguments.fabric_options.verbs_device,
-                port: arguments.fabric_options.verbs_port,
-                gid_index: arguments.fabric_options.verbs_gid_index,
-                mtu_bytes: arguments.fabric_options.verbs_mtu,
-            },
-            peer_timeout_ms: arguments.fabric_options.peer_timeout,
-            suspect_after_ms: arguments.fabric_options.suspect_after.milliseconds,
-            events: EventConfig {
-                level: arguments.events.stable,
-                quorum: arguments.events.stable_quorum,
-                way: arguments.events.event_way,
-                wait_ms: arguments.events.event_wait,
-                gate_output: arguments.events.gate_output,
-                statistics: arguments.stats
-                    || arguments.output.stats_file.is_some()
-                    || arguments.events.event_dir.is_some(),
-                ..EventConfig::default()
-            },
-            recovery: RecoveryConfig {
-                max_restarts: arguments.max_restarts.unwrap_or(restarts_default),
-                checkpoint_dir: sealed_place(
-                    arguments.checkpoints.checkpoint_dir,
-                    arguments.checkpoints.checkpoint_secret.as_deref(),
-                )?,
-                checkpoint_policy: arguments.checkpoint_policy,
-                checkpoint_every_ms: arguments.checkpoints.checkpoint_every,
-                same_memory: arguments.replay.same_memory,
-                record_clocks: arguments.replay.record_clocks,
-                divergence: arguments.replay.divergence,
-                ..RecoveryConfig::default()
-            },
-            verbose: arguments.verbose,
-            ..JobConfig::default()
-        },
-        output: if arguments.output.no_prefix {
-            Output::Plain
-        } else {
-            Output::Prefixed
+        config: config(arguments)?,
+        output: match arguments.output.no_prefix {
+            true => Output::Plain,
+            false => Output::Prefixed,
         },
         pin: !arguments.placement.no_pin,
         descriptors: Vec::new(),
         event_loggers: EventLoggerSpec {
-            loggers: sealed(
-                arguments.events.event_loggers,
-                arguments.events.event_secret.as_deref(),
-            )?,
-            replicas: arguments.events.event_replicas,
-            directory: arguments.events.event_dir.clone(),
-            rings: arguments.events.event_rings,
+            loggers: sealed(events.event_loggers.clone(), events.event_secret.as_deref())?,
+            replicas: events.event_replicas,
+            directory: events.event_dir.clone(),
+            rings: events.event_rings.clone(),
             program: None,
         },
         faults: FaultSpec {
-            kills: arguments.faults.kill,
-            kill_random: arguments.faults.kill_random,
-            pauses: arguments.faults.pause,
-            suspect_after: (arguments.faults.suspect_ranks_after.milliseconds)
-                .map(Duration::from_millis),
+            kills: faults.kill.clone(),
+            kill_random: faults.kill_random,
+            pauses: faults.pause.clone(),
+            suspect_after: (faults.suspect_ranks_after.milliseconds).map(Duration::from_millis),
         },
         hosts: HostsSpec {
-            hosts: (arguments.host.or(arguments.hostfile)).map_or_else(Vec::new, |hosts| hosts.0),
-            ssh: ssh(arguments.placement.ssh),
-            refrain: arguments.placement.remote_refrain,
+            hosts: hosts.map_or_else(Vec::new, |hosts| hosts.0.clone()),
+            ssh: ssh(arguments.placement.ssh.clone()),
+            refrain: arguments.placement.remote_refrain.clone(),
         },
-    };
+    })
+}
+
+/// Runs the job; its status is the result.
+pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
+    let spec = spec(arguments)?;
     // Files of dead jobs must not take room from this one. `refrain clean` reports what
     // cannot be removed.
     leftovers::remove(&leftovers::folders());
-    match Job::start_forwarding_signals(spec) {
-        Ok(mut job) => {
-            if arguments.output.progress {
-                job.show_progress();
-            }
-            let outcome = job.wait().into_diagnostic()?;
-            if arguments.stats {
-                print(statistics::text(&outcome.statistics));
-                let recoveries = statistics::recoveries(&outcome.recoveries);
-                recoveries.into_iter().for_each(print);
-                let checkpoints = statistics::checkpoints(&outcome.checkpoints);
-                checkpoints.into_iter().for_each(print);
-            }
-            let status = exit_code(&outcome);
-            write_statistics(
-                &arguments.output.stats_file,
-                &arguments.events.event_dir,
-                &outcome,
-            )?;
-            Ok(status)
-        }
+    let mut job = match Job::start_forwarding_signals(spec) {
+        Ok(job) => job,
         Err(error) => {
             let status = status_of(&error);
             print(format_args!("{:?}", Report::msg(error)));
-            Ok(ExitCode::from(status))
+            return Ok(ExitCode::from(status));
         }
+    };
+    if arguments.output.progress {
+        job.show_progress();
     }
+    let outcome = job.wait().into_diagnostic()?;
+    if arguments.stats {
+        print(statistics::text(&outcome.statistics));
+        let recoveries = statistics::recoveries(&outcome.recoveries);
+        let checkpoints = statistics::checkpoints(&outcome.checkpoints);
+        recoveries.into_iter().chain(checkpoints).for_each(print);
+    }
+    if let Some(failure) = &outcome.failure {
+        report(failure);
+    }
+    let (file, event_dir) = (&arguments.output.stats_file, &arguments.events.event_dir);
+    write_statistics(file, event_dir, &outcome)?;
+    Ok(ExitCode::from(u8::try_from(outcome.status).unwrap_or(1)))
 }
 
 /// To the file that was asked for, and beside the events where loggers were
@@ -209,10 +222,8 @@ fn write_statistics(
     }
     match file {
         Some(path) => statistics::write(path, outcome).map_err(|error| {
-            miette!(
-                "--stats-file {}: cannot be written: {error}",
-                path.display()
-            )
+            let path = path.display();
+            miette!("--stats-file {path}: cannot be written: {error}")
         }),
         None => Ok(()),
     }
@@ -227,11 +238,4 @@ fn status_of(error: &LaunchError) -> u8 {
         LaunchError::Interrupted { status, .. } => *status,
         _ => 1,
     }
-}
-
-fn exit_code(outcome: &Outcome) -> ExitCode {
-    if let Some(failure) = &outcome.failure {
-        report(format_args!("{failure}"));
-    }
-    ExitCode::from(u8::try_from(outcome.status).unwrap_or(1))
 }

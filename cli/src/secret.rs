@@ -1,13 +1,28 @@
 //! Secrets from files.
 
 use miette::miette;
-use refrain_wire::Secret;
+use refrain_wire::{Secret, ServerAddress};
 use std::io::{self, BufRead as _, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// Longer files are not secrets.
 const FILE_BYTES_MAX: u64 = 4096;
+
+/// Seals addresses with the secret in a file that `option` names, if it names any.
+pub fn seal<'a>(
+    option: &str,
+    file: Option<&Path>,
+    addresses: impl Iterator<Item = &'a mut ServerAddress>,
+) -> miette::Result<()> {
+    if let Some(file) = file {
+        let secret = read(option, file)?;
+        for address in addresses {
+            *address = address.clone().sealed(&secret);
+        }
+    }
+    Ok(())
+}
 
 /// Reads a secret from a file with mode 600, or the first line of stdin for `-`.
 /// `option` names it.

@@ -1,9 +1,8 @@
 //! `refrain run --stats`: what ranks did, as tables and as JSON.
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
+use crate::table::{self, Column};
 use refrain_job::Statistics;
-use refrain_job::statistics::{EventStatistics, GateWaits};
+use refrain_job::statistics::GateWaits;
 use refrain_launch::size::Size;
 use refrain_launch::{CheckpointCounts, Outcome, Recovery};
 use serde::Serialize;
@@ -16,9 +15,9 @@ use std::path::Path;
 struct File<'a> {
     /// By rank; `null` for one that did not come to its end.
     ranks: &'a [Option<Statistics>],
-    /// Sums; maxima where that is what the name says.
+    /// Sums; maxima where the name has `max` or `peak`.
     total: &'a Statistics,
-    /// Deaths of ranks that were started again.
+    /// Deaths of ranks that were restarted.
     recoveries: &'a [Recovery],
     /// By rank; empty if no checkpoint was requested or taken.
     checkpoints: &'a [CheckpointCounts],
@@ -36,7 +35,7 @@ pub fn messages_of(path: &Path) -> Option<Vec<u64>> {
     Some(file["ranks"].as_array()?.iter().map(sent).collect())
 }
 
-/// The sum over all ranks that told.
+/// The sum over all ranks that have reported.
 pub fn total(ranks: &[Option<Statistics>]) -> Statistics {
     let mut total = Statistics::default();
     ranks.iter().flatten().for_each(|rank| total.add(rank));
@@ -86,6 +85,36 @@ pub fn checkpoints(all: &[CheckpointCounts]) -> Option<String> {
     })
 }
 
+const MESSAGES: [Column<Statistics>; 7] = [
+    ("sent", |it| it.messages_sent.to_string()),
+    ("bytes", |it| Size(it.bytes_sent).to_string()),
+    ("receives", |it| it.receives.to_string()),
+    ("unexpected", |it| it.unexpected.to_string()),
+    ("log now", |it| Size(it.log_bytes).to_string()),
+    ("log peak", |it| Size(it.log_bytes_peak).to_string()),
+    ("log on disk", |it| Size(it.log_bytes_spilled).to_string()),
+];
+
+const EVENTS: [Column<Statistics>; 13] = [
+    ("events", |it| it.logged.events().to_string()),
+    ("match", |it| it.logged.matches.to_string()),
+    ("merged", |it| it.logged.merged.to_string()),
+    ("complete", |it| it.logged.completions.to_string()),
+    ("probe", |it| it.logged.probes.to_string()),
+    ("cancel", |it| it.logged.cancelled.to_string()),
+    ("given", |it| it.logged.given.to_string()),
+    ("nothing", |it| it.logged.nothing.to_string()),
+    ("B/event", |it| {
+        ratio(it.logged.payload_bytes, it.logged.events())
+    }),
+    ("commits", |it| it.logged.commits.to_string()),
+    ("per commit", |it| {
+        ratio(it.logged.events(), it.logged.commits)
+    }),
+    ("waited", |it| it.logged.waits.count().to_string()),
+    ("at once", |it| it.logged.waits.at_once.to_string()),
+];
+
 /// The tables, for people.
 pub fn text(ranks: &[Option<Statistics>]) -> String {
     let total = total(ranks);
@@ -93,37 +122,10 @@ pub fn text(ranks: &[Option<Statistics>]) -> String {
         .map(|(rank, figures)| (rank.to_string(), figures.as_ref()))
         .collect();
     rows.push(("all".into(), Some(&total)));
-    let mut text = String::new();
-    let messages = [
-        "rank",
-        "sent",
-        "bytes",
-        "receives",
-        "unexpected",
-        "log now",
-        "log peak",
-        "log on disk",
-    ];
-    let _ = writeln!(text, "{}", table(&messages, &rows, of_messages));
+    let mut text = table(&MESSAGES, &rows) + "\n";
     if total.logged.nothing_found + total.logged.events() > 0 {
-        let events = [
-            "rank",
-            "events",
-            "match",
-            "merged",
-            "complete",
-            "probe",
-            "cancel",
-            "given",
-            "nothing",
-            "B/event",
-            "commits",
-            "per commit",
-            "waited",
-            "at once",
-        ];
-        let _ = writeln!(text, "\n{}", table(&events, &rows, of_events));
-        let _ = writeln!(text, "\n{}", waits(&total.logged.waits));
+        let waits = waits(&total.logged.waits);
+        let _ = writeln!(text, "\n{}\n\n{waits}", table(&EVENTS, &rows));
     }
     let _ = write!(
         text,
@@ -135,69 +137,16 @@ pub fn text(ranks: &[Option<Statistics>]) -> String {
     text
 }
 
-fn table(
-    header: &[&str],
-    rows: &[(String, Option<&Statistics>)],
-    cells: fn(&Statistics) -> Vec<String>,
-) -> String {
-    let mut table = Table::new();
-    table.load_preset(NOTHING).set_header(header.to_vec());
-    for (name, figures) in rows {
-        let mut row = vec![name.clone()];
-        match figures {
-            Some(figures) => row.extend(cells(figures)),
-            None => row.push("did not come to its end".into()),
-        }
-        table.add_row(row);
-    }
-    for column in table.column_iter_mut() {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.trim_fmt()
-}
-
-fn of_messages(figures: &Statistics) -> Vec<String> {
-    vec![
-        figures.messages_sent.to_string(),
-        Size(figures.bytes_sent).to_string(),
-        figures.receives.to_string(),
-        figures.unexpected.to_string(),
-        Size(figures.log_bytes).to_string(),
-        Size(figures.log_bytes_peak).to_string(),
-        Size(figures.log_bytes_spilled).to_string(),
-    ]
-}
-
-fn of_events(figures: &Statistics) -> Vec<String> {
-    let EventStatistics {
-        matches,
-        merged,
-        probes,
-        completions,
-        cancelled,
-        given,
-        nothing,
-        payload_bytes,
-        commits,
-        waits,
-        ..
-    } = &figures.logged;
-    let events = figures.logged.events();
-    vec![
-        events.to_string(),
-        matches.to_string(),
-        merged.to_string(),
-        completions.to_string(),
-        probes.to_string(),
-        cancelled.to_string(),
-        given.to_string(),
-        nothing.to_string(),
-        ratio(*payload_bytes, events),
-        commits.to_string(),
-        ratio(events, *commits),
-        waits.count().to_string(),
-        waits.at_once.to_string(),
-    ]
+fn table(columns: &[Column<Statistics>], rows: &[(String, Option<&Statistics>)]) -> String {
+    let header = columns.iter().map(|(name, _)| *name);
+    let rows = rows.iter().map(|(name, figures)| {
+        let cells = match figures {
+            Some(figures) => columns.iter().map(|(_, cell)| cell(figures)).collect(),
+            None => vec!["did not come to its end".into()],
+        };
+        std::iter::once(name.clone()).chain(cells).collect()
+    });
+    table::numbers(std::iter::once("rank").chain(header), rows.collect())
 }
 
 /// How long sends waited for their events.
@@ -217,12 +166,8 @@ fn waits(waits: &GateWaits) -> String {
     );
     let most = waits.classes.iter().copied().max().unwrap_or(1).max(1);
     let last = waits.classes.iter().rposition(|count| *count > 0);
-    for (class, count) in waits
-        .classes
-        .iter()
-        .enumerate()
-        .take(last.map_or(0, |last| last + 1))
-    {
+    let classes = waits.classes.iter().enumerate();
+    for (class, count) in classes.take(last.map_or(0, |last| last + 1)) {
         let bar = "#".repeat((count * 40).div_ceil(most) as usize);
         let _ = writeln!(text, "  below {:>8} µs {count:>10} {bar}", 1_u64 << class);
     }
@@ -233,7 +178,8 @@ fn per_message(figures: &Statistics) -> f64 {
     figures.logged.events() as f64 / figures.messages_sent.max(1) as f64
 }
 
-fn ratio(part: u64, of: u64) -> String {
+/// A ratio, for people.
+pub fn ratio(part: u64, of: u64) -> String {
     match of {
         0 => "-".into(),
         of => format!("{:.2}", part as f64 / of as f64),

@@ -1,16 +1,15 @@
 //! `refrain info --verbs`: RDMA devices, and what is in the way of their use.
 
+use crate::table;
 use comfy_table::Table;
-use comfy_table::presets::NOTHING;
 use refrain_launch::size::Size;
 use refrain_verbs::{
     Chosen, Device, DeviceLimits, LinkLayer, MemoryLock, Port, PortChoice, Transport, choose,
 };
 use std::fmt::Write as _;
-use std::fs;
 
 /// What is known beside the devices.
-pub struct Surroundings<'a> {
+pub struct Environment<'a> {
     /// The file that the loader took for libibverbs.
     pub file: Option<String>,
     /// How much memory a process may lock.
@@ -21,8 +20,8 @@ pub struct Surroundings<'a> {
     pub inline_bytes: &'a dyn Fn(&str) -> Result<u32, String>,
 }
 
-/// All about every device, or one line that says what is missing.
-pub fn text(found: Result<&[Device], &str>, around: &Surroundings<'_>) -> String {
+/// Describes every device, or what is missing in one line.
+pub fn text(found: Result<&[Device], &str>, around: &Environment<'_>) -> String {
     let devices = match found {
         Ok(devices) => devices,
         Err(why) => return format!("{why}\n"),
@@ -40,7 +39,10 @@ pub fn text(found: Result<&[Device], &str>, around: &Surroundings<'_>) -> String
         Ok(chosen) => line("verbs takes", &chosen.to_string()),
         Err(_) => line("verbs takes", "nothing: see below"),
     }
-    line("memory lock", &memory_lock(around));
+    line(
+        "memory lock",
+        &memory_lock_words(around.memory_lock, around.log_bytes),
+    );
     let _ = writeln!(text, "\n{}", table(devices).trim_fmt());
     for device in devices.iter().filter(|device| device.refusal.is_none()) {
         let _ = write!(text, "\n{}", details(device, around));
@@ -98,8 +100,25 @@ fn chosen_on(device: &Device, port: &Port) -> Option<Chosen> {
 }
 
 fn table(devices: &[Device]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(NOTHING).set_header([
+    let of_port = |device: &Device, port: &Port| {
+        vec![
+            format!("{}:{}", device.name, port.number),
+            port.state.to_string(),
+            port.link_layer.to_string(),
+            port.interface.clone().unwrap_or_else(|| "-".into()),
+            speed(port.speed_mbit_s),
+            port.mtu_active_bytes.to_string(),
+            address(device, port),
+        ]
+    };
+    let mut rows = Vec::new();
+    for device in devices {
+        if device.ports.is_empty() {
+            rows.push(vec![device.name.clone(), "not opened".into()]);
+        }
+        rows.extend(device.ports.iter().map(|port| of_port(device, port)));
+    }
+    let header = [
         "port",
         "state",
         "link",
@@ -107,27 +126,8 @@ fn table(devices: &[Device]) -> Table {
         "speed",
         "packet",
         "address",
-    ]);
-    for device in devices {
-        if device.ports.is_empty() {
-            table.add_row([device.name.as_str(), "not opened"]);
-        }
-        for port in &device.ports {
-            table.add_row([
-                format!("{}:{}", device.name, port.number),
-                port.state.to_string(),
-                port.link_layer.to_string(),
-                port.interface.clone().unwrap_or_else(|| "-".into()),
-                speed(port.speed_mbit_s),
-                port.mtu_active_bytes.to_string(),
-                address(device, port),
-            ]);
-        }
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    table
+    ];
+    table::words(header, rows)
 }
 
 /// How peers would reach the port.
@@ -153,7 +153,7 @@ fn speed(mbit_s: u32) -> String {
     }
 }
 
-fn details(device: &Device, around: &Surroundings<'_>) -> String {
+fn details(device: &Device, around: &Environment<'_>) -> String {
     let mut text = format!("{}\n", device.name);
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:<14}{value}");
@@ -164,13 +164,8 @@ fn details(device: &Device, around: &Surroundings<'_>) -> String {
         line(name, value);
     }
     let inline = (around.inline_bytes)(&device.name);
-    line(
-        "inline",
-        inline.map_or_else(
-            |why| why,
-            |bytes| format!("{bytes} bytes in a work request"),
-        ),
-    );
+    let inline = inline.map(|bytes| format!("{bytes} bytes in a work request"));
+    line("inline", inline.unwrap_or_else(|why| why));
     for port in &device.ports {
         line(&format!("port {}", port.number), port_line(port));
         let chosen = chosen_on(device, port).and_then(|chosen| chosen.gid_index);
@@ -212,19 +207,24 @@ fn port_line(port: &Port) -> String {
 }
 
 fn limits(limits: &DeviceLimits) -> [(&'static str, String); 5] {
+    let queues = |count, requests, pieces| {
+        format!("{count}, each with {requests} work requests of {pieces} pieces of memory")
+    };
+    let sizes = match limits.registration_bytes {
+        u64::MAX => "of any size".to_owned(),
+        bytes => format!("of {} at most", Size(bytes)),
+    };
     [
         (
             "queue pairs",
-            format!(
-                "{}, each with {} work requests of {} pieces of memory",
-                limits.queue_pairs, limits.work_requests, limits.pieces
-            ),
+            queues(limits.queue_pairs, limits.work_requests, limits.pieces),
         ),
         (
             "shared queues",
-            format!(
-                "{}, each with {} work requests of {} pieces of memory",
-                limits.shared_queues, limits.shared_requests, limits.shared_pieces
+            queues(
+                limits.shared_queues,
+                limits.shared_requests,
+                limits.shared_pieces,
             ),
         ),
         (
@@ -243,10 +243,7 @@ fn limits(limits: &DeviceLimits) -> [(&'static str, String); 5] {
         ),
         (
             "registrations",
-            match limits.registration_bytes {
-                u64::MAX => format!("{}, of any size", limits.registrations),
-                bytes => format!("{}, of {} at most", limits.registrations, Size(bytes)),
-            },
+            format!("{}, {sizes}", limits.registrations),
         ),
     ]
 }
@@ -254,13 +251,8 @@ fn limits(limits: &DeviceLimits) -> [(&'static str, String); 5] {
 /// As ibstat(8) writes it.
 fn guid(guid: u64) -> String {
     let part = |shift: u32| (guid >> shift) & 0xffff;
-    format!(
-        "{:04x}:{:04x}:{:04x}:{:04x}",
-        part(48),
-        part(32),
-        part(16),
-        part(0)
-    )
+    let [a, b, c, d] = [48, 32, 16, 0].map(part);
+    format!("{a:04x}:{b:04x}:{c:04x}:{d:04x}")
 }
 
 fn maker(device: &Device) -> String {
@@ -281,31 +273,20 @@ fn maker(device: &Device) -> String {
 
 /// What a process may lock, and whether a log fits.
 pub fn memory_lock_words(lock: MemoryLock, log_bytes: u64) -> String {
-    match lock {
-        MemoryLock::Unlimited => "unlimited".into(),
-        MemoryLock::Bytes(bytes) => format!(
-            "{} KiB a process (ulimit -l); shm needs none, a NIC locks the log{}",
-            bytes >> 10,
-            if lock.allows(log_bytes) {
-                String::new()
-            } else {
-                format!(
-                    ", {} MiB unless --log-memory says less: raise the limit (docs/guide/rdma.md)",
-                    log_bytes >> 20
-                )
-            }
-        ),
+    let MemoryLock::Bytes(bytes) = lock else {
+        return "unlimited".into();
+    };
+    let mut words = format!(
+        "{} KiB a process (ulimit -l); shm needs none, a NIC locks the log",
+        bytes >> 10
+    );
+    if !lock.allows(log_bytes) {
+        let log_mib = log_bytes >> 20;
+        words += &format!(
+            ", {log_mib} MiB unless --log-memory says less: raise the limit (docs/guide/rdma.md)"
+        );
     }
-}
-
-fn memory_lock(around: &Surroundings<'_>) -> String {
-    memory_lock_words(around.memory_lock, around.log_bytes)
-}
-
-/// The file of libibverbs among the maps of this process.
-pub fn loaded_file() -> Option<String> {
-    let maps = fs::read_to_string("/proc/self/maps").ok()?;
-    crate::providers::file_in(&maps, "libibverbs").map(str::to_owned)
+    words
 }
 
 #[cfg(test)]

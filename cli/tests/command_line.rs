@@ -158,7 +158,7 @@ fn a_job_has_the_status_of_its_first_failed_rank() {
 }
 
 #[test]
-fn ranks_that_wait_are_told_why_the_job_ends() {
+fn ranks_that_wait_learn_why_the_job_ends() {
     // SIGTERM comes behind the reason, so it has to be ignored to be read.
     for (waiting, shown) in [
         ("0:fence", "fence failed"),
@@ -178,7 +178,7 @@ fn ranks_that_wait_are_told_why_the_job_ends() {
 }
 
 #[test]
-fn ranks_know_who_they_are() {
+fn ranks_know_their_numbers() {
     let ended = run(&mut job(
         "-n 2 --fabric shm",
         "environment hello put=a finalize",

@@ -1,6 +1,8 @@
 //! `refrain eventlogger` as people and launchers start it.
 
-use refrain_eventlog::message::{Hello, PROTOCOL, ToClient, ToLogger, Way};
+use refrain_eventlog::message::{CommitPath, Hello, PROTOCOL, ToClient, ToLogger};
+use refrain_logging::determinant::EventIndex;
+use refrain_ring::{Incarnation, Rank};
 use refrain_wire::{Connection, ServerAddress};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
@@ -40,7 +42,7 @@ fn end(mut child: Child, signal: Signal) {
 }
 
 #[test]
-fn it_says_where_it_listens_answers_and_ends_on_request() {
+fn it_prints_its_addresses_answers_and_ends_on_request() {
     for (signal, level) in [(Signal::TERM, "placed"), (Signal::INT, "durable")] {
         let folder = TempDir::new().expect("a folder");
         let more = ["--listen", "tcp:127.0.0.1:0", "--level", level];
@@ -58,7 +60,7 @@ fn it_says_where_it_listens_answers_and_ends_on_request() {
 
 /// Nobody reads its words any more: it goes on.
 #[test]
-fn it_answers_when_nobody_hears_what_it_reports() {
+fn it_answers_when_its_stderr_is_not_read() {
     let folder = TempDir::new().expect("a folder");
     let rings = folder.path().join("rings");
     let more = ["--rings", rings.to_str().expect("UTF-8")];
@@ -69,11 +71,11 @@ fn it_answers_when_nobody_hears_what_it_reports() {
     let address = ServerAddress::Unix(folder.path().join("socket"));
     let hello = ToLogger::Hello(Hello {
         job: 1,
-        rank: 0,
-        incarnation: 0,
-        first_kept: 0,
+        rank: Rank(0),
+        incarnation: Incarnation(0),
+        first_kept: EventIndex(0),
         begins: None,
-        way: Way::SharedMemory,
+        way: CommitPath::SharedMemory,
     });
     let answer = ask(&address, &hello);
     assert!(matches!(answer, ToClient::Refused { .. }), "{answer:?}");

@@ -80,7 +80,7 @@ fn logged(statistics: &Value) -> u64 {
 
 /// The table of docs/design/protocol.md, row by row, with its counter-examples.
 #[test]
-fn each_row_of_the_table_logs_what_it_says_and_no_more() {
+fn each_row_of_the_table_logs_its_events_and_no_more() {
     // Where commits take a round trip or a disk, the same: tests in vain behind a
     // send that waits are no events of their own.
     for way in ["", "--event-way messages", "--stable durable"] {
@@ -322,7 +322,7 @@ fn output_waits_for_its_events() {
 
 /// Wrong options and missing loggers have one clear error each.
 #[test]
-fn what_cannot_be_is_said() {
+fn invalid_requests_are_reported() {
     let says = |options: &str, words: &str| {
         let ended = run(&mut job(options, &events_program(), "rounds 1"));
         assert_ne!(ended.status, Some(0), "{options}: {ended:?}");

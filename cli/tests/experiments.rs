@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 #[test]
-fn wrong_options_are_told_with_what_to_do() {
+fn wrong_options_are_reported_with_what_to_do() {
     for (options, words) in [
         ("re-execution --ranks 2 --tokens 3", "3 tokens for 2 ranks"),
         ("re-execution --sizes 8", "8 bytes hold no token"),

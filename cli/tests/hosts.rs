@@ -38,7 +38,7 @@ fn output_statuses_and_fences_are_as_on_one_host() {
 
 /// A reader that waits until nobody can go on, and then takes everything at once.
 #[test]
-fn output_goes_on_when_all_that_waits_is_read_at_once() {
+fn output_continues_when_all_that_waits_is_read_at_once() {
     let hosts = Hosts::new();
     let steps = "process lines=9000 fence finalize";
     let mut launched = Launched::start(&mut hosts.job("-n 3 --host a:2,b", steps));
@@ -81,7 +81,7 @@ fn a_host_without_ranks_gets_no_agent() {
 }
 
 #[test]
-fn a_killed_launcher_leaves_nobody_on_any_host() {
+fn a_killed_launcher_leaves_no_process_on_any_host() {
     let hosts = Hosts::new();
     for steps in ["process hang", "hello ignore-term process hang"] {
         let mut launched = Launched::start(&mut hosts.job("-n 3 --host a:2,b", steps));
@@ -182,7 +182,7 @@ fn what_does_not_work_over_hosts_is_refused() {
 /// Strangers knock before the agent calls: one says something else, one has another
 /// secret, and one says nothing and stays. None is told anything, the job runs.
 #[test]
-fn strangers_at_the_door_are_told_nothing_and_keep_nobody_out() {
+fn strangers_at_the_door_get_nothing_and_block_no_agent() {
     let hosts = Hosts::with(
         r#"read -r line
         words=($line)
@@ -242,7 +242,7 @@ fn shows(bytes: &[u8], text: &str) -> bool {
 
 /// Whoever starts `refrain agent` by hand is told what it is for.
 #[test]
-fn an_agent_without_a_launcher_says_so() {
+fn an_agent_without_a_launcher_fails() {
     let mut command = launched::refrain();
     command.arg("agent").stdin(std::process::Stdio::null());
     let ended = run(&mut command).expect(1);

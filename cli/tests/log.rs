@@ -176,7 +176,7 @@ fn records_are_shown_with_their_bytes() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_said_once() {
+fn what_cannot_be_shown_is_reported_once() {
     let folder = folder_with(|bytes| bytes[slot_offset(1) as usize + 600] ^= 1);
     let path = folder.path();
     let ended = log("show", path, "--source 0 --destination 1").expect(1);
@@ -219,7 +219,7 @@ fn what_cannot_be_shown_is_said_once() {
 }
 
 #[test]
-fn a_folder_that_is_none_is_told_in_one_line() {
+fn a_folder_that_is_none_is_reported_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let a_file = folder.path().join("file");
     for command in ["ls", "verify"] {

@@ -178,7 +178,7 @@ fn pipe() -> (OwnedFd, OwnedFd) {
 
 /// Nobody reads what it says of an event logger's end: it ends as by SIGPIPE.
 #[test]
-fn a_launcher_whose_words_nobody_reads_ends_well() {
+fn a_launcher_whose_stderr_is_not_read_ends_well() {
     let (reader, writer) = pipe();
     drop(reader);
     let options = "-n 1 --protocol pessimist --kill eventlogger.0@0.1";
@@ -201,7 +201,7 @@ fn ticks(process: u32) -> u64 {
 /// The line is due, and what was said before is not taken: nothing is to be done until
 /// it is. A launcher that looked again and again would need all of the two seconds.
 #[test]
-fn a_progress_line_behind_words_that_nobody_reads_costs_nothing() {
+fn a_progress_line_after_unread_stderr_costs_nothing() {
     let (reader, writer) = pipe();
     fcntl_setfl(&writer, OFlags::NONBLOCK).expect("ours");
     while rustix::io::write(&writer, &[b'x'; 4096]).is_ok() {}
@@ -230,7 +230,7 @@ fn a_progress_line_behind_words_that_nobody_reads_costs_nothing() {
 
 /// A full disk is not a reader that has gone: it is told, and the other way round.
 #[test]
-fn output_that_cannot_be_written_is_told() {
+fn output_that_cannot_be_written_is_reported() {
     let full = || Stdio::from(fs::File::create("/dev/full").unwrap());
     for to_stdout in [true, false] {
         let mut command = job("-n 2 --no-prefix", "0:say=x 0:complain=y hello fence hang");

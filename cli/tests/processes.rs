@@ -117,7 +117,7 @@ fn other_signals_are_passed_on() {
 }
 
 #[test]
-fn a_launcher_started_to_ignore_a_signal_goes_on_ignoring_it() {
+fn a_launcher_started_to_ignore_a_signal_ignores_it() {
     let line = format!(
         "trap '' HUP; exec {} run -n 1 -- {} signals",
         env!("CARGO_BIN_EXE_refrain"),

@@ -70,7 +70,7 @@ fn only(rank: u32, steps: &str) -> String {
 
 // REC-8
 #[test]
-fn a_life_that_prints_something_else_is_told_of_once() {
+fn a_life_that_prints_other_output_is_reported_once() {
     let folder = folder();
     let steps = "join later:begin=0 first:say=heads later:say=tails die=1/$/a \
                  later:recovered=3 say=more die=2/$/a say=end last-fence";
@@ -82,7 +82,7 @@ fn a_life_that_prints_something_else_is_told_of_once() {
 }
 
 #[test]
-fn a_life_that_never_says_where_it_begins_began_at_the_beginning() {
+fn a_life_that_never_reports_its_beginning_began_at_the_beginning() {
     let folder = folder();
     let steps = "say=once join die=2/$/a last-fence say=more";
     let ended = play(folder.path(), "-n 1 --no-prefix", steps).expect(0);
@@ -100,11 +100,11 @@ fn later_lives_read_nothing() {
 const START: &str = "address first:ask later:begin=0 later:meet later:recovered=7";
 
 #[test]
-fn a_rank_is_killed_when_it_is_told_and_the_line_says_so() {
+fn a_rank_is_killed_on_request_and_reported() {
     let folder = folder();
     let steps = format!("{START} 1:first:hang 0:wait-up=1.1 last-fence");
     let ended = play(folder.path(), "-n 2 --kill 1@0.2", &steps).expect(0);
-    let line = "refrain: rank 1 was killed by SIGKILL (incarnation 0, by --kill); incarnation 1 goes on after ";
+    let line = "refrain: rank 1 was killed by SIGKILL (incarnation 0, by --kill); incarnation 1 continues after ";
     assert!(ended.err.contains(line), "{}", ended.err);
     assert!(
         ended.err.contains("noticed ") && ended.err.contains("7 events"),
@@ -127,7 +127,7 @@ fn event_loggers_are_killed_too() {
 }
 
 #[test]
-fn the_clock_of_a_first_life_is_told_to_its_rank_alone() {
+fn the_clock_that_kills_a_first_life_is_sent_to_its_rank_alone() {
     let folder = folder();
     let steps = "0:clock= 1:first:clock=77 1:first:kill-myself=9 1:later:clock= \
                  later:recovered=0 last-fence";
@@ -211,7 +211,7 @@ fn a_kill_ends_a_job_that_cannot_recover() {
 /// Later lives die before they have caught up.
 // REC-6
 #[test]
-fn a_rank_that_gets_nowhere_is_told_of_early_and_at_the_end() {
+fn a_rank_without_progress_is_reported_early_and_at_the_end() {
     let folder = folder();
     let steps = "join later:begin=0 die=9/$/a last-fence";
     let ended = play(folder.path(), "-n 1", steps).expect(137);
@@ -257,7 +257,7 @@ fn the_figures_of_recoveries_are_in_the_file() {
 }
 
 #[test]
-fn progress_is_told_where_there_is_no_terminal() {
+fn progress_is_printed_where_there_is_no_terminal() {
     let folder = folder();
     let steps = format!("{START} 1:die=1/$/a 0:wait-up=1.1 last-fence");
     let ended = play(folder.path(), "-n 2 --progress", &steps).expect(0);

@@ -66,7 +66,7 @@ fn can_be_same() -> bool {
     let info = run(refrain().arg("info")).expect(0).out;
     let line = info.lines().find(|line| line.starts_with("same addresses"));
     let line = line.expect("it is told");
-    let is_able = line.ends_with("yes, in each life of a rank");
+    let is_able = line.ends_with("yes, in each incarnation of a rank");
     if !is_able {
         println!("skipped: {line}");
     }
@@ -95,7 +95,7 @@ fn each_life_has_the_same_memory_also_behind_wrappers() {
 }
 
 #[test]
-fn addresses_differ_where_they_may_and_what_is_told_does_not() {
+fn addresses_differ_where_they_may_and_inherited_values_do_not() {
     for options in ["--same-memory none", "--same-memory heap,stack"] {
         let (_, lives) = lives(options, &[], |_| ());
         let differing = differing(&lives);
@@ -110,7 +110,7 @@ fn addresses_differ_where_they_may_and_what_is_told_does_not() {
 }
 
 #[test]
-fn ranks_are_told_what_is_the_same_if_they_may_be_started_again() {
+fn ranks_know_what_is_the_same_if_they_may_be_restarted() {
     let told = |options: &str| {
         let print = ["--", "sh", "-c", "echo ${REFRAIN_SAME_MEMORY-nothing}"];
         let mut command = refrain();
@@ -178,7 +178,7 @@ fn forbid(command: &mut Command, action: u32) {
 }
 
 #[test]
-fn a_container_that_forbids_it_is_told_of_once_and_the_job_recovers() {
+fn a_container_that_forbids_it_is_reported_once_and_the_job_recovers() {
     let refuse = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
     for action in [refuse, libc::SECCOMP_RET_KILL_PROCESS] {
         let (ended, lives) = lives("", &[], |command| forbid(command, action));

@@ -105,7 +105,7 @@ fn all_that_chaos_sent_is_read_back() {
 /// The longest message is no longer bounded by the log: here it is four times as
 /// long as all log memory.
 #[test]
-fn kept_files_are_whole_and_cleaned_when_told() {
+fn kept_files_are_whole_and_cleaned_on_request() {
     let folder = folder();
     let ended = run(&mut chaos(
         "-n 3 --keep-log --spill-after 0",
@@ -186,7 +186,7 @@ fn a_full_memory_is_a_clear_error() {
 /// LOG-3: a disk without room is reported once; the job goes on in memory, and
 /// ends with a clear message when that is full, too.
 #[test]
-fn a_full_disk_is_reported_and_the_job_goes_on_in_memory() {
+fn a_full_disk_is_reported_and_the_job_continues_in_memory() {
     let Some(disk) = SmallDisk::mount() else {
         return;
     };

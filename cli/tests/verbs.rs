@@ -18,7 +18,7 @@ fn verbs_line(info: &str) -> &str {
 }
 
 #[test]
-fn without_devices_one_line_says_what_is_missing() {
+fn without_devices_one_line_names_what_is_missing() {
     let (short, long) = (info(&[]), info(&["--verbs"]));
     if long.starts_with("libibverbs  ") {
         return println!("skipped what is said without RDMA: this machine has devices");

@@ -18,7 +18,7 @@
 //! | `attach` | the interface to `librefrain` |
 //! | `time`, `usage`, `random`, `process` | the functions that are answered |
 //!
-//! `docs/design/recording-clocks.md` says what is answered, how, and what is not. It must
+//! `docs/design/recording-clocks.md` lists what is answered, how, and what is not. It must
 //! never know engines, protocols, launchers.
 #![no_std]
 

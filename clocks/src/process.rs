@@ -7,11 +7,10 @@ use crate::state;
 use core::ffi::{c_int, c_uint, c_ulong};
 use libc::{cpu_set_t, iovec, pid_t, rlimit, sched_param, sigval};
 
-pub mod next {
+mod next {
     use super::{c_int, c_uint, c_ulong, cpu_set_t, iovec, pid_t, rlimit, sched_param, sigval};
 
     crate::next::next! {
-        getpid() -> pid_t, else 0;
         gettid() -> pid_t, else 0;
         kill(process: pid_t, signal: c_int) -> c_int, else -1;
         tgkill(process: pid_t, thread: pid_t, signal: c_int) -> c_int, else -1;
@@ -34,16 +33,11 @@ pub mod next {
     }
 }
 
-fn own() -> pid_t {
-    // SAFETY: returns a number.
-    unsafe { next::getpid() }
-}
-
 // SAFETY: as the C library's function of this name.
 #[unsafe(no_mangle)]
 extern "C" fn getpid() -> pid_t {
     let first = state::asked().and_then(state::State::first_process);
-    first.unwrap_or_else(own)
+    first.unwrap_or_else(state::own_process)
 }
 
 /// The main thread has the process's id: programs compare the two.
@@ -53,14 +47,16 @@ extern "C" fn gettid() -> pid_t {
     // SAFETY: asks for a number.
     let thread = unsafe { next::gettid() };
     let first = state::asked().and_then(state::State::first_process);
-    first.filter(|_| thread == own()).unwrap_or(thread)
+    first
+        .filter(|_| thread == state::own_process())
+        .unwrap_or(thread)
 }
 
 /// The process that the program means by `id`. For some functions `-ID` is a group.
 fn meant(id: pid_t) -> pid_t {
     match state::asked().and_then(state::State::first_process) {
-        Some(first) if id == first => own(),
-        Some(first) if id == first.wrapping_neg() => own().wrapping_neg(),
+        Some(first) if id == first => state::own_process(),
+        Some(first) if id == first.wrapping_neg() => state::own_process().wrapping_neg(),
         _ => id,
     }
 }

@@ -15,6 +15,14 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use core::{mem, ptr};
 
+mod next {
+    use super::c_int;
+
+    crate::next::next! {
+        getpid() -> c_int, else 0;
+    }
+}
+
 /// The functions of `librefrain` that answer. REC-4
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -53,7 +61,7 @@ pub enum Bytes {
     Usage = 34,
 }
 
-/// Who answers.
+/// What answers calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
@@ -196,8 +204,7 @@ impl State {
         early.begin(filled.as_ref().map(|filled| filled.answers));
         if let Some(filled) = filled {
             self.before_ns.set(filled.spent_ns);
-            // SAFETY: asks which process this is.
-            let own = unsafe { crate::process::next::getpid() };
+            let own = own_process();
             self.first_process
                 .set(Some(filled.process).filter(|first| *first != own));
         }
@@ -334,8 +341,7 @@ impl State {
         // SAFETY: no answer is under way, and the phase lets none begin.
         let early = unsafe { &*self.early.get() };
         if section.is_empty() && !is_emptied {
-            // SAFETY: asks which process this is.
-            let own = unsafe { crate::process::next::getpid() };
+            let own = own_process();
             section.fill(self.image.get(), own, early.kept());
         }
         section.close_to_children();
@@ -352,6 +358,12 @@ impl State {
             self.engine.set(None);
         }
     }
+}
+
+/// The id of this process.
+pub fn own_process() -> c_int {
+    // SAFETY: returns a number.
+    unsafe { next::getpid() }
 }
 
 /// The argument of [`enter`]: the call and its result.

@@ -1,44 +1,42 @@
 //! What a logger accepts, and of whom: pure, and the same in the server, the
 //! simulator and the model checker.
 //!
-//! Per (job, rank) there is a [`Row`]: it knows the latest incarnation, how far
-//! the determinants reach, and from where on they are still kept. A batch is
-//! taken if it is of that incarnation and goes on where the row ends; one that
-//! the row has already is taken again without effect (GATE-3: sending again is
-//! idempotent); anything else is refused. A hello with a higher incarnation
-//! fences all before it (FENCE-1); before it may write it is
-//! [let in](Row::let_in): what a dead life wrote beyond what its successor has
-//! recovered was never stable, and is cut.
+//! Each (job, rank) has a [`RankLog`]: it knows the latest incarnation, how far the
+//! determinants reach, and from where on they are still kept. A batch is taken if it is
+//! of that incarnation and continues where the log ends; one that the log already has is
+//! taken again without effect (GATE-3: sending again is idempotent); anything else is
+//! refused. A hello with a higher incarnation fences all before it (FENCE-1); before it
+//! may write it is [admitted](RankLog::admit): what an earlier life wrote beyond what the
+//! later one has recovered was never stable, and is cut.
 //!
-//! A life gives each of its numbers to one determinant only. So (incarnation,
-//! number) names one content on all replicas, and a row is described by where
-//! each of its lives begins ([`Life`]): as a replicated log is by its terms.
+//! A life gives each of its numbers to one determinant only. So (incarnation, number)
+//! names one content on all replicas, and a log is described by where each of its lives
+//! begins ([`Life`]), as a replicated log is by its terms.
 
-mod letting_in;
+mod admission;
 
-pub use letting_in::{Beginning, Fit};
+pub use admission::{Beginning, Fit};
 
-use crate::message::Holding;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::{BatchError, BatchHeader, job_tag};
 use refrain_ring::{Clock, Incarnation, Rank};
-use std::collections::HashMap;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// What became of a batch that was not refused.
+/// The outcome of a batch that was not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is now the end of the row.
+    /// It is now the end of the log.
     Taken,
-    /// The row had it already: acknowledge it again. GATE-3
+    /// The log had it already: acknowledge it again. GATE-3
     Known,
 }
 
 /// Why a hello or a batch is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// Nobody said hello for this rank.
-    #[error("rank {rank} of job {job:016x} has said no hello: say hello first")]
+    /// The rank is not registered: it has sent no hello.
+    #[error("rank {rank} of job {job:016x} is not registered: send Hello first")]
     UnknownRank {
         /// The job.
         job: u64,
@@ -55,8 +53,10 @@ pub enum Refusal {
         /// The latest.
         latest: u32,
     },
-    /// Of a life that has not said hello.
-    #[error("incarnation {said} of rank {rank} has said no hello, {latest} was the last that did")]
+    /// Of a life that has sent no hello.
+    #[error(
+        "incarnation {said} of rank {rank} is not registered, {latest} is the latest: send Hello first"
+    )]
     UnknownIncarnation {
         /// The rank.
         rank: u32,
@@ -70,14 +70,14 @@ pub enum Refusal {
     Gap {
         /// The rank.
         rank: u32,
-        /// Where the row ends.
+        /// Where the log ends.
         end: u64,
         /// Where the batch begins.
         first: u64,
     },
     /// It begins inside of what is there, and is not the same.
     #[error(
-        "a batch of determinants {first} to {batch_end} of rank {rank} does not fit its row, \
+        "a batch of determinants {first} to {batch_end} of rank {rank} does not fit its log, \
          which ends at {end}"
     )]
     Overlap {
@@ -87,21 +87,21 @@ pub enum Refusal {
         first: u64,
         /// Where the batch ends.
         batch_end: u64,
-        /// Where the row ends.
+        /// Where the log ends.
         end: u64,
     },
-    /// Its clocks begin before the last one of the row.
+    /// Its clocks begin before the last one of the log.
     #[error("the clock of rank {rank} goes back from {last} to {said}")]
     ClockBack {
         /// The rank.
         rank: u32,
-        /// Clock at the end of the row.
+        /// Clock at the end of the log.
         last: u64,
         /// First clock of the batch.
         said: u64,
     },
     /// What a new life begins with ends with another clock.
-    #[error("rank {rank} says that clock {said} is before determinant {at}: it is {last} here")]
+    #[error("rank {rank} claims clock {said} before determinant {at}: it is {last} here")]
     OtherClock {
         /// The rank.
         rank: u32,
@@ -112,7 +112,7 @@ pub enum Refusal {
         /// What the life says.
         said: u64,
     },
-    /// A new life goes on from before what is still kept.
+    /// A later life begins before the first determinant that is kept.
     #[error(
         "determinant {first} of rank {rank} cannot be written again: what is covered by a \
          published checkpoint (before {kept}) stays"
@@ -125,8 +125,8 @@ pub enum Refusal {
         /// The first place where it could.
         kept: u64,
     },
-    /// A new life goes on from inside a batch of a former one.
-    #[error("no batch of rank {rank} ends before determinant {first}: its row cannot be cut there")]
+    /// A later life begins inside a batch of an earlier one.
+    #[error("no batch of rank {rank} ends before determinant {first}: its log cannot be cut there")]
     NoBoundary {
         /// The rank.
         rank: u32,
@@ -136,7 +136,7 @@ pub enum Refusal {
     /// Of another job than the one that said hello.
     #[error("this batch is of another job (tag {tag:08x}) than {job:016x}")]
     OtherJob {
-        /// Who said hello.
+        /// The job of the hello.
         job: u64,
         /// The tag of the batch.
         tag: u32,
@@ -147,13 +147,13 @@ pub enum Refusal {
     /// Too much waits to be written already: not now.
     #[error("{unwritten_bytes} bytes wait to be written: send it again later")]
     Busy {
-        /// So much.
+        /// The bytes that wait.
         unwritten_bytes: u64,
     },
-    /// The store does not work.
+    /// The store has failed.
     #[error("{reason}")]
     Store {
-        /// What it says.
+        /// Its error.
         reason: String,
     },
 }
@@ -166,9 +166,9 @@ impl Refusal {
     }
 }
 
-/// Where a life's part of a row begins; it ends where the next begins. Only the
-/// last may be empty: that life was let in, and has written nothing yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Where a life's part of a log begins; it ends where the next begins. Only the last may
+/// be empty: that life was admitted, and has written nothing yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Life {
     /// Which life.
     pub incarnation: Incarnation,
@@ -176,7 +176,7 @@ pub struct Life {
     pub start: EventIndex,
 }
 
-/// Who sends a batch.
+/// The sender of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The rank itself: only its latest life may.
@@ -185,21 +185,21 @@ pub enum Origin {
     Replica,
 }
 
-/// What is to be done with a batch.
+/// What to do with a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Append it.
     Take,
     /// Nothing.
     Known,
-    /// Cut the row at the batch's first number, then append it.
+    /// Cut the log at the batch's first number, then append it.
     CutAndTake,
 }
 
 /// What a logger knows of one rank's determinants.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Row {
-    /// Latest life that said hello: all before it are fenced.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RankLog {
+    /// Latest life that sent a hello: all before it are fenced.
     pub incarnation: Incarnation,
     /// Number of the first determinant that is still kept.
     pub first: EventIndex,
@@ -209,19 +209,20 @@ pub struct Row {
     pub end: EventIndex,
     /// Clock of the last.
     pub last_clock: Clock,
-    /// What has at most this clock need not be kept. GC-1
+    /// What has at most this clock need not be kept. Not in messages. GC-1
+    #[serde(skip)]
     pub trimmed: Clock,
     /// Whose determinants they are: numbers rise, incarnations too.
     pub lives: Vec<Life>,
 }
 
-impl Row {
-    /// The life that was let in last; a first one only once it has written.
+impl RankLog {
+    /// The life that was admitted last; a first one only once it has written.
     pub fn last_life(&self) -> Option<Life> {
         self.lives.last().copied()
     }
 
-    /// A life begins. Says whether that is new. FENCE-1
+    /// A life begins. Returns whether that is new. FENCE-1
     ///
     /// # Errors
     /// When a later one has begun.
@@ -238,7 +239,7 @@ impl Row {
         Ok(is_new)
     }
 
-    /// What is to be done with a batch.
+    /// What to do with a batch.
     ///
     /// # Errors
     /// When it is not to be accepted.
@@ -253,8 +254,8 @@ impl Row {
             end: self.end.0,
         };
         if said < latest.map(|life| life.incarnation) {
-            // Only copies: of a life that has ended in this row, whose beginning
-            // may be given up.
+            // Only copies: of a life that has ended in this log, whose beginning may be
+            // given up.
             return match batch.end() <= self.first || self.has(batch) {
                 true => Ok(Step::Known),
                 false => Err(overlap),
@@ -311,15 +312,15 @@ impl Row {
         }
     }
 
-    /// Whether the row has, or had before it was trimmed, exactly these
-    /// determinants: what its life wrote in the part that is that life's.
+    /// Whether the log has, or had before it was trimmed, exactly these determinants:
+    /// what its life wrote in the part that is that life's.
     pub fn has(&self, batch: &BatchHeader) -> bool {
         self.parts().any(|(life, end)| {
             life.incarnation == batch.incarnation && life.start <= batch.first && batch.end() <= end
         })
     }
 
-    /// Cuts the row so that it ends where a batch begins. `clock`: that of the
+    /// Cuts the log so that it ends where a batch begins. `clock`: that of the
     /// determinant before; `None`: no batch ends there.
     ///
     /// # Errors
@@ -345,7 +346,7 @@ impl Row {
         Ok(())
     }
 
-    /// Appends a batch that was [judged](Row::judge).
+    /// Appends a batch that was [judged](RankLog::judge).
     pub fn take(&mut self, batch: &BatchHeader) {
         debug_assert_eq!(batch.first, self.end);
         if self.lives.last().map(|life| life.incarnation) != Some(batch.incarnation) {
@@ -360,8 +361,7 @@ impl Row {
         self.last_clock = batch.last_clock;
     }
 
-    /// What has at most this clock need not be kept. Says whether that is new.
-    /// GC-1
+    /// What has at most this clock need not be kept. Returns whether that is new. GC-1
     pub fn trim(&mut self, clock: Clock) -> bool {
         let is_new = clock > self.trimmed;
         self.trimmed = self.trimmed.max(clock);
@@ -381,7 +381,7 @@ impl Row {
             self.last_clock = clock;
             self.lives.clear();
         }
-        // Who wrote the one before is still told: others may have it yet.
+        // The writer of the one before is kept: other replicas may still have it.
         let passed = self.lives.partition_point(|life| life.start < first);
         self.lives.drain(..passed.saturating_sub(1));
     }
@@ -397,19 +397,6 @@ impl Row {
             && last
                 .is_none_or(|life| life.start <= self.end && life.incarnation <= self.incarnation)
     }
-
-    /// As told to others.
-    pub fn holding(&self, job: u64, rank: Rank) -> Holding {
-        Holding {
-            job,
-            rank: rank.0,
-            incarnation: self.incarnation.0,
-            first: self.first.0,
-            clock_before: self.clock_before.0,
-            end: self.end.0,
-            last_clock: self.last_clock.0,
-        }
-    }
 }
 
 /// Checks that a batch is of the job for which it was sent.
@@ -421,64 +408,5 @@ pub fn check_job(job: u64, batch: &BatchHeader) -> Result<(), Refusal> {
     match tag == job_tag(job) {
         true => Ok(()),
         false => Err(Refusal::OtherJob { job, tag }),
-    }
-}
-
-/// The rows of all ranks of all jobs: the acceptor without a store, for models
-/// and simulations.
-#[derive(Clone, Debug, Default)]
-pub struct Acceptor {
-    rows: HashMap<(u64, Rank), Row>,
-}
-
-impl Acceptor {
-    /// A life begins. FENCE-1
-    ///
-    /// # Errors
-    /// When a later one has begun.
-    pub fn hello(
-        &mut self,
-        job: u64,
-        rank: Rank,
-        incarnation: Incarnation,
-    ) -> Result<&Row, Refusal> {
-        let row = self.rows.entry((job, rank)).or_default();
-        row.hello(rank, incarnation)?;
-        Ok(row)
-    }
-
-    /// Takes a batch. `clock_before`: clock of the last determinant before this
-    /// number, if a batch ends there; asked only when the row is to be cut.
-    ///
-    /// # Errors
-    /// When it is not accepted; then nothing has changed.
-    pub fn accept(
-        &mut self,
-        job: u64,
-        batch: &BatchHeader,
-        origin: Origin,
-        clock_before: impl FnOnce(EventIndex) -> Option<Clock>,
-    ) -> Result<Verdict, Refusal> {
-        check_job(job, batch)?;
-        let rank = batch.rank;
-        let unknown = Refusal::UnknownRank { job, rank: rank.0 };
-        let row = self.rows.get_mut(&(job, rank)).ok_or(unknown)?;
-        match row.judge(batch, origin)? {
-            Step::Known => return Ok(Verdict::Known),
-            Step::Take => {}
-            Step::CutAndTake => row.cut(batch, clock_before(batch.first))?,
-        }
-        row.take(batch);
-        Ok(Verdict::Taken)
-    }
-
-    /// A rank's row.
-    pub fn row(&self, job: u64, rank: Rank) -> Option<&Row> {
-        self.rows.get(&(job, rank))
-    }
-
-    /// The same, to trim it.
-    pub fn row_mut(&mut self, job: u64, rank: Rank) -> Option<&mut Row> {
-        self.rows.get_mut(&(job, rank))
     }
 }

@@ -3,19 +3,19 @@
 //!
 //! A client (a rank) writes [batches](refrain_logging::determinant::batch) into
 //! a [`ring`] of its own in the logger's memory: over shared memory by stores,
-//! over libfabric by RMA writes; where neither is to be had, as messages over
-//! its socket. The server drains the rings into the [`logbook`]: an
-//! [`acceptor`], which decides what is taken and is pure, over a [`store`] of
-//! files. What a commit has to reach before the gate opens is the job's choice
+//! over libfabric by RMA writes; where neither works, as messages over its
+//! socket. The server drains the rings into the [`logbook`]: an
+//! [`acceptor`], which decides which batches are accepted and is pure, over a [`store`] of
+//! files. The job chooses what a commit must reach before the gate opens
 //! ([`Level`]); with replicas, it has to reach a quorum of them.
 //!
 //! | module | what |
 //! |---|---|
-//! | `acceptor` | what may be accepted, of whom; pure |
+//! | `acceptor` | which batches of which lives are accepted; pure |
 //! | `store` | files of batches, group commit |
-//! | `logbook` | both together: what a server has, and what is read from a folder |
+//! | `logbook` | both together, in a server or read from a folder |
 //! | `ring` | the clients' rings in the logger's memory |
-//! | `message` | what client and server say to each other over a socket |
+//! | `message` | messages between client and server over a socket |
 //! | `remote` | rings written by RMA, over libfabric |
 //! | `server` | the process that serves |
 //! | `client` | commits, quorum, reconnection; its core is pure |

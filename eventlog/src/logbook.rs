@@ -1,4 +1,4 @@
-//! Acceptor and store together: what a server has.
+//! Acceptor and store together.
 //!
 //! [`Logbook`] is the writer's side: it judges batches, gathers what it takes
 //! into groups, and writes a group while the next one gathers. A batch that was
@@ -12,20 +12,20 @@ mod files;
 mod terms;
 
 pub use crate::acceptor::{Refusal, Verdict};
-pub use crate::store::StoreError;
+pub use crate::store::{ReadError, StoreError};
 pub use archive::Archive;
-pub use terms::{LogbookOptions, ReadError, Standing, Ticket};
+pub use terms::{LogbookOptions, Standing, Ticket};
 
 use crate::LoggerId;
-use crate::acceptor::{self, Beginning, Origin, Row, Step};
+use crate::acceptor::{self, Beginning, Origin, RankLog, Step};
 use crate::message::Holding;
 use crate::store::appender::Appender;
 use crate::store::contents::{Contents, Tracked};
 use crate::store::folder::OwnFolder;
-use crate::store::format::{BATCH_ENTRY_BYTES_MAX, append_batch, append_row, row_entry_bytes};
+use crate::store::format::{BATCH_ENTRY_BYTES_MAX, append_batch, append_rank_log, log_entry_bytes};
 use crate::store::read::{Question, Reader, within};
 use crate::store::replay::replay;
-use crate::store::walk::Bookmark;
+use crate::store::walk::GroupPosition;
 use archive::holdings;
 use core::ops::ControlFlow;
 use files::prepare;
@@ -131,7 +131,7 @@ impl Logbook {
         let number = self.contents.find_or_add(job, rank);
         let row = &mut self.contents.rows[number].row;
         if row.hello(rank, incarnation)? || known.is_none() {
-            self.append_row(number);
+            self.append_rank_log(number);
         }
         let row = &self.contents.rows[number].row;
         Ok(Standing {
@@ -167,8 +167,8 @@ impl Logbook {
         self.take(job, header, batch, Origin::Writer)
     }
 
-    /// Takes a copy from another replica, of any life up to the latest. One of a
-    /// later life than the end of the row cuts the row. EL-3
+    /// Takes a copy from another replica, of any life up to the latest. One of a later
+    /// life than the end of the log cuts the log. EL-3
     ///
     /// # Errors
     /// As for [`Logbook::accept`].
@@ -211,9 +211,8 @@ impl Logbook {
         Ok(Verdict::Taken)
     }
 
-    /// Cuts a row where a new life goes on. Once in a life at most, and only
-    /// when a dead one left behind what nobody recovered: so it may wait for
-    /// the disk.
+    /// Cuts a log where a later life begins. Once in a life at most, and only when an
+    /// earlier one left behind what was not recovered: so it may wait for the disk.
     fn cut(&mut self, number: usize, batch: &BatchHeader) -> Result<(), Refusal> {
         // What is cut must not end later, and the boundary must be in a file.
         self.finish_or_refuse()?;
@@ -225,31 +224,35 @@ impl Logbook {
     }
 
     /// What is kept of a rank.
-    pub fn row(&self, job: u64, rank: Rank) -> Option<&Row> {
-        let number = self.contents.find(job, rank)?;
-        Some(&self.contents.rows[number].row)
+    pub fn row(&self, job: u64, rank: Rank) -> Option<&RankLog> {
+        self.tracked(job, rank).map(|tracked| &tracked.row)
     }
 
-    /// Lets a life of a rank in; see [`Row::let_in`]. It may be told when the
+    fn tracked(&self, job: u64, rank: Rank) -> Option<&Tracked> {
+        let number = self.contents.find(job, rank)?;
+        Some(&self.contents.rows[number])
+    }
+
+    /// Admits a life of a rank; see [`RankLog::admit`]. The welcome may be sent when the
     /// store [has](Logbook::has_stored) everything. EL-3, FENCE-1
     ///
     /// # Errors
-    /// As for [`Row::let_in`], or the store does not work.
-    pub fn let_in(&mut self, job: u64, rank: Rank, life: &Beginning) -> Result<(), Refusal> {
-        self.change(job, rank, |row, clock_at| row.let_in(rank, life, clock_at))
+    /// As for [`RankLog::admit`], or the store does not work.
+    pub fn admit(&mut self, job: u64, rank: Rank, life: &Beginning) -> Result<(), Refusal> {
+        self.change(job, rank, |row, clock_at| row.admit(rank, life, clock_at))
     }
 
-    /// Prepares a rank's row to go on as that of another replica does, which
-    /// lends to this life; see [`Row::follow`]. Then its batches are to be
-    /// [adopted](Logbook::adopt), from the end of the row on. EL-3, GC-1
+    /// Prepares a rank's log to continue as that of another replica does, which can
+    /// supply this life; see [`RankLog::follow`]. Then its batches are to be
+    /// [adopted](Logbook::adopt), from the end of the log on. EL-3, GC-1
     ///
     /// # Errors
-    /// As for [`Row::follow`], or the store does not work.
+    /// As for [`RankLog::follow`], or the store does not work.
     pub fn follow(
         &mut self,
         job: u64,
         rank: Rank,
-        source: &Row,
+        source: &RankLog,
         life: &Beginning,
     ) -> Result<(), Refusal> {
         self.change(job, rank, |row, clock_at| {
@@ -257,13 +260,13 @@ impl Logbook {
         })
     }
 
-    /// Changes a row that is to be stored as it is then, if it says so. Rare:
-    /// so it may wait for the disk.
+    /// Changes a log; stores it if `change` returns true. Rare: so it may wait for the
+    /// disk.
     fn change(
         &mut self,
         job: u64,
         rank: Rank,
-        change: impl FnOnce(&mut Row, ClockAt<'_>) -> Result<bool, Refusal>,
+        change: impl FnOnce(&mut RankLog, ClockAt<'_>) -> Result<bool, Refusal>,
     ) -> Result<(), Refusal> {
         self.check_store()?;
         let number = self.contents.find(job, rank);
@@ -295,13 +298,13 @@ impl Logbook {
         })
     }
 
-    /// The end of a row may be before what was counted.
+    /// The end of a log may be before what was counted.
     fn went_back(&mut self, number: usize) {
         let tracked = &mut self.contents.rows[number];
         tracked.written = within(tracked.written, tracked.end());
         tracked.durable = within(tracked.durable, tracked.end());
         self.contents.clip(number);
-        self.append_row(number);
+        self.append_rank_log(number);
     }
 
     /// Determinants with at most this clock will not be asked for any more: files
@@ -314,13 +317,13 @@ impl Logbook {
             return;
         }
         self.contents.release(number);
-        self.append_row(number);
+        self.append_rank_log(number);
         self.drop_files();
     }
 
-    /// Begins to write what was gathered, if nothing is under way; takes in what
-    /// has ended. Says whether anything became written or durable. Does not wait
-    /// for the disk.
+    /// Begins to write what was gathered, if nothing is under way; takes in what has
+    /// ended. Returns whether anything became written or durable. Does not wait for the
+    /// disk.
     ///
     /// # Errors
     /// When something could not be written. After a
@@ -384,19 +387,17 @@ impl Logbook {
     /// that fails takes back what was written and not durable: there, only what
     /// is durable may be acknowledged.
     pub fn written(&self, job: u64, rank: Rank) -> (EventIndex, Clock) {
-        let number = self.contents.find(job, rank);
-        number.map_or_else(Default::default, |number| {
-            self.contents.rows[number].written
-        })
+        self.tracked(job, rank)
+            .map(|it| it.written)
+            .unwrap_or_default()
     }
 
     /// End of what is durable of a rank, and the clock there. Without sync: as
     /// far as this logbook has [settled](Logbook::settle).
     pub fn durable(&self, job: u64, rank: Rank) -> (EventIndex, Clock) {
-        let number = self.contents.find(job, rank);
-        number.map_or_else(Default::default, |number| {
-            self.contents.rows[number].durable
-        })
+        self.tracked(job, rank)
+            .map(|it| it.durable)
+            .unwrap_or_default()
     }
 
     /// Writes and syncs everything, also without `sync`, and waits for it.
@@ -434,17 +435,17 @@ impl Logbook {
             from,
             after_clock,
         };
-        self.read_on(&question, &mut Bookmark::default(), each)
+        self.read_on(&question, &mut GroupPosition::default(), each)
     }
 
     /// The same in pieces, which each begin where the one before has ended.
     pub(crate) fn read_on(
         &self,
         question: &Question,
-        bookmark: &mut Bookmark,
+        position: &mut GroupPosition,
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ReadError> {
-        self.reader().read(question, bookmark, each)
+        self.reader().read(question, position, each)
     }
 
     /// What there is, by job and rank.
@@ -472,19 +473,19 @@ impl Logbook {
         self.appender.file().unwrap_or_default()
     }
 
-    /// The group that gathers says how far this row goes now.
+    /// The group that gathers notes how far this log goes now.
     fn extend(&mut self, number: usize) {
         let tracked = &mut self.contents.rows[number];
         let end = tracked.end();
         self.appender.extend(number, &mut tracked.mark, end);
     }
 
-    /// Appends what the row is now.
-    fn append_row(&mut self, number: usize) {
-        self.make_room(row_entry_bytes(&self.contents.rows[number].row));
+    /// Appends the description of a log.
+    fn append_rank_log(&mut self, number: usize) {
+        self.make_room(log_entry_bytes(&self.contents.rows[number].row));
         let Tracked { job, rank, row, .. } = &self.contents.rows[number];
         self.appender
-            .append(|group| append_row(group, *job, *rank, row));
+            .append(|group| append_rank_log(group, *job, *rank, row));
         self.extend(number);
     }
 }

@@ -1,10 +1,9 @@
-//! What clients and a logger say to each other over a stream socket (Unix or
-//! TCP): joining, commits where nothing one-sided is to be had, credits,
-//! reading out.
+//! Messages between clients and a logger over a stream socket (Unix or TCP): joining,
+//! commits where nothing one-sided is to be had, credits, reading out.
 //!
-//! A peer that says something that cannot be read is cut off, and no other notices.
+//! A peer that sends something invalid is cut off, without effect on others.
 
-use crate::acceptor::Beginning;
+use crate::acceptor::{Beginning, RankLog};
 use crate::{Level, LoggerId};
 use core::time::Duration;
 use refrain_logging::determinant::EventIndex;
@@ -17,7 +16,7 @@ const VERSION: u8 = 4;
 /// Bytes of a message, at most.
 pub const FRAME_BYTES_MAX: usize = 64 << 10;
 
-/// How clients and a logger talk.
+/// The protocol between clients and a logger.
 pub const PROTOCOL: Protocol = Protocol {
     purpose: "refrain: event logger",
     magic: *b"RL",
@@ -31,7 +30,7 @@ pub const PROTOCOL: Protocol = Protocol {
 
 /// How a client wants to commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Way {
+pub enum CommitPath {
     /// By stores into its ring; its descriptor comes with the welcome, and that
     /// of an eventfd that rings the server. Only over a Unix socket.
     SharedMemory,
@@ -47,44 +46,44 @@ pub struct Hello {
     /// The job.
     pub job: u64,
     /// The rank.
-    pub rank: u32,
-    /// Its life; lives before it are fenced by this.
-    pub incarnation: u32,
+    pub rank: Rank,
+    /// Its incarnation; the hello fences earlier ones.
+    pub incarnation: Incarnation,
     /// Number of the first determinant that it can still send: the logger gets
-    /// what it lacks before that from its other replicas.
-    pub first_kept: u64,
-    /// Where its life begins; none: it is a first life, or does not know yet, and
-    /// asks what there is of those before. Such a later life may not commit.
+    /// earlier ones that it lacks from its other replicas.
+    pub first_kept: EventIndex,
+    /// Where its life begins. `None`: it is a first life, or does not know yet and asks
+    /// what there is of earlier ones. Such a later life may not commit.
     pub begins: Option<Begins>,
     /// How it wants to commit.
-    pub way: Way,
+    pub way: CommitPath,
 }
 
 /// Where a later life begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Begins {
     /// Number of its first determinant.
-    pub start: u64,
+    pub start: EventIndex,
     /// Clock of the one before that.
-    pub clock_before: u64,
+    pub clock_before: Clock,
     /// Which life wrote that one.
-    pub follows: u32,
+    pub follows: Incarnation,
 }
 
 /// The answer to [`Hello`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
-    /// Who answers. GATE-3
+    /// The logger that answers. GATE-3
     pub logger: LoggerId,
-    /// One past the last determinant of the rank that the logger has; the
-    /// client goes on from there.
-    pub end: u64,
+    /// One past the last determinant of the rank that the logger has; the client
+    /// continues there.
+    pub end: EventIndex,
     /// Clock of the last one.
-    pub last_clock: u64,
+    pub last_clock: Clock,
     /// What has reached this level: all before `end`, and what is acknowledged
     /// later. EL-1
     pub level: Level,
-    /// Where to write, for [`Way::Libfabric`].
+    /// Where to write, for [`CommitPath::Libfabric`].
     pub remote: Option<RemoteRing>,
 }
 
@@ -106,23 +105,23 @@ pub struct RemoteRing {
 pub enum ToLogger {
     /// The first message of a writer; answered with [`ToClient::Welcome`].
     Hello(Hello),
-    /// A batch, for [`Way::Messages`]; answered with [`ToClient::Stable`] once
+    /// A batch, for [`CommitPath::Messages`]; answered with [`ToClient::Stable`] once
     /// it has reached the level.
     Commit {
         /// The batch.
         batch: Vec<u8>,
     },
-    /// The ring wants emptying; answered with [`ToClient::Consumed`] where the
-    /// client cannot look itself.
+    /// The ring is filling up; answered with [`ToClient::Consumed`] where the client
+    /// cannot look itself.
     Drain,
-    /// What is before this clock will not be asked for any more: a checkpoint
-    /// that covers it is stable and published. GC-1
+    /// What is before this clock will not be requested any more: a checkpoint that covers
+    /// it is stable and published. GC-1
     Trim {
         /// Determinants with at most this clock go.
         clock: u64,
     },
-    /// Asks for a rank's determinants, by a reader, which says no hello;
-    /// answered with [`ToClient::Events`]. EL-5
+    /// Asks for a rank's determinants, by a reader, which sends no hello; answered with
+    /// [`ToClient::Events`]. EL-5
     Read {
         /// The job.
         job: u64,
@@ -133,17 +132,17 @@ pub enum ToLogger {
         /// … and only those with a higher clock, if one is given.
         after_clock: Option<u64>,
     },
-    /// Asks which ranks there are; answered with [`ToClient::Ranks`].
+    /// Asks for the list of ranks; answered with [`ToClient::Ranks`].
     List,
-    /// Asks how a rank's row is made up, to compare it with another; answered
-    /// with [`ToClient::Row`]. EL-3
-    Row {
+    /// Asks for the description of a rank's log, to compare it with another; answered
+    /// with [`ToClient::RankLog`]. EL-3
+    RankLog {
         /// The job.
         job: u64,
         /// The rank.
         rank: u32,
     },
-    /// The writer is done: everything it wrote is to be stored, then
+    /// The writer has ended: everything it wrote is to be stored, then
     /// [`ToClient::Stable`] says so.
     Leave,
 }
@@ -159,30 +158,12 @@ pub struct Holding {
     pub incarnation: u32,
     /// Number of the first determinant that is still there.
     pub first: u64,
-    /// Clock of the one before it: for a replica that goes on from there. GC-1
+    /// Clock of the one before it: for a replica that continues there. GC-1
     pub clock_before: u64,
     /// One past the number of the last.
     pub end: u64,
     /// Clock of the last.
     pub last_clock: u64,
-}
-
-/// How a rank's row is made up; all 0 if nothing is known of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeldRow {
-    /// The latest life that was seen.
-    pub incarnation: u32,
-    /// Number of the first determinant that is still there.
-    pub first: u64,
-    /// Clock of the one before it. GC-1
-    pub clock_before: u64,
-    /// One past the number of the last.
-    pub end: u64,
-    /// Clock of the last.
-    pub last_clock: u64,
-    /// Lives that were let in, and the number that each began with; only the
-    /// last may have written nothing.
-    pub lives: Vec<(u32, u64)>,
 }
 
 /// From a logger.
@@ -192,7 +173,7 @@ pub enum ToClient {
     Welcome(Welcome),
     /// An acknowledgement. GATE-3: the client checks every field.
     Stable {
-        /// Who acknowledges.
+        /// The logger that acknowledges.
         logger: LoggerId,
         /// Whose determinants.
         rank: u32,
@@ -210,7 +191,7 @@ pub enum ToClient {
         /// The place.
         position: u64,
     },
-    /// Determinants that were asked for, as whole batches one behind the other.
+    /// The requested determinants, as whole batches one behind the other.
     Events {
         /// The batches.
         batches: Vec<u8>,
@@ -222,58 +203,29 @@ pub enum ToClient {
         /// By job and rank.
         ranks: Vec<Holding>,
     },
-    /// The answer to [`ToLogger::Row`].
-    Row(HeldRow),
-    /// What was asked cannot be; the connection ends after it.
+    /// The answer to [`ToLogger::RankLog`]; all 0 where nothing is known of the rank.
+    RankLog(RankLog),
+    /// The request is refused; the connection ends after it.
     Refused {
-        /// Why, for people, with what to do.
+        /// The reason, for people, with what to do.
         reason: String,
     },
 }
 
-/// The rank and life that a hello is of.
 impl Hello {
-    /// The rank.
-    pub fn rank(&self) -> Rank {
-        Rank(self.rank)
-    }
-
-    /// Its life.
-    pub fn incarnation(&self) -> Incarnation {
-        Incarnation(self.incarnation)
-    }
-
-    /// Number of the first determinant that can still be sent.
-    pub fn first_kept(&self) -> EventIndex {
-        EventIndex(self.first_kept)
-    }
-
     /// Where the life begins; `None`: it only asks.
     pub fn beginning(&self) -> Option<Beginning> {
-        let incarnation = self.incarnation();
-        let begins = match incarnation {
+        let begins = match self.incarnation {
             // A first life has nothing before it.
             Incarnation(0) => Begins::default(),
             _ => self.begins?,
         };
         Some(Beginning {
-            incarnation,
-            start: EventIndex(begins.start),
-            clock_before: Clock(begins.clock_before),
-            follows: Incarnation(begins.follows),
-            first_kept: self.first_kept(),
+            incarnation: self.incarnation,
+            start: begins.start,
+            clock_before: begins.clock_before,
+            follows: begins.follows,
+            first_kept: self.first_kept,
         })
-    }
-}
-
-impl Welcome {
-    /// One past the last determinant that the logger has.
-    pub fn end(&self) -> EventIndex {
-        EventIndex(self.end)
-    }
-
-    /// Clock of the last one.
-    pub fn last_clock(&self) -> Clock {
-        Clock(self.last_clock)
     }
 }

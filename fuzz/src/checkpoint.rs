@@ -2,11 +2,10 @@
 
 use crate::input::Input;
 use refrain_checkpoint::SectionKind;
-use refrain_checkpoint::buffer::Strip;
 use refrain_checkpoint::format::{
     Flaw, Header, PAGE_BYTES, PIECE_HEADER_BYTES, PieceHeader, STRIP_BYTES,
 };
-use refrain_checkpoint::packing::{Packing, Strips};
+use refrain_checkpoint::packing::{Packing, Strip, Strips, empty_strip};
 use refrain_checkpoint::unpacking::{Next, Unpacking};
 use refrain_ring::{Incarnation, Rank};
 use std::collections::BTreeSet;
@@ -26,8 +25,7 @@ impl Strips for Memory {
     }
 }
 
-/// Once as a header, once as what stands behind one, once as pieces whose
-/// checksums hold, once as sections.
+/// As a header, as what follows a header, as pieces with valid checksums, as sections.
 pub fn check(bytes: &[u8]) {
     let mut page = bytes[..bytes.len().min(PAGE_BYTES)].to_vec();
     page.resize(PAGE_BYTES, 0);
@@ -62,14 +60,13 @@ fn behind_header(bytes: &[u8]) {
     whole.extend(bytes);
     whole.resize(whole.len().next_multiple_of(PAGE_BYTES), 0);
     match unpack(&whole) {
-        // However it was cut into pieces: it is the same when it is written anew.
+        // Written again, the pieces may be cut elsewhere; the sections are the same.
         Ok(sections) => assert_eq!(unpack(&pack(&sections)), Ok(sections)),
         Err(flaw) => assert!(!flaw.to_string().is_empty()),
     }
 }
 
-/// Pieces that say anything, each with its checksum, and an end that fits them or
-/// not.
+/// Pieces of any content, each with a valid checksum, and an end that fits them or not.
 fn sealed(input: &mut Input<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut digest = crc32fast::Hasher::new();
@@ -120,7 +117,7 @@ fn sections(input: &mut Input<'_>) -> Vec<Content> {
 
 fn pack(sections: &[Content]) -> Vec<u8> {
     let mut memory = Memory::default();
-    let mut packing = Packing::new(header(), Strip::new());
+    let mut packing = Packing::new(header(), empty_strip());
     for (kind, id, bytes) in sections {
         let begun = packing.section(*kind, *id, &mut memory);
         begun.expect("memory").expect("each has its own name");

@@ -10,7 +10,7 @@ const CHECKSUM_BYTES: usize = 4;
 
 /// Checks both directions.
 pub fn check(bytes: &[u8]) {
-    // Refused or not, it must not panic.
+    // Accepted or refused: the decoder does not panic.
     let _ = decode_then_encode(bytes);
     if let Some(proved) = with_checksum(bytes) {
         let result = decode_then_encode(&proved);
@@ -25,8 +25,7 @@ fn decode_then_encode(bytes: &[u8]) -> Result<(), EnginePartError> {
     Ok(())
 }
 
-/// The same with a length and a checksum that are right, so that what is behind
-/// them is reached.
+/// The same with a valid length and checksum, so that the code behind them runs.
 fn with_checksum(bytes: &[u8]) -> Option<Vec<u8>> {
     let body_bytes = bytes.len().checked_sub(CHECKSUM_BYTES)?;
     let mut body = bytes[..body_bytes].to_vec();

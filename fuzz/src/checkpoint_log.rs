@@ -26,7 +26,7 @@ fn decode_then_encode(bytes: &[u8]) {
     let Ok((log, read_bytes)) = decode(bytes) else {
         return;
     };
-    // Where everything is free by the end mark is not given.
+    // The mark says where everything is free; the decoder does not return it.
     let mut again = encode(&log);
     let mark_bytes = |streams| RecordHeader::BYTES + 8 + 8 * streams + 4;
     let end = again.len() - mark_bytes(log.kept_from.all().count());

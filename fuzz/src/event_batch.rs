@@ -9,7 +9,7 @@ use refrain_logging::determinant::recorder::{Identity, Recorder};
 use refrain_logging::determinant::{EventIndex, Matched};
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
 
-/// Any bytes; any payload behind a header that is right; what a program does.
+/// Any bytes; any payload behind a valid header; the events of any program.
 pub fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     match input.u8() % 3 {
@@ -49,7 +49,7 @@ fn any_payload(input: &mut Input<'_>, payload: &[u8]) {
     any_row(&header, payload);
 }
 
-/// What can be read is written the same way again.
+/// Events that can be read are encoded to the same bytes.
 fn any_row(header: &BatchHeader, payload: &[u8]) {
     match decode(header, payload) {
         Ok(row) => {
@@ -61,7 +61,7 @@ fn any_row(header: &BatchHeader, payload: &[u8]) {
     }
 }
 
-/// What is recorded can be read, without a gap.
+/// Recorded events can be read, without a gap.
 fn any_program(input: &mut Input<'_>, length: usize) {
     let identity = Identity {
         job: 3,

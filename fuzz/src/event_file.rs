@@ -1,5 +1,5 @@
 //! The event logger's files (docs/formats/event-files.md): whatever is in a folder, it is
-//! read without a panic, and what is read is in order.
+//! read without a panic and in order.
 
 use crate::input::Input;
 use core::ops::ControlFlow;
@@ -24,8 +24,7 @@ fn folder(files: &[Vec<u8>]) -> Directory {
     disk.into()
 }
 
-/// Once as one file as it is, once as the contents of groups whose checksums
-/// hold.
+/// Once as one file, once as the contents of groups with valid checksums.
 pub fn check(bytes: &[u8]) {
     let mut page = header(1);
     page.extend(bytes);
@@ -70,7 +69,7 @@ fn read(folder: Directory) {
     }
 }
 
-/// Batches' own checksums are looked at when they are taken, not again.
+/// The checksum of a batch is checked when a logger takes it, not when it is read.
 fn peeked(batch: &[u8]) -> (BatchHeader, &[u8]) {
     let header = BatchHeader::peek(batch).expect("a batch");
     (header, &batch[HEADER_BYTES..])

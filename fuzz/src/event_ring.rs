@@ -1,9 +1,9 @@
-//! A ring in an event logger's memory, full of a hostile client's bytes: what
-//! the server and its successor take out of it (docs/design/event-logger.md, EL-2).
+//! A ring in an event logger's memory, filled by a hostile client: what the server and
+//! its successor read from it (docs/design/event-logger.md, EL-2).
 //!
 //! The bytes are read as a list of writes: a place (two bytes, in lines), a
-//! length (two bytes) and what is written there; behind it comes a checksum that
-//! fits if the first byte of what is written is odd.
+//! length (two bytes) and the written bytes, with a valid checksum if the first of these
+//! bytes is odd.
 
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::ring::{
@@ -24,7 +24,7 @@ const IDENTITY: RingIdentity = RingIdentity {
     start: EventIndex((1 << 32) - 2),
 };
 
-/// Checks what is taken out of a ring with these bytes in it.
+/// Checks what a reader takes from a ring with these bytes.
 pub fn check(bytes: &[u8]) {
     let file = memory_file();
     let memory = RingMemory::create(&file, &IDENTITY).expect("room for a ring");
@@ -32,7 +32,7 @@ pub fn check(bytes: &[u8]) {
     let mut reader = RingReader::new(memory.clone(), IDENTITY);
     let mut batch = [0; BATCH_BYTES_MAX];
     let mut next: Option<EventIndex> = None;
-    // Each takes a line at least, and never the same number twice.
+    // Each batch takes at least one line, and numbers grow.
     for taken in 0.. {
         let Some((header, batch)) = reader.take(&mut batch) else {
             break;
@@ -87,7 +87,7 @@ fn fill(file: &File, mut bytes: &[u8]) {
     }
 }
 
-/// Makes the checksum fit what the header says, as a hostile client would.
+/// Makes the checksum valid for the header, as a hostile client would.
 fn check_sum(written: &mut [u8]) {
     if let Ok(header) = BatchHeader::peek(written)
         && let Some(batch) = written.get_mut(..header.batch_bytes())

@@ -1,23 +1,29 @@
 //! Messages of a protocol in frames, in both directions.
 
+use crate::generated;
+use crate::input::Input;
 use bytes::BytesMut;
 use refrain_wire::{FRAME_HEADER_BYTES, Frame, FrameError, Protocol};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
-/// Any bytes are a message, an error, or the beginning of a frame; most fail at the header,
-/// so the same with a good one before them.
-pub fn decode_then_encode<M: Serialize + DeserializeOwned + PartialEq + Debug>(
+/// Checks both directions. Any bytes are a message, an error, or the beginning of a frame;
+/// most fail at the header, so the same with a good one before them.
+pub fn check<M: Serialize + DeserializeOwned + PartialEq + Debug>(
     protocol: &Protocol,
     bytes: &[u8],
 ) {
-    check::<M>(protocol, bytes);
+    decode_then_encode::<M>(protocol, bytes);
     let header = protocol.header(Frame::Message(bytes.len()));
-    check::<M>(protocol, &[&header[..], bytes].concat());
+    decode_then_encode::<M>(protocol, &[&header[..], bytes].concat());
+    encode_then_decode::<M>(protocol, &generated::value(&mut Input::new(bytes)));
 }
 
-fn check<M: Serialize + DeserializeOwned + PartialEq + Debug>(protocol: &Protocol, bytes: &[u8]) {
+fn decode_then_encode<M: Serialize + DeserializeOwned + PartialEq + Debug>(
+    protocol: &Protocol,
+    bytes: &[u8],
+) {
     if let (Ok(Some(frame)), Some(header)) = (protocol.peek(bytes), bytes.first_chunk()) {
         assert_eq!(protocol.header(frame), *header);
     }
@@ -59,7 +65,7 @@ fn in_pieces_too<M: DeserializeOwned + PartialEq + Debug>(
 }
 
 /// A message comes back from its frame; returns the length of that.
-pub fn encode_then_decode<M: Serialize + DeserializeOwned + PartialEq + Debug>(
+fn encode_then_decode<M: Serialize + DeserializeOwned + PartialEq + Debug>(
     protocol: &Protocol,
     message: &M,
 ) -> usize {
@@ -71,8 +77,13 @@ pub fn encode_then_decode<M: Serialize + DeserializeOwned + PartialEq + Debug>(
     bytes
 }
 
-/// A message as a frame.
-pub fn encoded(protocol: &Protocol, message: &impl Serialize) -> Vec<u8> {
+/// Frames with one message of each kind.
+pub fn seeds<M: Serialize + DeserializeOwned>(protocol: &Protocol) -> Vec<Vec<u8>> {
+    let messages = generated::one_of_each::<M>();
+    messages.iter().map(|it| encoded(protocol, it)).collect()
+}
+
+fn encoded(protocol: &Protocol, message: &impl Serialize) -> Vec<u8> {
     let mut frame = BytesMut::new();
     let encoded = protocol.encode(message, &mut frame);
     encoded.expect("within the limits");

@@ -1,4 +1,4 @@
-//! Builds values from fuzzer bytes.
+//! Takes values from fuzzer bytes, and checks how they come back from a decoder.
 
 /// Takes values from the front of a byte string; zeros when it is used up.
 pub(crate) struct Input<'a>(&'a [u8]);
@@ -33,9 +33,14 @@ impl<'a> Input<'a> {
         u64::from_le_bytes(self.take())
     }
 
+    /// A length of up to 255 bytes, and no more than there are.
+    pub(crate) fn length(&mut self) -> usize {
+        usize::from(self.u8()).min(self.0.len())
+    }
+
     /// Up to 255 bytes: a length, then that many as far as there are.
     pub(crate) fn bytes(&mut self) -> Vec<u8> {
-        let length = usize::from(self.u8()).min(self.0.len());
+        let length = self.length();
         let (taken, rest) = self.0.split_at(length);
         self.0 = rest;
         taken.to_vec()
@@ -43,5 +48,17 @@ impl<'a> Input<'a> {
 
     pub(crate) fn text(&mut self) -> String {
         String::from_utf8_lossy(&self.bytes()).into_owned()
+    }
+}
+
+/// What was encoded decodes to the same if the format permits it, and is refused if not.
+pub(crate) fn comes_back<T: PartialEq + core::fmt::Debug, E: PartialEq + core::fmt::Debug>(
+    decoded: &Result<T, E>,
+    value: &T,
+    is_permitted: bool,
+) {
+    match decoded {
+        Ok(decoded) => assert!(is_permitted && decoded == value, "{value:?}: {decoded:?}"),
+        Err(error) => assert!(!is_permitted, "{value:?}: {error:?}"),
     }
 }

@@ -1,9 +1,9 @@
-//! What must hold for every decoder whatever bytes it is given.
+//! Properties of every decoder, for any bytes.
 //!
-//! Each module checks one decoder: it never panics; what it accepts encodes to
-//! the same bytes again; what was encoded decodes to the same value; what the
-//! format forbids is refused. The checks are plain functions of bytes, so two
-//! drivers share them: libFuzzer (`src/bin/under-libfuzzer.rs`, coverage guided, feature
+//! Each module checks one decoder: it never panics; bytes that it accepts are what the
+//! encoder makes of the result; an encoded value decodes to the same value; the decoder
+//! refuses what the format forbids. The checks are functions of bytes, so two drivers
+//! share them: libFuzzer (`src/bin/under-libfuzzer.rs`, coverage guided, feature
 //! `libfuzzer`) and an ordinary test (`tests/every_target.rs`, any toolchain).
 
 pub mod address_card;
@@ -19,6 +19,7 @@ pub mod event_message;
 pub mod event_ring;
 pub mod file_header;
 mod frames;
+mod generated;
 mod input;
 pub mod launcher_message;
 pub mod log_image;
@@ -35,124 +36,66 @@ pub mod wire_header;
 /// One decoder under test.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name for `ci/fuzz`, and its folder's in `regressions/`.
+    /// The name for `ci/fuzz`, and of the folder in `regressions/`.
     pub name: &'static str,
-    /// Panics when a property does not hold for these bytes.
+    /// Panics when a property does not hold for the bytes.
     pub check: fn(&[u8]),
     /// Valid encodings to start from: at least one of each kind.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// All of them.
+impl Target {
+    const fn new(name: &'static str, check: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>) -> Self {
+        Self { name, check, seeds }
+    }
+}
+
+/// All targets.
 pub const TARGETS: &[Target] = &[
-    Target {
-        name: "event_file",
-        check: event_file::check,
-        seeds: event_file::seeds,
-    },
-    Target {
-        name: "record_header",
-        check: record_header::check,
-        seeds: record_header::seeds,
-    },
-    Target {
-        name: "control_frame",
-        check: control_frame::check,
-        seeds: control_frame::seeds,
-    },
-    Target {
-        name: "launcher_message",
-        check: launcher_message::check,
-        seeds: launcher_message::seeds,
-    },
-    Target {
-        name: "wire_header",
-        check: wire_header::check,
-        seeds: wire_header::seeds,
-    },
-    Target {
-        name: "brief_header",
-        check: brief_header::check,
-        seeds: brief_header::seeds,
-    },
-    Target {
-        name: "ofi_address",
-        check: ofi_address::check,
-        seeds: ofi_address::seeds,
-    },
-    Target {
-        name: "mixed_address",
-        check: mixed_address::check,
-        seeds: mixed_address::seeds,
-    },
-    Target {
-        name: "address_card",
-        check: address_card::check,
-        seeds: address_card::seeds,
-    },
-    Target {
-        name: "size",
-        check: size::check,
-        seeds: size::seeds,
-    },
-    Target {
-        name: "sealed_chunk",
-        check: sealed_chunk::check,
-        seeds: sealed_chunk::seeds,
-    },
-    Target {
-        name: "file_header",
-        check: file_header::check,
-        seeds: file_header::seeds,
-    },
-    Target {
-        name: "log_image",
-        check: log_image::check,
-        seeds: log_image::seeds,
-    },
-    Target {
-        name: "event_batch",
-        check: event_batch::check,
-        seeds: event_batch::seeds,
-    },
-    Target {
-        name: "event_message",
-        check: event_message::check,
-        seeds: event_message::seeds,
-    },
-    Target {
-        name: "event_ring",
-        check: event_ring::check,
-        seeds: event_ring::seeds,
-    },
-    Target {
-        name: "checkpoint_engine",
-        check: checkpoint_engine::check,
-        seeds: checkpoint_engine::seeds,
-    },
-    Target {
-        name: "checkpoint_log",
-        check: checkpoint_log::check,
-        seeds: checkpoint_log::seeds,
-    },
-    Target {
-        name: "checkpoint",
-        check: checkpoint::check,
-        seeds: checkpoint::seeds,
-    },
-    Target {
-        name: "checkpoint_message",
-        check: checkpoint_message::check,
-        seeds: checkpoint_message::seeds,
-    },
-    Target {
-        name: "verbs_greeting",
-        check: verbs_greeting::check,
-        seeds: verbs_greeting::seeds,
-    },
-    Target {
-        name: "sealed_conversation",
-        check: sealed_conversation::check,
-        seeds: sealed_conversation::seeds,
-    },
+    Target::new("event_file", event_file::check, event_file::seeds),
+    Target::new("record_header", record_header::check, record_header::seeds),
+    Target::new("control_frame", control_frame::check, control_frame::seeds),
+    Target::new(
+        "launcher_message",
+        launcher_message::check,
+        launcher_message::seeds,
+    ),
+    Target::new("wire_header", wire_header::check, wire_header::seeds),
+    Target::new("brief_header", brief_header::check, brief_header::seeds),
+    Target::new("ofi_address", ofi_address::check, ofi_address::seeds),
+    Target::new("mixed_address", mixed_address::check, mixed_address::seeds),
+    Target::new("address_card", address_card::check, address_card::seeds),
+    Target::new("size", size::check, size::seeds),
+    Target::new("sealed_chunk", sealed_chunk::check, sealed_chunk::seeds),
+    Target::new("file_header", file_header::check, file_header::seeds),
+    Target::new("log_image", log_image::check, log_image::seeds),
+    Target::new("event_batch", event_batch::check, event_batch::seeds),
+    Target::new("event_message", event_message::check, event_message::seeds),
+    Target::new("event_ring", event_ring::check, event_ring::seeds),
+    Target::new(
+        "checkpoint_engine",
+        checkpoint_engine::check,
+        checkpoint_engine::seeds,
+    ),
+    Target::new(
+        "checkpoint_log",
+        checkpoint_log::check,
+        checkpoint_log::seeds,
+    ),
+    Target::new("checkpoint", checkpoint::check, checkpoint::seeds),
+    Target::new(
+        "checkpoint_message",
+        checkpoint_message::check,
+        checkpoint_message::seeds,
+    ),
+    Target::new(
+        "verbs_greeting",
+        verbs_greeting::check,
+        verbs_greeting::seeds,
+    ),
+    Target::new(
+        "sealed_conversation",
+        sealed_conversation::check,
+        sealed_conversation::seeds,
+    ),
 ];

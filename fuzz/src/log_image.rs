@@ -6,7 +6,7 @@ use refrain_logging::image::{LogImage, Selection, Verdict};
 use refrain_logging::segment::{Channel, FileHeader, slot_offset};
 use refrain_ring::{CHUNK_BYTES, Incarnation, Rank, Ssn};
 
-/// Files of a folder and slots of a file, at most: more are slow and say nothing.
+/// Files of a folder and slots of a file, at most: more are slow and find nothing more.
 const FILES_MAX: u8 = 3;
 const SLOTS_MAX: u8 = 4;
 
@@ -111,7 +111,7 @@ fn read(image: &LogImage, from: Ssn, forged: bool) {
                             },
                         )
                     };
-                    assert!(forged || originals(), "a record that nobody wrote");
+                    assert!(forged || originals(), "a record that was never written");
                 }
                 Ok(None) => break,
                 Err(failure) => {

@@ -42,7 +42,7 @@ fn encode_then_decode(address: &NetworkAddress) {
     is_readable(address);
 }
 
-/// It goes into messages on a terminal.
+/// The address appears in messages on a terminal.
 fn is_readable(address: &NetworkAddress) {
     let text = address.readable();
     assert!(text.chars().all(|c| c.is_ascii_graphic()), "{text:?}");

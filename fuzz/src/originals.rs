@@ -1,4 +1,4 @@
-//! Sealed chunks as a rank writes them, and the accidents that befall bytes.
+//! Sealed chunks as a rank writes them, and damage to their bytes.
 
 use crate::input::Input;
 use refrain_ring::chunk::ChunkReader;
@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 pub(crate) const JOB: u64 = 0x00c0_ffee;
 /// Chunks of each channel.
 pub(crate) const CHUNKS: usize = 3;
-/// What disks write whole.
+/// Disks write a sector whole or not at all.
 const SECTOR_BYTES: usize = 512;
 
 /// Chunks 0, 1 and 2 of rank 0 to rank 1, then the same to rank 2, with other
@@ -83,10 +83,10 @@ fn chunks_to(destination: Rank, generation: u8) -> Vec<Vec<u8>> {
     chunks
 }
 
-/// What may happen to a chunk on its way to a disk and back. Checksums find
-/// accidents; they do not find forgeries, so no accident writes chosen bytes:
-/// up to three flipped bits or one burst of 32 (which CRC-32 always finds in so
-/// few bytes), a cut, zeros, or sectors of another chunk.
+/// Damage on the way to a disk and back. Checksums find accidents but no forgeries, so
+/// no damage consists of chosen bytes: up to three flipped bits or one burst of 32
+/// (CRC-32 finds both in a chunk of this length), a cut, zeros, or sectors of another
+/// chunk.
 pub(crate) fn accident(original: &[u8], input: &mut Input<'_>) -> Vec<u8> {
     let mut bytes = original.to_vec();
     let length = bytes.len();

@@ -6,7 +6,7 @@ use crate::originals::{ORIGINALS, RECORDS, accident};
 use refrain_ring::chunk::{CHUNK_HEAD_BYTES, ChunkError, ChunkHeader, ChunkReader};
 use refrain_ring::{CHUNK_BYTES, RecordHeader, payload_offset, record_bytes};
 
-/// Any bytes; the same with checksums that hold; an original after an accident.
+/// Any bytes; the same with valid checksums; an original after an accident.
 pub fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     match input.u8() % 3 {
@@ -51,8 +51,8 @@ fn walk(reader: Result<ChunkReader<'_>, ChunkError>, bytes: &[u8]) -> bool {
     }
 }
 
-/// The bytes as a chunk whose checksums all hold, as far as lengths permit: what
-/// lies behind the checksums is read, too.
+/// The bytes as a chunk with valid checksums, as far as lengths permit, so that the code
+/// behind the checks runs, too.
 fn with_checksums(bytes: &[u8]) -> Vec<u8> {
     let mut chunk = bytes.to_vec();
     if chunk.len() < CHUNK_HEAD_BYTES {
@@ -93,11 +93,11 @@ fn read_after_accident(input: &mut Input<'_>) {
     assert!(
         read.iter()
             .all(|record| originals.clone().any(|original| original == record)),
-        "a record that nobody wrote"
+        "a record that was never written"
     );
     assert!(
         !is_whole || originals.next().is_some() && RECORDS.contains(&read),
-        "a chunk that nobody wrote"
+        "a chunk that was never written"
     );
     let header = ChunkHeader::decode(&bytes).expect("the reader has decoded it");
     assert_eq!(header.encode()[..], bytes[..CHUNK_HEAD_BYTES]);

@@ -1,17 +1,17 @@
-//! Conversations between those who share a secret (docs/guide/hosts.md).
+//! Sealed sessions between two ends that share a secret (docs/guide/hosts.md).
 
 use refrain_wire::{Secret, SecureError, Session};
 
 const PURPOSE: &str = "fuzz";
 
-/// Checks what a stranger can do, and somebody on the way.
+/// Checks a peer without the secret, and an attacker between two peers that have it.
 pub fn check(bytes: &[u8]) {
-    a_stranger_speaks(bytes);
-    somebody_on_the_way(bytes);
+    peer_without_secret(bytes);
+    attacker_between(bytes);
 }
 
-/// Whatever comes: nothing is heard, nothing is told, nobody is taken for a friend.
-fn a_stranger_speaks(bytes: &[u8]) {
+/// For any bytes, the session delivers nothing, sends nothing and proves nothing.
+fn peer_without_secret(bytes: &[u8]) {
     let secret = Secret::from_bytes([7; Secret::BYTES]);
     let sessions = [
         Session::answerer(&secret, PURPOSE),
@@ -19,7 +19,7 @@ fn a_stranger_speaks(bytes: &[u8]) {
     ];
     for mut session in sessions.map(|session| session.expect("randomness")) {
         session.note_sent(session.unsent().len());
-        session.say(b"for friends").expect("it waits");
+        session.say(b"for peers").expect("it waits");
         let outcome = bytes
             .chunks(29)
             .try_for_each(|piece| session.receive(piece));
@@ -29,16 +29,16 @@ fn a_stranger_speaks(bytes: &[u8]) {
     }
 }
 
-/// Who bends what friends say: what is heard is what was said, up to there.
-fn somebody_on_the_way(bytes: &[u8]) {
-    let [mut caller, mut answerer] = friends();
+/// Changes sealed bytes: what is received is what was sent, up to the first change.
+fn attacker_between(bytes: &[u8]) {
+    let [mut caller, mut answerer] = proven();
     for word in [&b"one"[..], b"two", b"three"] {
         caller.say(word).expect("it is open");
     }
     let mut sealed = caller.unsent().to_vec();
-    for (at, bend) in bytes.chunks_exact(2).map(|pair| (pair[0], pair[1])) {
+    for (at, change) in bytes.chunks_exact(2).map(|pair| (pair[0], pair[1])) {
         let at = usize::from(at) % sealed.len();
-        sealed[at] ^= bend;
+        sealed[at] ^= change;
     }
     let outcome = answerer.receive(&sealed);
     let heard = answerer.take_heard();
@@ -51,8 +51,8 @@ fn somebody_on_the_way(bytes: &[u8]) {
     }
 }
 
-/// Two who have proved themselves to each other.
-fn friends() -> [Session; 2] {
+/// Two sessions that have proved the secret to each other.
+fn proven() -> [Session; 2] {
     let secret = Secret::from_bytes([9; Secret::BYTES]);
     let mut caller = Session::caller(&secret, PURPOSE).expect("randomness");
     let mut answerer = Session::answerer(&secret, PURPOSE).expect("randomness");
@@ -65,17 +65,17 @@ fn friends() -> [Session; 2] {
 }
 
 fn pass_on(from: &mut Session, to: &mut Session) {
-    to.receive(from.unsent()).expect("nobody bends it");
+    to.receive(from.unsent()).expect("it is unchanged");
     from.note_sent(from.unsent().len());
 }
 
-/// A caller's first words with a wrong secret, and bends of one record each.
+/// A caller's first bytes with a wrong secret, and changes of one record each.
 pub fn seeds() -> Vec<Vec<u8>> {
     let stranger = Secret::from_bytes([8; Secret::BYTES]);
     let caller = Session::caller(&stranger, PURPOSE).expect("randomness");
-    let bends = [vec![0, 1], vec![2, 128], vec![30, 7, 30, 7]];
+    let changes = [vec![0, 1], vec![2, 128], vec![30, 7, 30, 7]];
     [caller.unsent().to_vec(), b"RFS\x02".to_vec()]
         .into_iter()
-        .chain(bends)
+        .chain(changes)
         .collect()
 }

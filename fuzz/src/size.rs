@@ -40,7 +40,7 @@ const UNITS: [(&str, u32); 10] = [
     ("tib", 40),
 ];
 
-/// Sizes as people write them, and as they should not.
+/// Valid and invalid sizes.
 pub fn seeds() -> Vec<Vec<u8>> {
     [
         "0",

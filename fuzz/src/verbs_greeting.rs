@@ -1,4 +1,4 @@
-//! What endpoints of verbs tell each other before they are connected
+//! Greetings that endpoints of verbs exchange before they are connected
 //! (docs/design/verbs-connections.md).
 
 use crate::input::Input;
@@ -8,7 +8,7 @@ use refrain_verbs::greeting::{
     Identity, NUMBER_MAX, Offer, Stage,
 };
 
-/// Checks both directions, and what a side makes of any sequence of greetings.
+/// Checks both directions, and one side with any sequence of greetings.
 pub fn check(bytes: &[u8]) {
     decode_then_encode(bytes);
     let mut input = Input::new(bytes);
@@ -52,7 +52,7 @@ fn encode_then_decode(greeting: &Greeting) {
     }
 }
 
-/// The format's own rules, said independently of the decoder.
+/// The format's rules, independent of the decoder.
 fn permitted(greeting: &Greeting) -> bool {
     let is_number = |qpn| qpn > 1 && qpn <= NUMBER_MAX;
     greeting.from != greeting.to
@@ -99,8 +99,8 @@ fn stage(input: &mut Input<'_>) -> Stage {
     [Stage::Fresh, Stage::Bound, Stage::Established][usize::from(input.u8() % 3)]
 }
 
-/// A peer that says anything, queue pairs that break at any time: whatever comes,
-/// generations grow, and a queue pair is bound once, to one of its own.
+/// Any greetings, and queue pairs that break at any time: generations grow, and a queue
+/// pair is bound once, to one of the peer.
 fn hear(input: &mut Input<'_>, times: usize) {
     let contact = from_input(input).contact;
     let mut side = Side {
@@ -139,9 +139,9 @@ fn offer(generation: u32) -> Offer {
 
 struct Side {
     connecting: Connecting,
-    /// Of all queue pairs that were made.
+    /// Generation of the newest queue pair.
     newest: u32,
-    /// The last that was bound.
+    /// Generation that was bound last.
     bound: u32,
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct EventConfig {
     /// The event loggers' addresses: of each shard its replicas. Rank r belongs
     /// to shard r modulo their number (EL-4). The launcher fills them in, where
-    /// it was not told them.
+    /// none are given.
     pub shards: Vec<Vec<String>>,
     /// `--stable`: what a commit has to reach at one logger. EL-1
     pub level: Level,
@@ -44,17 +44,17 @@ impl Default for EventConfig {
 /// What happens when a rank dies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveryConfig {
-    /// `--max-restarts`: how often one rank is started again. 0: its death ends
+    /// `--max-restarts`: how often one rank is restarted. 0: its death ends
     /// the job.
     pub max_restarts: u32,
     /// `--checkpoint-dir`: where checkpoints go. The launcher makes the path
-    /// absolute, and fills it in where ranks may be started again. `None`: there
+    /// absolute, and fills it in where ranks may be restarted. `None`: there
     /// is no place for them.
     pub checkpoint_dir: Option<String>,
     /// What the names of the job's checkpoints begin with; filled in by the
     /// launcher.
     pub checkpoint_prefix: String,
-    /// `--checkpoint-policy`: whom the launcher asks for checkpoints.
+    /// `--checkpoint-policy`: which ranks the launcher asks for checkpoints.
     pub checkpoint_policy: String,
     /// `--checkpoint-every`: how long between two orders, or with `interval`
     /// between two checkpoints of one rank; in milliseconds.
@@ -76,9 +76,9 @@ pub struct RecoveryConfig {
 pub enum Divergence {
     /// The rank stops.
     Stop,
-    /// The rank goes on.
+    /// The rank continues.
     Warn,
-    /// The rank goes on, unless its messages differ widely.
+    /// The rank continues, unless its messages differ widely.
     #[default]
     Auto,
 }
@@ -219,7 +219,7 @@ pub struct JobConfig {
     pub events: EventConfig,
     /// What happens when a rank dies.
     pub recovery: RecoveryConfig,
-    /// `--verbose`: rank 0 says on standard error what was chosen and why.
+    /// `--verbose`: rank 0 prints on standard error what was chosen and why.
     pub verbose: bool,
     /// The start of the job, in nanoseconds since 1970: `World::time` counts from there. The
     /// launcher fills it in. 0: each process counts from its own start.

@@ -23,3 +23,13 @@ pub enum JobError {
     #[error("the job is being ended: {0}")]
     Aborted(String),
 }
+
+impl JobError {
+    /// [`JobError::Control`].
+    pub fn control(attempted: impl Into<String>, error: impl Into<std::io::Error>) -> Self {
+        Self::Control {
+            attempted: attempted.into(),
+            error: error.into(),
+        }
+    }
+}

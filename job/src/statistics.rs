@@ -1,4 +1,4 @@
-//! What a rank did, in figures: told to the launcher at the end of a job with
+//! What a rank did, in figures: sent to the launcher at the end of a job with
 //! `--stats`.
 
 use core::time::Duration;

@@ -1,17 +1,18 @@
-//! Whom the launcher asks for a checkpoint, and when (MPICH-V2, section 4.6.2). Pure:
+//! Recipient the launcher asks for a checkpoint, and when (MPICH-V2, section 4.6.2). Pure:
 //! time, what ranks tell and who runs come in; whom to ask what goes out.
 //!
-//! In rounds: all ranks that run are asked how they are; when all have answered, or
-//! have had the time to, the policy says whose checkpoint is worth most, and that
-//! rank is told. The next round begins when its checkpoint is stable, and no sooner
+//! In rounds: all ranks that run are asked for their status; when all have answered, or
+//! have had the time to, the policy chooses the rank whose checkpoint is worth most, and
+//! that rank gets a request. The next round begins when its checkpoint is stable, and no sooner
 //! than the job's `--checkpoint-every`. A rank that does not take one holds the others
 //! up for a while only, and has its next turn later.
 //!
-//! What ranks wish for because their logs are full comes first, whatever the policy
-//! and whatever is under way. LOG-3
+//! Checkpoints that ranks request because their logs are full come first, with every policy.
+//! LOG-3
 
+use super::Job;
+use super::outcome::CheckpointCounts;
 use super::verdict::Membership;
-use super::{CheckpointCounts, Job};
 use refrain_checkpoint::policy::{Choice, Policy, RankStatus};
 use refrain_job::JobError;
 use refrain_job::config::RecoveryConfig;
@@ -23,17 +24,17 @@ use std::time::{Duration, Instant};
 const ANSWERS_WAIT: Duration = Duration::from_millis(100);
 /// How long no other rank is asked for a checkpoint after one was.
 const ORDER_WAIT: Duration = Duration::from_secs(1);
-/// And when it has begun. A checkpoint that fails is not told of.
+/// And when it has begun. A checkpoint that fails is not reported.
 const TAKING_WAIT: Duration = Duration::from_secs(60);
-/// How often the time until the next order doubles, of who does not follow.
+/// How often the time until the next request doubles, for a rank that takes no checkpoint.
 const DOUBLINGS_MAX: u32 = 6;
 /// The shortest time between two rounds.
 const ROUND_MIN: Duration = Duration::from_millis(1);
 
-/// What is to be said to a rank.
+/// A message to a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// How is it?
+    /// Asks for its status.
     Status(usize),
     /// Take a checkpoint.
     Checkpoint(usize),
@@ -44,7 +45,7 @@ pub enum Request {
 enum Duty {
     #[default]
     None,
-    /// It was told to take a checkpoint.
+    /// It was asked for a checkpoint.
     Ordered { at: Duration },
     /// It has begun one.
     Taking { at: Duration },
@@ -77,7 +78,7 @@ struct Seen {
     refusals: u32,
     not_before: Duration,
     /// Logs of others are full for it. LOG-3
-    is_wished: bool,
+    is_requested: bool,
     counts: CheckpointCounts,
 }
 
@@ -116,18 +117,18 @@ impl Scheduler {
 
     /// Whether there is nothing to do until a rank requests a checkpoint.
     pub fn is_idle(&self) -> bool {
-        let is_idle = |seen: &Seen| !seen.is_wished && seen.duty == Duty::None;
+        let is_idle = |seen: &Seen| !seen.is_requested && seen.duty == Duty::None;
         self.policy.choice() == Choice::None && self.ranks.iter().all(is_idle)
     }
 
-    /// A rank says how it is.
+    /// A rank has sent its status.
     pub fn answered(&mut self, rank: usize, figures: StatusFigures) {
         let seen = &mut self.ranks[rank];
         seen.is_asked = false;
         seen.figures = Some(figures);
     }
 
-    /// How ranks were when they last said so, in this life.
+    /// The last statuses of ranks in their lives that run.
     pub fn figures(&self) -> impl Iterator<Item = &StatusFigures> {
         self.ranks.iter().filter_map(|seen| seen.figures.as_ref())
     }
@@ -153,7 +154,7 @@ impl Scheduler {
         seen.duty = Duty::None;
         seen.refusals = 0;
         seen.not_before = Duration::ZERO;
-        seen.is_wished = false;
+        seen.is_requested = false;
         seen.since = now;
         seen.state_bytes = bytes.saturating_sub(log_bytes);
         seen.counts.stable += 1;
@@ -164,13 +165,13 @@ impl Scheduler {
     }
 
     /// The log of some rank is filled by messages to this one. LOG-3
-    pub fn wish(&mut self, of: usize) {
+    pub fn request(&mut self, of: usize) {
         if let Some(seen) = self.ranks.get_mut(of) {
-            seen.is_wished = true;
+            seen.is_requested = true;
         }
     }
 
-    /// A life is over: it has heard nothing of what the next is asked.
+    /// A life is over: requests to it are void.
     pub fn died(&mut self, rank: usize) {
         let seen = &mut self.ranks[rank];
         seen.is_asked = false;
@@ -192,12 +193,12 @@ impl Scheduler {
         requests
     }
 
-    /// What is to be said now. `runs`, by rank: it has joined, plays nothing again,
-    /// and has not left.
+    /// The messages to send now. `runs`, by rank: it has joined, does not replay, and has not
+    /// left.
     pub fn step(&mut self, now: Duration, runs: &[bool]) -> Vec<Request> {
         self.stepped_at = now;
         self.give_up(now);
-        let mut requests = self.order_wished(now, runs);
+        let mut requests = self.order_requested(now, runs);
         if self.policy.choice() == Choice::None {
             return requests;
         }
@@ -219,16 +220,16 @@ impl Scheduler {
     /// now.
     pub fn next_due(&self) -> Option<Duration> {
         let of_duties = self.ranks.iter().filter_map(|seen| seen.duty.ends());
-        let wished = self.ranks.iter().filter(|seen| seen.is_wished);
-        let of_wishes = wished.map(|seen| seen.not_before);
+        let requested = self.ranks.iter().filter(|seen| seen.is_requested);
+        let of_requests = requested.map(|seen| seen.not_before);
         let of_round = match (self.policy.choice(), self.asked_at) {
             (Choice::None, _) => None,
             (_, Some(asked_at)) => Some(asked_at + ANSWERS_WAIT),
-            // Its end is heard of.
+            // The rank reports its end.
             (_, None) if self.is_under_way() => None,
             (_, None) => Some(self.next_round),
         };
-        let times = of_duties.chain(of_wishes).chain(of_round);
+        let times = of_duties.chain(of_requests).chain(of_round);
         // What was due at the last step waits for something that happens.
         times.filter(|at| *at > self.stepped_at).min()
     }
@@ -253,14 +254,14 @@ impl Scheduler {
         }
     }
 
-    fn order_wished(&mut self, now: Duration, runs: &[bool]) -> Vec<Request> {
+    fn order_requested(&mut self, now: Duration, runs: &[bool]) -> Vec<Request> {
         let may = |(rank, seen): (usize, &Seen)| {
-            let may = seen.is_wished && runs[rank] && seen.may_be_ordered(now);
+            let may = seen.is_requested && runs[rank] && seen.may_be_ordered(now);
             may.then_some(rank)
         };
-        let wished: Vec<usize> = self.ranks.iter().enumerate().filter_map(may).collect();
+        let requested: Vec<usize> = self.ranks.iter().enumerate().filter_map(may).collect();
         let order = |rank| self.order(rank, now);
-        wished.into_iter().map(order).collect()
+        requested.into_iter().map(order).collect()
     }
 
     fn order_next(&mut self, now: Duration, runs: &[bool]) -> Option<Request> {
@@ -370,7 +371,7 @@ impl Job {
         }
     }
 
-    /// By rank: it has joined, plays nothing again, and has not left.
+    /// By rank: it has joined, does not replay, and has not left.
     fn runs(&self) -> Vec<bool> {
         let ranks = self.ranks.iter().zip(&self.lives);
         let runs = ranks.map(|(process, lives)| {

@@ -1,23 +1,20 @@
 //! The place for a job's checkpoints: found or made before the ranks start, emptied
 //! when the job is over.
 
+use crate::job_folder::{self, JobFolder};
 use crate::leftovers;
 use refrain_checkpoint::{JobName, Place, Store};
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;
 use refrain_job::stderr::report;
-use std::fs::{self, File};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
 
 /// Checkpoints of a job. Dropping it removes them: they are of no use to another
 /// job.
 #[derive(Debug, Default)]
 pub struct CheckpointPlace {
     store: Option<Store>,
-    /// A folder that was made for this job alone, and its lock: `refrain clean` in another
-    /// container does not see this process.
-    made: Option<(PathBuf, File)>,
+    /// A folder that was made for this job alone.
+    _made: Option<JobFolder>,
 }
 
 impl CheckpointPlace {
@@ -36,19 +33,14 @@ impl CheckpointPlace {
                 None => Ok(Self::default()),
             };
         }
-        let launcher = leftovers::file_prefix(std::process::id()).ok_or_else(|| {
-            JobError::Config("/proc is missing, which names of checkpoints need: mount it".into())
-        })?;
-        recovery.checkpoint_prefix = format!("{launcher}{job:016x}-");
-        // Dropped where anything fails below.
-        let mut prepared = Self::default();
-        let place = match &recovery.checkpoint_dir {
-            Some(text) => absolute(text)?,
+        recovery.checkpoint_prefix = job_folder::prefix(job)? + "-";
+        let (place, made) = match &recovery.checkpoint_dir {
+            Some(text) => (absolute(text)?, None),
             None => {
-                let name = format!("{launcher}{job:016x}{}", leftovers::CHECKPOINTS_SUFFIX);
-                let path = std::env::temp_dir().join(name);
-                prepared.made = Some((path.clone(), make(&path)?));
-                Place::Folder(path)
+                let (parent, suffix) = (std::env::temp_dir(), leftovers::CHECKPOINTS_SUFFIX);
+                let names = ("checkpoints", "--checkpoint-dir");
+                let folder = JobFolder::temporary(&parent, job, suffix, names)?;
+                (Place::Folder(folder.path.clone()), Some(folder))
             }
         };
         recovery.checkpoint_dir = Some(text_of(&place)?);
@@ -58,8 +50,10 @@ impl CheckpointPlace {
         let store = store.map_err(wrong)?;
         // Before there are ranks, and not at their first checkpoint.
         store.reach().map_err(wrong)?;
-        prepared.store = Some(store);
-        Ok(prepared)
+        Ok(Self {
+            store: Some(store),
+            _made: made,
+        })
     }
 }
 
@@ -72,49 +66,26 @@ impl Drop for CheckpointPlace {
                 "checkpoints of the job cannot be removed: {error}"
             ));
         }
-        if let Some((path, _)) = &self.made {
-            // What cannot be removed is for `refrain clean`.
-            let _ = fs::remove_dir_all(path);
-        }
     }
 }
 
 fn absolute(text: &str) -> Result<Place, JobError> {
-    let wrong = |error: &dyn core::fmt::Display| {
-        JobError::Config(format!("--checkpoint-dir {}: {error}", shown(text)))
-    };
-    match text.parse().map_err(|error| wrong(&error))? {
-        Place::Folder(path) => {
-            let path = path
-                .canonicalize()
-                .map_err(|error| wrong(&format!("{error}: create the folder")))?;
-            Ok(Place::Folder(path))
+    match text.parse() {
+        Ok(Place::Folder(path)) => {
+            job_folder::existing("--checkpoint-dir", &path).map(Place::Folder)
         }
-        server => Ok(server),
+        Ok(server) => Ok(server),
+        Err(error) => Err(JobError::Config(format!(
+            "--checkpoint-dir {}: {error}",
+            shown(text)
+        ))),
     }
 }
 
-/// A place for eyes: an address without its secret.
+/// A place for people: an address without its secret.
 fn shown(text: &str) -> String {
     let parsed: Result<Place, _> = text.parse();
     parsed.map_or_else(|error| error.text, |place| place.to_string())
-}
-
-/// Makes the folder, and locks it.
-fn make(path: &Path) -> Result<File, JobError> {
-    let made = fs::DirBuilder::new().mode(0o700).create(path);
-    let lock = |()| {
-        leftovers::lock(path).inspect_err(|_| {
-            // It is empty; if it stays, it is for `refrain clean`.
-            let _ = fs::remove_dir_all(path);
-        })
-    };
-    made.and_then(lock).map_err(|error| {
-        JobError::Config(format!(
-            "the checkpoint folder {} cannot be created: {error}: name one with --checkpoint-dir",
-            path.display()
-        ))
-    })
 }
 
 fn text_of(place: &Place) -> Result<String, JobError> {
@@ -129,6 +100,8 @@ fn text_of(place: &Place) -> Result<String, JobError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::{self, File};
+    use std::path::{Path, PathBuf};
     use std::time::SystemTime;
 
     /// `refrain clean` in another container does not see this process, and the folder may

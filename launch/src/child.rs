@@ -1,6 +1,7 @@
 //! The process of one life of a rank, on this host.
 
 use super::fencing;
+use super::hosts::message::Recipient;
 use super::restarts;
 use super::verdict::End;
 use crate::leftovers;
@@ -16,7 +17,7 @@ use std::time::Duration;
 /// How long the launcher waits at the end for a process that it has killed and
 /// did not start.
 const JOINED_END_MAX: Duration = Duration::from_millis(250);
-/// How long a killed life of a rank that is started again may take to end.
+/// How long a killed life of a rank that is restarted may take to end.
 const FENCE_MAX: Duration = Duration::from_secs(5);
 
 /// One rank's process. Dropping it kills and reaps it and its group, and removes
@@ -93,7 +94,7 @@ impl RankChild {
                 (None, None) => None,
             },
             Ok(None) => None,
-            // Somebody else in this process has reaped it: its status is lost.
+            // Something else in this process has reaped it: its status is lost.
             Err(_) => Some(End::Exited(1)),
         }
     }
@@ -108,7 +109,7 @@ impl RankChild {
         rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(self.pidfd.as_fd()), options))
     }
 
-    /// How it ended, as far as that can be told through a wrapper.
+    /// How it ended, as far as that is known behind a wrapper.
     pub fn true_end(&self, end: End) -> End {
         match &self.joined {
             Some(_) => restarts::behind_wrapper(end),
@@ -123,11 +124,25 @@ impl RankChild {
             .map_or(self.child.id(), |(joined, _)| *joined)
     }
 
-    /// Sends `signal` to the process that was started and to the one that has
-    /// joined, only.
-    pub fn signal_own(&self, signal: Signal) {
-        self.signal_joined(signal);
+    /// Sends `signal` to processes of this life.
+    pub fn signal(&self, recipient: Recipient, signal: Signal) {
+        match recipient {
+            Recipient::Own => self.signal_joined(signal),
+            // Its id may belong to another group now.
+            Recipient::Rest if self.is_fenced => return,
+            Recipient::Rest => {
+                let _ = kill_process_group(self.group, signal);
+            }
+            // Both fail when no process is left.
+            Recipient::Group if kill_process_group(self.group, signal).is_ok() => return,
+            Recipient::Group => {}
+        }
         fencing::signal(self.group, &self.pidfd, signal);
+    }
+
+    /// Kills what is left of the group, also after the end of the rank itself.
+    pub fn kill_group(&self) {
+        self.signal(Recipient::Rest, Signal::KILL);
     }
 
     fn signal_joined(&self, signal: Signal) {
@@ -136,23 +151,6 @@ impl RankChild {
         {
             fencing::signal(id, joined, signal);
         }
-    }
-
-    /// Sends `signal` to the process, which has not ended, and its group.
-    pub fn signal(&self, signal: Signal) {
-        // Both fail when no process is left.
-        if kill_process_group(self.group, signal).is_err() {
-            fencing::signal(self.group, &self.pidfd, signal);
-        }
-    }
-
-    /// Kills what is left of the group, also when the rank itself has ended.
-    pub fn kill_group(&self) {
-        if self.is_fenced {
-            return;
-        }
-        let _ = kill_process_group(self.group, Signal::KILL);
-        fencing::signal(self.group, &self.pidfd, Signal::KILL);
     }
 
     /// Makes sure that nothing of this life runs any more: what is reaped stores

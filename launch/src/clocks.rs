@@ -2,9 +2,8 @@
 //! where it is, into which programs it can be preloaded, and the memory file that all
 //! incarnations of a rank share.
 
-use super::start::Wanted;
+use super::spawn::HostPart;
 use refrain_job::JobError;
-use refrain_job::config::JobConfig;
 use refrain_job::stderr::report;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use std::ffi::{OsStr, OsString};
@@ -28,12 +27,13 @@ const FILE_BYTES: u64 = 64 << 10;
 ///
 /// # Errors
 /// Of the system.
-pub fn add(config: &JobConfig, wanted: &mut Wanted, program: &Path) -> Result<(), JobError> {
+pub fn add(part: &mut HostPart) -> Result<(), JobError> {
+    let setup = &mut part.setup;
+    let config = &setup.config;
     if config.recovery.max_restarts == 0 || !config.recovery.record_clocks {
         return Ok(());
     }
-    let served = is_preloaded_into(program).and_then(|()| library());
-    let library = match served {
+    let library = match is_preloaded_into(&setup.program).and_then(|()| library()) {
         Ok(library) => library,
         Err(why) => {
             if config.verbose {
@@ -44,7 +44,7 @@ pub fn add(config: &JobConfig, wanted: &mut Wanted, program: &Path) -> Result<()
             return Ok(());
         }
     };
-    let mut given = wanted.environment.iter().rev();
+    let mut given = setup.environment.iter().rev();
     let before = given
         .find(|(name, _)| name == PRELOAD)
         .map(|(_, value)| value.clone())
@@ -56,13 +56,15 @@ pub fn add(config: &JobConfig, wanted: &mut Wanted, program: &Path) -> Result<()
             library.display()
         ));
     }
-    wanted.environment.push((PRELOAD.into(), preloaded));
-    for rank in &wanted.ranks {
-        let file = file().map_err(|error| JobError::Control {
-            attempted: format!("making the file for the clocks of rank {rank}"),
-            error,
+    setup.environment.push((PRELOAD.into(), preloaded));
+    for rank in &setup.ranks {
+        let file = file().map_err(|error| {
+            JobError::control(
+                format!("making the file for the clocks of rank {rank}"),
+                error,
+            )
         })?;
-        wanted.descriptors.push((*rank, VARIABLE.into(), file));
+        part.descriptors.push((*rank, VARIABLE.into(), file));
     }
     Ok(())
 }
@@ -237,7 +239,7 @@ mod preload_tests {
     }
 
     #[test]
-    fn programs_are_told_apart() {
+    fn programs_are_distinguished() {
         let head = head_of_this_program();
         assert_eq!(linker(&head), Linker::Glibc);
         assert_eq!(linker(b"#!/bin/sh\n"), Linker::OfAScript);

@@ -1,20 +1,20 @@
 //! The end of a job.
 //!
-//! Running → Ending (ranks are asked to stop) → Killed (those that did not are
-//! killed) → Flushing (all processes are gone, output is being written) →
-//! Over. A job whose ranks all end well goes from Running to Flushing.
+//! Running → Ending (ranks are asked to stop, then killed) → Flushing (all processes are
+//! gone, output is being written) → Over. A job whose ranks all end well goes from Running to
+//! Flushing.
 
-use super::board::Stuck;
-use super::recoveries::Cause;
-use super::recoveries::{self, DIFFERED};
+use super::Job;
+use super::hosts::message::Recipient;
+use super::key_values::{StalledWait, Waiting};
+use super::outcome::{DIFFERED, Outcome};
+use super::process::RankProcess;
 use super::sink::{LostStream, Stream};
-use super::verdict::{self, End, Membership, Verdict};
-use super::{Job, Outcome};
+use super::verdict::{self, Cause, End, Membership, Verdict};
 use refrain_job::control::message::ToRank;
 use rustix::io::Errno;
 use rustix::process::Signal;
 use signal_hook::consts::SIGKILL;
-use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 /// How long ranks may take to end after the request.
@@ -25,19 +25,14 @@ const GRACE: Duration = Duration::from_secs(3);
 pub enum Phase {
     /// Ranks run.
     Running,
-    /// Ranks are asked to stop and will be killed at a time.
+    /// Ranks are asked to stop.
     Ending {
-        /// When.
-        kill_at: Instant,
+        /// When they are killed; `None`: they are, and are waited for.
+        kill_at: Option<Instant>,
         /// The job's outcome, as known so far.
         outcome: Outcome,
         /// The rank that aborted the job: its own exit status is the outcome's.
         aborted_by: Option<usize>,
-    },
-    /// Ranks are killed, and waited for.
-    Killed {
-        /// The job's outcome.
-        outcome: Outcome,
     },
     /// Ranks are gone; output is being written.
     Flushing {
@@ -58,7 +53,7 @@ impl Phase {
     /// When something has to be done even if nothing happens.
     pub fn deadline(&self) -> Option<Instant> {
         match self {
-            Phase::Ending { kill_at, .. } => Some(*kill_at),
+            Phase::Ending { kill_at, .. } => *kill_at,
             Phase::Flushing { give_up_at, .. } => *give_up_at,
             _ => None,
         }
@@ -103,19 +98,15 @@ impl Job {
             if rank.end.is_some() || Some(index) == spared {
                 continue;
             }
+            let reason = reason.clone();
             // A reason is far shorter than a message may be.
-            let _ = rank.link.send(
-                &ToRank::Stop {
-                    reason: reason.clone(),
-                },
-                None,
-            );
-            rank.signal(signal);
-            // A stopped process would not see it.
-            rank.signal(Signal::CONT);
+            let _ = rank.link.send(&ToRank::Stop(reason), None);
+            rank.signal(Recipient::Group, signal);
+            // A stopped process handles no other signal.
+            rank.signal(Recipient::Group, Signal::CONT);
         }
         self.phase = Phase::Ending {
-            kill_at: Instant::now() + GRACE,
+            kill_at: Some(Instant::now() + GRACE),
             outcome,
             aborted_by: spared,
         };
@@ -149,7 +140,7 @@ impl Job {
         }
     }
 
-    /// Ends the job because the launcher was told to; the second time at once.
+    /// Ends the job because of a signal to the launcher; the second time at once.
     pub(super) fn end_by_signal(&mut self, number: i32) {
         let failure = format!("the job was ended by {}", verdict::signal_name(number));
         let outcome = Outcome::new(verdict::signal_status(number), Some(failure));
@@ -158,39 +149,36 @@ impl Job {
                 let signal = Signal::from_named_raw(number).unwrap_or(Signal::TERM);
                 self.end(outcome, signal, None);
             }
-            Phase::Ending { kill_at, .. } => *kill_at = Instant::now(),
+            Phase::Ending {
+                kill_at: Some(kill_at),
+                ..
+            } => *kill_at = Instant::now(),
             Phase::Flushing { give_up_at, .. } => *give_up_at = Some(Instant::now()),
-            Phase::Killed { .. } | Phase::Over { .. } => {}
+            Phase::Ending { .. } | Phase::Over { .. } => {}
         }
     }
 
     /// Does what is due by the clock.
     pub(super) fn keep_time(&mut self) {
-        if self
-            .phase
-            .deadline()
-            .is_none_or(|deadline| Instant::now() < deadline)
-        {
+        let deadline = self.phase.deadline();
+        if deadline.is_none_or(|deadline| Instant::now() < deadline) {
             return;
         }
-        self.phase = match std::mem::replace(&mut self.phase, Phase::Running) {
-            Phase::Ending {
-                outcome,
-                aborted_by: _,
-                kill_at: _,
-            } => {
-                for rank in &self.ranks {
-                    rank.kill_group();
-                }
-                Phase::Killed { outcome }
+        match &mut self.phase {
+            Phase::Ending { kill_at, .. } => {
+                *kill_at = None;
+                self.ranks.iter().for_each(RankProcess::kill_group);
             }
-            Phase::Flushing { outcome, .. } => Phase::Over { outcome },
-            other => other,
-        };
+            Phase::Flushing { outcome, .. } => {
+                let outcome = outcome.clone();
+                self.phase = Phase::Over { outcome };
+            }
+            Phase::Running | Phase::Over { .. } => {}
+        }
     }
 
     /// Judges ranks that were found ended together; with reasons why they are not
-    /// started again.
+    /// restarted.
     pub(super) fn judge(&mut self, ended: &[(usize, End, Option<String>)]) {
         for (rank, end, _) in ended {
             if let Phase::Ending {
@@ -205,14 +193,10 @@ impl Job {
             }
         }
         let verdicts = ended.iter().filter_map(|(rank, end, why)| {
-            let mut verdict = verdict::judge(
-                *rank,
-                *end,
-                self.ranks[*rank].membership,
-                self.cause(*rank, *end),
-            )?;
+            let (membership, cause) = (self.ranks[*rank].membership, self.lives[*rank].cause(*end));
+            let mut verdict = verdict::judge(*rank, *end, membership, cause)?;
             if *end == End::Killed(SIGKILL)
-                && self.cause(*rank, *end) == Cause::Unknown
+                && cause == Cause::Unknown
                 && let Some(hint) = self.out_of_memory.hint()
             {
                 verdict.failure = format!("{}; {hint}", verdict.failure);
@@ -232,10 +216,11 @@ impl Job {
         }
     }
 
-    /// A rank was killed after all had left, and is not started again: the others go
-    /// on, and the job's status says it.
+    /// A rank was killed after all had left, and is not restarted: the others continue, and
+    /// the job's status shows it.
     pub(super) fn note_late(&mut self, rank: usize, end: End, why: &str) {
-        if let Some(verdict) = verdict::judge(rank, end, Membership::Left, self.cause(rank, end)) {
+        let cause = self.lives[rank].cause(end);
+        if let Some(verdict) = verdict::judge(rank, end, Membership::Left, cause) {
             let failure = format!("{}; it had left the job before; {why}", verdict.failure);
             let late = Outcome::new(verdict.status, Some(failure));
             self.late.get_or_insert(late);
@@ -246,7 +231,7 @@ impl Job {
     pub(super) fn judge_waiting(&mut self) {
         let is_over =
             |rank: usize| self.ranks[rank].end.is_some() && !self.lives[rank].is_awaited();
-        let Some(Stuck { waiter, gone }) = self.board.stuck(is_over) else {
+        let Some(StalledWait { waiter, gone }) = self.key_values.stalled(is_over) else {
             return;
         };
         // REC-6: one that was shot, or has died, is about to be found dead: it waits for
@@ -258,11 +243,8 @@ impl Job {
         if (0..self.ranks.len()).any(is_dying) {
             return;
         }
-        let waits = self
-            .board
-            .waiting(waiter)
-            .map(|waiting| waiting.describe())
-            .unwrap_or_default();
+        let waiting = self.key_values.waiting(waiter);
+        let waits = waiting.map_or_else(String::new, Waiting::describe);
         let missed = gone.and_then(|rank| Some((rank, self.ranks[rank].end?)));
         let failure = match missed {
             Some((rank, end)) => {
@@ -280,53 +262,42 @@ impl Job {
     /// All ranks have ended: kills what they left, takes the output that is
     /// still in the pipes, and reaps.
     pub(super) fn conclude(&mut self) {
-        for rank in &self.ranks {
-            rank.kill_group();
-        }
-        for (index, rank) in self.ranks.iter_mut().enumerate() {
+        self.ranks.iter().for_each(RankProcess::kill_group);
+        for rank in 0..self.ranks.len() {
             let mut dropped_bytes = 0;
-            for output in &mut rank.outputs {
-                let sink = super::serve::sink_of(&mut self.out, &mut self.err, output.stream);
-                dropped_bytes += output.conclude(rank.gate.as_ref(), sink.buffer());
-            }
+            self.for_outputs(rank, |output, gate, out| {
+                dropped_bytes += output.conclude(gate, out);
+            });
             if dropped_bytes > 0 {
                 // GATE-1: output of events that may be undone must not be visible.
-                let _ = writeln!(
-                    self.err.buffer(),
-                    "refrain: {dropped_bytes} bytes that rank {index} printed are not shown: the events before them were not stable when it ended"
-                );
+                self.say(Some(format!(
+                    "{dropped_bytes} bytes that rank {rank} printed are not shown: the events before them were not stable when it ended"
+                )));
             }
         }
-        self.tell_untold();
+        self.report_omitted_lines();
         self.ranks.clear();
-        self.conclude_phase();
-    }
-
-    fn conclude_phase(&mut self) {
-        self.phase = match std::mem::replace(&mut self.phase, Phase::Running) {
-            Phase::Running => Phase::Flushing {
-                outcome: self.late.take().unwrap_or_else(|| Outcome::new(0, None)),
-                give_up_at: None,
-            },
-            Phase::Ending { outcome, .. } | Phase::Killed { outcome } => Phase::Flushing {
-                outcome,
-                give_up_at: Some(Instant::now() + GRACE),
-            },
-            other => other,
+        let (outcome, give_up_at) = match &self.phase {
+            Phase::Running => (
+                self.late.take().unwrap_or_else(|| Outcome::new(0, None)),
+                None,
+            ),
+            Phase::Ending { outcome, .. } => (outcome.clone(), Some(Instant::now() + GRACE)),
+            Phase::Flushing { .. } | Phase::Over { .. } => return,
         };
-        if let Phase::Flushing { outcome, .. } = &mut self.phase {
-            let known = outcome.clone();
-            let (concluded, line) = recoveries::conclude(known, self.recoveries.ended());
-            *outcome = concluded;
-            self.say(line);
-        }
+        let (outcome, line) = outcome.conclude(self.recoveries.ended());
+        self.say(line);
+        self.phase = Phase::Flushing {
+            outcome,
+            give_up_at,
+        };
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::board::Fencing;
+    use crate::key_values::Fencing;
     use crate::recoveries::Shot;
     use crate::{EventLoggerSpec, FaultSpec, JobSpec, Output};
     use refrain_job::config::JobConfig;
@@ -355,7 +326,7 @@ mod tests {
     fn a_job_is_not_stuck_while_one_that_was_shot_has_yet_to_be_found_dead() {
         let mut job = sleeping();
         for rank in 0..2 {
-            let reached = job.board.fence(rank, 0, true, |rank| rank != 1);
+            let reached = job.key_values.fence(rank, 0, true, |rank| rank != 1);
             assert_eq!(reached, Ok(Fencing::Waits));
         }
         job.lives[1].shot = Some(Shot {

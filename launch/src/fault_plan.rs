@@ -1,13 +1,13 @@
 //! What is to go wrong on purpose, and when. Pure: times count from the start of
 //! the job and come in.
 
-use super::recoveries::Cause;
+use super::verdict::Cause;
 use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Whom to kill.
+/// Recipient to kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A rank.
@@ -19,7 +19,7 @@ pub enum Target {
 /// When.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// So long after the start of the job.
+    /// At this time after the start of the job.
     After(Duration),
     /// When the rank's clock is there, in its first life.
     Clock(u64),
@@ -28,7 +28,7 @@ pub enum Moment {
 /// `--kill`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kill {
-    /// Whom.
+    /// Recipient.
     pub target: Target,
     /// When.
     pub moment: Moment,
@@ -58,14 +58,14 @@ pub struct KillRandom {
 /// What is to go wrong, and what counts as gone wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultSpec {
-    /// Who is killed when.
+    /// Ranks and event loggers that are killed at a time.
     pub kills: Vec<Kill>,
     /// Ranks that are killed at random.
     pub kill_random: Option<KillRandom>,
     /// Ranks that are stopped for a while.
     pub pauses: Vec<Pause>,
     /// `--suspect-ranks-after`: a rank that is stopped for longer counts as lost;
-    /// it is killed, and started again. `None`: never.
+    /// it is killed and restarted. `None`: never.
     pub suspect_after: Option<Duration>,
 }
 
@@ -199,9 +199,9 @@ impl FaultSpec {
 pub enum Action {
     /// Kill a rank or an event logger.
     Kill(Target, Cause),
-    /// Stop a rank; it goes on after a while.
+    /// Stop a rank for a time.
     Stop(u32, Duration),
-    /// A rank may go on, if this life of it is still the one that was stopped.
+    /// Continue a rank, if this life of it was stopped.
     Continue(u32, u32),
     /// Kill any rank.
     KillAny,

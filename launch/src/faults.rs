@@ -6,9 +6,10 @@
 
 use super::Job;
 use super::fault_plan::{Action, FaultSpec, Schedule, Target};
-use super::recoveries::{Cause, Shot};
+use super::hosts::message::Recipient;
+use super::recoveries::Shot;
 use super::restarts::Departure;
-use super::verdict::Membership;
+use super::verdict::{Cause, Membership};
 use refrain_job::JobError;
 use rustix::process::Signal;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -119,7 +120,7 @@ impl Job {
         }
     }
 
-    /// Whether a rank runs, and has not left or would be started again.
+    /// Whether a rank runs, and has not left or would be restarted.
     fn is_to_be_hit(&self, rank: usize) -> bool {
         let process = &self.ranks[rank];
         let has_left = process.membership == Membership::Left;
@@ -138,7 +139,7 @@ impl Job {
     fn signal_life(&mut self, rank: usize, signal: Signal) -> bool {
         let is_to_be_hit = self.is_to_be_hit(rank);
         if is_to_be_hit {
-            self.ranks[rank].signal_own(signal);
+            self.ranks[rank].signal(Recipient::Own, signal);
         } else {
             let line = match self.lives[rank].is_awaited() {
                 true => format!("rank {rank} waits for its restart and gets no signal"),
@@ -149,16 +150,24 @@ impl Job {
         is_to_be_hit
     }
 
-    /// A peer, or the rank itself, has given this life up: it is ended, unless it has ended anyway.
-    /// FENCE-1
-    pub(super) fn suspect(&mut self, rank: usize, incarnation: u32, cause: Cause) {
+    /// A peer, or the rank itself (`by`), has given this life up: it is killed, unless it has
+    /// ended. FENCE-1
+    pub(super) fn suspect(&mut self, rank: usize, incarnation: u32, by: usize) {
         let is_this = self
             .lives
             .get(rank)
             .is_some_and(|it| it.incarnation == incarnation);
         // A peer that has passed the last fence ends when it likes.
         if is_this && !self.past_last_fence && self.restarts_ranks() && self.is_to_be_hit(rank) {
-            self.shoot(rank, cause);
+            let is_own = by == rank;
+            self.shoot(
+                rank,
+                if is_own {
+                    Cause::Disconnected
+                } else {
+                    Cause::Lost
+                },
+            );
         }
     }
 

@@ -1,6 +1,7 @@
 //! Waits until killed processes have ended; what `/proc/ID/stat` says of a process.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::polling;
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, pidfd_send_signal, test_kill_process_group};
 use std::os::fd::OwnedFd;
@@ -17,7 +18,7 @@ pub fn signal(id: Pid, process: &OwnedFd, signal: Signal) {
     match pidfd_send_signal(process, signal) {
         // One that has ended needs no signal.
         Ok(()) | Err(Errno::SRCH) => {}
-        Err(_) if ends_within(process, Duration::ZERO) => {}
+        Err(_) if polling::is_ready(process, PollFlags::IN) => {}
         Err(_) => {
             let _ = kill_process(id, signal);
         }
@@ -26,13 +27,7 @@ pub fn signal(id: Pid, process: &OwnedFd, signal: Signal) {
 
 /// Whether a process ends within a time.
 pub fn ends_within(process: &OwnedFd, longest: Duration) -> bool {
-    let give_up_at = Instant::now() + longest;
-    let mut polled = [PollFd::new(process, PollFlags::IN)];
-    let ended = rustix::io::retry_on_intr(|| {
-        let left = give_up_at.saturating_duration_since(Instant::now());
-        poll(&mut polled, Timespec::try_from(left).ok().as_ref())
-    });
-    ended.is_ok_and(|ended| ended > 0)
+    polling::is_ready_within(process, PollFlags::IN, longest)
 }
 
 /// Whether all processes of a group whose leader was just reaped end within a
@@ -67,6 +62,8 @@ pub struct Stat {
     state: u8,
     /// Its process group.
     pub group: i32,
+    /// When it was started, in clock ticks since boot.
+    pub start_time: u64,
 }
 
 impl Stat {
@@ -81,7 +78,12 @@ impl Stat {
         let mut fields = fields.split_whitespace();
         let state = *fields.next()?.as_bytes().first()?;
         let group = fields.nth(1)?.parse().ok()?;
-        Some(Self { state, group })
+        let start_time = fields.nth(16)?.parse().ok()?;
+        Some(Self {
+            state,
+            group,
+            start_time,
+        })
     }
 
     /// It runs no more.
@@ -99,6 +101,19 @@ impl Stat {
 pub fn all() -> impl Iterator<Item = Stat> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     processes.filter_map(|process| Stat::of(process.file_name().to_str()?.parse().ok()?))
+}
+
+/// Whether any thread of `process` may still run. One that has ended and waits
+/// to be reaped runs no more, but its id is not used again either; it may never
+/// be reaped (a container without an init).
+pub fn is_alive(process: u32) -> bool {
+    // A process whose first thread has ended looks like a dead one while its other
+    // threads run.
+    let has_other_threads = || {
+        let threads = fs::read_dir(format!("/proc/{process}/task"));
+        threads.is_ok_and(|threads| threads.count() > 1)
+    };
+    Stat::of(process).is_some_and(|stat| !stat.has_ended() || has_other_threads())
 }
 
 #[cfg(test)]
@@ -137,12 +152,13 @@ mod stat_tests {
 
     #[test]
     fn lines_are_understood() {
-        let stat = Stat::parse("5 (a) Z b) S 1 77 78 0").unwrap();
-        assert_eq!(stat.group, 77);
+        let line = |begin: &str| format!("{begin} 1 77 78 0 {}99 0", "0 ".repeat(14));
+        let stat = Stat::parse(&line("5 (a) Z b) S")).unwrap();
+        assert_eq!((stat.group, stat.start_time), (77, 99));
         assert!(!stat.has_ended() && !stat.is_stopped());
-        assert!(Stat::parse("5 (a) Z 1 77 77 0").unwrap().has_ended());
+        assert!(Stat::parse(&line("5 (a) Z")).unwrap().has_ended());
         for state in ["T", "t"] {
-            let line = format!("5 (a) {state} 1 77 77 0");
+            let line = line(&format!("5 (a) {state}"));
             assert!(Stat::parse(&line).unwrap().is_stopped());
         }
         for line in ["", "5 (a", "5 (a) S", "5 (a) S 1 x"] {

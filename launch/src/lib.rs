@@ -26,14 +26,16 @@
 //! | `replacement` | fences a dead rank, restarts it, informs the others |
 //! | `recoveries` | reports of recoveries and of differing replays; pure |
 //! | `checkpoint_schedule` | which ranks are asked for checkpoints, and when |
-//! | `checkpoints`, `spill` | folders of checkpoints and of spilled logs, and their removal |
+//! | `job_folder`, `checkpoints`, `spill` | folders of a job: of checkpoints, of spilled logs |
 //! | `fault_plan`, `faults` | faults on purpose: when, pure; doing it |
 //! | `link` | the launcher's end of a control socket |
-//! | `board` | put, get and fence; pure |
+//! | `key_values` | put, get and fence; pure |
 //! | `requests` | messages of ranks, and their answers |
+//! | `membership` | which ranks are informed of which others; pure |
+//! | `service_process`, `polling` | processes beside the ranks; waits for a descriptor |
 //! | `output`, `printed` | output of a rank; what an earlier incarnation printed |
-//! | `sink` | the launcher's stdout and stderr, and limits of its own lines |
-//! | `serve`, `ending` | the loop; the end of a job |
+//! | `sink`, `rate_limit` | the launcher's stdout and stderr; limits of its own lines |
+//! | `serve`, `ending`, `outcome` | the loop; the end of a job; its outcome |
 //! | `progress` | the live view |
 //! | `verdict` | what the end of a process means; pure |
 //! | `leftovers` | files of killed jobs |
@@ -43,7 +45,6 @@
 //! Must never know: the API of programs.
 
 pub mod agent;
-mod board;
 mod checkpoint_schedule;
 mod checkpoints;
 mod child;
@@ -54,16 +55,22 @@ mod fault_plan;
 mod faults;
 mod fencing;
 mod hosts;
+mod job_folder;
+mod key_values;
 pub mod leftovers;
 mod limits;
 mod link;
 mod lives;
 mod loggers;
+mod membership;
+mod outcome;
 mod output;
+mod polling;
 mod printed;
 mod process;
 mod program;
 mod progress;
+mod rate_limit;
 mod recoveries;
 mod replacement;
 mod requests;
@@ -71,6 +78,7 @@ mod restarts;
 mod same_memory;
 pub mod seconds;
 mod serve;
+mod service_process;
 mod signals;
 mod sink;
 pub mod size;
@@ -81,27 +89,28 @@ mod verdict;
 
 pub use error::LaunchError;
 pub use fault_plan::{FaultSpec, FaultSpecError, Kill, KillRandom, Moment, Pause, Target};
-pub use hosts::{HostSlots, HostsSpec, NotAHost, parse_hosts, read_hostfile};
+pub use hosts::listing::{HostSlots, HostsSpec, NotAHost, parse_hosts, read_hostfile};
 pub use limits::RANKS_MAX;
 pub use loggers::EventLoggerSpec;
-pub use recoveries::DIFFERED;
-pub use recoveries::{Cause, Recovery};
+pub use outcome::{CheckpointCounts, DIFFERED, Outcome};
+pub use recoveries::Recovery;
 pub use restarts::{MAX_RESTARTS_DEFAULT, can_recover};
 pub use same_memory::{can_fix_layout, can_set_random_bytes};
+pub use verdict::Cause;
 
-use board::Board;
 use checkpoint_schedule::Schedule;
 use checkpoints::CheckpointPlace;
 use ending::Phase;
 use faults::Faults;
+use key_values::KeyValues;
 use lives::Lives;
 use loggers::EventLoggers;
 use process::RankProcess;
 use progress::Progress;
+use rate_limit::RateLimit;
 use recoveries::Recoveries;
 use refrain_job::{Statistics, config::JobConfig};
 use signals::Signals;
-use sink::Hush;
 use sink::Sink;
 use spill::SpilledFiles;
 use start::Placement;
@@ -155,51 +164,6 @@ pub struct JobSpec {
     pub hosts: HostsSpec,
 }
 
-/// How a job ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
-    /// Exit status for the launcher: that of the first rank that failed (128 +
-    /// signal for a killed one; 1 for one that failed with status 0), 128 +
-    /// signal when the launcher was told to end, 141 (as by SIGPIPE) when
-    /// its output has no reader any more, [`DIFFERED`] when replayed messages had
-    /// other bytes and all else went well, or 0.
-    pub status: i32,
-    /// What happened, for people; `None` after a good end, and when the reader of the
-    /// output is gone.
-    pub failure: Option<String>,
-    /// What ranks have told of themselves, by rank, where they were to
-    /// ([`EventConfig::statistics`](refrain_job::config::EventConfig::statistics)).
-    pub statistics: Vec<Option<Statistics>>,
-    /// Deaths of ranks that were started again, in the order in which they were
-    /// over.
-    pub recoveries: Vec<Recovery>,
-    /// By rank.
-    pub checkpoints: Vec<CheckpointCounts>,
-}
-
-/// What became of a rank's checkpoints, in all its lives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct CheckpointCounts {
-    /// How often the rank was asked for one.
-    pub orders: u64,
-    /// How many were stable, asked for or not.
-    pub stable: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
-
-impl Outcome {
-    fn new(status: i32, failure: Option<String>) -> Self {
-        Self {
-            status,
-            failure,
-            statistics: Vec::new(),
-            recoveries: Vec::new(),
-            checkpoints: Vec::new(),
-        }
-    }
-}
-
 /// A running job. Dropping it kills all its ranks and waits for their end.
 ///
 /// Stays on the thread that started it: the kernel kills ranks when that
@@ -210,21 +174,21 @@ pub struct Job {
     lives: Vec<Lives>,
     recoveries: Recoveries,
     /// By rank.
-    hushes: Vec<Hush>,
+    rate_limits: Vec<RateLimit>,
     faults: Faults,
     out_of_memory: OutOfMemory,
     schedule: Schedule,
     /// `--progress`.
     progress: Option<Progress>,
-    board: Board,
+    key_values: KeyValues,
     /// All ranks have passed the last fence: their logs do not grow any more, and a rank
-    /// that is started again connects to no peer.
+    /// that is restarted connects to no peer.
     past_last_fence: bool,
     /// After the ranks: their agents end what is left of them.
     placement: Placement,
     id: u64,
     config: JobConfig,
-    /// What ranks have told of themselves, by rank.
+    /// Statistics of the ranks that have reported them.
     statistics: Vec<Option<Statistics>>,
     out: Sink,
     err: Sink,
@@ -286,7 +250,7 @@ impl Job {
     /// Serves the job until it ends.
     ///
     /// # Errors
-    /// When the launcher itself cannot go on.
+    /// When the launcher itself cannot continue.
     pub fn wait(mut self) -> Result<Outcome, LaunchError> {
         loop {
             if let Some(outcome) = self.serve(Duration::MAX)? {
@@ -303,7 +267,7 @@ impl Job {
     /// Requests of ranks wait for the next call.
     ///
     /// # Errors
-    /// When the launcher itself cannot go on.
+    /// When the launcher itself cannot continue.
     pub fn serve(&mut self, timeout: Duration) -> Result<Option<Outcome>, LaunchError> {
         Ok(serve::serve(self, timeout)?)
     }

@@ -12,7 +12,7 @@ pub const RANKS_MAX: u32 = 1024;
 /// Descriptors that the launcher holds for one rank, and one more than once
 /// while the rank is started.
 const DESCRIPTORS_PER_RANK: u64 = 6;
-/// More for a rank that may be started again: the log memory of two earlier lives, and
+/// More for a rank that may be restarted: the log memory of two earlier lives, and
 /// the file of `clocks`.
 const DESCRIPTORS_PER_RESTARTED_RANK: u64 = 3;
 /// For a host: the way to its agent, and the process that has started that with its
@@ -60,7 +60,7 @@ pub fn raise_open_files_of_hosts(hosts: usize) -> Result<(), JobError> {
     raise_to(needed, format_args!("{hosts} hosts"), "hosts").map(|_| ())
 }
 
-/// For so much of `what`. Returns the limit as it was.
+/// Raises the limit to what is needed. Returns the limit as it was.
 fn raise_to(needed: u64, size: fmt::Arguments<'_>, what: &str) -> Result<Rlimit, JobError> {
     let before = getrlimit(Resource::Nofile);
     if before.current.is_none_or(|current| current >= needed) {

@@ -2,7 +2,8 @@
 //! host, the connection to its agent. Memory that ranks share by passing descriptors is held
 //! here, or by the agent.
 
-use super::hosts::Arm;
+use super::hosts::far::AgentHandle;
+use super::hosts::message::{Life, ToAgent};
 use refrain_job::control::message::{Accompanied as _, CONTROL, ToLauncher, ToRank};
 use refrain_transport::fabric::shm::Caller;
 use refrain_wire::{Connection, WireError};
@@ -14,64 +15,56 @@ use std::sync::Arc;
 
 /// The launcher's end of a socketpair.
 #[derive(Debug)]
-struct Near {
+pub struct Near {
     /// `None`: the rank's end is closed, by the rank or by its death.
     connection: Option<Connection>,
-    /// The rank takes nothing any more. What it said before is still to be read.
+    /// The rank takes nothing any more. Its earlier messages are still to be read.
     is_gone: bool,
     /// Wakes the rank, from when it has published its segment.
     caller: Option<Caller>,
 }
 
-/// What an agent passes on.
+/// A rank that is reached through an agent.
 #[derive(Debug)]
-struct Far {
-    arm: Arm,
-    /// The rank, and which life of it.
-    life: (u32, u32),
+pub struct Far {
+    agent: AgentHandle,
+    life: Life,
     heard: VecDeque<(ToLauncher, Option<Memory>)>,
     is_open: bool,
 }
 
-/// The way to one rank.
+/// The connection to one rank.
 #[derive(Debug)]
-pub struct Link {
-    kind: LinkKind,
-}
-
-#[derive(Debug)]
-enum LinkKind {
+pub enum Link {
+    /// On this host.
     Near(Box<Near>),
+    /// On another host.
     Far(Far),
 }
 
 impl Link {
     /// Over the launcher's end of a socketpair.
     pub fn new(socket: OwnedFd) -> Self {
-        Self {
-            kind: LinkKind::Near(Box::new(Near {
-                connection: Some(Connection::new(socket, &CONTROL)),
-                is_gone: false,
-                caller: None,
-            })),
-        }
+        Self::Near(Box::new(Near {
+            connection: Some(Connection::new(socket, &CONTROL)),
+            is_gone: false,
+            caller: None,
+        }))
     }
 
-    /// By way of an agent, to this life (rank, incarnation).
-    pub fn far(arm: Arm, life: (u32, u32)) -> Self {
-        Self {
-            kind: LinkKind::Far(Far {
-                arm,
-                life,
-                heard: VecDeque::new(),
-                is_open: true,
-            }),
-        }
+    /// Through an agent.
+    pub fn far(agent: AgentHandle, life: Life) -> Self {
+        Self::Far(Far {
+            agent,
+            life,
+            heard: VecDeque::new(),
+            is_open: true,
+        })
     }
 
     /// What to poll for; `None` when the socket is closed, or not here.
     pub fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
-        let LinkKind::Near(near) = &self.kind else {
+        let Self::Near(near) = self else {
             return None;
         };
         let connection = near.connection.as_ref()?;
@@ -82,11 +75,11 @@ impl Link {
         Some((connection.as_fd(), interest))
     }
 
-    /// Nothing will be heard from, or said to, the rank any more.
+    /// Nothing is received from the rank, or sent to it, any more.
     pub fn close(&mut self) {
-        match &mut self.kind {
-            LinkKind::Near(near) => near.connection = None,
-            LinkKind::Far(far) => {
+        match self {
+            Self::Near(near) => near.connection = None,
+            Self::Far(far) => {
                 far.is_open = false;
                 far.heard.clear();
             }
@@ -95,7 +88,7 @@ impl Link {
 
     /// An agent has passed this on.
     pub fn pass_on(&mut self, message: ToLauncher, memory: Option<Memory>) {
-        if let LinkKind::Far(far) = &mut self.kind
+        if let Self::Far(far) = self
             && far.is_open
         {
             far.heard.push_back((message, memory));
@@ -103,16 +96,20 @@ impl Link {
     }
 
     /// Sends `message` as soon as the rank takes it. To a rank that has closed
-    /// its end nothing is sent: its process's end says the rest.
+    /// its end nothing is sent: the end of its process is handled elsewhere.
     ///
     /// # Errors
     /// When the message is too long to be one.
     pub fn send(&mut self, message: &ToRank, memory: Option<Memory>) -> Result<(), WireError> {
-        match &mut self.kind {
-            LinkKind::Near(near) => near.send(message, memory),
-            LinkKind::Far(far) => {
+        match self {
+            Self::Near(near) => near.send(message, memory),
+            Self::Far(far) => {
                 if far.is_open {
-                    far.arm.say(far.life, message, memory.as_ref());
+                    far.agent.push(ToAgent::Say {
+                        life: far.life,
+                        message: Box::new(message.clone()),
+                        memory: memory.and_then(|memory| memory.number_at(&far.agent)),
+                    });
                 }
                 Ok(())
             }
@@ -121,7 +118,7 @@ impl Link {
 
     /// Sends what the rank takes now.
     pub fn flush(&mut self) {
-        if let LinkKind::Near(near) = &mut self.kind {
+        if let Self::Near(near) = self {
             near.flush();
         }
     }
@@ -131,9 +128,9 @@ impl Link {
     /// # Errors
     /// What came is no message; nothing more will be understood.
     pub fn receive(&mut self) -> Result<Option<(ToLauncher, Option<Memory>)>, WireError> {
-        match &mut self.kind {
-            LinkKind::Near(near) => near.receive(),
-            LinkKind::Far(far) => Ok(far.heard.pop_front()),
+        match self {
+            Self::Near(near) => near.receive(),
+            Self::Far(far) => Ok(far.heard.pop_front()),
         }
     }
 }
@@ -199,27 +196,22 @@ pub enum Memory {
 /// Stands for a descriptor that an agent holds.
 #[derive(Debug)]
 pub struct Token {
-    arm: Arm,
+    agent: AgentHandle,
     /// As the agent calls it.
     number: u64,
 }
 
 impl Memory {
-    /// What came with a message of a rank of this host.
-    pub fn here(descriptor: OwnedFd) -> Self {
-        Self::Here(Arc::new(descriptor))
-    }
-
     /// What came with a message of a rank of another host.
-    pub fn there(arm: &Arm, number: u64) -> Self {
-        let arm = arm.clone();
-        Self::There(Rc::new(Token { arm, number }))
+    pub fn there(agent: &AgentHandle, number: u64) -> Self {
+        let agent = agent.clone();
+        Self::There(Rc::new(Token { agent, number }))
     }
 
-    /// What the agent of `arm` calls it; `None`: it is not on that host.
-    pub fn number_at(&self, arm: &Arm) -> Option<u64> {
+    /// What the agent of `agent` calls it; `None`: it is not on that host.
+    pub fn number_at(&self, agent: &AgentHandle) -> Option<u64> {
         match self {
-            Self::There(token) if token.arm.is(arm) => Some(token.number),
+            Self::There(token) if token.agent.is(agent) => Some(token.number),
             _ => None,
         }
     }
@@ -227,6 +219,7 @@ impl Memory {
 
 impl Drop for Token {
     fn drop(&mut self) {
-        self.arm.let_go(self.number);
+        let number = self.number;
+        self.agent.push(ToAgent::LetGo(number));
     }
 }

@@ -1,11 +1,11 @@
 //! What outlives the processes of a rank.
 
 use super::link::Memory;
-use super::recoveries::{Cause, Shot};
-use super::restarts::Allowance;
-use super::restarts::Stage;
-use super::verdict::End;
+use super::recoveries::{Death, Shot};
+use super::restarts::{Allowance, Stage};
+use super::verdict::{Cause, End};
 use refrain_job::control::message::ReplayFigures;
+use signal_hook::consts::SIGKILL;
 use std::time::Instant;
 
 /// One rank over all its lives.
@@ -28,7 +28,7 @@ pub struct Lives {
     /// The replay progress that this life reported last.
     pub replay: Option<ReplayFigures>,
     /// Deaths in a row, each before the life had caught up.
-    pub futile: u32,
+    pub repeated_deaths: u32,
     /// The rank is dead, and its next life will be started.
     pub pending: Option<Pending>,
     /// When this life was started.
@@ -47,16 +47,8 @@ pub struct Lives {
 pub struct Pending {
     /// When.
     pub start_at: Instant,
-    /// The life that died.
-    pub incarnation: u32,
-    /// How it ended.
-    pub end: End,
-    /// The launcher's own kill.
-    pub shot: Option<Shot>,
-    /// Why it was killed, as far as the launcher knows.
-    pub cause: Cause,
-    /// When its end was seen.
-    pub noticed: Instant,
+    /// The end of the earlier life.
+    pub death: Death,
 }
 
 impl Lives {
@@ -71,7 +63,7 @@ impl Lives {
             kill_at_clock,
             shot: None,
             replay: None,
-            futile: 0,
+            repeated_deaths: 0,
             pending: None,
             started: Instant::now(),
             has_begun: true,
@@ -87,7 +79,7 @@ impl Lives {
         self.let_go();
     }
 
-    /// This life says that it has everything it needs.
+    /// This life has everything it needs.
     pub fn begin(&mut self) {
         self.has_begun = true;
         self.let_go();
@@ -96,7 +88,7 @@ impl Lives {
     /// This life has reached the point where the one before died.
     pub fn caught_up(&mut self) {
         self.has_caught_up = true;
-        self.futile = 0;
+        self.repeated_deaths = 0;
         self.let_go();
     }
 
@@ -145,7 +137,7 @@ impl Lives {
             self.remains.push((self.incarnation, segment));
         }
         if !self.has_caught_up {
-            self.futile += 1;
+            self.repeated_deaths += 1;
         }
         self.incarnation += 1;
         self.replay = None;
@@ -156,11 +148,12 @@ impl Lives {
         self.shot = None;
     }
 
-    /// Who has killed this life, as far as is known beside [`Self::shot`]. A rank
-    /// kills itself when its clock says so.
-    pub fn likely_cause(&self, signal: i32) -> Cause {
-        match self.kill_at_clock {
-            Some(_) if signal == signal_hook::consts::SIGKILL => Cause::Kill,
+    /// Why this life has ended, as far as is known. A rank kills itself at its
+    /// `kill_at_clock`.
+    pub fn cause(&self, end: End) -> Cause {
+        match (self.shot, self.kill_at_clock) {
+            (Some(shot), _) => shot.cause,
+            (None, Some(_)) if end == End::Killed(SIGKILL) => Cause::Kill,
             _ => Cause::Unknown,
         }
     }
@@ -169,9 +162,10 @@ impl Lives {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     fn segment() -> Option<Memory> {
-        Some(Memory::here(tempfile::tempfile().unwrap().into()))
+        Some(Memory::Here(Arc::new(tempfile::tempfile().unwrap().into())))
     }
 
     fn whose(lives: &Lives) -> Vec<u32> {

@@ -9,33 +9,30 @@
 mod command;
 mod folders;
 
-use super::{fencing, program};
-use crate::{spawn, verdict};
+use super::job_folder::JobFolder;
+use super::program;
+use super::service_process::ServiceProcess;
+use super::verdict::End;
 use command::Logger;
-use folders::Directory;
 use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::logbook::Logbook;
 use refrain_job::JobError;
 use refrain_job::choice::events::{Loggers, REPLICAS_MAX, SHARDS_MAX};
+use refrain_job::choice::verbs;
 use refrain_job::config::JobConfig;
 use refrain_logging::Member;
 use refrain_wire::Secret;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use rustix::process::Signal;
 use std::ffi::OsString;
-use std::io;
-use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// A logger that is killed is started again, but not one that so often in a row
-/// did not live …
+/// A logger that is killed is restarted, but not after this number of quick deaths in a
+/// row.
 const QUICK_DEATHS_MAX: u32 = 10;
-/// … so long.
+/// A logger that ends sooner has died quickly.
 const QUICK_DEATH: Duration = Duration::from_secs(1);
 /// How long loggers may take to store everything at the end.
 const STORE_MAX: Duration = Duration::from_secs(10);
@@ -82,14 +79,14 @@ pub enum Reach {
 }
 
 /// The loggers of a job. Dropping it lets them store everything, and ends them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct EventLoggers {
     program: PathBuf,
     environment: Vec<(OsString, OsString)>,
     loggers: Vec<LoggerProcess>,
     quorum: usize,
-    directory: Option<Directory>,
-    rings: Option<Directory>,
+    directory: Option<JobFolder>,
+    rings: Option<JobFolder>,
     /// Of each shard those of its replicas; empty: only this host's ranks commit.
     ports: Vec<Vec<SocketAddr>>,
     /// Known to them and to the ranks, where they can be reached by TCP.
@@ -97,20 +94,6 @@ pub(super) struct EventLoggers {
 }
 
 impl EventLoggers {
-    /// None.
-    fn none() -> Self {
-        Self {
-            program: PathBuf::new(),
-            environment: Vec::new(),
-            loggers: Vec::new(),
-            quorum: 0,
-            directory: None,
-            rings: None,
-            ports: Vec::new(),
-            secret: None,
-        }
-    }
-
     /// Starts what the protocol needs, and tells the ranks' settings where it
     /// is.
     pub(super) fn start(
@@ -122,7 +105,7 @@ impl EventLoggers {
         let member = config.protocol.parse::<Member>();
         if !member.is_ok_and(Member::logs_events) {
             config.events.shards = Vec::new();
-            return Ok(Self::none());
+            return Ok(Self::default());
         }
         match &spec.loggers {
             Loggers::Running(_) if spec.replicas > 1 => Err(JobError::Argument(format!(
@@ -141,7 +124,7 @@ impl EventLoggers {
                     shard.iter().map(ServerAddress::to_secret_text).collect()
                 };
                 config.events.shards = shards.iter().map(texts).collect();
-                Ok(Self::none())
+                Ok(Self::default())
             }
             Loggers::Started(shards) => {
                 Self::start_shards(spec, *shards, config, (job, ranks, reach))
@@ -167,76 +150,90 @@ impl EventLoggers {
                 "the event logger that this protocol needs; or name it in EventLoggerSpec::program, or a logger that runs in EventLoggerSpec::loggers",
             )?,
         };
-        let directory = Directory::of_files(spec.directory.as_deref(), job)?;
-        let rings = Directory::of_rings(spec.rings.as_deref(), config, job)?;
-        let id = |shard: u32, replica: u32| shard * spec.replicas + replica;
-        let socket = |id: u32| directory.path.join(format!("{id}.sock"));
-        let addresses: Vec<Vec<String>> = (0..shards)
-            .map(|shard| {
-                (0..spec.replicas)
-                    .map(|replica| format!("unix:{}", socket(id(shard, replica)).display()))
-                    .collect()
-            })
-            .collect();
-        let mut loggers = Self {
-            program,
-            environment: command::environment(config, ranks),
-            loggers: Vec::new(),
-            quorum: config.events.quorum.of(spec.replicas as usize),
-            directory: None,
-            rings: None,
-            ports: match reach {
-                Reach::ThisHost => Vec::new(),
-                Reach::OtherHosts => command::free_ports(shards, spec.replicas)?,
-            },
-            secret: match reach {
-                Reach::ThisHost => None,
-                Reach::OtherHosts => Some(Secret::random().map_err(|error| JobError::Control {
-                    attempted: "making a secret for the event loggers".into(),
-                    error,
-                })?),
-            },
-        };
-        for (shard, replicas) in addresses.iter().enumerate() {
-            for (replica, address) in replicas.iter().enumerate() {
-                let id = id(shard as u32, replica as u32);
-                let own = |directory: &Directory| directory.path.join(id.to_string());
-                let peers = replicas.iter().filter(|peer| *peer != address);
-                let (folder, rings) = (own(&directory), rings.as_ref().map(own));
-                // Before its first start: each start has --continue. EL-3
-                Logbook::begin(&folder)
-                    .map_err(|error| JobError::Config(format!("event logger {id}: {error}")))?;
-                let logger = Logger {
-                    id,
-                    folder: &folder,
-                    rings: rings.as_deref(),
-                    address,
-                    port: loggers.ports.get(shard).map(|ports| ports[replica]),
-                    peers: peers.map(String::as_str).collect(),
-                };
-                let arguments = logger.arguments(config)?;
-                loggers.loggers.push(LoggerProcess::new(arguments, shard));
-            }
+        let directory = folders::of_files(spec.directory.as_deref(), job)?;
+        let rings = folders::of_rings(spec.rings.as_deref(), config, job)?;
+        let mut loggers = Self::default();
+        loggers.program = program;
+        let for_verbs = verbs::environment(config, ranks);
+        loggers.environment = for_verbs.into_iter().collect();
+        loggers.quorum = config.events.quorum.of(spec.replicas as usize);
+        if reach == Reach::OtherHosts {
+            loggers.ports = command::free_ports(shards, spec.replicas)?;
+            let secret = Secret::random();
+            let failed = |error| JobError::control("making a secret for event loggers", error);
+            loggers.secret = Some(secret.map_err(failed)?);
         }
+        let folders = (&directory, rings.as_ref());
+        let addresses = (0..shards)
+            .map(|shard| loggers.add_shard(shard, spec.replicas, folders, config))
+            .collect::<Result<_, _>>()?;
+        config.events.shards = addresses;
         loggers.rings = rings;
         loggers.directory = Some(directory);
         for index in 0..loggers.loggers.len() {
             loggers.start_one(index)?;
         }
-        config.events.shards = addresses;
         Ok(loggers)
     }
 
+    /// Adds the loggers of a shard, which are not started yet; returns their addresses.
+    fn add_shard(
+        &mut self,
+        shard: u32,
+        replicas: u32,
+        (directory, rings): (&JobFolder, Option<&JobFolder>),
+        config: &JobConfig,
+    ) -> Result<Vec<String>, JobError> {
+        let ids = shard * replicas..(shard + 1) * replicas;
+        let socket = |id| directory.path.join(format!("{id}.sock"));
+        let address = |id| format!("unix:{}", socket(id).display());
+        let addresses: Vec<String> = ids.clone().map(address).collect();
+        let shard = shard as usize;
+        for (replica, id) in ids.enumerate() {
+            let own = |folder: &JobFolder| folder.path.join(id.to_string());
+            let (folder, rings) = (own(directory), rings.map(own));
+            // Before its first start: each start has --continue. EL-3
+            Logbook::begin(&folder)
+                .map_err(|error| JobError::Config(format!("event logger {id}: {error}")))?;
+            let mut peers: Vec<&str> = addresses.iter().map(String::as_str).collect();
+            let logger = Logger {
+                id,
+                folder: &folder,
+                rings: rings.as_deref(),
+                address: peers.remove(replica),
+                port: self.ports.get(shard).map(|ports| ports[replica]),
+                peers,
+            };
+            self.loggers.push(LoggerProcess {
+                arguments: logger.arguments(config)?,
+                shard,
+                process: None,
+                started: Instant::now(),
+                quick_deaths: 0,
+            });
+        }
+        Ok(addresses)
+    }
+
     fn start_one(&mut self, index: usize) -> Result<(), JobError> {
-        let secret = self.secret.as_ref();
-        let started = self.loggers[index].start(&self.program, &self.environment, secret);
-        started.map_err(|error| JobError::Control {
-            attempted: format!(
-                "starting event logger {index} ({} eventlogger)",
-                self.program.display()
-            ),
-            error,
-        })
+        let secret = self.secret.as_ref().map(|secret| secret.to_text() + "\n");
+        let logger = &mut self.loggers[index];
+        let (arguments, environment) = (&logger.arguments, &self.environment);
+        let started =
+            ServiceProcess::start(&self.program, arguments, environment, secret.as_deref());
+        let mut process = started.map_err(|error| {
+            JobError::control(
+                format!(
+                    "starting event logger {index} ({} eventlogger)",
+                    self.program.display()
+                ),
+                error,
+            )
+        })?;
+        process.close_stdin();
+        logger.process = Some(process);
+        logger.started = Instant::now();
+        Ok(())
     }
 
     /// Their addresses, for ranks that reach this host at `host`; `None`: the same for all
@@ -253,45 +250,44 @@ impl EventLoggers {
 
     /// Readable when one of them has ended, with their numbers.
     pub(super) fn ends(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
-        let of = |(index, logger)| {
-            let logger: &LoggerProcess = logger;
-            logger
-                .process
-                .as_ref()
-                .map(|(_, pidfd)| (index, pidfd.as_fd()))
-        };
-        self.loggers.iter().enumerate().filter_map(of)
+        let loggers = self.loggers.iter().enumerate();
+        loggers.filter_map(|(index, logger)| {
+            let process = logger.process.as_ref()?;
+            Some((index, process.end_descriptor()))
+        })
     }
 
     /// Process ids, by number; `None` for one that has ended.
     pub(super) fn processes(&self) -> Vec<Option<u32>> {
-        let id = |logger: &LoggerProcess| logger.process.as_ref().map(|(child, _)| child.id());
-        self.loggers.iter().map(id).collect()
+        let processes = self.loggers.iter().map(|logger| logger.process.as_ref());
+        processes
+            .map(|process| process.map(ServiceProcess::id))
+            .collect()
     }
 
     /// Kills one, if it runs.
     pub(super) fn kill(&self, index: usize) {
-        if let Some((child, pidfd)) = &self.loggers[index].process {
-            fencing::signal(Pid::from_child(child), pidfd, Signal::KILL);
+        if let Some(process) = &self.loggers[index].process {
+            process.signal(Signal::KILL);
         }
     }
 
     /// One has ended: starts it again if it was killed; what is left of its
-    /// files and rings has all that it acknowledged (EL-3). Returns what is to be
-    /// said of that; `Err`: the job cannot go on.
+    /// files and rings has all that it acknowledged (EL-3). Returns a line to
+    /// report; `Err`: the job cannot continue.
     pub(super) fn ended(&mut self, index: usize) -> Result<Option<String>, String> {
         let logger = &mut self.loggers[index];
-        let Some((mut child, _)) = logger.process.take() else {
+        let status = logger.process.as_mut().and_then(ServiceProcess::status);
+        let Some(end) = status.map(End::from) else {
             return Ok(None);
         };
-        let status = child.wait().map_err(|error| error.to_string())?;
-        let how = describe(status);
+        logger.process = None;
         logger.quick_deaths = match logger.started.elapsed() < QUICK_DEATH {
             true => logger.quick_deaths + 1,
             false => 0,
         };
-        if status.signal().is_some() && logger.quick_deaths < QUICK_DEATHS_MAX {
-            let line = format!("event logger {index} {how}: it is restarted");
+        if matches!(end, End::Killed(_)) && logger.quick_deaths < QUICK_DEATHS_MAX {
+            let line = format!("event logger {index} {end}: it is restarted");
             let started = self.start_one(index).map_err(|error| error.to_string());
             return started.map(|()| Some(line));
         }
@@ -300,11 +296,11 @@ impl EventLoggers {
         let left = self.loggers.iter().filter(left).count();
         if left >= self.quorum {
             return Ok(Some(format!(
-                "event logger {index} {how}: the job continues with {left} of its shard"
+                "event logger {index} {end}: the job continues with {left} of its shard"
             )));
         }
         Err(format!(
-            "event logger {index} {how}: see its output. \
+            "event logger {index} {end}: see its output. \
              Without {} of its shard no event becomes stable",
             self.quorum
         ))
@@ -313,93 +309,28 @@ impl EventLoggers {
 
 impl Drop for EventLoggers {
     fn drop(&mut self) {
-        let living = || {
-            self.loggers
-                .iter()
-                .filter_map(|logger| logger.process.as_ref())
-        };
-        for (child, pidfd) in living() {
-            fencing::signal(Pid::from_child(child), pidfd, Signal::TERM);
-            // A stopped one would not see it.
-            fencing::signal(Pid::from_child(child), pidfd, Signal::CONT);
+        let loggers = self.loggers.iter_mut();
+        let mut processes: Vec<_> = loggers.filter_map(|it| it.process.take()).collect();
+        for process in &processes {
+            process.signal(Signal::TERM);
+            // A stopped process handles no other signal.
+            process.signal(Signal::CONT);
         }
         let give_up_at = Instant::now() + STORE_MAX;
-        for (child, pidfd) in living() {
-            let mut polled = [PollFd::new(pidfd, PollFlags::IN)];
-            let _ = rustix::io::retry_on_intr(|| {
-                let left = give_up_at.saturating_duration_since(Instant::now());
-                poll(&mut polled, Timespec::try_from(left).ok().as_ref())
-            });
-            fencing::signal(Pid::from_child(child), pidfd, Signal::KILL);
-        }
-        for logger in &mut self.loggers {
-            if let Some((child, _)) = &mut logger.process {
-                let _ = child.wait();
-            }
+        for process in &mut processes {
+            process.end(give_up_at);
         }
     }
 }
 
-/// One logger.
+/// An event logger.
 #[derive(Debug)]
-pub struct LoggerProcess {
-    pub arguments: Vec<OsString>,
-    pub shard: usize,
+struct LoggerProcess {
+    arguments: Vec<OsString>,
+    shard: usize,
     /// `None`: it does not run.
-    pub process: Option<(Child, OwnedFd)>,
-    pub started: Instant,
-    /// So often in a row it did not live long.
-    pub quick_deaths: u32,
-}
-
-impl LoggerProcess {
-    /// Not started yet.
-    pub fn new(arguments: Vec<OsString>, shard: usize) -> Self {
-        Self {
-            arguments,
-            shard,
-            process: None,
-            started: Instant::now(),
-            quick_deaths: 0,
-        }
-    }
-
-    /// Starts it; a secret goes over its standard input.
-    pub fn start(
-        &mut self,
-        program: &Path,
-        environment: &[(OsString, OsString)],
-        secret: Option<&Secret>,
-    ) -> io::Result<()> {
-        let stdin = secret.map_or_else(Stdio::null, |_| Stdio::piped());
-        let mut child = spawn::spawn_service(program, &self.arguments, environment, stdin)?;
-        self.started = Instant::now();
-        let mut prepare = || {
-            if let (Some(mut stdin), Some(secret)) = (child.stdin.take(), secret) {
-                // Fits a pipe. One that has ended already is noticed by its end.
-                let _ = writeln!(stdin, "{}", secret.to_text());
-            }
-            pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
-        };
-        match prepare() {
-            Ok(pidfd) => {
-                self.process = Some((child, pidfd));
-                Ok(())
-            }
-            Err(error) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                Err(error.into())
-            }
-        }
-    }
-}
-
-/// How one has ended.
-pub fn describe(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exited with status {code}"),
-        (None, Some(signal)) => format!("was killed by {}", verdict::signal_name(signal)),
-        (None, None) => "ended".into(),
-    }
+    process: Option<ServiceProcess>,
+    started: Instant,
+    /// Deaths in a row after a short time.
+    quick_deaths: u32,
 }

@@ -9,7 +9,7 @@ use refrain_job::output_gate::OutputGate;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
 
@@ -40,14 +40,13 @@ struct Relayed {
 impl Relayed {
     /// As from a pipe that is open.
     fn read(&mut self, to: &mut [u8]) -> Result<usize, Errno> {
-        let count = self.waiting.len().min(to.len());
-        for (to, byte) in to.iter_mut().zip(self.waiting.drain(..count)) {
-            *to = byte;
-        }
+        // Reading of memory does not fail.
+        let count = self.waiting.read(to).unwrap_or(0);
         self.read += count;
-        match count {
-            0 => Err(Errno::AGAIN),
-            count => Ok(count),
+        if count > 0 {
+            Ok(count)
+        } else {
+            Err(Errno::AGAIN)
         }
     }
 }
@@ -60,7 +59,7 @@ pub struct Output {
     source: Source,
     printed: Printed,
     /// Lines whose events are not stable.
-    held: Held,
+    gated: GatedLines,
     /// What was handed on.
     handed_on: Position,
     /// A later life may end a line that this one did not.
@@ -74,7 +73,7 @@ impl Output {
             stream,
             source: Source::None,
             printed: Printed::new(Lines::new(prefix.clone())),
-            held: Held::default(),
+            gated: GatedLines::default(),
             handed_on: Position::default(),
             has_later_lives,
         };
@@ -181,7 +180,7 @@ impl Output {
         if !lines.is_empty() && events > gate.stable() {
             gate.want(events);
         }
-        self.held.push(events, self.printed.handed_out(), lines);
+        self.gated.push(events, self.printed.handed_out(), lines);
     }
 
     /// Hands on what is held back and waits for no more than the stable events.
@@ -189,22 +188,24 @@ impl Output {
     pub fn release(&mut self, gate: &OutputGate, out: &mut Vec<u8>) {
         // What is held of the life before waits for where this one begins.
         if self.printed.has_begun() {
-            let end = self.held.release(gate.stable(), out);
+            let end = self.gated.release(gate.stable(), out);
             self.handed_on = end.unwrap_or(self.handed_on);
         }
     }
 
     /// Whether the output of this life waits for its events.
-    pub fn is_held(&self) -> bool {
-        self.printed.has_begun() && !self.held.is_empty()
+    pub fn is_gated(&self) -> bool {
+        self.printed.has_begun() && !self.gated.is_empty()
     }
 
     /// More is kept than a rank may have printed; what it has not done.
     pub fn too_long_without(&self) -> Option<&'static str> {
-        if self.printed.early_bytes() > HELD_BYTES_MAX {
-            return Some("coming to where its life before was: let it call World::init first");
+        if self.printed.early_bytes() > GATED_BYTES_MAX {
+            return Some(
+                "reaching the end of its earlier incarnation: let it call World::init first",
+            );
         }
-        (self.held.bytes() > HELD_BYTES_MAX).then_some(
+        (self.gated.bytes() > GATED_BYTES_MAX).then_some(
             "a call that would make its events stable: \
              let it call World::progress, or do without --gate-output",
         )
@@ -234,7 +235,7 @@ impl Output {
 
     /// A later life begins with this checkpoint, and waits. What it has printed
     /// up to now was printed on its way there. Nothing changes for a life that has
-    /// said so already.
+    /// begun already.
     ///
     /// # Errors
     /// A checkpoint that was never marked.
@@ -249,7 +250,7 @@ impl Output {
         }
         self.drain(gate, out);
         if let Some(before) = self.printed.lines_before(checkpoint) {
-            let end = self.held.settle(before, out);
+            let end = self.gated.settle(before, out);
             self.handed_on = end.unwrap_or(self.handed_on);
         }
         let mut known = Ok(());
@@ -264,7 +265,7 @@ impl Output {
     /// was not ended. Returns how many bytes are dropped, since the events before
     /// them were not stable.
     pub fn conclude(&mut self, gate: Option<&OutputGate>, out: &mut Vec<u8>) -> usize {
-        // One that has never said where it begins began at the beginning.
+        // A life that has not sent its beginning began at the beginning.
         let _ = self.begin(0, gate, out);
         self.drain(gate, out);
         self.source = Source::None;
@@ -272,13 +273,12 @@ impl Output {
         if let Some(gate) = gate {
             self.release(gate, out);
         }
-        let dropped_bytes = self.held.bytes();
-        self.held.drop_all();
+        let dropped_bytes = self.gated.bytes();
+        self.gated.drop_all();
         dropped_bytes
     }
 
-    /// Whether the life has printed something else than those before it; said
-    /// once.
+    /// Whether the life has printed other output than earlier ones; reported once.
     pub fn take_difference(&mut self) -> bool {
         self.printed.take_difference()
     }
@@ -286,7 +286,7 @@ impl Output {
 
 /// What one rank may have printed and not made stable, at most. It cannot just
 /// be left in the pipe: a rank that waits for room there makes nothing stable.
-pub const HELD_BYTES_MAX: usize = 64 << 20;
+pub const GATED_BYTES_MAX: usize = 64 << 20;
 
 /// Whole lines that were read at once.
 #[derive(Debug)]
@@ -300,12 +300,12 @@ struct Waiting {
 
 /// Whole lines of one stream, in order.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct GatedLines {
     waiting: VecDeque<Waiting>,
     bytes: usize,
 }
 
-impl Held {
+impl GatedLines {
     /// Keeps lines, which end at `end`, until `events` events are stable.
     pub fn push(&mut self, events: u64, end: Position, lines: Vec<u8>) {
         if lines.is_empty() {
@@ -365,7 +365,7 @@ impl Held {
 mod tests;
 
 #[cfg(test)]
-mod held_tests {
+mod gated_tests {
     use super::*;
 
     fn at(bytes: usize) -> Position {
@@ -374,8 +374,8 @@ mod held_tests {
         position
     }
 
-    fn of_four() -> Held {
-        let mut held = Held::default();
+    fn of_four() -> GatedLines {
+        let mut held = GatedLines::default();
         held.push(0, at(2), b"a\n".to_vec());
         held.push(3, at(4), b"b\n".to_vec());
         held.push(3, at(6), b"c\n".to_vec());

@@ -16,7 +16,7 @@ const HASH_PRIME: u64 = 0x0000_0100_0000_01b3;
 /// A place in one stream of a program's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// So many bytes lie before it.
+    /// The number of bytes before it.
     pub bytes: u64,
     /// Of all of them.
     hash: u64,
@@ -70,7 +70,7 @@ pub struct Printed {
     cut: Position,
     /// What lives before this one have printed and was handed on.
     before: Position,
-    /// `Some`: this life has not said where it begins; what came meanwhile.
+    /// `Some`: it is not known where this life begins; its output so far.
     early: Option<Vec<u8>>,
     /// By checkpoint.
     marks: BTreeMap<u64, Mark>,
@@ -226,8 +226,7 @@ impl Printed {
         Ok(())
     }
 
-    /// Whether the life has printed something else than those before it; said
-    /// once.
+    /// Whether the life has printed other output than earlier ones; reported once.
     pub fn take_difference(&mut self) -> bool {
         std::mem::take(&mut self.differs)
     }

@@ -3,7 +3,8 @@
 
 use super::child::RankChild;
 use super::fencing::Stat;
-use super::hosts::FarProcess;
+use super::hosts::far::FarProcess;
+use super::hosts::message::Recipient;
 use super::link::Link;
 use super::output::Output;
 use super::verdict::{End, Membership};
@@ -91,16 +92,16 @@ impl RankProcess {
     }
 
     /// Its process id, which is also that of its group; on its host. 0: an agent
-    /// has not said it yet.
+    /// has not reported it yet.
     pub fn id(&self) -> u32 {
         match &self.body {
             Body::Here(child) => child.id(),
-            Body::There(far) => far.id(),
+            Body::There(far) => far.id,
         }
     }
 
-    /// Readable when the process has ended; `None` when that is known, or told by
-    /// an agent.
+    /// Readable when the process has ended; `None` when its end is known, or an agent
+    /// reports it.
     pub fn end_descriptor(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         match &self.body {
             Body::Here(child) if self.end.is_none() => {
@@ -114,7 +115,7 @@ impl RankProcess {
     pub fn look(&mut self) -> Option<End> {
         self.end = match &self.body {
             Body::Here(child) => child.look(),
-            Body::There(far) => far.end(),
+            Body::There(far) => far.end.as_ref().map(|it| it.end),
         };
         self.noticed = self.end.map(|_| Instant::now());
         self.end
@@ -124,15 +125,15 @@ impl RankProcess {
     pub fn has_ended(&self) -> bool {
         match &self.body {
             Body::Here(child) => child.has_ended(),
-            Body::There(far) => far.end().is_some(),
+            Body::There(far) => far.end.is_some(),
         }
     }
 
-    /// How it ended, as far as that can be told through a wrapper.
+    /// How it ended, as far as that is known behind a wrapper.
     pub fn true_end(&self, end: End) -> End {
         match &self.body {
             Body::Here(child) => child.true_end(end),
-            Body::There(far) => far.true_end(end),
+            Body::There(far) => far.end.as_ref().map_or(end, |it| it.true_end),
         }
     }
 
@@ -145,32 +146,18 @@ impl RankProcess {
         }
     }
 
-    /// Sends `signal` to the process that was started and to the one that has
-    /// joined, only.
-    pub fn signal_own(&self, signal: Signal) {
+    /// Sends `signal` to processes of this life.
+    pub fn signal(&self, recipient: Recipient, signal: Signal) {
         match &self.body {
-            Body::Here(child) => child.signal_own(signal),
-            Body::There(far) => far.signal_own(signal),
+            _ if recipient == Recipient::Group && self.end.is_some() => {}
+            Body::Here(child) => child.signal(recipient, signal),
+            Body::There(far) => far.signal(recipient, signal),
         }
     }
 
-    /// Sends `signal` to the process and its group.
-    pub fn signal(&self, signal: Signal) {
-        if self.end.is_some() {
-            return;
-        }
-        match &self.body {
-            Body::Here(child) => child.signal(signal),
-            Body::There(far) => far.signal(signal),
-        }
-    }
-
-    /// Kills what is left of the group, also when the rank itself has ended.
+    /// Kills what is left of the group, also after the end of the rank itself.
     pub fn kill_group(&self) {
-        match &self.body {
-            Body::Here(child) => child.kill_group(),
-            Body::There(far) => far.kill_group(),
-        }
+        self.signal(Recipient::Rest, Signal::KILL);
     }
 
     /// Makes sure that nothing of this life runs any more: what is reaped stores

@@ -1,6 +1,6 @@
 //! Finding the program to start.
 
-use crate::LaunchError;
+use crate::error::LaunchError;
 use refrain_job::JobError;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::env;
@@ -30,7 +30,7 @@ fn look(path: &Path) -> Found {
 /// `refrain` are found by name).
 ///
 /// # Errors
-/// [`LaunchError::Program`], which says what was tried.
+/// [`LaunchError::Program`], with what was tried.
 pub fn resolve(program: &Path) -> Result<PathBuf, LaunchError> {
     let beside = env::current_exe()
         .ok()
@@ -44,9 +44,8 @@ pub fn resolve(program: &Path) -> Result<PathBuf, LaunchError> {
 /// # Errors
 /// There is none: what was to be started with it.
 pub fn refrain(what_for: &str) -> Result<PathBuf, JobError> {
-    let own = env::current_exe().map_err(|error| JobError::Control {
-        attempted: format!("finding this program, to start {what_for}"),
-        error,
+    let own = env::current_exe().map_err(|error| {
+        JobError::control(format!("finding this program, to start {what_for}"), error)
     })?;
     if own.file_name().is_some_and(|name| name == "refrain") {
         return Ok(own);
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_what_was_tried() {
+    fn an_error_names_what_was_tried() {
         let beside = tempfile::tempdir().unwrap();
         let (text, found) = reason(resolve_in(
             Path::new("nope"),

@@ -3,9 +3,10 @@
 
 use super::Job;
 use super::verdict::Membership;
+use crate::polling;
 use crate::size::Size;
 use refrain_job::control::message::StatusFigures;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Between two lines on a terminal, and elsewhere.
 const REDRAW: Duration = Duration::from_millis(200);
 const REPEAT: Duration = Duration::from_secs(5);
-/// Ranks are asked how they are so long before.
+/// Ranks are asked for their status this time before a line.
 const ASK_BEFORE: Duration = Duration::from_millis(100);
 /// Back to the beginning of the line, which is emptied.
 const ERASE: &[u8] = b"\r\x1b[K";
@@ -22,7 +23,7 @@ const NO_MARGINS: &[u8] = b"\x1b[?7l";
 const MARGINS: &[u8] = b"\x1b[?7h";
 /// What most terminals have, but the last.
 const COLUMNS: usize = 79;
-/// So many ranks are named, at most.
+/// Ranks that are named, at most.
 const NAMED_MAX: usize = 8;
 
 /// What a rank does, as far as its launcher knows.
@@ -50,7 +51,7 @@ struct Glance {
     logs: Logs,
 }
 
-/// The payload logs of a job, and what waited for events, as ranks have told.
+/// The payload logs of a job and waits for events, of the statuses of ranks.
 #[derive(Debug, Default)]
 struct Logs {
     /// Of all ranks together, in memory and on disk.
@@ -194,17 +195,11 @@ fn drawn(line: &str) -> Vec<u8> {
 /// To standard error, if that takes it without blocking.
 fn write_now(bytes: &[u8]) -> bool {
     let descriptor = rustix::stdio::stderr();
-    let mut polled = [PollFd::new(&descriptor, PollFlags::OUT)];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let is_writable = matches!(poll(&mut polled, Some(&now)), Ok(ready) if ready > 0);
-    is_writable && rustix::io::write(descriptor, bytes).is_ok()
+    polling::is_ready(&descriptor, PollFlags::OUT) && rustix::io::write(descriptor, bytes).is_ok()
 }
 
 impl Job {
-    /// From now on a line on standard error says how the job is: drawn anew in its
+    /// From now on a line on standard error shows the state of the job: drawn anew in its
     /// place on a terminal, every few seconds elsewhere.
     pub fn show_progress(&mut self) {
         self.progress = Some(Progress::new());
@@ -220,48 +215,40 @@ impl Job {
 
     /// Shows it, if it is time and nothing else is to be written.
     pub(super) fn draw_progress(&mut self) {
-        let now = Instant::now();
-        let Some(progress) = self.progress.as_mut() else {
-            return;
-        };
-        if !matches!(self.phase, super::ending::Phase::Running) {
-            return progress.erase();
+        if let Some(mut progress) = self.progress.take() {
+            match self.is_running() {
+                true => self.draw(&mut progress),
+                false => progress.erase(),
+            }
+            self.progress = Some(progress);
         }
-        let asks = now >= progress.asks_at() && !progress.has_asked;
-        progress.has_asked |= asks;
-        let is_due = now >= progress.next || progress.is_terminal && !progress.is_drawn;
-        if asks {
+    }
+
+    fn draw(&mut self, progress: &mut Progress) {
+        let now = Instant::now();
+        if now >= progress.asks_at() && !progress.has_asked {
+            progress.has_asked = true;
             self.ask_for_statuses();
         }
-        let Some(progress) = self.progress.as_mut() else {
-            return;
-        };
+        let is_due = now >= progress.next || progress.is_terminal && !progress.is_drawn;
         if !is_due || !self.out.is_empty() || !self.err.is_empty() {
             return;
         }
-        let is_terminal = progress.is_terminal;
-        progress.next = now + if is_terminal { REDRAW } else { REPEAT };
         progress.has_asked = false;
-        let glance = self.glance(now);
-        if is_terminal {
-            let line = drawn(&format!("refrain: {glance}"));
-            let is_drawn = write_now(&line);
-            self.progress
-                .iter_mut()
-                .for_each(|progress| progress.is_drawn |= is_drawn);
+        let glance = self.glance(progress.begin, now);
+        if progress.is_terminal {
+            progress.next = now + REDRAW;
+            progress.is_drawn |= write_now(&drawn(&format!("refrain: {glance}")));
         } else {
+            progress.next = now + REPEAT;
             self.say(Some(glance.to_string()));
         }
     }
 
-    fn glance(&self, now: Instant) -> Glance {
-        let begin = self
-            .progress
-            .as_ref()
-            .map_or(now, |progress| progress.begin);
+    fn glance(&self, begin: Instant, now: Instant) -> Glance {
         let mut glance = Glance {
             seconds: (now - begin).as_secs(),
-            recoveries: self.recoveries.done(),
+            recoveries: self.recoveries.ended().len(),
             ..Glance::default()
         };
         for figures in self.schedule.scheduler.figures() {
@@ -320,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_and_waits_are_told_where_there_are_any() {
+    fn logs_and_waits_are_shown_where_there_are_any() {
         let told = |all: &[StatusFigures]| {
             let mut logs = Logs::default();
             all.iter().for_each(|figures| logs.add(figures));

@@ -1,48 +1,15 @@
 //! Reports of recoveries: which rank died, why, and how long recovery took; messages of the
-//! replay that had other bytes, and the job's exit status for them (REC-8). Pure; times come
-//! in.
+//! replay that had other bytes (REC-8). Pure; times come in.
 
-use super::Outcome;
-use super::verdict::{End, signal_name};
+use super::verdict::{Cause, End};
+use crate::size::count;
 use refrain_job::control::message::RecoveryFigures;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fmt::{Display, Formatter};
 use std::time::{Duration, Instant};
 
-/// Why a rank was killed, as far as its launcher knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Cause {
-    /// By another process, or by itself.
-    Unknown,
-    /// `--kill`.
-    Kill,
-    /// `--kill-random`.
-    KillRandom,
-    /// `--suspect-ranks-after`.
-    Suspected,
-    /// Another rank's fabric had given it up.
-    Lost,
-    /// It had to close all its connections, and asked for it.
-    Disconnected,
-}
-
-impl Cause {
-    /// For people; empty where nothing is known.
-    pub(super) fn by(self) -> &'static str {
-        match self {
-            Self::Unknown => "",
-            Self::Kill => "by --kill",
-            Self::KillRandom => "by --kill-random",
-            Self::Suspected => "by --suspect-ranks-after: it was stopped",
-            Self::Lost => "as another rank did not reach it any more",
-            Self::Disconnected => "as a transfer into its memory did not end",
-        }
-    }
-}
-
-/// One death of a rank that was started again.
+/// One death of a rank that was restarted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recovery {
     /// Which rank.
@@ -51,7 +18,7 @@ pub struct Recovery {
     pub incarnation: u32,
     /// The signal that ended it.
     pub signal: i32,
-    /// Who sent it.
+    /// Why it was sent.
     pub cause: Cause,
     /// From the signal until the launcher saw the end, in microseconds, where the
     /// launcher had sent it.
@@ -61,14 +28,14 @@ pub struct Recovery {
     pub started_us: u64,
     /// From then until it had joined the job.
     pub joined_us: Option<u64>,
-    /// From the launcher's seeing the end until the next life said that it goes on
-    /// where the one before was. `None`: it died before, or the job ended.
+    /// From the moment at which the launcher saw the end until the next life had caught up.
+    /// `None`: it died before, or the job ended.
     pub total_us: Option<u64>,
-    /// What it told then.
+    /// Its own figures.
     pub figures: Option<RecoveryFigures>,
 }
 
-/// One that is going on.
+/// A recovery that has not ended.
 #[derive(Debug)]
 struct Open {
     recovery: Recovery,
@@ -97,6 +64,21 @@ pub struct Shot {
     pub cause: Cause,
 }
 
+/// The end of a life whose rank is restarted.
+#[derive(Clone, Copy, Debug)]
+pub struct Death {
+    /// The life that ended.
+    pub incarnation: u32,
+    /// How it ended.
+    pub end: End,
+    /// Why it was killed, as far as the launcher knows.
+    pub cause: Cause,
+    /// When the launcher has killed it.
+    pub killed: Option<Instant>,
+    /// When its end was seen.
+    pub noticed: Instant,
+}
+
 impl Recoveries {
     /// No recoveries of `ranks` ranks.
     pub fn new(ranks: usize) -> Self {
@@ -108,19 +90,18 @@ impl Recoveries {
 
     /// A life of a rank has ended, and the next was started. Returns the line for a
     /// recovery that this ends.
-    pub fn started(
-        &mut self,
-        (rank, incarnation): (usize, u32),
-        end: End,
-        shot: Option<Shot>,
-        cause: Cause,
-        (noticed, started): (Instant, Instant),
-    ) -> Option<String> {
+    pub fn started(&mut self, rank: usize, death: Death, started: Instant) -> Option<String> {
+        let Death {
+            incarnation,
+            end,
+            cause,
+            killed,
+            noticed,
+        } = death;
         let line = self.open[rank].take().map(|open| {
             let line = format!(
-                "{}; {}",
-                open.recovery.what_happened(),
-                died_again(incarnation, end)
+                "{}; incarnation {incarnation} {end} before it continued",
+                open.recovery.what_happened()
             );
             self.done.push(open.recovery);
             line
@@ -134,8 +115,8 @@ impl Recoveries {
                 rank: rank as u32,
                 incarnation,
                 signal,
-                cause: shot.map_or(cause, |shot| shot.cause),
-                noticed_us: shot.map(|shot| microseconds(noticed - shot.at)),
+                cause,
+                noticed_us: killed.map(|killed| microseconds(noticed - killed)),
                 started_us: microseconds(started - noticed),
                 joined_us: None,
                 total_us: None,
@@ -154,7 +135,7 @@ impl Recoveries {
         }
     }
 
-    /// The next life is where the one before was. Returns the line that says so.
+    /// The next life has caught up. Returns a line to report.
     pub fn finished(
         &mut self,
         rank: usize,
@@ -181,11 +162,6 @@ impl Recoveries {
         of_rank.any(|recovery| figures(recovery) > Some(0))
     }
 
-    /// How many have come to an end.
-    pub fn done(&self) -> usize {
-        self.done.len()
-    }
-
     /// All, also those that did not come to their end.
     pub fn take_all(&mut self) -> Vec<Recovery> {
         let mut all = std::mem::take(&mut self.done);
@@ -195,23 +171,17 @@ impl Recoveries {
     }
 }
 
-fn died_again(incarnation: u32, end: End) -> String {
-    format!(
-        "incarnation {incarnation} {} before it went on",
-        super::restarts::how(end)
-    )
-}
-
 impl Recovery {
     fn what_happened(&self) -> String {
-        let comma = match self.cause {
-            Cause::Unknown => "",
-            _ => ", ",
+        let comma = if self.cause == Cause::Unknown {
+            ""
+        } else {
+            ", "
         };
         format!(
-            "rank {} was killed by {} (incarnation {}{comma}{})",
+            "rank {} {} (incarnation {}{comma}{})",
             self.rank,
-            signal_name(self.signal),
+            End::Killed(self.signal),
             self.incarnation,
             self.cause.by()
         )
@@ -222,12 +192,12 @@ impl Display for Recovery {
     fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
         write!(to, "{}", self.what_happened())?;
         let (Some(total_us), Some(figures)) = (self.total_us, &self.figures) else {
-            return write!(to, "; no later life went on");
+            return write!(to, "; no later incarnation continued");
         };
         let next = self.incarnation + 1;
         write!(
             to,
-            "; incarnation {next} goes on after {}: ",
+            "; incarnation {next} continues after {}: ",
             Time(total_us)
         )?;
         if let Some(noticed_us) = self.noticed_us {
@@ -244,7 +214,7 @@ impl Display for Recovery {
         }
         write!(
             to,
-            "events and peers {}, replay {}: {}, {}, {} held back, {} compared",
+            "events and peers {}, replay {}: {}, {}, {} suppressed, {} compared",
             Time(figures.collect_us),
             Time(figures.replay_us),
             count(figures.events, "event"),
@@ -252,18 +222,11 @@ impl Display for Recovery {
             count(figures.suppressed, "send"),
             figures.compared,
         )?;
+        let bytes = count(figures.differing_bytes, "byte");
         match figures.differing {
             0 => Ok(()),
-            1 => write!(
-                to,
-                ", 1 differs in {}",
-                count(figures.differing_bytes, "byte")
-            ),
-            differing => write!(
-                to,
-                ", {differing} differ in {}",
-                count(figures.differing_bytes, "byte")
-            ),
+            1 => write!(to, ", 1 differs in {bytes}"),
+            differing => write!(to, ", {differing} differ in {bytes}"),
         }
     }
 }
@@ -282,20 +245,9 @@ impl Display for Time {
     }
 }
 
-fn count(number: u64, what: &str) -> String {
-    match number {
-        1 => format!("1 {what}"),
-        number => format!("{number} {what}s"),
-    }
-}
-
-/// Exit status of a job in which replayed messages had other bytes, and everything
-/// else went well.
-pub const DIFFERED: i32 = 80;
-
 /// What such bytes mostly are, and which options help.
 const MEANING: &str = "such bytes are mostly padding or memory that the program never wrote, a time, an address or \
-     a process id: --record-clocks and --same-memory make them the same in each life, \
+     a process id: --record-clocks and --same-memory make them the same in each incarnation, \
      --divergence stop ends the job at the first of them";
 
 /// The report about a rank. `None`: its messages do not differ.
@@ -304,12 +256,12 @@ pub fn explain(rank: usize, figures: &RecoveryFigures) -> Option<String> {
     Some(format!(
         "rank {rank} sent other bytes in its replay than before: {}; {first}; \
          receivers keep the first bytes; {MEANING}",
-        Counts::default().with(figures)
+        differences(std::iter::once(figures))
     ))
 }
 
 /// The report about the whole job, at its end.
-fn summarize(recoveries: &[Recovery]) -> Option<String> {
+pub fn summarize(recoveries: &[Recovery]) -> Option<String> {
     let mut differing = recoveries.iter().filter_map(|recovery| {
         let first = recovery.figures.as_ref()?.first_difference.as_ref()?;
         Some((recovery.rank, first))
@@ -324,130 +276,23 @@ fn summarize(recoveries: &[Recovery]) -> Option<String> {
         several => format!("{} ranks", several.len()),
     };
     let figures = recoveries.iter().filter_map(|one| one.figures.as_ref());
-    let counts = figures.fold(Counts::default(), Counts::with);
+    let counts = differences(figures);
     Some(format!(
         "the replay of {which} sent other bytes than before: {counts}; first difference: rank {rank}, {first}; {MEANING}"
     ))
 }
 
-/// The outcome of a job at its end, and a line that is still to be printed.
-pub fn conclude(outcome: Outcome, recoveries: &[Recovery]) -> (Outcome, Option<String>) {
-    let summary = summarize(recoveries);
-    match (outcome.status, &outcome.failure, &summary) {
-        (0, None, Some(_)) => (Outcome::new(DIFFERED, summary), None),
-        _ => (outcome, summary),
-    }
-}
-
-#[derive(Default)]
-struct Counts {
-    compared: u64,
-    compared_bytes: u64,
-    differing: u64,
-    differing_bytes: u64,
-}
-
-impl Counts {
-    fn with(self, figures: &RecoveryFigures) -> Self {
-        Self {
-            compared: self.compared + figures.compared,
-            compared_bytes: self.compared_bytes + figures.compared_bytes,
-            differing: self.differing + figures.differing,
-            differing_bytes: self.differing_bytes + figures.differing_bytes,
-        }
-    }
-}
-
-impl Display for Counts {
-    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
-        write!(
-            to,
-            "{} of {} compared messages differ, in {} of {} bytes",
-            self.differing, self.compared, self.differing_bytes, self.compared_bytes
-        )
-    }
+/// How much differs in these replays together, for people.
+fn differences<'a>(replays: impl Iterator<Item = &'a RecoveryFigures> + Clone) -> String {
+    let sum = |of: fn(&RecoveryFigures) -> u64| replays.clone().map(of).sum::<u64>();
+    format!(
+        "{} of {} compared messages differ, in {} of {} bytes",
+        sum(|replay| replay.differing),
+        sum(|replay| replay.compared),
+        sum(|replay| replay.differing_bytes),
+        sum(|replay| replay.compared_bytes)
+    )
 }
 
 #[cfg(test)]
 mod tests;
-
-#[cfg(test)]
-mod differences_tests {
-    use super::*;
-    use refrain_job::control::message::DifferenceFigures;
-
-    fn figures(differing: u64) -> RecoveryFigures {
-        RecoveryFigures {
-            compared: 100,
-            compared_bytes: 2400,
-            differing,
-            differing_bytes: 4 * differing,
-            first_difference: (differing > 0).then(|| DifferenceFigures {
-                operation: 7,
-                receiver: 1,
-                message: 2,
-                context: 0,
-                tag: 5,
-                bytes: 24,
-                ranges: vec![(4, 8)],
-                has_more: false,
-            }),
-            ..RecoveryFigures::default()
-        }
-    }
-
-    fn recovery(rank: u32, figures: Option<RecoveryFigures>) -> Recovery {
-        Recovery {
-            rank,
-            incarnation: 0,
-            signal: 9,
-            cause: Cause::Unknown,
-            noticed_us: None,
-            started_us: 0,
-            joined_us: None,
-            total_us: None,
-            figures,
-        }
-    }
-
-    #[test]
-    fn a_rank_is_explained_once_it_differs() {
-        assert_eq!(explain(3, &figures(0)), None);
-        let line = explain(3, &figures(2)).expect("it differs");
-        let begin = "rank 3 sent other bytes in its replay than before: \
-         2 of 100 compared messages differ, in 8 of 2400 bytes; operation 7: \
-         message 2 to rank 1 (context 0, tag 5, 24 bytes) has other bytes at 4..7; ";
-        assert!(line.starts_with(begin), "{line}");
-        for option in ["--record-clocks", "--same-memory", "--divergence stop"] {
-            assert!(line.contains(option), "{line}");
-        }
-    }
-
-    #[test]
-    fn a_job_that_differed_has_a_status_of_its_own() {
-        let all = [
-            recovery(0, None),
-            recovery(1, Some(figures(0))),
-            recovery(5, Some(figures(2))),
-            recovery(3, Some(figures(1))),
-            recovery(5, Some(figures(2))),
-        ];
-        let good = Outcome::new(0, None);
-        assert_eq!(conclude(good.clone(), &all[..2]), (good.clone(), None));
-        let (outcome, line) = conclude(good, &all);
-        assert_eq!((outcome.status, line), (DIFFERED, None));
-        let summary = outcome.failure.expect("it says why");
-        let begin = "the replay of 2 ranks sent other bytes than before: \
-         5 of 400 compared messages differ, in 20 of 9600 bytes; \
-         first difference: rank 5, operation 7: message 2 to rank 1";
-        assert!(summary.starts_with(begin), "{summary}");
-    }
-
-    #[test]
-    fn a_job_that_failed_keeps_its_status_and_says_both() {
-        let failed = Outcome::new(3, Some("rank 1 exited".into()));
-        let (outcome, line) = conclude(failed.clone(), &[recovery(5, Some(figures(2)))]);
-        assert_eq!(outcome, failed);
-        assert!(line.expect("a line").contains("the replay of rank 5 sent"));
-    }
-}

@@ -1,15 +1,10 @@
-//! Fences a killed rank, starts it again, and informs the other ranks.
-//!
-//! A first incarnation asks for the addresses of its peers and is informed of later
-//! incarnations only, so that it knows which one an address belongs to. A later incarnation
-//! asks for nothing: after it has put its own address, it is informed of all peers that have
-//! one, and of each that follows.
+//! Fences a killed rank, restarts it, and informs the other ranks.
 
 use super::link::Memory;
 use super::lives::Pending;
-use super::recoveries::Cause;
-use super::restarts::Stage;
-use super::restarts::{Departure, Sequel};
+use super::membership::{PeerState, after_address, after_death, after_welcome};
+use super::recoveries::Death;
+use super::restarts::{Departure, RestartDecision, Stage};
 use super::start::Placement;
 use super::verdict::{End, Membership};
 use super::{Job, restarts};
@@ -29,18 +24,21 @@ fn far_key(rank: usize) -> String {
 
 impl Job {
     /// What follows from the end of a rank.
-    pub(super) fn sequel(&self, rank: usize, end: End) -> Sequel {
+    pub(super) fn decide(&self, rank: usize, end: End) -> RestartDecision {
         let (process, lives) = (&self.ranks[rank], &self.lives[rank]);
-        let sequel = lives.allowance.sequel(
+        let sequel = lives.allowance.decide(
             process.true_end(end),
             self.departure(rank),
             lives.has_caught_up,
         );
         match (sequel, lives.stage()) {
-            (Sequel::Judged(Some(why)), Some(stage)) if lives.futile > 0 => {
-                let what =
-                    restarts::describe_futile(lives.futile + 1, stage, &self.config.recovery);
-                Sequel::Judged(Some(format!("{why}; it {what}")))
+            (RestartDecision::Judged(Some(why)), Some(stage)) if lives.repeated_deaths > 0 => {
+                let what = restarts::describe_repeated_deaths(
+                    lives.repeated_deaths + 1,
+                    stage,
+                    &self.config.recovery,
+                );
+                RestartDecision::Judged(Some(format!("{why}; it {what}")))
             }
             (sequel, _) => sequel,
         }
@@ -71,13 +69,11 @@ impl Job {
         let end = self.ranks[rank].true_end(end);
         // FENCE-1: before peers are informed.
         if let Err(failure) = self.ranks[rank].fence() {
-            return self.fail(
-                1,
-                format!("rank {rank} {} and {failure}", restarts::how(end)),
-            );
+            return self.fail(1, format!("rank {rank} {end} and {failure}"));
         }
         self.end_output(rank);
-        self.board.forget(rank, &[address_key(rank), far_key(rank)]);
+        self.key_values
+            .forget(rank, &[address_key(rank), far_key(rank)]);
         let incarnation = self.lives[rank].incarnation;
         let down = ToRank::Down {
             rank: rank as u32,
@@ -85,29 +81,34 @@ impl Job {
         };
         // After the last fence ranks do not communicate.
         if !self.past_last_fence {
-            for other in after_death(&self.standings(), rank) {
+            for other in after_death(&self.peer_states(), rank) {
                 self.tell(other, &down, None);
             }
         }
         let lives = &mut self.lives[rank];
         lives.allowance.spend(end, lives.has_caught_up);
-        let (shot, cause) = (lives.shot, lives.likely_cause(signal_of(end)));
+        let (shot, cause) = (lives.shot, lives.cause(end));
         let stage = lives.stage();
         lives.next_life();
-        // A rank that the launcher killed by its own options is started again at once.
-        let wait = shot.map_or_else(|| restarts::delay(lives.futile), |_| Duration::ZERO);
+        // A rank that the launcher killed by its own options is restarted at once.
+        let wait = shot.map_or_else(
+            || restarts::delay(lives.repeated_deaths),
+            |_| Duration::ZERO,
+        );
         lives.pending = Some(Pending {
             start_at: Instant::now() + wait,
-            incarnation,
-            end,
-            shot,
-            cause,
-            noticed,
+            death: Death {
+                incarnation,
+                end,
+                cause,
+                killed: shot.map(|shot| shot.at),
+                noticed,
+            },
         });
         self.schedule.scheduler.died(rank);
         self.ranks[rank].link.close();
         if let Some(stage) = stage {
-            self.tell_futile(rank, stage, wait);
+            self.report_repeated_deaths(rank, stage, wait);
         }
         if wait.is_zero() {
             self.start_next(rank);
@@ -116,17 +117,18 @@ impl Job {
 
     /// Reports a rank that dies again and again before it has caught up: how much it
     /// replayed, and which option would help.
-    fn tell_futile(&mut self, rank: usize, stage: Stage, wait: Duration) {
-        let deaths = self.lives[rank].futile;
+    fn report_repeated_deaths(&mut self, rank: usize, stage: Stage, wait: Duration) {
+        let deaths = self.lives[rank].repeated_deaths;
         if restarts::is_reported(deaths) {
-            let what = restarts::describe_futile(deaths, stage, &self.config.recovery);
-            let wait = match wait.as_secs_f64() {
-                0.0 => String::new(),
-                wait => {
-                    format!(". It is restarted after {wait:.1} s, and later after each such death")
-                }
-            };
-            self.say(Some(format!("rank {rank} {what}{wait}")));
+            let what = restarts::describe_repeated_deaths(deaths, stage, &self.config.recovery);
+            let mut line = format!("rank {rank} {what}");
+            if !wait.is_zero() {
+                let wait = wait.as_secs_f64();
+                line += &format!(
+                    ". It is restarted after {wait:.1} s, and later after each such death"
+                );
+            }
+            self.say(Some(line));
         }
     }
 
@@ -157,68 +159,55 @@ impl Job {
         match self.start_life(rank as u32, next, outputs) {
             Ok(process) => self.ranks[rank] = process,
             Err(error) => {
-                let how = restarts::how(pending.end);
+                let end = pending.death.end;
                 return self.fail(
                     1,
-                    format!("rank {rank} {how} and cannot be restarted: {error}"),
+                    format!("rank {rank} {end} and cannot be restarted: {error}"),
                 );
             }
         }
         let now = Instant::now();
         self.lives[rank].started = now;
-        let line = self.recoveries.started(
-            (rank, pending.incarnation),
-            pending.end,
-            pending.shot,
-            pending.cause,
-            (pending.noticed, now),
-        );
-        // From the second death in a row `tell_futile` reports them.
-        if self.lives[rank].futile < 2 {
+        let line = self.recoveries.started(rank, pending.death, now);
+        // From the second death in a row `report_repeated_deaths` reports them.
+        if self.lives[rank].repeated_deaths < 2 {
             self.say_of(rank, line);
         }
     }
 
     /// Takes what a dead life has left in its pipes.
     fn end_output(&mut self, rank: usize) {
-        let process = &mut self.ranks[rank];
-        for output in &mut process.outputs {
-            let sink = super::serve::sink_of(&mut self.out, &mut self.err, output.stream);
-            output.end_life(process.gate.as_ref(), sink.buffer());
-        }
-        process.gate = None;
+        self.for_outputs(rank, |output, gate, out| output.end_life(gate, out));
+        self.ranks[rank].gate = None;
     }
 
-    /// A later life says where it begins: its output is read from now on.
+    /// A later life has begun: its output is read from now on.
     pub(super) fn begin_life(&mut self, rank: usize, checkpoint: u64) -> Result<(), String> {
         self.lives[rank].begin();
-        let process = &mut self.ranks[rank];
-        for output in &mut process.outputs {
-            let sink = super::serve::sink_of(&mut self.out, &mut self.err, output.stream);
-            output.begin(checkpoint, process.gate.as_ref(), sink.buffer())?;
-        }
-        Ok(())
+        let mut begun = Ok(());
+        self.for_outputs(rank, |output, gate, out| {
+            begun = begun
+                .clone()
+                .and_then(|()| output.begin(checkpoint, gate, out));
+        });
+        begun
     }
 
     /// All output of a rank up to now lies before a checkpoint.
     pub(super) fn mark_output(&mut self, rank: usize, checkpoint: u64) {
-        let process = &mut self.ranks[rank];
-        for output in &mut process.outputs {
-            let sink = super::serve::sink_of(&mut self.out, &mut self.err, output.stream);
-            output.mark(checkpoint, process.gate.as_ref(), sink.buffer());
-        }
+        self.for_outputs(rank, |output, gate, out| output.mark(checkpoint, gate, out));
     }
 
-    /// A rank has joined: what is left of the lives before, and who lives a later
-    /// life already.
+    /// Informs a rank that has joined of the memory of its earlier lives, and of peers in
+    /// later lives.
     pub(super) fn introduce_joined(&mut self, rank: usize) {
         for (incarnation, memory) in self.lives[rank].remains() {
-            self.tell(rank, &ToRank::Remains { incarnation }, Some(memory));
+            self.tell(rank, &ToRank::Remains(incarnation), Some(memory));
         }
         if self.past_last_fence {
             return self.hand_over_logs(rank);
         }
-        for other in after_welcome(&self.standings(), rank) {
+        for other in after_welcome(&self.peer_states(), rank) {
             self.tell_up(rank, other);
         }
     }
@@ -236,22 +225,22 @@ impl Job {
         }
     }
 
-    /// A rank has put its address: it is introduced to those who wait for it.
+    /// A rank has put its address: peers that wait for it are informed.
     pub(super) fn introduce_address(&mut self, rank: usize) {
         let segment = self
-            .board
+            .key_values
             .entry(&address_key(rank))
             .and_then(|entry| entry.memory.clone());
         let is_kept = self.restarts_ranks();
         self.lives[rank].put_address(segment.filter(|_| is_kept));
         // Also when it is put again: then with the part for other hosts.
-        for (who, of) in after_address(&self.standings(), rank) {
+        for (who, of) in after_address(&self.peer_states(), rank) {
             self.tell_up(who, of);
         }
     }
 
     fn tell_up(&mut self, who: usize, of: usize) {
-        let Some(entry) = self.board.entry(&address_key(of)).cloned() else {
+        let Some(entry) = self.key_values.entry(&address_key(of)).cloned() else {
             return;
         };
         let up = ToRank::Up {
@@ -265,221 +254,46 @@ impl Job {
 
     pub(super) fn tell(&mut self, who: usize, message: &ToRank, memory: Option<Memory>) {
         if let Err(error) = self.ranks[who].link.send(message, memory) {
-            self.fail(
-                1,
-                format!("a message to rank {who} about another rank failed: {error}"),
-            );
+            let failure = format!("a message to rank {who} about another rank failed: {error}");
+            self.fail(1, failure);
         }
     }
 
-    /// Whether ranks may be started again at all.
+    /// Whether ranks are restarted at all.
     pub(super) fn restarts_ranks(&self) -> bool {
         self.config.recovery.max_restarts > 0
     }
 
-    /// A line about a rank, unless there were many.
+    /// Prints a line about a rank, unless there were many.
     pub(super) fn say_of(&mut self, rank: usize, line: Option<String>) {
-        let line = line.and_then(|line| self.hushes[rank].pass(line, Instant::now()));
+        let line = line.and_then(|line| self.rate_limits[rank].pass(line, Instant::now()));
         self.say(line);
     }
 
-    /// Prints how many lines about each rank were left out.
-    pub(super) fn tell_untold(&mut self) {
-        for rank in 0..self.hushes.len() {
-            let unsaid = self.hushes[rank].take_unsaid();
-            if unsaid > 0 {
-                self.say(Some(format!(
-                    "{unsaid} lines about rank {rank} were omitted"
-                )));
+    /// Prints how many lines about each rank were omitted.
+    pub(super) fn report_omitted_lines(&mut self) {
+        for rank in 0..self.rate_limits.len() {
+            let omitted = self.rate_limits[rank].take_omitted();
+            if omitted > 0 {
+                let line = format!("{omitted} lines about rank {rank} were omitted");
+                self.say(Some(line));
             }
         }
     }
 
-    /// Why a rank was killed, as far as is known.
-    pub(super) fn cause(&self, rank: usize, end: End) -> Cause {
-        let lives = &self.lives[rank];
-        match lives.shot {
-            Some(shot) => shot.cause,
-            None => lives.likely_cause(signal_of(end)),
-        }
-    }
-
-    /// A line of the launcher's own.
+    /// Prints a line of the launcher's own.
     pub(super) fn say(&mut self, line: Option<String>) {
         if let Some(line) = line {
             let _ = writeln!(self.err.buffer(), "refrain: {line}");
         }
     }
 
-    fn standings(&self) -> Vec<Standing> {
-        let standing = |(process, lives): (&super::RankProcess, &super::Lives)| Standing {
+    fn peer_states(&self) -> Vec<PeerState> {
+        let standing = |(process, lives): (&super::RankProcess, &super::Lives)| PeerState {
             incarnation: lives.incarnation,
             is_member: process.membership == Membership::Member && process.end.is_none(),
             has_address: lives.has_address,
         };
         self.ranks.iter().zip(&self.lives).map(standing).collect()
-    }
-}
-
-fn signal_of(end: End) -> i32 {
-    match end {
-        End::Killed(signal) => signal,
-        End::Exited(_) => 0,
-    }
-}
-
-/// A rank, as far as that matters here.
-#[derive(Clone, Copy, Debug)]
-pub struct Standing {
-    /// Which life runs.
-    pub incarnation: u32,
-    /// It has joined the job and not left it.
-    pub is_member: bool,
-    /// It has put its address.
-    pub has_address: bool,
-}
-
-impl Standing {
-    /// Whether this rank is informed when `other` can be reached.
-    fn hears_of(&self, other: &Standing) -> bool {
-        let is_waiting = if self.incarnation == 0 {
-            other.incarnation > 0
-        } else {
-            self.has_address
-        };
-        self.is_member && other.has_address && is_waiting
-    }
-}
-
-/// After `rank` has put its address: pairs of a rank to inform and the reachable peer.
-pub fn after_address(ranks: &[Standing], rank: usize) -> Vec<(usize, usize)> {
-    let own = &ranks[rank];
-    let others = || (0..ranks.len()).filter(|other| *other != rank);
-    let told_of_it = others().filter(|other| ranks[*other].hears_of(own));
-    let hears = others().filter(|other| own.incarnation > 0 && own.hears_of(&ranks[*other]));
-    told_of_it
-        .map(|other| (other, rank))
-        .chain(hears.map(|other| (rank, other)))
-        .collect()
-}
-
-/// After `rank` has joined: the peers that it is informed of.
-pub fn after_welcome(ranks: &[Standing], rank: usize) -> Vec<usize> {
-    (0..ranks.len())
-        .filter(|other| *other != rank && ranks[rank].hears_of(&ranks[*other]))
-        .collect()
-}
-
-/// After the death of `rank`: the peers that are informed.
-pub fn after_death(ranks: &[Standing], rank: usize) -> Vec<usize> {
-    (0..ranks.len())
-        .filter(|other| *other != rank && ranks[*other].is_member)
-        .collect()
-}
-
-#[cfg(test)]
-mod introductions_tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::HashMap;
-
-    /// What happens to one rank.
-    #[derive(Clone, Copy, Debug)]
-    enum Step {
-        Join,
-        PutAddress,
-        Die,
-    }
-
-    /// A job, and what its ranks know of each other: by (who, of whom) the life.
-    struct Played {
-        ranks: Vec<Standing>,
-        known: HashMap<(usize, usize), u32>,
-    }
-
-    impl Played {
-        fn new(ranks: usize) -> Self {
-            let standing = Standing {
-                incarnation: 0,
-                is_member: false,
-                has_address: false,
-            };
-            Self {
-                ranks: vec![standing; ranks],
-                known: HashMap::new(),
-            }
-        }
-
-        fn tell(&mut self, who: usize, of: usize) {
-            let life = self.ranks[of].incarnation;
-            let before = self.known.insert((who, of), life);
-            assert_ne!(
-                before,
-                Some(life),
-                "the launcher reports {of} to {who} once"
-            );
-        }
-
-        fn step(&mut self, rank: usize, step: Step) {
-            let standing = self.ranks[rank];
-            match step {
-                Step::Join if !standing.is_member => {
-                    self.ranks[rank].is_member = true;
-                    for other in after_welcome(&self.ranks, rank) {
-                        self.tell(rank, other);
-                    }
-                }
-                Step::PutAddress if standing.is_member && !standing.has_address => {
-                    self.ranks[rank].has_address = true;
-                    for (who, of) in after_address(&self.ranks, rank) {
-                        self.tell(who, of);
-                    }
-                }
-                Step::Die => {
-                    self.known.retain(|(who, _), _| *who != rank);
-                    self.ranks[rank] = Standing {
-                        incarnation: standing.incarnation + 1,
-                        is_member: false,
-                        has_address: false,
-                    };
-                }
-                _ => {}
-            }
-        }
-    }
-
-    proptest! {
-        // REC-6
-        #[test]
-        fn a_rank_with_an_address_is_known_to_all_that_wait_for_it(
-            steps in prop::collection::vec(
-                (0usize..4, prop::sample::select(vec![Step::Join, Step::PutAddress, Step::PutAddress, Step::Die])),
-                0..80,
-            ),
-        ) {
-            let mut played = Played::new(4);
-            for (rank, step) in steps {
-                played.step(rank, step);
-                for (who, of) in (0..4).flat_map(|who| (0..4).map(move |of| (who, of))) {
-                    let (one, other) = (played.ranks[who], played.ranks[of]);
-                    let knows = played.known.get(&(who, of)) == Some(&other.incarnation);
-                    let is_first = one.incarnation == 0;
-                    if who == of || !one.is_member || !other.has_address {
-                        continue;
-                    }
-                    // A first life asks; it has to know the life of what it gets.
-                    let must = is_first && other.incarnation > 0 || !is_first && one.has_address;
-                    prop_assert_eq!(knows, must, "{} of {}", who, of);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_death_is_told_to_members_alone() {
-        let mut played = Played::new(3);
-        played.step(1, Step::Join);
-        assert_eq!(after_death(&played.ranks, 0), [1]);
-        assert_eq!(after_death(&played.ranks, 1), [0usize; 0]);
     }
 }

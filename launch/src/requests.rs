@@ -1,19 +1,18 @@
-//! What ranks ask of the launcher over their control sockets.
+//! Messages of ranks over their control sockets, and their answers.
 
 use super::Job;
-use super::board::{Entry, Fencing};
+use super::key_values::{Entry, Fencing};
 use super::link::Memory;
 use super::recoveries;
-use super::recoveries::Cause;
 use super::replacement::address_key;
 use super::start::Placement;
 use super::verdict::Membership;
-use refrain_job::control::message::{ToLauncher, ToRank};
+use refrain_job::control::message::{RecoveryFigures, ToLauncher, ToRank};
 use refrain_job::output_gate::{self, OutputGate};
 use std::time::Instant;
 
 impl Job {
-    /// Hears all that `rank` has said, and answers.
+    /// Serves all messages that `rank` has sent.
     pub(super) fn hear(&mut self, rank: usize) {
         loop {
             match self.ranks[rank].link.receive() {
@@ -29,40 +28,41 @@ impl Job {
 
     fn request(&mut self, rank: usize, message: ToLauncher, memory: Option<Memory>) {
         if !self.is_running() {
-            // It has been told to stop, which is the answer to everything.
-            return self.note_leaving(rank, &message);
+            // The request to stop is the answer to every message.
+            if message == ToLauncher::Finalize {
+                self.ranks[rank].membership = Membership::Left;
+            }
+            return;
         }
-        if let Err(wrong) = self
-            .check_turn(rank, &message)
-            .and_then(|()| self.serve_request(rank, message, memory))
-        {
+        let allowed = self.check_turn(rank, &message);
+        if let Err(wrong) = allowed.and_then(|()| self.serve_request(rank, message, memory)) {
             self.fail(1, format!("rank {rank} {wrong}"));
         }
     }
 
-    fn note_leaving(&mut self, rank: usize, message: &ToLauncher) {
-        if *message == ToLauncher::Finalize {
-            self.ranks[rank].membership = Membership::Left;
-        }
-    }
-
-    /// Refuses what cannot be said now.
+    /// Refuses messages that are not allowed now.
     fn check_turn(&self, rank: usize, message: &ToLauncher) -> Result<(), String> {
         match (message, self.ranks[rank].membership) {
-            (ToLauncher::Hello { .. }, Membership::Stranger) => Ok(()),
-            (ToLauncher::Hello { process }, _) => Err(format!(
+            (ToLauncher::Hello(_), Membership::Stranger) => Ok(()),
+            (ToLauncher::Hello(process), _) => Err(format!(
                 "joined the job a second time (process {process}): a wrapper may start one program that joins, once"
             )),
             (_, Membership::Stranger) => Err("sent a message before it joined the job".into()),
-            (ToLauncher::Abort { .. }, _) | (_, Membership::Member) => Ok(()),
-            // Behind a last fence a rank has left before it says so.
-            (ToLauncher::Finalize | ToLauncher::Statistics { .. }, _) => Ok(()),
-            // It was asked before.
-            (ToLauncher::Status { .. } | ToLauncher::WantCheckpoint { .. }, _) => Ok(()),
-            // It has not heard yet that all have passed the last fence.
-            (ToLauncher::Suspect { .. }, _) => Ok(()),
-            (ToLauncher::Taking { .. } | ToLauncher::Stable { .. }, _) => Ok(()),
-            (_, Membership::Left) => Err("speaks after it has left the job".into()),
+            (_, Membership::Member) => Ok(()),
+            // After the last fence a rank has left before its Finalize. It may have been asked
+            // before, and may not know yet that all have passed the fence.
+            (
+                ToLauncher::Abort(_)
+                | ToLauncher::Finalize
+                | ToLauncher::Statistics(_)
+                | ToLauncher::Status(_)
+                | ToLauncher::WantCheckpoint(_)
+                | ToLauncher::Suspect { .. }
+                | ToLauncher::Taking(_)
+                | ToLauncher::Stable { .. },
+                Membership::Left,
+            ) => Ok(()),
+            (_, Membership::Left) => Err("sent a message after it has left the job".into()),
         }
     }
 
@@ -73,57 +73,40 @@ impl Job {
         memory: Option<Memory>,
     ) -> Result<(), String> {
         match message {
-            ToLauncher::Hello { process } => {
+            ToLauncher::Hello(process) => {
                 self.ranks[rank].join(process);
                 self.recoveries.joined(rank, Instant::now());
                 self.answer(rank, &self.welcome(rank), None)?;
                 self.introduce_joined(rank);
-                Ok(())
             }
             ToLauncher::Put {
                 key, memory: true, ..
-            } if key == output_gate::key(rank as u32) => {
-                let Some(Memory::Here(file)) = memory else {
-                    return Err("sent no page with its key, or is on another host".into());
-                };
-                let gate = OutputGate::open(&file).map_err(|error| {
-                    format!("published an output gate that cannot be used: {error}")
-                })?;
-                self.ranks[rank].gate = Some(gate);
-                Ok(())
+            } if key == output_gate::key(rank as u32) => self.open_gate(rank, memory)?,
+            ToLauncher::Put { key, value, .. } => self.publish(rank, &key, value, memory)?,
+            ToLauncher::Get(key) => {
+                if self.key_values.get(rank, &key)?.is_some() {
+                    self.answer_value(rank, &key)?;
+                }
             }
-            ToLauncher::Put { key, value, .. } => self.publish(rank, &key, value, memory),
-            ToLauncher::Get { key } => match self.board.get(rank, &key)?.is_some() {
-                true => self.answer_value(rank, &key),
-                false => Ok(()),
-            },
-            ToLauncher::Fence { generation, last } => self.reach_fence(rank, generation, last),
-            ToLauncher::Statistics { figures } => {
+            ToLauncher::Fence { generation, last } => self.reach_fence(rank, generation, last)?,
+            ToLauncher::Statistics(figures) => {
                 self.statistics.resize(self.ranks.len(), None);
                 self.statistics[rank] = Some(*figures);
-                Ok(())
             }
-            ToLauncher::Beginning { checkpoint } => {
+            ToLauncher::Beginning(checkpoint) => {
                 self.begin_life(rank, checkpoint)?;
-                self.answer(rank, &ToRank::Marked { checkpoint }, None)
+                self.answer(rank, &ToRank::Marked(checkpoint), None)?;
             }
-            ToLauncher::Mark { checkpoint } => {
+            ToLauncher::Mark(checkpoint) => {
                 self.mark_output(rank, checkpoint);
-                self.answer(rank, &ToRank::Marked { checkpoint }, None)
+                self.answer(rank, &ToRank::Marked(checkpoint), None)?;
             }
-            ToLauncher::Taking { .. } => {
+            ToLauncher::Taking(_) => {
                 let now = self.schedule.now();
                 self.schedule.scheduler.begun(rank, now);
-                Ok(())
             }
-            ToLauncher::Status { figures } => {
-                self.schedule.scheduler.answered(rank, *figures);
-                Ok(())
-            }
-            ToLauncher::WantCheckpoint { of } => {
-                self.schedule.scheduler.wish(of as usize);
-                Ok(())
-            }
+            ToLauncher::Status(figures) => self.schedule.scheduler.answered(rank, *figures),
+            ToLauncher::WantCheckpoint(of) => self.schedule.scheduler.request(of as usize),
             ToLauncher::Stable {
                 checkpoint,
                 bytes,
@@ -133,53 +116,45 @@ impl Job {
                 let scheduler = &mut self.schedule.scheduler;
                 scheduler.stable(rank, (bytes, log_bytes), now);
                 self.lives[rank].checkpoint = Some((checkpoint, Instant::now()));
-                let outputs = &mut self.ranks[rank].outputs;
-                outputs
-                    .iter_mut()
-                    .for_each(|output| output.forget_before(checkpoint));
-                Ok(())
+                let outputs = self.ranks[rank].outputs.iter_mut();
+                outputs.for_each(|output| output.forget_before(checkpoint));
             }
             ToLauncher::Suspect {
                 rank: suspect,
                 incarnation,
-            } => {
-                let cause = match suspect as usize == rank {
-                    true => Cause::Disconnected,
-                    false => Cause::Lost,
-                };
-                self.suspect(suspect as usize, incarnation, cause);
-                Ok(())
-            }
-            ToLauncher::Replaying { figures } => {
-                self.lives[rank].replay = Some(figures);
-                Ok(())
-            }
-            ToLauncher::Recovered { figures } => {
-                self.lives[rank].caught_up();
-                let incarnation = self.lives[rank].incarnation;
-                // Behind the last fence the files are all that is left of what ranks
-                // have sent.
-                if !self.past_last_fence {
-                    for line in self.spilled.caught_up(rank, incarnation) {
-                        self.say(Some(line));
-                    }
-                }
-                let difference = (!self.recoveries.has_differed(rank))
-                    .then(|| recoveries::explain(rank, &figures));
-                let line = self.recoveries.finished(rank, *figures, Instant::now());
-                self.say_of(rank, line);
-                self.say(difference.flatten());
-                Ok(())
-            }
-            ToLauncher::Finalize => {
-                self.ranks[rank].membership = Membership::Left;
-                Ok(())
-            }
-            ToLauncher::Abort { message } => {
-                self.abort(rank, &message);
-                Ok(())
+            } => self.suspect(suspect as usize, incarnation, rank),
+            ToLauncher::Replaying(figures) => self.lives[rank].replay = Some(figures),
+            ToLauncher::Recovered(figures) => self.note_recovery(rank, *figures),
+            ToLauncher::Finalize => self.ranks[rank].membership = Membership::Left,
+            ToLauncher::Abort(message) => self.abort(rank, &message),
+        }
+        Ok(())
+    }
+
+    fn open_gate(&mut self, rank: usize, memory: Option<Memory>) -> Result<(), String> {
+        let Some(Memory::Here(file)) = memory else {
+            return Err("sent no page with its key, or is on another host".into());
+        };
+        let gate = OutputGate::open(&file);
+        let wrong = |error| format!("published an output gate that cannot be used: {error}");
+        self.ranks[rank].gate = Some(gate.map_err(wrong)?);
+        Ok(())
+    }
+
+    fn note_recovery(&mut self, rank: usize, figures: RecoveryFigures) {
+        self.lives[rank].caught_up();
+        let incarnation = self.lives[rank].incarnation;
+        // After the last fence the files are all that is left of the messages of ranks.
+        if !self.past_last_fence {
+            for line in self.spilled.caught_up(rank, incarnation) {
+                self.say(Some(line));
             }
         }
+        let is_new = !self.recoveries.has_differed(rank);
+        let difference = recoveries::explain(rank, &figures).filter(|_| is_new);
+        let line = self.recoveries.finished(rank, figures, Instant::now());
+        self.say_of(rank, line);
+        self.say(difference);
     }
 
     fn welcome(&self, rank: usize) -> ToRank {
@@ -210,9 +185,9 @@ impl Job {
         value: Vec<u8>,
         memory: Option<Memory>,
     ) -> Result<(), String> {
-        let waiters = self.board.put(key, Entry { value, memory });
+        let waiters = self.key_values.put(key, Entry { value, memory });
         if key == address_key(rank) {
-            // Before the value: who gets it knows which life it is of.
+            // Before the value: its readers then know which incarnation it is of.
             self.introduce_address(rank);
         }
         waiters
@@ -221,11 +196,11 @@ impl Job {
     }
 
     fn reach_fence(&mut self, rank: usize, generation: u64, last: bool) -> Result<(), String> {
-        let done = ToRank::FenceDone { generation };
-        // One that was shot may not have heard of it yet: it dies of it all the same.
+        let done = ToRank::FenceDone(generation);
+        // A rank that was killed may not have ended yet.
         let (ranks, all) = (&self.ranks, &self.lives);
         let lives = |rank: usize| !ranks[rank].has_ended() && all[rank].shot.is_none();
-        match self.board.fence(rank, generation, last, lives)? {
+        match self.key_values.fence(rank, generation, last, lives)? {
             Fencing::Waits => Ok(()),
             Fencing::HasPassed => {
                 if last {
@@ -244,7 +219,7 @@ impl Job {
     }
 
     fn answer_value(&mut self, rank: usize, key: &str) -> Result<(), String> {
-        let Some(Entry { value, memory }) = self.board.entry(key).cloned() else {
+        let Some(Entry { value, memory }) = self.key_values.entry(key).cloned() else {
             return Ok(());
         };
         let answer = ToRank::Value {

@@ -4,7 +4,7 @@
 //! machine. A rank's restarts are limited; a death during replay counts twice, and a second
 //! crash, which the program is likely to repeat, ends the job.
 
-use super::verdict::{End, signal_name};
+use super::verdict::End;
 use refrain_job::JobError;
 use refrain_job::config::{JobConfig, RecoveryConfig};
 use refrain_job::control::message::ReplayFigures;
@@ -21,12 +21,11 @@ const CRASHES: [i32; 10] = [
     SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGPIPE, SIGSYS, SIGTRAP, SIGXCPU, SIGXFSZ,
 ];
 
-/// How often one rank is started again where its protocol can recover, unless
-/// told otherwise.
+/// Restarts of one rank by default where its protocol can recover.
 pub const MAX_RESTARTS_DEFAULT: u32 = 8;
 
-/// Whether a rank of this protocol can be started again: what was sent to it is
-/// kept, and what happened to it is stable somewhere.
+/// Whether a rank of this protocol can be restarted: messages to it are kept, and its events
+/// are stable.
 pub fn can_recover(protocol: &str) -> bool {
     let member = protocol.parse::<Member>();
     member.is_ok_and(|member| member.keeps_payload() && member.logs_events())
@@ -51,14 +50,13 @@ pub fn check(config: &JobConfig) -> Result<(), JobError> {
 
 /// What follows from a rank's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sequel {
-    /// It is started again.
+pub enum RestartDecision {
+    /// It is restarted.
     Again,
-    /// All ranks had left the job, and this one is not started again: the job goes on, and
+    /// All ranks had left the job, and this one is not restarted: the job continues, and
     /// reports the reason at its end.
     Noted(String),
-    /// It is judged; with a reason why it is not started again, where it might
-    /// have been.
+    /// It is judged; with the reason why it is not restarted, where ranks may be.
     Judged(Option<String>),
 }
 
@@ -93,24 +91,24 @@ impl Allowance {
 
     /// What follows from this end of a life. `had_caught_up`: it was the first, or
     /// had come to where the one before was.
-    pub fn sequel(&self, end: End, departure: Departure, had_caught_up: bool) -> Sequel {
+    pub fn decide(&self, end: End, departure: Departure, had_caught_up: bool) -> RestartDecision {
         let End::Killed(signal) = end else {
-            return Sequel::Judged(None);
+            return RestartDecision::Judged(None);
         };
         if self.max == 0 {
-            return Sequel::Judged(None);
+            return RestartDecision::Judged(None);
         }
         let why = match departure {
             Departure::Without(what) => Some(what.to_owned()),
             _ => self.why_not(signal, had_caught_up),
         };
         let Some(why) = why else {
-            return Sequel::Again;
+            return RestartDecision::Again;
         };
-        let why = format!("it is not started again: {why}");
+        let why = format!("it is not restarted: {why}");
         match departure {
-            Departure::Ahead => Sequel::Judged(Some(why)),
-            Departure::Behind | Departure::Without(_) => Sequel::Noted(why),
+            Departure::Ahead => RestartDecision::Judged(Some(why)),
+            Departure::Behind | Departure::Without(_) => RestartDecision::Noted(why),
         }
     }
 
@@ -126,7 +124,7 @@ impl Allowance {
         })
     }
 
-    /// It is started again after this end.
+    /// It is restarted after this end.
     pub fn spend(&mut self, end: End, had_caught_up: bool) {
         self.spent += cost(had_caught_up);
         self.crashes += u32::from(matches!(end, End::Killed(signal) if is_crash(signal)));
@@ -147,14 +145,6 @@ pub fn behind_wrapper(end: End) -> End {
     match end {
         End::Exited(status @ 129..=192) => End::Killed(status - 128),
         other => other,
-    }
-}
-
-/// For people, behind "rank R".
-pub fn how(end: End) -> String {
-    match end {
-        End::Exited(status) => format!("exited with status {status}"),
-        End::Killed(signal) => format!("was killed by {}", signal_name(signal)),
     }
 }
 
@@ -190,7 +180,7 @@ pub fn is_reported(deaths: u32) -> bool {
 }
 
 /// The text of such a report, after "rank R".
-pub fn describe_futile(deaths: u32, stage: Stage, config: &RecoveryConfig) -> String {
+pub fn describe_repeated_deaths(deaths: u32, stage: Stage, config: &RecoveryConfig) -> String {
     format!(
         "was killed {deaths} times in a row during replay; {stage}; {}",
         advice(stage.has_checkpoint, config)
@@ -215,13 +205,13 @@ impl Display for Stage {
         let Some(replay) = self.replay else {
             return write!(
                 to,
-                "its last life ended after {lived:.1} s, before it had reported its progress"
+                "its last incarnation ended after {lived:.1} s, before it had reported its progress"
             );
         };
         let replayed = replay.clock.saturating_sub(replay.begin);
         write!(
             to,
-            "in {lived:.1} s its last life replayed {replayed} operations"
+            "in {lived:.1} s its last incarnation replayed {replayed} operations"
         )?;
         let of = replay.events_until.saturating_sub(replay.begin);
         match of > replayed {
@@ -243,7 +233,7 @@ mod tests {
         let mut allowance = Allowance::new(max);
         for life in 0.. {
             let caught_up = life == 0 || had_caught_up;
-            if allowance.sequel(end, Departure::Ahead, caught_up) != Sequel::Again {
+            if allowance.decide(end, Departure::Ahead, caught_up) != RestartDecision::Again {
                 return life;
             }
             allowance.spend(end, caught_up);
@@ -265,28 +255,28 @@ mod tests {
 
     #[test]
     fn only_kills_are_made_good_also_behind_the_last_fence() {
-        let sequel = |max, end, departure| Allowance::new(max).sequel(end, departure, true);
+        let sequel = |max, end, departure| Allowance::new(max).decide(end, departure, true);
         for departure in [Departure::Ahead, Departure::Behind] {
-            assert_eq!(sequel(1, KILLED, departure), Sequel::Again);
-            assert_eq!(sequel(0, KILLED, departure), Sequel::Judged(None));
+            assert_eq!(sequel(1, KILLED, departure), RestartDecision::Again);
+            assert_eq!(sequel(0, KILLED, departure), RestartDecision::Judged(None));
             for status in [0, 7] {
                 let judged = sequel(1, End::Exited(status), departure);
-                assert_eq!(judged, Sequel::Judged(None));
+                assert_eq!(judged, RestartDecision::Judged(None));
             }
         }
     }
 
-    /// Others print their results: they go on.
+    /// Other ranks print their results: they continue.
     #[test]
     fn behind_the_last_fence_the_death_of_a_rank_does_not_end_the_job() {
         let allowance = Allowance::new(1);
         let noted = |sequel| match sequel {
-            Sequel::Noted(why) => why,
+            RestartDecision::Noted(why) => why,
             other => panic!("{other:?}"),
         };
-        let why = noted(allowance.sequel(KILLED, Departure::Without("no log"), true));
-        assert_eq!(why, "it is not started again: no log");
-        let why = noted(allowance.sequel(KILLED, Departure::Behind, false));
+        let why = noted(allowance.decide(KILLED, Departure::Without("no log"), true));
+        assert_eq!(why, "it is not restarted: no log");
+        let why = noted(allowance.decide(KILLED, Departure::Behind, false));
         assert!(why.contains("--max-restarts 1"), "{why}");
     }
 
@@ -294,7 +284,8 @@ mod tests {
     fn a_limit_that_is_reached_is_explained() {
         let mut allowance = Allowance::new(1);
         allowance.spend(KILLED, true);
-        let Sequel::Judged(Some(why)) = allowance.sequel(KILLED, Departure::Ahead, true) else {
+        let RestartDecision::Judged(Some(why)) = allowance.decide(KILLED, Departure::Ahead, true)
+        else {
             panic!("one restart is allowed");
         };
         assert!(why.contains("--max-restarts 1"), "{why}");
@@ -355,14 +346,14 @@ mod futile_tests {
         };
         let config = RecoveryConfig::default();
         assert_eq!(
-            describe_futile(3, stage, &config),
-            "was killed 3 times in a row during replay; in 0.7 s its last life \
+            describe_repeated_deaths(3, stage, &config),
+            "was killed 3 times in a row during replay; in 0.7 s its last incarnation \
              replayed 200 operations of at least 5000; checkpoints would shorten that, if \
              its program takes them: --checkpoint-dir with --checkpoint-policy"
         );
         stage.has_checkpoint = true;
-        assert!(describe_futile(3, stage, &config).contains("--checkpoint-every"));
+        assert!(describe_repeated_deaths(3, stage, &config).contains("--checkpoint-every"));
         stage.replay = None;
-        assert!(describe_futile(3, stage, &config).contains("before it had reported"));
+        assert!(describe_repeated_deaths(3, stage, &config).contains("before it had reported"));
     }
 }

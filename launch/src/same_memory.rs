@@ -16,6 +16,7 @@
 )]
 
 use core::{mem, ptr};
+use refrain_job::stderr::report;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::ffi::{c_int, c_uint, c_ulong};
@@ -300,6 +301,13 @@ pub fn trial() -> Command {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     command
+}
+
+/// Reports that addresses differ although `--same-memory` has `addresses`.
+pub fn report_differing_addresses(host: &str, why: &str) {
+    report(format_args!(
+        "{host}each incarnation of a rank has other {why}; or leave addresses out of --same-memory"
+    ));
 }
 
 /// How the trial child has ended, for people.

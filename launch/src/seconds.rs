@@ -1,30 +1,18 @@
 //! Times as people write them.
 
 use core::time::Duration;
-use thiserror::Error;
-
-/// Why a text is not a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum SecondsError {
-    /// No number, none above 0, or more than can be counted.
-    #[error("use seconds above 0, like 30 or 0.5")]
-    Form,
-    /// As above, where there may be none.
-    #[error("use seconds above 0, like 30 or 0.5, or off")]
-    FormOrOff,
-}
 
 /// Reads seconds, also parts of one, as milliseconds.
 ///
 /// # Errors
-/// [`SecondsError`].
-pub fn milliseconds(text: &str) -> Result<u64, SecondsError> {
-    let seconds = text.parse::<f64>().ok();
-    seconds
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .and_then(|time| u64::try_from(time.as_millis()).ok())
-        .filter(|milliseconds| *milliseconds > 0)
-        .ok_or(SecondsError::Form)
+/// No number, none above 0, or more than 64 bits.
+pub fn milliseconds(text: &str) -> Result<u64, &'static str> {
+    let parse = || {
+        let time = Duration::try_from_secs_f64(text.parse().ok()?).ok()?;
+        let milliseconds = u64::try_from(time.as_millis()).ok()?;
+        (milliseconds > 0).then_some(milliseconds)
+    };
+    parse().ok_or("use seconds above 0, like 30 or 0.5")
 }
 
 /// A time that may be off.
@@ -37,11 +25,12 @@ pub struct Limit {
 /// Reads seconds, or `off`.
 ///
 /// # Errors
-/// [`SecondsError`].
-pub fn limit(text: &str) -> Result<Limit, SecondsError> {
-    let milliseconds = match text {
-        "off" => None,
-        text => Some(milliseconds(text).map_err(|_| SecondsError::FormOrOff)?),
+/// As [`milliseconds`].
+pub fn limit(text: &str) -> Result<Limit, &'static str> {
+    let milliseconds = match (text, milliseconds(text)) {
+        ("off", _) => None,
+        (_, Ok(milliseconds)) => Some(milliseconds),
+        (_, Err(_)) => return Err("use seconds above 0, like 30 or 0.5, or off"),
     };
     Ok(Limit { milliseconds })
 }

@@ -1,25 +1,29 @@
 //! The launcher's loop: poll(2), then one step for each thing that is ready.
 
+use super::Job;
 use super::ending::Phase;
+use super::hosts::message::Recipient;
 use super::lives::Lives;
-use super::output::HELD_BYTES_MAX;
+use super::outcome::Outcome;
+use super::output::{GATED_BYTES_MAX, Output};
 use super::progress::Progress;
-use super::restarts::Sequel;
+use super::restarts::RestartDecision;
+use super::signals::{self, Signals};
 use super::sink::{Sink, Stream};
 use super::start::Placement;
 use super::verdict::End;
-use super::{Job, Outcome, signals};
 use refrain_job::JobError;
+use refrain_job::output_gate::OutputGate;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use signal_hook::consts::SIGTSTP;
 use std::time::{Duration, Instant};
 
-/// Between two looks whether held output may go.
-const HELD_LOOK: Duration = Duration::from_millis(1);
+/// Between two checks of gated output.
+const GATE_CHECK: Duration = Duration::from_millis(1);
 
-/// How long agents may take to be told that ranks are to stop.
+/// How long agents may take to receive the request to stop ranks.
 const STOP_MAX: Duration = Duration::from_secs(1);
 
 /// What a polled descriptor belongs to.
@@ -50,7 +54,7 @@ pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, JobErr
             .into_iter()
             .chain((has_lost || job.can_take_relayed()).then(Instant::now))
             .chain(job.phase.deadline())
-            .chain(job.look_at_held())
+            .chain(job.next_gate_check())
             .chain(
                 job.progress
                     .as_ref()
@@ -89,20 +93,12 @@ impl Job {
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
-                let attempted = "waiting for the ranks of the job".into();
-                return Err(JobError::Control {
-                    attempted,
-                    error: error.into(),
-                });
+                return Err(JobError::control("waiting for the ranks of the job", error));
             }
         }
-        let is_ready = |polled: &PollFd<'_>| !polled.revents().is_empty();
-        Ok(polled
-            .iter()
-            .zip(sources)
-            .filter(|(polled, _)| is_ready(polled))
-            .map(|(_, source)| source)
-            .collect())
+        let polled = polled.iter().zip(sources);
+        let ready = polled.filter(|(polled, _)| !polled.revents().is_empty());
+        Ok(ready.map(|(_, source)| source).collect())
     }
 
     fn interests(&self) -> (Vec<PollFd<'_>>, Vec<Source>) {
@@ -137,10 +133,9 @@ impl Job {
                 add(descriptor, events, Source::Control { rank });
             }
             for (index, output) in process.outputs.iter().enumerate() {
-                let sink = if output.stream == Stream::Out {
-                    &self.out
-                } else {
-                    &self.err
+                let sink = match output.stream {
+                    Stream::Out => &self.out,
+                    Stream::Err => &self.err,
                 };
                 if let Some(pipe) = output.pipe().filter(|_| !sink.is_full()) {
                     add(pipe, PollFlags::IN, Source::Output { rank, index });
@@ -181,7 +176,7 @@ impl Job {
             }
         }
         self.take_relayed();
-        for rank in self.told_ends() {
+        for rank in self.reported_ends() {
             ended.extend(self.take_end(rank).map(|end| (rank, end)));
         }
         self.release_output();
@@ -204,16 +199,16 @@ impl Job {
         self.draw_progress();
     }
 
-    /// Ranks that were found ended together: those that can be are started again,
+    /// Handles ranks that were found ended together: those that can be are restarted,
     /// unless another end ends the job.
     fn follow(&mut self, ended: &[(usize, End)]) {
         let (mut again, mut judged) = (Vec::new(), Vec::new());
         for (rank, end) in ended {
-            match self.sequel(*rank, *end) {
-                Sequel::Again if self.is_running() => again.push((*rank, *end)),
-                Sequel::Again => judged.push((*rank, *end, None)),
-                Sequel::Noted(why) => self.note_late(*rank, *end, &why),
-                Sequel::Judged(why) => judged.push((*rank, *end, why)),
+            match self.decide(*rank, *end) {
+                RestartDecision::Again if self.is_running() => again.push((*rank, *end)),
+                RestartDecision::Again => judged.push((*rank, *end, None)),
+                RestartDecision::Noted(why) => self.note_late(*rank, *end, &why),
+                RestartDecision::Judged(why) => judged.push((*rank, *end, why)),
             }
         }
         self.judge(&judged);
@@ -224,7 +219,7 @@ impl Job {
         }
     }
 
-    /// Whether a rank has ended; what it said before its end is heard first.
+    /// Whether a rank has ended; its earlier messages are served first.
     fn take_end(&mut self, rank: usize) -> Option<End> {
         let end = self.ranks[rank].look()?;
         self.hear(rank);
@@ -233,24 +228,21 @@ impl Job {
 
     /// Passes on what signals were caught.
     pub(super) fn take_signals(&mut self) {
-        for number in self
-            .signals
-            .as_mut()
-            .map(|signals| signals.take())
-            .unwrap_or_default()
-        {
+        let signals = self.signals.as_mut();
+        for number in signals.map_or_else(Vec::new, Signals::take) {
             if signals::ends_job(number) {
                 self.end_by_signal(number);
                 continue;
             }
             if let Some(signal) = Signal::from_named_raw(number) {
-                self.ranks.iter().for_each(|rank| rank.signal(signal));
+                let ranks = self.ranks.iter();
+                ranks.for_each(|rank| rank.signal(Recipient::Group, signal));
             }
             self.faults.forgive();
             if number == SIGTSTP {
-                // Agents hear of it only as long as this process runs.
+                // Agents are informed only as long as this process runs.
                 self.flush_hosts_until(Instant::now() + STOP_MAX);
-                // Stops this process; goes on behind it when it is continued.
+                // Stops this process; returns when it is continued.
                 let _ = signal_hook::low_level::emulate_default_handler(SIGTSTP);
             }
         }
@@ -260,11 +252,10 @@ impl Job {
     fn release_output(&mut self) {
         let mut too_much = None;
         let mut different = Vec::new();
-        for (rank, process) in self.ranks.iter_mut().enumerate() {
-            for output in &mut process.outputs {
-                let sink = sink_of(&mut self.out, &mut self.err, output.stream);
-                if let Some(gate) = &process.gate {
-                    output.release(gate, sink.buffer());
+        for rank in 0..self.ranks.len() {
+            self.for_outputs(rank, |output, gate, out| {
+                if let Some(gate) = gate {
+                    output.release(gate, out);
                 }
                 if let Some(what) = output.too_long_without() {
                     too_much = Some((rank, what));
@@ -272,7 +263,7 @@ impl Job {
                 if output.take_difference() {
                     different.push(rank);
                 }
-            }
+            });
         }
         for rank in different {
             self.say(Some(format!(
@@ -280,7 +271,7 @@ impl Job {
             )));
         }
         if let Some((rank, what)) = too_much {
-            let most = HELD_BYTES_MAX >> 20;
+            let most = GATED_BYTES_MAX >> 20;
             let failure = format!("rank {rank} printed more than {most} MiB without {what}");
             self.fail(1, failure);
         }
@@ -288,11 +279,24 @@ impl Job {
 
     /// When output that is held back has to be checked again: stable events are not
     /// announced.
-    fn look_at_held(&self) -> Option<Instant> {
+    fn next_gate_check(&self) -> Option<Instant> {
         let mut outputs = self.ranks.iter().flat_map(|rank| &rank.outputs);
-        outputs
-            .any(|output| output.is_held())
-            .then(|| Instant::now() + HELD_LOOK)
+        let is_gated = outputs.any(Output::is_gated);
+        is_gated.then(|| Instant::now() + GATE_CHECK)
+    }
+
+    /// Calls `step` for each output stream of a rank, with its gate and the buffer that its
+    /// lines go to.
+    pub(super) fn for_outputs(
+        &mut self,
+        rank: usize,
+        mut step: impl FnMut(&mut Output, Option<&OutputGate>, &mut Vec<u8>),
+    ) {
+        let process = &mut self.ranks[rank];
+        for output in &mut process.outputs {
+            let sink = sink_of(&mut self.out, &mut self.err, output.stream);
+            step(output, process.gate.as_ref(), sink.buffer());
+        }
     }
 
     fn write_output(&mut self) {
@@ -305,9 +309,8 @@ impl Job {
             && self.out.is_empty()
             && self.err.is_empty()
         {
-            self.phase = Phase::Over {
-                outcome: outcome.clone(),
-            };
+            let outcome = outcome.clone();
+            self.phase = Phase::Over { outcome };
         }
     }
 }

@@ -5,7 +5,7 @@
 //! program that embeds a job keeps its own handlers.
 
 use super::verdict;
-use crate::LaunchError;
+use crate::error::LaunchError;
 use refrain_job::JobError;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::backend::SignalDelivery;
@@ -28,7 +28,7 @@ pub fn ends_job(signal: i32) -> bool {
 /// Caught signals, readable through a descriptor.
 pub struct Signals {
     delivery: SignalDelivery<UnixStream, SignalOnly>,
-    /// Caught before there was anybody to pass them on to.
+    /// Caught before there were ranks.
     kept: Vec<i32>,
 }
 
@@ -43,10 +43,7 @@ impl Signals {
             .into_iter()
             .chain(PASSED_ON)
             .filter(|signal| ignored >> (signal - 1) & 1 == 0);
-        let failed = |error| JobError::Control {
-            attempted: "catching signals".into(),
-            error,
-        };
+        let failed = |error| JobError::control("catching signals", error);
         let (read, write) = UnixStream::pair().map_err(failed)?;
         let delivery =
             SignalDelivery::with_pipe(read, write, SignalOnly, caught).map_err(failed)?;

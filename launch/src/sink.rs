@@ -4,11 +4,11 @@
 //! The descriptors are shared with others (a terminal, a shell's pipe), so they stay in
 //! blocking mode; only as much is written as poll(2) promises to be taken at once.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::polling;
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant};
 
 /// A pipe that polls as writable takes this much (PIPE_BUF, see pipe(7)).
 const WRITE_BYTES: usize = 4096;
@@ -39,7 +39,7 @@ pub struct Sink {
     stream: Stream,
     bytes: Vec<u8>,
     written: usize,
-    /// Nobody reads any more: what comes is dropped.
+    /// The reader is gone: output is dropped.
     closed: bool,
 }
 
@@ -87,7 +87,8 @@ impl Sink {
     /// # Errors
     /// The stream is lost; reported once.
     pub fn flush(&mut self) -> Result<(), LostStream> {
-        while !self.is_empty() && self.is_writable() {
+        // Errors of the descriptor are found by the write.
+        while !self.is_empty() && polling::is_ready(&self.descriptor(), PollFlags::OUT) {
             let piece = whole_lines(&self.bytes[self.written..]);
             match rustix::io::write(self.descriptor(), piece) {
                 Ok(bytes) => self.written += bytes,
@@ -103,17 +104,6 @@ impl Sink {
         }
         Ok(())
     }
-
-    fn is_writable(&self) -> bool {
-        let descriptor = self.descriptor();
-        let mut polled = [PollFd::new(&descriptor, PollFlags::OUT)];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // Errors of the descriptor are found by the write.
-        matches!(poll(&mut polled, Some(&now)), Ok(ready) if ready > 0)
-    }
 }
 
 /// As many whole lines as may be written at once, so that lines of standard
@@ -123,58 +113,6 @@ fn whole_lines(bytes: &[u8]) -> &[u8] {
     match piece.iter().rposition(|byte| *byte == b'\n') {
         Some(end) => &piece[..=end],
         None => piece,
-    }
-}
-
-/// Lines at once.
-const BURST: u32 = 8;
-/// Between two lines from then on.
-const EVERY: Duration = Duration::from_secs(1);
-
-/// How many lines about a rank may be printed now.
-#[derive(Clone, Copy, Debug)]
-pub struct Hush {
-    left: u32,
-    /// When `left` grew last.
-    since: Instant,
-    /// Lines that were left out since the last printed one.
-    unsaid: u64,
-}
-
-impl Hush {
-    /// No line was printed yet.
-    pub fn new(now: Instant) -> Self {
-        Self {
-            left: BURST,
-            since: now,
-            unsaid: 0,
-        }
-    }
-
-    /// The line to print now, with the count of those left out before it; `None`: it is
-    /// left out.
-    pub fn pass(&mut self, line: String, now: Instant) -> Option<String> {
-        while self.left < BURST && now.saturating_duration_since(self.since) >= EVERY {
-            self.left += 1;
-            self.since += EVERY;
-        }
-        if self.left == BURST {
-            self.since = now;
-        }
-        if self.left == 0 {
-            self.unsaid += 1;
-            return None;
-        }
-        self.left -= 1;
-        Some(match std::mem::take(&mut self.unsaid) {
-            0 => line,
-            unsaid => format!("{line} ({unsaid} earlier lines about this rank were omitted)"),
-        })
-    }
-
-    /// How many lines were left out since the last printed one.
-    pub fn take_unsaid(&mut self) -> u64 {
-        std::mem::take(&mut self.unsaid)
     }
 }
 
@@ -190,28 +128,5 @@ mod tests {
         assert_eq!(whole_lines(&long).len(), WRITE_BYTES);
         long[10] = b'\n';
         assert_eq!(whole_lines(&long).len(), 11);
-    }
-}
-
-#[cfg(test)]
-mod hush_tests {
-    use super::*;
-
-    #[test]
-    fn lines_that_repeat_are_counted() {
-        let begin = Instant::now();
-        let at = |milliseconds| begin + Duration::from_millis(milliseconds);
-        let mut hush = Hush::new(begin);
-        let mut said = Vec::new();
-        for milliseconds in (0..3000).step_by(10) {
-            said.extend(hush.pass("x".into(), at(milliseconds)));
-        }
-        assert_eq!(said.len(), 8 + 2, "{said:?}");
-        assert!(said[..8].iter().all(|line| line == "x"));
-        assert_eq!(said[8], "x (92 earlier lines about this rank were omitted)");
-        assert_eq!(said[9], "x (99 earlier lines about this rank were omitted)");
-        assert_eq!(hush.take_unsaid(), 99);
-        let line = hush.pass("y".into(), at(60_000));
-        assert_eq!(line.as_deref(), Some("y"));
     }
 }

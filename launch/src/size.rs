@@ -22,6 +22,12 @@ impl Display for Size {
     }
 }
 
+/// "1 file", "2 files".
+pub fn count(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
 /// Why a text is not a size.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SizeError {
@@ -43,11 +49,8 @@ pub enum SizeError {
 pub fn parse(text: &str) -> Result<u64, SizeError> {
     let form = || SizeError::Form(text.to_owned());
     let trimmed = text.trim();
-    let digits = trimmed.len()
-        - trimmed
-            .trim_start_matches(|c: char| c.is_ascii_digit())
-            .len();
-    let (number, unit) = trimmed.split_at(digits);
+    let is_unit = |letter: char| !letter.is_ascii_digit();
+    let (number, unit) = trimmed.split_at(trimmed.find(is_unit).unwrap_or(trimmed.len()));
     let shift = match unit.trim_start().to_ascii_lowercase().as_str() {
         "" | "b" => 0,
         "k" | "kib" => 10,

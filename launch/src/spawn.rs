@@ -7,54 +7,55 @@
     reason = "what a child does between fork and exec (pre_exec) is the programmer's promise"
 )]
 
-use super::same_memory;
-use super::same_memory::RandomBytes;
-use refrain_job::control::claim::{FD_VARIABLE, GREETING_VARIABLE};
+use crate::error::LaunchError;
+use crate::hosts::message::Setup;
+use crate::link::Link;
+use crate::same_memory::{self, RandomBytes};
+use refrain_job::JobError;
+use refrain_job::control::claim::{self, FD_VARIABLE, GREETING_VARIABLE};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, getpid, getppid, set_parent_process_death_signal, setrlimit,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::ffi::OsString;
-use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::io::{self, ErrorKind, IsTerminal};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// What one rank is started with.
-pub struct Start<'a> {
-    /// Resolved.
-    pub program: &'a Path,
-    /// As given.
-    pub arguments: &'a [OsString],
-    /// Added to the launcher's own environment.
-    pub environment: &'a [(OsString, OsString)],
-    /// Which rank.
-    pub rank: u32,
-    /// Of how many.
-    pub size: u32,
-    /// The rank's end of its control socket.
-    pub control: BorrowedFd<'a>,
-    /// What the launcher has put into it.
-    pub greeting: &'a str,
-    /// Numbers for the control socket and for each of the other descriptors.
-    pub numbers: &'a InheritedNumbers,
-    /// More descriptors for this rank alone, with the variables that name them.
-    pub descriptors: Vec<(&'a str, &'a OwnedFd)>,
-    /// The core to run on.
-    pub core: Option<usize>,
-    /// The limit of open files that the launcher was started with.
-    pub files: Rlimit,
-    /// Standard output and error go through pipes.
+/// The part of a job that runs on one host.
+#[derive(Debug)]
+pub struct HostPart {
+    /// The program, the ranks, and their settings.
+    pub setup: Setup,
+    /// Output is read by this process.
     pub piped: bool,
-    /// This rank reads the launcher's standard input.
-    pub stdin: bool,
+    /// Rank 0 reads this process's standard input.
+    pub reads_stdin: bool,
+    /// For one rank each, with the variable that gets the number. Kept open where ranks may
+    /// be restarted.
+    pub descriptors: Vec<(u32, String, OwnedFd)>,
+}
+
+/// Starts each incarnation of each rank of this host.
+#[derive(Debug)]
+pub struct Starter {
+    /// The path of the program is resolved.
+    pub part: HostPart,
+    /// To pin ranks to, in their order; empty: none is pinned.
+    pub cores: Vec<usize>,
+    /// The limit of open files that this process was started with.
+    pub files: Rlimit,
+    /// Numbers for the control socket and for the other descriptors of a rank.
+    pub numbers: InheritedNumbers,
     /// Addresses are not random.
     pub fixed_layout: bool,
-    /// What is behind `AT_RANDOM`, if that is not the kernel's choice.
-    pub random_bytes: Option<RandomBytes>,
+    /// In the order of the ranks, the bytes at `AT_RANDOM`; empty: the kernel chooses.
+    pub random_bytes: Vec<RandomBytes>,
 }
 
 /// Starts a process that serves the job, with `environment` added to this process's: in a
@@ -91,95 +92,142 @@ fn die_with(launcher: Pid) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts the rank: in a process group of its own, killed with the thread that
-/// calls this, with no descriptor but its own, which have their numbers.
-///
-/// Environment and arguments have the same bytes in each life of a rank: what differs is
-/// passed otherwise.
-///
-/// # Errors
-/// Of the system.
-pub fn spawn(start: &Start<'_>) -> io::Result<Child> {
-    // A child that cannot be traced, although the trial could, is started without.
-    if let Some(bytes) = start.random_bytes
-        && let Ok(child) = command(start, true)?.spawn()
-    {
-        // On an error the rank was killed, or runs with other bytes: both are handled.
-        let _ = same_memory::set_random_bytes(Pid::from_child(&child), bytes);
-        return Ok(child);
+impl Starter {
+    /// Starts an incarnation of a rank: in a process group of its own, killed with the calling
+    /// thread, with no descriptor but its own, which have their numbers.
+    ///
+    /// Environment and arguments have the same bytes in each incarnation: what differs is
+    /// passed otherwise.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn start(&self, rank: u32, incarnation: u32) -> io::Result<(Child, Link)> {
+        let (ours, theirs) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        let greeting = claim::greeting(self.part.setup.job, rank);
+        claim::greet(ours.as_fd(), &greeting)?;
+        let command = |stops| {
+            let mut command = self.command(rank, theirs.as_fd(), stops)?;
+            // What an earlier incarnation has read is gone.
+            let reads_stdin = self.part.reads_stdin && rank == 0 && incarnation == 0;
+            command.env(GREETING_VARIABLE, &greeting).stdin(
+                match reads_stdin && !io::stdin().is_terminal() {
+                    true => Stdio::inherit(),
+                    false => Stdio::null(),
+                },
+            );
+            io::Result::Ok(command)
+        };
+        // A child that cannot be traced, although the trial could, is started without.
+        if let Some(bytes) = self.of_rank(&self.random_bytes, rank)
+            && let Ok(child) = command(true)?.spawn()
+        {
+            // On an error the rank was killed, or runs with other bytes: both are handled.
+            let _ = same_memory::set_random_bytes(Pid::from_child(&child), bytes);
+            return Ok((child, Link::new(ours)));
+        }
+        Ok((command(false)?.spawn()?, Link::new(ours)))
     }
-    command(start, false)?.spawn()
-}
 
-/// What [`spawn`] starts; `stops`: the program stops before its first instruction.
-fn command(start: &Start<'_>, stops: bool) -> io::Result<Command> {
-    let sources: Vec<RawFd> = std::iter::once(start.control.as_raw_fd())
-        .chain(start.descriptors.iter().map(|(_, fd)| fd.as_raw_fd()))
-        .collect();
-    let inherited: Vec<(RawFd, RawFd)> = sources.into_iter().zip(start.numbers.numbers()).collect();
-    let names = std::iter::once(FD_VARIABLE).chain(start.descriptors.iter().map(|(name, _)| *name));
-    let numbers = inherited.iter().map(|(_, number)| number.to_string());
-    if inherited.len() != 1 + start.descriptors.len() {
-        return Err(io::Error::other(
-            "too few numbers are reserved for the rank's descriptors",
-        ));
+    fn of_rank<T: Copy>(&self, values: &[T], rank: u32) -> Option<T> {
+        let mut ranks = self.part.setup.ranks.iter();
+        let place = ranks.position(|other| *other == rank)?;
+        values.get(place).copied()
     }
-    let mut command = Command::new(start.program);
-    let stdio = || {
-        if start.piped {
-            Stdio::piped()
-        } else {
-            Stdio::inherit()
+
+    /// `stops`: the program stops before its first instruction.
+    fn command(&self, rank: u32, control: BorrowedFd<'_>, stops: bool) -> io::Result<Command> {
+        let setup = &self.part.setup;
+        let own = self.part.descriptors.iter();
+        let own = own.filter(|(owner, ..)| *owner == rank);
+        let own = own.map(|(_, name, descriptor)| (name.as_str(), descriptor.as_raw_fd()));
+        let all: Vec<(&str, RawFd)> = std::iter::once((FD_VARIABLE, control.as_raw_fd()))
+            .chain(own)
+            .collect();
+        let numbers: Vec<RawFd> = self.numbers.numbers().take(all.len()).collect();
+        if numbers.len() < all.len() {
+            return Err(io::Error::other(
+                "too few numbers are reserved for the rank's descriptors",
+            ));
         }
-    };
-    command
-        .args(start.arguments)
-        .envs(start.environment.iter().map(|(name, value)| (name, value)))
-        .env("REFRAIN_RANK", start.rank.to_string())
-        .env("REFRAIN_SIZE", start.size.to_string())
-        .env(GREETING_VARIABLE, start.greeting)
-        .envs(names.zip(numbers))
-        .stdin(if start.stdin {
-            Stdio::inherit()
-        } else {
-            Stdio::null()
-        })
-        .stdout(stdio())
-        .stderr(stdio())
-        .process_group(0);
-    let cores = start.core.map(|core| {
-        let mut cores = CpuSet::new();
-        cores.set(core);
-        cores
-    });
-    let (launcher, files, fixed_layout) = (getpid(), start.files, start.fixed_layout);
-    let prepare = move || {
-        die_with(launcher)?;
-        for (source, number) in &inherited {
-            // SAFETY: the source is a descriptor that the caller of `spawn` borrows, and
-            // the number one that it keeps in use for this: the child's table is a copy.
-            if unsafe { libc::dup2(*source, *number) } == -1 {
-                return Err(io::Error::last_os_error());
+        let texts = numbers.iter().map(ToString::to_string);
+        let stdio = || match self.part.piped {
+            true => Stdio::piped(),
+            false => Stdio::inherit(),
+        };
+        let mut command = Command::new(&setup.program);
+        command
+            .args(&setup.arguments)
+            .envs(setup.environment.iter().map(|(name, value)| (name, value)))
+            .env("REFRAIN_RANK", rank.to_string())
+            .env("REFRAIN_SIZE", setup.size.to_string())
+            .envs(all.iter().map(|(name, _)| *name).zip(texts))
+            .stdout(stdio())
+            .stderr(stdio())
+            .process_group(0);
+        let inherited: Vec<(RawFd, RawFd)> =
+            all.iter().map(|(_, source)| *source).zip(numbers).collect();
+        let cores = self.of_rank(&self.cores, rank).map(|core| {
+            let mut cores = CpuSet::new();
+            cores.set(core);
+            cores
+        });
+        let (launcher, files, fixed_layout) = (getpid(), self.files, self.fixed_layout);
+        let prepare = move || {
+            die_with(launcher)?;
+            for (source, number) in &inherited {
+                // SAFETY: the source is a descriptor that the caller borrows, and the number
+                // one that it keeps in use for this: the child's table is a copy.
+                if unsafe { libc::dup2(*source, *number) } == -1 {
+                    return Err(io::Error::last_os_error());
+                }
             }
+            if let Some(cores) = &cores {
+                sched_setaffinity(None, cores)?;
+            }
+            setrlimit(Resource::Nofile, files)?;
+            if fixed_layout {
+                // It was tried before. If it fails now, the rank runs with random addresses.
+                let _ = same_memory::fix_layout();
+            }
+            match stops {
+                true => same_memory::stop_behind_exec(),
+                false => Ok(()),
+            }
+        };
+        // SAFETY: between fork and exec only system calls are made (rustix issues
+        // them directly, without libc's locks); nothing is allocated or freed, and
+        // what is read was made before the fork.
+        unsafe { command.pre_exec(prepare) };
+        Ok(command)
+    }
+
+    /// The error of a [start](Self::start) that failed.
+    pub fn cannot_start(&self, rank: u32, error: io::Error) -> LaunchError {
+        let program = self.part.setup.program.display();
+        let reason = match error.kind() {
+            ErrorKind::NotFound => format!(
+                "{program} cannot be started: its interpreter (first line of a script) or loader is missing"
+            ),
+            ErrorKind::PermissionDenied => format!(
+                "{program} cannot be executed ({error}): check its permissions and those of its folders"
+            ),
+            _ => {
+                let attempted = format!(
+                    "starting rank {rank} of {program} (check ulimit -u, ulimit -n and the container's limits)"
+                );
+                return JobError::control(attempted, error).into();
+            }
+        };
+        LaunchError::Program {
+            reason,
+            found: true,
         }
-        if let Some(cores) = &cores {
-            sched_setaffinity(None, cores)?;
-        }
-        setrlimit(Resource::Nofile, files)?;
-        if fixed_layout {
-            // It was tried before. If it fails now, the rank runs with random addresses.
-            let _ = same_memory::fix_layout();
-        }
-        match stops {
-            true => same_memory::stop_behind_exec(),
-            false => Ok(()),
-        }
-    };
-    // SAFETY: between fork and exec only system calls are made (rustix issues
-    // them directly, without libc's locks); nothing is allocated or freed, and
-    // what is read was made before the fork.
-    unsafe { command.pre_exec(prepare) };
-    Ok(command)
+    }
 }
 
 /// Lower numbers are left to programs, if the limit of open files allows it: scripts use
@@ -215,7 +263,7 @@ impl InheritedNumbers {
 }
 
 #[cfg(test)]
-mod inherited_tests {
+mod tests {
     use super::*;
 
     #[test]

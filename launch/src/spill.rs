@@ -1,6 +1,7 @@
 //! `--spill-dir`: checks its settings before a rank is started, and removes the files of
 //! the job's ranks, which may be killed before they can.
 
+use crate::job_folder;
 use crate::leftovers;
 use refrain_job::config::JobConfig;
 use refrain_job::stderr::report;
@@ -16,11 +17,11 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// [`JobError::Config`] when they cannot be used: what was given, and what to do.
 pub fn resolve(config: &mut JobConfig, job: u64) -> Result<(), JobError> {
-    choice::spill_io(&config.spill_io)?;
+    choice::disk_engine("--spill-io", &config.spill_io)?;
     let Some(dir) = &config.spill_dir else {
         return nothing_without_a_folder(config);
     };
-    let dir = folder(dir)?;
+    let dir = job_folder::existing("--spill-dir", dir.as_ref())?;
     let ranks = u64::from(config.ranks_on_host.max(1));
     let least = SpillOptions::DISK_BYTES_MIN;
     let bytes = match config.log_disk_bytes {
@@ -39,12 +40,7 @@ pub fn resolve(config: &mut JobConfig, job: u64) -> Result<(), JobError> {
         )));
     }
     config.log_disk_bytes = Some(bytes);
-    let launcher = leftovers::file_prefix(std::process::id()).ok_or_else(|| {
-        JobError::Config(
-            "--spill-dir: /proc is missing, which names of files need: mount it".into(),
-        )
-    })?;
-    config.spill_prefix = format!("{launcher}{job:016x}-");
+    config.spill_prefix = job_folder::prefix(job)? + "-";
     config.spill_dir =
         Some(dir.into_os_string().into_string().map_err(|dir| {
             JobError::Config(format!("--spill-dir {}: not UTF-8", dir.display()))
@@ -63,16 +59,6 @@ fn nothing_without_a_folder(config: &JobConfig) -> Result<(), JobError> {
             "{option} has no effect without --spill-dir: name the folder for the log"
         ))),
         None => Ok(()),
-    }
-}
-
-fn folder(dir: &str) -> Result<PathBuf, JobError> {
-    let path = Path::new(dir).canonicalize().map_err(|error| {
-        JobError::Config(format!("--spill-dir {dir}: {error}: create the folder"))
-    })?;
-    match path.is_dir() {
-        true => Ok(path),
-        false => Err(JobError::Config(format!("--spill-dir {dir}: not a folder"))),
     }
 }
 
@@ -103,7 +89,7 @@ impl SpilledFiles {
         }
     }
 
-    /// As the settings say.
+    /// Of the spill folder in the settings.
     pub fn of(config: &JobConfig, ranks: usize) -> Self {
         let directory = config.spill_dir.as_ref().filter(|_| !config.keep_log);
         Self {
@@ -128,7 +114,7 @@ impl SpilledFiles {
     }
 }
 
-/// Returns what is to be said of those that are still there.
+/// Returns lines to report about files that cannot be removed.
 fn remove(directory: &Path, prefix: &str) -> Vec<String> {
     let failed = leftovers::remove_with_prefix(directory, prefix).failed;
     let line = |(path, error): (PathBuf, io::Error)| {

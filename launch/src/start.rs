@@ -1,101 +1,45 @@
 //! Starting a job, or the part of one that runs on this host.
 
-use super::board::Board;
 use super::checkpoint_schedule::Schedule;
 use super::checkpoints::CheckpointPlace;
 use super::clocks;
 use super::ending::Phase;
 use super::faults::Faults;
+use super::hosts::Hosts;
+use super::hosts::gathering;
 use super::hosts::message::Setup;
-use super::hosts::{self, Hosts};
+use super::key_values::KeyValues;
 use super::limits;
-use super::link::Link;
 use super::lives::Lives;
 use super::loggers::{EventLoggers, Reach};
 use super::output;
 use super::printed;
 use super::process::RankProcess;
 use super::program;
+use super::rate_limit::RateLimit;
 use super::recoveries::Recoveries;
 use super::restarts;
-use super::same_memory::can_fix_layout;
 use super::same_memory::{self, RandomBytes};
 use super::signals::Signals;
-use super::sink::Hush;
 use super::sink::{Sink, Stream};
-use super::spawn::InheritedNumbers;
-use super::spawn::{self, Start};
+use super::spawn::{HostPart, InheritedNumbers, Starter};
 use super::spill::SpilledFiles;
 use super::verdict::OutOfMemory;
 use super::{Job, JobSpec, Output};
-use crate::LaunchError;
+use crate::error::LaunchError;
 use refrain_job::JobError;
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
 use refrain_job::choice::{self, provider};
-use refrain_job::config::JobConfig;
-use refrain_job::control::claim::{self, FD_VARIABLE, GREETING_VARIABLE};
+use refrain_job::control::claim::{FD_VARIABLE, GREETING_VARIABLE};
 use refrain_job::machine::unix_ns;
 use refrain_job::same_memory::VARIABLE as SAME_MEMORY_VARIABLE;
-use refrain_job::stderr::report;
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::process::Rlimit;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, IsTerminal};
+use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-
-/// What every life of every rank of this host is started with.
-#[derive(Debug)]
-pub struct Starter {
-    job: u64,
-    program: PathBuf,
-    arguments: Vec<OsString>,
-    environment: Vec<(OsString, OsString)>,
-    /// Those of this host.
-    ranks: Vec<u32>,
-    /// Of the whole job.
-    size: u32,
-    /// To pin ranks to, in their order.
-    cores: Vec<usize>,
-    files: Rlimit,
-    piped: bool,
-    reads_stdin: bool,
-    /// Kept open where ranks may be started again.
-    descriptors: Vec<(u32, String, OwnedFd)>,
-    numbers: InheritedNumbers,
-    /// Addresses are not random.
-    fixed_layout: bool,
-    /// By place, the bytes at each rank's `AT_RANDOM`; empty: the kernel chooses.
-    random_bytes: Vec<RandomBytes>,
-}
-
-/// What is wanted of one host.
-#[derive(Debug)]
-pub struct Wanted {
-    /// As given.
-    pub program: PathBuf,
-    /// As given.
-    pub arguments: Vec<OsString>,
-    /// Added to this process's own.
-    pub environment: Vec<(OsString, OsString)>,
-    /// The ranks of this host.
-    pub ranks: Vec<u32>,
-    /// Of the whole job.
-    pub size: u32,
-    /// Each gets a core, if there are enough.
-    pub pin: bool,
-    /// Output is read by this process.
-    pub piped: bool,
-    /// Rank 0 reads this process's standard input.
-    pub reads_stdin: bool,
-    /// For one rank each.
-    pub descriptors: Vec<(u32, String, OwnedFd)>,
-}
 
 /// A host that is ready to start its ranks.
 #[derive(Debug)]
@@ -115,7 +59,7 @@ pub struct Prepared {
 #[derive(Debug)]
 pub enum Placement {
     /// By this process.
-    Local(Starter),
+    Local(Box<Starter>),
     /// By agents.
     Remote(Hosts),
 }
@@ -125,19 +69,17 @@ pub enum Placement {
 ///
 /// # Errors
 /// When something is missing, or is not as it should be.
-pub fn prepare(
-    config: &mut JobConfig,
-    mut wanted: Wanted,
-    job: u64,
-) -> Result<Prepared, LaunchError> {
-    let ranks = wanted.ranks.len() as u32;
+pub fn prepare(mut part: HostPart) -> Result<Prepared, LaunchError> {
+    let setup = &mut part.setup;
+    let (config, job, size) = (&mut *setup.config, setup.job, setup.size);
+    let ranks = setup.ranks.len() as u32;
     let restarts = config.recovery.max_restarts > 0;
-    let program = program::resolve(&wanted.program)?;
+    setup.program = program::resolve(&setup.program)?;
     choice::library::resolve(config)?;
     provider::resolve(config)?;
     choice::verbs::check(config)?;
-    let told = choice::verbs::environment(config, wanted.size);
-    wanted.environment.extend(told);
+    let for_verbs = choice::verbs::environment(config, size);
+    setup.environment.extend(for_verbs);
     let files = limits::raise_open_files(ranks, restarts)?;
     let allowed = allowed_cores();
     config.ranks_on_host = ranks;
@@ -146,46 +88,44 @@ pub fn prepare(
     let mut same_addresses = SameAddresses::default();
     if restarts {
         let same_memory = config.recovery.same_memory;
-        let told = (SAME_MEMORY_VARIABLE.into(), same_memory.to_string().into());
-        wanted.environment.push(told);
+        let variable = (SAME_MEMORY_VARIABLE.into(), same_memory.to_string().into());
+        setup.environment.push(variable);
         if same_memory.addresses {
-            same_addresses = SameAddresses::prepare(&program, ranks);
+            same_addresses = SameAddresses::prepare(&setup.program, ranks);
         }
-        // The same for every life of a rank: one that is started again has to hold
-        // what the one before did.
+        // The same in each incarnation: a later one holds what an earlier one did.
         let default_bytes = || refrain_job::machine::default_log_bytes(ranks);
         config.log_memory_bytes.get_or_insert_with(default_bytes);
     }
-    clocks::add(config, &mut wanted, &program)?;
+    clocks::add(&mut part)?;
+    let config = &mut *part.setup.config;
     crate::spill::resolve(config, job)?;
     let checkpoints = CheckpointPlace::prepare(config, job)?;
-    let system = |error| JobError::Control {
-        attempted: "reserving numbers for the descriptors of ranks".into(),
-        error,
-    };
+    let spilled = SpilledFiles::of(config, size as usize);
+    let numbers = InheritedNumbers::reserve(1 + descriptors_per_rank(&part));
     Ok(Prepared {
         starter: Starter {
-            job,
-            numbers: InheritedNumbers::reserve(1 + descriptors_per_rank(&wanted))
-                .map_err(system)?,
+            numbers: numbers.map_err(|error| {
+                JobError::control("reserving numbers for the descriptors of ranks", error)
+            })?,
             fixed_layout: same_addresses.fixed_layout,
             random_bytes: same_addresses.random_bytes,
-            program,
-            arguments: wanted.arguments,
-            environment: wanted.environment,
-            cores: cores_to_pin(wanted.pin, ranks, allowed),
-            ranks: wanted.ranks,
-            size: wanted.size,
+            // Pinned ranks that share a core could not be moved apart.
+            cores: match part.setup.pin && allowed.len() >= ranks as usize {
+                true => allowed,
+                false => Vec::new(),
+            },
+            part,
             files,
-            piped: wanted.piped,
-            reads_stdin: wanted.reads_stdin,
-            descriptors: wanted.descriptors,
         },
-        spilled: SpilledFiles::of(config, wanted.size as usize),
+        spilled,
         checkpoints,
         differing_addresses: same_addresses.differing,
     })
 }
+
+/// What starts the ranks, and what removes their files.
+type HostParts = (Placement, SpilledFiles, CheckpointPlace);
 
 /// What ranks are started with so that each life has the same addresses.
 #[derive(Debug, Default)]
@@ -198,7 +138,7 @@ struct SameAddresses {
 
 impl SameAddresses {
     fn prepare(program: &Path, ranks: u32) -> Self {
-        let layout = can_fix_layout().map_err(|why| format!("addresses, since {why}"));
+        let layout = same_memory::can_fix_layout().map_err(|why| format!("addresses, since {why}"));
         let mut random_bytes = Ok(Vec::new());
         if same_memory::can_be_traced(program) {
             let new = || (0..ranks).map(|_| same_memory::new_random_bytes());
@@ -225,22 +165,10 @@ impl SameAddresses {
 }
 
 /// Descriptors of its own that a rank has at most.
-fn descriptors_per_rank(wanted: &Wanted) -> usize {
-    let of = |rank: &u32| {
-        let own = wanted
-            .descriptors
-            .iter()
-            .filter(|(owner, ..)| owner == rank);
-        own.count()
-    };
-    wanted.ranks.iter().map(of).max().unwrap_or(0)
-}
-
-/// Reports that addresses differ although `--same-memory` has `addresses`.
-pub fn tell_differing_addresses(host: &str, why: &str) {
-    report(format_args!(
-        "{host}each incarnation of a rank has other {why}; or leave addresses out of --same-memory"
-    ));
+fn descriptors_per_rank(part: &HostPart) -> usize {
+    let owners = || part.descriptors.iter().map(|(owner, ..)| owner);
+    let of = |rank| owners().filter(|owner| *owner == rank).count();
+    owners().map(of).max().unwrap_or(0)
 }
 
 pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchError> {
@@ -255,11 +183,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     spec.config.began_unix_ns = unix_ns();
     let (placement, spilled, checkpoints) = match spec.hosts.hosts.is_empty() {
         true => start_here(&mut spec, id)?,
-        false => {
-            let placement = Placement::Remote(start_agents(&mut spec, id, signals.as_mut())?);
-            let spilled = SpilledFiles::none(spec.ranks as usize);
-            (placement, spilled, CheckpointPlace::default())
-        }
+        false => start_agents(&mut spec, id, signals.as_mut())?,
     };
     let reach = match placement {
         Placement::Local(_) => Reach::ThisHost,
@@ -274,12 +198,12 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         ranks: Vec::with_capacity(spec.ranks as usize),
         lives: (0..spec.ranks).map(lives).collect(),
         recoveries: Recoveries::new(spec.ranks as usize),
-        hushes: vec![Hush::new(Instant::now()); spec.ranks as usize],
+        rate_limits: vec![RateLimit::new(Instant::now()); spec.ranks as usize],
         faults,
         out_of_memory: OutOfMemory::new(),
         schedule,
         progress: None,
-        board: Board::new(spec.ranks as usize),
+        key_values: KeyValues::new(spec.ranks as usize),
         past_last_fence: false,
         placement,
         id,
@@ -306,7 +230,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         && max_restarts == 0
     {
         // A reader that waits for their end must not wait for the launcher's.
-        starter.descriptors.clear();
+        starter.part.descriptors.clear();
     }
     job.begin_faults();
     // Those of the time before; no descriptor tells of them any more.
@@ -322,26 +246,35 @@ fn outputs(output: Output, rank: u32, ranks: u32, restarts: bool) -> Vec<output:
     }
 }
 
-fn start_here(
-    spec: &mut JobSpec,
-    id: u64,
-) -> Result<(Placement, SpilledFiles, CheckpointPlace), LaunchError> {
-    let wanted = Wanted {
+fn setup(spec: &mut JobSpec, id: u64) -> Setup {
+    Setup {
+        job: id,
+        size: spec.ranks,
+        ranks: Vec::new(),
         program: std::mem::take(&mut spec.program),
         arguments: std::mem::take(&mut spec.arguments),
         environment: std::mem::take(&mut spec.environment),
-        ranks: (0..spec.ranks).collect(),
-        size: spec.ranks,
+        folder: None,
         pin: spec.pin,
+        config: Box::new(spec.config.clone()),
+    }
+}
+
+fn start_here(spec: &mut JobSpec, id: u64) -> Result<HostParts, LaunchError> {
+    let mut prepared = prepare(HostPart {
+        setup: Setup {
+            ranks: (0..spec.ranks).collect(),
+            ..setup(spec, id)
+        },
         piped: spec.output != Output::Inherited,
         reads_stdin: true,
         descriptors: std::mem::take(&mut spec.descriptors),
-    };
-    let prepared = prepare(&mut spec.config, wanted, id)?;
+    })?;
     if let Some(why) = &prepared.differing_addresses {
-        tell_differing_addresses("", why);
+        same_memory::report_differing_addresses("", why);
     }
-    let placement = Placement::Local(prepared.starter);
+    spec.config = std::mem::take(&mut *prepared.starter.part.setup.config);
+    let placement = Placement::Local(Box::new(prepared.starter));
     Ok((placement, prepared.spilled, prepared.checkpoints))
 }
 
@@ -353,8 +286,8 @@ fn start_agents(
     spec: &mut JobSpec,
     id: u64,
     signals: Option<&mut Signals>,
-) -> Result<Hosts, LaunchError> {
-    hosts::check(spec)?;
+) -> Result<HostParts, LaunchError> {
+    check_for_hosts(spec)?;
     limits::raise_open_files_of_hosts(spec.hosts.hosts.len())?;
     LIBFABRIC.fill_in(&mut spec.config.libfabric);
     LIBIBVERBS.fill_in(&mut spec.config.verbs.library);
@@ -364,22 +297,42 @@ fn start_agents(
         PASSED_ON.iter().any(|prefix| name.starts_with(prefix)) && !control.contains(&name)
     };
     let passed_on = std::env::vars_os().filter(|(name, _)| of_this_job(name));
-    let setup = Setup {
-        job: id,
-        size: spec.ranks,
-        ranks: Vec::new(),
-        program: std::mem::take(&mut spec.program),
-        arguments: std::mem::take(&mut spec.arguments),
-        environment: passed_on
-            .chain(std::mem::take(&mut spec.environment))
-            .collect(),
-        folder: std::env::current_dir().ok(),
-        pin: spec.pin,
-        config: Box::new(spec.config.clone()),
-    };
-    let hosts = hosts::gather(&spec.hosts, &setup, signals)?;
+    let mut setup = setup(spec, id);
+    setup.environment.splice(..0, passed_on);
+    setup.folder = std::env::current_dir().ok();
+    let hosts = gathering::gather(&spec.hosts, &setup, signals)?;
     spec.config.fabric = hosts.fabric()?;
-    Ok(hosts)
+    let spilled = SpilledFiles::none(spec.ranks as usize);
+    Ok((
+        Placement::Remote(hosts),
+        spilled,
+        CheckpointPlace::default(),
+    ))
+}
+
+/// Refuses settings that jobs over several hosts cannot have yet.
+fn check_for_hosts(spec: &JobSpec) -> Result<(), JobError> {
+    let config = &spec.config;
+    let refused = [
+        (config.events.gate_output, "--gate-output"),
+        (spec.faults.suspect_after.is_some(), "--suspect-ranks-after"),
+        (
+            !spec.descriptors.is_empty(),
+            "a job with descriptors of its own",
+        ),
+        (config.fabric == "shm", "--fabric shm"),
+        (config.events.way == "shm", "--event-way shm"),
+        (
+            spec.output == Output::Inherited,
+            "output that is not passed on by the launcher",
+        ),
+    ];
+    match refused.iter().find(|(is_asked, _)| *is_asked) {
+        Some((_, what)) => Err(JobError::Config(format!(
+            "{what} cannot be combined with --host and --hostfile: use one host, or leave it out"
+        ))),
+        None => Ok(()),
+    }
 }
 
 impl Job {
@@ -405,90 +358,10 @@ impl Job {
     fn cannot_start(&self, rank: u32, error: io::Error) -> LaunchError {
         match &self.placement {
             Placement::Local(starter) => starter.cannot_start(rank, error),
-            Placement::Remote(_) => JobError::Control {
-                attempted: format!("starting rank {rank}"),
-                error,
+            Placement::Remote(_) => {
+                JobError::control(format!("starting rank {rank}"), error).into()
             }
-            .into(),
         }
-    }
-}
-
-impl Starter {
-    /// Starts a life of a rank.
-    ///
-    /// # Errors
-    /// Of the system.
-    pub fn start(&self, rank: u32, incarnation: u32) -> io::Result<(Child, Link)> {
-        let (ours, theirs) = socketpair(
-            AddressFamily::UNIX,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC,
-            None,
-        )?;
-        let descriptors: Vec<(&str, &OwnedFd)> = self
-            .descriptors
-            .iter()
-            .filter(|(owner, ..)| *owner == rank)
-            .map(|(_, name, descriptor)| (name.as_str(), descriptor))
-            .collect();
-        let greeting = claim::greeting(self.job, rank);
-        claim::greet(ours.as_fd(), &greeting)?;
-        let place = self.ranks.iter().position(|other| *other == rank);
-        let child = spawn::spawn(&Start {
-            program: &self.program,
-            arguments: &self.arguments,
-            environment: &self.environment,
-            rank,
-            size: self.size,
-            control: theirs.as_fd(),
-            greeting: &greeting,
-            numbers: &self.numbers,
-            descriptors,
-            core: place.and_then(|place| self.cores.get(place).copied()),
-            files: self.files,
-            piped: self.piped,
-            // What a life has read is gone for the next.
-            stdin: self.reads_stdin && rank == 0 && incarnation == 0 && !io::stdin().is_terminal(),
-            fixed_layout: self.fixed_layout,
-            random_bytes: place.and_then(|place| self.random_bytes.get(place).copied()),
-        })?;
-        Ok((child, Link::new(ours)))
-    }
-
-    /// The ranks share their cores with others: none is pinned from now on.
-    pub fn unpin(&mut self) {
-        self.cores.clear();
-    }
-
-    /// Why it could not.
-    pub fn cannot_start(&self, rank: u32, error: io::Error) -> LaunchError {
-        cannot_start(rank, &self.program, error)
-    }
-}
-
-fn cannot_start(rank: u32, program: &Path, error: io::Error) -> LaunchError {
-    let program = program.display();
-    match error.kind() {
-        ErrorKind::NotFound => LaunchError::Program {
-            reason: format!(
-                "{program} cannot be started: its interpreter (first line of a script) or loader is missing"
-            ),
-            found: true,
-        },
-        ErrorKind::PermissionDenied => LaunchError::Program {
-            reason: format!(
-                "{program} cannot be executed ({error}): check its permissions and those of its folders"
-            ),
-            found: true,
-        },
-        _ => JobError::Control {
-            attempted: format!(
-                "starting rank {rank} of {program} (check ulimit -u, ulimit -n and the container's limits)"
-            ),
-            error,
-        }
-        .into(),
     }
 }
 
@@ -501,9 +374,8 @@ fn check_descriptors(spec: &JobSpec) -> Result<(), JobError> {
                 spec.ranks
             )));
         }
-        fcntl_setfd(descriptor, FdFlags::CLOEXEC).map_err(|error| JobError::Control {
-            attempted: format!("preparing {name} for rank {rank}"),
-            error: error.into(),
+        fcntl_setfd(descriptor, FdFlags::CLOEXEC).map_err(|error| {
+            JobError::control(format!("preparing {name} for rank {rank}"), error)
         })?;
     }
     Ok(())
@@ -515,16 +387,6 @@ fn allowed_cores() -> Vec<usize> {
     (0..CpuSet::MAX_CPU)
         .filter(|core| allowed.is_set(*core))
         .collect()
-}
-
-/// The cores that ranks are pinned to, in their order; none if there are fewer
-/// than ranks: pinned ranks that share a core could not be moved apart.
-fn cores_to_pin(pin: bool, ranks: u32, allowed: Vec<usize>) -> Vec<usize> {
-    if pin && allowed.len() >= ranks as usize {
-        allowed
-    } else {
-        Vec::new()
-    }
 }
 
 /// Differs between all jobs that a host runs at once.

@@ -1,13 +1,15 @@
 //! How a process ended, and what that means for the job. Pure, but for the count of
 //! processes that the kernel killed for lack of memory.
 
-use super::recoveries::Cause;
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{
     SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGPIPE, SIGSEGV, SIGXCPU, SIGXFSZ,
 };
+use std::fmt::{self, Display, Formatter};
 use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,12 +20,63 @@ pub enum End {
     Killed(i32),
 }
 
+impl From<ExitStatus> for End {
+    fn from(status: ExitStatus) -> Self {
+        match status.signal() {
+            Some(signal) => Self::Killed(signal),
+            None => Self::Exited(status.code().unwrap_or(1)),
+        }
+    }
+}
+
+/// For people, after the name of the process.
+impl Display for End {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(status) => write!(to, "exited with status {status}"),
+            Self::Killed(signal) => write!(to, "was killed by {}", signal_name(*signal)),
+        }
+    }
+}
+
+/// Why a rank was killed, as far as its launcher knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// By another process, or by itself.
+    Unknown,
+    /// `--kill`.
+    Kill,
+    /// `--kill-random`.
+    KillRandom,
+    /// `--suspect-ranks-after`.
+    Suspected,
+    /// Another rank's fabric had given it up.
+    Lost,
+    /// It had to close all its connections, and asked for it.
+    Disconnected,
+}
+
+impl Cause {
+    /// For people; empty where nothing is known.
+    pub(super) fn by(self) -> &'static str {
+        match self {
+            Self::Unknown => "",
+            Self::Kill => "by --kill",
+            Self::KillRandom => "by --kill-random",
+            Self::Suspected => "by --suspect-ranks-after: it was stopped",
+            Self::Lost => "as another rank did not reach it any more",
+            Self::Disconnected => "as a transfer into its memory did not end",
+        }
+    }
+}
+
 /// How far a rank had come in the control protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Membership {
-    /// It has not said hello: it may be a program that knows nothing of us.
+    /// It has not joined; the program may not use Refrain.
     Stranger,
-    /// It has said hello.
+    /// It has joined.
     Member,
     /// It has left in order.
     Left,
@@ -64,7 +117,7 @@ pub fn judge(rank: usize, end: End, membership: Membership, cause: Cause) -> Opt
             "exited with status 0 without leaving the job: a program has to call World::finalize before it ends".into(),
         ),
         End::Exited(0) => return None,
-        End::Exited(status) => (status, 2, format!("exited with status {status}: see its output")),
+        End::Exited(status) => (status, 2, format!("{end}: see its output")),
     };
     Some(Verdict {
         status,
@@ -90,20 +143,16 @@ fn killed(signal: i32, cause: Cause) -> String {
         SIGXCPU => "it used more processor time than it may: raise the limit with ulimit -t",
         _ => "by another process, or by itself",
     };
-    format!("was killed by {} ({advice})", signal_name(signal))
+    format!("{} ({advice})", End::Killed(signal))
 }
 
-/// What a rank's end is called in a sentence about those who wait for it.
+/// The end of a rank, for a sentence about a rank that waits for it.
 pub fn describe(end: End, membership: Membership) -> String {
-    let how = match end {
-        End::Exited(status) => format!("exited with status {status}"),
-        End::Killed(signal) => format!("was killed by {}", signal_name(signal)),
-    };
     match membership {
         Membership::Stranger => {
-            format!("{how} before it joined the job (does it call World::init?)")
+            format!("{end} before it joined the job (does it call World::init?)")
         }
-        Membership::Member => how,
+        Membership::Member => end.to_string(),
         Membership::Left => "has left the job".into(),
     }
 }
@@ -185,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_of_a_kill_is_told_as_far_as_it_is_known() {
+    fn the_cause_of_a_kill_is_reported_as_far_as_it_is_known() {
         let failure = |signal, cause| {
             let verdict = judge(3, End::Killed(signal), Membership::Member, cause);
             verdict.unwrap().failure

@@ -107,9 +107,7 @@ impl<S: Store, P: Environment> Spill for Spilling<S, P> {
                 Event::Read { token, result } => {
                     self.reads -= 1;
                     let ReadToken(token) = token;
-                    let bytes = result
-                        .map(|buffer| Box::new(buffer) as Box<dyn AsRef<[u8]> + Send>)
-                        .map_err(|error| error.to_string());
+                    let bytes = result.map_err(|error| error.to_string());
                     return Some(SpillEvent::Read { token, bytes });
                 }
             }

@@ -10,8 +10,8 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::fmt::{self, Display};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::fmt::{self, Debug, Display, Write as _};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 
 /// States that are expanded at a time: what they lead to is in memory at once.
 const BLOCK: usize = 1 << 14;
@@ -21,7 +21,7 @@ pub trait Model: Sync {
     /// Everything that is.
     type State: Clone + Send + Sync;
     /// Something that may happen next.
-    type Action: Display;
+    type Action: Debug;
 
     /// Where it begins.
     fn initial(&self) -> Self::State;
@@ -84,6 +84,33 @@ impl Display for Exploration {
         }
         Ok(())
     }
+}
+
+/// Hashes words, but for addresses: two runs have other ones.
+struct Words<'a> {
+    hasher: &'a mut DefaultHasher,
+    /// The digits of an address come next.
+    in_address: bool,
+}
+
+impl fmt::Write for Words<'_> {
+    fn write_str(&mut self, words: &str) -> fmt::Result {
+        let is_address = core::mem::replace(&mut self.in_address, words == "0x");
+        if !is_address {
+            self.hasher.write(words.as_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// Hashes how something reads.
+pub(crate) fn hash_words(hasher: &mut DefaultHasher, what: &dyn fmt::Debug) {
+    let mut to = Words {
+        hasher,
+        in_address: false,
+    };
+    // Hashing does not fail.
+    let _ = write!(to, "{what:?}");
 }
 
 /// Hashes that are hashes already.
@@ -201,7 +228,7 @@ fn expand<M: Model>(model: &M, from: u64, state: &M::State, seen: &Seen) -> Expa
                 moved = true;
                 expanded
                     .broken
-                    .get_or_insert((rule, Some(action.to_string())));
+                    .get_or_insert((rule, Some(format!("{action:?}"))));
             }
         }
     }
@@ -226,7 +253,7 @@ fn retrace<M: Model>(model: &M, seen: &Seen, to: u64) -> Vec<String> {
     for hash in way.into_iter().rev().skip(1) {
         let leads_there = |action: &M::Action| {
             let next = model.next(&state, action).ok()?;
-            (model.fingerprint(&next) == hash).then(|| (action.to_string(), next))
+            (model.fingerprint(&next) == hash).then(|| (format!("{action:?}"), next))
         };
         let Some((words, next)) = model.actions(&state).iter().find_map(leads_there) else {
             trace.push("(a state that cannot be reached again: two have one hash)".to_owned());

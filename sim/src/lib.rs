@@ -12,8 +12,11 @@
 //! | [`program`] | what ranks do: calls, and what they make of the answers |
 //! | [`world`] | ranks, launcher and network at work, driven by a seed or by an explorer |
 //! | [`loggers`], [`checkpoints`] | event loggers, their disks and connections; the checkpoint store |
-//! | [`recollect`] | what a later life collects before its program plays again |
+//! | [`saved`] | where a life begins: its program's beginning, or a checkpoint |
+//! | [`recollect`] | what a later life collects before its program is replayed |
 //! | [`happening`] | what is seen of a job |
+//! | [`crash_point`] | effects of a process, and its death before or after any of them |
+//! | [`choices`] | what its records say of a rank |
 //! | [`oracle`] | what must be true of it, always and at its end |
 //! | [`mod@reference`] | the same program with the same choices, without any engine |
 //! | [`model`] | the pure cores of the protocol in every order of events, without engines |
@@ -23,16 +26,18 @@
 //! Knows nothing of: real time, real I/O.
 
 pub mod checkpoints;
+pub mod choices;
+pub mod crash_point;
 pub mod explorer;
 pub mod happening;
 pub mod loggers;
 pub mod model;
-pub mod mortal;
 pub mod oracle;
 pub mod plan;
 pub mod planted;
 pub mod program;
 pub mod recollect;
 pub mod reference;
+pub mod saved;
 pub mod shrink;
 pub mod world;

@@ -2,8 +2,6 @@
 //! fell into, as far as what they are about is there. The real parts are
 //! wrapped, never changed.
 
-use crate::loggers::LoggerBug;
-
 /// A bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Planted {
@@ -19,16 +17,39 @@ pub enum Planted {
     OutputAroundGate,
     /// Numbers from outside are not recorded.
     NumberForgotten,
-    /// Probes and tests in vain are not recorded.
-    VainForgotten,
+    /// Probes and tests that find nothing are not recorded.
+    NothingForgotten,
     /// What found something is recorded as having found nothing.
     ProbeInverted,
     /// Of what a wait or test completed only the first is recorded.
     CompletionCut,
     /// Clocks are counted in 32 bits.
     ClockOf32Bits,
-    /// Something in event loggers and what talks to them.
-    Logger(LoggerBug),
+    /// A logger acknowledges when a batch has come, or was posted to its memory:
+    /// before it is where it is to be. EL-1
+    AckEarly,
+    /// Batches of a fenced life are taken for those of the latest. FENCE-1
+    LoggerFenceForgotten,
+    /// A client takes an acknowledgement for one of all that it sent, whatever
+    /// its fields say. GATE-3
+    AckUnchecked,
+    /// A client gives up batches before they are stable: a logger that lacks them when the
+    /// client joins gets them from no replica. EL-3
+    EventsFreedBeforeStable,
+    /// Of a batch only the first determinant is given back. EL-5
+    OnlyFirstKept,
+    /// A reader of a ring does not look at checksums. EL-2
+    TornAccepted,
+    /// Everything up to the newest determinant is trimmed, instead of the
+    /// generation before. GC-1
+    TrimTooFar,
+    /// A logger that is restarted does not look into the rings of its earlier process. EL-3
+    RingsForgotten,
+    /// A life that recovers also reads what a dead one wrote behind its beginning. EL-5
+    TailRead,
+    /// A logger looks into its rings before it asks its provider whether it may
+    /// sleep, and not after that.
+    LoggerSleepsOnWrites,
     /// What makes events stable waits behind what waits for them.
     CommitBehindGate,
     /// Peers do not fence a rank before its next life begins.
@@ -49,9 +70,9 @@ pub enum Planted {
     RestartTooFar,
     /// A later life does not know what one receive from any source got.
     MatchDropped,
-    /// A later life is given fresh numbers from outside while it plays its past again.
+    /// A later life is given fresh numbers from outside during its replay.
     NumberFresh,
-    /// A later life does not know of probes and tests in vain.
+    /// A later life does not know of probes and tests that found nothing.
     NothingIgnored,
     /// A later life begins without the log of its checkpoint.
     LogLeftOut,
@@ -60,7 +81,7 @@ pub enum Planted {
     HorizonEarly,
     /// A later life takes again what its checkpoint has delivered.
     DeliveredForgotten,
-    /// A later life records the matches again that it plays again.
+    /// A later life records the matches again that it replays.
     ReplayedRecorded,
     /// A later life posts again what its peers have.
     SuppressionLeftOut,
@@ -116,44 +137,24 @@ impl Planted {
         known(Planted::NumbersAroundGate, "numbers-around-gate", 50),
         known(Planted::OutputAroundGate, "output-around-gate", 50),
         known(Planted::NumberForgotten, "number-forgotten", 50),
-        known(Planted::VainForgotten, "vain-forgotten", 50),
+        known(Planted::NothingForgotten, "nothing-forgotten", 50),
         known(Planted::ProbeInverted, "probe-inverted", 50),
         known(Planted::CompletionCut, "completion-cut", 50),
         known(Planted::ClockOf32Bits, "clock-of-32-bits", 100),
+        known(Planted::OnlyFirstKept, "first-of-batch", 50),
+        known(Planted::AckEarly, "ack-early", 100),
+        known(Planted::LoggerFenceForgotten, "logger-fence-forgotten", 300),
+        known(Planted::AckUnchecked, "ack-unchecked", 100),
         known(
-            Planted::Logger(LoggerBug::OnlyFirstKept),
-            "first-of-batch",
-            50,
-        ),
-        known(Planted::Logger(LoggerBug::AckEarly), "ack-early", 100),
-        known(
-            Planted::Logger(LoggerBug::FenceForgotten),
-            "logger-fence-forgotten",
-            300,
-        ),
-        known(
-            Planted::Logger(LoggerBug::AckUnchecked),
-            "ack-unchecked",
-            100,
-        ),
-        known(
-            Planted::Logger(LoggerBug::FreedBeforeStable),
+            Planted::EventsFreedBeforeStable,
             "events-freed-before-stable",
             300,
         ),
+        known(Planted::TornAccepted, "torn-accepted", 1000),
+        known(Planted::TrimTooFar, "trim-too-far", 400),
+        known(Planted::RingsForgotten, "rings-forgotten", 500),
         known(
-            Planted::Logger(LoggerBug::TornAccepted),
-            "torn-accepted",
-            1000,
-        ),
-        known(Planted::Logger(LoggerBug::TrimTooFar), "trim-too-far", 400),
-        known(
-            Planted::Logger(LoggerBug::RingsForgotten),
-            "rings-forgotten",
-            500,
-        ),
-        known(
-            Planted::Logger(LoggerBug::SleepsOnWrites),
+            Planted::LoggerSleepsOnWrites,
             "logger-sleeps-on-writes",
             100,
         ),
@@ -180,32 +181,6 @@ impl Planted {
         known(Planted::FirstBytesForgotten, "first-bytes-forgotten", 100),
         known(Planted::LossUnnoticed, "loss-unnoticed", 200),
     ];
-
-    /// Those that the explorer must find, each in the restarts of this size.
-    pub const EXPLORED: &'static [(Self, &'static str)] = &[
-        (Self::RestartTooFar, "pair"),
-        (Self::VoidForgotten, "pair"),
-        (Self::FenceLeaks, "pair"),
-        (Self::MatchNotAsked, "pair"),
-        (Self::UpWithoutDown, "order"),
-        (Self::StaleDown, "order"),
-        (Self::RestartFromStart, "freed"),
-        (Self::DuplicateCounts, "freed"),
-        (Self::FreedBeforeStable, "freed"),
-        (Self::ReceivedForgotten, "freed"),
-        (Self::LogLeftOut, "saved"),
-        (Self::UnreceivedSaved, "saved"),
-        (Self::GateOpenLater, "any"),
-        (Self::LastRecordLost, "any"),
-    ];
-
-    /// Where it is one of the event loggers: which.
-    pub fn of_loggers(self) -> Option<LoggerBug> {
-        match self {
-            Self::Logger(bug) => Some(bug),
-            _ => None,
-        }
-    }
 
     /// What there is to say of it.
     pub fn known(self) -> Known {

@@ -1,7 +1,8 @@
-//! A smaller plan that still fails, for people to look at.
+//! A smaller plan that still fails, which is easier to read.
 
-use crate::plan::{LevelPlan, MessagePlan, Plan, Process, WayPlan};
-use crate::program::STAMP_BYTES;
+use crate::plan::STAMP_BYTES;
+use crate::plan::{MessagePlan, Plan, Process, WayPlan};
+use refrain_eventlog::Level;
 use refrain_ring::Rank;
 
 /// The smallest plan that was found which `still_fails`, trying at most `budget`
@@ -154,7 +155,7 @@ impl<F: FnMut(&Plan) -> bool> Shrinking<F> {
         }
         self.attempt(|plan| plan.loggers.quorum = plan.loggers.replicas);
         self.attempt(|plan| plan.loggers.way = WayPlan::Messages);
-        self.attempt(|plan| plan.loggers.level = LevelPlan::Durable);
+        self.attempt(|plan| plan.loggers.level = Level::Durable);
     }
 }
 
@@ -209,14 +210,15 @@ fn with_replicas(plan: &mut Plan, replicas: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{FaultKind, Wishes};
+    use crate::plan::FaultKind;
+    use crate::plan::generate::PlanOptions;
 
     /// What does not matter goes, what matters stays.
     #[test]
     fn the_smallest_plan_is_found() {
         let mut shrunk_seeds = 0;
         for seed in 0..40 {
-            let plan = Plan::generate(seed, &Wishes::default());
+            let plan = Plan::generate(seed, &PlanOptions::default());
             // Fails with a kill of a rank, and a long message to another one.
             let fails = |plan: &Plan| {
                 let kills = plan.faults.iter().filter_map(|fault| match fault.process {
@@ -249,7 +251,7 @@ mod tests {
     /// A plan is tried no more often than is allowed.
     #[test]
     fn the_budget_holds() {
-        let plan = Plan::generate(1, &Wishes::default());
+        let plan = Plan::generate(1, &PlanOptions::default());
         let mut tried = 0;
         let count = |_: &Plan| {
             tried += 1;

@@ -4,6 +4,17 @@
 use refrain_sim::explorer::Exploration;
 use refrain_sim::model::{Bug, Joining, Reading, Size, run};
 
+const BUGS: [Bug; 8] = [
+    Bug::GateOpen,
+    Bug::QuorumOfOne,
+    Bug::AnyIncarnation,
+    Bug::NoFence,
+    Bug::SurveyOfOne,
+    Bug::ShortestAnswer,
+    Bug::RunsAtOnce,
+    Bug::TrimAtNewest,
+];
+
 /// At least `states_min` states: fewer mean that faults do not happen.
 fn holds(name: &str, states_min: u64) -> Exploration {
     let size = Size::named(name).expect("a name of the list");
@@ -50,12 +61,14 @@ fn everything_that_is_promised() {
 /// Every bug that is planted in the world breaks a rule.
 #[test]
 fn planted_bugs_are_found() {
-    for bug in Bug::ALL {
-        let size = match bug {
+    for bug in BUGS {
+        let mut size = match bug {
             Bug::TrimAtNewest => Size::checkpoints(),
             _ => Size::small(),
         };
-        let found = run(&size.with(bug));
+        size.stale_acks = bug == Bug::AnyIncarnation;
+        size.bug = Some(bug);
+        let found = run(&size);
         let example = found.counterexample.as_ref();
         let example = example.unwrap_or_else(|| panic!("{bug:?} is not found"));
         println!("{bug:?}: {found}");

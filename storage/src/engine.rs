@@ -85,7 +85,7 @@ pub trait Engine<M>: fmt::Debug + Send {
     /// under way.
     ///
     /// # Errors
-    /// When the system does not tell what has ended.
+    /// When the system does not report what has ended.
     fn collect(&mut self, wait: bool, ended: &mut Vec<Ended<M>>) -> io::Result<()>;
 
     /// Transfers that have not come back.
@@ -95,7 +95,7 @@ pub trait Engine<M>: fmt::Debug + Send {
     /// way, there is.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
-    /// For people: "io_uring".
+    /// For messages: "io_uring".
     fn name(&self) -> String;
 }
 
@@ -151,7 +151,7 @@ impl<M: Memory> Transfer<M> {
             self.done = done;
             return Next::Done;
         }
-        // Direct I/O goes on at a block: the part of the last one is moved again.
+        // Direct I/O continues at a block: the part of the last one is moved again.
         let whole = match self.file.is_direct() {
             true => done - done % BLOCK_BYTES,
             false => done,
@@ -171,7 +171,8 @@ impl<M: Memory> Transfer<M> {
         }
     }
 
-    /// Does everything in this thread, by `call` for each piece, and says each step.
+    /// Carries the transfer out in this thread, by `call` for each piece; `say` gets each
+    /// step.
     pub(crate) fn carry_out(
         mut self,
         mut call: impl FnMut(&File, u64, Bytes<'_>) -> io::Result<usize>,
@@ -217,7 +218,7 @@ impl<M> Inline<M> {
 
 impl<M: Memory + fmt::Debug + Send> Engine<M> for Inline<M> {
     fn room(&self) -> usize {
-        // One: a completion is told before the next transfer begins.
+        // One: a completion is reported before the next transfer begins.
         1 - self.under_way()
     }
 

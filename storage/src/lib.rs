@@ -7,7 +7,6 @@
 //! | `system` | files of the operating system |
 //! | `uring`, `thread` | the engines for those, besides plain writes |
 //! | [`simulated`] | a disk in memory that fails, stalls and loses power, from a seed |
-//! | [`conformance`] | the checks that every engine and directory passes |
 //!
 //! Promises: each transfer comes back once, with its memory, whether it succeeded or
 //! not; the system uses no memory of an engine that is dropped; a transfer that the
@@ -15,8 +14,6 @@
 //!
 //! Knows nothing of: what the bytes mean, when they are written, ranks, protocols.
 
-#[cfg(any(test, feature = "test-doubles"))]
-pub mod conformance;
 pub mod directory;
 pub mod engine;
 mod memory;

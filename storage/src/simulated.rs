@@ -1,5 +1,4 @@
-//! A disk in memory on which everything goes wrong that can, each time in the same way
-//! for the same seed.
+//! A disk in memory with faults, which are the same for the same seed.
 //!
 //! What must survive: after the death of the process, names, and content whose writing
 //! has ended; after a loss of power, content that was synced, and names that were
@@ -19,7 +18,7 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What goes wrong.
+/// The operation that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Listing the names.
@@ -44,7 +43,7 @@ pub enum Kind {
     Remove,
 }
 
-/// With what.
+/// The error of a failed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The disk is broken (EIO).
@@ -72,7 +71,7 @@ impl From<Failure> for io::Error {
 }
 
 /// Chance that can be repeated (SplitMix64).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Dice(u64);
 
 impl Dice {
@@ -122,11 +121,12 @@ struct UnderWay {
     is_written: bool,
 }
 
-/// Called at each step with its number; says whether the process lives.
+/// Called at each step; returns whether the process lives.
 type Gate = Box<dyn FnMut() -> bool + Send>;
 /// Called with the bytes of each transfer that has succeeded.
 type Witness = Box<dyn FnMut(&[u8]) + Send>;
 
+#[derive(Default)]
 struct State {
     dice: Dice,
     files: Vec<Node>,
@@ -151,22 +151,9 @@ impl State {
     fn new(seed: u64) -> Self {
         Self {
             dice: Dice::new(seed),
-            files: Vec::new(),
-            names: Names::new(),
-            synced_names: Names::new(),
-            unsynced: Vec::new(),
-            under_way: Vec::new(),
-            next_number: 0,
-            faults: Vec::new(),
             room_bytes: u64::MAX,
             late_percent: 30,
-            is_stalled: false,
-            read_bytes: 0,
-            steps: 0,
-            stop_at: None,
-            gate: None,
-            has_stopped: false,
-            witness: None,
+            ..Self::default()
         }
     }
 
@@ -594,7 +581,7 @@ impl SimulatedFile {
     pub fn read_ahead(&self, _place: u64, _bytes: u64) {}
 }
 
-/// The engine of a simulated disk: one step at a time, of any transfer, perhaps later.
+/// The engine of a simulated disk: one step at a time, of any transfer, with random delays.
 pub(crate) struct Simulated<M> {
     state: Arc<Mutex<State>>,
     transfers: BTreeMap<u64, Transfer<M>>,
@@ -632,7 +619,7 @@ impl<M: Memory> Simulated<M> {
             _ => {}
         }
         if state.has_stopped {
-            // It may go on after this process.
+            // It may continue after this process.
             state.under_way.push(write);
         }
         self.done(number, result)

@@ -82,8 +82,7 @@ impl SystemDirectory {
         let flags = self.flags() | OFlags::TMPFILE;
         let file = match openat(CWD, &self.path, flags, Mode::RUSR | Mode::WUSR) {
             Ok(file) => SystemFile::new(file, self.is_direct),
-            // File systems without nameless files; some say so as if it were the direct
-            // I/O.
+            // File systems without nameless files; some report it as if direct I/O failed.
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::ISDIR | Errno::INVAL) => {
                 let number = PROBES.fetch_add(1, Ordering::Relaxed);
                 self.create_nameless(&format!(".probe-{}-{number}", std::process::id()))?

@@ -1,11 +1,13 @@
-//! The suite on every engine, and what only some of them can show.
+//! The conformance suite on every engine, and what only some engines can show.
 
-use crate::conformance::{Block, Subject, run_all};
+mod conformance;
+
 use crate::directory::{Directory, File};
 use crate::engine::{Bytes, Ended, Engine, Inline, Io, Transfer};
 use crate::simulated::{Dice, SimulatedDisk};
 use crate::system::SystemFile;
 use crate::uring::Uring;
+use conformance::{Block, Subject, run_all};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io::{self, Write};

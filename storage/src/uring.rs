@@ -39,7 +39,7 @@ impl<M> fmt::Debug for Uring<M> {
 
 impl<M: Memory> Uring<M> {
     /// A ring for `under_way_max` transfers at once; for fewer, where the system has no
-    /// memory for as many.
+    /// memory for that.
     ///
     /// # Errors
     /// When the system gives no ring, or one that cannot read and write files.
@@ -96,7 +96,7 @@ impl<M: Memory> Uring<M> {
         ];
         let entries = &entries[..now.to_come.into()];
         // SAFETY: the transfer owns its file and its memory, and the bytes were borrowed
-        // from that memory where it lies. It stays there, untouched, until as many
+        // from that memory where it lies. It stays there, untouched, until all `to_come`
         // completions have come: `under_way` never grows. `drop` sees to that, too.
         let pushed = unsafe { self.ring.submission().push_multiple(entries) };
         // Nothing is ever left in the queue beyond the next `enter`.
@@ -246,7 +246,7 @@ fn enter(ring: &IoUring, want: usize) -> io::Result<()> {
 fn make_ring(entries: u32) -> io::Result<IoUring> {
     // Completions are not deferred to calls that ask for them: polls would not see them.
     let ring = IoUring::builder().setup_clamp().build(entries)?;
-    // Came with reads and writes of plain memory, in Linux 5.6.
+    // Present since Linux 5.6, like reads and writes of plain memory.
     match ring.params().is_feature_rw_cur_pos() {
         true => Ok(ring),
         false => Err(io::ErrorKind::Unsupported.into()),

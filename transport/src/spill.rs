@@ -4,6 +4,7 @@
 //! goes, and when the disk is full or broken. Implementations live
 //! above this crate. Nothing here blocks.
 
+use refrain_ring::read_back::ChunkBytes;
 use refrain_ring::{Frontier, LentChunk, LoanEnd, Rank};
 
 /// The disk under a rank's logs. LOG-2, LOG-3
@@ -55,7 +56,7 @@ pub enum SpillEvent {
         /// As given by [`Spill::read`].
         token: u64,
         /// The chunk's bytes, or why there are none.
-        bytes: Result<Box<dyn AsRef<[u8]> + Send>, String>,
+        bytes: Result<ChunkBytes, String>,
     },
 }
 

@@ -1,6 +1,6 @@
 //! Where a server listens: an event logger, a checkpoint server.
 
-use crate::Secret;
+use crate::secret::Secret;
 use core::fmt;
 use core::str::FromStr;
 use std::io::{self, ErrorKind};
@@ -14,27 +14,27 @@ use thiserror::Error;
 pub enum ServerAddress {
     /// A Unix socket of this host.
     Unix(PathBuf),
-    /// Host and port; whoever reaches it is served.
+    /// Host and port; every process that reaches it is served.
     Tcp(String),
-    /// The same, for those who know a secret.
+    /// The same, for processes that know a secret.
     Sealed {
         /// Host and port.
         address: String,
-        /// What both sides know.
+        /// The secret of both sides.
         secret: Secret,
     },
 }
 
 /// Text that is no server's address.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{text:?} is no server's address: say unix:PATH or tcp:HOST:PORT")]
+#[error("{text:?} is no server's address: use unix:PATH or tcp:HOST:PORT")]
 pub struct NotAnAddress {
     /// As given.
     pub text: String,
 }
 
 impl ServerAddress {
-    /// The same, for those who know this secret; a Unix socket looks at the user.
+    /// The same with a secret. A Unix socket has none: it checks the user.
     pub fn sealed(self, secret: &Secret) -> Self {
         match self {
             Self::Unix(path) => Self::Unix(path),
@@ -59,7 +59,7 @@ impl ServerAddress {
         })
     }
 
-    /// As it is parsed again, with its secret: not for eyes.
+    /// The text with the secret, as it is parsed; not for display.
     pub fn to_secret_text(&self) -> String {
         match self {
             Self::Sealed { address, secret } => format!("sealed:{}@{address}", secret.to_text()),

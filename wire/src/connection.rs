@@ -1,9 +1,11 @@
 //! One connection: messages of a protocol over a stream socket, sealed or plain, with
-//! descriptors over Unix sockets. Nothing blocks but what says that it waits.
+//! descriptors over Unix sockets. Only calls that are documented to wait block.
 
+use crate::address::ServerAddress;
 use crate::framing::{FRAME_HEADER_BYTES, Frame, FrameError, Protocol};
+use crate::secret::Secret;
+use crate::session::{SecureError, Session};
 use crate::unix::{ShortPath, check_server, moved_up};
-use crate::{Secret, SecureError, ServerAddress, Session};
 use bytes::{Buf as _, BytesMut};
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -33,9 +35,9 @@ const READ_BYTES: usize = 64 << 10;
 const DESCRIPTORS_MAX: usize = 2;
 /// Descriptors that one read may deliver: those of one message, twice.
 const DESCRIPTORS_PER_READ: usize = 2 * DESCRIPTORS_MAX;
-/// After so long without a word the kernel asks whether the other host is there …
+/// The kernel probes the other host after this time without traffic …
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
-/// … so often, until [`Protocol::unacknowledged_max`] or so many questions are over.
+/// … at this interval, until [`Protocol::unacknowledged_max`] or this number of probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 const KEEPALIVE_PROBES: u32 = 3;
 
@@ -45,15 +47,15 @@ pub enum WireError {
     /// The other side has closed.
     #[error("the connection was closed")]
     Closed,
-    /// It has closed before it has proved itself.
+    /// It has closed before it has proved that it knows the secret.
     #[error(
         "it has closed the connection before it has proved that it knows the secret: give both sides the same"
     )]
     Unproven,
-    /// What it sends is no message.
+    /// The received bytes are no message.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// It does not know the secret, or the connection was tampered with.
+    /// The other side does not know the secret, or the connection was tampered with.
     #[error(transparent)]
     Secure(#[from] SecureError),
     /// The kernel could not install a descriptor.
@@ -65,7 +67,7 @@ pub enum WireError {
     /// Nothing came in time.
     #[error("no answer in time")]
     Timeout,
-    /// The system refused.
+    /// An error of the system.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -81,7 +83,7 @@ impl From<Errno> for WireError {
 pub enum Incoming<M> {
     /// A message.
     Message(M),
-    /// Data of so many bytes.
+    /// Data of this number of bytes.
     Data(usize),
     /// The other side has closed, between two frames.
     End,
@@ -95,7 +97,7 @@ pub struct Connection {
     /// With a secret: all bytes go through it.
     session: Option<Session>,
     incoming: BytesMut,
-    /// Came with messages.
+    /// Descriptors that came with messages.
     descriptors: VecDeque<OwnedFd>,
     /// To be sent; with a session, that holds it.
     outgoing: BytesMut,
@@ -264,7 +266,7 @@ impl Connection {
         sockopt::socket_domain(&self.socket) == Ok(AddressFamily::UNIX)
     }
 
-    /// The process or host at the other end, for people.
+    /// The process or host at the other end, for messages.
     pub fn peer(&self) -> String {
         let address = getpeername(&self.socket).ok().flatten();
         match address.and_then(|it| SocketAddr::try_from(it).ok()) {
@@ -463,7 +465,7 @@ impl Connection {
     /// The next message that has come.
     ///
     /// # Errors
-    /// What came is none.
+    /// The received bytes are no message.
     pub fn next_message<M: DeserializeOwned>(&mut self) -> Result<Option<M>, WireError> {
         Ok(self.protocol.decode(&mut self.incoming)?)
     }
@@ -574,8 +576,8 @@ impl Connection {
         received
     }
 
-    /// Ends what this side says, and reads and drops what the other side still says, until it
-    /// ends: it would lose the last message otherwise.
+    /// Shuts sending down, and reads and drops until the other side has closed: it would
+    /// lose the last message otherwise.
     ///
     /// # Errors
     /// As [`wait_flushed`](Self::wait_flushed).
@@ -648,8 +650,8 @@ impl AsFd for Connection {
 }
 
 /// Small messages go at once, and a connection ends when its other side is not reached any
-/// more: one that is gone says nothing, so the kernel asks. While something is not
-/// acknowledged it does not ask but repeats it, by itself for a quarter of an hour.
+/// more: a host that is gone sends nothing, so the kernel probes. While data are not
+/// acknowledged it retransmits instead of probing, by default for a quarter of an hour.
 fn watch(socket: impl AsFd, protocol: &Protocol) -> Result<(), Errno> {
     let unacknowledged_max_ms = protocol.unacknowledged_max.as_millis();
     sockopt::set_tcp_nodelay(&socket, true)?;

@@ -1,8 +1,12 @@
-//! A server's door: its listening sockets, and the connections in front of it that have
-//! not proved that they know the secret. Few at a time, not for long, and one line of
-//! complaint a second. Does not block.
+//! A server's door: its listening sockets and the connections that have not yet proved that
+//! they know the secret. Their number and time are limited, and so are log lines about them.
+//! Does not block.
 
-use crate::{Connection, Listener, Protocol, Secret, ServerAddress, WireError};
+use crate::address::ServerAddress;
+use crate::connection::{Connection, WireError};
+use crate::framing::Protocol;
+use crate::listener::Listener;
+use crate::secret::Secret;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
@@ -17,29 +21,28 @@ mod notices;
 
 pub use notices::Notices;
 
-/// Connections in front of the door at a time. One more, and the one that has waited
-/// longest is closed: a friend needs no longer than its messages travel, and calls again.
+/// Unproven connections at a time. If another one comes, the oldest is closed: a client with
+/// the secret proves it within a round trip, and connects again otherwise.
 pub const STRANGERS_MAX: usize = 64;
-/// How long one may take to prove that it knows the secret.
+/// Time for the proof of the secret.
 pub const STRANGER_WAIT: Duration = Duration::from_secs(10);
-/// How long no connection is accepted when the system cannot take one in: it would say
-/// so again at once.
+/// Time without accepting after the system has failed to accept a connection: it would fail
+/// again at once.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Reads in one step from a connection that was refused: one that sends without end does
-/// not keep the server.
+/// Reads in one step from a refused connection, which may send without end.
 const DROPPED_READS_MAX: usize = 64;
 
-/// A connection in front of the door.
+/// A connection that is not yet served.
 #[derive(Debug)]
 struct Waiting {
     connection: Connection,
-    /// The refusal is sent, and what the other side still sends is read and dropped, or it
-    /// would lose the refusal.
+    /// The refusal is sent; what the other side still sends is read and dropped, or it would
+    /// lose the refusal.
     is_refused: bool,
     until: Instant,
 }
 
-/// What became of one.
+/// The state of a waiting connection.
 enum Outcome {
     Waits,
     /// Where there is a secret, the other side has proved that it knows it.
@@ -119,14 +122,13 @@ impl Door {
         self.trouble.as_ref()
     }
 
-    /// A line about refused connections, for people: at most one a second, with a count of
-    /// the rest.
+    /// A log line about refused connections: at most one a second, with a count of the rest.
     pub fn notice(&mut self, now: Instant) -> Option<String> {
         self.notices.take(now)
     }
 
-    /// Lets in connections that may be served, and closes those that prove nothing. One that
-    /// was let in may have said something already.
+    /// Returns connections that may be served, and closes those that do not prove in time that
+    /// they know the secret. A returned connection may have received messages already.
     pub fn step(&mut self, now: Instant) -> Vec<Connection> {
         let mut guests = Vec::new();
         self.accept(now, &mut guests);
@@ -240,7 +242,7 @@ impl Door {
             && !oldest.is_refused
         {
             self.notices.note(format!(
-                "a connection from {} was closed: {STRANGERS_MAX} others came that have not proved that they know the secret",
+                "a connection from {} was closed: {STRANGERS_MAX} newer connections wait that have not proved that they know the secret",
                 oldest.connection.peer()
             ));
         }

@@ -8,12 +8,11 @@
 //! | 4..8 | length of the body, little endian |
 //! | 8.. | body: a message in postcard's encoding, or data as it is |
 //!
-//! Magic and version are in each frame, at the same place in all versions: a stranger and
-//! another version are recognised at their first bytes. A length above the limit of the
+//! Magic and version are in each frame, at the same place in all versions: another protocol
+//! or version is recognised by its first bytes. A length above the limit of the
 //! protocol is refused before the body comes.
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
-use postcard::ser_flavors::Flavor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -151,7 +150,7 @@ impl Protocol {
         let start = out.len();
         out.put_bytes(0, FRAME_HEADER_BYTES);
         let body = start + FRAME_HEADER_BYTES;
-        let encoded = postcard::serialize_with_flavor(message, Appending(out));
+        let encoded = postcard::to_io(message, (&mut *out).writer()).map(drop);
         let (bytes, bytes_max) = (out.len() - body, self.message_bytes_max);
         let error = match encoded {
             Err(_) => FrameError::Unencodable,
@@ -189,27 +188,6 @@ impl Protocol {
             }
             _ => Err(FrameError::Unreadable(length)),
         }
-    }
-}
-
-/// Where postcard writes to.
-struct Appending<'a>(&'a mut BytesMut);
-
-impl Flavor for Appending<'_> {
-    type Output = ();
-
-    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
-        self.0.put_u8(byte);
-        Ok(())
-    }
-
-    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
-        self.0.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    fn finalize(self) -> postcard::Result<()> {
-        Ok(())
     }
 }
 

@@ -5,13 +5,12 @@
 //! over Unix sockets and TCP, which never blocks unless it is asked to wait; and the door of a
 //! server, which bounds the connections that have not proved anything.
 //!
-//! A connection over TCP can be sealed. A process that does not know the secret is told
+//! A connection over TCP can be sealed. A process that does not know the secret receives
 //! nothing and can do nothing. Both sides prove that they know the secret, freshly, before any
-//! message; from then on everything is encrypted, and what was changed, left out in the
-//! middle, played again or made up ends the connection. Noise does all of it
+//! message; from then on everything is encrypted, and bytes that were changed, left out in the
+//! middle, replayed or made up end the connection. Noise does all of it
 //! (`Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`, by the crate `snow`); no cipher is implemented
-//! here. What it does not do: it cannot hide how much is said and when, nor prevent that the
-//! connection is cut on its way.
+//! here. It cannot hide how much is sent and when, nor prevent that the connection is cut.
 //!
 //! | file | subject |
 //! |---|---|
@@ -19,10 +18,10 @@
 //! | `connection` | messages, data and descriptors over a socket, sealed or plain |
 //! | `door` | a server's listeners, and the connections in front of them: bounded in number and time |
 //! | `listener` | a listening socket |
-//! | `address` | where a server listens, perhaps with the secret |
+//! | `address` | the address of a server, with the secret if there is one |
 //! | `unix` | Unix sockets at paths of any length |
-//! | `secret` | what both sides of a sealed connection know |
-//! | `session` | one sealed conversation; bytes in, bytes out, no sockets |
+//! | `secret` | the secret of both sides of a sealed connection |
+//! | `session` | one sealed session; bytes in, bytes out, no sockets |
 //!
 //! Docs: `docs/guide/hosts.md`.
 

@@ -1,7 +1,8 @@
 //! A server's listening socket.
 
+use crate::address::ServerAddress;
+use crate::secret::Secret;
 use crate::unix::{self, check_user};
-use crate::{Secret, ServerAddress};
 use rustix::net::{SocketFlags, accept_with};
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
@@ -67,7 +68,7 @@ impl Listener {
         Ok(socket)
     }
 
-    /// What those who come have to know.
+    /// The secret that clients must prove.
     pub fn secret(&self) -> Option<&Secret> {
         match &self.address {
             ServerAddress::Sealed { secret, .. } => Some(secret),
@@ -90,7 +91,7 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let ServerAddress::Unix(file) = &self.address {
-            // Gone already, or not ours to remove: nobody is worse off.
+            // It may be removed already.
             let _ = std::fs::remove_file(file);
         }
     }

@@ -1,11 +1,11 @@
-//! What both sides of a conversation know.
+//! The secret of both sides of a sealed connection.
 
 use core::fmt;
 use core::str::FromStr;
 use thiserror::Error;
 
-/// 32 bytes that nobody else can know or guess. Its text is 64 hexadecimal digits;
-/// it is never shown by `Debug`.
+/// 32 bytes that cannot be guessed. The text form has 64 hexadecimal digits; `Debug` does
+/// not show them.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Secret([u8; Secret::BYTES]);
 
@@ -15,7 +15,7 @@ pub struct Secret([u8; Secret::BYTES]);
 pub struct NotASecret;
 
 impl Secret {
-    /// How long one is.
+    /// Length of a secret.
     pub const BYTES: usize = 32;
 
     /// A new one, from the system's source of randomness.
@@ -33,12 +33,12 @@ impl Secret {
         Self(bytes)
     }
 
-    /// Its bytes: not for eyes.
+    /// Its bytes; not for display.
     pub fn bytes(&self) -> &[u8; Self::BYTES] {
         &self.0
     }
 
-    /// Its text: not for eyes.
+    /// Its text; not for display.
     pub fn to_text(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }

@@ -1,27 +1,24 @@
-//! One conversation: bytes of the network in and out, what is said in and out.
-//! Knows no sockets and no time; the one thing that it takes from the system is
-//! randomness, for the keys of the conversation.
+//! One sealed session: ciphertext in and out, plaintext in and out. It knows no sockets and no
+//! time; from the system it takes only randomness, for the keys of the session.
 //!
-//! | who | bytes |
+//! | sender | bytes |
 //! |---|---|
 //! | the caller | 4: `RFS`, version 1; then 48: Noise's first message |
 //! | the answerer | 48: Noise's second message |
-//! | both | records: a length (2 bytes, little endian), so many bytes of ciphertext |
+//! | both | records: a length (2 bytes, little endian), then the ciphertext |
 //!
-//! The first message proves that its maker knew the secret, but it may be an old
-//! one that is played again. So the answerer says nothing but the second message,
-//! which is of use only to who has made the first, before a record has come that
-//! fits; the caller sends an empty one at once.
+//! The first message proves that its author knew the secret, but it may be a replay. So before
+//! a valid record has come, the answerer sends only the second message, which is of use only
+//! to the author of the first. The caller sends an empty record at once.
 
-use crate::Secret;
+use crate::secret::Secret;
 use bytes::{Buf as _, BytesMut};
 use snow::params::NoiseParams;
 use snow::{Builder, HandshakeState, TransportState};
 use thiserror::Error;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
-/// What the caller begins with: not Refrain, and another version of it, are told
-/// apart from a wrong secret.
+/// The caller's first bytes, which tell another program or version from a wrong secret.
 const GREETING: [u8; 3] = *b"RFS";
 const VERSION: u8 = 1;
 /// A key and a tag.
@@ -29,10 +26,10 @@ const HANDSHAKE_BYTES: usize = 48;
 const TAG_BYTES: usize = 16;
 /// Ciphertext of a record, at most.
 const RECORD_BYTES_MAX: usize = u16::MAX as usize;
-/// What is said before the other side has proved itself waits, up to here.
+/// Limit of the plaintext that waits for the other side's proof.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// Why a conversation is over.
+/// Why a session is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SecureError {
     /// The first bytes are not those of a caller.
@@ -46,12 +43,12 @@ pub enum SecureError {
     /// The handshake does not fit.
     #[error("the other side does not know the secret")]
     WrongSecret,
-    /// A record was changed, left out, played again or made up.
+    /// A record was changed, left out, replayed or made up.
     #[error(
-        "what was received was not said by the other side: somebody tampers with the connection"
+        "what was received was not sent by the other side: the connection is being tampered with"
     )]
     Forged,
-    /// Too much was said to somebody who does not answer.
+    /// Too many bytes wait for a side that does not answer.
     #[error(
         "more than {WAITING_BYTES_MAX} bytes wait for the other side to prove that it knows the secret"
     )]
@@ -70,24 +67,23 @@ enum State {
     Over(SecureError),
 }
 
-/// One side of a conversation.
+/// One side of a session.
 pub struct Session {
     state: State,
-    /// The other side has said something that nobody else can have said, and now.
+    /// The other side has proved, in this session, that it knows the secret.
     is_proven: bool,
-    /// From the network, not understood yet: less than a record.
+    /// From the network, not decrypted yet: less than a record.
     incoming: BytesMut,
-    /// Said by the other side.
+    /// Plaintext from the other side.
     pub(crate) heard: BytesMut,
-    /// Said by this side before it was time.
+    /// Plaintext that waits for the other side's proof.
     waiting: Vec<u8>,
     /// To the network.
     pub(crate) outgoing: BytesMut,
 }
 
 impl Session {
-    /// The side that connects. `purpose` is what the conversation is about; both
-    /// sides have to mean the same.
+    /// The side that connects. `purpose` names the protocol; both sides must use the same.
     ///
     /// # Errors
     /// [`SecureError::NoRandomness`].
@@ -134,7 +130,7 @@ impl Session {
     /// Takes what came from the network.
     ///
     /// # Errors
-    /// When the conversation is over; every later call fails alike. What was
+    /// When the session is over; every later call fails with the same error. What was
     /// understood before stays to be [`heard`](Self::take_heard).
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(), SecureError> {
         if let State::Over(error) = self.state {
@@ -145,7 +141,7 @@ impl Session {
         if let Err(error) = done {
             self.state = State::Over(error);
             self.incoming.clear();
-            // Nothing is said to who tampers, or does not know the secret.
+            // A side that tampers or does not know the secret receives nothing.
             self.outgoing.clear();
         }
         done
@@ -255,10 +251,10 @@ impl Session {
         self.say(&waiting)
     }
 
-    /// Says something; before the other side has proved itself it waits.
+    /// Sends plaintext; it waits until the other side has proved itself.
     ///
     /// # Errors
-    /// When the conversation is over.
+    /// When the session is over.
     pub fn say(&mut self, text: &[u8]) -> Result<(), SecureError> {
         if let State::Over(error) = self.state {
             return Err(error);
@@ -288,17 +284,17 @@ impl Session {
         sealed.map(|_| ()).map_err(|_| SecureError::Forged)
     }
 
-    /// What the other side has said since the last call.
+    /// The plaintext that has come since the last call.
     pub fn take_heard(&mut self) -> Vec<u8> {
         self.heard.split().into()
     }
 
-    /// What is to be sent.
+    /// Ciphertext to be sent.
     pub fn unsent(&self) -> &[u8] {
         &self.outgoing
     }
 
-    /// So many bytes of it were.
+    /// Removes the first `bytes` bytes, which were sent.
     pub fn note_sent(&mut self, bytes: usize) {
         self.outgoing.advance(bytes);
     }

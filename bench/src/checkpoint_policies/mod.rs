@@ -1,20 +1,21 @@
-//! `refrain bench checkpoint-policies`: whom to ask for checkpoints, compared on
-//! patterns of traffic, as in MPICH-V2 (section 4.6.2).
+//! `refrain bench checkpoint-policies`: policies that choose the next rank for a
+//! checkpoint, compared on patterns of traffic, as in MPICH-V2 (section 4.6.2).
 //!
-//! Simulated: each run gives the same figures. What is compared is the order alone;
-//! how often checkpoints are taken follows from how much can be written.
+//! Simulated: each run gives the same figures. Policies differ in the order of ranks alone;
+//! the rate of checkpoints follows from the bandwidth.
 
 mod plot;
 mod report;
 
+use crate::error::BenchError;
+use crate::report::{print, save};
 use refrain_checkpoint::policy::{Settings, compare};
 use refrain_launch::size;
 use report::Report;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What is simulated.
+/// Parameters of the simulation.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
     /// Ranks of the job
@@ -56,35 +57,29 @@ impl Arguments {
     }
 }
 
-/// Compares and tells.
+/// Compares and prints.
 ///
 /// # Errors
-/// When a file cannot be written, or nothing can be drawn.
+/// When a file cannot be written, or the drawing library refuses.
 pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     let report = Report::of(&compare(arguments.settings()));
-    println!("{}", report.table());
+    print(&report.table())?;
     if let Some(path) = &arguments.json {
-        let json = serde_json::to_vec_pretty(&report);
-        let json = json.map_err(|error| miette::miette!("the figures: {error}"))?;
-        write(path, &json)?;
+        let json = serde_json::to_string_pretty(&report);
+        save(&json.map_err(BenchError::write(path))?, path)?;
     }
     if let Some(path) = &arguments.svg {
-        let drawing = plot::draw(&report);
-        let drawing = drawing.map_err(|error| miette::miette!("the picture: {error}"))?;
-        write(path, drawing.as_bytes())?;
+        save(&plot::draw(&report)?, path)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn write(path: &Path, bytes: &[u8]) -> miette::Result<()> {
-    fs::write(path, bytes)
-        .map_err(|error| miette::miette!("{}: cannot be written: {error}", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::Parser;
+    use std::fs;
+    use std::path::Path;
 
     #[derive(Parser)]
     struct Line {

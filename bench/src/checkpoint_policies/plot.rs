@@ -1,7 +1,9 @@
-//! The picture: for each pattern and policy a bar for what is in the logs, and one for
-//! what a byte of checkpoints frees.
+//! The drawing: for each pattern and policy a bar for the bytes in the logs, and one for
+//! the bytes that a byte of checkpoints frees.
 
 use super::report::{Figures, Report, ratio};
+use crate::drawing::{FAINT, FONT, INK, MARGIN};
+use crate::error::BenchError;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -9,7 +11,6 @@ use refrain_launch::size::Size;
 
 // Pixels of the drawing.
 const WIDTH: i32 = 1080;
-const MARGIN: i32 = 24;
 const HEAD_HEIGHT: i32 = 104;
 const PATTERN_HEIGHT: i32 = 34;
 const ROW_HEIGHT: i32 = 24;
@@ -19,22 +20,19 @@ const LOGS_X: i32 = 150;
 const FREED_X: i32 = 640;
 const BAR_LENGTH: i32 = 330;
 const LABEL_GAP: i32 = 8;
-const INK: RGBColor = RGBColor(40, 40, 40);
-const FAINT: RGBColor = RGBColor(110, 110, 110);
 // Of Okabe and Ito's palette: told apart with every kind of colour vision.
 const LOGS: RGBColor = RGBColor(0, 114, 178);
 const FREED: RGBColor = RGBColor(213, 94, 0);
 const BEYOND: RGBColor = RGBColor(190, 190, 190);
-const FONT: &str = "DejaVu Sans, Helvetica, Arial, sans-serif";
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), String>;
+type Drawn = Result<(), BenchError>;
 
 /// The drawing as SVG.
 ///
 /// # Errors
 /// When the drawing library refuses.
-pub fn draw(report: &Report) -> Result<String, String> {
+pub fn draw(report: &Report) -> Result<String, BenchError> {
     let patterns: Vec<&[Figures]> = report
         .rows
         .chunk_by(|a, b| a.pattern == b.pattern)
@@ -57,8 +55,8 @@ pub fn draw(report: &Report) -> Result<String, String> {
     Ok(drawing)
 }
 
-fn refused(error: impl std::fmt::Display) -> String {
-    error.to_string()
+fn refused(error: impl std::fmt::Display) -> BenchError {
+    BenchError::failed(format!("cannot draw: {error}"))
 }
 
 /// Text that begins at `at`, or ends there, with its middle at that height.
@@ -70,7 +68,7 @@ fn write(area: &Area<'_>, text: &str, at: (i32, i32), look: (i32, RGBColor)) -> 
 }
 
 fn draw_head(area: &Area<'_>, report: &Report) -> Drawn {
-    let title = "Whom to ask for checkpoints";
+    let title = "Which rank takes the next checkpoint";
     write(area, title, (MARGIN, 26), (22, INK))?;
     write(area, &report.title(), (MARGIN, 54), (13, FAINT))?;
     let y = HEAD_HEIGHT - 16;
@@ -87,8 +85,8 @@ fn draw_head(area: &Area<'_>, report: &Report) -> Drawn {
 fn draw_pattern(area: &Area<'_>, rows: &[Figures], top: i32) -> Drawn {
     let name = rows.first().map_or("", |row| row.pattern.as_str());
     write(area, name, (MARGIN, top + PATTERN_HEIGHT / 2), (15, INK))?;
-    // Without checkpoints logs grow and grow: that bar would leave no room to the
-    // others, and ends where they do.
+    // Without checkpoints logs grow without end: that bar is cut at the scale of the
+    // others.
     let compared = rows.iter().filter(|row| !row.is_none());
     let most_bytes = compared.map(|row| row.mean_log_bytes).fold(1.0, f64::max);
     let freed = |row: &Figures| row.freed_per_byte.unwrap_or(0.0);

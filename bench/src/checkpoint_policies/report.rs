@@ -1,12 +1,11 @@
 //! The figures, as a table and as JSON.
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
+use crate::report::table;
 use refrain_checkpoint::policy::{Choice, Comparison, Row};
 use refrain_launch::size::Size;
 use serde::Serialize;
 
-/// What came out, and under which settings.
+/// All figures, and the settings.
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub ranks: usize,
@@ -55,7 +54,7 @@ impl Figures {
         }
     }
 
-    /// Without any checkpoint: what there is to be won.
+    /// Whether it is the policy without checkpoints.
     pub fn is_none(&self) -> bool {
         self.policy == Choice::None.name()
     }
@@ -87,10 +86,9 @@ impl Report {
         )
     }
 
-    /// For people.
+    /// The table, below the settings.
     pub fn table(&self) -> String {
-        let mut table = Table::new();
-        table.load_preset(NOTHING).set_header([
+        let header = [
             "pattern",
             "policy",
             "logs, mean",
@@ -99,11 +97,11 @@ impl Report {
             "written",
             "freed",
             "freed/written",
-        ]);
+        ];
         let mut before = None;
-        for row in &self.rows {
+        let rows = self.rows.iter().map(|row| {
             let is_first = before.replace(&row.pattern) != Some(&row.pattern);
-            table.add_row([
+            vec![
                 if is_first {
                     row.pattern.clone()
                 } else {
@@ -116,12 +114,9 @@ impl Report {
                 Size(row.checkpoint_bytes).to_string(),
                 Size(row.freed_bytes).to_string(),
                 ratio(row.freed_per_byte),
-            ]);
-        }
-        for column in table.column_iter_mut().skip(2) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        format!("{}\n{}", self.title(), table.trim_fmt())
+            ]
+        });
+        format!("{}\n{}", self.title(), table(header, rows, 2))
     }
 }
 

@@ -1,11 +1,14 @@
-//! Logarithmic axes with round numbers that people know: 1, 64, 1K, … bytes and
-//! 0.1, 1, 10, … of everything else.
+//! Axes of drawings. Logarithmic ones have round numbers that people know: 1, 64, 1K, …
+//! bytes and 0.1, 1, 10, … of everything else.
 
+use crate::report::format_size;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use std::ops::Range;
 
 /// Labels that fit beside each other on the axis of sizes.
 const SIZE_LABELS_MAX: i32 = 13;
+/// Approximate number of ticks of a linear axis.
+const TICKS: f64 = 7.0;
 
 /// A logarithmic axis with its ticks.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,29 +26,21 @@ impl LogAxis {
     pub fn sizes(values: impl Iterator<Item = f64>) -> Option<Self> {
         let (low, high) = bounds(values)?;
         let exponents = low.log2().floor() as i32..=high.log2().ceil() as i32;
-        let step = (exponents.end() - exponents.start())
-            .div_ceil_positive(SIZE_LABELS_MAX)
-            .next_even();
-        let powers = |exponents: std::ops::RangeInclusive<i32>, step: i32| -> Vec<f64> {
-            exponents
-                .filter(|exponent| exponent % step == 0)
-                .map(|exponent| f64::from(exponent).exp2())
-                .collect()
-        };
+        let step = label_step(exponents.end() - exponents.start());
         // Room at both ends, so that the outermost marks are whole.
         let (low, high) = (low / 1.25, high * 1.25);
-        let (low, high) = if high / low < 4.0 {
-            (low / 2.0, high * 2.0)
-        } else {
-            (low, high)
+        let (low, high) = match high / low < 4.0 {
+            true => (low / 2.0, high * 2.0),
+            false => (low, high),
         };
-        let inside = |mut ticks: Vec<f64>| {
-            ticks.retain(|tick| (low..=high).contains(tick));
-            ticks
+        let powers = |step: i32| -> Vec<f64> {
+            let exponents = exponents.clone().filter(|exponent| exponent % step == 0);
+            let powers = exponents.map(|exponent| f64::from(exponent).exp2());
+            powers.filter(|tick| (low..=high).contains(tick)).collect()
         };
         Some(Self {
-            ticks: inside(powers(exponents.clone(), step)),
-            light: inside(powers(exponents, 1)),
+            ticks: powers(step),
+            light: powers(1),
             low,
             high,
         })
@@ -55,22 +50,17 @@ impl LogAxis {
     /// at 2 and 5. `None` without a value.
     pub fn decades(values: impl Iterator<Item = f64>) -> Option<Self> {
         let (low, high) = bounds(values)?;
-        let steps: Vec<f64> = (low.log10().floor() as i32 - 1..=high.log10().ceil() as i32 + 1)
+        let mut light: Vec<f64> = (low.log10().floor() as i32 - 1..=high.log10().ceil() as i32 + 1)
             .flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(decade)))
             .collect();
-        // The rounds of the ends: the last step below all, the first above.
-        let low = steps.iter().copied().rfind(|step| *step < low)?;
-        let high = steps.iter().copied().find(|step| *step > high)?;
-        let light: Vec<f64> = steps
-            .into_iter()
-            .filter(|step| (low..=high).contains(step))
-            .collect();
-        let few = (high / low).log10() <= 2.0;
-        let ticks = light
-            .iter()
-            .copied()
-            .filter(|tick| few || is_power_of_ten(*tick))
-            .collect();
+        // The ends are the last step below all values and the first above.
+        let low = light.iter().copied().rfind(|step| *step < low)?;
+        let high = light.iter().copied().find(|step| *step > high)?;
+        light.retain(|step| (low..=high).contains(step));
+        let mut ticks = light.clone();
+        if (high / low).log10() > 2.0 {
+            ticks.retain(|tick| (tick.log10() - tick.log10().round()).abs() < 1e-9);
+        }
         Some(Self {
             low,
             high,
@@ -78,71 +68,137 @@ impl LogAxis {
             light,
         })
     }
-}
-
-/// The least and the largest that a logarithm can show.
-fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    values
-        .filter(|value| value.is_finite() && *value > 0.0)
-        .fold(None, |bounds, value| match bounds {
-            None => Some((value, value)),
-            Some((low, high)) => Some((f64::min(low, value), f64::max(high, value))),
-        })
-}
-
-fn is_power_of_ten(value: f64) -> bool {
-    (value.log10() - value.log10().round()).abs() < 1e-9
-}
-
-/// 0.01, 0.1, 1, 10, 1000 without noise of the representation.
-pub fn format_value(value: f64) -> String {
-    let digits = (-value.log10().floor()).max(0.0) as usize;
-    format!("{value:.digits$}")
-}
-
-trait Steps {
-    fn div_ceil_positive(self, by: Self) -> Self;
-    fn next_even(self) -> Self;
-}
-
-impl Steps for i32 {
-    /// At least 1.
-    fn div_ceil_positive(self, by: i32) -> i32 {
-        ((self + by - 1) / by).max(1)
-    }
-
-    /// 1 stays; above it, even steps keep 1K, 1M and 64K on the axis.
-    fn next_even(self) -> i32 {
-        if self <= 1 { self } else { (self + 1) / 2 * 2 }
-    }
-}
-
-impl Ranged for LogAxis {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = f64;
 
     fn map(&self, value: &f64, (start, end): (i32, i32)) -> i32 {
         let value = value.clamp(self.low, self.high);
         let place = (value / self.low).ln() / (self.high / self.low).ln();
         start + (f64::from(end - start) * place).round() as i32
     }
+}
+
+/// The smallest and the largest value that have a logarithm.
+fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let values = values.filter(|value| value.is_finite() && *value > 0.0);
+    values
+        .map(|value| (value, value))
+        .reduce(|(low, high), (value, _)| (low.min(value), high.max(value)))
+}
+
+/// Powers of two between two labels: 1, or an even number, which keeps 1K, 64K and 1M.
+fn label_step(powers: i32) -> i32 {
+    match powers <= SIZE_LABELS_MAX {
+        true => 1,
+        false => ((powers + SIZE_LABELS_MAX - 1) / SIZE_LABELS_MAX + 1) / 2 * 2,
+    }
+}
+
+/// 0.01, 0.1, 1, 10, 1000 without noise of the representation.
+fn format_value(value: f64) -> String {
+    let digits = (-value.log10().floor()).max(0.0) as usize;
+    format!("{value:.digits$}")
+}
+
+/// What an axis shows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Axis {
+    /// Message sizes.
+    Sizes(LogAxis),
+    /// Anything else over decades.
+    Decades(LogAxis),
+    /// From, to.
+    Linear(f64, f64),
+    /// 0, 1, 2, … up to this.
+    Counts(u32),
+    /// Names at 0, 1, 2, …
+    Names(Vec<String>),
+}
+
+impl Axis {
+    /// Names at 0, 1, 2, …
+    pub fn names<const N: usize>(names: [&str; N]) -> Self {
+        Self::Names(names.map(str::to_owned).to_vec())
+    }
+
+    /// From 0 to a bit more than the largest value.
+    pub fn from_zero(values: impl Iterator<Item = f64>) -> Self {
+        let largest = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
+        Self::Linear(0.0, if largest > 0.0 { largest * 1.12 } else { 1.0 })
+    }
+
+    pub(super) fn ends(&self) -> (f64, f64) {
+        match self {
+            Self::Sizes(log) | Self::Decades(log) => (log.low, log.high),
+            Self::Linear(low, high) => (*low, *high),
+            Self::Counts(last) => (-0.3, f64::from(*last) + 0.3),
+            Self::Names(names) => (-0.6, names.len() as f64 - 0.4),
+        }
+    }
+}
+
+/// A step of 1, 2 or 5 times a power of ten.
+fn round_step(length: f64) -> f64 {
+    let power = 10f64.powf((length / TICKS).log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power);
+    let fits = |step: &f64| length / step <= TICKS;
+    steps.into_iter().find(fits).unwrap_or(10.0 * power)
+}
+
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (start, end): (i32, i32)) -> i32 {
+        match self {
+            Self::Sizes(log) | Self::Decades(log) => log.map(value, (start, end)),
+            Self::Linear(..) | Self::Counts(_) | Self::Names(_) => {
+                let (low, high) = self.ends();
+                let place = (value.clamp(low, high) - low) / (high - low);
+                start + (f64::from(end - start) * place).round() as i32
+            }
+        }
+    }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        if hint.weight().allow_light_points() {
-            self.light.clone()
-        } else {
-            self.ticks.clone()
+        match self {
+            Self::Sizes(log) | Self::Decades(log) if hint.weight().allow_light_points() => {
+                log.light.clone()
+            }
+            Self::Sizes(log) | Self::Decades(log) => log.ticks.clone(),
+            Self::Names(names) => (0..names.len()).map(|index| index as f64).collect(),
+            Self::Counts(last) => {
+                let step = round_step(f64::from(*last)).max(1.0) as usize;
+                (0..=*last).step_by(step).map(f64::from).collect()
+            }
+            Self::Linear(low, high) => {
+                let step = round_step(high - low);
+                let first = (low / step).ceil() as i64;
+                let last = (high / step).floor() as i64;
+                (first..=last).map(|index| index as f64 * step).collect()
+            }
         }
     }
 
     fn range(&self) -> Range<f64> {
-        self.low..self.high
+        let (low, high) = self.ends();
+        low..high
     }
 }
 
-impl ValueFormatter<f64> for LogAxis {
+impl ValueFormatter<f64> for Axis {
     fn format_ext(&self, value: &f64) -> String {
-        format_value(*value)
+        match self {
+            Self::Sizes(_) => format_size(value.round() as u64),
+            Self::Decades(_) => format_value(*value),
+            Self::Counts(_) => format!("{value:.0}"),
+            Self::Names(names) => names
+                .get(value.round() as usize)
+                .cloned()
+                .unwrap_or_default(),
+            Self::Linear(low, high) => {
+                let digits = (-round_step(high - low).log10().floor()).max(0.0) as usize;
+                format!("{value:.digits$}")
+            }
+        }
     }
 }
 
@@ -194,5 +250,22 @@ mod tests {
         for (value, text) in [(0.01, "0.01"), (0.2, "0.2"), (5.0, "5"), (1000.0, "1000")] {
             assert_eq!(format_value(value), text);
         }
+    }
+
+    #[test]
+    fn steps_are_round_and_few() {
+        for (length, step) in [(9.0, 2.0), (1.0, 0.2), (0.03, 0.005), (140.0, 20.0)] {
+            assert!((round_step(length) - step).abs() < 1e-9, "{length}");
+        }
+        let axis = Axis::Linear(-5.0, 100.0);
+        let ticks = axis.key_points(plotters::coord::ranged1d::BoldPoints(10));
+        assert_eq!(ticks, [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+        assert_eq!(axis.map(&-5.0, (10, 110)), 10);
+        assert_eq!(axis.map(&100.0, (10, 110)), 110);
+        assert_eq!(axis.format_ext(&20.0), "20");
+        let counts =
+            |last| Axis::Counts(last).key_points(plotters::coord::ranged1d::BoldPoints(10));
+        assert_eq!(counts(2), [0.0, 1.0, 2.0]);
+        assert_eq!(counts(9), [0.0, 2.0, 4.0, 6.0, 8.0]);
     }
 }

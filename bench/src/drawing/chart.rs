@@ -1,21 +1,40 @@
 //! A drawing of one or two panels with lines, points with their spread, or bars.
 
-use super::axis::{LogAxis, format_value};
-use super::{FAINT, FONT, GRID, GRID_LIGHT, INK, MARGIN, PALETTE, WIDTH};
-use crate::netpipe::format_size;
+use super::axis::Axis;
+use super::{FAINT, FONT, INK, MARGIN};
+use crate::error::BenchError;
+use crate::report;
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+use plotters::coord::ranged1d::ValueFormatter;
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::FontTransform;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use std::ops::Range;
+use std::path::Path;
 
 // Pixels.
+const WIDTH: i32 = 1240;
 const TITLE_HEIGHT: i32 = 68;
-const LEGEND_HEIGHT: i32 = 36;
-const PANELS_HEIGHT: i32 = 460;
-/// About so many ticks.
-const TICKS: f64 = 7.0;
+const LEGEND_ROW_HEIGHT: i32 = 26;
+const PANELS_HEIGHT: i32 = 480;
+/// Dashes of a line and the gaps between them.
+const DASH: i32 = 6;
+const DASH_GAP: i32 = 4;
+const GRID: RGBColor = RGBColor(222, 222, 222);
+const GRID_LIGHT: RGBColor = RGBColor(240, 240, 240);
+/// Okabe and Ito's palette: told apart with every kind of colour vision.
+const PALETTE: [RGBColor; 9] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+    RGBColor(60, 60, 60),
+    // Not theirs: for drawings of many lines.
+    RGBColor(150, 110, 60),
+    RGBColor(150, 150, 150),
+];
 
 /// One value and its spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,125 +43,26 @@ pub struct Point {
     pub y: f64,
     pub low: f64,
     pub high: f64,
+    pub is_marked: bool,
 }
 
 /// How values are shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
-    /// With marks and spreads.
     Line,
-    /// Nothing but the line.
-    Bare,
+    Dashed,
     /// Of this width.
     Bars(f64),
 }
 
-/// What belongs together.
+/// Points that belong together.
 #[derive(Clone, Debug)]
 pub struct Series {
     pub name: String,
+    /// Index into the palette.
     pub colour: usize,
     pub shape: Shape,
     pub points: Vec<Point>,
-}
-
-/// What an axis shows.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Axis {
-    /// Message sizes.
-    Sizes(LogAxis),
-    /// Anything else over decades.
-    Decades(LogAxis),
-    /// From, to.
-    Linear(f64, f64),
-    /// 0, 1, 2, … up to this.
-    Counts(u32),
-    /// Names at 0, 1, 2, …
-    Names(Vec<String>),
-}
-
-impl Axis {
-    /// From 0 to a bit more than the largest value.
-    pub fn from_zero(values: impl Iterator<Item = f64>) -> Self {
-        let largest = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
-        Self::Linear(0.0, if largest > 0.0 { largest * 1.12 } else { 1.0 })
-    }
-
-    fn ends(&self) -> (f64, f64) {
-        match self {
-            Self::Sizes(log) | Self::Decades(log) => {
-                let ends = log.range();
-                (ends.start, ends.end)
-            }
-            Self::Linear(low, high) => (*low, *high),
-            Self::Counts(last) => (-0.3, f64::from(*last) + 0.3),
-            Self::Names(names) => (-0.6, names.len() as f64 - 0.4),
-        }
-    }
-}
-
-/// A step of 1, 2 or 5 times a power of ten.
-fn round_step(length: f64) -> f64 {
-    let power = 10f64.powf((length / TICKS).log10().floor());
-    let steps = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power);
-    let fits = |step: &f64| length / step <= TICKS;
-    steps.into_iter().find(fits).unwrap_or(10.0 * power)
-}
-
-impl Ranged for Axis {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, (start, end): (i32, i32)) -> i32 {
-        match self {
-            Self::Sizes(log) | Self::Decades(log) => log.map(value, (start, end)),
-            Self::Linear(..) | Self::Counts(_) | Self::Names(_) => {
-                let (low, high) = self.ends();
-                let place = (value.clamp(low, high) - low) / (high - low);
-                start + (f64::from(end - start) * place).round() as i32
-            }
-        }
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        match self {
-            Self::Sizes(log) | Self::Decades(log) => log.key_points(hint),
-            Self::Names(names) => (0..names.len()).map(|index| index as f64).collect(),
-            Self::Counts(last) => {
-                let step = round_step(f64::from(*last)).max(1.0) as usize;
-                (0..=*last).step_by(step).map(f64::from).collect()
-            }
-            Self::Linear(low, high) => {
-                let step = round_step(high - low);
-                let first = (low / step).ceil() as i64;
-                let last = (high / step).floor() as i64;
-                (first..=last).map(|index| index as f64 * step).collect()
-            }
-        }
-    }
-
-    fn range(&self) -> Range<f64> {
-        let (low, high) = self.ends();
-        low..high
-    }
-}
-
-impl ValueFormatter<f64> for Axis {
-    fn format_ext(&self, value: &f64) -> String {
-        match self {
-            Self::Sizes(_) => format_size(value.round() as u64),
-            Self::Decades(_) => format_value(*value),
-            Self::Counts(_) => format!("{value:.0}"),
-            Self::Names(names) => names
-                .get(value.round() as usize)
-                .cloned()
-                .unwrap_or_default(),
-            Self::Linear(low, high) => {
-                let digits = (-round_step(high - low).log10().floor()).max(0.0) as usize;
-                format!("{value:.digits$}")
-            }
-        }
-    }
 }
 
 /// One diagram.
@@ -153,7 +73,7 @@ pub struct Panel {
     pub x: Axis,
     pub y: Axis,
     pub series: Vec<Series>,
-    /// A dashed line: a target, or what is compared with.
+    /// A dashed line: a target.
     pub mark: Option<f64>,
 }
 
@@ -161,7 +81,7 @@ pub struct Panel {
 #[derive(Clone, Debug)]
 pub struct Chart {
     pub title: String,
-    /// What it was made on and by.
+    /// The machine, and other circumstances.
     pub remark: String,
     pub panels: Vec<Panel>,
 }
@@ -173,31 +93,41 @@ fn text(size: i32, colour: RGBColor) -> TextStyle<'static> {
     (FONT, size).into_font().color(&colour)
 }
 
-fn colour(index: usize) -> RGBColor {
-    PALETTE[index % PALETTE.len()]
-}
-
 impl Chart {
     /// As SVG.
     ///
     /// # Errors
-    /// The drawing library's words.
-    pub fn draw(&self) -> Result<String, String> {
+    /// The error of the drawing library.
+    pub fn draw(&self) -> Result<String, BenchError> {
         let mut drawing = String::new();
         self.draw_into(&mut drawing)
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| BenchError::failed(format!("cannot draw: {error}")))?;
         Ok(drawing)
     }
 
+    /// Draws to a file, which appears whole or not at all.
+    ///
+    /// # Errors
+    /// As [`draw`](Self::draw), and when the file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<(), BenchError> {
+        report::save(&self.draw()?, path)
+    }
+
     fn draw_into(&self, drawing: &mut String) -> Drawn<()> {
-        let head_height = TITLE_HEIGHT + LEGEND_HEIGHT;
+        let legend = self.legend();
+        let names: Vec<&str> = legend.iter().map(|series| &*series.name).collect();
+        let places = legend_places(&names);
+        let rows = places.last().map_or(1, |&(_, row)| row + 1);
+        let head_height = TITLE_HEIGHT + rows * LEGEND_ROW_HEIGHT + 10;
         let size = (WIDTH as u32, (head_height + PANELS_HEIGHT) as u32);
         let root = SVGBackend::with_string(drawing, size).into_drawing_area();
         root.fill(&WHITE)?;
         let (head, panels) = root.split_vertically(head_height);
         head.draw_text(&self.title, &text(22, INK), (MARGIN, 16))?;
         head.draw_text(&self.remark, &text(13, FAINT), (MARGIN, 46))?;
-        self.draw_legend(&head)?;
+        for (series, (x, row)) in legend.iter().zip(places) {
+            series.draw_name(&head, (x, TITLE_HEIGHT + row * LEGEND_ROW_HEIGHT + 16))?;
+        }
         let areas = panels.split_evenly((1, self.panels.len().max(1)));
         for (area, panel) in areas.iter().zip(&self.panels) {
             panel.draw(area)?;
@@ -206,26 +136,67 @@ impl Chart {
     }
 
     /// Each name once, whatever the number of panels.
-    fn draw_legend(&self, area: &Area<'_>) -> Drawn<()> {
-        let (mut x, y) = (MARGIN, TITLE_HEIGHT + 14);
-        let mut seen: Vec<&str> = Vec::new();
+    fn legend(&self) -> Vec<&Series> {
+        let mut legend: Vec<&Series> = Vec::new();
         for series in self.panels.iter().flat_map(|panel| &panel.series) {
-            if series.name.is_empty() || seen.contains(&series.name.as_str()) {
-                continue;
+            if !series.name.is_empty() && legend.iter().all(|seen| seen.name != series.name) {
+                legend.push(series);
             }
-            seen.push(&series.name);
-            let colour = colour(series.colour);
-            let line = PathElement::new([(x, y), (x + 34, y)], colour.stroke_width(2));
-            area.draw(&line)?;
-            if series.shape != Shape::Bare {
-                area.draw(&Circle::new((x + 17, y), 3, colour.filled()))?;
-            }
-            let middle = text(14, INK).pos(Pos::new(HPos::Left, VPos::Center));
-            area.draw_text(&series.name, &middle, (x + 42, y))?;
-            // The backend knows no font metrics; wide enough for every sans serif.
-            x += 42 + 9 * series.name.chars().count() as i32 + 30;
         }
-        Ok(())
+        legend
+    }
+}
+
+/// The left end and the row of each entry.
+fn legend_places(names: &[&str]) -> Vec<(i32, i32)> {
+    let (mut x, mut row) = (MARGIN, 0);
+    let mut places = Vec::with_capacity(names.len());
+    for name in names {
+        // The backend knows no font metrics; wide enough for every sans serif.
+        let width = 42 + 9 * name.chars().count() as i32 + 30;
+        if x > MARGIN && x + width > WIDTH - MARGIN {
+            (x, row) = (MARGIN, row + 1);
+        }
+        places.push((x, row));
+        x += width;
+    }
+    places
+}
+
+impl Series {
+    pub fn new(
+        name: impl Into<String>,
+        colour: usize,
+        shape: Shape,
+        points: impl IntoIterator<Item = Point>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            colour,
+            shape,
+            points: points.into_iter().collect(),
+        }
+    }
+
+    fn colour(&self) -> RGBColor {
+        PALETTE[self.colour % PALETTE.len()]
+    }
+
+    fn stroke(&self) -> ShapeStyle {
+        self.colour().stroke_width(2)
+    }
+
+    fn draw_name(&self, area: &Area<'_>, (x, y): (i32, i32)) -> Drawn<()> {
+        let line = [(x, y), (x + 34, y)];
+        if self.shape == Shape::Dashed {
+            let line = line.into_iter();
+            area.draw(&DashedPathElement::new(line, DASH, DASH_GAP, self.stroke()))?;
+        } else {
+            area.draw(&PathElement::new(line, self.stroke()))?;
+        }
+        area.draw(&Circle::new((x + 17, y), 3, self.colour().filled()))?;
+        let middle = text(14, INK).pos(Pos::new(HPos::Left, VPos::Center));
+        area.draw_text(&self.name, &middle, (x + 42, y))
     }
 }
 
@@ -250,37 +221,36 @@ impl Panel {
             .x_label_formatter(&|value| self.x.format_ext(value))
             .y_label_formatter(&|value| self.y.format_ext(value))
             .draw()?;
+        let dashed = |points, stroke| DashedLineSeries::new(points, DASH, DASH_GAP, stroke);
         if let Some(mark) = self.mark {
             let (from, to) = self.x.ends();
-            let ends = [(from, mark), (to, mark)];
-            chart.draw_series(DashedLineSeries::new(ends, 6, 4, FAINT.stroke_width(1)))?;
+            let ends = vec![(from, mark), (to, mark)];
+            chart.draw_series(dashed(ends, FAINT.stroke_width(1)))?;
         }
         for series in &self.series {
-            let colour = colour(series.colour);
-            let at = || series.points.iter().map(|point| (point.x, point.y));
-            if let Shape::Bars(width) = series.shape {
-                let bottom = self.y.ends().0;
-                chart.draw_series(at().map(|(x, y)| {
-                    let corners = [(x - width / 2.0, bottom), (x + width / 2.0, y)];
-                    Rectangle::new(corners, colour.mix(0.75).filled())
-                }))?;
-            } else {
-                chart.draw_series(LineSeries::new(at(), colour.stroke_width(2)))?;
+            let colour = series.colour();
+            let at = |point: &Point| (point.x, point.y);
+            let points: Vec<_> = series.points.iter().map(at).collect();
+            match series.shape {
+                Shape::Line => drop(chart.draw_series(LineSeries::new(points, series.stroke()))?),
+                Shape::Dashed => drop(chart.draw_series(dashed(points, series.stroke()))?),
+                Shape::Bars(width) => {
+                    let bottom = self.y.ends().0;
+                    chart.draw_series(points.into_iter().map(|(x, y)| {
+                        let corners = [(x - width / 2.0, bottom), (x + width / 2.0, y)];
+                        Rectangle::new(corners, colour.mix(0.75).filled())
+                    }))?;
+                }
             }
-            if series.shape == Shape::Bare {
-                continue;
-            }
-            let ink = match series.shape {
-                Shape::Bars(_) => INK,
-                _ => colour,
-            };
-            chart.draw_series(series.points.iter().map(|point| {
+            let is_bars = matches!(series.shape, Shape::Bars(_));
+            let ink = if is_bars { INK } else { colour };
+            let spread = series.points.iter().filter(|point| point.low < point.high);
+            chart.draw_series(spread.map(|point| {
                 let ends = vec![(point.x, point.low), (point.x, point.high)];
                 PathElement::new(ends, ink.stroke_width(1))
             }))?;
-            if series.shape == Shape::Line {
-                chart.draw_series(at().map(|at| Circle::new(at, 3, colour.filled())))?;
-            }
+            let marked = series.points.iter().filter(|it| it.is_marked && !is_bars);
+            chart.draw_series(marked.map(|it| Circle::new(at(it), 3, colour.filled())))?;
         }
         Ok(())
     }
@@ -296,6 +266,7 @@ mod tests {
             y: 1.5,
             low: 1.0,
             high: 2.0,
+            is_marked: true,
         };
         Panel {
             title: "a panel".into(),
@@ -332,19 +303,16 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_round_and_few() {
-        for (length, step) in [(9.0, 2.0), (1.0, 0.2), (0.03, 0.005), (140.0, 20.0)] {
-            assert!((round_step(length) - step).abs() < 1e-9, "{length}");
+    fn many_names_have_a_legend_of_several_rows() {
+        let names: Vec<String> = (0..16)
+            .map(|n| format!("ofi:tcp;ofi_rxm shm {n}"))
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let places = legend_places(&names);
+        assert_eq!(places.len(), 16);
+        assert!(places.last().unwrap().1 > 1);
+        for (name, (x, _)) in names.iter().zip(&places) {
+            assert!(x + 42 + 9 * (name.len() as i32) < WIDTH, "{places:?}");
         }
-        let axis = Axis::Linear(-5.0, 100.0);
-        let ticks = axis.key_points(plotters::coord::ranged1d::BoldPoints(10));
-        assert_eq!(ticks, [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
-        assert_eq!(axis.map(&-5.0, (10, 110)), 10);
-        assert_eq!(axis.map(&100.0, (10, 110)), 110);
-        assert_eq!(axis.format_ext(&20.0), "20");
-        let counts =
-            |last| Axis::Counts(last).key_points(plotters::coord::ranged1d::BoldPoints(10));
-        assert_eq!(counts(2), [0.0, 1.0, 2.0]);
-        assert_eq!(counts(9), [0.0, 2.0, 4.0, 6.0, 8.0]);
     }
 }

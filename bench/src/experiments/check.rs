@@ -1,7 +1,7 @@
 //! Checks what `refrain bench EXPERIMENT --json` wrote, for `ci/test`: it is complete,
 //! and ranks did die.
 
-use super::ExperimentError;
+use crate::error::BenchError;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,17 +22,13 @@ pub struct CheckArguments {
 pub fn check(arguments: &CheckArguments) -> miette::Result<ExitCode> {
     let CheckArguments { file, experiment } = arguments;
     let text =
-        std::fs::read_to_string(file).map_err(ExperimentError::system("cannot read the output"))?;
-    Ok(match read(&text, experiment) {
-        Ok(runs) => {
-            println!("note: {experiment}: {runs} runs");
-            ExitCode::SUCCESS
-        }
-        Err(problem) => {
-            println!("wrong: {experiment}: {problem}");
-            ExitCode::FAILURE
-        }
-    })
+        std::fs::read_to_string(file).map_err(BenchError::system("cannot read the output"))?;
+    let result = read(&text, experiment);
+    match &result {
+        Ok(runs) => println!("note: {experiment}: {runs} runs"),
+        Err(problem) => println!("wrong: {experiment}: {problem}"),
+    }
+    Ok(ExitCode::from(u8::from(result.is_err())))
 }
 
 fn read(text: &str, experiment: &str) -> Result<usize, String> {
@@ -60,6 +56,11 @@ fn list(value: &Value) -> Result<&Vec<Value>, String> {
     list.ok_or_else(|| "nothing was measured".to_owned())
 }
 
+fn find(runs: &[Value], is_meant: impl Fn(&Value) -> bool, name: String) -> Result<&Value, String> {
+    let mut meant = runs.iter().filter(|run| is_meant(run));
+    meant.next().ok_or_else(|| format!("{name}: not measured"))
+}
+
 fn count(value: &Value, name: &str) -> Result<u64, String> {
     value[name]
         .as_u64()
@@ -78,10 +79,8 @@ fn positive(value: &Value, name: &str) -> Result<f64, String> {
 fn re_execution(settings: &Value, runs: &[Value]) -> Result<(), String> {
     for size in list(&settings["sizes"])? {
         for again in 0..=count(settings, "ranks")? {
-            let run = runs
-                .iter()
-                .find(|run| run["bytes"] == *size && run["again"] == again)
-                .ok_or_else(|| format!("{size} bytes, {again} again: not measured"))?;
+            let is_meant = |run: &Value| run["bytes"] == *size && run["again"] == again;
+            let run = find(runs, is_meant, format!("{size} bytes, {again} again"))?;
             positive(run, "first_s")?;
             positive(run, "wall_s")?;
             if again > 0 {
@@ -94,14 +93,15 @@ fn re_execution(settings: &Value, runs: &[Value]) -> Result<(), String> {
     Ok(())
 }
 
-/// Every number of faults, compared; and some of them killed.
+/// Every number of faults, compared; and ranks died.
 fn faults(settings: &Value, runs: &[Value]) -> Result<(), String> {
     let mut deaths = 0;
     for faults in 0..=count(settings, "faults")? {
-        let run = runs
-            .iter()
-            .find(|run| run["faults"] == faults)
-            .ok_or_else(|| format!("{faults} faults: not measured"))?;
+        let run = find(
+            runs,
+            |run| run["faults"] == faults,
+            format!("{faults} faults"),
+        )?;
         positive(run, "wall_s")?;
         positive(run, "relative")?;
         if count(run, "deaths")? > faults {
@@ -115,13 +115,10 @@ fn faults(settings: &Value, runs: &[Value]) -> Result<(), String> {
     }
 }
 
-/// Each way, with and without a fault.
+/// Each method, with and without a fault.
 fn rollback(runs: &[Value]) -> Result<(), String> {
     for way in ["beginning", "coordinated", "logging"] {
-        let run = runs
-            .iter()
-            .find(|run| run["way"] == way)
-            .ok_or_else(|| format!("{way}: not measured"))?;
+        let run = find(runs, |run| run["way"] == way, way.into())?;
         positive(&run["calm"], "wall_s")?;
         positive(&run["fault"], "wall_s")?;
     }

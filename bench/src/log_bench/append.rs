@@ -1,7 +1,9 @@
 //! A log that is appended to as fast as its memory and its disk allow.
 
-use super::{Arguments, BenchFiles, LogBenchError};
-use crate::disk::{Block, Transferred};
+use super::arguments::Arguments;
+use super::files::BenchFiles;
+use crate::disk::{BLOCK_BYTES, Transferred, random_block};
+use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use refrain_logging::spill::{Event, Report, SpillLog, SpillOptions};
 use refrain_logging::store::Store;
@@ -15,14 +17,14 @@ use std::time::{Duration, Instant};
 
 pub const SOURCE: Rank = Rank(0);
 pub const DESTINATION: Rank = Rank(1);
-/// As engines cut messages over shared memory.
+/// The length at which engines cut messages over shared memory.
 const FRAGMENT_BYTES: usize = 16 << 10;
-/// A log without memory looks so often whether some was written.
+/// Time between two looks for written chunks, of a log without memory.
 const LOOK: Duration = Duration::from_micros(50);
 /// What direct transfers are aligned to.
 const ALIGNMENT_BYTES: usize = 4096;
 
-/// What came of it.
+/// What appending took.
 #[derive(Clone, Debug)]
 pub struct Appended {
     /// Log bytes on disk, and the time from the first byte appended until the
@@ -38,7 +40,7 @@ pub struct Appended {
     pub memory_peak_bytes: u64,
     /// Time in which there was no memory to append to.
     pub waited_seconds: f64,
-    /// How the files were written, for people.
+    /// The way of writing, for the table.
     pub how: String,
 }
 
@@ -46,24 +48,25 @@ pub struct Appended {
 /// chunk is on disk.
 ///
 /// # Errors
-/// When the disk refuses, or somebody asks for the end.
+/// When the disk refuses, or a signal asks for the end.
 pub fn append_and_spill(
     arguments: &Arguments,
     files: &BenchFiles,
     interrupt: &Interrupt,
-) -> Result<Appended, LogBenchError> {
+) -> Result<Appended, BenchError> {
     let options = DiskOptions {
-        engine: arguments.engine(),
+        engine: arguments.spill_io,
         under_way_max: arguments.in_flight as usize,
-        ..DiskOptions::new(files.folder(), files.prefix(), files.job())
+        ..DiskOptions::new(&files.folder, &files.prefix, files.job)
     };
-    let store = DiskStore::new(options)?;
+    let no_disk = |error| BenchError::failed(format!("the log has no disk: {error}"));
+    let store = DiskStore::new(options).map_err(no_disk)?;
     let spill = SpillOptions {
-        job: files.job(),
+        job: files.job,
         rank: SOURCE,
         incarnation: Incarnation(0),
         size: 2,
-        disk_bytes: files.disk_bytes(),
+        disk_bytes: files.disk_bytes,
         writes_max: arguments.in_flight as usize,
     };
     let mut log = SpillingLog::new(arguments, SpillLog::new(spill, store));
@@ -81,7 +84,7 @@ struct SpillingLog<S> {
     payload_bytes: u64,
     /// The chunk being filled.
     chunk: u64,
-    /// What the last chunk on disk says, and all before it.
+    /// Messages below this have all their records on disk.
     on_disk_end: Ssn,
     waited: Duration,
 }
@@ -90,7 +93,7 @@ impl<S: Store> SpillingLog<S> {
     fn new(arguments: &Arguments, spill: SpillLog<S>) -> Self {
         let memory_bytes = arguments.log_memory as usize;
         let mut arena = page_aligned_arena(memory_bytes);
-        // The heap is there already: this only makes it known.
+        // The heap is mapped already: this call only counts it.
         arena.commit_all().expect("memory on the heap");
         Self {
             arena,
@@ -110,13 +113,14 @@ impl<S: Store> SpillingLog<S> {
         &mut self,
         arguments: &Arguments,
         interrupt: &Interrupt,
-    ) -> Result<Appended, LogBenchError> {
-        let source = Block::random(7);
+    ) -> Result<Appended, BenchError> {
+        let mut source = random_block(7);
+        let source = source.first(BLOCK_BYTES);
         self.began = Instant::now();
         while self.log.tail().0 < arguments.size {
-            self.append(source.bytes(), arguments.message, interrupt)?;
+            self.append(source, arguments.message, interrupt)?;
         }
-        // The disk takes what is complete, however little it is.
+        // The disk takes every complete chunk.
         self.spill_after_bytes = 0;
         loop {
             self.move_on()?;
@@ -140,14 +144,13 @@ impl<S: Store> SpillingLog<S> {
         })
     }
 
-    /// Appends a message, fragment by fragment. Its bytes are those of `source`,
-    /// over and over.
+    /// Appends a message, fragment by fragment. Each fragment is a copy of `source`.
     fn append(
         &mut self,
         source: &[u8],
         message_bytes: u64,
         interrupt: &Interrupt,
-    ) -> Result<(), LogBenchError> {
+    ) -> Result<(), BenchError> {
         let mut done = 0;
         while done < message_bytes {
             let left = usize::try_from(message_bytes - done).unwrap_or(usize::MAX);
@@ -193,8 +196,8 @@ impl<S: Store> SpillingLog<S> {
         }
     }
 
-    /// Memory is at its end: waits for a write.
-    fn wait(&mut self, interrupt: &Interrupt) -> Result<(), LogBenchError> {
+    /// Waits for a write, without memory to append to.
+    fn wait(&mut self, interrupt: &Interrupt) -> Result<(), BenchError> {
         let began = Instant::now();
         interrupt.check()?;
         self.move_on()?;
@@ -205,8 +208,8 @@ impl<S: Store> SpillingLog<S> {
         Ok(())
     }
 
-    /// Takes in what was written, frees it, and hands over what is complete.
-    fn move_on(&mut self) -> Result<(), LogBenchError> {
+    /// Frees written chunks, and hands complete ones to the disk.
+    fn move_on(&mut self) -> Result<(), BenchError> {
         let now = self.began.elapsed();
         while let Some(event) = self.spill.poll(|| now) {
             match event {
@@ -221,12 +224,14 @@ impl<S: Store> SpillingLog<S> {
                     | Report::Stopped { error }
                     | Report::Undeleted { error },
                 ) => {
-                    return Err(LogBenchError::Spill(error));
+                    return Err(BenchError::failed(format!(
+                        "the log cannot be written: {error}"
+                    )));
                 }
                 Event::Report(Report::Resumed) | Event::Read { .. } => {}
             }
         }
-        // Nobody reads: everything is released at once. No horizon frees anything.
+        // The log has no reader: everything is released at once. No horizon frees anything.
         let released = self.log.tail();
         self.log
             .trim_below(&mut self.arena, &Ssn(0).into(), released);
@@ -248,7 +253,7 @@ impl<S: Store> SpillingLog<S> {
     }
 }
 
-/// An arena on the heap whose chunks begin on pages, as disks want them.
+/// An arena on the heap whose chunks begin on pages, as direct transfers need them.
 pub fn page_aligned_arena(bytes: usize) -> Arena {
     let region = Region::heap(bytes.next_multiple_of(CHUNK_BYTES) + ALIGNMENT_BYTES);
     let first_chunk = region.at(0).align_offset(ALIGNMENT_BYTES);

@@ -1,7 +1,7 @@
 //! The files of a measured log, which are gone at its end.
 
-use super::LogBenchError;
 use crate::disk;
+use crate::error::BenchError;
 use refrain_launch::leftovers;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,21 @@ const SLACK_PART: u64 = 16;
 /// The same at least: files that are begun.
 const SLACK_BYTES: u64 = 192 << 20;
 
-/// Tells the logs of this process apart.
+/// Number of the next log of this process.
 static LOGS: AtomicU64 = AtomicU64::new(0);
 
 /// The names of a log's files; whatever has one is removed when this is dropped.
 /// When this process is killed, `refrain clean` knows them by their names.
 #[derive(Debug)]
 pub struct BenchFiles {
-    folder: PathBuf,
-    prefix: String,
-    job: u64,
-    disk_bytes: u64,
+    /// Where they are.
+    pub folder: PathBuf,
+    /// The beginning of their names.
+    pub prefix: String,
+    /// The job that their headers name.
+    pub job: u64,
+    /// The most that they may take.
+    pub disk_bytes: u64,
 }
 
 impl BenchFiles {
@@ -30,16 +34,18 @@ impl BenchFiles {
     ///
     /// # Errors
     /// When the folder has no room for them.
-    pub fn new(folder: &Path, log_bytes: u64) -> Result<Self, LogBenchError> {
+    pub fn new(folder: &Path, log_bytes: u64) -> Result<Self, BenchError> {
         let disk_bytes = log_bytes + (log_bytes / SLACK_PART).max(SLACK_BYTES);
         let needed_bytes = disk_bytes.saturating_add(log_bytes);
         let free_bytes = disk::free_bytes(folder)?;
         if needed_bytes > free_bytes {
-            return Err(LogBenchError::Room {
-                folder: folder.into(),
-                needed_bytes,
-                free_bytes,
-            });
+            let (needed, free) = (needed_bytes >> 20, free_bytes >> 20);
+            let folder = folder.display();
+            return Err(BenchError::option(
+                "--size",
+                format!("{needed} MiB are needed in {folder}, {free} MiB are free"),
+                "lower --size: more than twice as much must be free",
+            ));
         }
         let process = std::process::id();
         let number = LOGS.fetch_add(1, Ordering::Relaxed);
@@ -51,26 +57,6 @@ impl BenchFiles {
             job: u64::from(process) << 32 | number,
             disk_bytes,
         })
-    }
-
-    /// Where they are.
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    /// What their names begin with.
-    pub fn prefix(&self) -> &str {
-        &self.prefix
-    }
-
-    /// The job that their headers name.
-    pub fn job(&self) -> u64 {
-        self.job
-    }
-
-    /// What they may take.
-    pub fn disk_bytes(&self) -> u64 {
-        self.disk_bytes
     }
 }
 

@@ -1,19 +1,20 @@
 //! The whole log, read back as after the death of its rank.
 
 use super::append::{Appended, DESTINATION, SOURCE};
-use super::{BenchFiles, LogBenchError};
+use super::files::BenchFiles;
 use crate::disk::Transferred;
+use crate::error::BenchError;
 use crate::interrupt::Interrupt;
-use crate::resident::resident_bytes;
-use refrain_logging::image::{LogImage, LogKey, Selection};
+use crate::machine::resident_bytes;
+use refrain_logging::image::{LogImage, LogKey, ReadFailure, Selection};
 use refrain_logging::segment::Channel;
 use refrain_ring::{Incarnation, RecordKind, Ssn, record_bytes};
 use std::time::Instant;
 
-/// Memory and Ctrl-C are looked at after so many records.
+/// Records between two looks at the memory and for Ctrl-C.
 const LOOK_RECORDS: u64 = 1024;
 
-/// What came of it.
+/// What reading back took.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadBack {
     /// Log bytes, from the opening of the files to the last record.
@@ -34,33 +35,36 @@ pub fn read_all(
     files: &BenchFiles,
     appended: &Appended,
     interrupt: &Interrupt,
-) -> Result<ReadBack, LogBenchError> {
-    let before_bytes = resident_bytes().unwrap_or(0);
+) -> Result<ReadBack, BenchError> {
+    let before_bytes = resident_bytes("self").unwrap_or(0);
     let mut most_bytes = before_bytes;
     let began = Instant::now();
     let selection = Selection {
-        job: Some(files.job()),
+        job: Some(files.job),
         ..Selection::default()
     };
-    let image = LogImage::open(files.folder(), selection)?;
+    let image = LogImage::open(&files.folder, selection)
+        .map_err(|error| BenchError::failed(error.to_string()))?;
     let key = LogKey {
-        job: files.job(),
+        job: files.job,
         channel: Channel {
             source: SOURCE,
             incarnation: Incarnation(0),
             destination: DESTINATION,
         },
     };
-    let mut records = image.records(&key, Ssn(0))?;
+    let unreadable =
+        |error: ReadFailure| BenchError::failed(format!("the log cannot be read back: {error}"));
+    let mut records = image.records(&key, Ssn(0)).map_err(unreadable)?;
     let opening_seconds = began.elapsed().as_secs_f64();
     let (mut bytes, mut payload_bytes, mut count) = (0, 0, 0);
     let mut next_ssn = Ssn(0);
-    while let Some(record) = records.next()? {
+    while let Some(record) = records.next().map_err(unreadable)? {
         let header = record.header;
         if header.kind == RecordKind::Eager {
             if header.ssn != next_ssn {
                 return Err(wrong(format!(
-                    "message {} comes where {} should",
+                    "message {} was read in place of {}",
                     header.ssn.0, next_ssn.0
                 )));
             }
@@ -71,11 +75,11 @@ pub fn read_all(
         count += 1;
         if count % LOOK_RECORDS == 0 {
             interrupt.check()?;
-            most_bytes = most_bytes.max(resident_bytes().unwrap_or(0));
+            most_bytes = most_bytes.max(resident_bytes("self").unwrap_or(0));
         }
     }
     let seconds = began.elapsed().as_secs_f64();
-    most_bytes = most_bytes.max(resident_bytes().unwrap_or(0));
+    most_bytes = most_bytes.max(resident_bytes("self").unwrap_or(0));
     if next_ssn != appended.on_disk_end {
         let (found, written) = (next_ssn.0, appended.on_disk_end.0);
         return Err(wrong(format!("{found} messages of {written}")));
@@ -88,6 +92,8 @@ pub fn read_all(
     })
 }
 
-fn wrong(what: String) -> LogBenchError {
-    LogBenchError::Wrong(what)
+fn wrong(what: String) -> BenchError {
+    BenchError::failed(format!(
+        "the log was not read back as it was written: {what}"
+    ))
 }

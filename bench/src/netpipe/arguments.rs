@@ -1,14 +1,18 @@
 //! The options of `refrain netpipe`, and what must hold for them.
 
+use super::fabrics;
 use super::log_budget::{LogRoom, default_budget_bytes, message_cost_bytes};
-use super::sizes::{Point, format_size, series};
-use super::{NetpipeError, fabrics};
+use super::sizes::{Point, series};
+use crate::error::BenchError;
+use crate::report::format_size;
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
-use refrain_job::choice::{self, Choice};
+use refrain_job::choice::{self, events};
+use refrain_job::config::EventConfig;
 use refrain_job::machine;
 use refrain_launch::seconds::{self, Limit};
 use refrain_launch::size;
 use serde::{Deserialize, Serialize};
+use spill::SpillOptions;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,20 +20,22 @@ use std::time::Duration;
 const SIZE_BYTES_MAX: u64 = 1 << 40;
 
 /// How the receiving side receives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Receive {
     /// A blocking receive from the other rank.
+    #[default]
     Named,
     /// A receive from any source, completed by `wait_any`.
     Any,
 }
 
 /// What the two ranks do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// One message at a time, back and forth.
+    #[default]
     PingPong,
     /// Both send at once.
     Bidirectional,
@@ -127,12 +133,21 @@ pub struct Arguments {
     /// Memory of the payload log per rank [default: 512M, or 1/8 of the available memory]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub log_memory: Option<u64>,
-    /// Where the log goes beyond its memory, and how far.
+    /// The disk below the log.
     #[command(flatten)]
-    pub spill: spill::Options,
-    /// Where events become stable.
-    #[command(flatten)]
-    pub events: events::Options,
+    pub spill: SpillOptions,
+    /// Number of event loggers of each job whose protocol logs events
+    #[arg(long, value_name = "R", default_value_t = 1)]
+    pub event_replicas: u32,
+    /// Where an event must be to be stable at a logger: placed (memory) or durable (disk)
+    #[arg(long, value_name = "placed|durable", default_value = "placed")]
+    pub stable: String,
+    /// Loggers at which an event must be stable
+    #[arg(long, value_name = "majority|all", default_value = "majority")]
+    pub stable_quorum: String,
+    /// How ranks commit events: auto, shm, messages or ofi:PROVIDER
+    #[arg(long, value_name = "WAY", default_value = "auto")]
+    pub event_way: String,
     /// Print perturbed sizes in the table
     #[arg(long)]
     pub all_sizes: bool,
@@ -141,45 +156,29 @@ pub struct Arguments {
     pub quiet: bool,
 }
 
-/// Options that have been checked.
+/// Options that have been checked, and what follows from them.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    pub fabrics: Vec<String>,
-    pub libfabric: Option<String>,
-    pub libibverbs: Option<String>,
-    pub peer_timeout_ms: u64,
-    pub suspect_after_ms: Option<u64>,
-    pub protocols: Vec<String>,
-    pub receive: Receive,
+    pub arguments: Arguments,
     pub mode: Mode,
     pub points: Vec<Point>,
-    pub round_time: Duration,
-    pub rounds: u32,
-    pub json: Option<PathBuf>,
-    pub plot: Option<PathBuf>,
-    pub peers: bool,
     pub log_room: LogRoom,
-    pub spill: Option<Spill>,
-    pub events: EventSettings,
-    pub all_sizes: bool,
-    pub quiet: bool,
+    pub events: EventConfig,
 }
 
 impl Settings {
     pub fn largest_bytes(&self) -> u64 {
         self.points.last().map_or(0, |point| point.bytes)
     }
-}
 
-pub(super) fn wrong(
-    option: &'static str,
-    problem: impl Into<String>,
-    help: impl Into<String>,
-) -> NetpipeError {
-    NetpipeError::Option {
-        option,
-        problem: problem.into(),
-        help: help.into(),
+    /// Time of one round of one size, fabric and protocol.
+    pub fn round_time(&self) -> Duration {
+        let Arguments {
+            time_per_size,
+            rounds,
+            ..
+        } = self.arguments;
+        Duration::from_secs_f64(time_per_size / f64::from(rounds))
     }
 }
 
@@ -188,15 +187,17 @@ impl Arguments {
     ///
     /// # Errors
     /// One error for the first option that cannot be used.
-    pub fn check(self) -> Result<Settings, NetpipeError> {
+    pub fn check(self) -> Result<Settings, BenchError> {
         self.check_with(machine::available_memory_bytes())
     }
 
-    fn check_with(self, available_bytes: Option<u64>) -> Result<Settings, NetpipeError> {
-        fabrics::check(&self.fabric)?;
-        let libfabric = fabrics::library(&LIBFABRIC, self.libfabric.clone())?;
-        let libibverbs = fabrics::library(&LIBIBVERBS, self.libibverbs.clone())?;
-        let protocols = check_protocols(&self.protocol)?;
+    pub(super) fn check_with(
+        mut self,
+        available_bytes: Option<u64>,
+    ) -> Result<Settings, BenchError> {
+        self.check_names()?;
+        self.libfabric = fabrics::library(&LIBFABRIC, self.libfabric)?;
+        self.libibverbs = fabrics::library(&LIBIBVERBS, self.libibverbs)?;
         self.check_times()?;
         let mode = match (self.bidirectional, self.stream) {
             (true, _) => Mode::Bidirectional,
@@ -204,7 +205,7 @@ impl Arguments {
             _ => Mode::PingPong,
         };
         if self.peers && mode != Mode::PingPong {
-            return Err(wrong(
+            return Err(BenchError::option(
                 "--peers",
                 format!("peers are measured by ping-pong only, not {}", mode.name()),
                 "leave out --peers, or --bidirectional and --stream",
@@ -212,125 +213,126 @@ impl Arguments {
         }
         let points = self.points()?;
         let largest = points.last().map_or(0, |point| point.bytes);
-        let ranks = 2 * (self.fabric.len() * protocols.len()) as u64;
-        let log_memory_bytes = self
+        let ranks = 2 * (self.fabric.len() * self.protocol.len()) as u64;
+        let memory_bytes = self
             .log_memory
             .unwrap_or_else(|| default_budget_bytes(available_bytes, ranks));
-        check_memory(largest, log_memory_bytes, ranks, available_bytes)?;
-        let keeping = protocols.iter().filter(|name| *name != "none").count();
+        check_memory(largest, memory_bytes, ranks, available_bytes)?;
+        let keeping = self.protocol.iter().filter(|name| *name != "none").count();
         let logs = 2 * (self.fabric.len() * keeping) as u64;
-        let (log_room, spill) = self.spill.clone().check(log_memory_bytes, logs)?;
+        let log_room = self.spill.check(memory_bytes, logs)?;
         check_folder("--json", self.json.as_deref())?;
         check_folder("--plot", self.plot.as_deref())?;
         Ok(Settings {
-            fabrics: self.fabric,
-            libfabric,
-            libibverbs,
-            peer_timeout_ms: self.peer_timeout,
-            suspect_after_ms: self.suspect_after.milliseconds,
-            protocols,
-            receive: self.receive,
             mode,
             points,
-            round_time: Duration::from_secs_f64(self.time_per_size / f64::from(self.rounds)),
-            rounds: self.rounds,
-            json: self.json,
-            plot: self.plot,
-            peers: self.peers,
             log_room,
-            spill,
-            events: self.events.check()?,
-            all_sizes: self.all_sizes,
-            quiet: self.quiet,
+            events: self.events()?,
+            arguments: self,
         })
     }
 
-    fn check_times(&self) -> Result<(), NetpipeError> {
-        if !(self.time_per_size > 0.0 && self.time_per_size <= 3600.0) {
-            return Err(wrong(
+    fn check_names(&self) -> Result<(), BenchError> {
+        let exist: Vec<&str> = choice::PROTOCOLS.iter().map(|it| it.name).collect();
+        let help = format!("there are {}", exist.join(", "));
+        each_once("--fabric", &self.fabric, "`refrain info` lists them")?;
+        each_once("--protocol", &self.protocol, &help)?;
+        for name in &self.fabric {
+            choice::check_fabric(name).map_err(|error| {
+                BenchError::option("--fabric", error, "`refrain info` lists them")
+            })?;
+        }
+        match self
+            .protocol
+            .iter()
+            .find(|name| !exist.contains(&name.as_str()))
+        {
+            Some(name) => {
+                let problem = format!("there is no protocol `{name}`");
+                Err(BenchError::option("--protocol", problem, help))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn check_times(&self) -> Result<(), BenchError> {
+        let time = self.time_per_size;
+        if !(time > 0.0 && time <= 3600.0) {
+            return Err(BenchError::option(
                 "--time-per-size",
-                format!("{} seconds cannot be measured", self.time_per_size),
+                format!("{time} seconds cannot be measured"),
                 "give more than 0 and at most 3600 seconds",
             ));
         }
         if !(1..=1000).contains(&self.rounds) {
-            return Err(wrong(
-                "--rounds",
-                format!("{} rounds cannot be made", self.rounds),
-                "give 1 to 1000",
-            ));
+            let problem = format!("{} rounds cannot be made", self.rounds);
+            return Err(BenchError::option("--rounds", problem, "give 1 to 1000"));
         }
         Ok(())
     }
 
-    fn points(&self) -> Result<Vec<Point>, NetpipeError> {
-        if self.min == 0 {
-            return Err(wrong(
-                "--min",
-                "messages of 0 bytes have no bandwidth",
-                "give at least 1",
+    fn points(&self) -> Result<Vec<Point>, BenchError> {
+        let (min, max) = (format_size(self.min), format_size(self.max));
+        let (option, problem, help) = if self.min == 0 || self.max == 0 {
+            let option = if self.min == 0 { "--min" } else { "--max" };
+            let problem = "messages of 0 bytes have no bandwidth".to_owned();
+            (option, problem, "give at least 1")
+        } else if self.min > self.max {
+            let problem = format!("{min} is more than --max {max}");
+            ("--min", problem, "the sweep goes from --min to --max")
+        } else if self.max > SIZE_BYTES_MAX {
+            let problem = format!("messages of {max} are too large");
+            ("--max", problem, "give at most 1T")
+        } else {
+            return Ok(series(self.min, self.max, self.perturbation));
+        };
+        Err(BenchError::option(option, problem, help))
+    }
+
+    fn events(&self) -> Result<EventConfig, BenchError> {
+        let replicas = self.event_replicas;
+        if !(1..=events::REPLICAS_MAX).contains(&replicas) {
+            return Err(BenchError::option(
+                "--event-replicas",
+                format!("{replicas} loggers cannot be started"),
+                format!("give 1 to {}", events::REPLICAS_MAX),
             ));
         }
-        if self.max == 0 {
-            return Err(wrong(
-                "--max",
-                "messages of 0 bytes have no bandwidth",
-                "give at least 1",
-            ));
-        }
-        if self.min > self.max {
-            return Err(wrong(
-                "--min",
-                format!(
-                    "{} is more than --max {}",
-                    format_size(self.min),
-                    format_size(self.max)
-                ),
-                "the sweep goes from --min to --max",
-            ));
-        }
-        if self.max > SIZE_BYTES_MAX {
-            return Err(wrong(
-                "--max",
-                format!("messages of {} are too large", format_size(self.max)),
-                format!("at most {}", format_size(SIZE_BYTES_MAX)),
-            ));
-        }
-        Ok(series(self.min, self.max, self.perturbation))
+        let refused = |option| {
+            move |error: refrain_job::JobError| {
+                BenchError::option(option, error, "see refrain run --help")
+            }
+        };
+        events::way(&self.event_way).map_err(refused("--event-way"))?;
+        Ok(EventConfig {
+            level: events::level(&self.stable).map_err(refused("--stable"))?,
+            quorum: events::quorum(&self.stable_quorum).map_err(refused("--stable-quorum"))?,
+            way: self.event_way.clone(),
+            ..EventConfig::default()
+        })
     }
 }
 
-fn exists(choices: &[Choice], name: &str) -> bool {
-    choices.iter().any(|choice| choice.name == name)
+/// At least one name, and each only once.
+fn each_once(option: &str, names: &[String], help: &str) -> Result<(), BenchError> {
+    if names.is_empty() {
+        return Err(BenchError::option(option, "no name is given", help));
+    }
+    let mut places = names.iter().enumerate();
+    match places.find(|(place, name)| names[..*place].contains(name)) {
+        Some((_, name)) => Err(named_twice(option, name)),
+        None => Ok(()),
+    }
 }
 
-fn names(choices: &[Choice]) -> String {
-    let names: Vec<&str> = choices.iter().map(|choice| choice.name).collect();
-    names.join(", ")
-}
-
-fn check_protocols(wanted: &[String]) -> Result<Vec<String>, NetpipeError> {
-    let exist = format!("there are {}", names(choice::PROTOCOLS));
-    if wanted.is_empty() {
-        return Err(wrong("--protocol", "no protocol is named", exist));
-    }
-    for (index, name) in wanted.iter().enumerate() {
-        if !exists(choice::PROTOCOLS, name) {
-            return Err(wrong(
-                "--protocol",
-                format!("there is no protocol `{name}`"),
-                exist,
-            ));
-        }
-        if wanted[..index].contains(name) {
-            return Err(wrong(
-                "--protocol",
-                format!("`{name}` is named twice"),
-                "each protocol is measured once",
-            ));
-        }
-    }
-    Ok(wanted.to_vec())
+/// The same name twice would be two lines of one name.
+pub fn named_twice(option: &str, name: &str) -> BenchError {
+    let problem = format!("`{name}` is measured twice");
+    BenchError::option(
+        option,
+        problem,
+        "give each one once; `auto` stands for another fabric",
+    )
 }
 
 fn check_memory(
@@ -338,10 +340,10 @@ fn check_memory(
     log_memory_bytes: u64,
     ranks: u64,
     available_bytes: Option<u64>,
-) -> Result<(), NetpipeError> {
+) -> Result<(), BenchError> {
     // Two messages may be in the log before the first horizon has arrived.
     if message_cost_bytes(largest_bytes).saturating_mul(2) > log_memory_bytes {
-        return Err(wrong(
+        return Err(BenchError::option(
             "--max",
             format!(
                 "two messages of {} do not fit in a payload log of {}",
@@ -354,7 +356,7 @@ fn check_memory(
     let per_rank = log_memory_bytes.saturating_add(largest_bytes.saturating_mul(2));
     let needed = per_rank.saturating_mul(ranks);
     match available_bytes {
-        Some(available) if needed > available => Err(wrong(
+        Some(available) if needed > available => Err(BenchError::option(
             "--log-memory",
             format!(
                 "{ranks} ranks with {} of payload log and two buffers of {} need more memory than the {} MiB that are available",
@@ -368,8 +370,8 @@ fn check_memory(
     }
 }
 
-/// A wrong folder should be known before minutes of measuring, not after.
-fn check_folder(option: &'static str, file: Option<&Path>) -> Result<(), NetpipeError> {
+/// A wrong folder is reported before minutes of measuring, not after.
+fn check_folder(option: &'static str, file: Option<&Path>) -> Result<(), BenchError> {
     let Some(file) = file else {
         return Ok(());
     };
@@ -378,14 +380,14 @@ fn check_folder(option: &'static str, file: Option<&Path>) -> Result<(), Netpipe
         _ => Path::new("."),
     };
     if !folder.is_dir() {
-        return Err(wrong(
+        return Err(BenchError::option(
             option,
             format!("there is no folder {}", folder.display()),
             "create it first",
         ));
     }
     if file.is_dir() || file.file_name().is_none() {
-        return Err(wrong(
+        return Err(BenchError::option(
             option,
             format!("{} is a folder", file.display()),
             "name a file",
@@ -394,13 +396,7 @@ fn check_folder(option: &'static str, file: Option<&Path>) -> Result<(), Netpipe
     Ok(())
 }
 
-mod events;
 mod spill;
-
-pub use events::EventSettings;
-#[cfg(test)]
-pub use events::Options as EventOptions;
-pub use spill::Spill;
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
-//! Checks what `refrain netpipe --json` wrote, for `ci/test`: every line is whole, and
+//! Checks the output of `refrain netpipe --json`, for `ci/test`: every line is whole, and
 //! each expected fabric, protocol and peer was measured.
 
-use super::error::NetpipeError;
 use super::result::{NO_PROTOCOL, Record};
+use crate::error::BenchError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,7 +32,7 @@ type Sizes = BTreeMap<(String, String), BTreeSet<u64>>;
 /// If the file cannot be read.
 pub fn check(arguments: &CheckArguments) -> miette::Result<ExitCode> {
     let text = std::fs::read_to_string(&arguments.file)
-        .map_err(NetpipeError::system("cannot read the output"))?;
+        .map_err(BenchError::system("cannot read the output"))?;
     let (sizes, problems) = findings(&text, arguments);
     for ((fabric, protocol), sizes) in &sizes {
         println!("note: {}: {} sizes", name(fabric, protocol), sizes.len());
@@ -58,11 +58,8 @@ fn findings(text: &str, expected: &CheckArguments) -> (Sizes, Vec<String>) {
     check_series(&sizes, expected, &mut problems);
     let is_peer = |(_, protocol): &&(String, String)| protocol == NO_PROTOCOL;
     for peer in &expected.peers {
-        if !sizes
-            .keys()
-            .filter(is_peer)
-            .any(|(name, _)| name.contains(peer))
-        {
+        let mut peers = sizes.keys().filter(is_peer);
+        if !peers.any(|(name, _)| name.contains(peer)) {
             problems.push(format!("{peer} was not measured"));
         }
     }

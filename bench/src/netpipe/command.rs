@@ -1,4 +1,4 @@
-//! What the driver and a rank tell each other, over two pipes per rank.
+//! Messages between the driver and a rank, over two pipes per rank.
 //!
 //! A frame is a length (u32, little endian) and a postcard value. The pipes
 //! connect processes of one executable on one machine, so there is no version.
@@ -6,6 +6,7 @@
 use super::arguments::{Mode, Receive};
 use super::log_budget::LogRoom;
 use super::log_use::LogUse;
+use crate::error::BenchError;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
@@ -62,7 +63,7 @@ pub enum Answer {
     Failed(String),
 }
 
-/// What a rank says of one round. The times are empty from rank 1, which has no
+/// The samples of a rank of one round. The times are empty from rank 1, which has no
 /// clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Samples {
@@ -149,6 +150,11 @@ impl Incoming {
         self.0.drain(..4 + length);
         Ok(Some(value))
     }
+}
+
+/// This process is a rank, or becomes a peer, and cannot go on.
+pub fn rank_failed(reason: String) -> BenchError {
+    BenchError::failed(format!("this rank of the sweep cannot go on: {reason}"))
 }
 
 #[cfg(test)]

@@ -1,46 +1,36 @@
 //! The sweep: size by size, round by round, job by job; peers after them.
 
-use super::NetpipeError;
-use super::arguments::{Mode, Settings};
+use super::arguments::{Mode, Settings, named_twice};
 use super::command::{Round, Samples};
-use super::disk_alone::{DiskAlone, FolderDisk};
+use super::disk_alone::FolderDisk;
 use super::log_figures::{DiskFigures, LogFigures};
-use super::peers::{self, Peer, PeerError};
-use super::progress::Progress;
-use super::ranks::Ranks;
+use super::peers::{self, Peer};
+use super::plot::chart;
+use super::ranks::{Contestant, Ranks};
 use super::result::{Figures, Measured, NO_PROTOCOL, Record, overhead};
 use super::sizes::Point;
-use super::{fabrics, machine, plot, table};
-use crate::interrupt::{Interrupt, STATUS_INTERRUPTED};
+use super::table::{legend, render};
+use crate::error::BenchError;
+use crate::interrupt::Interrupt;
+use crate::machine;
+use crate::report::{Progress, format_size, print};
 use std::fs::File;
 use std::io::Write;
-use std::process::ExitCode;
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// The protocol that the others are compared with.
 const BASELINE: &str = "none";
 
-/// Two ranks on one fabric with one protocol.
-pub trait Contestant {
-    /// The fabric in use.
-    fn fabric(&self) -> &str;
-    /// The protocol in use.
-    fn protocol(&self) -> &str;
-    /// Measures one round; nothing of it runs before and after.
-    ///
-    /// # Errors
-    /// When a rank fails, or the sweep is interrupted.
-    fn measure(&mut self, round: &Round) -> Result<Samples, NetpipeError>;
-}
-
-/// Runs a sweep as `settings` say, and prints its table, however it ends.
+/// Runs a sweep, and prints its table also after an error.
 ///
 /// # Errors
 /// When it could not begin or did not end well.
-pub fn run(settings: &Settings) -> Result<ExitCode, NetpipeError> {
-    let interrupt =
-        Interrupt::install().map_err(NetpipeError::system("cannot listen for Ctrl-C"))?;
-    let progress = Progress::new(settings.points.len(), settings.quiet);
-    let mut json = settings.json.as_deref().map(JsonFile::create).transpose()?;
+pub fn run(settings: &Settings) -> Result<(), BenchError> {
+    let arguments = &settings.arguments;
+    let interrupt = Interrupt::install()?;
+    let progress = Progress::new("size", settings.points.len(), arguments.quiet);
+    let mut json = arguments.json.clone().map(JsonFile::create).transpose()?;
     let mut records = Vec::new();
     let result = measure_all(settings, &interrupt, &progress, &mut |record| {
         if let Some(json) = &mut json {
@@ -49,257 +39,210 @@ pub fn run(settings: &Settings) -> Result<ExitCode, NetpipeError> {
         records.push(record);
         Ok(())
     });
-    progress.finish();
-    let begun = !records.is_empty();
-    if begun {
-        print(&records, settings.all_sizes)?;
-        if let Some(path) = &settings.plot {
-            plot::write(&records, &machine::describe(), path)?;
+    drop(progress);
+    if !records.is_empty() {
+        print(&render(&records, arguments.all_sizes))?;
+        print(&legend(&records))?;
+        if let Some(path) = &arguments.plot {
+            chart(&records, &machine::describe())?.save(path)?;
         }
     }
-    match result {
-        Err(NetpipeError::Interrupted) => {
-            eprintln!("interrupted");
-            Ok(ExitCode::from(STATUS_INTERRUPTED))
-        }
-        Err(error) => Err(error),
-        Ok(()) => Ok(ExitCode::SUCCESS),
-    }
+    result
 }
 
-/// A reader that has gone (`| head`) is no error.
-fn print(records: &[Record], all_sizes: bool) -> Result<(), NetpipeError> {
-    let text = format!(
-        "{}\n{}\n",
-        table::render(records, all_sizes),
-        table::legend(records)
-    );
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(NetpipeError::system(
-            "cannot write the table to standard output",
-        )(error)),
-        _ => Ok(()),
-    }
-}
-
-type Report<'a> = &'a mut dyn FnMut(Record) -> Result<(), NetpipeError>;
+type Report<'a> = &'a mut dyn FnMut(Record) -> Result<(), BenchError>;
+/// Measures the speed of the disk alone, in bytes per second.
+type DiskAlone<'a> = &'a mut dyn FnMut(Duration) -> Result<f64, BenchError>;
 
 fn measure_all(
     settings: &Settings,
     interrupt: &Interrupt,
     progress: &Progress,
     report: Report<'_>,
-) -> Result<(), NetpipeError> {
+) -> Result<(), BenchError> {
+    let arguments = &settings.arguments;
     // Dropped on every way out: no rank outlives this function.
     let mut jobs: Vec<Ranks> = Vec::new();
-    for fabric in &settings.fabrics {
-        for protocol in &settings.protocols {
+    for fabric in &arguments.fabric {
+        for protocol in &arguments.protocol {
             let mut ranks = Ranks::start(settings, fabric, protocol, interrupt)?;
             ranks.prepare(settings)?;
             let is_same = |other: &Ranks| {
                 other.fabric() == ranks.fabric() && other.protocol() == ranks.protocol()
             };
             if jobs.iter().any(is_same) {
-                return Err(fabrics::named_twice(ranks.fabric()));
+                return Err(named_twice("--fabric", ranks.fabric()));
             }
             jobs.push(ranks);
         }
     }
     let mut found = peers::Found::default();
-    if settings.peers {
+    if arguments.peers {
         let fabrics: Vec<&str> = jobs.iter().map(Contestant::fabric).collect();
         found = peers::find(settings, &fabrics, interrupt);
     }
     for missing in &found.missing {
         progress.remark(missing);
     }
-    let mut contestants: Vec<&mut dyn Contestant> = jobs
-        .iter_mut()
-        .map(|ranks| ranks as &mut dyn Contestant)
-        .collect();
-    let mut disk = settings
-        .spill
-        .as_ref()
-        .map(|spill| FolderDisk::new(spill.folder.clone(), interrupt.clone()));
-    sweep(
+    let folder = arguments.spill.spill_dir.clone();
+    let mut disk = folder.map(|folder| FolderDisk::new(folder, interrupt.clone()));
+    let mut disk = disk.as_mut().map(|disk| |time| disk.measure(time));
+    let mut sweep = Sweep {
         settings,
-        &mut contestants,
-        disk.as_mut().map(|disk| disk as &mut dyn DiskAlone),
-        found.peers,
+        contestants: (jobs.iter_mut())
+            .map(|ranks| ranks as &mut dyn Contestant)
+            .collect(),
+        disk: disk.as_mut().map(|disk| disk as DiskAlone<'_>),
+        peers: with_groups(found.peers, &settings.points),
         interrupt,
         progress,
-        report,
-    )?;
-    jobs.into_iter().try_for_each(Ranks::end)
-}
-
-/// All sizes. Reports the records of a size when it is done.
-fn sweep(
-    settings: &Settings,
-    contestants: &mut [&mut dyn Contestant],
-    mut disk: Option<&mut dyn DiskAlone>,
-    peers: Vec<Box<dyn Peer>>,
-    interrupt: &Interrupt,
-    progress: &Progress,
-    report: Report<'_>,
-) -> Result<(), NetpipeError> {
-    let mut turns = PeerTurns::new(peers, &settings.points);
-    let mut turn = 0;
-    for &point in &settings.points {
-        progress.size(point.bytes);
-        let mut rounds = vec![Vec::new(); contestants.len()];
-        let mut disk_rounds = Vec::new();
-        for _ in 0..settings.rounds {
-            for index in rotated(contestants.len(), turn) {
-                interrupt.check()?;
-                let round = Round {
-                    bytes: point.bytes,
-                    mode: settings.mode,
-                    receive: settings.receive,
-                    time: settings.round_time,
-                    seed: turn as u64,
-                };
-                rounds[index].push(contestants[index].measure(&round)?);
-            }
-            if let Some(disk) = &mut disk {
-                disk_rounds.push(disk.measure(settings.round_time)?);
-            }
-            turn += 1;
-        }
-        for record in records(settings, contestants, point, &rounds, &disk_rounds) {
-            report(record)?;
-        }
-        for record in turns.after(point, progress)? {
-            report(record)?;
-        }
-        progress.step();
-    }
-    Ok(())
-}
-
-/// 0 to `count`, each turn beginning with the next one.
-fn rotated(count: usize, turn: usize) -> impl Iterator<Item = usize> {
-    (0..count).map(move |index| (index + turn) % count)
-}
-
-/// The records of one size, from the samples of each contestant's rounds.
-fn records(
-    settings: &Settings,
-    contestants: &[&mut dyn Contestant],
-    point: Point,
-    rounds: &[Vec<Samples>],
-    disk_rounds: &[f64],
-) -> Vec<Record> {
-    let figures: Vec<Option<Figures>> = rounds
-        .iter()
-        .map(|rounds| Figures::from_rounds(rounds))
-        .collect();
-    let baseline = |fabric: &str| {
-        contestants
-            .iter()
-            .zip(&figures)
-            .find(|(other, _)| other.fabric() == fabric && other.protocol() == BASELINE)
-            .and_then(|(_, figures)| figures.as_ref())
     };
-    contestants
-        .iter()
-        .zip(&figures)
-        .zip(rounds)
-        .filter_map(|((contestant, figures), rounds)| {
-            let figures = figures.as_ref()?;
-            let keeps_payload = contestant.protocol() != BASELINE;
-            let base = baseline(contestant.fabric()).filter(|_| keeps_payload);
-            let overhead = base.and_then(|base| overhead(&figures.rounds_us, &base.rounds_us));
-            let (log, disk) = if keeps_payload {
-                let log = LogFigures::of(rounds, settings.log_room.memory_bytes);
-                let speeds = |figures: &Figures| figures.speeds(point.bytes, settings.mode);
-                let disk = DiskFigures::of(
-                    &speeds(figures),
-                    base.map(speeds).as_deref(),
-                    disk_rounds,
-                    log.log_bytes_per_payload_byte,
-                );
-                (log, disk)
-            } else {
-                Default::default()
-            };
-            let measured = Measured {
-                fabric: contestant.fabric(),
-                protocol: contestant.protocol(),
-                receive: settings.receive,
-                mode: settings.mode,
-                point,
-            };
-            Some(Record {
-                log,
-                disk,
-                ..measured.record(figures, overhead)
-            })
-        })
-        .collect()
+    sweep.run(report)?;
+    drop(sweep);
+    jobs.into_iter().try_for_each(Ranks::end)
 }
 
 /// Sizes that a peer measures by one start each.
 type Groups = Vec<Vec<u64>>;
 
-/// Which peer measures what when: each group of sizes has its turn after the
-/// group's last size.
-struct PeerTurns {
-    peers: Vec<(Box<dyn Peer>, Groups)>,
+fn with_groups(peers: Vec<Peer>, points: &[Point]) -> Vec<(Peer, Groups)> {
+    let on_series = points.iter().filter(|point| !point.perturbed);
+    let sizes: Vec<u64> = on_series.map(|point| point.bytes).collect();
+    let grouped = |peer: Peer| {
+        let groups = (peer.groups)(&sizes);
+        (peer, groups)
+    };
+    peers.into_iter().map(grouped).collect()
 }
 
-impl PeerTurns {
-    fn new(peers: Vec<Box<dyn Peer>>, points: &[Point]) -> Self {
-        let sizes: Vec<u64> = points
-            .iter()
-            .filter(|point| !point.perturbed)
-            .map(|point| point.bytes)
-            .collect();
-        let peers = peers
-            .into_iter()
-            .map(|peer| {
-                let groups = peer.groups(&sizes);
-                (peer, groups)
-            })
-            .collect();
-        Self { peers }
+/// Everything that has a turn in each size.
+struct Sweep<'a> {
+    settings: &'a Settings,
+    contestants: Vec<&'a mut dyn Contestant>,
+    disk: Option<DiskAlone<'a>>,
+    /// Each group of sizes has its turn after the group's last size.
+    peers: Vec<(Peer, Groups)>,
+    interrupt: &'a Interrupt,
+    progress: &'a Progress,
+}
+
+impl Sweep<'_> {
+    /// All sizes. Reports the records of a size when it is done.
+    fn run(&mut self, report: Report<'_>) -> Result<(), BenchError> {
+        let settings = self.settings;
+        let count = self.contestants.len();
+        let mut turn = 0;
+        for &point in &settings.points {
+            self.progress.begin(format_size(point.bytes));
+            let mut rounds = vec![Vec::new(); count];
+            let mut disk_rounds = Vec::new();
+            for _ in 0..settings.arguments.rounds {
+                // Each turn begins with the next contestant.
+                for index in (0..count).map(|index| (index + turn) % count) {
+                    self.interrupt.check()?;
+                    let round = Round {
+                        bytes: point.bytes,
+                        mode: settings.mode,
+                        receive: settings.arguments.receive,
+                        time: settings.round_time(),
+                        seed: turn as u64,
+                    };
+                    rounds[index].push(self.contestants[index].measure(&round)?);
+                }
+                if let Some(disk) = &mut self.disk {
+                    disk_rounds.push(disk(settings.round_time())?);
+                }
+                turn += 1;
+            }
+            for record in self.records(point, &rounds, &disk_rounds) {
+                report(record)?;
+            }
+            if !point.perturbed {
+                self.measure_peers(point.bytes, report)?;
+            }
+            self.progress.step();
+        }
+        Ok(())
     }
 
-    /// Measures the groups that end with `point`. A peer that fails is reported
-    /// and left out from then on.
-    fn after(&mut self, point: Point, progress: &Progress) -> Result<Vec<Record>, NetpipeError> {
-        let mut records = Vec::new();
-        let mut kept = Vec::new();
-        for (mut peer, groups) in self.peers.drain(..) {
-            let due = groups
-                .iter()
-                .find(|group| !point.perturbed && group.last() == Some(&point.bytes));
-            let Some(group) = due else {
-                kept.push((peer, groups));
-                continue;
+    /// The records of one size, from the samples of each contestant's rounds.
+    fn records(&self, point: Point, rounds: &[Vec<Samples>], disk_rounds: &[f64]) -> Vec<Record> {
+        let settings = self.settings;
+        let of_rounds = |rounds: &Vec<Samples>| Figures::from_rounds(rounds);
+        let figures: Vec<Option<Figures>> = rounds.iter().map(of_rounds).collect();
+        let with_figures = || self.contestants.iter().zip(&figures);
+        let baseline = |fabric: &str| {
+            with_figures()
+                .find(|(other, _)| (other.fabric(), other.protocol()) == (fabric, BASELINE))
+                .and_then(|(_, figures)| figures.as_ref())
+        };
+        let record = |index: usize| {
+            let (contestant, rounds) = (&self.contestants[index], &rounds[index]);
+            let figures = figures[index].as_ref()?;
+            let measured = Measured {
+                fabric: contestant.fabric(),
+                protocol: contestant.protocol(),
+                receive: settings.arguments.receive,
+                mode: settings.mode,
+                point,
             };
-            progress.peer(peer.name());
-            match peer.measure(group) {
-                Ok(figures) => {
-                    records.extend(figures.iter().map(|figure| peer_record(&*peer, figure)));
-                    kept.push((peer, groups));
+            if contestant.protocol() == BASELINE {
+                return Some(measured.record(figures, None));
+            }
+            let base = baseline(contestant.fabric());
+            let overhead = base.and_then(|base| overhead(&figures.rounds_us, &base.rounds_us));
+            let log = LogFigures::of(rounds, settings.log_room.memory_bytes);
+            let speeds = |figures: &Figures| figures.speeds(point.bytes, settings.mode);
+            let disk = DiskFigures::of(
+                &speeds(figures),
+                base.map(speeds).as_deref(),
+                disk_rounds,
+                log.log_bytes_per_payload_byte,
+            );
+            Some(Record {
+                log,
+                disk,
+                ..measured.record(figures, overhead)
+            })
+        };
+        (0..rounds.len()).filter_map(record).collect()
+    }
+
+    /// The peers whose group of sizes ends with this one. A peer that fails is left out
+    /// from then on.
+    fn measure_peers(&mut self, bytes: u64, report: Report<'_>) -> Result<(), BenchError> {
+        for (mut peer, groups) in std::mem::take(&mut self.peers) {
+            let due = groups.iter().find(|group| group.last() == Some(&bytes));
+            let figures = match due {
+                Some(group) => {
+                    self.progress.begin(&*peer.name);
+                    (peer.measure)(group)
                 }
-                Err(PeerError::Interrupted) => return Err(NetpipeError::Interrupted),
-                Err(PeerError::Failed(reason)) => {
-                    progress.remark(&format!("{} is left out: {reason}", peer.name()));
+                None => Ok(Vec::new()),
+            };
+            match figures {
+                Ok(figures) => {
+                    let records = figures.iter().map(|figure| peer_record(&peer, figure));
+                    records.into_iter().try_for_each(&mut *report)?;
+                    self.peers.push((peer, groups));
+                }
+                Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
+                Err(error) => {
+                    let name = &peer.name;
+                    self.progress
+                        .remark(&format!("{name} is left out: {error}"));
                 }
             }
         }
-        self.peers = kept;
-        Ok(records)
+        Ok(())
     }
 }
 
-fn peer_record(peer: &dyn Peer, figure: &peers::PeerFigure) -> Record {
+fn peer_record(peer: &Peer, figure: &peers::PeerFigure) -> Record {
     Measured {
-        fabric: peer.name(),
+        fabric: &peer.name,
         protocol: NO_PROTOCOL,
-        receive: peer.receive(),
+        receive: peer.receive,
         mode: Mode::PingPong,
         point: Point {
             bytes: figure.bytes,
@@ -310,28 +253,22 @@ fn peer_record(peer: &dyn Peer, figure: &peers::PeerFigure) -> Record {
 }
 
 /// One object a line, each on disk as soon as it is known.
-struct JsonFile<'a> {
-    path: &'a std::path::Path,
+struct JsonFile {
+    path: PathBuf,
     file: File,
 }
 
-impl<'a> JsonFile<'a> {
-    fn create(path: &'a std::path::Path) -> Result<Self, NetpipeError> {
-        let file = File::create(path).map_err(|error| NetpipeError::Write {
-            path: path.into(),
-            error,
-        })?;
+impl JsonFile {
+    fn create(path: PathBuf) -> Result<Self, BenchError> {
+        let file = File::create(&path).map_err(BenchError::write(&path))?;
         Ok(Self { path, file })
     }
 
-    fn write(&mut self, record: &Record) -> Result<(), NetpipeError> {
+    fn write(&mut self, record: &Record) -> Result<(), BenchError> {
         serde_json::to_string(record)
             .map_err(std::io::Error::from)
             .and_then(|line| self.file.write_all(format!("{line}\n").as_bytes()))
-            .map_err(|error| NetpipeError::Write {
-                path: self.path.into(),
-                error,
-            })
+            .map_err(BenchError::write(&self.path))
     }
 }
 

@@ -1,8 +1,6 @@
 //! What `--fabric` and `--libfabric` name.
 
-use super::NetpipeError;
-use super::arguments::wrong;
-use refrain_job::choice;
+use crate::error::BenchError;
 use refrain_job::choice::library::{LIBFABRIC, NamedLibrary};
 use std::path::{Path, PathBuf};
 
@@ -17,57 +15,21 @@ pub fn provider(fabric: &str) -> Option<&str> {
         .filter(|provider| !provider.is_empty())
 }
 
-/// Whether a fabric's name leaves it to the ranks what it becomes.
+/// Whether the ranks choose what the name of a fabric stands for.
 pub fn is_open(fabric: &str) -> bool {
     fabric == "auto" || fabric == OFI.trim_end_matches(':')
 }
 
-/// Checks the names that `--fabric` gives.
-pub fn check(fabrics: &[String]) -> Result<(), NetpipeError> {
-    if fabrics.is_empty() {
-        return Err(wrong(
-            "--fabric",
-            "no fabric is named",
-            "`refrain info` lists them",
-        ));
-    }
-    for (index, name) in fabrics.iter().enumerate() {
-        if let Err(error) = choice::check_fabric(name) {
-            return Err(wrong(
-                "--fabric",
-                error.to_string(),
-                "`refrain info` tells more",
-            ));
-        }
-        if fabrics[..index].contains(name) {
-            return Err(named_twice(name));
-        }
-    }
-    Ok(())
-}
-
-/// The same fabric twice would have two lines of one name.
-pub fn named_twice(fabric: &str) -> NetpipeError {
-    wrong(
-        "--fabric",
-        format!("`{fabric}` is measured twice"),
-        "each fabric is measured once; `auto` stands for one of the others",
-    )
-}
-
 /// The file of a library that the command line or the environment names; `None`:
 /// the installed one.
-pub fn library(
-    named: &NamedLibrary,
-    given: Option<String>,
-) -> Result<Option<String>, NetpipeError> {
+pub fn library(named: &NamedLibrary, given: Option<String>) -> Result<Option<String>, BenchError> {
     let environment = || named.of_environment()?.into_string().ok();
     let Some(library) = given.or_else(environment).filter(|name| !name.is_empty()) else {
         return Ok(None);
     };
     // A bare name is looked up by the loader.
     if library.contains('/') && !Path::new(&library).is_file() {
-        return Err(wrong(
+        return Err(BenchError::option(
             named.option,
             format!("there is no file {library}"),
             format!(
@@ -88,12 +50,9 @@ const SONAME: &str = LIBFABRIC.file;
 /// # Errors
 /// When it would find another file, or none.
 pub fn search_folder(library: Option<&Path>) -> Result<Option<PathBuf>, String> {
-    let Some(library) = library else {
+    let Some(library) = library.filter(|library| library.as_os_str() != SONAME) else {
         return Ok(None);
     };
-    if library.as_os_str() == SONAME {
-        return Ok(None);
-    }
     let file = library
         .canonicalize()
         .map_err(|error| format!("{}: {error}", library.display()))?;
@@ -111,7 +70,7 @@ pub fn search_folder(library: Option<&Path>) -> Result<Option<PathBuf>, String> 
         .map(Some)
         .ok_or_else(|| {
             format!(
-                "{} is not called {SONAME} in its folder, so no other program can be told to use it",
+                "{} is not called {SONAME} in its folder, so other programs cannot use it",
                 library.display()
             )
         })

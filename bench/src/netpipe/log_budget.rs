@@ -1,19 +1,19 @@
 //! How much payload log the ranks have, and when they must free it.
 //!
 //! Both ranks keep the same account from the same inputs, so they call
-//! `publish_horizon` at the same place without a word between them.
+//! `publish_horizon` at the same place without a message between them.
 
 use serde::{Deserialize, Serialize};
 
-/// Log memory of a rank when neither `--log-memory` nor scarcity says otherwise.
+/// Log memory of a rank without `--log-memory`, if there is enough memory.
 const DEFAULT_BYTES: u64 = 512 << 20;
 /// What the log may need beside the payload, per fragment: a record header,
 /// rounded up to lines. An upper bound, not the format.
 const FRAGMENT_OVERHEAD_BYTES: u64 = 128;
 /// No fabric cuts finer.
 const FRAGMENT_BYTES_MIN: u64 = 4096;
-/// What is sent between two horizons, in log memories: with nothing below the
-/// memory, and with a disk.
+/// Bytes sent between two horizons, in log memories: without a disk below the memory, and
+/// with one.
 pub const TIMES_IN_MEMORY: f64 = 0.25;
 pub const TIMES_WITH_DISK: f64 = 4.0;
 

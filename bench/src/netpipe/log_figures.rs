@@ -1,23 +1,24 @@
-//! What the payload log took, and how close it came to its disk.
+//! The cost of the payload log, and its speed over that of its disk.
 
 use super::command::Samples;
-use super::result::{quantile, spread};
+use super::log_use::LogUse;
+use crate::summary::{Summary, median};
 use serde::{Deserialize, Serialize};
 
 /// About the log of a protocol that keeps payload; all `None` otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LogFigures {
-    /// What the log took for each byte of payload, with headers and unused ends.
+    /// Bytes of the log for each byte of payload, with headers and unused ends.
     pub log_bytes_per_payload_byte: Option<f64>,
     /// Events that went to the event logger for each message (table I of
     /// Bouteiller, Bosilca, Dongarra 2007).
     pub events_per_message: Option<f64>,
     /// Log memory that a rank may use.
     pub log_memory_bytes: Option<u64>,
-    /// What it has used at most.
+    /// The most log memory that it has used.
     pub log_memory_peak_bytes: Option<u64>,
-    /// What one rank logged in a round, in log memories: below 1 the memory alone
-    /// may have held it. Median over the rounds.
+    /// Bytes that one rank logged in a round, in log memories: below 1 the memory alone may
+    /// have held them. Median over the rounds.
     pub log_times_memory: Option<f64>,
     /// The part of the log that went to disk; the rest was freed by a horizon
     /// before.
@@ -31,21 +32,16 @@ impl LogFigures {
     /// Of the rounds of one size, with two ranks that have `memory_bytes` each.
     pub fn of(rounds: &[Samples], memory_bytes: u64) -> Self {
         let uses = || rounds.iter().map(|round| round.log);
-        let payload: u64 = uses().map(|log| log.payload_bytes).sum();
-        let appended: u64 = uses().map(|log| log.appended_bytes).sum();
-        let spilled: u64 = uses().map(|log| log.spilled_bytes).sum();
-        let messages: u64 = uses().map(|log| log.messages).sum();
-        let events: u64 = uses().map(|log| log.events).sum();
-        let mut times: Vec<f64> = uses()
-            .map(|log| log.appended_bytes as f64 / 2.0 / memory_bytes.max(1) as f64)
-            .collect();
+        let sum = uses().fold(LogUse::default(), |sum, log| sum.and(&log));
+        let ratio = |of: u64, to: u64| (to > 0).then(|| of as f64 / to as f64);
+        let memory = memory_bytes.max(1) as f64;
         Self {
-            log_bytes_per_payload_byte: (payload > 0).then(|| appended as f64 / payload as f64),
-            events_per_message: (messages > 0).then(|| events as f64 / messages as f64),
-            log_part_on_disk: (appended > 0).then(|| spilled as f64 / appended as f64),
+            log_bytes_per_payload_byte: ratio(sum.appended_bytes, sum.payload_bytes),
+            events_per_message: ratio(sum.events, sum.messages),
+            log_part_on_disk: ratio(sum.spilled_bytes, sum.appended_bytes),
             log_memory_bytes: Some(memory_bytes),
             log_memory_peak_bytes: uses().map(|log| log.peak_bytes).max(),
-            log_times_memory: quantile(&mut times, 0.5),
+            log_times_memory: median(uses().map(|log| log.appended_bytes as f64 / 2.0 / memory)),
             resident_bytes: uses().map(|log| log.resident_bytes).max(),
         }
     }
@@ -54,16 +50,15 @@ impl LogFigures {
 /// About the disk below the log; all `None` where there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiskFigures {
-    /// What the disk alone sustains for all ranks together: median over the
-    /// rounds.
+    /// Speed of the disk alone for all ranks together: median over the rounds.
     pub disk_bytes_per_s: Option<f64>,
     /// Its inter-quartile range, relative to the median.
     pub disk_spread: Option<f64>,
-    /// Payload that can be moved at most: as much as `none` moves, or as the disk
-    /// can log. Median over the rounds.
+    /// The highest possible speed of payload: that of `none`, or that which the disk can
+    /// log. Median over the rounds.
     pub target_gbit_per_s: Option<f64>,
-    /// What was moved, from mean times, over that. Median of the ratios within a
-    /// round.
+    /// The speed of payload, from mean times, over the target. Median of the ratios within
+    /// a round.
     pub of_target: Option<f64>,
 }
 
@@ -84,17 +79,17 @@ impl DiskFigures {
             let none = none.map_or(Some(f64::INFINITY), |none| none.get(round).copied())?;
             Some(none.min(disk.get(round)? / log_bytes))
         };
-        let mut targets: Vec<f64> = (0..moved.len()).filter_map(target).collect();
-        let mut ratios: Vec<f64> = moved
-            .iter()
-            .enumerate()
-            .filter_map(|(round, moved)| Some(moved / target(round).filter(|most| *most > 0.0)?))
-            .collect();
+        let target_bytes_per_s = median((0..moved.len()).filter_map(target));
+        let ratios = moved.iter().enumerate().filter_map(|(round, moved)| {
+            let target = target(round).filter(|target| *target > 0.0)?;
+            Some(moved / target)
+        });
+        let disk = Summary::of(disk.iter().copied());
         Self {
-            disk_bytes_per_s: quantile(&mut disk.to_vec(), 0.5),
-            disk_spread: spread(disk),
-            target_gbit_per_s: quantile(&mut targets, 0.5).map(|bytes| bytes * 8.0 / 1e9),
-            of_target: quantile(&mut ratios, 0.5),
+            disk_bytes_per_s: disk.map(|disk| disk.median),
+            disk_spread: disk.map(Summary::spread),
+            target_gbit_per_s: target_bytes_per_s.map(|bytes| bytes * 8.0 / 1e9),
+            of_target: median(ratios),
         }
     }
 }
@@ -102,7 +97,6 @@ impl DiskFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netpipe::log_use::LogUse;
 
     #[test]
     fn the_log_is_counted_over_all_rounds_and_both_ranks() {

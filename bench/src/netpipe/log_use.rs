@@ -1,6 +1,6 @@
 //! What a round did to the payload log, and what memory the rank has.
 
-use crate::resident::resident_bytes;
+use crate::machine::resident_bytes;
 use refrain::{Statistics, World};
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +57,7 @@ impl Before {
             messages: now.messages_sent - self.0.messages_sent,
             events: now.logged.events() - self.0.logged.events(),
             peak_bytes: now.log_bytes_peak,
-            resident_bytes: resident_bytes().unwrap_or(0),
+            resident_bytes: resident_bytes("self").unwrap_or(0),
         }
     }
 }

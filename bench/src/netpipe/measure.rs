@@ -1,17 +1,17 @@
 //! The loops that are measured, and how many times they run.
 //!
-//! Rank 0 has the clock: it finds how long an exchange takes and tells rank 1
-//! before each phase how many come, in a message on a context of its own.
+//! Rank 0 has the clock: it measures the time of an exchange and sends rank 1 the number
+//! of exchanges before each phase, in a message on a context of its own.
 
 use super::arguments::{Mode, Receive};
-use super::buffer::{Buffer, Pattern};
 use super::command::{Round, Samples};
 use super::log_budget::{LogAccount, LogRoom};
 use super::log_use::Before;
+use crate::buffer::{Buffer, Pattern};
 use refrain::{Error, Request, World, from, from_any, to};
 use std::time::{Duration, Instant};
 
-/// Context of the messages that say how many exchanges come.
+/// Context of the messages with the number of exchanges.
 const PLAN_CONTEXT: u32 = 1;
 /// Tag of a stream's acknowledgements.
 const ACK_TAG: i32 = 1;
@@ -21,9 +21,9 @@ const TIMED_ALONE: Duration = Duration::from_micros(2);
 const BATCH_TIME: Duration = Duration::from_micros(5);
 /// Samples of one round at most.
 const SAMPLES_MAX: u32 = 100_000;
-/// A round has at least so many samples, however long they take.
+/// Samples of one round at least, however long they take.
 const SAMPLES_MIN: u64 = 3;
-/// The timed part of a round is planned anew so often.
+/// Parts of the timed part of a round, each with a plan of its own.
 const PORTIONS: u32 = 4;
 /// What a warm-up takes at least, and the batches that its median is over
 /// (fewer where they take half of the round).
@@ -33,16 +33,16 @@ const CALIBRATION_BATCHES: usize = 16;
 const WINDOW_MESSAGES: u64 = 64;
 const WINDOW_BYTES: u64 = 64 << 20;
 
-/// What both ranks keep from round to round.
+/// Buffers and log account of a rank, kept from round to round.
 #[derive(Debug)]
-pub struct State {
+pub struct RankState {
     first: Buffer,
     second: Buffer,
     log: LogAccount,
     requests: Vec<Request>,
 }
 
-impl State {
+impl RankState {
     pub fn new(largest_bytes: usize, log_room: Option<LogRoom>) -> Self {
         Self {
             first: Buffer::new(largest_bytes),
@@ -53,41 +53,15 @@ impl State {
     }
 }
 
-/// Why a round has no figures.
-#[derive(Debug, thiserror::Error)]
-pub enum MeasureError {
-    /// The library's words.
-    #[error(transparent)]
-    Refrain(#[from] Error),
-    /// The data that arrived is not what was sent.
-    #[error(
-        "wrong data: byte {at} of a {bytes}-byte message is not what was sent ({mode}, {receive} receive)"
-    )]
-    Corrupt {
-        /// First wrong byte.
-        at: usize,
-        /// Bytes of the message.
-        bytes: u64,
-        /// What the ranks did.
-        mode: &'static str,
-        /// How they received.
-        receive: &'static str,
-    },
-}
-
 /// Measures one round on this rank, together with the other.
 ///
 /// # Errors
 /// When a call fails or the data is wrong.
-pub fn measure(
-    world: &mut World,
-    state: &mut State,
-    round: &Round,
-) -> Result<Samples, MeasureError> {
+pub fn measure(world: &mut World, state: &mut RankState, round: &Round) -> Result<Samples, String> {
     let bytes = round.bytes as usize;
     let rank = world.rank().0;
     let before = Before::of(world);
-    let mut lane = Lane {
+    let mut end = RankEnd {
         peer: 1 - rank,
         leads: rank == 0,
         mode: round.mode,
@@ -99,14 +73,21 @@ pub fn measure(
         second: state.second.first(bytes),
         requests: &mut state.requests,
     };
-    lane.write_patterns(round.seed);
-    let samples = if lane.leads {
-        lead(&mut lane, &mut state.log, round)?
-    } else {
-        follow(&mut lane, &mut state.log, round)?;
-        Samples::default()
+    end.write_patterns(round.seed);
+    let samples = match end.leads {
+        true => lead(&mut end, &mut state.log, round),
+        false => follow(&mut end, &mut state.log, round).map(|()| Samples::default()),
     };
-    lane.verify(round)?;
+    let samples = samples.map_err(|error| error.to_string())?;
+    let mismatch = end.mismatch(round).map_err(|error| error.to_string())?;
+    if let Some(at) = mismatch {
+        return Err(format!(
+            "wrong data: byte {at} of a {}-byte message is not what was sent ({}, {} receive)",
+            round.bytes,
+            round.mode.name(),
+            round.receive.name()
+        ));
+    }
     Ok(Samples {
         log: before.until_now(world),
         ..samples
@@ -123,7 +104,7 @@ fn window_messages(round: &Round, log: &LogAccount) -> u64 {
     }
 }
 
-/// How many exchanges come, and in what groups. Zero: the round is over.
+/// The number of exchanges of a phase, and of each batch. Zero: the round is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Plan {
     exchanges: u64,
@@ -137,17 +118,13 @@ impl Plan {
         batch: 1,
     };
 
-    fn encode(self) -> [u8; 16] {
-        let words = [self.exchanges, self.batch].map(u64::to_le_bytes);
-        words.concat().try_into().expect("two words are 16 bytes")
+    fn encode(self) -> [[u8; 8]; 2] {
+        [self.exchanges, self.batch].map(u64::to_le_bytes)
     }
 
-    fn decode(bytes: [u8; 16]) -> Self {
-        let (words, _) = bytes.as_chunks::<8>();
-        Self {
-            exchanges: u64::from_le_bytes(words[0]),
-            batch: u64::from_le_bytes(words[1]),
-        }
+    fn decode(words: [[u8; 8]; 2]) -> Self {
+        let [exchanges, batch] = words.map(u64::from_le_bytes);
+        Self { exchanges, batch }
     }
 
     /// Exchanges that are timed together, given what one takes.
@@ -175,12 +152,12 @@ impl Plan {
 }
 
 /// Rank 0's side of a round: warm-up and calibration in one, then the timed
-/// part, in portions, so that a guess which was wrong (somebody else had the
-/// core) costs a portion and not the round.
-fn lead(lane: &mut Lane<'_, '_>, log: &mut LogAccount, round: &Round) -> Result<Samples, Error> {
+/// part, in portions, so that a wrong guess (another process had the core) costs a
+/// portion and not the round.
+fn lead(end: &mut RankEnd<'_, '_>, log: &mut LogAccount, round: &Round) -> Result<Samples, Error> {
     let began = Instant::now();
-    let exchange_ns = calibrate(lane, log, round)?;
-    let batch = Plan::batch(exchange_ns, round.time, lane.window);
+    let exchange_ns = calibrate(end, log, round)?;
+    let batch = Plan::batch(exchange_ns, round.time, end.window);
     let mut batches_ns = Vec::new();
     loop {
         let left = round.time.saturating_sub(began.elapsed());
@@ -190,9 +167,9 @@ fn lead(lane: &mut Lane<'_, '_>, log: &mut LogAccount, round: &Round) -> Result<
         }
         let portion = left.min(round.time / PORTIONS);
         let plan = Plan::lasting(portion, exchange_ns, batch);
-        batches_ns.extend(lane.timed(log, round, plan)?);
+        batches_ns.extend(end.timed(log, round, plan)?);
     }
-    lane.announce(Plan::END)?;
+    end.announce(Plan::END)?;
     let one_way = batch * if round.mode == Mode::PingPong { 2 } else { 1 };
     Ok(Samples {
         times_ps: batches_ns.iter().map(|ns| ns * 1000 / one_way).collect(),
@@ -203,58 +180,41 @@ fn lead(lane: &mut Lane<'_, '_>, log: &mut LogAccount, round: &Round) -> Result<
 
 /// What one exchange takes, in ns: doubles until enough time has passed to warm
 /// up and to see a median.
-fn calibrate(lane: &mut Lane<'_, '_>, log: &mut LogAccount, round: &Round) -> Result<u64, Error> {
+fn calibrate(end: &mut RankEnd<'_, '_>, log: &mut LogAccount, round: &Round) -> Result<u64, Error> {
     let enough = (round.time / 10).max(CALIBRATION_TIME_MIN);
     let began = Instant::now();
-    let mut exchanges = lane.window;
+    let mut exchanges = end.window;
     loop {
         let plan = Plan {
             exchanges,
-            batch: lane.window,
+            batch: end.window,
         };
-        let mut batches_ns = lane.timed(log, round, plan)?;
+        let mut batches_ns = end.timed(log, round, plan)?;
         let spent = began.elapsed();
         let seen = batches_ns.len() >= CALIBRATION_BATCHES || spent >= round.time / 2;
         if spent >= enough && seen {
             batches_ns.sort_unstable();
-            return Ok(batches_ns[batches_ns.len() / 2] / lane.window);
+            return Ok(batches_ns[batches_ns.len() / 2] / end.window);
         }
         exchanges *= 2;
     }
 }
 
 /// Rank 1's side.
-fn follow(lane: &mut Lane<'_, '_>, log: &mut LogAccount, round: &Round) -> Result<(), Error> {
+fn follow(end: &mut RankEnd<'_, '_>, log: &mut LogAccount, round: &Round) -> Result<(), Error> {
     loop {
-        let mut bytes = [0; 16];
-        lane.world
-            .recv(&mut bytes, from(lane.peer).context(PLAN_CONTEXT))?;
-        let plan = Plan::decode(bytes);
+        let mut words = [[0; 8]; 2];
+        let source = from(end.peer).context(PLAN_CONTEXT);
+        end.world.recv(words.as_flattened_mut(), source)?;
+        let plan = Plan::decode(words);
         if plan.exchanges == 0 {
             return Ok(());
         }
-        lane.phase(log, round.bytes, plan, &mut NoClock)?;
+        end.phase(log, round.bytes, plan, None)?;
     }
 }
 
-/// What is done around each batch of a phase.
-trait Clock {
-    fn segment(&mut self);
-    fn batch(&mut self);
-}
-
-/// Rank 1 only answers.
-struct NoClock;
-
-impl Clock for NoClock {
-    #[inline]
-    fn segment(&mut self) {}
-    #[inline]
-    fn batch(&mut self) {}
-}
-
-/// One reading of the clock per batch: the end of one is the beginning of the
-/// next.
+/// The clock of rank 0. One reading per batch: the end of one is the beginning of the next.
 struct Stopwatch {
     last: Instant,
     batches_ns: Vec<u64>,
@@ -267,13 +227,6 @@ impl Stopwatch {
             batches_ns: Vec::with_capacity((plan.exchanges / plan.batch) as usize),
         }
     }
-}
-
-impl Clock for Stopwatch {
-    #[inline]
-    fn segment(&mut self) {
-        self.last = Instant::now();
-    }
 
     #[inline]
     fn batch(&mut self) {
@@ -285,7 +238,7 @@ impl Clock for Stopwatch {
 }
 
 /// This rank's end of the two-rank job during one round.
-struct Lane<'w, 'b> {
+struct RankEnd<'w, 'b> {
     world: &'w mut World,
     peer: u32,
     /// Rank 0: sends first.
@@ -301,10 +254,10 @@ struct Lane<'w, 'b> {
     requests: &'b mut Vec<Request>,
 }
 
-impl Lane<'_, '_> {
+impl RankEnd<'_, '_> {
     fn announce(&mut self, plan: Plan) -> Result<(), Error> {
         let destination = to(self.peer).context(PLAN_CONTEXT);
-        self.world.send(&plan.encode(), destination)
+        self.world.send(plan.encode().as_flattened(), destination)
     }
 
     /// Rank 0: runs a phase with the clock; the time of each batch in ns.
@@ -316,7 +269,7 @@ impl Lane<'_, '_> {
     ) -> Result<Vec<u64>, Error> {
         let mut clock = Stopwatch::start(plan);
         self.announce(plan)?;
-        self.phase(log, round.bytes, plan, &mut clock)?;
+        self.phase(log, round.bytes, plan, Some(&mut clock))?;
         Ok(clock.batches_ns)
     }
 
@@ -327,7 +280,7 @@ impl Lane<'_, '_> {
         log: &mut LogAccount,
         bytes: u64,
         plan: Plan,
-        clock: &mut impl Clock,
+        mut clock: Option<&mut Stopwatch>,
     ) -> Result<(), Error> {
         let mut left = plan.exchanges;
         while left > 0 {
@@ -336,10 +289,14 @@ impl Lane<'_, '_> {
                 self.world.publish_horizon()?;
             }
             self.meet()?;
-            clock.segment();
+            if let Some(clock) = &mut clock {
+                clock.last = Instant::now();
+            }
             for _ in 0..segment.messages / plan.batch {
                 self.batch(plan.batch)?;
-                clock.batch();
+                if let Some(clock) = &mut clock {
+                    clock.batch();
+                }
             }
             left -= segment.messages;
         }
@@ -458,7 +415,8 @@ impl Lane<'_, '_> {
         self.pattern(seed, self.peer).fill_inverted(self.second);
     }
 
-    fn verify(&mut self, round: &Round) -> Result<(), MeasureError> {
+    /// The first byte that is not what was sent, if any.
+    fn mismatch(&mut self, round: &Round) -> Result<Option<usize>, Error> {
         let (received, origin): (&[u8], u32) = match self.mode {
             Mode::PingPong => {
                 // Once more into the other buffer: what rank 0 has in the first
@@ -477,16 +435,7 @@ impl Lane<'_, '_> {
             Mode::Bidirectional => (self.first, 1 - self.peer),
             Mode::Stream => (self.first, 0),
         };
-        let found = self.pattern(round.seed, origin).mismatch(received);
-        match found {
-            None => Ok(()),
-            Some(at) => Err(MeasureError::Corrupt {
-                at,
-                bytes: round.bytes,
-                mode: round.mode.name(),
-                receive: round.receive.name(),
-            }),
-        }
+        Ok(self.pattern(round.seed, origin).mismatch(received))
     }
 }
 

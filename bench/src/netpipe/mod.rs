@@ -13,8 +13,8 @@
 //! * One job of two ranks per fabric and protocol; all jobs are alive at the same
 //!   time and exactly one measures. The ranks of the others sleep on their
 //!   command pipe. Per size there are some rounds, and in each round every
-//!   job has a turn, in rotating order: what disturbs the machine for a
-//!   while meets all of them. Overheads are medians of ratios within a round,
+//!   job has a turn, in rotating order: a disturbance of the machine
+//!   meets all of them. Overheads are medians of ratios within a round,
 //!   against `none` on the same fabric.
 //! * A rank that has done its part of a round makes progress until the other one
 //!   has, too: what it sent last may still need it.
@@ -29,7 +29,7 @@
 //!   acknowledges each window. The time is that of a window over its messages.
 //! * Where a round trip takes less than 2 µs, reading the clock would disturb
 //!   it: a sample is the mean of a batch of round trips that take 5 µs together.
-//!   `batch` in the JSON says how many; percentiles are over such samples.
+//!   `batch` in the JSON is their number; percentiles are over such samples.
 //! * Each round begins with an untimed warm-up, which also finds how many round
 //!   trips fit in the round.
 //! * Protocols that keep payload are asked to free it (`publish_horizon`) before
@@ -41,40 +41,35 @@
 //!   eight blocks of 256 KiB under way in each, to files that are preallocated
 //!   before the clock runs. The target of a round is the lesser of `none` and of
 //!   what that disk could log; both sides of `÷ target` are of means, as waits for
-//!   a disk meet few messages. At each horizon what is still in memory is freed
-//!   without having been written: a log of four times its memory may so reach four
-//!   thirds of its disk (`log_part_on_disk` says how much was written). Rounds must
-//!   be long: one in which less than twice the log's memory was sent shows the
-//!   memory, not the disk, and is remarked upon.
+//!   a disk meet few messages. At each horizon the part of the log in memory is freed
+//!   without a write: a log of four times its memory may so reach four thirds of the speed
+//!   of its disk (`log_part_on_disk` is the written part). Rounds must be long: one in
+//!   which less than twice the log's memory was sent shows the memory, not the disk, and
+//!   is named below the table.
 
 mod arguments;
-mod buffer;
 mod check;
 mod command;
 mod disk_alone;
 mod driver;
-mod error;
 mod fabrics;
 mod log_budget;
 mod log_figures;
 mod log_use;
-pub(crate) mod machine;
 mod measure;
 mod peers;
 mod plot;
-mod progress;
 mod rank;
 mod ranks;
 mod result;
 mod sizes;
 mod table;
 
-pub use arguments::{Arguments, Mode, Receive};
+pub use arguments::Arguments;
 pub use check::{CheckArguments, check};
-pub use error::NetpipeError;
 pub use rank::rank_main;
-pub(crate) use sizes::format_size;
 
+use crate::error::status;
 use std::process::ExitCode;
 
 /// Exit status when what was asked for cannot be.
@@ -84,11 +79,11 @@ const USAGE: u8 = 2;
 /// status is 2.
 ///
 /// # Errors
-/// When a job cannot be started or fails, or a file cannot be written. What was
-/// measured until then has been printed.
+/// When a job cannot be started or fails, or a file cannot be written. Records made until
+/// then have been printed.
 pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     match arguments.check() {
-        Ok(settings) => Ok(driver::run(&settings)?),
+        Ok(settings) => status(driver::run(&settings)),
         Err(error) => {
             eprintln!("{:?}", miette::Report::new(error));
             Ok(ExitCode::from(USAGE))

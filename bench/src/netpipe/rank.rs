@@ -1,13 +1,13 @@
 //! A rank of the sweep: waits for commands, measures, answers.
 
-use super::NetpipeError;
-use super::command::{Answer, Command, Incoming, write_frame};
-use super::measure::{State, measure};
+use super::command::{Answer, Command, Incoming, rank_failed, write_frame};
+use super::measure::{RankState, measure};
 use super::peers::trampoline;
-use super::ranks::readable;
+use crate::error::BenchError;
+use crate::machine::readable;
 use refrain::World;
 use rustix::fs::{OFlags, fcntl_setfl};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -26,16 +26,15 @@ const ATTENDING_NAP: Duration = Duration::from_micros(50);
 /// When it was not started by the driver, or the job fails.
 pub fn rank_main() -> miette::Result<ExitCode> {
     trampoline::become_peer_if_asked()?;
-    let mut commands = open_pipe(COMMANDS_VARIABLE, Direction::Read)?;
-    let mut answers = open_pipe(ANSWERS_VARIABLE, Direction::Write)?;
+    let mut commands = open_pipe(COMMANDS_VARIABLE, File::options().read(true))?;
+    let mut answers = open_pipe(ANSWERS_VARIABLE, File::options().write(true))?;
     match serve(&mut commands, &mut answers) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(reason) => {
-            // The driver reports it; only when it has gone is this the place.
-            let told = write_frame(&mut answers, &Answer::Failed(reason.clone()));
-            match told {
+            // The driver reports it, or this process if the driver has gone.
+            match write_frame(&mut answers, &Answer::Failed(reason.clone())) {
                 Ok(()) => Ok(ExitCode::FAILURE),
-                Err(_) => Err(NetpipeError::InRank(reason).into()),
+                Err(_) => Err(rank_failed(reason).into()),
             }
         }
     }
@@ -52,7 +51,7 @@ fn serve(commands: &mut File, answers: &mut File) -> Result<(), String> {
     };
     write_frame(answers, &ready).map_err(gone)?;
     let mut incoming = Incoming::default();
-    let mut state = State::new(0, None);
+    let mut state = RankState::new(0, None);
     while let Some(command) = next_command(&mut incoming, commands)? {
         match command {
             Command::Prepare {
@@ -61,7 +60,7 @@ fn serve(commands: &mut File, answers: &mut File) -> Result<(), String> {
             } => {
                 let largest = usize::try_from(largest_bytes)
                     .map_err(|_| format!("{largest_bytes} bytes do not fit in memory"))?;
-                state = State::new(largest, log_room);
+                state = RankState::new(largest, log_room);
             }
             Command::Measure(round) => {
                 let samples = measure(&mut world, &mut state, &round)
@@ -75,10 +74,9 @@ fn serve(commands: &mut File, answers: &mut File) -> Result<(), String> {
     world.finalize().map_err(|error| error.to_string())
 }
 
-/// Makes progress until the driver has its next word. It comes when both ranks
-/// have received everything: until then the other one may wait for what only
-/// this rank can move, such as a frame that was refused at first or bytes that
-/// it reads here.
+/// Makes progress until the next command of the driver, which comes when both ranks
+/// have received everything. Until then the other rank may wait for progress of this
+/// one, such as a frame that was refused at first or bytes that it reads here.
 fn attend(world: &mut World, commands: &File) -> Result<(), String> {
     while !readable(commands, ATTENDING_NAP).map_err(|error| error.to_string())? {
         world.progress().map_err(|error| error.to_string())?;
@@ -86,7 +84,7 @@ fn attend(world: &mut World, commands: &File) -> Result<(), String> {
     Ok(())
 }
 
-/// Sleeps until the driver wants something.
+/// Sleeps until the next command of the driver.
 fn next_command(incoming: &mut Incoming, commands: &mut File) -> Result<Option<Command>, String> {
     loop {
         if let Some(command) = incoming.take().map_err(gone)? {
@@ -102,34 +100,23 @@ fn gone(error: std::io::Error) -> String {
     format!("the driver of the sweep cannot be reached: {error}")
 }
 
-enum Direction {
-    Read,
-    Write,
-}
-
-/// Opens the inherited pipe whose number stands in the environment. Opening it
-/// again through `/proc` needs no claim about who else owns the number.
-fn open_pipe(variable: &'static str, direction: Direction) -> Result<File, NetpipeError> {
-    let wrong = |reason: String| {
-        NetpipeError::InRank(format!("{reason}; only `refrain netpipe` starts it"))
-    };
+/// Opens the inherited pipe whose number is in the environment. Opening it
+/// again through `/proc` needs no claim about the owner of the number.
+fn open_pipe(variable: &str, options: &mut OpenOptions) -> Result<File, BenchError> {
+    let wrong = |reason: String| rank_failed(format!("{reason}; only `refrain netpipe` starts it"));
     let number: u32 = std::env::var(variable)
         .map_err(|_| wrong(format!("{variable} is not set")))?
         .parse()
         .map_err(|_| wrong(format!("{variable} is not a number")))?;
-    let mut options = File::options();
-    match direction {
-        Direction::Read => options.read(true),
-        Direction::Write => options.write(true),
-    };
     // Without blocking: if the driver has gone there is no other side to wait for.
-    options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     let pipe = options
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
         .open(format!("/proc/self/fd/{number}"))
-        .map_err(|error| wrong(format!("cannot open the pipe of {variable}: {error}")))?;
-    fcntl_setfl(&pipe, OFlags::empty())
-        .map_err(|error| wrong(format!("cannot set up the pipe of {variable}: {error}")))?;
-    Ok(pipe)
+        .and_then(|pipe| {
+            fcntl_setfl(&pipe, OFlags::empty())?;
+            Ok(pipe)
+        });
+    pipe.map_err(|error| wrong(format!("cannot open the pipe of {variable}: {error}")))
 }
 
 #[cfg(test)]
@@ -138,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_rank_started_by_hand_says_so() {
-        let Err(error) = open_pipe("REFRAIN_NETPIPE_NOT_SET", Direction::Read) else {
+        let Err(error) = open_pipe("REFRAIN_NETPIPE_NOT_SET", File::options().read(true)) else {
             panic!("there is no such pipe");
         };
         assert!(error.to_string().contains("refrain netpipe"), "{error}");

@@ -1,32 +1,43 @@
 //! A job of two ranks, as the driver holds it.
 
-use super::NetpipeError;
 use super::arguments::Settings;
 use super::command::{Answer, Command, Incoming, Round, Samples, write_frame};
-use super::driver::Contestant;
 use super::fabrics::is_open;
 use super::rank::{ANSWERS_VARIABLE, COMMANDS_VARIABLE};
+use crate::error::BenchError;
 use crate::interrupt::Interrupt;
+use crate::machine::readable;
 use refrain_job::config::{JobConfig, VerbsConfig};
 use refrain_launch::{EventLoggerSpec, FaultSpec, Job, JobSpec, Outcome, Output};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
-use std::io;
 use std::time::{Duration, Instant};
 
-/// How often a waiting driver looks after the job and Ctrl-C.
+/// Time between two looks of a waiting driver at the job and for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
 /// The same while ranks start and ask the launcher for addresses.
 const LOOK_STARTING: Duration = Duration::from_millis(2);
-/// Ranks that have not joined by then never will.
+/// Time in which ranks must join.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// What a round may take beyond its time before it counts as hung.
+/// Time that a round may take beyond its planned time before it counts as hung.
 const ROUND_SLACK: Duration = Duration::from_secs(60);
-/// How long ranks may take to leave in order.
+/// Time in which ranks must leave.
 const END_LIMIT: Duration = Duration::from_secs(10);
 /// The protocol that keeps no payload.
 const KEEPS_NOTHING: &str = "none";
+
+/// Two ranks on one fabric with one protocol.
+pub trait Contestant {
+    /// The fabric in use.
+    fn fabric(&self) -> &str;
+    /// The protocol in use.
+    fn protocol(&self) -> &str;
+    /// Measures one round; nothing of it runs before and after.
+    ///
+    /// # Errors
+    /// When a rank fails, or the sweep is interrupted.
+    fn measure(&mut self, round: &Round) -> Result<Samples, BenchError>;
+}
 
 /// Two ranks on one fabric with one protocol, and a pipe to and from each.
 pub struct Ranks {
@@ -54,16 +65,15 @@ impl Ranks {
         fabric: &str,
         protocol: &str,
         interrupt: &Interrupt,
-    ) -> Result<Self, NetpipeError> {
+    ) -> Result<Self, BenchError> {
         let program = std::env::current_exe()
-            .map_err(NetpipeError::system("cannot find this program's own file"))?;
+            .map_err(BenchError::system("cannot find this program's own file"))?;
         let mut descriptors = Vec::new();
         let mut ends = Vec::new();
         for rank in 0..2 {
             let pipe = || {
                 pipe_with(PipeFlags::CLOEXEC)
-                    .map_err(io::Error::from)
-                    .map_err(NetpipeError::system("cannot make a pipe to a rank"))
+                    .map_err(BenchError::system("cannot make a pipe to a rank"))
             };
             let (commands_read, commands_write) = pipe()?;
             let (answers_read, answers_write) = pipe()?;
@@ -86,29 +96,28 @@ impl Ranks {
             descriptors,
             event_loggers: EventLoggerSpec {
                 program: Some(program),
-                ..settings.events.loggers.clone()
+                replicas: settings.arguments.event_replicas,
+                ..EventLoggerSpec::default()
             },
             faults: FaultSpec::default(),
             hosts: refrain_launch::HostsSpec::default(),
-        })
-        .map_err(|error| NetpipeError::Job {
-            job: job_name(fabric, protocol),
-            reason: error.to_string(),
-        })?;
-        Ok(Self {
+        });
+        let mut ranks = Self {
             protocol: protocol.into(),
             fabric: fabric.into(),
-            job: Some(job),
+            job: None,
             ends,
             interrupt: interrupt.clone(),
-        })
+        };
+        ranks.job = Some(job.map_err(|error| ranks.failed(error))?);
+        Ok(ranks)
     }
 
-    /// Waits until both ranks have joined and tells them what is coming.
+    /// Waits until both ranks have joined, and sends them what they need for the sweep.
     ///
     /// # Errors
     /// When one of them cannot.
-    pub fn prepare(&mut self, settings: &Settings) -> Result<(), NetpipeError> {
+    pub fn prepare(&mut self, settings: &Settings) -> Result<(), BenchError> {
         for rank in 0..2 {
             match self.answer(rank, LOOK_STARTING, START_LIMIT)? {
                 Answer::Ready { fabric, protocol } if protocol == self.protocol => {
@@ -129,24 +138,24 @@ impl Ranks {
         })
     }
 
-    fn command(&mut self, command: &Command) -> Result<(), NetpipeError> {
+    fn command(&mut self, command: &Command) -> Result<(), BenchError> {
         for rank in 0..2 {
             if let Err(error) = write_frame(&mut self.ends[rank].commands, command) {
-                // What the rank said last explains more than a broken pipe.
+                // The last answer of the rank explains more than a broken pipe.
                 let _ = self.answer(rank, LOOK, LOOK)?;
-                return Err(self.rank_failed(rank, format!("it does not listen: {error}")));
+                return Err(self.rank_failed(rank, format!("its pipe is closed: {error}")));
             }
         }
         Ok(())
     }
 
-    /// Waits for an answer, looking after the job every `look`.
+    /// Waits for an answer, and serves the job every `look`.
     fn answer(
         &mut self,
         rank: usize,
         look: Duration,
         limit: Duration,
-    ) -> Result<Answer, NetpipeError> {
+    ) -> Result<Answer, BenchError> {
         let began = Instant::now();
         loop {
             self.interrupt.check()?;
@@ -164,7 +173,9 @@ impl Ranks {
                 let seconds = limit.as_secs();
                 return Err(self.rank_failed(rank, format!("no answer within {seconds} s")));
             }
-            if readable(&end.answers, look)? {
+            if readable(&end.answers, look)
+                .map_err(BenchError::system("cannot wait for the ranks"))?
+            {
                 match end.incoming.read_from(&mut end.answers) {
                     Ok(true) => continue,
                     Ok(false) | Err(_) => return Err(self.why_gone(rank)),
@@ -176,21 +187,18 @@ impl Ranks {
         }
     }
 
-    fn serve(&mut self, time: Duration) -> Result<Option<Outcome>, NetpipeError> {
+    fn serve(&mut self, time: Duration) -> Result<Option<Outcome>, BenchError> {
         let Some(job) = &mut self.job else {
             return Ok(None);
         };
         job.serve(time).map_err(|error| {
-            let failed = NetpipeError::Job {
-                job: self.job_name(),
-                reason: error.to_string(),
-            };
+            let failed = self.failed(error);
             self.interrupted_or(failed)
         })
     }
 
-    /// A rank closed its pipe: asks the launcher, and the other rank, why.
-    fn why_gone(&mut self, rank: usize) -> NetpipeError {
+    /// The reason why a rank closed its pipe, of the launcher or the other rank.
+    fn why_gone(&mut self, rank: usize) -> BenchError {
         let began = Instant::now();
         while began.elapsed() < END_LIMIT {
             match self.serve(LOOK) {
@@ -202,8 +210,8 @@ impl Ranks {
         self.interrupted_or(self.rank_failed(rank, "it has closed its pipe".into()))
     }
 
-    /// The job has ended under way: by the words of a rank, or the launcher's.
-    fn ended(&mut self, rank: usize, outcome: Outcome) -> NetpipeError {
+    /// The job has ended early: the reason of a rank, or the launcher's.
+    fn ended(&mut self, rank: usize, outcome: Outcome) -> BenchError {
         self.job = None;
         for (other, end) in (0..).zip(&mut self.ends) {
             while matches!(end.incoming.read_from(&mut end.answers), Ok(true)) {}
@@ -219,37 +227,38 @@ impl Ranks {
         self.interrupted_or(self.rank_failed(rank, reason))
     }
 
-    /// Ctrl-C reaches the ranks too; their end is then no failure.
-    fn interrupted_or(&self, error: NetpipeError) -> NetpipeError {
+    /// Ctrl-C reaches the ranks, too; their end is then no failure.
+    fn interrupted_or(&self, error: BenchError) -> BenchError {
         if self.interrupt.requested() {
-            NetpipeError::Interrupted
+            BenchError::Interrupted
         } else {
             error
         }
     }
 
-    fn job_name(&self) -> String {
-        job_name(&self.fabric, &self.protocol)
+    fn failed(&self, reason: impl std::fmt::Display) -> BenchError {
+        let Self {
+            fabric, protocol, ..
+        } = self;
+        BenchError::failed(format!(
+            "the job with fabric `{fabric}` and protocol `{protocol}` failed: {reason}"
+        ))
     }
 
-    fn rank_failed(&self, rank: usize, reason: String) -> NetpipeError {
-        NetpipeError::Rank {
-            job: self.job_name(),
-            rank: rank as u32,
-            reason,
-        }
+    fn rank_failed(&self, rank: usize, reason: String) -> BenchError {
+        self.failed(format!("rank {rank}: {reason}"))
     }
 
-    fn unexpected(&self, rank: usize, answer: &Answer) -> NetpipeError {
+    fn unexpected(&self, rank: usize, answer: &Answer) -> BenchError {
         self.rank_failed(rank, format!("unexpected answer {answer:?}"))
     }
 
-    /// Lets the ranks leave in order.
+    /// Ends the job.
     ///
     /// # Errors
     /// When they do not, or end with a failure.
-    pub fn end(mut self) -> Result<(), NetpipeError> {
-        // The end of its command pipe tells a rank that the sweep is over.
+    pub fn end(mut self) -> Result<(), BenchError> {
+        // The end of its command pipe ends a rank.
         self.ends.clear();
         let began = Instant::now();
         while began.elapsed() < END_LIMIT {
@@ -260,10 +269,8 @@ impl Ranks {
                 None => {}
             }
         }
-        Err(NetpipeError::Job {
-            job: self.job_name(),
-            reason: format!("its ranks did not end within {} s", END_LIMIT.as_secs()),
-        })
+        let seconds = END_LIMIT.as_secs();
+        Err(self.failed(format!("its ranks did not end within {seconds} s")))
     }
 }
 
@@ -276,7 +283,7 @@ impl Contestant for Ranks {
         &self.protocol
     }
 
-    fn measure(&mut self, round: &Round) -> Result<Samples, NetpipeError> {
+    fn measure(&mut self, round: &Round) -> Result<Samples, BenchError> {
         self.command(&Command::Measure(*round))?;
         let limit = round.time * 10 + ROUND_SLACK;
         let mut samples = Samples::default();
@@ -293,46 +300,27 @@ impl Contestant for Ranks {
 }
 
 fn config(settings: &Settings, fabric: &str, protocol: &str) -> JobConfig {
-    let spill = settings
-        .spill
-        .as_ref()
-        .filter(|_| protocol != KEEPS_NOTHING);
+    let arguments = &settings.arguments;
+    let spill = Some(&arguments.spill).filter(|_| protocol != KEEPS_NOTHING);
+    let folder = spill.and_then(|spill| spill.spill_dir.as_ref());
     JobConfig {
         fabric: fabric.into(),
         protocol: protocol.into(),
         log_memory_bytes: Some(settings.log_room.memory_bytes),
         log_prefault: true,
-        libfabric: settings.libfabric.clone(),
+        libfabric: arguments.libfabric.clone(),
         verbs: VerbsConfig {
-            library: settings.libibverbs.clone(),
+            library: arguments.libibverbs.clone(),
             ..VerbsConfig::default()
         },
-        peer_timeout_ms: settings.peer_timeout_ms,
-        suspect_after_ms: settings.suspect_after_ms,
+        peer_timeout_ms: arguments.peer_timeout,
+        suspect_after_ms: arguments.suspect_after.milliseconds,
         ranks_on_host: 2,
-        spill_dir: spill.map(|spill| spill.folder.display().to_string()),
-        log_disk_bytes: spill.and_then(|spill| spill.disk_bytes),
-        spill_after_bytes: spill.and_then(|spill| spill.after_bytes),
-        spill_io: spill.map_or_else(|| "auto".into(), |spill| spill.io.clone()),
-        events: settings.events.config.clone(),
+        spill_dir: folder.map(|folder| folder.display().to_string()),
+        log_disk_bytes: spill.and_then(|spill| spill.log_disk),
+        spill_after_bytes: spill.and_then(|spill| spill.spill_after),
+        spill_io: arguments.spill.spill_io.clone(),
+        events: settings.events.clone(),
         ..JobConfig::default()
-    }
-}
-
-fn job_name(fabric: &str, protocol: &str) -> String {
-    format!("fabric `{fabric}` and protocol `{protocol}`")
-}
-
-/// Whether there is something to read (or the end) within `time`.
-pub fn readable(pipe: &File, time: Duration) -> Result<bool, NetpipeError> {
-    let timeout = Timespec::try_from(time).unwrap_or_default();
-    let mut pipes = [PollFd::new(pipe, PollFlags::IN)];
-    match poll(&mut pipes, Some(&timeout)) {
-        Ok(ready) => Ok(ready > 0),
-        Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(error) => Err(NetpipeError::System {
-            attempted: "cannot wait for the ranks",
-            error: error.into(),
-        }),
     }
 }

@@ -4,6 +4,7 @@ use super::arguments::{Mode, Receive};
 use super::command::Samples;
 use super::log_figures::{DiskFigures, LogFigures};
 use super::sizes::Point;
+use crate::summary::{Summary, median};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 const DIGITS: u8 = 4;
 
 /// One line of the JSON: one size with one protocol or peer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// The fabric, or the peer's name such as `openmpi/NetPIPE`.
     pub fabric: String,
@@ -26,7 +27,7 @@ pub struct Record {
     /// Median of half the round trip, µs (stream: time per message;
     /// bidirectional: time of one exchange).
     pub half_rtt_us_p50: f64,
-    /// 99th percentile; peers do not tell.
+    /// 99th percentile; peers do not report it.
     pub half_rtt_us_p99: Option<f64>,
     /// The shortest.
     pub half_rtt_us_min: Option<f64>,
@@ -36,7 +37,7 @@ pub struct Record {
     pub gbit_per_s: f64,
     /// Round trips (messages, exchanges) timed.
     pub repeats: Option<u64>,
-    /// So many were timed together, at the median of the rounds.
+    /// Round trips that were timed together, median over the rounds.
     pub batch: Option<u64>,
     /// Inter-quartile range of the rounds' medians, relative to their median.
     pub spread: Option<f64>,
@@ -53,7 +54,7 @@ pub struct Record {
     pub disk: DiskFigures,
 }
 
-/// Name in `protocol` of what is no protocol of Refrain.
+/// The value of `protocol` in records of peers.
 pub const NO_PROTOCOL: &str = "-";
 
 /// The figures of one size with one protocol.
@@ -76,31 +77,26 @@ impl Figures {
     /// `None` when there is no sample.
     pub fn from_rounds(rounds: &[Samples]) -> Option<Self> {
         let mut histogram = Histogram::<u64>::new(DIGITS).ok()?;
-        let mut repeats = 0;
-        let mut rounds_us = Vec::new();
-        let mut rounds_mean_us = Vec::new();
-        let mut batches = Vec::new();
-        for round in rounds.iter().filter(|round| !round.times_ps.is_empty()) {
+        let (mut rounds_us, mut rounds_mean_us) = (Vec::new(), Vec::new());
+        let timed = || rounds.iter().filter(|round| !round.times_ps.is_empty());
+        for round in timed() {
             for &time_ps in &round.times_ps {
-                // Zero would be below what the histogram tells apart.
+                // The smallest value of the histogram is 1.
                 histogram.record(time_ps.max(1)).ok()?;
             }
-            repeats += round.batch * round.times_ps.len() as u64;
-            let mut times: Vec<f64> = round.times_ps.iter().map(|&ps| us(ps)).collect();
-            // Each is of as many round trips as the others.
-            rounds_mean_us.push(times.iter().sum::<f64>() / times.len() as f64);
-            rounds_us.push(quantile(&mut times, 0.5)?);
-            batches.push(round.batch as f64);
+            let times = || round.times_ps.iter().map(|&ps| us(ps));
+            // Each is of the same number of round trips.
+            rounds_mean_us.push(times().sum::<f64>() / round.times_ps.len() as f64);
+            rounds_us.push(median(times())?);
         }
-        let p50_us = us(histogram.value_at_quantile(0.5));
-        (!histogram.is_empty()).then_some(())?;
+        let spread = Summary::of(rounds_us.iter().copied())?.spread();
         Some(Self {
-            p50_us,
+            p50_us: us(histogram.value_at_quantile(0.5)),
             p99_us: us(histogram.value_at_quantile(0.99)),
             min_us: us(histogram.min()),
-            repeats,
-            batch: quantile(&mut batches, 0.5)? as u64,
-            spread: spread(&rounds_us)?,
+            repeats: timed().map(|it| it.batch * it.times_ps.len() as u64).sum(),
+            batch: median(timed().map(|round| round.batch as f64))? as u64,
+            spread,
             rounds_us,
             rounds_mean_us,
         })
@@ -108,7 +104,7 @@ impl Figures {
 
     /// Median over the rounds of the mean time, µs.
     pub fn mean_us(&self) -> Option<f64> {
-        quantile(&mut self.rounds_mean_us.clone(), 0.5)
+        median(self.rounds_mean_us.iter().copied())
     }
 
     /// Payload bytes per second of each round, from its mean time.
@@ -122,40 +118,15 @@ fn us(ps: u64) -> f64 {
     ps as f64 / 1e6
 }
 
-/// Linear interpolation between order statistics; `None` for nothing.
-pub fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let place = q * values.len().checked_sub(1)? as f64;
-    let (below, above) = (
-        values[place.floor() as usize],
-        values[place.ceil() as usize],
-    );
-    Some(below + (above - below) * place.fract())
-}
-
-/// Inter-quartile range over the median.
-pub fn spread(values: &[f64]) -> Option<f64> {
-    let mut values = values.to_vec();
-    let low = quantile(&mut values, 0.25)?;
-    let high = quantile(&mut values, 0.75)?;
-    let median = quantile(&mut values, 0.5)?;
-    Some(if median > 0.0 {
-        (high - low) / median
-    } else {
-        0.0
-    })
-}
-
 /// Median of the ratios within each round. Rounds interleave the protocols, so
 /// noise that lasts meets both sides of a ratio.
 pub fn overhead(of_us: &[f64], base_us: &[f64]) -> Option<f64> {
-    let mut ratios: Vec<f64> = of_us
-        .iter()
-        .zip(base_us)
-        .filter(|(_, base)| **base > 0.0)
-        .map(|(of, base)| of / base)
-        .collect();
-    quantile(&mut ratios, 0.5)
+    let rounds = of_us.iter().zip(base_us);
+    median(
+        rounds
+            .filter(|(_, base)| **base > 0.0)
+            .map(|(of, base)| of / base),
+    )
 }
 
 /// Bandwidth of one message of `bytes` per `time_us`.
@@ -165,14 +136,13 @@ pub fn gbit_per_s(bytes: u64, time_us: f64, mode: Mode) -> f64 {
     } else {
         1.0
     };
-    if time_us > 0.0 {
-        directions * bytes as f64 * 8.0 / (time_us * 1e3)
-    } else {
-        0.0
+    match time_us > 0.0 {
+        true => directions * bytes as f64 * 8.0 / (time_us * 1e3),
+        false => 0.0,
     }
 }
 
-/// Who was measured, and how.
+/// What was measured, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured<'a> {
     pub fabric: &'a str,
@@ -197,7 +167,7 @@ impl Measured<'_> {
         }
     }
 
-    /// The record of a peer, which tells one time only.
+    /// The record of a peer, which reports one time only.
     pub fn bare_record(self, time_us: f64) -> Record {
         Record {
             fabric: self.fabric.into(),
@@ -206,17 +176,9 @@ impl Measured<'_> {
             mode: self.mode,
             bytes: self.point.bytes,
             half_rtt_us_p50: time_us,
-            half_rtt_us_p99: None,
-            half_rtt_us_min: None,
-            half_rtt_us_mean: None,
             gbit_per_s: gbit_per_s(self.point.bytes, time_us, self.mode),
-            repeats: None,
-            batch: None,
-            spread: None,
-            overhead_vs_none: None,
             perturbed: self.point.perturbed,
-            log: LogFigures::default(),
-            disk: DiskFigures::default(),
+            ..Record::default()
         }
     }
 }
@@ -226,7 +188,7 @@ impl Measured<'_> {
 pub struct Line {
     fabric: String,
     protocol: String,
-    /// What it is called where mode and single fabric stand elsewhere.
+    /// Its name where the mode and a single fabric are given elsewhere.
     pub name: String,
 }
 
@@ -236,7 +198,7 @@ impl Line {
         (&self.fabric, &self.protocol) == (&record.fabric, &record.protocol)
     }
 
-    /// Whether another program made it.
+    /// Whether it is of another program.
     pub fn is_peer(&self) -> bool {
         self.protocol == NO_PROTOCOL
     }
@@ -332,14 +294,6 @@ mod tests {
         assert!(close(overhead(&of, &base).unwrap(), 1.1));
         assert_eq!(overhead(&[], &[]), None);
         assert_eq!(overhead(&[1.0], &[0.0]), None);
-    }
-
-    #[test]
-    fn quantiles_interpolate() {
-        assert_eq!(quantile(&mut [], 0.5), None);
-        assert_eq!(quantile(&mut [3.0], 0.25), Some(3.0));
-        assert_eq!(quantile(&mut [4.0, 1.0, 3.0, 2.0], 0.5), Some(2.5));
-        assert_eq!(spread(&[1.0, 2.0, 3.0, 4.0, 5.0]), Some(2.0 / 3.0));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Message sizes: how they are written in tables, and NetPIPE's series of them.
+//! NetPIPE's series of message sizes.
 
 /// A size of the sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -7,21 +7,6 @@ pub struct Point {
     pub bytes: u64,
     /// Next to a size of the series, not on it.
     pub perturbed: bool,
-}
-
-/// Writes a size short: `1`, `1.5K`, `64K`, `4M`; sizes that are no halves of a
-/// unit as plain bytes.
-pub fn format_size(bytes: u64) -> String {
-    for (shift, unit) in [(40, "T"), (30, "G"), (20, "M"), (10, "K")] {
-        let one: u64 = 1 << shift;
-        if bytes >= one && bytes.is_multiple_of(one) {
-            return format!("{}{unit}", bytes >> shift);
-        }
-        if bytes >= one && bytes.is_multiple_of(one / 2) {
-            return format!("{}.5{unit}", bytes >> shift);
-        }
-    }
-    bytes.to_string()
 }
 
 /// NetPIPE's series from `min` to `max`: 1, 2, 3, 4, 6, 8, 12, 16, 24, … (powers
@@ -39,19 +24,19 @@ pub fn series(min: u64, max: u64, perturbation: u64) -> Vec<Point> {
     bases.dedup();
     let mut points = Vec::with_capacity(3 * bases.len());
     for &bytes in &bases {
-        points.push(Point {
-            bytes,
-            perturbed: false,
-        });
+        let point = |bytes, perturbed| Point { bytes, perturbed };
+        points.push(point(bytes, false));
         if perturbation > 0 && step_after(bytes) > perturbation + 1 {
-            let around = [
-                bytes.checked_sub(perturbation),
-                bytes.checked_add(perturbation),
-            ];
-            points.extend(around.into_iter().flatten().map(|bytes| Point {
-                bytes,
-                perturbed: true,
-            }));
+            points.extend(
+                bytes
+                    .checked_sub(perturbation)
+                    .map(|less| point(less, true)),
+            );
+            points.extend(
+                bytes
+                    .checked_add(perturbation)
+                    .map(|more| point(more, true)),
+            );
         }
     }
     // A size that is on the series and also beside one stays on the series.
@@ -62,21 +47,17 @@ pub fn series(min: u64, max: u64, perturbation: u64) -> Vec<Point> {
 }
 
 fn powers_and_halves() -> impl Iterator<Item = u64> {
-    (0..63).flat_map(|shift| {
-        let power = 1u64 << shift;
-        [Some(power), (shift > 0).then_some(power + power / 2)]
-            .into_iter()
-            .flatten()
-    })
+    let later = (1..63).flat_map(|shift| [1 << shift, 3 << (shift - 1)]);
+    std::iter::once(1).chain(later)
 }
 
 /// Distance from `bytes` to the next size of the series.
 fn step_after(bytes: u64) -> u64 {
     let power = 1u64 << bytes.max(1).ilog2();
-    if bytes >= power + power / 2 {
-        power.saturating_mul(2) - bytes
-    } else {
-        power + power / 2 - bytes
+    let half_more = power + power / 2;
+    match bytes >= half_more {
+        true => power.saturating_mul(2) - bytes,
+        false => half_more - bytes,
     }
 }
 
@@ -86,22 +67,6 @@ mod tests {
 
     fn bytes(points: &[Point]) -> Vec<u64> {
         points.iter().map(|point| point.bytes).collect()
-    }
-
-    #[test]
-    fn sizes_are_written_short() {
-        for (bytes, text) in [
-            (1, "1"),
-            (1000, "1000"),
-            (1024, "1K"),
-            (1536, "1.5K"),
-            (98_304, "96K"),
-            (4 << 20, "4M"),
-            ((4 << 20) + 3, "4194307"),
-            (3 << 29, "1.5G"),
-        ] {
-            assert_eq!(format_size(bytes), text);
-        }
     }
 
     #[test]

@@ -1,144 +1,103 @@
 //! The table at the end.
 
+use super::arguments::Mode;
 use super::result::{Line, NO_PROTOCOL, Record, fabrics, gbit_per_s, lines};
-use super::sizes::format_size;
-use comfy_table::{Cell, CellAlignment, Table};
-
-/// comfy-table's order of borders: only those below the header are drawn.
-const HEADER_LINE_ONLY: &str = "     ──            ";
+use crate::report::{format_size, table};
+use std::collections::BTreeSet;
 
 /// A round in which less was logged, in log memories, shows the memory and not
 /// the disk.
 const TIMES_MIN: f64 = 2.0;
 
-/// One figure of a line.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Column {
-    Time,
-    P99,
-    Bandwidth,
-    Overhead,
-    Target,
-    OfTarget,
-}
-
-impl Column {
-    /// Those of a line: what none of its records tells is left out.
-    fn of(line: &Line, records: &[Record]) -> Vec<Self> {
-        let of_line = || records.iter().filter(|record| line.has(record));
-        let mut columns = vec![Self::Time];
-        columns.extend((!line.is_peer()).then_some(Self::P99));
-        columns.push(Self::Bandwidth);
-        let has_overhead = of_line().any(|record| record.overhead_vs_none.is_some());
-        columns.extend(has_overhead.then_some(Self::Overhead));
-        if of_line().any(|record| record.disk.of_target.is_some()) {
-            columns.extend([Self::Target, Self::OfTarget]);
-        }
-        columns
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::Time => "µs",
-            Self::P99 => "p99",
-            Self::Bandwidth => "Gb/s",
-            Self::Overhead => "÷ none",
-            Self::Target => "target",
-            Self::OfTarget => "÷ target",
-        }
-    }
-
+/// One figure of a line. A column without any value is left out.
+struct Column {
+    title: &'static str,
     /// `by_mean`: the bandwidth is that of the mean time.
-    fn text(self, record: &Record, by_mean: bool) -> String {
-        let ratio = |ratio: f64| format!("{ratio:.2}");
-        let text = match self {
-            Self::Time => Some(significant(record.half_rtt_us_p50)),
-            Self::P99 => record.half_rtt_us_p99.map(significant),
-            Self::Bandwidth => Some(significant(bandwidth(record, by_mean))),
-            Self::Overhead => record.overhead_vs_none.map(ratio),
-            Self::Target => record.disk.target_gbit_per_s.map(significant),
-            Self::OfTarget => record.disk.of_target.map(ratio),
-        };
-        text.unwrap_or_default()
-    }
+    text: fn(&Record, by_mean: bool) -> Option<String>,
 }
 
-/// Sizes downwards; for each line time and bandwidth, for each protocol but
-/// `none` also its overhead, with a disk below the log also how much of what is
-/// possible was reached, and what the disk alone sustains. Perturbed sizes only
+const COLUMNS: [Column; 6] = [
+    Column {
+        title: "µs",
+        text: |record, _| Some(significant(record.half_rtt_us_p50)),
+    },
+    Column {
+        title: "p99",
+        text: |record, _| record.half_rtt_us_p99.map(significant),
+    },
+    Column {
+        title: "Gb/s",
+        text: |record, by_mean| Some(significant(bandwidth(record, by_mean))),
+    },
+    Column {
+        title: "÷ none",
+        text: |record, _| record.overhead_vs_none.map(ratio),
+    },
+    Column {
+        title: "target",
+        text: |record, _| record.disk.target_gbit_per_s.map(significant),
+    },
+    Column {
+        title: "÷ target",
+        text: |record, _| record.disk.of_target.map(ratio),
+    },
+];
+
+/// One row per size; for each line time and bandwidth, for each protocol but
+/// `none` also its overhead, with a disk below the log also the part of the possible
+/// speed that was reached, and the speed of the disk alone. Perturbed sizes only
 /// with `all_sizes`.
 pub fn render(records: &[Record], all_sizes: bool) -> String {
-    let lines: Vec<(Line, Vec<Column>)> = lines(records)
-        .into_iter()
-        .map(|line| {
-            let columns = Column::of(&line, records);
-            (line, columns)
-        })
-        .collect();
     let has_disk = has_disk(records);
-    let mut table = Table::new();
-    // A line below the header and nothing else.
-    table.load_preset(HEADER_LINE_ONLY);
-    let mut header = vec![Cell::new("bytes")];
-    for (line, columns) in &lines {
-        let names = std::iter::once(line.name.as_str()).chain(std::iter::repeat(""));
-        let titles = columns.iter().map(|column| column.title());
-        header.extend(
-            names
-                .zip(titles)
-                .map(|(name, title)| Cell::new(format!("{name}\n{title}"))),
-        );
+    let mut header = vec!["bytes".to_owned()];
+    let mut columns: Vec<(Line, &Column)> = Vec::new();
+    for line in lines(records) {
+        let of_line = || records.iter().filter(|record| line.has(record));
+        let has_text = |column: &&Column| of_line().any(|it| (column.text)(it, false).is_some());
+        let mut name = line.name.as_str();
+        for column in COLUMNS.iter().filter(has_text) {
+            header.push(format!("{}\n{}", std::mem::take(&mut name), column.title));
+            columns.push((line.clone(), column));
+        }
     }
     if has_disk {
-        header.extend([Cell::new("disk alone\nGb/s"), Cell::new("\n± %")]);
+        header.extend(["disk alone\nGb/s", "\n± %"].map(str::to_owned));
     }
-    table.set_header(header.into_iter().map(right));
-    for bytes in sizes(records, all_sizes) {
-        let of_size = || records.iter().filter(|record| record.bytes == bytes);
-        let mut row = vec![format_size(bytes)];
-        for (line, columns) in &lines {
-            let record = of_size().find(|record| line.has(record));
-            let text = |column: &Column| {
-                record.map_or_else(String::new, |record| column.text(record, has_disk))
-            };
-            row.extend(columns.iter().map(text));
-        }
-        if has_disk {
-            row.extend(disk_cells(of_size()));
-        }
-        table.add_row(row.into_iter().map(Cell::new).map(right));
-    }
-    table.to_string()
-}
-
-fn sizes(records: &[Record], all_sizes: bool) -> Vec<u64> {
-    let mut sizes: Vec<u64> = records
-        .iter()
+    let sizes: BTreeSet<u64> = (records.iter())
         .filter(|record| all_sizes || !record.perturbed)
         .map(|record| record.bytes)
         .collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    sizes
+    let rows = sizes.into_iter().map(|bytes| {
+        let of_size = || records.iter().filter(|record| record.bytes == bytes);
+        let cells = columns.iter().map(|(line, column)| {
+            let record = of_size().find(|record| line.has(record));
+            let text = record.and_then(|record| (column.text)(record, has_disk));
+            text.unwrap_or_default()
+        });
+        let mut row = vec![format_size(bytes)];
+        row.extend(cells);
+        if has_disk {
+            row.extend(disk_cells(of_size()));
+        }
+        row
+    });
+    table(header, rows, 0)
 }
 
 fn has_disk(records: &[Record]) -> bool {
-    records
-        .iter()
-        .any(|record| record.disk.disk_bytes_per_s.is_some())
+    let mut disks = records.iter().map(|record| record.disk.disk_bytes_per_s);
+    disks.any(|disk| disk.is_some())
 }
 
-/// What the disk alone sustained at a size, and its spread.
+/// The speed of the disk alone at a size, and its spread.
 fn disk_cells<'a>(mut of_size: impl Iterator<Item = &'a Record>) -> [String; 2] {
     let disk = of_size.find_map(|record| {
         let disk = &record.disk;
         disk.disk_bytes_per_s.zip(disk.disk_spread)
     });
     disk.map_or_else(Default::default, |(bytes_per_s, spread)| {
-        [
-            significant(bytes_per_s * 8.0 / 1e9),
-            format!("{:.0}", spread * 100.0),
-        ]
+        let percent = format!("{:.0}", spread * 100.0);
+        [significant(bytes_per_s * 8.0 / 1e9), percent]
     })
 }
 
@@ -148,6 +107,10 @@ fn bandwidth(record: &Record, by_mean: bool) -> f64 {
         Some(mean_us) => gbit_per_s(record.bytes, mean_us, record.mode),
         None => record.gbit_per_s,
     }
+}
+
+fn ratio(ratio: f64) -> String {
+    format!("{ratio:.2}")
 }
 
 /// What the columns mean, in a line or two below the table.
@@ -160,9 +123,9 @@ pub fn legend(records: &[Record]) -> String {
         return "nothing was measured".into();
     };
     let time = match first.mode {
-        super::Mode::PingPong => "half round trip, median",
-        super::Mode::Bidirectional => "time of one exchange, median; Gb/s: both directions",
-        super::Mode::Stream => "time per message of a window, median",
+        Mode::PingPong => "half round trip, median",
+        Mode::Bidirectional => "time of one exchange, median; Gb/s: both directions",
+        Mode::Stream => "time per message of a window, median",
     };
     let mut text = format!(
         "{}, fabric {}, {} receive. µs: {time}.",
@@ -170,10 +133,7 @@ pub fn legend(records: &[Record]) -> String {
         fabrics(records).join(" and "),
         first.receive.name()
     );
-    if records
-        .iter()
-        .any(|record| record.overhead_vs_none.is_some())
-    {
+    if records.iter().any(|it| it.overhead_vs_none.is_some()) {
         text += " ÷ none: median over the rounds of the ratio of times within a round.";
     }
     if has_disk(records) {
@@ -185,7 +145,7 @@ pub fn legend(records: &[Record]) -> String {
     text
 }
 
-/// What the log of a line took, at its largest size; `None` without a log.
+/// The cost of the log of a line, at its largest size; `None` without a log.
 fn log_legend(line: &Line, records: &[Record]) -> Option<String> {
     let of_line = || records.iter().filter(|record| line.has(record));
     let last = of_line().rfind(|record| !record.perturbed)?;
@@ -206,12 +166,8 @@ fn log_legend(line: &Line, records: &[Record]) -> Option<String> {
         text += &format!(" {part:.0} % of the log went to disk, the rest was freed before.");
     }
     let is_short = |record: &&Record| {
-        let has_disk = record.disk.disk_bytes_per_s.is_some();
-        has_disk
-            && record
-                .log
-                .log_times_memory
-                .is_some_and(|times| times < TIMES_MIN)
+        let times = record.log.log_times_memory;
+        record.disk.disk_bytes_per_s.is_some() && times.is_some_and(|times| times < TIMES_MIN)
     };
     let short: Vec<String> = of_line()
         .filter(is_short)
@@ -219,18 +175,14 @@ fn log_legend(line: &Line, records: &[Record]) -> Option<String> {
         .collect();
     if !short.is_empty() {
         text += &format!(
-            " Rounds too short to say much about the disk (less logged than {TIMES_MIN} log memories): {}; raise --time-per-size.",
+            " Rounds too short to measure the disk (less logged than {TIMES_MIN} log memories): {}; raise --time-per-size.",
             short.join(", ")
         );
     }
     Some(text)
 }
 
-fn right(cell: Cell) -> Cell {
-    cell.set_alignment(CellAlignment::Right)
-}
-
-/// Three or four digits that say something.
+/// With three or four significant digits.
 fn significant(value: f64) -> String {
     match value.abs() {
         v if v < 10.0 => format!("{value:.3}"),
@@ -243,7 +195,7 @@ fn significant(value: f64) -> String {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::netpipe::arguments::{Mode, Receive};
+    use crate::netpipe::arguments::Receive;
     use crate::netpipe::log_figures::{DiskFigures, LogFigures};
     use crate::netpipe::result::{Figures, Measured};
     use crate::netpipe::sizes::{Point, series};

@@ -1,74 +1,53 @@
-//! What can be wrong with a job, and what is kept of it.
+//! Checks of a job that has ended, and the output of failures.
 
-use super::job::Job;
-use super::launched::{Ended, Place};
 use super::residue;
-use std::fmt;
+use crate::error::BenchError;
+use crate::job::{Ended, Job, JobFolder};
 use std::fs;
-use std::io;
 use std::path::PathBuf;
 
-/// A launcher has a few megabytes, whatever happens.
+/// A launcher needs a few megabytes.
 const LAUNCHER_BYTES_MAX: u64 = 64 << 20;
+/// The folders that are empty between jobs.
+const FOLDERS: [&str; 2] = ["temporary", "spilled"];
 
-/// What went wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// Already without any fault.
-    WithoutFaults,
-    /// It did not end.
-    Hung,
-    /// It ended with this status; `None`: it was killed.
-    Status(Option<i32>),
-    /// It printed something else than this.
-    Line(String),
-    /// Its launcher had so much memory.
-    LauncherMemory(u64),
-    /// These files are left.
-    Files(Vec<String>),
-    /// These processes are left.
-    Processes(Vec<String>),
+/// A job that has ended, and how its launcher did meanwhile.
+#[derive(Debug)]
+pub struct Watched {
+    pub ended: Ended,
+    /// It did not end, and was ended: the stacks of its processes.
+    pub hung: Option<String>,
+    /// The most memory that its launcher was seen to have.
+    pub launcher_bytes: u64,
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::WithoutFaults => write!(f, "it fails without any fault"),
-            Self::Hung => write!(f, "it did not end"),
-            Self::Status(Some(status)) => write!(f, "it ended with status {status}"),
-            Self::Status(None) => write!(f, "its launcher was killed"),
-            Self::Line(expected) => write!(f, "it did not print: {}", expected.trim_end()),
-            Self::LauncherMemory(bytes) => {
-                write!(f, "its launcher had {} MiB", bytes >> 20)
-            }
-            Self::Files(files) => write!(f, "it left the files {files:?}"),
-            Self::Processes(processes) => write!(f, "it left the processes {processes:?}"),
+impl Watched {
+    /// The first failed check of a job that had to print a line.
+    pub fn failure(&self, expected: &str, folder: &JobFolder) -> Option<String> {
+        let Ended { status, out, .. } = &self.ended;
+        if self.hung.is_some() {
+            return Some("it did not end".into());
         }
-    }
-}
-
-impl Failure {
-    /// What is wrong with a job that had to print this.
-    pub fn of(ended: &Ended, expected: &str, place: &Place) -> Option<Self> {
-        if ended.hung.is_some() {
-            return Some(Self::Hung);
+        match status {
+            Some(0) => {}
+            Some(status) => return Some(format!("it ended with status {status}")),
+            None => return Some("its launcher was killed".into()),
         }
-        if ended.status != Some(0) {
-            return Some(Self::Status(ended.status));
+        if out != expected {
+            return Some(format!("it did not print: {}", expected.trim_end()));
         }
-        if ended.out != expected {
-            return Some(Self::Line(expected.to_owned()));
+        if self.launcher_bytes > LAUNCHER_BYTES_MAX {
+            let mib = self.launcher_bytes >> 20;
+            return Some(format!("its launcher had {mib} MiB"));
         }
-        if ended.launcher_bytes > LAUNCHER_BYTES_MAX {
-            return Some(Self::LauncherMemory(ended.launcher_bytes));
-        }
-        let mut files = residue::files(&place.temporary());
-        files.extend(residue::files(&place.spilled()));
+        let files: Vec<String> = (FOLDERS.iter())
+            .flat_map(|name| residue::files(&folder.path(name)))
+            .collect();
         if !files.is_empty() {
-            return Some(Self::Files(files));
+            return Some(format!("it left the files {files:?}"));
         }
-        let processes = residue::processes(&place.mark());
-        (!processes.is_empty()).then_some(Self::Processes(processes))
+        let processes = residue::processes(&folder.mark());
+        (!processes.is_empty()).then(|| format!("it left the processes {processes:?}"))
     }
 }
 
@@ -77,41 +56,42 @@ impl Failure {
 pub struct Kept(Option<PathBuf>);
 
 impl Kept {
-    /// Keeps what a job printed and left, and tells how to see it again.
+    /// Keeps what a job printed and left, and prints how to run it again.
     ///
     /// # Errors
     /// When there is no folder for it.
     pub fn keep(
         &mut self,
-        place: &Place,
+        jobs: &JobFolder,
         job: &Job,
         number: u64,
-        failure: &Failure,
-        ended: &Ended,
-    ) -> io::Result<()> {
-        let folder = match &self.0 {
-            Some(folder) => folder.clone(),
-            None => tempfile::Builder::new()
-                .prefix("refrain-soak-failures-")
-                .tempdir()?
-                .keep(),
-        };
-        self.0 = Some(folder.clone());
-        let folder = folder.join(number.to_string());
-        fs::create_dir(&folder)?;
-        fs::write(folder.join("command"), format!("{job}\n"))?;
-        fs::write(folder.join("out"), &ended.out)?;
-        fs::write(folder.join("err"), &ended.err)?;
-        if let Some(stacks) = &ended.hung {
-            fs::write(folder.join("stacks"), stacks)?;
-        }
-        for (left, name) in [
-            (place.temporary(), "temporary"),
-            (place.spilled(), "spilled"),
-        ] {
-            fs::rename(&left, folder.join(name))?;
-            fs::create_dir(left)?;
-        }
+        failure: &str,
+        watched: &Watched,
+    ) -> Result<(), BenchError> {
+        let kept = (|| {
+            let folder = match &self.0 {
+                Some(folder) => folder.clone(),
+                None => tempfile::Builder::new()
+                    .prefix("refrain-soak-failures-")
+                    .tempdir()?
+                    .keep(),
+            };
+            self.0 = Some(folder.clone());
+            let folder = folder.join(number.to_string());
+            fs::create_dir(&folder)?;
+            fs::write(folder.join("command"), format!("{job}\n"))?;
+            fs::write(folder.join("out"), &watched.ended.out)?;
+            fs::write(folder.join("err"), &watched.ended.err)?;
+            if let Some(stacks) = &watched.hung {
+                fs::write(folder.join("stacks"), stacks)?;
+            }
+            for name in FOLDERS {
+                fs::rename(jobs.path(name), folder.join(name))?;
+            }
+            Ok::<_, std::io::Error>(folder)
+        })();
+        let folder = kept.map_err(BenchError::system("cannot keep the output of a job"))?;
+        FOLDERS.iter().try_for_each(|name| jobs.empty(name))?;
         println!("soak: job {number} failed: {failure}");
         println!("  to see it again: {job}");
         println!("  kept: {}", folder.display());

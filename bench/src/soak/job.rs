@@ -1,69 +1,20 @@
 //! What a job is: chosen from a seed and its number.
 
+use crate::job::Job;
 use crate::workload::prng::{Prng, combine};
-use std::fmt;
 
-/// A job with faults. What it prints does not depend on them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job {
-    pub ranks: u32,
-    /// Of `refrain run`, besides the number of ranks.
-    pub options: Vec<String>,
-    /// Of `refrain-workload`.
-    pub workload: Vec<String>,
-    /// Its log goes to disk, too.
-    pub spills: bool,
-}
-
-impl Job {
-    /// The job of this number.
-    pub fn of(seed: u64, number: u64, ranks_max: u32, fabric: &str) -> Self {
-        let mut prng = Prng::new(combine(&[seed, number]));
-        let ranks = prng.between(1, ranks_max as usize) as u32;
-        let workload = words(&workload(&mut prng));
-        let mut options = format!("--fabric {fabric} {}", setting(&mut prng));
-        options += &faults(&mut prng, ranks, fabric.starts_with("ofi"));
-        let spills = prng.chance(6);
-        if spills {
-            options += prng.pick(&[" --log-memory 6M", " --log-memory 6M --spill-after 0"]);
-        }
-        Self {
-            ranks,
-            options: words(&options),
-            workload,
-            spills,
-        }
+/// The job of this number, with faults. What it prints does not depend on them.
+pub fn job(seed: u64, number: u64, ranks_max: u32, fabric: &str) -> Job {
+    let mut prng = Prng::new(combine(&[seed, number]));
+    let ranks = prng.between(1, ranks_max as usize) as u32;
+    let workload = workload(&mut prng);
+    let mut options = format!("--fabric {fabric} {}", setting(&mut prng));
+    options += &faults(&mut prng, ranks, fabric.starts_with("ofi"));
+    if prng.chance(6) {
+        options += " --spill-dir SPILLED --log-memory 6M";
+        options += prng.pick(&["", " --spill-after 0"]);
     }
-
-    /// The same in which nothing fails and nothing is logged.
-    pub fn without_faults(&self) -> Self {
-        Self {
-            options: Vec::new(),
-            spills: false,
-            ..self.clone()
-        }
-    }
-}
-
-/// As it is typed, but for the folder of the log.
-impl fmt::Display for Job {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "refrain run --no-prefix -n {}", self.ranks)?;
-        for option in &self.options {
-            match option.contains(';') {
-                true => write!(f, " '{option}'")?,
-                false => write!(f, " {option}")?,
-            }
-        }
-        if self.spills {
-            write!(f, " --spill-dir DIR")?;
-        }
-        write!(f, " -- refrain-workload {}", self.workload.join(" "))
-    }
-}
-
-fn words(text: &str) -> Vec<String> {
-    text.split_whitespace().map(str::to_owned).collect()
+    Job::new(ranks, &options, &workload)
 }
 
 fn workload(prng: &mut Prng) -> String {
@@ -150,16 +101,16 @@ mod tests {
 
     #[test]
     fn a_job_is_made_of_its_seed_and_number() {
-        let job = |seed, number| Job::of(seed, number, 4, "auto").to_string();
-        assert_eq!(job(1, 7), job(1, 7));
-        assert_ne!(job(1, 7), job(1, 8));
-        assert_ne!(job(1, 7), job(2, 7));
+        let text = |seed, number| job(seed, number, 4, "auto").to_string();
+        assert_eq!(text(1, 7), text(1, 7));
+        assert_ne!(text(1, 7), text(1, 8));
+        assert_ne!(text(1, 7), text(2, 7));
     }
 
     #[test]
     fn every_job_has_a_fault_and_ranks_in_its_bounds() {
         for number in 0..500 {
-            let job = Job::of(3, number, 4, "ofi:tcp;ofi_rxm");
+            let job = job(3, number, 4, "ofi:tcp;ofi_rxm");
             assert!((1..=4).contains(&job.ranks), "{job}");
             let text = job.to_string();
             assert!(text.contains("--kill ") && text.contains("'ofi:tcp;ofi_rxm'"));

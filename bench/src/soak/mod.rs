@@ -1,29 +1,29 @@
-//! `refrain bench soak`: random jobs with random deaths, again and again, each
-//! compared with the same job in which nothing fails.
+//! `refrain bench soak`: random jobs with random deaths, each compared with the same job
+//! without faults.
 //!
-//! A job is made of the seed and its number alone. What is looked at after each:
-//! its status and its line, the memory that its launcher had, processes and files
-//! that it left. The first failure ends the soak, unless told otherwise; it says
-//! how to see it again and keeps the output.
+//! A job follows from the seed and its number. After each job the soak checks its status
+//! and its line, the memory of its launcher, and the processes and files that it left. The
+//! first failure ends the soak unless `--keep-going` is given; the soak prints how to run
+//! the job again and keeps its output.
 
 mod failure;
 mod job;
-mod launched;
 mod residue;
-mod stacks;
-mod tally;
 
-use crate::interrupt::{Interrupt, STATUS_INTERRUPTED};
-use failure::{Failure, Kept};
-use job::Job;
-use launched::{Ended, Place};
+use crate::error::{BenchError, STATUS_INTERRUPTED};
+use crate::interrupt::Interrupt;
+use crate::job::{Job, JobFolder};
+use crate::machine::resident_bytes;
+use failure::{Kept, Watched};
+use rustix::process::{Signal, kill_process};
 use std::collections::HashMap;
-use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use tally::Tally;
 
-/// A ring of one rank does nothing that can fail.
+/// Time between two looks at the launcher.
+const LOOK: Duration = Duration::from_millis(2);
+/// Time between two lines of progress.
+const LINE_EVERY: Duration = Duration::from_secs(10);
 const RANKS_MAX: u32 = 64;
 
 /// Random jobs with random deaths.
@@ -55,7 +55,7 @@ pub struct Arguments {
 fn minutes(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(minutes) if (0.0..1e6).contains(&minutes) => Ok(minutes),
-        _ => Err("say minutes, like 10 or 0.5".into()),
+        _ => Err("give minutes, such as 10 or 0.5".into()),
     }
 }
 
@@ -64,67 +64,131 @@ fn minutes(text: &str) -> Result<f64, String> {
 /// # Errors
 /// When jobs cannot be started, or their output cannot be kept.
 pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
-    soak(arguments).map_err(|error| miette::miette!("the soak cannot go on: {error}"))
-}
-
-fn soak(arguments: &Arguments) -> io::Result<ExitCode> {
     let interrupt = Interrupt::install()?;
     let seed = arguments.seed.unwrap_or_else(seed_of_now);
     println!("soak: seed {seed}");
-    let place = Place::new(Duration::from_secs(arguments.patience))?;
+    let mut soak = Soak {
+        jobs: JobFolder::new("refrain-soak-", &["spilled"])?,
+        patience: Duration::from_secs(arguments.patience),
+        expected: HashMap::new(),
+    };
     let mut kept = Kept::default();
-    let mut expected = Expected::default();
-    let mut tally = Tally::new();
-    let end = Instant::now() + Duration::from_secs_f64(arguments.minutes * 60.0);
-    let mut number = arguments.first;
-    while Instant::now() < end && !interrupt.requested() {
-        let job = Job::of(seed, number, arguments.ranks, &arguments.fabric);
-        number += 1;
-        let (ended, failure) = judge(&job, &place, &mut expected)?;
+    let mut tally = Tally::default();
+    let begin = Instant::now();
+    let length = Duration::from_secs_f64(arguments.minutes * 60.0);
+    let mut printed = begin;
+    for number in arguments.first.. {
+        if begin.elapsed() >= length || interrupt.requested() {
+            break;
+        }
+        let job = job::job(seed, number, arguments.ranks, &arguments.fabric);
+        let (watched, failure) = soak.judge(&job)?;
         if interrupt.requested() {
             break;
         }
-        tally.add(&ended, failure.is_some());
+        tally.add(&watched, failure.is_some());
         if let Some(failure) = failure {
-            kept.keep(&place, &job, number - 1, &failure, &ended)?;
+            kept.keep(&soak.jobs, &job, number, &failure, &watched)?;
             if !arguments.keep_going {
                 break;
             }
         }
-        tally.tell_sometimes();
+        if printed.elapsed() >= LINE_EVERY {
+            printed = Instant::now();
+            println!("{}", tally.line(begin.elapsed()));
+        }
     }
-    println!("{}", tally.summary());
-    Ok(match (tally.failures(), interrupt.requested()) {
+    println!("{}", tally.line(begin.elapsed()));
+    Ok(match (tally.failures, interrupt.requested()) {
         (0, false) => ExitCode::SUCCESS,
         (0, true) => ExitCode::from(STATUS_INTERRUPTED),
         _ => ExitCode::FAILURE,
     })
 }
 
-/// Short ones are better to type.
+/// Short numbers are easier to type.
 fn seed_of_now() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(1, |since| u64::from(since.subsec_micros()))
 }
 
-/// Lines that were printed when nothing failed, by ranks and workload.
-type Expected = HashMap<(u32, Vec<String>), String>;
+struct Soak {
+    jobs: JobFolder,
+    patience: Duration,
+    /// Lines that were printed without faults, by ranks and workload.
+    expected: HashMap<Job, String>,
+}
 
-fn judge(
-    job: &Job,
-    place: &Place,
-    expected: &mut Expected,
-) -> io::Result<(Ended, Option<Failure>)> {
-    let key = (job.ranks, job.workload.clone());
-    if !expected.contains_key(&key) {
-        let calm = job.without_faults();
-        let ended = place.run(&calm)?;
-        if ended.status != Some(0) {
-            return Ok((ended, Some(Failure::WithoutFaults)));
+impl Soak {
+    /// Runs a job and compares its line with that of the same job without faults.
+    fn judge(&mut self, job: &Job) -> Result<(Watched, Option<String>), BenchError> {
+        let calm = Job {
+            options: Vec::new(),
+            ..job.clone()
+        };
+        if !self.expected.contains_key(&calm) {
+            let watched = self.watched(&calm)?;
+            if watched.ended.status != Some(0) {
+                return Ok((watched, Some("it fails without any fault".into())));
+            }
+            self.expected.insert(calm.clone(), watched.ended.out);
         }
-        expected.insert(key.clone(), ended.out);
+        let watched = self.watched(job)?;
+        let failure = watched.failure(&self.expected[&calm], &self.jobs);
+        Ok((watched, failure))
     }
-    let ended = place.run(job)?;
-    let failure = Failure::of(&ended, &expected[&key], place);
-    Ok((ended, failure))
+
+    fn watched(&self, job: &Job) -> Result<Watched, BenchError> {
+        let begin = Instant::now();
+        let (mut hung, mut launcher_bytes) = (None, 0);
+        let ended = self.jobs.run(job, LOOK, |launcher| {
+            let bytes = resident_bytes(launcher.as_raw_nonzero()).unwrap_or(0);
+            launcher_bytes = launcher_bytes.max(bytes);
+            if begin.elapsed() > self.patience && hung.is_none() {
+                hung = Some(residue::stacks(&self.jobs.mark()));
+                // The launcher ends the ranks.
+                let _ = kill_process(launcher, Signal::TERM);
+            }
+        })?;
+        Ok(Watched {
+            ended,
+            hung,
+            launcher_bytes,
+        })
+    }
+}
+
+/// Counts of the jobs so far.
+#[derive(Debug, Default)]
+struct Tally {
+    jobs: u64,
+    with_deaths: u64,
+    deaths: usize,
+    failures: u64,
+    launcher_bytes: u64,
+}
+
+impl Tally {
+    fn add(&mut self, watched: &Watched, has_failed: bool) {
+        let killed = "was killed by SIGKILL (incarnation";
+        let deaths = watched.ended.err.matches(killed).count();
+        self.jobs += 1;
+        self.with_deaths += u64::from(deaths > 0);
+        self.deaths += deaths;
+        self.failures += u64::from(has_failed);
+        self.launcher_bytes = self.launcher_bytes.max(watched.launcher_bytes);
+    }
+
+    fn line(&self, time: Duration) -> String {
+        format!(
+            "soak: {:.0} s: {} jobs, {} of them with {} deaths of ranks, {} failures; launchers had \
+             at most {:.1} MiB",
+            time.as_secs_f64(),
+            self.jobs,
+            self.with_deaths,
+            self.deaths,
+            self.failures,
+            self.launcher_bytes as f64 / f64::from(1 << 20),
+        )
+    }
 }

@@ -1,11 +1,12 @@
-//! A master hands out tasks and takes the results from whoever has one.
+//! A master hands out tasks and takes their results from any worker.
 
 use super::error::{WorkloadError, ensure};
+use super::horizon::Horizon;
+use super::payload;
 use super::prng::combine;
-use super::{Horizon, payload};
 use refrain::{Request, Scope, Status, World, from, from_any, to};
 
-/// Sections of the master's checkpoint: how far it is; what has come back.
+/// Sections of the master's checkpoint: its progress; the results.
 const STATE: u64 = 1;
 const LEDGER: u64 = 2;
 const CONTEXT: u32 = 1;
@@ -20,16 +21,16 @@ const RESULTS_AHEAD: usize = 4;
 /// Options of `any-source`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// How many tasks there are.
+    /// Number of tasks.
     #[arg(long, default_value_t = 1000)]
     tasks: u64,
     /// Length of a task and of its result in bytes, besides their number.
     #[arg(long, default_value_t = 1024)]
     bytes: usize,
-    /// Where the tasks come from.
+    /// Seed of the tasks.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Say on standard error how many results each worker delivered.
+    /// Print on standard error the number of results of each worker.
     #[arg(long)]
     verbose: bool,
     #[command(flatten)]
@@ -60,6 +61,14 @@ fn work(task: &[u8]) -> Vec<u8> {
     result
 }
 
+fn check_status(status: Status, tag: i32, bytes: usize) -> Result<(), WorkloadError> {
+    ensure!(
+        (status.tag, status.bytes) == (tag, bytes as u64),
+        "got {status:?}, expected {bytes} bytes with tag {tag}"
+    );
+    Ok(())
+}
+
 /// Runs the workload on this rank; rank 0 gets the line to print.
 ///
 /// # Errors
@@ -84,7 +93,7 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
     ledger.finish()
 }
 
-/// What has come back.
+/// The results so far.
 struct Ledger<'a> {
     options: &'a Options,
     done: Vec<bool>,
@@ -145,9 +154,9 @@ impl<'a> Ledger<'a> {
     }
 }
 
-/// A worker: a result for each task until told to stop.
+/// A worker: a result for each task until the stop message.
 fn serve(world: &mut World, options: &Options) -> Result<(), WorkloadError> {
-    // It goes on with whatever task comes next.
+    // A restored worker continues with the next task.
     drop(world.restored()?);
     let mut task = vec![0; options.message_bytes()];
     for served in 0.. {
@@ -155,23 +164,12 @@ fn serve(world: &mut World, options: &Options) -> Result<(), WorkloadError> {
         if status.tag == TAG_STOP {
             break;
         }
-        ensure!(
-            status.tag == TAG_TASK,
-            "a message with tag {} came from the master",
-            status.tag
-        );
-        ensure!(
-            status.bytes == task.len() as u64,
-            "a task of {} bytes, expected {}",
-            status.bytes,
-            task.len()
-        );
+        check_status(status, TAG_TASK, task.len())?;
         let number = number_of(&task);
-        let expected = options.task(number);
+        let rank = world.rank();
         ensure!(
-            task == expected,
-            "task {number} arrived damaged at rank {}",
-            world.rank()
+            task == options.task(number),
+            "task {number} arrived damaged at rank {rank}"
         );
         world.send(&work(&task), to(0).tag(TAG_RESULT).context(CONTEXT))?;
         // A worker has no state but its place in the loop.
@@ -206,13 +204,7 @@ impl Master<'_> {
             let statuses =
                 world.scope(|scope| self.wave(scope, &mut buffers[..expected], wave % 2 == 0))?;
             for (buffer, status) in buffers.iter().zip(statuses) {
-                ensure!(status.tag == TAG_RESULT, "a result with tag {}", status.tag);
-                let bytes = buffer.len();
-                ensure!(
-                    status.bytes == bytes as u64,
-                    "a result of {} bytes, expected {bytes}",
-                    status.bytes
-                );
+                check_status(status, TAG_RESULT, buffer.len())?;
                 ledger.take(buffer, status.source.0)?;
             }
             let handed_out = self.handed_out;
@@ -224,7 +216,7 @@ impl Master<'_> {
         Ok(())
     }
 
-    /// The next task for a worker, or word that there is none.
+    /// Sends the next task to a worker, or the stop message.
     fn hand_out(&mut self, world: &mut World, worker: u32) -> Result<(), refrain::Error> {
         if self.handed_out == self.options.tasks {
             return world.send(&[0u8; 0], to(worker).tag(TAG_STOP).context(CONTEXT));
@@ -234,8 +226,8 @@ impl Master<'_> {
         world.send(&task, to(worker).tag(TAG_TASK).context(CONTEXT))
     }
 
-    /// Takes one result into each buffer and hands the next task to whoever
-    /// delivered; returns whose each of them is.
+    /// Receives one result into each buffer and hands the next task to its worker; returns
+    /// the statuses.
     fn wave<'env>(
         &mut self,
         scope: &mut Scope<'_, 'env>,
@@ -258,14 +250,9 @@ impl Master<'_> {
                 self.hand_out(scope.world(), status.source.0)?;
             }
         }
-        statuses
-            .into_iter()
-            .map(|status| {
-                status.ok_or_else(|| {
-                    refrain::Error::Argument("a request ended without a status".into())
-                })
-            })
-            .collect()
+        let statuses: Option<Vec<Status>> = statuses.into_iter().collect();
+        let missing = "a request ended without a status".to_owned();
+        statuses.ok_or(refrain::Error::Argument(missing))
     }
 }
 

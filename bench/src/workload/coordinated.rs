@@ -1,9 +1,9 @@
-//! Checkpoints of all ranks together, as programs take them that have nothing but
-//! these: what recovery by message logging is compared with.
+//! Coordinated checkpoints of all ranks, the alternative that recovery by message logging
+//! is compared with.
 //!
 //! Every rank writes its part at the same place of the program, where no message is
-//! on its way; all wait for each other, and the parts before are removed. A job that
-//! is started again begins at the newest place of which every part is there.
+//! on its way; all wait for each other, and the earlier parts are removed. A restarted job
+//! begins at the newest place of which every part exists.
 
 use super::collective;
 use super::error::WorkloadError;
@@ -12,20 +12,19 @@ use std::fs::{self, File};
 use std::io::{Error, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// How far the program was, and its running checksum.
+/// The number of rounds, and the running checksum.
 pub type State = (u64, u64);
 
-/// The words of a [`State`].
+/// Bytes of a [`State`].
 const HEAD_BYTES: usize = 16;
 
-/// Options of workloads that can do it.
+/// Options of workloads with coordinated checkpoints.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Coordinated {
-    /// Take checkpoints of all ranks together into this folder, and begin with the
-    /// newest one there.
+    /// Folder for coordinated checkpoints; a run begins with the newest one there.
     #[arg(long, value_name = "DIR", requires = "coordinated_every")]
     coordinated_dir: Option<PathBuf>,
-    /// So many rounds apart.
+    /// Rounds between two coordinated checkpoints.
     #[arg(long, value_name = "ROUNDS", default_value_t = 0)]
     coordinated_every: u64,
 }
@@ -60,7 +59,7 @@ impl Coordinated {
         let part = part(folder, state.0, rank);
         save(&part, state, memory).map_err(refused(&part))?;
         collective::barrier(world)?;
-        // Every part of the newer one is there.
+        // Every part of the newer one exists.
         let before = super::coordinated::part(folder, state.0 - every, rank);
         match fs::remove_file(&before) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -70,7 +69,7 @@ impl Coordinated {
         }
     }
 
-    /// Reads what the newest one has of this rank; `None`: there is none.
+    /// Reads the part of this rank of the newest one; `None` without one.
     ///
     /// # Errors
     /// Those of the disk, and a part of another program.
@@ -109,7 +108,7 @@ fn save(path: &Path, (round, checksum): State, memory: &[u8]) -> Result<(), Erro
 fn load(path: &Path, memory: &mut [u8]) -> Result<State, Error> {
     let mut file = File::open(path)?;
     if file.metadata()?.len() != (HEAD_BYTES + memory.len()) as u64 {
-        return Err(Error::other("has another length than it must have"));
+        return Err(Error::other("has a wrong length"));
     }
     let mut head = [0; HEAD_BYTES];
     file.read_exact(&mut head)?;
@@ -118,7 +117,7 @@ fn load(path: &Path, memory: &mut [u8]) -> Result<State, Error> {
     Ok((word(0), word(8)))
 }
 
-/// The last round of which every rank's part is there.
+/// The last round of which every rank's part exists.
 fn newest_whole(folder: &Path, ranks: u32) -> Result<Option<u64>, Error> {
     let mut newest = None;
     for entry in fs::read_dir(folder)? {

@@ -8,7 +8,7 @@ pub enum WorkloadError {
     /// The library refused or failed.
     #[error(transparent)]
     World(#[from] refrain::Error),
-    /// What arrived is not what was sent, or an operation broke its promise.
+    /// Received data differs from sent data, or an operation violates its contract.
     #[error("verification failed: {0}")]
     Verification(String),
     /// The options do not fit the job.
@@ -19,10 +19,10 @@ pub enum WorkloadError {
     System {
         /// What was attempted.
         attempted: String,
-        /// The system's words.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// Any of these, and where.
+    /// Another error, and its place.
     #[error("{place}: {error}")]
     At {
         /// Where it happened.

@@ -2,25 +2,27 @@
 //! exchange. They are run by `refrain run -n N -- refrain-workload …`.
 //!
 //! Each prints one line on rank 0 at its end, the same in every run with the
-//! same options, and exits with a failure when something is not as it must be.
+//! same options, and exits with a failure when its verification fails.
 
 mod any_source;
 mod chaos;
 mod collective;
 mod coordinated;
 mod error;
+mod horizon;
 pub(crate) mod pairs;
-mod payload;
+pub(crate) mod payload;
 pub(crate) mod prng;
 mod record;
 pub(crate) mod ring;
+mod shape;
 mod stencil;
 mod token_ring;
 mod watchdog;
 
 use clap::{Parser, Subcommand};
 use error::WorkloadError;
-use refrain::{Image, World};
+use refrain::World;
 use std::process::ExitCode;
 
 /// Workloads that verify every byte they exchange.
@@ -38,60 +40,17 @@ struct Arguments {
 enum Workload {
     /// A token with a counter and a running hash goes round the ranks.
     TokenRing(token_ring::Options),
-    /// Tokens go round the ranks; some of them die at the end and play it again.
+    /// Tokens go round the ranks; some ranks die at the end and replay everything.
     Ring(ring::Options),
     /// Two pairs of ranks that have nothing to do with each other.
     Pairs(pairs::Options),
     /// A 2-D or 3-D halo exchange on a periodic grid; the checksum is the same
     /// for every number of ranks.
     Stencil(stencil::Options),
-    /// A master hands out tasks and takes results from whoever has one.
+    /// A master hands out tasks and takes their results from any worker.
     AnySource(any_source::Options),
     /// A seeded random mix of every operation, with verification of every byte.
     Chaos(chaos::Options),
-}
-
-/// When a workload states that what it received needs no resending (LOG-4), and
-/// when it takes checkpoints.
-#[derive(Clone, Copy, Debug, clap::Args)]
-struct Horizon {
-    /// Publish a horizon every so many rounds; 0: never. 64 if not given, but never
-    /// in a job whose ranks may be started again: they need what it would free.
-    #[arg(long, value_name = "ROUNDS")]
-    horizon_every: Option<u64>,
-    /// Take a checkpoint every so many rounds; 0: only if the job asks for one.
-    #[arg(long, value_name = "ROUNDS", default_value_t = 0)]
-    checkpoint_every: u64,
-}
-
-impl Horizon {
-    #[cfg(test)]
-    fn never() -> Self {
-        Self {
-            horizon_every: Some(0),
-            checkpoint_every: 0,
-        }
-    }
-
-    /// To be called after each round, counted from 0; `save` gives what is needed
-    /// to go on with the next.
-    fn after(
-        self,
-        world: &mut World,
-        round: u64,
-        save: impl FnOnce(&mut Image<'_>) -> Result<(), refrain::Error>,
-    ) -> Result<(), WorkloadError> {
-        let is_due = |every: u64| every > 0 && (round + 1).is_multiple_of(every);
-        let recovers = world.recovers();
-        if recovers && (is_due(self.checkpoint_every) || world.checkpoint_requested()?) {
-            world.checkpoint(save)?;
-        }
-        let horizon_every = self.horizon_every.unwrap_or(if recovers { 0 } else { 64 });
-        if is_due(horizon_every) && world.protocol() != "none" {
-            world.publish_horizon()?;
-        }
-        Ok(())
-    }
 }
 
 /// The whole program.
@@ -118,7 +77,7 @@ fn run(workload: &Workload) -> Result<(), WorkloadError> {
         Workload::Chaos(options) => chaos::run(&mut world, options),
     }?;
     world.finalize()?;
-    // After the goodbyes: the line also says that the job ended well.
+    // After finalize: the line also says that the job ended well.
     if let Some(line) = line {
         println!("{line}");
     }

@@ -80,7 +80,7 @@ impl Prng {
         let mut merged = Vec::with_capacity(left);
         let mut sequences: Vec<_> = sequences.into_iter().map(Vec::into_iter).collect();
         while left > 0 {
-            // Weighted by what is left, so that every merge is equally likely.
+            // Weighted by the rest of each sequence, so that every merge is equally likely.
             let mut at = self.below(left);
             for sequence in &mut sequences {
                 if at < sequence.len() {

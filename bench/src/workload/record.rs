@@ -1,4 +1,4 @@
-//! Files in which the ranks of an experiment write what they measured.
+//! Files with the measurements of the ranks of an experiment.
 
 use super::error::WorkloadError;
 use serde::Serialize;

@@ -1,5 +1,5 @@
-//! Tokens go round all ranks. Ranks that are told to kill themselves when all is
-//! done play everything again; each life notes how long its turns took.
+//! Tokens go round all ranks. At the end some ranks kill themselves, and their next lives
+//! replay everything; each life notes the time of its turns.
 
 use super::error::{WorkloadError, ensure};
 use super::record;
@@ -17,38 +17,37 @@ const NUMBER_BYTES: usize = 8;
 /// Options of `ring`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// How many tokens each rank receives and sends.
+    /// Number of tokens that each rank receives and sends.
     #[arg(long, default_value_t = 1000)]
     turns: u64,
     /// Length of a token in bytes, at least 16.
     #[arg(long, default_value_t = 4096)]
     bytes: usize,
-    /// Length of what rank 0 sends on, if another: it receives long tokens, and
-    /// sends short ones.
+    /// Length of the tokens that rank 0 sends, if it differs from that of the others.
     #[arg(long, value_name = "BYTES")]
     answers: Option<usize>,
-    /// How many tokens go round at once, at most one a rank.
+    /// Number of tokens in the ring, at most one per rank.
     #[arg(long, default_value_t = 1)]
     tokens: u32,
     /// Receive from any source.
     #[arg(long)]
     any: bool,
-    /// So many ranks kill themselves at the end of their first lives.
+    /// Number of ranks that kill themselves at the end of their first lives.
     #[arg(long, value_name = "RANKS", default_value_t = 0)]
     again: u32,
-    /// The folder in which each life notes its time.
+    /// Folder for the time of each life.
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
 }
 
-/// What a life notes.
+/// The time of a life.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Turns {
-    /// Which rank.
+    /// Its rank.
     pub rank: u32,
-    /// Which life of it.
+    /// Its number.
     pub incarnation: u32,
-    /// How long its turns took.
+    /// Time of its turns.
     pub seconds: f64,
 }
 
@@ -59,7 +58,7 @@ pub struct Turns {
 pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, WorkloadError> {
     check(options, world.size())?;
     let rank = world.rank().0;
-    // A later life meets the others here, not in its turns.
+    // A later life waits for the others here, not in its turns.
     world.barrier()?;
     let begin = Instant::now();
     let mut ring = Ring::new(rank, world.size(), options);
@@ -77,7 +76,7 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
         };
         record::write(folder, &name, &turns)?;
     }
-    // Nobody misses anything of those that die.
+    // No rank waits for a message of a rank that dies.
     world.barrier()?;
     if rank < options.again && incarnation == 0 {
         return Err(WorkloadError::System {
@@ -110,7 +109,7 @@ fn check(options: &Options, ranks: u32) -> Result<(), WorkloadError> {
     } else if !(1..=ranks).contains(&options.tokens) {
         "there is at least one token, and at most one a rank"
     } else if options.again > ranks {
-        "there are not so many ranks to play again"
+        "more ranks are to die than there are"
     } else {
         return Ok(());
     };
@@ -127,7 +126,7 @@ impl Options {
     }
 }
 
-/// The number of a token after so many turns of the rank that sends it.
+/// The number of a token after some turns of the rank that sends it.
 fn number(rank: u32, turn: u64) -> u64 {
     (turn << 16) | u64::from(rank)
 }
@@ -135,7 +134,7 @@ fn number(rank: u32, turn: u64) -> u64 {
 struct Ring {
     rank: u32,
     size: u32,
-    /// The first ranks have a token each when a turn begins, and when it ends.
+    /// Whether it has a token between turns: the first ranks have one each.
     holds: bool,
     any: bool,
     outgoing: Vec<u8>,
@@ -154,7 +153,7 @@ impl Ring {
         }
     }
 
-    /// One token comes, one goes; who has one sends it meanwhile.
+    /// Receives one token and sends one; a rank that holds a token does both at once.
     fn turn(&mut self, world: &mut World, turn: u64) -> Result<(), WorkloadError> {
         let number = number(self.rank, turn).to_le_bytes();
         let end = self.outgoing.len() - NUMBER_BYTES;
@@ -182,7 +181,7 @@ impl Ring {
         let end = self.incoming.len() - NUMBER_BYTES;
         ensure!(
             self.incoming[..NUMBER_BYTES] == expected && self.incoming[end..] == expected,
-            "rank {} got another token than that of turn {turn} of rank {previous}",
+            "rank {} received a token that is not that of turn {turn} of rank {previous}",
             self.rank
         );
         Ok(())

@@ -2,8 +2,9 @@
 //! them checks it and adds to it.
 
 use super::error::{WorkloadError, ensure};
+use super::horizon::Horizon;
+use super::payload;
 use super::prng::combine;
-use super::{Horizon, payload};
 use refrain::{World, from, to};
 
 const TAG: i32 = 11;
@@ -16,7 +17,7 @@ const HEAD_BYTES: usize = 16;
 /// Options of `token-ring`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// How often the token goes round.
+    /// Number of times that the token goes round.
     #[arg(long, default_value_t = 1000)]
     rounds: u64,
     /// Length of the token in bytes, at least 16.
@@ -26,7 +27,7 @@ pub struct Options {
     horizon: Horizon,
 }
 
-/// What goes round.
+/// The content of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Token {
     counter: u64,
@@ -72,8 +73,7 @@ impl Token {
     }
 }
 
-/// The tokens that a rank expects to receive, one a round, without having
-/// seen any of them.
+/// The tokens that a rank expects to receive, one per round, computed independently.
 struct Expected {
     token: Token,
     rank: u32,

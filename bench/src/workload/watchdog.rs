@@ -1,4 +1,4 @@
-//! Ends the process when it makes no progress: a job that hangs must say where.
+//! Ends the process when it makes no progress, and prints where it hangs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,14 +13,14 @@ struct Shared {
     place: Mutex<String>,
 }
 
-/// Watches one thread; it is dropped when there is nothing left to watch.
+/// Watches one thread until it is dropped.
 #[derive(Debug)]
 pub struct Watchdog {
     shared: Arc<Shared>,
 }
 
 impl Watchdog {
-    /// Watches from now on; `patience_seconds` of 0: never barks.
+    /// Watches from now on; with a `patience_seconds` of 0 it never ends the process.
     #[must_use]
     pub fn start(patience_seconds: u64) -> Self {
         let shared = Arc::new(Shared::default());
@@ -44,12 +44,12 @@ impl Watchdog {
         Self { shared }
     }
 
-    /// Progress was made.
+    /// Notes progress.
     pub fn beat(&self) {
         self.shared.beats.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Progress was made, and this is the place to name if there is no more.
+    /// Notes progress, and the place that is printed if it was the last.
     pub fn place(&self, place: String) {
         *self
             .shared
@@ -65,8 +65,7 @@ fn bark(shared: &Shared, patience_seconds: u64) -> ! {
     eprintln!(
         "refrain-workload: no progress for {patience_seconds} s at {place}; giving up (--patience)"
     );
-    // The launcher ends the other ranks with this one; their watchdogs are to
-    // speak first.
+    // The launcher ends the other ranks with this one; their watchdogs print first.
     std::thread::sleep(Duration::from_secs(2));
     std::process::exit(STATUS)
 }

@@ -3,7 +3,7 @@
 use super::names::{self, Name};
 use crate::disk::Disk;
 use crate::error::CheckpointError;
-use crate::store::JobName;
+use crate::store::contract::JobName;
 use refrain_ring::{Incarnation, Rank};
 
 /// The files of a rank.

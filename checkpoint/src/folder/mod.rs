@@ -14,7 +14,8 @@ mod whole;
 use crate::disk::Disk;
 use crate::error::{CheckpointError, Damaged};
 use crate::format::{Flaw, Header, PAGE_BYTES};
-use crate::store::{Checkpoints, Found, JobName, Key, Sink};
+use crate::message::Whole;
+use crate::store::contract::{Checkpoints, Found, JobName, Key, Sink};
 use files::{Files, all_names};
 use refrain_ring::{Incarnation, Rank};
 use sink::FileSink;
@@ -56,8 +57,7 @@ impl Folder {
         Files::look(&self.disk, &self.job, rank)
     }
 
-    /// The life that a checkpoint is of, as its header says. `None`: it cannot be
-    /// used anyway.
+    /// The life that wrote a checkpoint, from its header. `None`: it cannot be used.
     fn incarnation_of(
         &self,
         rank: Rank,
@@ -80,7 +80,7 @@ impl Folder {
         }
     }
 
-    /// FENCE-1: nothing of an old life is let in.
+    /// FENCE-1: an old life is refused.
     fn check_life(
         &self,
         rank: Rank,
@@ -112,12 +112,8 @@ impl Folder {
         Ok(())
     }
 
-    /// Reads all of a checkpoint and says whether it is whole.
-    fn look(
-        &self,
-        rank: Rank,
-        number: u64,
-    ) -> Result<Result<whole::Checked, Damaged>, CheckpointError> {
+    /// Reads all of a checkpoint and checks whether it is whole.
+    fn look(&self, rank: Rank, number: u64) -> Result<Result<Whole, Damaged>, CheckpointError> {
         let name = names::whole(&self.job, rank, number);
         let opened = self.disk.open_file(&name);
         let checked = opened.and_then(|mut input| check(&mut input));
@@ -153,8 +149,8 @@ impl Folder {
         })
     }
 
-    /// FENCE-1: from here on, whoever looks sees that `life` has come; also after
-    /// a loss of power.
+    /// FENCE-1: from here on, every process sees that `life` has begun, also after a loss of
+    /// power.
     fn fence(&self, rank: Rank, life: Incarnation, files: &Files) -> Result<(), CheckpointError> {
         if life == Incarnation(0) || files.fences.contains(&life) {
             return Ok(());
@@ -171,31 +167,21 @@ impl Folder {
         Ok(())
     }
 
-    fn found(
-        &self,
-        rank: Rank,
-        checked: whole::Checked,
-        passed_over: Vec<Damaged>,
-    ) -> Result<Found, CheckpointError> {
-        let name = names::whole(&self.job, rank, checked.header.number);
+    fn found(&self, rank: Rank, whole: Whole) -> Result<Found, CheckpointError> {
+        let name = names::whole(&self.job, rank, whole.header.number);
         // Its writer may have died between the rename and the sync: it is not
         // given out before it is stable.
         let synced = self.disk.directory.sync();
         let source = synced.and_then(|()| self.disk.open_file(&name));
-        let source = source.map_err(|error| {
-            CheckpointError::of_system(format!("opening {}", self.path(&name)), error)
-        })?;
-        Ok(Found {
-            header: checked.header,
-            bytes: checked.bytes,
-            sections: checked.sections,
-            passed_over,
-            source: Box::new(FileSource::new(source, self.path(&name))),
-        })
+        let name = self.path(&name);
+        let input =
+            source.map_err(|error| CheckpointError::of_system(format!("opening {name}"), error))?;
+        let source = Box::new(FileSource { input, name });
+        Ok(Found { whole, source })
     }
 }
 
-/// Whether the disk says that it cannot give back what it was given.
+/// Whether the disk reports that it has lost data.
 fn is_lost(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let lost = [Errno::IO, Errno::BADMSG, Errno::UCLEAN].map(Errno::raw_os_error);
@@ -252,7 +238,13 @@ impl Checkpoints for Folder {
         let mut passed_over = Vec::new();
         for number in files.wholes {
             match self.look(rank, number)? {
-                Ok(checked) => return self.found(rank, checked, passed_over).map(Some),
+                Ok(whole) => {
+                    let whole = Whole {
+                        passed_over,
+                        ..whole
+                    };
+                    return self.found(rank, whole).map(Some);
+                }
                 Err(damaged) => {
                     self.damaged().insert((rank, number));
                     passed_over.push(damaged);

@@ -1,6 +1,6 @@
 //! The names of a rank's files, and which of them go.
 
-use crate::store::{JobName, Key};
+use crate::store::contract::{JobName, Key};
 use refrain_ring::{Incarnation, Rank};
 
 /// A file of a rank.
@@ -11,7 +11,7 @@ pub(super) enum Name {
         /// Its number.
         number: u64,
     },
-    /// One that is being written, or was when its writer died.
+    /// A checkpoint that is being written, or was when its writer died.
     Part {
         /// Its number.
         number: u64,
@@ -40,12 +40,12 @@ pub(super) fn part(job: &JobName, key: Key) -> String {
     format!("{rank}{number:012}-i{}.part", key.incarnation)
 }
 
-/// What says that earlier lives write no more.
+/// The name of the file that stops earlier lives.
 pub(super) fn fence(job: &JobName, rank: Rank, incarnation: Incarnation) -> String {
     format!("{}i{incarnation}.fence", of_rank(job, rank))
 }
 
-/// What a name says, if it is of this rank.
+/// Parses a name, if it is of this rank.
 pub(super) fn read(job: &JobName, rank: Rank, name: &str) -> Option<Name> {
     let rest = name.strip_prefix(&of_rank(job, rank))?;
     if let Some(number) = rest.strip_suffix(".ckpt") {

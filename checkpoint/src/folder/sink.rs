@@ -3,10 +3,10 @@
 use super::files::Files;
 use super::names;
 use super::turn::Mine;
-use crate::buffer::Strip;
 use crate::disk::{Disk, Output};
 use crate::error::CheckpointError;
-use crate::store::{JobName, Key, Sink, Stable};
+use crate::packing::{Strip, Strips};
+use crate::store::contract::{JobName, Key, Sink, Stable};
 use std::collections::BTreeSet;
 use std::io;
 
@@ -83,7 +83,7 @@ impl FileSink {
         Ok(())
     }
 
-    /// Removes what is not needed any more; says what cannot be.
+    /// Removes checkpoints that are not needed any more; returns failures.
     fn remove_older(&self) -> Vec<String> {
         let key = self.key;
         let files = match Files::look(&self.disk, &self.job, key.rank) {
@@ -103,7 +103,9 @@ impl FileSink {
     }
 }
 
-impl Sink for FileSink {
+impl Strips for FileSink {
+    type Error = CheckpointError;
+
     fn exchange(
         &mut self,
         place: u64,
@@ -114,7 +116,9 @@ impl Sink for FileSink {
         let result = output.exchange(place, strip, bytes);
         result.map_err(|error| self.failed("writing", error))
     }
+}
 
+impl Sink for FileSink {
     fn commit(mut self: Box<Self>, bytes: u64) -> Result<Stable, CheckpointError> {
         let output = self.output.as_mut().expect("there until it is committed");
         let finished = output.finish(bytes);

@@ -1,4 +1,4 @@
-//! Who writes a rank's checkpoint: one at a time, the last that began.
+//! The writer of a rank's checkpoint: one at a time, the last that began.
 
 use refrain_ring::Rank;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ pub(super) struct Turns(Mutex<BTreeMap<Rank, Turn>>);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Turn(Arc<Mutex<u64>>);
 
-/// While this is held, nobody else begins or ends anything of the rank.
+/// While this is held, no other writer of the rank begins or ends.
 #[derive(Debug)]
 pub(super) struct Begun<'a> {
     turn: &'a Turn,
@@ -52,8 +52,7 @@ impl Begun<'_> {
 }
 
 impl Mine {
-    /// Does something that nobody else's turn may come into; `None`: it came
-    /// before.
+    /// Acts while no other turn can begin; `None`: another has begun before.
     pub fn while_it_lasts<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
         let begun = self.turn.begin();
         (*begun.count == self.number).then(act)

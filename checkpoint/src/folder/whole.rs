@@ -2,20 +2,14 @@
 
 use crate::disk::Input;
 use crate::error::CheckpointError;
-use crate::format::{Flaw, Header, STRIP_BYTES, SectionInfo};
-use crate::store::Source;
+use crate::format::{Flaw, STRIP_BYTES};
+use crate::message::Whole;
+use crate::store::contract::Source;
 use crate::unpacking::{Next, Sections, Unpacking};
 use std::io;
 
-/// A whole checkpoint.
-pub(super) struct Checked {
-    pub header: Header,
-    pub bytes: u64,
-    pub sections: Vec<SectionInfo>,
-}
-
 /// Reads all of a file. Inside: where it is not a whole checkpoint, and why not.
-pub(super) fn check(input: &mut Input) -> io::Result<Result<Checked, (u64, Flaw)>> {
+pub(super) fn check(input: &mut Input) -> io::Result<Result<Whole, (u64, Flaw)>> {
     let mut strip = vec![0; STRIP_BYTES];
     let mut bytes = input.read(&mut strip)?;
     let mut unpacking = match Unpacking::new(&strip[..bytes]) {
@@ -36,23 +30,19 @@ pub(super) fn check(input: &mut Input) -> io::Result<Result<Checked, (u64, Flaw)
     if input.read(&mut strip[..1])? > 0 {
         return Ok(Err((total, Flaw::Behind)));
     }
-    Ok(Ok(Checked {
+    Ok(Ok(Whole {
         header: *unpacking.header(),
         bytes: total,
         sections: sections.into_vec(),
+        passed_over: Vec::new(),
     }))
 }
 
 /// The strips of a file.
+#[derive(Debug)]
 pub(super) struct FileSource {
-    input: Input,
-    name: String,
-}
-
-impl FileSource {
-    pub fn new(input: Input, name: String) -> Self {
-        Self { input, name }
-    }
+    pub input: Input,
+    pub name: String,
 }
 
 impl Source for FileSource {

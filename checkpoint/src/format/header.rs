@@ -1,7 +1,8 @@
 //! The first page.
 
-use super::{FORMAT_VERSION, Flaw, is_zero, u32_at, u64_at};
+use super::{FORMAT_VERSION, Flaw, IncarnationNumber, RankNumber, is_zero, u32_at, u64_at};
 use refrain_ring::{Incarnation, Rank};
+use serde::{Deserialize, Serialize};
 
 /// Bytes of the page: what direct I/O wants lengths to be multiples of.
 pub const PAGE_BYTES: usize = 4096;
@@ -11,14 +12,16 @@ const MAGIC: [u8; 8] = *b"rfrnckpt";
 
 const _: () = assert!(size_of::<u64>() * 5 + 24 == HEADER_BYTES && HEADER_BYTES < PAGE_BYTES);
 
-/// Whose checkpoint it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The header of a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The job.
     pub job: u64,
     /// The rank.
+    #[serde(with = "RankNumber")]
     pub rank: Rank,
     /// The life of the rank that wrote it.
+    #[serde(with = "IncarnationNumber")]
     pub incarnation: Incarnation,
     /// Which checkpoint of the rank, from 1; grows from life to life.
     pub number: u64,
@@ -55,15 +58,15 @@ impl Header {
         if page[..8] != MAGIC {
             return Err(Flaw::Magic);
         }
-        // Before the checksum, whose place is this version's.
+        // Before the checksum, whose place depends on the version.
         let version = u32_at(page, 8);
         if version != FORMAT_VERSION {
             return Err(Flaw::Version(version));
         }
-        let (said, checksum) = page[..HEADER_BYTES].split_at(HEADER_BYTES - 4);
+        let (hashed, checksum) = page[..HEADER_BYTES].split_at(HEADER_BYTES - 4);
         let unused = [&page[20..24], &page[48..60], &page[HEADER_BYTES..]];
         let number = u64_at(page, 32);
-        if crc32fast::hash(said) != u32_at(checksum, 0)
+        if crc32fast::hash(hashed) != u32_at(checksum, 0)
             || !unused.into_iter().all(is_zero)
             || number == 0
         {

@@ -10,6 +10,8 @@ mod piece;
 pub use header::{Header, PAGE_BYTES};
 pub use piece::{PIECE_HEADER_BYTES, PieceHeader};
 
+use refrain_ring::{Incarnation, Rank};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Version of everything here. A reader refuses every other.
@@ -20,27 +22,19 @@ pub const STRIP_BYTES: usize = 1 << 20;
 pub const SECTIONS_MAX: usize = 1 << 16;
 
 /// What a section holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "u16", try_from = "u16")]
 pub enum SectionKind {
     /// A part of the engine's state.
     Engine,
-    /// What is not freed of a payload log; the id says to whom it was sent.
+    /// The part of a payload log that is not freed; the id is the destination.
     Log,
     /// Memory of the application, by its id.
     Memory,
 }
 
 impl SectionKind {
-    /// As it is written.
-    pub fn code(self) -> u16 {
-        match self {
-            Self::Engine => 1,
-            Self::Log => 2,
-            Self::Memory => 3,
-        }
-    }
-
-    /// For people.
+    /// Its name, for messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Engine => "engine",
@@ -48,20 +42,43 @@ impl SectionKind {
             Self::Memory => "memory",
         }
     }
+}
 
-    /// What a code means.
-    pub fn of_code(code: u16) -> Option<Self> {
-        match code {
-            1 => Some(Self::Engine),
-            2 => Some(Self::Log),
-            3 => Some(Self::Memory),
-            _ => None,
+impl From<SectionKind> for u16 {
+    fn from(kind: SectionKind) -> Self {
+        match kind {
+            SectionKind::Engine => 1,
+            SectionKind::Log => 2,
+            SectionKind::Memory => 3,
         }
     }
 }
 
+impl TryFrom<u16> for SectionKind {
+    type Error = Flaw;
+
+    fn try_from(code: u16) -> Result<Self, Flaw> {
+        match code {
+            1 => Ok(Self::Engine),
+            2 => Ok(Self::Log),
+            3 => Ok(Self::Memory),
+            _ => Err(Flaw::Kind(code)),
+        }
+    }
+}
+
+/// A rank, encoded as its number.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Rank")]
+pub(crate) struct RankNumber(u32);
+
+/// An incarnation, encoded as its number.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Incarnation")]
+pub(crate) struct IncarnationNumber(u32);
+
 /// One section: what it is, and how long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SectionInfo {
     /// What it holds.
     pub kind: SectionKind,
@@ -71,7 +88,7 @@ pub struct SectionInfo {
     pub bytes: u64,
 }
 
-/// Why bytes are no whole checkpoint, or not the one that was looked for.
+/// Why bytes are no whole checkpoint, or not the expected one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Flaw {
     /// Ends before its end.
@@ -107,11 +124,11 @@ pub enum Flaw {
     /// Another job's, rank's or number's.
     #[error("it is of job {job:#x}, rank {rank}, number {number}")]
     Foreign {
-        /// Whose it is.
+        /// The job.
         job: u64,
-        /// Of which rank.
+        /// The rank.
         rank: u32,
-        /// Which of that rank.
+        /// Its number.
         number: u64,
     },
 }

@@ -10,7 +10,7 @@ const KIND_END: u16 = 0;
 
 const _: () = assert!(4 + 4 + 3 * 8 + 2 * 4 + 2 * 2 + 20 == PIECE_HEADER_BYTES);
 
-/// What stands before a piece's content:
+/// The header before a piece's content:
 ///
 /// | bytes | field |
 /// |---|---|
@@ -116,9 +116,9 @@ impl PieceHeader {
             return Err(Flaw::Piece);
         }
         let piece = bytes.get(..read.piece_bytes()).ok_or(Flaw::Short)?;
-        let said = u32_at(header, 0);
-        match checksum(salt, &piece[4..]) == said {
-            true => Ok((read, said)),
+        let stored = u32_at(header, 0);
+        match checksum(salt, &piece[4..]) == stored {
+            true => Ok((read, stored)),
             false => Err(Flaw::Piece),
         }
     }

@@ -10,16 +10,15 @@ pub enum Choice {
     None,
     /// All ranks in turn.
     RoundRobin,
-    /// The one whose checkpoint frees most for what it costs, and has waited
-    /// longest with it.
+    /// The rank whose checkpoint frees most for its cost, times how long it has waited.
     Adaptive,
-    /// The one with the highest ratio of bytes received to bytes sent since its
-    /// last checkpoint: MPICH-V2's, to compare with. Who sends much more than it
-    /// receives may never have its turn.
+    /// The rank with the highest ratio of bytes received to bytes sent since its
+    /// last checkpoint: MPICH-V2's, for comparison. A rank that sends much more than it
+    /// receives may never be chosen.
     Ratio,
-    /// Each rank after so much time, whoever has waited longest first.
+    /// Each rank after an interval, the one that has waited longest first.
     Interval {
-        /// In milliseconds, or whatever the caller counts.
+        /// In milliseconds, or in the caller's unit.
         every: u64,
     },
 }
@@ -27,7 +26,7 @@ pub enum Choice {
 /// A name that is no policy's.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "{name:?} is no policy for checkpoints: say none, round-robin, adaptive, ratio or interval"
+    "{name:?} is no policy for checkpoints: use none, round-robin, adaptive, ratio or interval"
 )]
 pub struct NotAPolicy {
     /// As given.

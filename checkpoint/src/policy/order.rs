@@ -1,18 +1,37 @@
-//! Whom a policy orders next.
+//! The rank that a policy chooses next.
 
-use super::{Choice, RankStatus};
+use super::choice::Choice;
 use core::cmp::Ordering;
 use refrain_ring::Rank;
 
-/// A checkpoint costs so many bytes at least: nobody is cheap enough to be asked
-/// again and again for next to nothing.
+/// The lowest cost of a checkpoint: no rank is so cheap that it is asked again and again for
+/// little gain.
 const COST_BYTES_MIN: u64 = 64 << 10;
+
+/// The status of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RankStatus {
+    /// The rank.
+    pub rank: Rank,
+    /// Bytes of messages that it has received since its last checkpoint.
+    pub received_bytes: u64,
+    /// Bytes that it has sent since then.
+    pub sent_bytes: u64,
+    /// Bytes in its own payload log that are not freed.
+    pub log_bytes: u64,
+    /// Bytes of its last checkpoint without that log; 0 where there was none.
+    pub state_bytes: u64,
+    /// When that was, or when it began; in the caller's unit.
+    pub since: u64,
+    /// Whether it can take one now: it lives, and takes none yet.
+    pub is_ready: bool,
+}
 
 /// A policy at work.
 #[derive(Clone, Debug)]
 pub struct Policy {
     choice: Choice,
-    /// The rank that was ordered last.
+    /// The rank that was chosen last.
     last: Option<Rank>,
 }
 
@@ -37,18 +56,18 @@ fn cost_bytes(status: &RankStatus) -> u64 {
 }
 
 impl Policy {
-    /// One that begins.
+    /// A policy at its beginning.
     pub fn new(choice: Choice) -> Self {
         Self { choice, last: None }
     }
 
-    /// Which it is.
+    /// The policy.
     pub fn choice(&self) -> Choice {
         self.choice
     }
 
-    /// Whom to order a checkpoint of now, if anyone. `ranks` in rank order; `now` in
-    /// the unit of [`RankStatus::since`].
+    /// The rank to request a checkpoint from now, if any. `ranks` in rank order; `now` in the
+    /// unit of [`RankStatus::since`].
     pub fn next(&mut self, now: u64, ranks: &[RankStatus]) -> Option<Rank> {
         let ready = ranks.iter().filter(|status| status.is_ready);
         let ordered = match self.choice {
@@ -84,8 +103,8 @@ fn worth(now: u64, status: &RankStatus) -> f64 {
     status.received_bytes as f64 * waited as f64 / cost_bytes(status) as f64
 }
 
-/// Of those whose checkpoint frees anything: the first in this order; then the one
-/// that has received most; then whoever has waited longest.
+/// Of the ranks whose checkpoint frees anything: the highest in this order; then the one that
+/// has received most; then the one that has waited longest.
 fn best<'a>(
     ready: impl Iterator<Item = &'a RankStatus>,
     compare: impl Fn(&RankStatus, &RankStatus) -> Ordering,

@@ -4,7 +4,9 @@
 //! senders. One checkpoint is under way at a time, as long as its bytes take; when
 //! it is stable, what its rank had received when it began is freed.
 
-use super::{Choice, Pattern, Policy, RankStatus};
+use super::choice::Choice;
+use super::order::{Policy, RankStatus};
+use super::traffic::Pattern;
 use refrain_ring::Rank;
 
 /// What is simulated.
@@ -37,7 +39,7 @@ impl Default for Settings {
     }
 }
 
-/// What came out for one policy on one pattern.
+/// The result of one policy on one pattern.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
     /// The traffic.

@@ -1,4 +1,4 @@
-//! Who sends how much to whom.
+//! Patterns of traffic between ranks.
 
 use core::fmt;
 
@@ -24,8 +24,8 @@ impl Pattern {
         Self::Reduce,
     ];
 
-    /// Bytes that `source` sends to `destination` in a turn, where a message has
-    /// so many.
+    /// Bytes that `source` sends to `destination` in a turn, with messages of
+    /// `message_bytes`.
     pub fn bytes(self, message_bytes: u64, source: usize, destination: usize) -> u64 {
         let is_sent = match self {
             _ if source == destination => false,

@@ -3,19 +3,19 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`session`] | one conversation, without its socket |
-//! | `desk` | whose folder is whose |
-//! | `service` | a thread for each conversation; a limited number |
+//! | [`session`] | one session, without its socket |
+//! | `jobs` | the folder of each job |
+//! | `service` | a thread for each session; a limited number |
 //!
-//! Each conversation has a thread: it waits for its socket and for the disk, and
-//! nobody waits for it. A client that is slow, or gone in the middle, costs what it
-//! has written so far, which never counts.
+//! Each session has a thread that waits for its socket and for the disk; no other session
+//! waits for it. A client that is slow, or dies in the middle, costs only the disk space of
+//! its unfinished checkpoint, which never counts.
 
-mod desk;
+mod jobs;
 mod service;
 pub mod session;
 
-pub use desk::Desk;
+pub use jobs::Jobs;
 
 use crate::disk::Disk;
 use crate::error::CheckpointError;
@@ -33,23 +33,23 @@ use thiserror::Error;
 /// Held by a server that runs.
 const LOCK: &str = "lock";
 
-/// Conversations at a time by default: each is a thread and some open files.
-pub const CONVERSATIONS_MAX: usize = 256;
-/// Open files of a conversation at most: its socket twice, the checkpoint's file, its
+/// Sessions at a time by default: each is a thread and some open files.
+pub const SESSIONS_MAX: usize = 256;
+/// Open files of a session at most: its socket twice, the checkpoint's file, its
 /// folder, and a ring of the kernel's to write by.
-pub const FILES_PER_CONVERSATION: usize = 5;
+pub const FILES_PER_SESSION: usize = 5;
 
 /// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Where checkpoints are kept: made if it is not there, of one server.
+    /// The folder for checkpoints, of this server alone; created if it does not exist.
     pub folder: PathBuf,
-    /// Where to listen; at port 0, at one that is free.
+    /// Addresses to listen at; port 0 is any free port.
     pub listen: Vec<ServerAddress>,
     /// How files are written.
     pub io: Io,
-    /// Conversations at a time: more are refused, and the clients connect again.
-    pub conversations_max: usize,
+    /// Sessions at a time: more are refused, and the clients connect again.
+    pub sessions_max: usize,
 }
 
 /// Why there is no server.
@@ -69,7 +69,7 @@ pub enum ServerError {
     /// Files cannot be made there.
     #[error(transparent)]
     Disk(#[from] CheckpointError),
-    /// Nobody could reach it.
+    /// It cannot listen at an address.
     #[error("listening at {address}: {error}; choose another address")]
     Listen {
         /// The address.
@@ -78,7 +78,7 @@ pub enum ServerError {
         error: io::Error,
     },
     /// The system fails.
-    #[error("waiting for conversations: {0}")]
+    #[error("waiting for sessions: {0}")]
     Wait(#[from] io::Error),
 }
 
@@ -92,8 +92,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the folder and listens; nobody is answered yet. `report` is given
-    /// what goes wrong in conversations, for people.
+    /// Opens the folder and listens; no client is answered yet. `report` gets log lines about
+    /// failed sessions.
     ///
     /// # Errors
     /// When the folder is another server's or cannot be written, or an address
@@ -105,7 +105,7 @@ impl Server {
         let lock = lock(&options.folder)?;
         let disk = Disk::with_io(&options.folder, options.io)?;
         let description = disk.describe().to_owned();
-        let desk = Desk::new(disk);
+        let jobs = Jobs::new(disk);
         let listeners = options.listen.iter().map(|address| {
             Listener::bind(address).map_err(|error| ServerError::Listen {
                 address: address.to_string(),
@@ -113,10 +113,10 @@ impl Server {
             })
         });
         let listeners = listeners.collect::<Result<_, _>>()?;
-        let conversations_max = options.conversations_max;
+        let sessions_max = options.sessions_max;
         Ok(Self {
             door: Door::new(listeners, &PROTOCOL)?,
-            service: Arc::new(Service::new(desk, conversations_max, Box::new(report))),
+            service: Arc::new(Service::new(jobs, sessions_max, Box::new(report))),
             description,
             _lock: lock,
         })
@@ -127,16 +127,16 @@ impl Server {
         self.door.addresses()
     }
 
-    /// How it writes, for people.
+    /// How it writes, for messages.
     pub fn describe(&self) -> &str {
         &self.description
     }
 
-    /// Serves until `stop` is readable or closed. Conversations that go on then
-    /// are ended; a checkpoint that is being committed is, before.
+    /// Serves until `stop` is readable or closed. Then it ends the sessions; a checkpoint that
+    /// is being committed is committed first.
     ///
     /// # Errors
-    /// When the system cannot tell of conversations.
+    /// When the system cannot wait for sessions.
     pub fn serve_until(&mut self, stop: &impl AsFd) -> Result<(), ServerError> {
         Ok(self.service.serve_until(&mut self.door, stop.as_fd())?)
     }

@@ -1,12 +1,12 @@
-//! A thread for each conversation.
+//! A thread for each session.
 
-use super::Desk;
+use super::jobs::Jobs;
 use super::session::{Answer, Session};
-use crate::buffer::Strip;
 use crate::error::CheckpointError;
 use crate::format::STRIP_BYTES;
-use crate::message::{FoundHere, Refusal, ToClient};
-use crate::store::Found;
+use crate::message::{Refusal, ToClient};
+use crate::packing::empty_strip;
+use crate::store::contract::Found;
 use refrain_wire::{Connection, Door, Incoming, Notices, STRANGER_WAIT, Shutdown, WireError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::shutdown;
@@ -17,58 +17,54 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// One that goes on.
-struct Talk {
-    /// Its socket, to end it by.
+/// A running session.
+struct Running {
+    /// Its socket, to end the session.
     socket: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Talk {
+impl Running {
     fn end(&self) {
         // The other side may have done so before.
         let _ = shutdown(&self.socket, Shutdown::Both);
     }
 }
 
-type Talks = BTreeMap<u64, Talk>;
+type AllRunning = BTreeMap<u64, Running>;
 
 /// What serves.
 pub(super) struct Service {
-    desk: Arc<Desk>,
+    jobs: Arc<Jobs>,
     report: Box<dyn Fn(&str) + Send + Sync>,
-    /// Conversations at a time, and threads.
-    conversations_max: usize,
-    /// Those that go on, by their numbers.
-    talks: Mutex<Talks>,
+    /// Sessions at a time, and threads.
+    sessions_max: usize,
+    /// The running sessions, by their numbers.
+    running: Mutex<AllRunning>,
     /// What went wrong in them.
     notices: Mutex<Notices>,
 }
 
 impl Service {
-    pub fn new(
-        desk: Desk,
-        conversations_max: usize,
-        report: Box<dyn Fn(&str) + Send + Sync>,
-    ) -> Self {
+    pub fn new(jobs: Jobs, sessions_max: usize, report: Box<dyn Fn(&str) + Send + Sync>) -> Self {
         Self {
-            desk: Arc::new(desk),
+            jobs: Arc::new(jobs),
             report,
-            conversations_max,
-            talks: Mutex::default(),
+            sessions_max,
+            running: Mutex::default(),
             notices: Mutex::default(),
         }
     }
 
-    fn talks(&self) -> MutexGuard<'_, Talks> {
-        self.talks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn running(&self) -> MutexGuard<'_, AllRunning> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn notices(&self) -> MutexGuard<'_, Notices> {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells people, one line a second at most.
+    /// Reports a log line, at most one a second.
     fn note(&self, text: String) {
         let mut notices = self.notices();
         notices.note(text);
@@ -88,12 +84,12 @@ impl Service {
                 Ok(false) => {}
             }
             let now = Instant::now();
-            for guest in door.step(now) {
+            for connection in door.step(now) {
                 number += 1;
-                if let Err(refused) = self.begin(number, guest) {
-                    let (guest, why) = *refused;
+                if let Err(refused) = self.begin(number, connection) {
+                    let (connection, why) = *refused;
                     let refusal = ToClient::Refused(Refusal::Busy(why.clone()));
-                    door.refuse(guest, &refusal, &why, now);
+                    door.refuse(connection, &refusal, &why, now);
                 }
             }
             if let Some(line) = door.notice(now) {
@@ -104,71 +100,67 @@ impl Service {
         served
     }
 
-    /// Begins a conversation in a thread of its own; gives the guest back with the reason
-    /// when there is no room for one.
+    /// Begins a session in its own thread; returns the connection with the reason if there is
+    /// no room for one.
     fn begin(
         self: &Arc<Self>,
         number: u64,
-        guest: Connection,
+        connection: Connection,
     ) -> Result<(), Box<(Connection, String)>> {
-        let limit = self.conversations_max;
-        // Held until it is entered, or it might be over before.
-        let mut talks = self.talks();
-        if talks.len() >= limit {
-            let why = format!("{limit} conversations are open already");
-            return Err(Box::new((guest, why)));
+        let limit = self.sessions_max;
+        // Held until the session is entered, or it might be over before.
+        let mut running = self.running();
+        if running.len() >= limit {
+            let why = format!("{limit} sessions are open already");
+            return Err(Box::new((connection, why)));
         }
-        let socket = match guest.as_fd().try_clone_to_owned() {
+        let socket = match connection.as_fd().try_clone_to_owned() {
             Ok(socket) => socket,
             Err(error) => {
                 let why = format!("it cannot take one more: {error}");
-                return Err(Box::new((guest, why)));
+                return Err(Box::new((connection, why)));
             }
         };
         let service = self.clone();
         let (give, given) = mpsc::channel();
         let thread = std::thread::Builder::new()
-            .name("refrain-talk".into())
+            .name("refrain-session".into())
             .spawn(move || {
-                if let Ok(guest) = given.recv() {
-                    service.meet(guest);
+                if let Ok(mut connection) = given.recv()
+                    && let Err(error) = service.session(&mut connection)
+                {
+                    service.note(format!("a session has ended: {error}"));
                 }
-                if let Some(talk) = service.talks().remove(&number) {
-                    talk.end();
+                if let Some(over) = service.running().remove(&number) {
+                    over.end();
                 }
             });
         match thread {
             Ok(thread) => {
                 let thread = Some(thread);
-                talks.insert(number, Talk { socket, thread });
+                running.insert(number, Running { socket, thread });
                 // It waits for this.
-                let _ = give.send(guest);
+                let _ = give.send(connection);
                 Ok(())
             }
             Err(error) => {
                 let why = format!("it cannot start a thread: {error}");
-                Err(Box::new((guest, why)))
+                Err(Box::new((connection, why)))
             }
-        }
-    }
-
-    fn meet(&self, mut guest: Connection) {
-        if let Err(error) = self.talk(&mut guest) {
-            self.note(format!("a conversation has ended: {error}"));
         }
     }
 
     fn end_all(&self) {
         let threads: Vec<_> = self
-            .talks()
+            .running()
             .values_mut()
-            .filter_map(|talk| {
-                talk.end();
-                talk.thread.take()
+            .filter_map(|session| {
+                session.end();
+                session.thread.take()
             })
             .collect();
         for thread in threads {
-            // It has reported what was wrong.
+            // It has reported its errors.
             let _ = thread.join();
         }
         if let Some(line) = self.notices().rest() {
@@ -176,11 +168,11 @@ impl Service {
         }
     }
 
-    /// Until one side ends it.
-    fn talk(&self, connection: &mut Connection) -> Result<(), WireError> {
-        let mut session = Session::new(self.desk.clone());
-        let mut strip = Strip::new();
-        // A client says its first word at once.
+    /// Runs a session until one side ends it.
+    fn session(&self, connection: &mut Connection) -> Result<(), WireError> {
+        let mut session = Session::new(self.jobs.clone());
+        let mut strip = empty_strip();
+        // A client sends its first message at once.
         let mut until = Some(Instant::now() + STRANGER_WAIT);
         loop {
             let answer = match connection.wait_frame(strip.bytes_mut(), until) {
@@ -189,10 +181,10 @@ impl Service {
                 Ok(Incoming::Data(bytes)) => session.strip(&mut strip, bytes),
                 Err(WireError::Timeout) => {
                     let waited = STRANGER_WAIT.as_secs();
-                    let silent = format!("the client said nothing for {waited} s");
+                    let silent = format!("the client has sent nothing for {waited} s");
                     return Err(io::Error::other(silent).into());
                 }
-                // Of another version, perhaps.
+                // The client may be of another version.
                 Err(WireError::Frame(error)) => {
                     let refusal = Refusal::Other(error.to_string());
                     Answer::Say(ToClient::Refused(refusal))
@@ -204,7 +196,7 @@ impl Service {
                 Answer::Nothing => {}
                 Answer::Send(found) => return send(connection, *found),
                 Answer::Say(ToClient::Refused(why)) => {
-                    // What it holds goes now.
+                    // Its locks and files are released now.
                     drop(session);
                     return self.refuse(connection, why);
                 }
@@ -213,8 +205,8 @@ impl Service {
         }
     }
 
-    /// Says no, and takes in what is still sent: a client that is writing would
-    /// not hear it otherwise.
+    /// Refuses, and reads until the client has closed: a client that is writing would lose
+    /// the refusal otherwise.
     fn refuse(&self, connection: &mut Connection, why: Refusal) -> Result<(), WireError> {
         if let Refusal::System { .. } | Refusal::Other(_) = &why {
             let error: CheckpointError = why.clone().into_error("here");
@@ -225,7 +217,7 @@ impl Service {
     }
 }
 
-/// Waits for the door, or for the end: which it is.
+/// Waits for the door or for `stop`; returns whether it is `stop`.
 fn wait(door: &Door, stop: BorrowedFd<'_>) -> io::Result<bool> {
     let mut polled = [
         PollFd::from_borrowed_fd(stop, PollFlags::IN),
@@ -244,15 +236,9 @@ fn say(connection: &mut Connection, message: &ToClient) -> Result<(), WireError>
     connection.wait_flushed(None)
 }
 
-/// Says what was found, and sends it.
+/// Announces what was found, and sends it.
 fn send(connection: &mut Connection, mut found: Found) -> Result<(), WireError> {
-    let said = FoundHere::new(
-        &found.header,
-        found.bytes,
-        &found.sections,
-        found.passed_over,
-    );
-    say(connection, &ToClient::Found(Box::new(said)))?;
+    say(connection, &ToClient::Found(Box::new(found.whole)))?;
     let mut strip = vec![0; STRIP_BYTES];
     loop {
         match found.source.next_strip(&mut strip) {

@@ -1,38 +1,38 @@
-//! One conversation, without its socket: what is said comes in, answers go out.
+//! One session, without its socket: messages and strips come in, answers go out.
 //!
-//! What arrives is checked as it is when it is read: a strip with a damaged piece
-//! is refused before it comes to the disk, and nothing is committed that is not
-//! whole, and what it was said to be.
+//! Strips are checked as they are when a checkpoint is read: a strip with a damaged piece is
+//! refused before it is written to the disk, and only a whole checkpoint with the announced
+//! header is committed.
 
-use super::Desk;
-use crate::buffer::Strip;
+use super::jobs::Jobs;
 use crate::folder::Folder;
 use crate::format::{Flaw, STRIP_BYTES};
 use crate::message::{Refusal, ToClient, ToServer};
-use crate::store::{Checkpoints, Found, JobName, Key, Sink};
+use crate::packing::Strip;
+use crate::store::contract::{Checkpoints, Found, JobName, Key, Sink};
 use crate::unpacking::{Next, Unpacking};
 use refrain_ring::{Incarnation, Rank};
 use std::sync::Arc;
 
-/// What is to be done.
+/// What the caller has to do.
 #[derive(Debug)]
 pub enum Answer {
     /// Wait for more.
     Nothing,
-    /// Say this; after a refusal, the conversation is over.
+    /// Send this; after a refusal, the session is over.
     Say(ToClient),
-    /// Say that this was found, and send it.
+    /// Announce that this was found, and send it.
     Send(Box<Found>),
 }
 
-/// The conversation.
+/// A session.
 pub struct Session {
-    desk: Arc<Desk>,
+    jobs: Arc<Jobs>,
     state: State,
 }
 
 enum State {
-    /// Nothing was said.
+    /// No message has come.
     Greeting,
     /// Of this job.
     Ready(JobName, Arc<Folder>),
@@ -51,7 +51,7 @@ struct Receiving {
 }
 
 fn out_of_order() -> Refusal {
-    Refusal::Other("this was said out of order: is it a client of another version?".into())
+    Refusal::Other("this message came out of order: is it a client of another version?".into())
 }
 
 fn damaged(flaw: Flaw) -> Refusal {
@@ -59,17 +59,17 @@ fn damaged(flaw: Flaw) -> Refusal {
 }
 
 impl Session {
-    /// One that begins.
-    pub fn new(desk: Arc<Desk>) -> Self {
+    /// A new session.
+    pub fn new(jobs: Arc<Jobs>) -> Self {
         Self {
-            desk,
+            jobs,
             state: State::Greeting,
         }
     }
 
     /// Takes in a message.
     pub fn message(&mut self, message: ToServer) -> Answer {
-        // Where it ends in a refusal, that was all.
+        // After a refusal, the session is over.
         let state = core::mem::replace(&mut self.state, State::Over);
         let answered = match (state, message) {
             (State::Greeting, ToServer::Hello { job, prefix }) => self.hello(job, prefix),
@@ -97,7 +97,7 @@ impl Session {
             }
             (State::Ready(job, folder), ToServer::RemoveAll) => {
                 let removed = folder.remove_all();
-                self.desk.forget(&job);
+                self.jobs.forget(&job);
                 let removed = removed.map(|()| Answer::Say(ToClient::Removed));
                 removed.map_err(Refusal::from)
             }
@@ -124,7 +124,7 @@ impl Session {
 
     fn hello(&mut self, job: u64, prefix: String) -> Result<Answer, Refusal> {
         let job = JobName::new(job, prefix)?;
-        let folder = self.desk.folder_of(&job)?;
+        let folder = self.jobs.folder_of(&job)?;
         self.state = State::Ready(job, folder);
         Ok(Answer::Say(ToClient::Welcome))
     }

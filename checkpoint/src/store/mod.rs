@@ -1,176 +1,23 @@
-//! What a rank uses: a [`Store`] of checkpoints, somewhere.
+//! The [`Store`] of a rank's checkpoints.
 
+pub(crate) mod contract;
 mod reading;
 mod writing;
 
+pub use contract::{Checkpoints, Found, JobName, Key, Sink, Source, Stable};
 pub use reading::{Reading, Section};
 pub use writing::Writing;
 
-use crate::buffer::Strip;
 use crate::client::Client;
 use crate::disk::Disk;
-use crate::error::{CheckpointError, Damaged};
+use crate::error::CheckpointError;
 use crate::folder::Folder;
-use crate::format::{Header, SectionInfo};
+use crate::format::Header;
 use crate::place::Place;
 use core::fmt;
 use refrain_ring::{Incarnation, Rank};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-
-/// Bytes of a job's prefix, at most.
-const PREFIX_BYTES_MAX: usize = 160;
-
-/// Whose checkpoints: two jobs may share a place.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobName {
-    /// Stands in every checkpoint.
-    pub id: u64,
-    /// What the names of its files begin with: one job's alone in a place.
-    pub prefix: String,
-}
-
-impl JobName {
-    /// A job whose files' names begin with `prefix`.
-    ///
-    /// # Errors
-    /// When no file name begins so: [`CheckpointError::Prefix`].
-    pub fn new(id: u64, prefix: impl Into<String>) -> Result<Self, CheckpointError> {
-        let prefix = prefix.into();
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        let is_name = prefix.len() <= PREFIX_BYTES_MAX && prefix.bytes().all(is_plain);
-        match is_name {
-            true => Ok(Self { id, prefix }),
-            false => Err(CheckpointError::Prefix(prefix)),
-        }
-    }
-}
-
-/// Which checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key {
-    /// Whose.
-    pub rank: Rank,
-    /// The life that writes it.
-    pub incarnation: Incarnation,
-    /// From 1; higher than that of every checkpoint of the rank before.
-    pub number: u64,
-}
-
-/// A checkpoint that is stable: synced, under its name. It survives the death of
-/// every process and the loss of power.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stable {
-    /// Its length.
-    pub bytes: u64,
-    /// Older ones that are not needed and could not be removed, with the reason,
-    /// for people. They are tried again with the next checkpoint.
-    pub left: Vec<String>,
-}
-
-/// Takes the strips of a checkpoint. Dropped before it is committed: nothing of
-/// it stays, or nothing that counts.
-pub trait Sink: Send {
-    /// Takes the first `bytes` bytes of a strip, and puts another one there
-    /// instead. Strips come in order, all but the last whole.
-    ///
-    /// # Errors
-    /// The checkpoint cannot be written then.
-    fn exchange(
-        &mut self,
-        place: u64,
-        strip: &mut Strip,
-        bytes: usize,
-    ) -> Result<(), CheckpointError>;
-
-    /// Makes it stable, all `bytes` bytes of it, and removes those that are not
-    /// needed any more.
-    ///
-    /// # Errors
-    /// It may be there, or not; a later one needs a higher number.
-    fn commit(self: Box<Self>, bytes: u64) -> Result<Stable, CheckpointError>;
-}
-
-/// Gives the strips of a checkpoint, in order.
-pub trait Source: Send {
-    /// Reads the next strip: whole, or what is left; 0 behind the end.
-    ///
-    /// # Errors
-    /// It cannot be read on.
-    fn next_strip(&mut self, into: &mut [u8]) -> Result<usize, CheckpointError>;
-
-    /// What it is called, for people.
-    fn name(&self) -> String;
-}
-
-/// A whole checkpoint that was found.
-pub struct Found {
-    /// As it says of itself.
-    pub header: Header,
-    /// Its length.
-    pub bytes: u64,
-    /// What it holds.
-    pub sections: Vec<SectionInfo>,
-    /// Newer ones that cannot be used.
-    pub passed_over: Vec<Damaged>,
-    /// Its bytes.
-    pub source: Box<dyn Source>,
-}
-
-impl fmt::Debug for Found {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Found")
-            .field("header", &self.header)
-            .field("bytes", &self.bytes)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Where checkpoints of a job are kept. Contract, the same for a folder and a
-/// server:
-/// - A checkpoint counts from the moment that [`Sink::commit`] makes it stable;
-///   before that, after any crash, there is the one before.
-/// - The newest two whole checkpoints of a rank are kept (GC-1): what is older is
-///   removed once a newer one is stable, not before.
-/// - What [`Checkpoints::newest`] gives is stable and was checked wholly.
-pub trait Checkpoints: Send + Sync {
-    /// Begins a checkpoint.
-    ///
-    /// # Errors
-    /// When the rank has a later life, or one of this number or higher, or
-    /// nothing can be written.
-    fn begin(&self, key: Key) -> Result<Box<dyn Sink>, CheckpointError>;
-
-    /// The newest whole checkpoint of a rank; `None`: there never was any. With
-    /// `life`, which asks for itself: nothing that earlier lives write becomes a
-    /// checkpoint from here on, also not what is under way (FENCE-1).
-    ///
-    /// # Errors
-    /// When there were some and none is whole, or they cannot be read, or the rank
-    /// has a later life.
-    fn newest(
-        &self,
-        rank: Rank,
-        life: Option<Incarnation>,
-    ) -> Result<Option<Found>, CheckpointError>;
-
-    /// Removes all checkpoints of the job: at its good end.
-    ///
-    /// # Errors
-    /// When some cannot be removed; the others are.
-    fn remove_all(&self) -> Result<(), CheckpointError>;
-
-    /// Reaches the place once, if it is elsewhere.
-    ///
-    /// # Errors
-    /// When it cannot be reached.
-    fn reach(&self) -> Result<(), CheckpointError> {
-        Ok(())
-    }
-
-    /// For people: where, and how it is written.
-    fn describe(&self) -> String;
-}
 
 /// Checkpoints of one job; see the [module](self). Calls block.
 #[derive(Clone)]
@@ -248,7 +95,7 @@ impl Store {
             rank,
             incarnation,
             number,
-            // Nobody else can know it.
+            // It cannot be guessed.
             salt: RandomState::new().hash_one(number),
         };
         Ok(Writing::new(header, self.place.begin(key)?))
@@ -287,7 +134,7 @@ impl Store {
         self.place.remove_all()
     }
 
-    /// For people: where, and how it is written.
+    /// The place and how it is written, for messages.
     pub fn describe(&self) -> String {
         self.place.describe()
     }

@@ -1,8 +1,9 @@
 //! A checkpoint that is read.
 
-use super::{Found, Source};
+use super::contract::{Found, Source};
 use crate::error::{CheckpointError, Damaged};
-use crate::format::{Flaw, Header, STRIP_BYTES, SectionInfo, SectionKind};
+use crate::format::{Flaw, STRIP_BYTES, SectionInfo, SectionKind};
+use crate::message::Whole;
 use crate::unpacking::{Next, Piece, Unpacking};
 use core::fmt;
 use core::ops::Range;
@@ -11,10 +12,7 @@ use refrain_ring::Incarnation;
 /// A whole checkpoint, read section by section, in the order of writing. Every
 /// piece is checked again before a byte of it is given out.
 pub struct Reading {
-    header: Header,
-    bytes: u64,
-    sections: Vec<SectionInfo>,
-    passed_over: Vec<Damaged>,
+    whole: Whole,
     source: Box<dyn Source>,
     unpacking: Unpacking,
     strip: Vec<u8>,
@@ -31,8 +29,7 @@ pub struct Reading {
 impl fmt::Debug for Reading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reading")
-            .field("header", &self.header)
-            .field("bytes", &self.bytes)
+            .field("whole", &self.whole)
             .finish_non_exhaustive()
     }
 }
@@ -49,18 +46,15 @@ impl Reading {
         let mut strip = vec![0; STRIP_BYTES];
         let strip_bytes = found.source.next_strip(&mut strip)?;
         let name = found.source.name();
-        let number = found.header.number;
+        let number = found.whole.header.number;
         let damaged =
             |flaw| CheckpointError::DamagedMeanwhile(Damaged::new(name.clone(), number, 0, flaw));
         let unpacking = Unpacking::new(&strip[..strip_bytes]).map_err(damaged)?;
-        if *unpacking.header() != found.header {
+        if *unpacking.header() != found.whole.header {
             return Err(damaged(Flaw::Header));
         }
         Ok(Self {
-            header: found.header,
-            bytes: found.bytes,
-            sections: found.sections,
-            passed_over: found.passed_over,
+            whole: found.whole,
             source: found.source,
             unpacking,
             strip,
@@ -73,35 +67,35 @@ impl Reading {
 
     /// Which checkpoint of the rank it is.
     pub fn number(&self) -> u64 {
-        self.header.number
+        self.whole.header.number
     }
 
     /// The number that the next checkpoint of the rank may have: also higher than
     /// those that were passed over.
     pub fn next_number(&self) -> u64 {
-        let passed = self.passed_over.iter().map(|damaged| damaged.number);
+        let passed = self.whole.passed_over.iter().map(|damaged| damaged.number);
         passed.fold(self.number(), u64::max) + 1
     }
 
     /// The life of the rank that wrote it.
     pub fn incarnation(&self) -> Incarnation {
-        self.header.incarnation
+        self.whole.header.incarnation
     }
 
     /// Its length.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.whole.bytes
     }
 
     /// What it holds, in order.
     pub fn sections(&self) -> &[SectionInfo] {
-        &self.sections
+        &self.whole.sections
     }
 
-    /// Newer checkpoints that cannot be used: this one was taken instead, and
-    /// people should know.
+    /// Newer checkpoints that cannot be used: this one was taken instead, which the caller
+    /// should report.
     pub fn passed_over(&self) -> &[Damaged] {
-        &self.passed_over
+        &self.whole.passed_over
     }
 
     /// The next section; what was not read of the one before is passed over.
@@ -114,12 +108,12 @@ impl Reading {
             self.next_piece()?;
         }
         let Some(piece) = self.next_piece()? else {
-            return match self.begun == self.sections.len() {
+            return match self.begun == self.whole.sections.len() {
                 true => Ok(None),
                 false => Err(self.damaged(Flaw::End)),
             };
         };
-        let announced = self.sections.get(self.begun).copied();
+        let announced = self.whole.sections.get(self.begun).copied();
         let info = announced.filter(|info| info.kind == piece.kind && info.id == piece.id);
         let Some(info) = info else {
             return Err(self.damaged(Flaw::Order));
@@ -131,7 +125,7 @@ impl Reading {
         }))
     }
 
-    /// Makes the next piece that whose content is given out.
+    /// Moves to the next piece.
     fn next_piece(&mut self) -> Result<Option<Piece>, CheckpointError> {
         loop {
             let strip = &self.strip[..self.strip_bytes];

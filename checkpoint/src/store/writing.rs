@@ -1,26 +1,10 @@
 //! A checkpoint that is written.
 
-use super::{Sink, Stable};
-use crate::buffer::Strip;
+use super::contract::{Sink, Stable};
 use crate::error::CheckpointError;
 use crate::format::{Header, SectionKind};
-use crate::packing::{Packing, Strips};
+use crate::packing::{Packing, empty_strip};
 use core::fmt;
-
-struct Into<'a>(&'a mut dyn Sink);
-
-impl Strips for Into<'_> {
-    type Error = CheckpointError;
-
-    fn exchange(
-        &mut self,
-        place: u64,
-        strip: &mut Strip,
-        bytes: usize,
-    ) -> Result<(), CheckpointError> {
-        self.0.exchange(place, strip, bytes)
-    }
-}
 
 /// A checkpoint that is written: sections, one after the other, then
 /// [`Writing::commit`]. After an error it is over: nothing of it counts.
@@ -40,7 +24,7 @@ impl fmt::Debug for Writing {
 impl Writing {
     pub(crate) fn new(header: Header, sink: Box<dyn Sink>) -> Self {
         Self {
-            packing: Packing::new(header, Strip::new()),
+            packing: Packing::new(header, empty_strip()),
             sink,
         }
     }
@@ -56,7 +40,7 @@ impl Writing {
     /// When there is such a section already, or there are too many, or the place
     /// fails.
     pub fn section(&mut self, kind: SectionKind, id: u64) -> Result<(), CheckpointError> {
-        let refused = self.packing.section(kind, id, &mut Into(&mut *self.sink))?;
+        let refused = self.packing.section(kind, id, &mut *self.sink)?;
         Ok(refused?)
     }
 
@@ -69,7 +53,7 @@ impl Writing {
     /// # Panics
     /// When no section was begun.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
-        self.packing.write(bytes, &mut Into(&mut *self.sink))
+        self.packing.write(bytes, &mut *self.sink)
     }
 
     /// Ends it and makes it stable; then older ones than the one before are
@@ -78,7 +62,7 @@ impl Writing {
     /// # Errors
     /// When the place fails: it may be there, or not. The ones before are.
     pub fn commit(mut self) -> Result<Stable, CheckpointError> {
-        let bytes = self.packing.end(&mut Into(&mut *self.sink))?;
+        let bytes = self.packing.end(&mut *self.sink)?;
         self.sink.commit(bytes)
     }
 }

@@ -5,9 +5,8 @@ use crate::strips::{Content, Memory, header, pack, unpack};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use refrain_checkpoint::SectionKind;
-use refrain_checkpoint::buffer::Strip;
 use refrain_checkpoint::format::{Flaw, SECTIONS_MAX, STRIP_BYTES};
-use refrain_checkpoint::packing::{Packing, SectionRefused};
+use refrain_checkpoint::packing::{Packing, SectionRefused, empty_strip};
 use std::collections::BTreeSet;
 
 fn length() -> impl Strategy<Value = usize> {
@@ -66,7 +65,7 @@ fn sections_begin_wherever_a_strip_ends() {
 #[test]
 fn there_are_so_many_sections_and_no_more() {
     let mut memory = Memory::default();
-    let mut packing = Packing::new(header(), Strip::new());
+    let mut packing = Packing::new(header(), empty_strip());
     for id in 0..SECTIONS_MAX as u64 {
         let begun = packing.section(SectionKind::Memory, id, &mut memory);
         assert_eq!(begun, Ok(Ok(())));

@@ -1,9 +1,8 @@
 //! A checkpoint as bytes in memory.
 
 use refrain_checkpoint::SectionKind;
-use refrain_checkpoint::buffer::Strip;
 use refrain_checkpoint::format::{Flaw, Header, STRIP_BYTES};
-use refrain_checkpoint::packing::{Packing, Strips};
+use refrain_checkpoint::packing::{Packing, Strip, Strips, empty_strip};
 use refrain_checkpoint::unpacking::{Next, Unpacking};
 use refrain_ring::{Incarnation, Rank};
 
@@ -37,7 +36,7 @@ pub fn header() -> Header {
 /// The sections, each written in parts of `part` bytes.
 pub fn pack(header: Header, sections: &[Content], part: usize) -> Vec<u8> {
     let mut memory = Memory::default();
-    let mut packing = Packing::new(header, Strip::new());
+    let mut packing = Packing::new(header, empty_strip());
     for (kind, id, bytes) in sections {
         packing.section(*kind, *id, &mut memory).unwrap().unwrap();
         for part in bytes.chunks(part) {

@@ -2,11 +2,10 @@
 
 use crate::content::job;
 use refrain_checkpoint::SectionKind;
-use refrain_checkpoint::buffer::Strip;
 use refrain_checkpoint::format::{Header, PAGE_BYTES, STRIP_BYTES};
 use refrain_checkpoint::message::{Refusal, ToClient, ToServer};
-use refrain_checkpoint::packing::{Packing, Strips};
-use refrain_checkpoint::server::Desk;
+use refrain_checkpoint::packing::{Packing, Strip, Strips, empty_strip};
+use refrain_checkpoint::server::Jobs;
 use refrain_checkpoint::server::session::{Answer, Session};
 use refrain_ring::{Incarnation, Rank};
 use refrain_storage::Directory;
@@ -35,7 +34,7 @@ fn image(number: u64, bytes: usize) -> Vec<u8> {
         salt: 7,
     };
     let mut memory = Memory::default();
-    let mut packing = Packing::new(header, Strip::new());
+    let mut packing = Packing::new(header, empty_strip());
     let begun = packing.section(SectionKind::Memory, 0, &mut memory);
     begun.unwrap().unwrap();
     packing.write(&vec![9; bytes], &mut memory).unwrap();
@@ -51,8 +50,8 @@ struct Talk {
 impl Talk {
     fn new() -> Self {
         let disk = SimulatedDisk::new(1);
-        let desk = Arc::new(Desk::new(Directory::from(disk.clone())));
-        let session = Session::new(desk);
+        let jobs = Arc::new(Jobs::new(Directory::from(disk.clone())));
+        let session = Session::new(jobs);
         Self { disk, session }
     }
 
@@ -65,7 +64,7 @@ impl Talk {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Option<ToClient> {
-        let mut strip = Strip::new();
+        let mut strip = empty_strip();
         strip.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
         match self.session.strip(&mut strip, bytes.len()) {
             Answer::Nothing => None,
@@ -165,9 +164,9 @@ fn other_names_are_refused() {
     }
     let mut talk = Talk::new();
     talk.hello();
-    let desk = Arc::new(Desk::new(Directory::from(talk.disk.clone())));
-    let mut first = Session::new(desk.clone());
-    let mut second = Session::new(desk);
+    let jobs = Arc::new(Jobs::new(Directory::from(talk.disk.clone())));
+    let mut first = Session::new(jobs.clone());
+    let mut second = Session::new(jobs);
     first.message(hello("same-"));
     let other = ToServer::Hello {
         job: 2,

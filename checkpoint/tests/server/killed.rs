@@ -1,7 +1,7 @@
 //! A server is killed, and started again.
 
 use crate::content::{RANK, check, fill, job, write};
-use refrain_checkpoint::server::{CONVERSATIONS_MAX, Server, ServerOptions};
+use refrain_checkpoint::server::{SESSIONS_MAX, Server, ServerOptions};
 use refrain_checkpoint::{CheckpointError, Place, ServerAddress, Store};
 use refrain_ring::Incarnation;
 use refrain_storage::Io;
@@ -23,7 +23,7 @@ fn serves_until_it_is_killed() {
         folder: folder.join("checkpoints"),
         listen: vec![ServerAddress::Unix(folder.join("socket"))],
         io: Io::Auto,
-        conversations_max: CONVERSATIONS_MAX,
+        sessions_max: SESSIONS_MAX,
     };
     let mut server = Server::bind(&options, |text| eprintln!("{text}")).unwrap();
     println!("it listens");

@@ -2,6 +2,7 @@
 //! vanish, dawdle or lie; servers that are killed, or
 //! talk to friends alone.
 
+mod bytes;
 #[path = "../store/content.rs"]
 mod content;
 mod conversation;

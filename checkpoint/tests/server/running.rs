@@ -1,7 +1,7 @@
 //! A server in a thread of the test.
 
 use refrain_checkpoint::ServerAddress;
-use refrain_checkpoint::server::{CONVERSATIONS_MAX, Server, ServerOptions};
+use refrain_checkpoint::server::{SESSIONS_MAX, Server, ServerOptions};
 use refrain_storage::Io;
 use refrain_wire::Secret;
 use std::os::unix::net::UnixStream;
@@ -40,11 +40,11 @@ impl Running {
 
     /// In this folder.
     pub fn in_folder(folder: &Path) -> Self {
-        Self::with(folder, CONVERSATIONS_MAX)
+        Self::with(folder, SESSIONS_MAX)
     }
 
     /// With at most so many conversations at a time.
-    pub fn with(folder: &Path, conversations_max: usize) -> Self {
+    pub fn with(folder: &Path, sessions_max: usize) -> Self {
         let options = ServerOptions {
             folder: folder.join("checkpoints"),
             listen: vec![
@@ -53,7 +53,7 @@ impl Running {
                 ServerAddress::Tcp("127.0.0.1:0".into()).sealed(&secret()),
             ],
             io: Io::Auto,
-            conversations_max,
+            sessions_max,
         };
         let reports: Arc<Mutex<Vec<String>>> = Arc::default();
         let told = reports.clone();

@@ -194,6 +194,6 @@ fn a_client_of_a_server_that_is_full_calls_again() {
         store.remove_all().expect("it is there");
     }
     let lines = server.reports();
-    let told = |line: &String| line.contains("1 conversations are open already");
+    let told = |line: &String| line.contains("1 sessions are open already");
     assert!(lines.iter().all(told), "{lines:?}");
 }

@@ -2,7 +2,7 @@
 
 use crate::content::{RANK, check, fill, job, write};
 use crate::running::Running;
-use refrain_checkpoint::server::{CONVERSATIONS_MAX, Server, ServerError, ServerOptions};
+use refrain_checkpoint::server::{SESSIONS_MAX, Server, ServerError, ServerOptions};
 use refrain_checkpoint::{CheckpointError, Place, SectionKind, ServerAddress, Store};
 use refrain_ring::{Incarnation, Rank};
 use refrain_storage::Io;
@@ -135,7 +135,7 @@ fn a_folder_has_one_server_and_a_socket_too() {
         folder: folder.into(),
         listen: vec![address],
         io: Io::Auto,
-        conversations_max: CONVERSATIONS_MAX,
+        sessions_max: SESSIONS_MAX,
     };
     let free = ServerAddress::Tcp("127.0.0.1:0".into());
     let again = Server::bind(&options(server.folder(), free), |_| {});

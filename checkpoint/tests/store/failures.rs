@@ -57,7 +57,7 @@ fn whatever_fails_the_older_ones_stay_and_the_next_one_works() {
                 "{story} does not say where: {text}"
             );
             let advice = match failure {
-                Failure::Io => "look after the disk",
+                Failure::Io => "check the disk",
                 Failure::NoSpace | Failure::Quota => "free some room",
                 Failure::ReadOnly | Failure::Forbidden => "allow it",
             };

@@ -86,7 +86,7 @@ fn no_beginning_from_the_start_where_there_was_a_checkpoint() {
     assert_eq!((*rank, damaged.len()), (RANK, 2));
     let text = error.to_string();
     assert!(
-        text.contains("cut short") && text.contains("start the job anew"),
+        text.contains("cut short") && text.contains("start the job from the beginning"),
         "{text}"
     );
 }

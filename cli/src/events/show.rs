@@ -1,7 +1,6 @@
 //! `refrain events show`.
 
-use super::Where;
-use super::source::Source;
+use super::source::{Source, Where};
 use miette::{IntoDiagnostic, miette};
 use refrain_job::stderr::report;
 use refrain_logging::determinant::{Determinant, EventIndex, Matched};

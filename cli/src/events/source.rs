@@ -1,13 +1,15 @@
 //! The events of a rank, out of a folder or from a running event logger.
 
-use super::Where;
+use crate::job_number;
 use crate::secret;
+use clap::Args;
 use core::time::Duration;
 use miette::{Report, miette};
 use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::client::read::{ReadRequest, list, read_events};
 use refrain_eventlog::logbook::Archive;
 use refrain_eventlog::message::Holding;
+use refrain_launch::seconds;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::record::decode;
 use refrain_logging::determinant::{Determinant, EventIndex};
@@ -16,6 +18,24 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+
+/// Where events are read from.
+#[derive(Args)]
+pub struct Where {
+    /// Folder of a job (--event-dir) or of an event logger, or addresses of a shard's replicas:
+    /// unix:PATH or tcp:HOST:PORT, `+` between them.
+    #[arg(value_name = "DIR|ADDRESS")]
+    pub source: String,
+    /// File with the --secret of the event loggers at tcp: addresses.
+    #[arg(long, value_name = "FILE")]
+    secret: Option<PathBuf>,
+    /// Number of the job, hexadecimal; required if there are several.
+    #[arg(long, value_name = "HEX", value_parser = job_number::parse)]
+    pub job: Option<u64>,
+    /// Time limit for an event logger to answer.
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds::milliseconds)]
+    timeout: u64,
+}
 
 /// Where events come from.
 pub enum Source {
@@ -36,32 +56,19 @@ pub struct Batch {
 impl Source {
     /// Finds out what is meant.
     pub fn new(place: &Where) -> miette::Result<Self> {
-        let is_address = ["unix:", "tcp:"]
-            .iter()
-            .any(|scheme| place.source.starts_with(scheme));
-        if is_address {
+        let mut schemes = ["unix:", "tcp:"].into_iter();
+        if schemes.any(|scheme| place.source.starts_with(scheme)) {
             let addresses = place.source.split('+').map(str::parse);
-            let addresses = addresses
-                .collect::<Result<Vec<ServerAddress>, _>>()
-                .map_err(Report::msg)?;
-            let addresses = match &place.secret {
-                Some(file) => {
-                    let secret = secret::read("--secret", file)?;
-                    let sealed = |it: ServerAddress| it.sealed(&secret);
-                    addresses.into_iter().map(sealed).collect()
-                }
-                None => addresses,
-            };
-            return Ok(Self::Loggers(
-                addresses,
-                Duration::from_millis(place.timeout),
-            ));
+            let addresses: Result<Vec<ServerAddress>, _> = addresses.collect();
+            let mut addresses = addresses.map_err(Report::msg)?;
+            secret::seal("--secret", place.secret.as_deref(), addresses.iter_mut())?;
+            let timeout = Duration::from_millis(place.timeout);
+            return Ok(Self::Loggers(addresses, timeout));
         }
-        let folders = folders(Path::new(&place.source))?;
-        Ok(Self::Folders(folders))
+        folders(Path::new(&place.source)).map(Self::Folders)
     }
 
-    /// What there is of each rank, in the longest row that was found.
+    /// The longest per-rank event log that was found of each rank.
     pub fn holdings(&self) -> miette::Result<Vec<Holding>> {
         let mut longest: BTreeMap<(u64, u32), Holding> = BTreeMap::new();
         let mut add = |holdings: Vec<Holding>| {

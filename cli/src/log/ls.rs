@@ -1,8 +1,8 @@
 //! `refrain log ls`.
 
-use super::text::{count, figures};
-use super::{Failure, Listing, Output, is_running, open};
-use refrain_launch::size::Size;
+use super::reading::{Failure, Listing, Output, is_running, open};
+use crate::table;
+use refrain_launch::size::{Size, count};
 use refrain_logging::image::{Launcher, LogImage, LogKey, LogSummary, Selection};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,8 +23,8 @@ pub fn run(listing: &Listing, out: &mut Output<'_>) -> Result<ExitCode, Failure>
     for file in image.files() {
         let entry = files.entry(file.key()).or_default();
         entry.number += 1;
-        entry.bytes += file.bytes();
-        entry.launchers.extend(file.launcher());
+        entry.bytes += file.bytes;
+        entry.launchers.extend(file.launcher);
     }
     if listing.json {
         print_json(&image, &files, out)?;
@@ -93,7 +93,7 @@ fn print(
         let header = [
             "from", "life", "to", "files", "on disk", "chunks", "SSN", "log",
         ];
-        writeln!(out, "{}", figures(header, rows.collect()))?;
+        writeln!(out, "{}", table::numbers(header, rows.collect()))?;
     }
     print_strange(image, out)
 }
@@ -109,13 +109,13 @@ pub fn print_strange(image: &LogImage, out: &mut Output<'_>) -> Result<(), Failu
     Ok(())
 }
 
-fn row(key: &LogKey, log: &LogSummary, files: &Files) -> [String; 8] {
+fn row(key: &LogKey, log: &LogSummary, files: &Files) -> Vec<String> {
     let range = |first, last| match first == last {
         true => format!("{first}"),
         false => format!("{first}-{last}"),
     };
     let ssns = log.ssns.as_ref().filter(|ssns| ssns.end > ssns.start);
-    [
+    vec![
         key.channel.source.to_string(),
         key.channel.incarnation.to_string(),
         key.channel.destination.to_string(),
@@ -131,10 +131,9 @@ fn row(key: &LogKey, log: &LogSummary, files: &Files) -> [String; 8] {
 fn started_by(launchers: &BTreeSet<Launcher>) -> String {
     let mut text = String::new();
     for launcher in launchers {
-        let state = if is_running(*launcher) {
-            "runs"
-        } else {
-            "has ended"
+        let state = match is_running(*launcher) {
+            true => "runs",
+            false => "has ended",
         };
         text += &format!(", started by process {}, which {state}", launcher.process);
     }

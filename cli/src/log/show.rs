@@ -1,8 +1,9 @@
 //! `refrain log show`.
 
-use super::{Failure, Output, open};
+use super::reading::{Failure, Output, open};
+use crate::job_number;
 use clap::Args;
-use miette::miette;
+use miette::{Report, miette};
 use refrain_logging::image::{LogExtent, LogImage, LogKey, Message, Selection, Wanted};
 use refrain_ring::{Frontier, Incarnation, Position, Rank, RecordHeader, RecordKind, Ssn};
 use std::io::Write;
@@ -25,7 +26,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     incarnation: Option<u32>,
     /// Number of the job, as `ls` prints it; required if there are several.
-    #[arg(long, value_name = "JOB", value_parser = job)]
+    #[arg(long, value_name = "JOB", value_parser = job_number::parse)]
     job: Option<u64>,
     /// SSN of the first message printed; above 0, internal messages are omitted.
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -39,11 +40,6 @@ pub struct Arguments {
     /// Print the payload.
     #[arg(long)]
     payload: bool,
-}
-
-fn job(text: &str) -> Result<u64, String> {
-    u64::from_str_radix(text, 16)
-        .map_err(|_| "use the hexadecimal number of a job, as `ls` prints it".into())
 }
 
 pub fn run(arguments: &Arguments, out: &mut Output<'_>) -> Result<ExitCode, Failure> {
@@ -115,13 +111,12 @@ fn show_records(
     arguments: &Arguments,
     out: &mut Output<'_>,
 ) -> Result<Option<LogExtent>, Failure> {
-    let mut records = image
-        .records(key, wanted(arguments))
-        .map_err(|error| miette!("{error}"))?;
+    let records = image.records(key, wanted(arguments));
+    let mut records = records.map_err(Report::msg)?;
     print_header(out)?;
     let mut shown = 0;
     while arguments.limit.is_none_or(|limit| shown < limit) {
-        let Some(record) = told(records.next(), out)? else {
+        let Some(record) = or_flush(records.next(), out)? else {
             return Ok(Some(records.extent().clone()));
         };
         let bytes = match record.header {
@@ -135,15 +130,8 @@ fn show_records(
             header => format!("{} of {}", header.payload_bytes, header.extent),
         };
         let header = record.header;
-        print_line(
-            out,
-            record.position,
-            header.ssn,
-            header.kind,
-            header.context,
-            header.tag,
-            &bytes,
-        )?;
+        let fields = (header.ssn, header.kind, header.context, header.tag);
+        print_line(out, record.position, fields, &bytes)?;
         if arguments.payload {
             print_bytes(out, record.payload)?;
         }
@@ -158,13 +146,12 @@ fn show_messages(
     arguments: &Arguments,
     out: &mut Output<'_>,
 ) -> Result<Option<LogExtent>, Failure> {
-    let mut messages = image
-        .messages(key, wanted(arguments))
-        .map_err(|error| miette!("{error}"))?;
+    let messages = image.messages(key, wanted(arguments));
+    let mut messages = messages.map_err(Report::msg)?;
     print_header(out)?;
     let mut shown = 0;
     while arguments.limit.is_none_or(|limit| shown < limit) {
-        let Some(message) = told(messages.next(), out)? else {
+        let Some(message) = or_flush(messages.next(), out)? else {
             for message in messages.incomplete() {
                 let bytes = format!("{} so far", message.bytes.len());
                 print_message(out, message, &bytes)?;
@@ -180,18 +167,15 @@ fn show_messages(
     Ok(None)
 }
 
-/// What was shown before an error comes before it.
-fn told<T, E: core::fmt::Display>(
+/// On an error prints what comes before it.
+fn or_flush<T, E: core::fmt::Display>(
     result: Result<T, E>,
     out: &mut Output<'_>,
 ) -> Result<T, Failure> {
-    match result {
-        Ok(value) => Ok(value),
-        Err(error) => {
-            out.flush()?;
-            Err(miette!("{error}").into())
-        }
+    if result.is_err() {
+        out.flush()?;
     }
+    result.map_err(|error| miette!("{error}").into())
 }
 
 fn print_header(out: &mut Output<'_>) -> Result<(), Failure> {
@@ -205,24 +189,14 @@ fn print_header(out: &mut Output<'_>) -> Result<(), Failure> {
 }
 
 fn print_message(out: &mut Output<'_>, message: &Message, bytes: &str) -> Result<(), Failure> {
-    print_line(
-        out,
-        message.position,
-        message.ssn,
-        message.kind,
-        message.context,
-        message.tag,
-        bytes,
-    )
+    let fields = (message.ssn, message.kind, message.context, message.tag);
+    print_line(out, message.position, fields, bytes)
 }
 
 fn print_line(
     out: &mut Output<'_>,
     position: Position,
-    ssn: Ssn,
-    kind: RecordKind,
-    context: u32,
-    tag: i32,
+    (ssn, kind, context, tag): (Ssn, RecordKind, u32, i32),
     bytes: &str,
 ) -> Result<(), Failure> {
     let kind = match kind {
@@ -243,20 +217,13 @@ fn print_line(
 fn print_bytes(out: &mut Output<'_>, bytes: &[u8]) -> Result<(), Failure> {
     for (number, line) in bytes.chunks(16).enumerate() {
         write!(out, "  {:08x} ", number * 16)?;
-        for at in 0..16 {
-            match line.get(at) {
-                Some(byte) => write!(out, " {byte:02x}")?,
-                None => write!(out, "   ")?,
-            }
-        }
-        let text: String = line
-            .iter()
-            .map(|byte| match byte {
-                b' '..=b'~' => char::from(*byte),
-                _ => '.',
-            })
-            .collect();
-        writeln!(out, "  |{text}|")?;
+        let digits: String = line.iter().map(|byte| format!(" {byte:02x}")).collect();
+        let printable = |byte: &u8| match byte {
+            b' '..=b'~' => char::from(*byte),
+            _ => '.',
+        };
+        let text: String = line.iter().map(printable).collect();
+        writeln!(out, "{digits:<48}  |{text}|")?;
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! `refrain log verify`.
 
-use super::text::count;
-use super::{Failure, Listing, Output, is_running, ls, open};
-use refrain_launch::size::Size;
+use super::ls;
+use super::reading::{Failure, Listing, Output, is_running, open};
+use refrain_launch::size::{Size, count};
 use refrain_logging::image::{Finding, LogImage, LogKey, Selection, Verdict, Verification};
 use serde_json::json;
 use std::io::Write;
@@ -35,7 +35,7 @@ fn look(listing: &Listing) -> Result<(LogImage, Verification), Failure> {
         let image = open(&listing.folder, Selection::default())?;
         let verification = image.verify();
         let running = || {
-            let mut launchers = image.files().iter().filter_map(|file| file.launcher());
+            let mut launchers = image.files().iter().filter_map(|file| file.launcher);
             launchers.any(is_running)
         };
         if looks == LOOKS || !verification.is_damaged() || !running() {
@@ -152,24 +152,17 @@ fn print_summary(
         Size(sum(|log| log.payload_bytes)),
         ls::extent(image),
     )?;
-    writeln!(
-        out,
-        "damaged   {}, {}",
-        count(damaged, "chunk"),
-        count(damaged_files, "file")
-    )?;
+    let (damaged, damaged_files) = (count(damaged, "chunk"), count(damaged_files, "file"));
+    writeln!(out, "damaged   {damaged}, {damaged_files}")?;
     writeln!(out, "torn      {}", count(torn, "chunk"))?;
     if unwritten > 0 {
         writeln!(out, "missing   {}", count(unwritten, "chunk"))?;
     }
     if replaced > 0 {
-        let copies = match replaced {
-            1 => "1 copy".to_owned(),
-            _ => format!("{replaced} copies"),
-        };
+        let copies = if replaced == 1 { "copy" } else { "copies" };
         writeln!(
             out,
-            "replaced  {copies} that are not whole, by others that are"
+            "replaced  {replaced} {copies} that are not whole, by others that are"
         )?;
     }
     Ok(())

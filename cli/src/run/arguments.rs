@@ -1,12 +1,12 @@
 //! The options of `refrain run`.
 
 use clap::{ArgAction, Args};
-use refrain_checkpoint::policy::{Choice, NotAPolicy};
+use refrain_checkpoint::policy::Choice;
 use refrain_eventlog::Level;
+use refrain_job::choice;
 use refrain_job::choice::events::{self, Loggers, REPLICAS_MAX};
 use refrain_job::config::{Divergence, Quorum};
 use refrain_job::same_memory::SameMemory;
-use refrain_job::{JobError, choice};
 use refrain_launch::seconds::{self, Limit};
 use refrain_launch::{
     HostSlots, Kill, KillRandom, NotAHost, Pause, RANKS_MAX, parse_hosts, read_hostfile, size,
@@ -28,10 +28,10 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", value_parser = hostfile)]
     pub hostfile: Option<Hosts>,
     /// Fabric of messages: auto, shm, verbs, ofi or ofi:PROVIDER; see `refrain info`.
-    #[arg(long, value_name = "FABRIC", default_value = "auto", value_parser = fabric)]
+    #[arg(long, value_name = "FABRIC", default_value = "auto", value_parser = checked(choice::check_fabric))]
     pub fabric: String,
     /// Logging protocol: none, pessimist or pessimist-classic.
-    #[arg(long, value_name = "PROTOCOL", default_value = "none", value_parser = protocol)]
+    #[arg(long, value_name = "PROTOCOL", default_value = "none", value_parser = checked(choice::check_protocol))]
     pub protocol: String,
     /// Memory of the payload log per rank, such as 512M or 2GiB [default: 512 MiB, less if
     /// memory is short].
@@ -42,7 +42,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     pub max_restarts: Option<u32>,
     /// Which ranks are asked for checkpoints: none, round-robin, adaptive, ratio or interval.
-    #[arg(long, value_name = "POLICY", default_value = "none", value_parser = checkpoint_policy)]
+    #[arg(long, value_name = "POLICY", default_value = "none", value_parser = checked(|name| Choice::named(name, 1)))]
     pub checkpoint_policy: String,
     /// Print statistics at the end: messages, events, commits, waits, log.
     #[arg(long)]
@@ -134,7 +134,7 @@ pub struct ProtocolOptions {
     pub same_memory: SameMemory,
     /// If a replay sends other bytes: stop the rank, warn, or auto (stop if most bytes of
     /// long messages differ).
-    #[arg(long, value_name = "POLICY", default_value = "auto", value_parser = divergence)]
+    #[arg(long, value_name = "POLICY", default_value = "auto", value_parser = choice::divergence)]
     pub divergence: Divergence,
 }
 
@@ -161,7 +161,7 @@ pub struct PayloadLog {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub spill_after: Option<u64>,
     /// How the log is written: auto, uring or plain.
-    #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = spill_io)]
+    #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = checked(|name| choice::disk_engine("--spill-io", name)))]
     pub spill_io: String,
     /// Keep the files in --spill-dir after the job; see `refrain log`, `refrain clean`.
     #[arg(long)]
@@ -174,7 +174,7 @@ pub struct PayloadLog {
 pub struct Events {
     /// Shards of event loggers to start, or addresses of running ones: unix:PATH or
     /// tcp:HOST:PORT, `,` between shards, `+` between replicas.
-    #[arg(long, value_name = "K|ADDRESSES", default_value = "1", value_parser = event_loggers)]
+    #[arg(long, value_name = "K|ADDRESSES", default_value = "1", value_parser = events::loggers)]
     pub event_loggers: Loggers,
     /// Event loggers per started shard; each event is sent to all of them.
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = replicas)]
@@ -183,13 +183,13 @@ pub struct Events {
     #[arg(long, value_name = "FILE")]
     pub event_secret: Option<PathBuf>,
     /// When an event is stable at a logger: placed (in its memory) or durable (on its disk).
-    #[arg(long, value_name = "LEVEL", default_value = "placed", value_parser = level)]
+    #[arg(long, value_name = "LEVEL", default_value = "placed", value_parser = events::level)]
     pub stable: Level,
     /// Number of a shard's replicas at which an event must be stable: majority or all.
-    #[arg(long, value_name = "QUORUM", default_value = "majority", value_parser = quorum)]
+    #[arg(long, value_name = "QUORUM", default_value = "majority", value_parser = events::quorum)]
     pub stable_quorum: Quorum,
     /// How ranks send events to loggers: auto, shm, messages, verbs or ofi:PROVIDER.
-    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = event_way)]
+    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = checked(events::way))]
     pub event_way: String,
     /// Folder of the started loggers' files, kept after the job; see `refrain events`
     /// [default: a temporary folder].
@@ -239,7 +239,7 @@ pub struct Faults {
     /// Stop ranks at SECONDS for DURATION seconds, with `,` between them.
     #[arg(long, value_name = "RANK@SECONDS:DURATION", value_delimiter = ',')]
     pub pause: Vec<Pause>,
-    /// Time after which a stopped rank is killed and started again.
+    /// Time after which a stopped rank is killed and restarted.
     #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = seconds::limit)]
     pub suspect_ranks_after: Limit,
 }
@@ -279,36 +279,9 @@ fn hostfile(path: &str) -> Result<Hosts, NotAHost> {
     read_hostfile(path.as_ref()).map(Hosts)
 }
 
-fn fabric(name: &str) -> Result<String, JobError> {
-    choice::check_fabric(name).map(|()| name.to_owned())
-}
-
-fn protocol(name: &str) -> Result<String, JobError> {
-    choice::check_protocol(name).map(|()| name.to_owned())
-}
-
-fn spill_io(name: &str) -> Result<String, JobError> {
-    choice::spill_io(name).map(|_| name.to_owned())
-}
-
-fn event_loggers(text: &str) -> Result<Loggers, JobError> {
-    events::loggers(text)
-}
-
-fn level(name: &str) -> Result<Level, JobError> {
-    events::level(name)
-}
-
-fn quorum(name: &str) -> Result<Quorum, JobError> {
-    events::quorum(name)
-}
-
-fn event_way(name: &str) -> Result<String, JobError> {
-    events::way(name).map(|_| name.to_owned())
-}
-
-fn divergence(name: &str) -> Result<Divergence, JobError> {
-    choice::divergence(name)
+/// A parser of names that `check` accepts.
+fn checked<T, E>(check: fn(&str) -> Result<T, E>) -> impl Fn(&str) -> Result<String, E> + Clone {
+    move |name| check(name).map(|_| name.to_owned())
 }
 
 fn on_or_off(text: &str) -> Result<bool, &'static str> {
@@ -317,10 +290,6 @@ fn on_or_off(text: &str) -> Result<bool, &'static str> {
         "off" => Ok(false),
         _ => Err("use on or off"),
     }
-}
-
-fn checkpoint_policy(name: &str) -> Result<String, NotAPolicy> {
-    Choice::named(name, 1).map(|_| name.to_owned())
 }
 
 fn replicas(text: &str) -> Result<u32, String> {

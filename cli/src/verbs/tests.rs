@@ -50,7 +50,7 @@ fn device(name: &str, ports: Vec<Port>) -> Device {
 }
 
 fn shown(devices: &[Device], memory_lock: MemoryLock) -> String {
-    let around = Surroundings {
+    let around = Environment {
         file: Some("/lib/libibverbs.so.1".into()),
         memory_lock,
         log_bytes: 512 << 20,
@@ -129,7 +129,7 @@ fn what_is_in_the_way_is_shown_once_with_the_remedy() {
 
 #[test]
 fn without_devices_or_library_there_is_one_line() {
-    let around = Surroundings {
+    let around = Environment {
         file: None,
         memory_lock: MemoryLock::Unlimited,
         log_bytes: 0,
@@ -143,7 +143,7 @@ fn without_devices_or_library_there_is_one_line() {
 }
 
 #[test]
-fn a_memory_lock_that_is_too_small_for_the_log_is_told() {
+fn a_memory_lock_that_is_too_small_for_the_log_is_reported() {
     let small = memory_lock_words(MemoryLock::Bytes(8 << 20), 512 << 20);
     assert!(
         small.starts_with("8192 KiB") && small.contains("512 MiB"),

@@ -110,7 +110,7 @@ fn adaptive_asks_the_one_whose_checkpoint_frees_most() {
 }
 
 #[test]
-fn with_none_nobody_is_asked() {
+fn with_none_no_rank_is_asked() {
     let outcome = play("none", "figures=1000000,1 fence unasked fence unasked");
     assert_eq!(outcome.checkpoints, []);
 }
@@ -118,7 +118,7 @@ fn with_none_nobody_is_asked() {
 /// Rank 0 is asked first, and takes none: it does not hold the others up. Rank 1
 /// knows of no checkpoints, and is not asked.
 #[test]
-fn who_takes_no_checkpoint_does_not_block_the_others() {
+fn a_rank_that_takes_no_checkpoint_does_not_block_the_others() {
     let outcome = play(
         "adaptive",
         "0:deaf 0:figures=1000000000,0 2:figures=1000,1000 2:heed=4 2:touch=$/done \

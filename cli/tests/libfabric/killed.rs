@@ -92,7 +92,7 @@ fn a_killed_rank_and_those_that_end_for_it_leave_no_segment() {
 }
 
 #[test]
-fn ranks_that_are_told_to_end_leave_no_segment() {
+fn ranks_that_are_asked_to_end_leave_no_segment() {
     for library in with_shm() {
         let started = format!("echo process $$; exec {ENDLESS}");
         let Endless { launched, ranks } = Endless::start(library.as_ref(), &started);

@@ -9,6 +9,7 @@ mod lives;
 use refrain::Error;
 use refrain_job::JobError;
 use refrain_job::control::ControlPlane;
+use refrain_job::control::message::ToLauncher;
 use std::fs::File;
 use std::io::{Read, Write, stdout};
 use std::os::fd::AsFd;
@@ -76,7 +77,7 @@ fn act(control: &mut Option<ControlPlane>, name: &str, value: &str) -> Result<()
         "exchange" => exchange(joined(control)?, value.parse().expect("a number"))?,
         "fence" => joined(control)?.fence()?,
         "check-until-stopped" => check_until_stopped(joined(control)?),
-        "finalize" => joined(control)?.finalize()?,
+        "finalize" => joined(control)?.report(&ToLauncher::Finalize)?,
         "flood" => flood(value)?,
         "abort" => joined(control)?.abort(value),
         "garbage" => {

@@ -35,7 +35,7 @@ impl Endless {
 }
 
 #[test]
-fn a_launcher_that_is_told_to_end_ends_the_ranks_behind_ssh() {
+fn a_signal_to_the_launcher_ends_the_ranks_behind_ssh() {
     let Some(ssh) = Ssh::start() else { return };
     let job = Endless::start(&ssh, "hello process hang");
     job.launched.signal(Signal::TERM);
@@ -62,7 +62,7 @@ fn ctrl_c_is_for_the_launcher_and_not_for_ssh() {
 }
 
 #[test]
-fn a_killed_launcher_leaves_nobody_behind_ssh() {
+fn a_killed_launcher_leaves_no_process_behind_ssh() {
     let Some(ssh) = Ssh::start() else { return };
     for steps in ["process hang", "hello ignore-term process hang"] {
         let job = Endless::start(&ssh, steps);

@@ -30,7 +30,7 @@ fn a_key_that_the_host_does_not_know_is_refused() {
 
 /// The host was never seen, or somebody else listens there.
 #[test]
-fn a_host_whose_key_is_not_the_known_one_is_not_believed() {
+fn a_host_with_an_unknown_key_is_refused() {
     let Some(ssh) = Ssh::start() else { return };
     let known = ssh.text("known-b");
     let place = known.split(' ').next().expect("an address");

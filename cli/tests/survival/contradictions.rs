@@ -61,7 +61,7 @@ fn an_event_that_the_earlier_life_did_not_have_is_found() {
 /// differs, as text and as JSON, and has a status of its own.
 // REC-8
 #[test]
-fn a_few_other_bytes_are_told_of() {
+fn a_few_other_bytes_are_reported() {
     let mut batch = Batch::new("a few other bytes");
     let survivor = program::path();
     let file = batch.file("stats.json");

@@ -65,7 +65,7 @@ fn policies_order_checkpoints_and_none_does_not() {
 /// when it is asked: without the orders every send would wait until it is an error.
 // LOG-3 LOG-4
 #[test]
-fn a_job_whose_logs_are_full_goes_on_by_checkpoints() {
+fn a_job_whose_logs_are_full_continues_by_checkpoints() {
     let mut batch = Batch::new("full logs");
     let file = batch.file("stats.json").display().to_string();
     let workloads = [

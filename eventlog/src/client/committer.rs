@@ -1,12 +1,12 @@
 //! The core of a client: what is kept, what goes to which replica, and what is
 //! stable. Pure: no I/O, no clock.
 //!
-//! A replica is lost, joining or live. Joining: it was told from where on this
-//! client can still send, and is brought there by the other replicas before it
-//! answers; what comes meanwhile is kept for it. Live: batches are sent to it in
-//! order, and it confirms them, at the level that the job chose. A determinant
-//! is stable when a quorum has confirmed it; a replica that is lost now has what
-//! it confirmed still (EL-1), so that it counts.
+//! A replica is lost, joining or live. Joining: it knows from where on this client can
+//! still send, and gets earlier determinants from the other replicas before it answers;
+//! what comes meanwhile is kept for it. Live: batches are sent to it in order, and it
+//! confirms them, at the level that the job chose. A determinant is stable when a quorum
+//! has confirmed it; a replica that is lost now has what it confirmed still (EL-1), so
+//! that it counts.
 //!
 //! A batch leaves memory when it is stable and every replica that is not lost
 //! has it (EL-3). For those that lag behind a quorum that is bounded
@@ -14,18 +14,18 @@
 //! beginning and gets the rest from the others. What no quorum has confirmed is
 //! kept without a bound: the gate is shut meanwhile.
 //!
-//! Where a life of a rank begins ([`Committer::start`]) is decided by the first
-//! answers: as many as are sure to contain one of every quorum of the life
-//! before, and a quorum, which fences that life (FENCE-1). The life goes on
-//! where the row ends that has let in the latest life, and of those the longest;
-//! everybody else must become like it before it counts
-//! ([`Row::let_in`](crate::acceptor::Row::let_in)), so that nothing of a dead
-//! life stays in their rows.
+//! Where a life of a rank begins ([`Committer::start`]) is decided by the first answers:
+//! enough to contain one of every quorum of the life before, and a quorum, which fences
+//! that life (FENCE-1). The life continues where the log ends that has admitted the
+//! latest life, and of those the longest; every other replica must become like it before
+//! it counts ([`RankLog::admit`](crate::acceptor::RankLog::admit)), so that nothing of an
+//! earlier life stays in their logs.
 
 use super::fault::Fault;
 use super::kept::Kept;
 use crate::LoggerId;
 use crate::acceptor::Beginning;
+use core::cmp::Ordering;
 use core::hash::{Hash, Hasher};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
@@ -34,10 +34,10 @@ use refrain_ring::{Clock, Incarnation, Rank};
 /// Bytes of stable batches that are kept for replicas that lag behind.
 pub const KEPT_BYTES_MAX: usize = 4 << 20;
 
-/// An acknowledgement, or what a ring says of itself. GATE-3
+/// An acknowledgement, or the state of a ring. GATE-3
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Acknowledgement {
-    /// Who acknowledges.
+    /// The logger that acknowledges.
     pub logger: LoggerId,
     /// Whose determinants.
     pub rank: Rank,
@@ -49,22 +49,23 @@ pub struct Acknowledgement {
     pub end: EventIndex,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum State {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+enum ReplicaState {
+    #[default]
     Lost,
     /// Nothing from `needs` on may be freed.
     Joining {
         needs: EventIndex,
     },
     /// Answered before it was known where this life begins.
-    Answered(RowEnd),
+    Answered(LogEnd),
     Live,
 }
 
-/// What a replica has when a life begins. The greatest is what it goes on from.
+/// The end of a replica's log when a life begins. The life continues at the greatest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RowEnd {
-    /// The latest life that was let in there.
+pub struct LogEnd {
+    /// The latest life that was admitted there.
     pub life: Incarnation,
     /// One past the last determinant.
     pub end: EventIndex,
@@ -74,9 +75,9 @@ pub struct RowEnd {
     pub writer: Incarnation,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Replica {
-    state: State,
+    state: ReplicaState,
     /// Once it has answered.
     logger: Option<LoggerId>,
     /// It was live in this life of the rank.
@@ -112,14 +113,6 @@ impl Committer {
     /// Commits for one life of a rank to `replicas` loggers, of which `quorum`
     /// make a determinant stable.
     pub fn new(rank: Rank, incarnation: Incarnation, replicas: usize, quorum: usize) -> Self {
-        let lost = Replica {
-            state: State::Lost,
-            logger: None,
-            was_live: false,
-            sent: EventIndex(0),
-            confirmed: EventIndex(0),
-            confirmed_clock: Clock(0),
-        };
         Self {
             rank,
             incarnation,
@@ -132,7 +125,7 @@ impl Committer {
             stable: EventIndex(0),
             kept: Kept::default(),
             freed_clock: Clock(0),
-            replicas: vec![lost; replicas],
+            replicas: vec![Replica::default(); replicas],
         }
     }
 
@@ -148,8 +141,8 @@ impl Committer {
         self.follows
     }
 
-    /// Where this life begins, for those who are to let it in; `None` until
-    /// enough replicas have answered.
+    /// Where this life begins, for the replicas that admit it; `None` until enough
+    /// replicas have answered.
     pub fn beginning(&self) -> Option<Beginning> {
         self.start.map(|start| Beginning {
             incarnation: self.incarnation,
@@ -167,8 +160,12 @@ impl Committer {
 
     /// How many are joined, or have answered.
     pub fn answers(&self) -> usize {
-        let answered =
-            |replica: &&Replica| matches!(replica.state, State::Live | State::Answered(_));
+        let answered = |replica: &&Replica| {
+            matches!(
+                replica.state,
+                ReplicaState::Live | ReplicaState::Answered(_)
+            )
+        };
         self.replicas.iter().filter(answered).count()
     }
 
@@ -218,12 +215,12 @@ impl Committer {
 
     /// Whether nothing goes to this replica until it joins again.
     pub fn is_lost(&self, replica: usize) -> bool {
-        self.replicas[replica].state == State::Lost
+        self.replicas[replica].state == ReplicaState::Lost
     }
 
     /// Whether batches go to this replica.
     pub fn is_live(&self, replica: usize) -> bool {
-        self.replicas[replica].state == State::Live
+        self.replicas[replica].state == ReplicaState::Live
     }
 
     /// Whether this replica was sent all that was committed.
@@ -231,7 +228,7 @@ impl Committer {
         self.is_live(replica) && self.replicas[replica].sent == self.end
     }
 
-    /// Who it is, once it has answered.
+    /// The replica's logger, once it has answered.
     pub fn logger(&self, replica: usize) -> Option<LoggerId> {
         self.replicas[replica].logger
     }
@@ -245,13 +242,13 @@ impl Committer {
     /// first determinant that it can still be sent, which is kept for it.
     pub fn joins(&mut self, replica: usize) -> EventIndex {
         let needs = self.first_kept();
-        self.replicas[replica].state = State::Joining { needs };
+        self.replicas[replica].state = ReplicaState::Joining { needs };
         needs
     }
 
     /// A replica is gone, or is to go.
     pub fn lose(&mut self, replica: usize) {
-        self.replicas[replica].state = State::Lost;
+        self.replicas[replica].state = ReplicaState::Lost;
         self.free();
     }
 
@@ -269,7 +266,7 @@ impl Committer {
         end: EventIndex,
         clock: Clock,
     ) -> Result<(), Fault> {
-        let State::Joining { needs } = self.replicas[replica].state else {
+        let ReplicaState::Joining { needs } = self.replicas[replica].state else {
             return Ok(());
         };
         if self.start.is_some() && (needs..self.first_kept()).contains(&end) {
@@ -278,26 +275,28 @@ impl Committer {
             return Ok(());
         }
         if self.start.is_none() {
-            let said = RowEnd {
+            let said = LogEnd {
                 end,
                 clock,
-                ..RowEnd::default()
+                ..LogEnd::default()
             };
             return self.answered(replica, logger, said);
         }
         let checked = self
             .check_identity(replica, logger)
             .and_then(|()| self.check_end(end, clock));
-        match checked {
-            Ok(()) => self.go_live(replica, logger, end, clock),
-            Err(_) => self.lose(replica),
-        }
-        checked
+        self.or_lose(replica, checked)?;
+        self.go_live(replica, logger, end, clock);
+        Ok(())
     }
 
-    /// A replica says what it has before it is known where this life begins. Once
-    /// enough have said so, it is known; those who then have to join again are
-    /// lost.
+    /// A replica whose answer is wrong is lost.
+    fn or_lose(&mut self, replica: usize, checked: Result<(), Fault>) -> Result<(), Fault> {
+        checked.inspect_err(|_| self.lose(replica))
+    }
+
+    /// Takes the end of a replica's log before it is known where this life begins. Enough
+    /// such answers decide it; replicas that have to join again are then lost.
     ///
     /// # Errors
     /// When it cannot be right; the replica is lost.
@@ -305,7 +304,7 @@ impl Committer {
         &mut self,
         replica: usize,
         logger: LoggerId,
-        said: RowEnd,
+        said: LogEnd,
     ) -> Result<(), Fault> {
         if self.start.is_some() {
             // Too late to be asked; it is to join.
@@ -313,15 +312,11 @@ impl Committer {
             return Ok(());
         }
         let checked = self.check_identity(replica, logger);
-        match checked {
-            Ok(()) => {
-                self.replicas[replica].logger = Some(logger);
-                self.replicas[replica].state = State::Answered(said);
-                self.begin_life();
-            }
-            Err(_) => self.lose(replica),
-        }
-        checked
+        self.or_lose(replica, checked)?;
+        self.replicas[replica].logger = Some(logger);
+        self.replicas[replica].state = ReplicaState::Answered(said);
+        self.begin_life();
+        Ok(())
     }
 
     fn check_identity(&self, replica: usize, logger: LoggerId) -> Result<(), Fault> {
@@ -369,7 +364,7 @@ impl Committer {
     fn go_live(&mut self, replica: usize, logger: LoggerId, end: EventIndex, clock: Clock) {
         let replica = &mut self.replicas[replica];
         replica.logger = Some(logger);
-        replica.state = State::Live;
+        replica.state = ReplicaState::Live;
         replica.was_live = true;
         replica.sent = end;
         replica.confirmed = end;
@@ -379,12 +374,12 @@ impl Committer {
 
     /// Decides where this life begins, when enough have answered.
     fn begin_life(&mut self) {
-        let answers: Vec<Option<RowEnd>> = self.replicas.iter().map(Replica::answer).collect();
+        let answers: Vec<Option<LogEnd>> = self.replicas.iter().map(Replica::answer).collect();
         if answers.iter().flatten().count() < self.answers_needed() {
             return;
         }
         let greatest = answers.iter().copied().flatten().max();
-        let RowEnd {
+        let LogEnd {
             end: start,
             clock,
             writer,
@@ -403,12 +398,12 @@ impl Committer {
                 (Some(_), Some(logger)) if is_first_life && answer == greatest => {
                     self.go_live(replica, logger, start, clock);
                 }
-                _ => self.replicas[replica].state = State::Lost,
+                _ => self.replicas[replica].state = ReplicaState::Lost,
             }
         }
     }
 
-    /// Takes a batch, which goes on where the one before ended.
+    /// Takes a batch, which continues where the one before ended.
     ///
     /// # Panics
     /// When it does not, or no life has begun.
@@ -429,14 +424,14 @@ impl Committer {
         );
     }
 
-    /// Whether a batch that every live replica confirms at once need not be
-    /// kept at all: nobody waits for anything.
+    /// Whether a batch that every live replica confirms at once need not be kept at all:
+    /// nothing is under way.
     pub fn keeps_nothing(&self) -> bool {
         // What a live replica lacks is kept for it, so that each has everything.
         let mut live = 0;
         let none_joins = self.replicas.iter().all(|replica| {
-            live += usize::from(replica.state == State::Live);
-            matches!(replica.state, State::Live | State::Lost)
+            live += usize::from(replica.state == ReplicaState::Live);
+            matches!(replica.state, ReplicaState::Live | ReplicaState::Lost)
         });
         self.start.is_some() && self.kept.is_empty() && none_joins && live >= self.quorum
     }
@@ -445,13 +440,13 @@ impl Committer {
     /// [`Committer::keeps_nothing`].
     ///
     /// # Panics
-    /// When it does not go on where the one before ended.
+    /// When it does not continue where the one before ended.
     #[inline]
     pub fn placed_everywhere(&mut self, header: &BatchHeader) {
         self.check_order(header);
         let (end, clock) = (header.end(), header.last_clock);
         for replica in &mut self.replicas {
-            if replica.state == State::Live {
+            if replica.state == ReplicaState::Live {
                 replica.sent = end;
                 replica.confirmed = end;
                 replica.confirmed_clock = clock;
@@ -465,7 +460,7 @@ impl Committer {
     /// The batch that a replica gets next.
     pub fn next_for(&self, replica: usize) -> Option<&[u8]> {
         let replica = &self.replicas[replica];
-        if replica.state != State::Live {
+        if replica.state != ReplicaState::Live {
             return None;
         }
         let (_, batch) = self.kept.starting_at(replica.sent)?;
@@ -499,15 +494,18 @@ impl Committer {
     /// When a field of it is not right: nothing of it counts, and the replica is
     /// lost. GATE-3
     pub fn acknowledged(&mut self, replica: usize, ack: &Acknowledgement) -> Result<(), Fault> {
-        if self.replicas[replica].state != State::Live {
+        if self.replicas[replica].state != ReplicaState::Live {
             return Ok(());
         }
         let checked = self.check_acknowledgement(replica, ack);
-        match checked {
-            Ok(()) => self.confirm(replica, ack),
-            Err(_) => self.lose(replica),
+        self.or_lose(replica, checked)?;
+        let replica = &mut self.replicas[replica];
+        if ack.end > replica.confirmed {
+            replica.confirmed = ack.end;
+            replica.confirmed_clock = ack.clock;
+            self.settle();
         }
-        checked
+        Ok(())
     }
 
     fn check_acknowledgement(&self, replica: usize, ack: &Acknowledgement) -> Result<(), Fault> {
@@ -523,42 +521,24 @@ impl Committer {
             let (expected, found) = (self.incarnation, ack.incarnation);
             return Err(Fault::Incarnation { expected, found });
         }
-        let (end, found) = (ack.end, ack.clock);
-        let wrong_clock = |expected| {
-            Err(Fault::Clock {
+        let (end, sent) = (ack.end, replica.sent);
+        let confirmed = replica.confirmed_clock;
+        let expected = match end.cmp(&replica.confirmed) {
+            // One of earlier, whose batch may be kept no more.
+            Ordering::Less => confirmed.min(ack.clock),
+            Ordering::Equal => confirmed,
+            Ordering::Greater => {
+                let clock = self.kept.clock_at_end(end).filter(|_| end <= sent);
+                clock.ok_or(Fault::End { end, sent })?
+            }
+        };
+        match ack.clock == expected {
+            true => Ok(()),
+            false => Err(Fault::Clock {
                 end,
                 expected,
-                found,
-            })
-        };
-        if end < replica.confirmed {
-            // One of earlier, whose batch may be kept no more.
-            let is_past = found <= replica.confirmed_clock;
-            return if is_past {
-                Ok(())
-            } else {
-                wrong_clock(replica.confirmed_clock)
-            };
-        }
-        let expected = match end == replica.confirmed {
-            true => Some(replica.confirmed_clock),
-            false if end > replica.sent => None,
-            false => self.kept.clock_at_end(end),
-        };
-        let sent = replica.sent;
-        match expected {
-            None => Err(Fault::End { end, sent }),
-            Some(expected) if expected != found => wrong_clock(expected),
-            Some(_) => Ok(()),
-        }
-    }
-
-    fn confirm(&mut self, replica: usize, ack: &Acknowledgement) {
-        let replica = &mut self.replicas[replica];
-        if ack.end > replica.confirmed {
-            replica.confirmed = ack.end;
-            replica.confirmed_clock = ack.clock;
-            self.settle();
+                found: ack.clock,
+            }),
         }
     }
 
@@ -591,7 +571,7 @@ impl Committer {
         self.acknowledged(replica, &ack)
     }
 
-    /// Counts anew what is stable, and frees what nobody needs.
+    /// Counts anew what is stable, and frees what no replica needs.
     fn settle(&mut self) {
         let at_least = |end: EventIndex| {
             let has = |replica: &&Replica| replica.was_live && replica.confirmed >= end;
@@ -610,7 +590,7 @@ impl Committer {
             let Some(slowest) = self.slowest() else {
                 return;
             };
-            self.replicas[slowest].state = State::Lost;
+            self.replicas[slowest].state = ReplicaState::Lost;
             self.free_up_to_slowest();
         }
     }
@@ -633,9 +613,9 @@ impl Committer {
 }
 
 impl Replica {
-    fn answer(&self) -> Option<RowEnd> {
+    fn answer(&self) -> Option<LogEnd> {
         match self.state {
-            State::Answered(answer) => Some(answer),
+            ReplicaState::Answered(answer) => Some(answer),
             _ => None,
         }
     }
@@ -643,10 +623,10 @@ impl Replica {
     /// Nothing from here on may be freed.
     fn needs(&self) -> Option<EventIndex> {
         match self.state {
-            State::Lost => None,
-            State::Joining { needs } => Some(needs),
-            State::Answered(said) => Some(said.end),
-            State::Live => Some(self.confirmed),
+            ReplicaState::Lost => None,
+            ReplicaState::Joining { needs } => Some(needs),
+            ReplicaState::Answered(said) => Some(said.end),
+            ReplicaState::Live => Some(self.confirmed),
         }
     }
 }

@@ -1,12 +1,12 @@
-//! What a logger can say that cannot be right.
+//! Wrong answers of a logger.
 
 use crate::LoggerId;
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation, Rank};
 use thiserror::Error;
 
-/// Why what a logger says is not believed: nothing of it counts, and the logger
-/// is lost to the client until it comes back with something better. GATE-3
+/// Why an answer of a logger is wrong: nothing of it counts, and the logger is lost to
+/// the client until it answers correctly. GATE-3
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
     /// It is another logger than the one that was welcomed here.
@@ -14,9 +14,9 @@ pub enum Fault {
         "logger {found} answers where logger {expected} was: give each address its own --logger"
     )]
     Logger {
-        /// Who it was.
+        /// The logger that was welcomed here.
         expected: u32,
-        /// Who it says it is.
+        /// The logger that answers.
         found: u32,
     },
     /// Two addresses lead to one logger, which would count twice.
@@ -52,7 +52,7 @@ pub enum Fault {
         sent: EventIndex,
     },
     /// The clock is not the one of the last determinant acknowledged.
-    #[error("it names clock {} for the determinants before {end}, which end with clock {}", found.0, expected.0)]
+    #[error("it gives clock {} for the determinants before {end}, which end with clock {}", found.0, expected.0)]
     Clock {
         /// Which determinants.
         end: EventIndex,
@@ -61,7 +61,7 @@ pub enum Fault {
         /// The one that it names.
         found: Clock,
     },
-    /// It has less than what was stable, and nobody else has the rest. EL-3
+    /// It has less than what was stable, and no other replica has the rest. EL-3
     #[error(
         "it has lost acknowledged events: it has those before {end}, and was sure to have those before {first_kept}; give it back its folder"
     )]
@@ -73,7 +73,7 @@ pub enum Fault {
     },
     /// It has more than this client ever wrote.
     #[error(
-        "it has determinants up to {end}, this client wrote only those before {written}: somebody else writes for this rank"
+        "it has determinants up to {end}, this client wrote only those before {written}: another process writes for this rank"
     )]
     SomebodyElse {
         /// What it has.
@@ -84,7 +84,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Checks who acknowledges, and whose life. GATE-3
+    /// Checks which logger answers. GATE-3
     pub(super) fn check_logger(expected: LoggerId, found: LoggerId) -> Result<(), Self> {
         if expected == found {
             return Ok(());

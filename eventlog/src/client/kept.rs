@@ -16,8 +16,7 @@ struct Entry {
     bytes: u32,
 }
 
-/// A row of batches without gaps; asks for memory only to hold more than ever
-/// before.
+/// Batches without gaps. Allocates only to hold more than ever before.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Kept {
     bytes: Vec<u8>,

@@ -1,35 +1,38 @@
 //! A rank's side: commits to a quorum of loggers, keeps what is not stable,
 //! comes back to loggers that were away.
 //!
-//! Never blocks but in [`Client::connect`] and has no thread: whoever owns it
-//! calls [`Client::poll`] while something is not stable.
+//! Never blocks except in [`Client::connect`] and has no thread: its owner calls
+//! [`Client::poll`] while something is not stable.
 
 pub mod committer;
 mod fault;
 mod kept;
 mod link;
 pub mod network;
+mod options;
 pub mod read;
 mod remote_ring;
 mod survey;
+mod trouble;
 
 pub use fault::Fault;
+pub use options::ClientOptions;
 pub use refrain_wire::{NotAnAddress, ServerAddress};
 
 use crate::Level;
-use crate::message::Way;
+use crate::message::CommitPath;
 use crate::ring::Placement;
 use committer::Committer;
 use core::time::Duration;
-use link::{Link, Surroundings, Trouble};
+use link::{Environment, Link};
 use network::{Network, Sockets};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
-use refrain_ring::{Clock, Incarnation, Rank};
-use refrain_verbs::PortChoice;
+use refrain_ring::{Clock, Incarnation};
 use rustix::event::{PollFd, Timespec, poll};
 use std::time::Instant;
 use thiserror::Error;
+use trouble::Trouble;
 
 /// Longest sleep of [`Client::connect`] before it tries again those that are not
 /// there.
@@ -38,39 +41,7 @@ const RETRY_WHILE_CONNECTING: Duration = Duration::from_millis(5);
 const PORTS_WAIT: Duration = Duration::from_secs(1);
 const PORTS_LOOK: Duration = Duration::from_millis(1);
 
-/// What a client is to do.
-#[derive(Clone, Debug)]
-pub struct ClientOptions {
-    /// The job.
-    pub job: u64,
-    /// The rank.
-    pub rank: Rank,
-    /// Its life.
-    pub incarnation: Incarnation,
-    /// The replicas of its shard.
-    pub loggers: Vec<ServerAddress>,
-    /// How many of them make a commit stable (1 to all).
-    pub quorum: usize,
-    /// What a commit has to reach at each of them. EL-1
-    pub level: Level,
-    /// How to commit; `None`: shared memory where the address allows it, else
-    /// messages.
-    pub way: Option<Way>,
-    /// How long [`Client::connect`] waits for a quorum.
-    pub connect_wait: Duration,
-    /// The file of libfabric, for [`Way::Libfabric`].
-    pub libfabric: Option<String>,
-    /// The file of libibverbs, for [`Way::Libfabric`] by
-    /// [`VERBS`](crate::remote::VERBS).
-    pub libibverbs: Option<String>,
-    /// The provider, for [`Way::Libfabric`]: one of libfabric, or
-    /// [`VERBS`](crate::remote::VERBS).
-    pub provider: Option<String>,
-    /// Which port of which device is used by verbs.
-    pub verbs_port: PortChoice,
-}
-
-/// Why a client cannot be.
+/// Why a client cannot connect.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// No quorum answered in time.
@@ -82,7 +53,7 @@ pub enum ClientError {
         quorum: usize,
         /// How long it waited.
         waited_ms: u64,
-        /// What the others said.
+        /// What is wrong with the others.
         why: String,
     },
     /// A logger refuses this client for good.
@@ -90,7 +61,7 @@ pub enum ClientError {
     Refused {
         /// Which.
         address: String,
-        /// Its words, or what is wrong with them.
+        /// The reason.
         reason: String,
     },
 }
@@ -106,7 +77,7 @@ pub struct Client<N: Network = Sockets> {
     places_directly: bool,
     trimmed: Option<Clock>,
     is_leaving: bool,
-    /// The latest time that was told.
+    /// The latest time.
     now: Duration,
 }
 
@@ -127,7 +98,12 @@ impl Client<Sockets> {
             }
             client.check_refusals()?;
             if left.is_zero() {
-                return Err(client.no_quorum());
+                return Err(ClientError::NoQuorum {
+                    answered: client.committer.answers(),
+                    quorum: client.committer.answers_needed(),
+                    waited_ms: client.options.connect_wait.as_millis() as u64,
+                    why: client.troubles(),
+                });
             }
             client.wait_for_answers(left);
         }
@@ -136,13 +112,12 @@ impl Client<Sockets> {
             link.forget_time();
         }
         client.now = Duration::ZERO;
-        client.refresh_path();
         Ok(client)
     }
 
     /// Polls until the ports that writes go by are connected: afterwards the program may
-    /// compute for long, and poll nothing. Where a logger's port does not answer, commits
-    /// will tell.
+    /// compute for long, and poll nothing. A port that does not answer makes commits fail
+    /// later.
     fn connect_ports(&mut self, began: Instant) {
         let until = began.elapsed() + PORTS_WAIT;
         while self.is_connecting() && began.elapsed() < until {
@@ -153,13 +128,13 @@ impl Client<Sockets> {
 
     fn wait_for_answers(&self, left: Duration) {
         let connections: Vec<_> = self.links.iter().filter_map(Link::connection).collect();
-        // Those that are lost are to be asked again.
+        // Lost replicas are to be tried again.
         let mut replicas = 0..self.links.len();
         let wait = match replicas.any(|index| self.committer.is_lost(index)) {
             true => left.min(RETRY_WHILE_CONNECTING),
             false => left,
         };
-        // Whatever is wrong with a socket, the next round tells.
+        // The next round notices errors of sockets.
         let mut waiting: Vec<_> = connections
             .iter()
             .map(|it| PollFd::new(*it, it.interest()))
@@ -169,34 +144,37 @@ impl Client<Sockets> {
 }
 
 impl<N: Network> Client<N> {
-    /// A client that has not spoken to anybody yet: [`Client::poll`] makes it,
-    /// and nothing can be committed before [`Client::start`] is known.
+    /// A client that is not connected yet: [`Client::poll`] connects it, and nothing can
+    /// be committed before [`Client::start`] is known.
     ///
     /// # Errors
-    /// [`ClientError::Refused`], for options that cannot be.
+    /// [`ClientError::Refused`], for invalid options.
     pub fn over(network: N, options: ClientOptions) -> Result<Self, ClientError> {
         let replicas = options.loggers.len();
         if options.quorum == 0 || options.quorum > replicas {
             return Err(ClientError::Refused {
                 address: "(all)".to_owned(),
-                reason: format!("a quorum of {} of {replicas} cannot be", options.quorum),
+                reason: format!(
+                    "the quorum is {}, but must be 1 to {replicas}",
+                    options.quorum
+                ),
             });
         }
         let mut links = Vec::new();
-        for address in &options.loggers {
+        for (replica, address) in options.loggers.iter().enumerate() {
             let is_unix = matches!(address, ServerAddress::Unix(_));
             let way = match options.way {
-                None if is_unix => Way::SharedMemory,
-                None => Way::Messages,
-                Some(Way::SharedMemory) if !is_unix => {
+                None if is_unix => CommitPath::SharedMemory,
+                None => CommitPath::Messages,
+                Some(CommitPath::SharedMemory) if !is_unix => {
                     return Err(ClientError::Refused {
                         address: address.to_string(),
-                        reason: "shared memory needs a Unix socket: say unix:PATH".to_owned(),
+                        reason: "shared memory needs a Unix socket: use unix:PATH".to_owned(),
                     });
                 }
                 Some(way) => way,
             };
-            links.push(Link::new(address.clone(), way));
+            links.push(Link::new(replica, address.clone(), way));
         }
         let quorum = options.quorum;
         Ok(Self {
@@ -212,30 +190,19 @@ impl<N: Network> Client<N> {
     }
 
     fn has_quorum(&self) -> bool {
-        let replicas = 0..self.links.len();
-        let live = replicas.filter(|index| self.committer.is_live(*index));
-        live.count() >= self.committer.quorum()
+        self.live() >= self.committer.quorum()
     }
 
     /// No quorum can come together any more.
     fn check_refusals(&self) -> Result<(), ClientError> {
-        let refused: Vec<&Link<N>> = self.links.iter().filter(|link| link.is_refused).collect();
-        let possible = self.links.len() - refused.len();
-        match refused.first() {
+        let refused = || self.links.iter().filter(|link| link.is_refused);
+        let possible = self.links.len() - refused().count();
+        match refused().next() {
             Some(link) if possible < self.committer.answers_needed() => Err(ClientError::Refused {
                 address: link.address.to_string(),
                 reason: link.trouble.clone().unwrap_or_default(),
             }),
             _ => Ok(()),
-        }
-    }
-
-    fn no_quorum(&self) -> ClientError {
-        ClientError::NoQuorum {
-            answered: self.committer.answers(),
-            quorum: self.committer.answers_needed(),
-            waited_ms: self.options.connect_wait.as_millis() as u64,
-            why: self.troubles(),
         }
     }
 
@@ -266,17 +233,14 @@ impl<N: Network> Client<N> {
     /// EL-3, GATE-2
     ///
     /// # Panics
-    /// When `header` does not go on where the batch before ended.
+    /// When `header` does not continue where the batch before ended.
     #[inline]
     pub fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
-        if self.places_directly {
-            self.place_everywhere(header, batch, false);
-        } else {
-            self.keep_and_send(header, batch);
-        }
+        self.commit_as(header, batch, false);
     }
 
-    /// Stores a batch that may be the next in every ring, but for what makes it one.
+    /// Stores a batch that may be the next in every ring, except the word that makes it
+    /// valid.
     pub fn prepare(&mut self, batch: &[u8]) {
         let rings = self.links.iter_mut().filter_map(Link::placing_ring);
         // Where there is no room, nothing is prepared.
@@ -285,17 +249,23 @@ impl<N: Network> Client<N> {
         });
     }
 
-    /// [`Client::commit`] of the very batch that was last prepared, with no commit
-    /// since. EL-1, GATE-2
+    /// [`Client::commit`] of the batch that was prepared last, with no commit since.
+    /// EL-1, GATE-2
     ///
     /// # Panics
     /// As with [`Client::commit`].
     #[inline(always)]
     pub fn commit_prepared(&mut self, header: &BatchHeader, batch: &[u8]) {
+        self.commit_as(header, batch, true);
+    }
+
+    #[inline(always)]
+    fn commit_as(&mut self, header: &BatchHeader, batch: &[u8], is_prepared: bool) {
         if self.places_directly {
-            self.place_everywhere(header, batch, true);
+            self.place_everywhere(header, batch, is_prepared);
         } else {
-            self.keep_and_send(header, batch);
+            self.committer.commit(header, batch);
+            self.send_kept();
         }
     }
 
@@ -330,45 +300,39 @@ impl<N: Network> Client<N> {
         self.send_kept();
     }
 
-    fn keep_and_send(&mut self, header: &BatchHeader, batch: &[u8]) {
-        self.committer.commit(header, batch);
-        self.send_kept();
-    }
-
     fn send_kept(&mut self) {
-        self.for_each_link(|link, index, with| link.send_batches(index, with));
-        self.refresh_path();
+        self.for_each_link(|link, with| link.send_batches(with));
     }
 
-    /// Rings the servers whose rings want it, and looks whether they live: rarely
-    /// enough that its system calls cost nothing.
+    /// Rings the servers whose rings ask for it, and checks whether they live: rarely
+    /// enough that the system calls cost nothing.
     #[cold]
     fn have_emptied(&mut self) {
-        self.for_each_link(|link, index, with| {
+        self.for_each_link(|link, with| {
             if let Some(ring) = link.placing_ring().filter(|ring| ring.wants_emptying()) {
                 ring.ring_bell();
             }
-            link.hear(index, with)
+            link.hear(with)
         });
-        self.refresh_path();
     }
 
     fn for_each_link(
         &mut self,
-        mut work: impl FnMut(&mut Link<N>, usize, &mut Surroundings<'_, N>) -> Result<(), Trouble>,
+        mut work: impl FnMut(&mut Link<N>, &mut Environment<'_, N>) -> Result<(), Trouble>,
     ) {
-        let mut with = Surroundings {
+        let mut with = Environment {
             options: &self.options,
             network: &mut self.network,
             committer: &mut self.committer,
             trimmed: self.trimmed,
             is_leaving: self.is_leaving,
         };
-        for (index, link) in self.links.iter_mut().enumerate() {
-            if let Err(trouble) = work(link, index, &mut with) {
-                link.lose(index, with.committer, self.now, trouble);
+        for link in &mut self.links {
+            if let Err(trouble) = work(link, &mut with) {
+                link.lose(with.committer, self.now, trouble);
             }
         }
+        self.refresh_path();
     }
 
     fn refresh_path(&mut self) {
@@ -395,30 +359,17 @@ impl<N: Network> Client<N> {
     pub fn poll(&mut self, mut now: impl FnMut() -> Duration) -> EventIndex {
         let now = now();
         self.now = now;
-        let mut with = Surroundings {
-            options: &self.options,
-            network: &mut self.network,
-            committer: &mut self.committer,
-            trimmed: self.trimmed,
-            is_leaving: self.is_leaving,
-        };
-        for (index, link) in self.links.iter_mut().enumerate() {
-            link.advance(index, &mut with, now);
-        }
-        self.refresh_path();
+        self.for_each_link(|link, with| link.advance(with, now));
         self.stable_end()
     }
 
     /// Whether there is anything for [`Client::poll`] to do: something is not
     /// stable, or a logger is to be joined again or its port to be connected.
     pub fn needs_poll(&self) -> bool {
-        let links = self.links.iter();
         self.stable_end() < self.committer.end()
             || self.is_leaving && !self.has_left()
             || self.is_connecting()
-            || links
-                .enumerate()
-                .any(|(index, _)| !self.committer.is_live(index))
+            || self.live() < self.links.len()
     }
 
     /// Whether a port that writes go by is still to be connected.
@@ -428,8 +379,7 @@ impl<N: Network> Client<N> {
 
     /// Looks now whether the loggers are still there; a system call for each.
     pub fn check(&mut self) {
-        self.for_each_link(|link, index, with| link.hear(index, with));
-        self.refresh_path();
+        self.for_each_link(|link, with| link.hear(with));
     }
 
     /// How many loggers are joined.
@@ -443,7 +393,7 @@ impl<N: Network> Client<N> {
     /// Tells the loggers that determinants with at most this clock will not be
     /// asked for any more. GC-1
     pub fn trim(&mut self, clock: Clock) {
-        // Told again to those who join later.
+        // Loggers that join later get it too.
         self.trimmed = self.trimmed.max(Some(clock));
         for link in &mut self.links {
             link.say_trim(clock);

@@ -1,20 +1,19 @@
-//! What a client needs of the world: conversations with loggers, and writes into
-//! their memory.
+//! A client's access to its loggers: messages, and writes into their memory.
 
-use super::{ClientOptions, ServerAddress};
+use super::options::ClientOptions;
 use crate::message::{PROTOCOL, RemoteRing, ToClient, ToLogger};
-use crate::remote::{Delivery, Port, ProviderPort, RemoteWriter, VERBS};
+use crate::remote::{Delivery, RemoteWriter, VERBS};
 use core::fmt::Debug;
-use refrain_wire::{Connection, WireError};
+use refrain_wire::{Connection, ServerAddress, WireError};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Bytes that wait for a socket at most before no more commits are taken.
+/// Bytes that wait for a socket, above which no more commits are taken.
 const UNSENT_BYTES_MAX: usize = 64 << 10;
 
-/// A conversation with one logger: messages out and in, in order, nothing that
-/// blocks. When it is over, that is said by whatever is tried next.
+/// A session with one logger: messages in both directions, in order, without blocking.
+/// When the session has ended, the next call fails.
 pub trait Wire: Debug {
     /// Whether another commit may be queued.
     fn has_room(&self) -> bool;
@@ -22,19 +21,19 @@ pub trait Wire: Debug {
     /// Queues a message, and sends what can be sent.
     ///
     /// # Errors
-    /// The conversation is over.
+    /// The session has ended.
     fn say(&mut self, message: &ToLogger) -> Result<(), WireError>;
 
-    /// Sends what can be sent of what waits.
+    /// Sends what can be sent.
     ///
     /// # Errors
-    /// The conversation is over.
+    /// The session has ended.
     fn flush(&mut self) -> Result<(), WireError>;
 
-    /// The next message, if it is there.
+    /// The next message, if one has come.
     ///
     /// # Errors
-    /// The conversation is over.
+    /// The session has ended.
     fn hear(&mut self) -> Result<Option<ToClient>, WireError>;
 
     /// The next descriptor that came with a message.
@@ -43,18 +42,16 @@ pub trait Wire: Debug {
 
 /// How a client reaches its loggers.
 pub trait Network: Debug {
-    /// A conversation.
+    /// A session.
     type Wire: Wire;
-    /// What writes into a logger's memory.
-    type Port: Port;
 
-    /// Begins a conversation; may be called again when one is over.
+    /// Begins a session; may be called again when one has ended.
     ///
     /// # Errors
     /// There is no such logger.
     fn begin(&mut self, address: &ServerAddress) -> Result<Self::Wire, WireError>;
 
-    /// Prepares writing into the ring that came with a welcome.
+    /// Prepares writing into the ring of a welcome.
     ///
     /// # Errors
     /// Why it cannot be written, for people.
@@ -62,19 +59,18 @@ pub trait Network: Debug {
         &mut self,
         options: &ClientOptions,
         ring: &RemoteRing,
-    ) -> Result<RemoteWriter<Self::Port>, String>;
+    ) -> Result<RemoteWriter, String>;
 }
 
 /// Sockets, and libfabric or verbs.
 #[derive(Debug, Default)]
 pub struct Sockets {
-    /// Names are looked up once: it may take long.
+    /// Names are looked up once, as this may take long.
     looked_up: HashMap<ServerAddress, ServerAddress>,
 }
 
 impl Network for Sockets {
     type Wire = Connection;
-    type Port = ProviderPort;
 
     fn begin(&mut self, address: &ServerAddress) -> Result<Connection, WireError> {
         let found = match self.looked_up.get(address) {
@@ -97,11 +93,11 @@ impl Network for Sockets {
             .as_deref()
             .ok_or("no provider was chosen")?;
         let library = match provider {
-            VERBS => options.libibverbs.as_deref(),
-            _ => options.libfabric.as_deref(),
+            VERBS => &options.libibverbs,
+            _ => &options.libfabric,
         };
-        let library = library.map(Path::new);
-        // What the logger names may have more layers than what was chosen.
+        let library = library.as_deref().map(Path::new);
+        // The logger may name more layers than the options.
         let delivery = Delivery::of(&ring.provider);
         RemoteWriter::open(library, provider, &options.verbs_port, ring, delivery)
             .map_err(|error| error.to_string())

@@ -1,26 +1,24 @@
 //! Reading a rank's determinants back from its loggers: for a recovering rank,
 //! and for people. Blocks, with a limit.
 //!
-//! A commit is stable when a quorum has it, so that no single replica is sure to
-//! have all of them: as many are asked as are sure to contain one of every
-//! quorum, and the longest row is taken: of the latest life first, then by
-//! length. A recovering rank connects first (which fences its life before), then
-//! reads up to [`Client::next`](super::Client::next).
+//! A commit is stable when a quorum has it, so that a single replica may lack some. The
+//! reader asks enough replicas to contain one of every quorum, and takes the longest log:
+//! of the latest life first, then by length. A recovering rank connects first (which
+//! fences its life before), then reads up to [`Client::next`](super::Client::next).
 
-use super::ServerAddress;
 use crate::message::{Holding, PROTOCOL, ToClient, ToLogger};
 use core::time::Duration;
 use refrain_logging::determinant::EventIndex;
-use refrain_logging::determinant::batch::{BatchError, BatchHeader, job_tag};
+use refrain_logging::determinant::batch::{BatchHeader, job_tag};
 use refrain_ring::{Clock, Incarnation, Rank};
-use refrain_wire::{Connection, WireError};
+use refrain_wire::{Connection, ServerAddress, WireError};
 use std::time::Instant;
 use thiserror::Error;
 
 /// Between two attempts to reach those that could not be read.
 const RETRY_EVERY: Duration = Duration::from_millis(10);
 
-/// What is to be read.
+/// A request for determinants.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadRequest {
     /// The job.
@@ -31,25 +29,24 @@ pub struct ReadRequest {
     pub from: EventIndex,
     /// … and only those with a higher clock, if one is given.
     pub after_clock: Option<Clock>,
-    /// The row has to reach this number at least.
+    /// The log has to reach this number at least.
     pub until: EventIndex,
     /// Which life wrote the last determinant before that
-    /// ([`Client::follows`](super::Client::follows)): a replica that is not
-    /// fenced yet may have others there, and more behind: the life that asks
-    /// writes its own there, so none of that is given. None: any row will do, with
-    /// all that it has.
+    /// ([`Client::follows`](super::Client::follows)): a replica that is not fenced yet
+    /// may have others there, and more behind. The life that asks writes its own there,
+    /// so none of that is given. `None`: any log will do, with all that it has.
     pub follows: Option<Incarnation>,
     /// How many replicas make a commit stable.
     pub quorum: usize,
-    /// How long each replica may say nothing, and for how long those that cannot
-    /// be read are tried again.
+    /// How long each replica may take to answer, and for how long those that cannot be
+    /// read are tried again.
     pub timeout: Duration,
 }
 
 /// Why determinants cannot be read. EL-5
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// Too few replicas gave their rows: one with more may be among the others.
+    /// Too few replicas gave their logs: one with more may be among the others.
     #[error("{answered} of {needed} event loggers gave the events of rank {rank}: {why}")]
     TooFew {
         /// How many did.
@@ -61,7 +58,7 @@ pub enum ReadError {
         /// What is wrong with the others.
         why: String,
     },
-    /// Nobody who answered has all of them.
+    /// No replica that answered has all of them.
     #[error(
         "the event loggers have the events of rank {rank} up to number {end}; those up to {until} were stable"
     )]
@@ -73,7 +70,7 @@ pub enum ReadError {
         /// What there should be.
         until: EventIndex,
     },
-    /// One logger did not do what it was asked.
+    /// One logger did not answer as asked.
     #[error("event logger {address}: {fault}")]
     Logger {
         /// Which.
@@ -95,58 +92,40 @@ pub enum AnswerFault {
     /// It will not.
     #[error("{0}")]
     Refused(String),
-    /// It answers to something else.
-    #[error("an answer to something else")]
-    Unexpected,
-    /// What should be a batch is none.
-    #[error("the batch behind number {after}: {error}")]
-    Batch {
-        /// Where.
-        after: EventIndex,
-        /// What is wrong with it.
-        error: BatchError,
-    },
-    /// A batch of somebody else.
-    #[error("a batch of rank {} of another job or rank than asked for", .0.0)]
-    Stranger(Rank),
-    /// The numbers do not go on.
-    #[error("after number {end} comes {found}: events are missing")]
-    Gap {
-        /// Where the batch before ended.
-        end: EventIndex,
-        /// Where the next begins.
-        found: EventIndex,
-    },
-    /// Clocks or lives go back.
-    #[error("clocks or incarnations go back at number {0}")]
-    GoesBack(EventIndex),
+    /// The answer does not fit the question.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+fn invalid(reason: String) -> AnswerFault {
+    AnswerFault::Invalid(reason)
+}
+
+fn unexpected() -> AnswerFault {
+    invalid("an answer to something else".into())
 }
 
 /// Determinants of one rank, in batches, in order, without gaps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EventRow {
+pub struct RankEvents {
     bytes: Vec<u8>,
     end: EventIndex,
     last: Option<(Incarnation, Clock)>,
 }
 
-impl EventRow {
+impl RankEvents {
     /// The batches: headers, and payloads whose checksums were right.
     pub fn batches(&self) -> impl Iterator<Item = (BatchHeader, &[u8])> {
-        let mut rest = self.bytes.as_slice();
-        core::iter::from_fn(move || {
-            // Checked as they came.
-            let (header, payload) = BatchHeader::read(rest).ok()?;
-            rest = &rest[header.batch_bytes()..];
-            Some((header, payload))
-        })
+        let batches = self.whole_batches();
+        // Checked as they came.
+        batches.filter_map(|batch| BatchHeader::read(batch).ok())
     }
 
     /// The same batches as they came, each with its header.
     pub fn whole_batches(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = self.bytes.as_slice();
         core::iter::from_fn(move || {
-            let (header, _) = BatchHeader::read(rest).ok()?;
+            let header = BatchHeader::peek(rest).ok()?;
             let (batch, behind) = rest.split_at(header.batch_bytes());
             rest = behind;
             Some(batch)
@@ -164,14 +143,17 @@ impl EventRow {
         self.bytes.is_empty()
     }
 
-    /// Takes the batch at the start of `bytes`, if it goes on where the row
-    /// ends; returns how long it is.
+    /// Takes the batch at the start of `bytes`, if it continues where the events end;
+    /// returns its length.
     fn take(&mut self, request: &ReadRequest, bytes: &[u8]) -> Result<usize, AnswerFault> {
         let after = self.end;
-        let (header, _) =
-            BatchHeader::read(bytes).map_err(|error| AnswerFault::Batch { after, error })?;
+        let (header, _) = BatchHeader::read(bytes)
+            .map_err(|error| invalid(format!("the batch behind number {after}: {error}")))?;
         if header.rank != request.rank || header.job_tag != job_tag(request.job) {
-            return Err(AnswerFault::Stranger(header.rank));
+            return Err(invalid(format!(
+                "a batch of rank {} of another job or rank than asked for",
+                header.rank
+            )));
         }
         self.check_order(request, &header)?;
         let length = header.batch_bytes();
@@ -188,26 +170,30 @@ impl EventRow {
 
     fn check_order(&self, request: &ReadRequest, header: &BatchHeader) -> Result<(), AnswerFault> {
         let (end, found) = (self.end, header.first);
-        let Some((incarnation, clock)) = self.last else {
-            // What is before a clock may have been dropped, and then the row
-            // begins later than asked for. GC-1
-            let may_begin_here = found <= request.from || request.after_clock.is_some();
-            return match may_begin_here {
-                true => Ok(()),
-                false => Err(AnswerFault::Gap { end, found }),
-            };
+        let gap = || {
+            Err(invalid(format!(
+                "after number {end} comes {found}: events are missing"
+            )))
         };
-        if found != end {
-            return Err(AnswerFault::Gap { end, found });
+        match self.last {
+            // What is before a clock may have been dropped: then the log begins later than
+            // requested. GC-1
+            None if found > request.from && request.after_clock.is_none() => gap(),
+            None => Ok(()),
+            Some(_) if found != end => gap(),
+            Some((incarnation, clock))
+                if header.incarnation < incarnation || header.first_clock < clock =>
+            {
+                Err(invalid(format!(
+                    "clocks or incarnations go back at number {found}"
+                )))
+            }
+            Some(_) => Ok(()),
         }
-        if header.incarnation < incarnation || header.first_clock < clock {
-            return Err(AnswerFault::GoesBack(found));
-        }
-        Ok(())
     }
 
-    /// Whether that life wrote the determinant before the end that was asked for.
-    /// All rows of which that is true are the same up to there.
+    /// Whether that life wrote the determinant before the end that was asked for. All
+    /// logs of which that is true are the same up to there.
     fn goes_through(&self, request: &ReadRequest) -> bool {
         let until = request.until;
         let Some(follows) = request.follows.filter(|_| until > EventIndex(0)) else {
@@ -220,9 +206,8 @@ impl EventRow {
         has_none || batches.any(|batch| batch.end() == until && batch.incarnation == follows)
     }
 
-    /// Gives up what a fenced life wrote behind the end that was asked for. The
-    /// life that asks begins to write there: nobody after it would know of what it
-    /// was told besides. EL-5
+    /// Drops what a fenced life wrote behind the requested end. The life that asks begins
+    /// to write there: later lives would not know of what else it has read. EL-5
     fn cut(mut self, request: &ReadRequest) -> Self {
         if request.follows.is_some() && self.end > request.until {
             let batches = self.batches().map(|(header, _)| header);
@@ -234,7 +219,7 @@ impl EventRow {
         self
     }
 
-    /// What is stable is in the greatest of enough rows.
+    /// What is stable is in the greatest of enough logs.
     fn rank_among_rows(&self) -> (Option<Incarnation>, EventIndex) {
         (self.last.map(|(incarnation, _)| incarnation), self.end)
     }
@@ -248,11 +233,11 @@ impl EventRow {
 pub fn read_events(
     replicas: &[ServerAddress],
     request: &ReadRequest,
-) -> Result<EventRow, ReadError> {
+) -> Result<RankEvents, ReadError> {
     let began = Instant::now();
-    let read_row = |address: &ServerAddress| {
+    let read_rank = |address: &ServerAddress| {
         let mut conversation = Conversation::begin(address, request.timeout)?;
-        read_row(&mut conversation, request)
+        read_rank(&mut conversation, request)
     };
     let goes_on = || {
         let goes_on = began.elapsed() < request.timeout;
@@ -262,22 +247,22 @@ pub fn read_events(
         }
         goes_on
     };
-    read_rows(replicas, request, read_row, goes_on)
+    read_ranks(replicas, request, read_rank, goes_on)
 }
 
-/// The same with any way to read [one row](read_row); `goes_on` waits before
-/// those that gave none are asked again, or says that it was enough.
+/// The same with any way to read [one log](read_rank); `goes_on` waits before those that
+/// gave none are asked again, or says that it was enough.
 ///
 /// # Errors
 /// See [`ReadError`].
-pub fn read_rows(
+pub fn read_ranks(
     replicas: &[ServerAddress],
     request: &ReadRequest,
-    mut read_row: impl FnMut(&ServerAddress) -> Result<EventRow, AnswerFault>,
+    mut read_rank: impl FnMut(&ServerAddress) -> Result<RankEvents, AnswerFault>,
     mut goes_on: impl FnMut() -> bool,
-) -> Result<EventRow, ReadError> {
+) -> Result<RankEvents, ReadError> {
     let needed = (replicas.len() + 1).saturating_sub(request.quorum).max(1);
-    let is_enough = |rows: &[EventRow]| {
+    let is_enough = |rows: &[RankEvents]| {
         rows.len() >= needed && choose(rows, request).is_some_and(|row| row.end >= request.until)
     };
     let mut rows = Vec::new();
@@ -288,7 +273,7 @@ pub fn read_rows(
             if is_enough(&rows) {
                 return false;
             }
-            let row = read_row(address);
+            let row = read_rank(address);
             let is_unheard = row.is_err();
             match row {
                 Ok(row) => rows.push(row),
@@ -301,78 +286,78 @@ pub fn read_rows(
             return Ok(row.cut(request));
         }
         if unheard.is_empty() || !goes_on() {
-            return Err(too_little(&rows, needed, request, &faults));
+            let rank = request.rank.0;
+            let longest = rows.iter().max_by_key(|row| row.rank_among_rows());
+            return Err(match longest {
+                Some(longest) if rows.len() >= needed => ReadError::Incomplete {
+                    rank,
+                    end: longest.end,
+                    until: request.until,
+                },
+                _ => ReadError::TooFew {
+                    answered: rows.len(),
+                    needed,
+                    rank,
+                    why: faults.join("; "),
+                },
+            });
         }
     }
 }
 
-/// Reads what one logger has of a rank, for people: a row without gaps, but not
-/// sure to have all of what is stable where there are other replicas.
+/// Reads what one logger has of a rank, for people: without gaps, but where there are
+/// other replicas it may lack stable determinants.
 ///
 /// # Errors
 /// See [`ReadError`].
-pub fn read_from(address: &ServerAddress, request: &ReadRequest) -> Result<EventRow, ReadError> {
-    let conversation = Conversation::begin(address, request.timeout);
-    let row = conversation.and_then(|mut conversation| read_row(&mut conversation, request));
-    row.map_err(|fault| ReadError::Logger {
+pub fn read_from(address: &ServerAddress, request: &ReadRequest) -> Result<RankEvents, ReadError> {
+    ask(address, request.timeout, |conversation| {
+        read_rank(conversation, request)
+    })
+}
+
+fn ask<T>(
+    address: &ServerAddress,
+    timeout: Duration,
+    questions: impl FnOnce(&mut Conversation) -> Result<T, AnswerFault>,
+) -> Result<T, ReadError> {
+    let conversation = Conversation::begin(address, timeout);
+    let answer = conversation.and_then(|mut conversation| questions(&mut conversation));
+    answer.map_err(|fault| ReadError::Logger {
         address: address.clone(),
         fault,
     })
 }
 
-fn too_little(
-    rows: &[EventRow],
-    needed: usize,
-    request: &ReadRequest,
-    faults: &[String],
-) -> ReadError {
-    let rank = request.rank.0;
-    if rows.len() < needed {
-        return ReadError::TooFew {
-            answered: rows.len(),
-            needed,
-            rank,
-            why: faults.join("; "),
-        };
-    }
-    let (end, until) = (longest(rows).end, request.until);
-    ReadError::Incomplete { rank, end, until }
-}
-
-/// The row that the life which asks goes on from; where that is not known, what
-/// is stable is in the greatest.
-fn choose<'a>(rows: &'a [EventRow], request: &ReadRequest) -> Option<&'a EventRow> {
-    let fits = |row: &&EventRow| row.goes_through(request);
+/// The log that the asking life continues; where that is not known, what is stable is in
+/// the greatest.
+fn choose<'a>(rows: &'a [RankEvents], request: &ReadRequest) -> Option<&'a RankEvents> {
+    let fits = |row: &&RankEvents| row.goes_through(request);
     let rows = rows.iter().filter(fits);
     rows.max_by_key(|row| row.rank_among_rows())
-}
-
-fn longest(rows: &[EventRow]) -> &EventRow {
-    let longest = rows.iter().max_by_key(|row| row.rank_among_rows());
-    longest.expect("called with one row at least")
 }
 
 /// Reads what one logger has of a rank.
 ///
 /// # Errors
 /// See [`AnswerFault`].
-pub fn read_row(
+pub fn read_rank(
     conversation: &mut impl Asks,
     request: &ReadRequest,
-) -> Result<EventRow, AnswerFault> {
+) -> Result<RankEvents, AnswerFault> {
     conversation.ask(&ToLogger::Read {
         job: request.job,
         rank: request.rank.0,
         from: request.from.0,
         after_clock: request.after_clock.map(|clock| clock.0),
     })?;
-    let mut row = EventRow {
+    let mut row = RankEvents {
         end: request.from,
-        ..EventRow::default()
+        ..RankEvents::default()
     };
     loop {
         let ToClient::Events { batches, is_last } = conversation.answer()? else {
-            return Err(AnswerFault::Unexpected);
+            return Err(unexpected());
         };
         let mut rest = batches.as_slice();
         while !rest.is_empty() {
@@ -389,16 +374,16 @@ pub fn read_row(
     }
 }
 
-/// Nothing is newer than the clock; where the row ends, only the list says.
+/// Nothing is newer than the clock; where the log ends, only the list says.
 fn end_before(
     clock: Clock,
     conversation: &mut impl Asks,
     request: &ReadRequest,
-    mut row: EventRow,
-) -> Result<EventRow, AnswerFault> {
+    mut row: RankEvents,
+) -> Result<RankEvents, AnswerFault> {
     conversation.ask(&ToLogger::List)?;
     let ToClient::Ranks { ranks } = conversation.answer()? else {
-        return Err(AnswerFault::Unexpected);
+        return Err(unexpected());
     };
     let of_rank = |holding: &&Holding| (holding.job, holding.rank) == (request.job, request.rank.0);
     if let Some(holding) = ranks.iter().find(of_rank)
@@ -414,17 +399,12 @@ fn end_before(
 /// # Errors
 /// When it does not say.
 pub fn list(address: &ServerAddress, timeout: Duration) -> Result<Vec<Holding>, ReadError> {
-    let ask = || {
-        let mut conversation = Conversation::begin(address, timeout)?;
+    ask(address, timeout, |conversation| {
         conversation.ask(&ToLogger::List)?;
         match conversation.answer()? {
             ToClient::Ranks { ranks } => Ok(ranks),
-            _ => Err(AnswerFault::Unexpected),
+            _ => Err(unexpected()),
         }
-    };
-    ask().map_err(|fault| ReadError::Logger {
-        address: address.clone(),
-        fault,
     })
 }
 
@@ -443,7 +423,7 @@ pub trait Asks {
     fn answer(&mut self) -> Result<ToClient, AnswerFault>;
 }
 
-/// A connection on which somebody waits.
+/// A session in which each question waits for its answer.
 struct Conversation {
     connection: Connection,
     timeout: Duration,

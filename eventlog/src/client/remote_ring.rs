@@ -1,6 +1,6 @@
 //! Commits by RMA writes into a ring of a logger on another host.
 
-use crate::remote::{Port, RemoteError, RemoteWriter};
+use crate::remote::{RemoteError, RemoteWriter};
 use crate::ring::{Cursor, Full};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
@@ -17,15 +17,16 @@ struct Written {
 }
 
 #[derive(Debug)]
-pub(super) struct RemoteRing<P: Port> {
-    writer: RemoteWriter<P>,
+pub(super) struct RemoteRing {
+    pub writer: RemoteWriter,
     written: VecDeque<Written>,
-    is_full: bool,
+    /// It waits for room, which the logger announces.
+    pub is_full: bool,
 }
 
-impl<P: Port> RemoteRing<P> {
+impl RemoteRing {
     /// Writes into the ring that came with a welcome.
-    pub fn new(writer: RemoteWriter<P>) -> Self {
+    pub fn new(writer: RemoteWriter) -> Self {
         Self {
             writer,
             written: VecDeque::new(),
@@ -49,8 +50,8 @@ impl<P: Port> RemoteRing<P> {
         Ok(result)
     }
 
-    /// Moves writes along; end and clock of the last batch that is placed since
-    /// this was asked last. EL-1
+    /// Moves writes along; end and clock of the last batch that was placed since the last
+    /// call. EL-1
     pub fn placed(&mut self) -> Result<Option<(EventIndex, Clock)>, RemoteError> {
         let placed = self.writer.poll()?;
         let mut last = None;
@@ -58,21 +59,6 @@ impl<P: Port> RemoteRing<P> {
             last = Some((batch.end, batch.clock));
         }
         Ok(last)
-    }
-
-    /// The logger says up to where there is room again.
-    pub fn consumed(&mut self, position: u64) -> Result<(), RemoteError> {
-        self.writer.consumed(Cursor(position))
-    }
-
-    /// Whether it waits for room, of which the logger tells.
-    pub fn is_full(&self) -> bool {
-        self.is_full
-    }
-
-    /// Whether writes find a connection; until then it is to be asked what is placed.
-    pub fn is_connected(&self) -> bool {
-        self.writer.is_connected()
     }
 
     /// Whether all that was written is placed.

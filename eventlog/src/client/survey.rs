@@ -1,28 +1,30 @@
 //! What a replica has of a rank's lives before this one: it is asked once it has
 //! fenced them, so that the answer stays true (FENCE-1).
 
-use super::committer::RowEnd;
-use super::link::{Surroundings, Trouble, unexpected};
-use super::network::{Network, Wire};
+use super::committer::{Committer, LogEnd};
+use super::network::Wire;
+use super::trouble::{Outcome, Trouble, unexpected};
 use crate::LoggerId;
-use crate::acceptor::Row;
-use crate::message::{HeldRow, ToClient, ToLogger};
+use crate::acceptor::RankLog;
+use crate::message::{ToClient, ToLogger};
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::Rank;
 
 #[derive(Debug)]
 pub(super) struct Survey {
     logger: LoggerId,
+    job: u64,
+    rank: Rank,
     stage: Stage,
 }
 
 #[derive(Debug)]
 enum Stage {
     /// It was asked what it has.
-    Row,
+    Log,
     /// It was asked for its last batch.
     LastBatch {
-        said: RowEnd,
+        said: LogEnd,
         last: Option<BatchHeader>,
     },
     Done,
@@ -34,57 +36,58 @@ impl Survey {
         logger: LoggerId,
         (job, rank): (u64, Rank),
     ) -> Result<Self, Trouble> {
-        let rank = rank.0;
-        connection.say(&ToLogger::Row { job, rank })?;
-        let stage = Stage::Row;
-        Ok(Self { logger, stage })
+        connection.say(&ToLogger::RankLog { job, rank: rank.0 })?;
+        Ok(Self {
+            logger,
+            job,
+            rank,
+            stage: Stage::Log,
+        })
     }
 
     /// Takes in what is there of the answers.
-    pub fn advance<N: Network>(
+    pub fn advance(
         &mut self,
-        index: usize,
-        connection: &mut N::Wire,
-        with: &mut Surroundings<'_, N>,
-    ) -> Result<(), Trouble> {
+        replica: usize,
+        connection: &mut impl Wire,
+        committer: &mut Committer,
+    ) -> Outcome {
         connection.flush()?;
         while let Some(answer) = connection.hear()? {
             let row_end = match answer {
-                ToClient::Row(held) => self.take_row(connection, with, &held)?,
+                ToClient::RankLog(log) => self.take_log(connection, &log)?,
                 ToClient::Events { batches, is_last } => self.take_batches(&batches, is_last)?,
                 other => return Err(unexpected(other)),
             };
             if let Some(said) = row_end {
                 self.stage = Stage::Done;
-                with.committer
-                    .answered(index, self.logger, said)
-                    .map_err(|fault| Trouble::refusal(fault.to_string()))?;
+                committer.answered(replica, self.logger, said)?;
             }
         }
         Ok(())
     }
 
-    fn take_row<N: Network>(
+    fn take_log(
         &mut self,
-        connection: &mut N::Wire,
-        with: &Surroundings<'_, N>,
-        held: &HeldRow,
-    ) -> Result<Option<RowEnd>, Trouble> {
-        let row = Row::told(held)
-            .ok_or_else(|| Trouble::refusal("its row contradicts itself".to_owned()))?;
-        let said = RowEnd {
-            life: row.last_incarnation(),
-            end: row.end,
-            clock: row.last_clock,
-            writer: row.writer_before(row.end).unwrap_or_default(),
+        connection: &mut impl Wire,
+        log: &RankLog,
+    ) -> Result<Option<LogEnd>, Trouble> {
+        if !log.is_sound() {
+            return Err(Trouble::refusal("its log of this rank contradicts itself"));
+        }
+        let said = LogEnd {
+            life: log.last_incarnation(),
+            end: log.end,
+            clock: log.last_clock,
+            writer: log.writer_before(log.end).unwrap_or_default(),
         };
-        if row.end <= row.first {
+        if log.end <= log.first {
             return Ok(Some(said));
         }
         connection.say(&ToLogger::Read {
-            job: with.options.job,
-            rank: with.options.rank.0,
-            from: row.end.0 - 1,
+            job: self.job,
+            rank: self.rank.0,
+            from: log.end.0 - 1,
             after_clock: None,
         })?;
         self.stage = Stage::LastBatch { said, last: None };
@@ -95,9 +98,9 @@ impl Survey {
         &mut self,
         mut batches: &[u8],
         is_last: bool,
-    ) -> Result<Option<RowEnd>, Trouble> {
+    ) -> Result<Option<LogEnd>, Trouble> {
         let Stage::LastBatch { said, last } = &mut self.stage else {
-            return Err(Trouble::refusal("events that nobody asked for".to_owned()));
+            return Err(Trouble::refusal("events that were not requested"));
         };
         while !batches.is_empty() {
             let (header, _) = BatchHeader::read(batches)
@@ -108,19 +111,15 @@ impl Survey {
         if !is_last {
             return Ok(None);
         }
-        let RowEnd {
-            end, clock, writer, ..
-        } = *said;
+        let expected = (said.end, said.clock, said.writer);
         match last {
-            Some(last)
-                if (last.end(), last.last_clock, last.incarnation) == (end, clock, writer) =>
-            {
+            Some(last) if (last.end(), last.last_clock, last.incarnation) == expected => {
                 Ok(Some(*said))
             }
             _ => Err(Trouble::refusal(format!(
-                "it says that it has determinants before {end} with clock {} of incarnation {}, \
+                "it says that it has determinants before {} with clock {} of incarnation {}, \
                  and gives {last:?} as the last",
-                clock.0, writer.0
+                said.end, said.clock, said.writer
             ))),
         }
     }

@@ -1,14 +1,13 @@
 //! A folder that is only looked at.
 
-use super::terms::ReadError;
 use crate::LoggerId;
 use crate::message::Holding;
-use crate::store::StoreError;
-use crate::store::contents::Contents;
+use crate::store::contents::{Contents, Tracked};
 use crate::store::folder::Folder;
 use crate::store::read::{Question, Reader};
 use crate::store::replay::replay;
-use crate::store::walk::Bookmark;
+use crate::store::walk::GroupPosition;
+use crate::store::{ReadError, StoreError};
 use core::ops::ControlFlow;
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Rank};
@@ -97,7 +96,7 @@ impl Archive {
             files: &self.files,
             contents: &self.contents,
         };
-        reader.read(&question, &mut Bookmark::default(), each)
+        reader.read(&question, &mut GroupPosition::default(), each)
     }
 }
 
@@ -105,7 +104,15 @@ impl Archive {
 pub(super) fn holdings(contents: &Contents) -> Vec<Holding> {
     let rows = contents.rows.iter();
     let mut holdings: Vec<_> = rows
-        .map(|tracked| tracked.row.holding(tracked.job, tracked.rank))
+        .map(|Tracked { job, rank, row, .. }| Holding {
+            job: *job,
+            rank: rank.0,
+            incarnation: row.incarnation.0,
+            first: row.first.0,
+            clock_before: row.clock_before.0,
+            end: row.end.0,
+            last_clock: row.last_clock.0,
+        })
         .collect();
     holdings.sort_unstable_by_key(|holding| (holding.job, holding.rank));
     holdings

@@ -4,11 +4,11 @@ use super::Logbook;
 use crate::store::StoreError;
 use crate::store::contents::{Contents, FileState, Tracked};
 use crate::store::folder::OwnFolder;
-use crate::store::format::{FileEnd, append_files, append_row, files_entry_bytes};
+use crate::store::format::{FileEnd, append_files, append_rank_log, files_entry_bytes};
 
 impl Logbook {
-    /// Makes room for an entry: in a new file where it must be, which then says
-    /// first how all rows are.
+    /// Makes room for an entry: in a new file where it must be, which then says first the
+    /// descriptions of all logs.
     pub(super) fn make_room(&mut self, entry_bytes: usize) {
         if !self.appender.needs_file(entry_bytes) {
             return;
@@ -21,20 +21,21 @@ impl Logbook {
         let dead = self.take_dead_files(None);
         let Contents { rows, files, .. } = &self.contents;
         self.appender.begin_file(|group| {
-            let file_end = |(&file, state): (&u64, &FileState)| FileEnd {
-                file,
-                end: state.end,
-            };
             append_files(group, files.iter().map(file_end));
             for Tracked { job, rank, row, .. } in rows {
-                append_row(group, *job, *rank, row);
+                append_rank_log(group, *job, *rank, row);
             }
         });
         let file = self.current_file();
         self.contents.files.insert(file, FileState::default());
+        self.remove_later(dead);
+    }
+
+    /// Removes files once what was appended until now is stored.
+    fn remove_later(&mut self, files: Vec<u64>) {
         let ticket = self.appender.last_group();
-        self.removals
-            .extend(dead.into_iter().map(|file| (ticket, file)));
+        let removals = files.into_iter().map(|file| (ticket, file));
+        self.removals.extend(removals);
     }
 
     /// Files, but for `current`, that hold nothing any more: they count no
@@ -65,14 +66,9 @@ impl Logbook {
         }
         let files = self.contents.files.iter();
         let others = files.filter(|(file, _)| **file != current);
-        let others = others.map(|(&file, state)| FileEnd {
-            file,
-            end: state.end,
-        });
+        let others = others.map(file_end);
         self.appender.append(|group| append_files(group, others));
-        let ticket = self.appender.last_group();
-        self.removals
-            .extend(dead.into_iter().map(|file| (ticket, file)));
+        self.remove_later(dead);
     }
 
     /// Removes files that no restart will ask for.
@@ -91,6 +87,11 @@ impl Logbook {
     }
 }
 
+fn file_end((&file, state): (&u64, &FileState)) -> FileEnd {
+    let end = state.end;
+    FileEnd { file, end }
+}
+
 /// Makes what was found safe to build on.
 pub(super) fn prepare(
     disk: &mut OwnFolder,
@@ -102,10 +103,8 @@ pub(super) fn prepare(
         // What was found may be in memory only, and counts as durable from now
         // on; also that the leftovers do not count.
         for &file in contents.files.keys() {
-            disk.sync(file).map_err(|error| StoreError::Io {
-                attempted: format!("syncing {}", disk.folder.path(file).display()),
-                error,
-            })?;
+            let synced = disk.sync(file);
+            disk.folder.io("syncing", file, synced)?;
         }
     }
     // Only room is lost where this fails.

@@ -1,12 +1,9 @@
-//! What is said about a logbook: options, standings, errors.
+//! Options of a logbook, and what it answers to a hello.
 
 use crate::LoggerId;
-use crate::store::StoreError;
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation};
 use refrain_storage::Io;
-use std::path::PathBuf;
-use thiserror::Error;
 
 /// How a logbook is to be kept.
 #[derive(Clone, Debug)]
@@ -60,44 +57,3 @@ pub struct Standing {
 /// Something that was given to the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub(crate) u64);
-
-/// Why determinants cannot be read.
-#[derive(Debug, Error)]
-pub enum ReadError {
-    /// The rank is not known here.
-    #[error("nothing is known of rank {rank} of job {job:016x}")]
-    Unknown {
-        /// The job.
-        job: u64,
-        /// The rank.
-        rank: u32,
-    },
-    /// What was asked for has been given up. GC-1
-    #[error(
-        "determinants of rank {rank} are kept from number {first} on, all with clocks above \
-         {trimmed}: ask for those"
-    )]
-    Trimmed {
-        /// The rank.
-        rank: u32,
-        /// The first that is kept.
-        first: u64,
-        /// All with a higher clock are kept.
-        trimmed: u64,
-    },
-    /// A determinant that should be there is not.
-    #[error("determinants {from} to {to} of rank {rank} are missing from the files in {}", .folder.display())]
-    Gap {
-        /// The rank.
-        rank: u32,
-        /// The first that is missing.
-        from: u64,
-        /// The next that is there, or the end.
-        to: u64,
-        /// Where.
-        folder: PathBuf,
-    },
-    /// A file cannot be read, or is damaged.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}

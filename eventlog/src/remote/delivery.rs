@@ -1,7 +1,7 @@
-//! Of which providers a completion with delivery complete may be believed.
+//! Which providers keep the promise of delivery complete.
 
-use super::RemoteError;
-use super::verbs::VERBS;
+/// The name of the provider that is libibverbs and not one of libfabric.
+pub const VERBS: &str = "verbs";
 
 /// What the completion of an RMA write means that asked for delivery complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,35 +14,25 @@ pub enum Delivery {
 }
 
 impl Delivery {
-    /// What was measured of a provider (`libfabric`'s name, layers joined by `;`)
-    /// with libfabric 1.17 and 2.5: the tests of `refrain-libfabric` and those in
-    /// `eventlog/tests/remote` look at the target's memory when the completion
-    /// comes. The documents of libfabric promise it of more than keep it.
+    /// What a provider (`libfabric`'s name, layers joined by `;`) was measured to do with
+    /// libfabric 1.17 and 2.5: the tests of `refrain-libfabric` and those in
+    /// `eventlog/tests/remote` look at the target's memory when the completion comes. The
+    /// documents of libfabric promise delivery complete for more providers than honour it.
     pub fn of(provider: &str) -> Self {
         let layers: Vec<&str> = provider.split(';').collect();
         match layers[..] {
             ["tcp" | "net"] => Self::Honoured,
             // Ignored there on messages, but kept on writes.
             ["tcp" | "net", "ofi_rxm"] => Self::Honoured,
-            // Not libfabric's provider of that name, which was not tried, but verbs
-            // themselves: a read of the last bytes goes behind each write, and
-            // its completion is taken for the write's. A queue pair executes both
-            // in this order, and devices read what they have written.
+            // Not libfabric's provider of that name, which was not tested, but verbs
+            // themselves: a read of the last bytes follows each write, and its completion
+            // counts as the write's. A queue pair executes both in this order, and devices
+            // read what they have written.
             [VERBS] => Self::Honoured,
-            // Not `shm`: libfabric 2.5 completes writes that the target has
-            // refused as if they were there. In one host there is a better way.
-            // Not `sockets`: it keeps the promise, but loses completions under
-            // load, and wakes no logger.
+            // Not `shm`: libfabric 2.5 completes writes that the target has refused. Within
+            // a host, stores into the ring are faster anyway. Not `sockets`: it loses
+            // completions under load and does not wake the logger.
             _ => Self::Unknown,
-        }
-    }
-
-    pub(super) fn believed(self, provider: &str) -> Result<(), RemoteError> {
-        match self {
-            Self::Honoured => Ok(()),
-            Self::Unknown => Err(RemoteError::NotHonoured {
-                provider: provider.to_owned(),
-            }),
         }
     }
 }

@@ -14,10 +14,10 @@ use std::sync::Arc;
 /// region.
 pub(super) fn region_of(ring: &RingMemory) -> Region {
     let data = NonNull::new(ring.data()).expect("a mapping does not begin at address 0");
-    // SAFETY: `DATA_BYTES` bytes behind the control page of the mapping, which
-    // the owner keeps; a page begins on a line. Nobody takes references to these
-    // bytes: processes touch them as atomic words, as `RingMemory` demands, the
-    // provider as another process would.
+    // SAFETY: `DATA_BYTES` bytes behind the control page of the mapping, which the owner
+    // keeps; a page begins on a line. No code takes references to these bytes: processes
+    // touch them as atomic words, as `RingMemory` demands, the provider as another
+    // process would.
     unsafe { Region::from_raw(data, DATA_BYTES, Arc::new(ring.clone())) }
 }
 
@@ -46,7 +46,7 @@ mod tests {
         assert_eq!(region.at(0), ring.data());
         assert_eq!(region.bytes(), DATA_BYTES);
         drop(ring);
-        // SAFETY: mapped by the region's owner; nobody else writes.
+        // SAFETY: mapped by the region's owner; nothing else writes.
         unsafe { region.at(DATA_BYTES - 1).write_volatile(7) };
         let last = other.data().wrapping_add(DATA_BYTES - 1);
         // SAFETY: the last byte of a mapping of the same file.

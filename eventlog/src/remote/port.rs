@@ -1,9 +1,9 @@
 //! What brings the bytes to the logger.
 
-use super::libfabric::LibfabricPort;
+use super::delivery::Delivery;
+use super::error::RemoteError;
+use super::image;
 use super::refusals::Refusals;
-use super::verbs::VerbsPort;
-use super::{Delivery, RemoteError, image};
 use crate::message::RemoteRing;
 use crate::ring::RingMemory;
 use core::fmt::Debug;
@@ -15,81 +15,55 @@ use std::time::Instant;
 
 /// Writes parts of an image of a ring to the same places of the ring itself.
 pub trait Port: Debug {
-    /// Why it does not work any more.
-    type Error: Clone + Debug + Into<RemoteError>;
-
     /// Begins to write `bytes` bytes from `offset` of the data on. `token` comes
-    /// back with its completion. Says whether it could be begun now.
+    /// back with its completion. Returns whether the write has begun.
     ///
     /// # Errors
-    /// What was under way has an unknown outcome.
+    /// The outcome of writes under way is unknown.
     fn write(
         &mut self,
         image: &RingMemory,
         offset: usize,
         bytes: usize,
         token: u64,
-    ) -> Result<bool, Self::Error>;
+    ) -> Result<bool, RemoteError>;
 
-    /// Takes in completions: that write is in the logger's memory. EL-1
+    /// Passes on completions: that write is in the logger's memory. EL-1
     ///
     /// # Errors
     /// As with [`Port::write`].
-    fn poll(&mut self, completed: impl FnMut(u64)) -> Result<(), Self::Error>;
+    fn poll(&mut self, completed: &mut dyn FnMut(u64)) -> Result<(), RemoteError>;
 
-    /// Whether writes find a connection. Until then it is polled, also where there is
-    /// nothing to write: only so does one come about.
+    /// Whether writes find a connection. Until then the port must be polled, also without
+    /// writes: polling makes the connection.
     fn is_connected(&self) -> bool {
         true
     }
 }
 
-/// RMA writes, over whatever was chosen.
-#[derive(Debug)]
-pub enum ProviderPort {
-    /// A provider of libfabric.
-    Libfabric(LibfabricPort),
-    /// Verbs themselves.
-    Verbs(VerbsPort),
-}
-
-/// Why RMA writes do not work any more.
-#[derive(Clone, Debug)]
-pub enum PortError {
-    /// libfabric's words.
-    Libfabric(refrain_libfabric::Error),
-    /// Those of verbs.
-    Verbs(refrain_verbs::Error),
-    /// The logger's socket lives, its port of verbs does not answer.
-    Unconnected {
-        /// For how long, in seconds.
-        seconds: u64,
-    },
-}
-
 /// RMA writes by an endpoint into one ring.
 #[derive(Debug)]
-pub struct EndpointPort<E: MessageEndpoint> {
+pub(super) struct EndpointPort<E: MessageEndpoint> {
     endpoint: E,
     logger: E::Peer,
     ring: RemoteMemory,
     memory: MemoryId,
-    /// A write that could not be begun for so long, while it was tried, never will be;
-    /// `None`: the endpoint says itself when it never will.
+    /// The port fails when writes were refused for so long; `None`: the endpoint itself
+    /// reports that it fails.
     refused_max: Option<Duration>,
     refusals: Refusals,
     opened: Instant,
     completions: Vec<CompletionOf<E>>,
 }
 
-impl<E: MessageEndpoint<Error: Into<PortError>>> EndpointPort<E> {
+impl<E: MessageEndpoint<Error: Into<RemoteError>>> EndpointPort<E> {
     /// For writing out of that image into that ring.
     pub(super) fn over(
         mut endpoint: E,
         refused_max: Option<Duration>,
         remote: &RemoteRing,
         (image, writes_max): (&RingMemory, usize),
-    ) -> Result<Self, PortError> {
+    ) -> Result<Self, RemoteError> {
         let memory = endpoint.register(&image::region_of(image), Access::LOCAL);
         let logger = endpoint.insert(&remote.address);
         Ok(Self {
@@ -107,24 +81,22 @@ impl<E: MessageEndpoint<Error: Into<PortError>>> EndpointPort<E> {
         })
     }
 
-    /// Whether it may be tried again.
+    /// A write was refused. Fails where it will never be taken.
     #[cold]
-    fn refused(&mut self) -> Result<bool, PortError> {
-        let Some(refused_max) = self.refused_max else {
-            return Ok(false);
-        };
-        if self.refusals.refused(self.opened.elapsed()) < refused_max {
-            return Ok(false);
+    fn refused(&mut self) -> Result<bool, RemoteError> {
+        let lasted = self.refusals.refused(self.opened.elapsed());
+        match self.refused_max.filter(|max| lasted >= *max) {
+            None => Ok(false),
+            Some(max) => Err(RemoteError::Refused(format!(
+                "the logger's port of verbs did not answer for {} s: check that both ports \
+                 are on one network, or commit by messages",
+                max.as_secs()
+            ))),
         }
-        Err(PortError::Unconnected {
-            seconds: refused_max.as_secs(),
-        })
     }
 }
 
-impl<E: MessageEndpoint<Error: Into<PortError>>> Port for EndpointPort<E> {
-    type Error = PortError;
-
+impl<E: MessageEndpoint<Error: Into<RemoteError>>> Port for EndpointPort<E> {
     #[inline]
     fn write(
         &mut self,
@@ -132,7 +104,7 @@ impl<E: MessageEndpoint<Error: Into<PortError>>> Port for EndpointPort<E> {
         offset: usize,
         bytes: usize,
         token: u64,
-    ) -> Result<bool, PortError> {
+    ) -> Result<bool, RemoteError> {
         let part = Part {
             memory: self.memory,
             offset,
@@ -154,7 +126,7 @@ impl<E: MessageEndpoint<Error: Into<PortError>>> Port for EndpointPort<E> {
     }
 
     #[inline]
-    fn poll(&mut self, mut completed: impl FnMut(u64)) -> Result<(), PortError> {
+    fn poll(&mut self, completed: &mut dyn FnMut(u64)) -> Result<(), RemoteError> {
         let mut outcome = self.endpoint.poll(&mut self.completions);
         for completion in self.completions.drain(..) {
             match completion.outcome {
@@ -170,73 +142,25 @@ impl<E: MessageEndpoint<Error: Into<PortError>>> Port for EndpointPort<E> {
     }
 }
 
-/// Looks whether this side has the provider that the logger's ring is reached by, and
-/// whether its completions mean anything.
+/// Checks that this side uses the provider that reaches the logger's ring, and that its
+/// completions can be trusted.
 pub(super) fn check_provider(
     ours: &str,
     remote: &RemoteRing,
     delivery: Delivery,
 ) -> Result<(), RemoteError> {
     if ours != remote.provider {
-        return Err(RemoteError::OtherProvider {
-            theirs: remote.provider.clone(),
-            ours: ours.to_owned(),
-        });
+        return Err(RemoteError::Refused(format!(
+            "the logger's ring is reached by provider {:?}, this rank has {ours:?}: choose the \
+             same on both sides, or commit by messages",
+            remote.provider
+        )));
     }
-    delivery.believed(ours)
-}
-
-impl Port for ProviderPort {
-    type Error = PortError;
-
-    #[inline]
-    fn write(
-        &mut self,
-        image: &RingMemory,
-        offset: usize,
-        bytes: usize,
-        token: u64,
-    ) -> Result<bool, PortError> {
-        match self {
-            Self::Libfabric(port) => port.write(image, offset, bytes, token),
-            Self::Verbs(port) => port.write(image, offset, bytes, token),
-        }
-    }
-
-    #[inline]
-    fn poll(&mut self, completed: impl FnMut(u64)) -> Result<(), PortError> {
-        match self {
-            Self::Libfabric(port) => port.poll(completed),
-            Self::Verbs(port) => port.poll(completed),
-        }
-    }
-
-    fn is_connected(&self) -> bool {
-        match self {
-            Self::Libfabric(port) => port.is_connected(),
-            Self::Verbs(port) => port.is_connected(),
-        }
-    }
-}
-
-impl From<refrain_libfabric::Error> for PortError {
-    fn from(error: refrain_libfabric::Error) -> Self {
-        Self::Libfabric(error)
-    }
-}
-
-impl From<refrain_verbs::Error> for PortError {
-    fn from(error: refrain_verbs::Error) -> Self {
-        Self::Verbs(error)
-    }
-}
-
-impl From<PortError> for RemoteError {
-    fn from(error: PortError) -> Self {
-        match error {
-            PortError::Libfabric(error) => Self::Provider(error),
-            PortError::Verbs(error) => Self::Verbs(error),
-            PortError::Unconnected { seconds } => Self::Unconnected { seconds },
-        }
+    match delivery {
+        Delivery::Honoured => Ok(()),
+        Delivery::Unknown => Err(RemoteError::Refused(format!(
+            "provider {ours:?} is not known to complete writes only when they are in the \
+             logger's memory: commit by messages"
+        ))),
     }
 }

@@ -1,5 +1,5 @@
-//! How long writes have been refused, to who tries again and again. Pure: time comes
-//! in.
+//! How long writes have been refused that are tried again and again. Pure: time is an
+//! argument.
 
 use core::time::Duration;
 

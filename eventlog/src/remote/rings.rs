@@ -1,7 +1,8 @@
 //! The server's part: rings that clients write into by RMA.
 
-use super::verbs::{self, VERBS};
-use super::{RemoteError, image, libfabric};
+use super::delivery::VERBS;
+use super::error::RemoteError;
+use super::{image, libfabric, verbs};
 use crate::message::RemoteRing;
 use crate::ring::RingMemory;
 use core::fmt::Debug;
@@ -20,22 +21,13 @@ pub struct RingKey {
     pub(super) drawn: u64,
 }
 
-/// libfabric, loaded before other threads run, which
-/// [its loading](refrain_libfabric::Library::load) asks for: who opens rings later
-/// finds it there.
-#[derive(Debug)]
-pub struct Loaded {
-    _library: Option<refrain_libfabric::Library>,
-}
-
-impl Loaded {
-    /// For rings of this provider, out of this file. What is wrong is told by
-    /// [`RemoteRings::open`].
-    pub fn ahead(provider: &str, library: Option<&Path>) -> Self {
-        let load = || refrain_libfabric::Library::load(library).ok();
-        Self {
-            _library: (provider != VERBS).then(load).flatten(),
-        }
+/// Loads the libfabric of a provider before other threads run, which
+/// [its loading](refrain_libfabric::Library::load) demands; [`RemoteRings::open`] then
+/// finds it loaded, and reports errors.
+pub fn load_ahead(provider: &str, library: Option<&Path>) -> Option<refrain_libfabric::Library> {
+    match provider {
+        VERBS => None,
+        _ => refrain_libfabric::Library::load(library).ok(),
     }
 }
 
@@ -68,9 +60,6 @@ pub(super) trait RingEndpoint: Debug + Send {
     /// How long the caller may sleep now; `None`: until the descriptor wakes it. It
     /// may take in what peers write.
     fn sleep_max(&mut self, has_clients: bool) -> Option<Duration>;
-
-    /// Bytes of a revoked ring that stay mapped until the endpoint is closed.
-    fn revoked_bytes_each(&self) -> usize;
 }
 
 /// An endpoint, and how clients reach it.
@@ -81,6 +70,8 @@ pub(super) struct Opened {
     /// For clients to insert.
     pub address: Vec<u8>,
     pub endpoint: Box<dyn RingEndpoint>,
+    /// Bytes of a revoked ring that stay mapped until the endpoint is closed.
+    pub revoked_bytes_each: usize,
 }
 
 /// Rings of this process that clients write into by RMA.
@@ -91,9 +82,9 @@ pub(super) struct Opened {
 ///    for; it does not change.
 /// 2. After every wake-up call [`RemoteRings::progress`], whatever woke: with
 ///    most providers the peers' writes move only then. Then drain the rings.
-/// 3. When there is nothing to do, ask [`RemoteRings::sleep_max`]. It takes in what
-///    has come meanwhile with some providers, and that wakes nobody: drain the rings
-///    once more.
+/// 3. When there is nothing to do, ask [`RemoteRings::sleep_max`]. It takes in what has
+///    come meanwhile with some providers, without waking the server: drain the rings once
+///    more.
 /// 4. If there was nothing, sleep no longer than it said.
 ///
 /// When a client comes: [`RemoteRings::register`] its ring, and put what that
@@ -113,7 +104,7 @@ impl RemoteRings {
     /// libfabric's, or [`VERBS`].
     ///
     /// `library`: the file of libfabric or libibverbs, by default the installed
-    /// one, which [`Loaded`] says when to load. `port`: which port of which device is
+    /// one, see [`load_ahead`]. `port`: which port of which device is
     /// used by verbs.
     ///
     /// # Errors
@@ -147,9 +138,10 @@ impl RemoteRings {
     /// than is needed (`ulimit -l`).
     pub fn register(&mut self, memory: &RingMemory) -> Result<(RingKey, RemoteRing), RemoteError> {
         if self.live.len() >= self.clients_max {
-            return Err(RemoteError::Clients {
-                clients_max: self.clients_max,
-            });
+            return Err(RemoteError::Refused(format!(
+                "{} clients already write into this logger's memory: commit by messages",
+                self.clients_max
+            )));
         }
         let opened = &mut self.opened;
         let key = opened.endpoint.register(&image::region_of(memory))?;
@@ -164,10 +156,9 @@ impl RemoteRings {
         Ok((key, ring))
     }
 
-    /// Ends what [`RemoteRings::register`] allowed: writes fail that come from
-    /// now on. One whose beginning a provider of libfabric has taken already may
-    /// still end, in memory that nobody reads any more. Revoking again does
-    /// nothing. FENCE-1
+    /// Ends what [`RemoteRings::register`] allowed: writes fail that come from now on.
+    /// One whose beginning a provider of libfabric has taken already may still end, in
+    /// memory that is not read any more. Revoking again does nothing. FENCE-1
     ///
     /// # Errors
     /// The provider's: writes may still come. Drop `self`, which closes the
@@ -182,7 +173,7 @@ impl RemoteRings {
         Ok(())
     }
 
-    /// Lets the provider take in what clients write.
+    /// Makes the provider take in what clients write.
     ///
     /// # Errors
     /// The endpoint is of no use any more: drop it; clients join again.
@@ -191,7 +182,7 @@ impl RemoteRings {
     }
 
     /// Readable when there is something to [`RemoteRings::progress`]; `None`: the
-    /// provider (`shm`) wakes nobody.
+    /// provider (`shm`) does not wake the server.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.opened.endpoint.descriptor()
     }
@@ -210,7 +201,7 @@ impl RemoteRings {
         &self.opened.provider
     }
 
-    /// Whether anybody may write.
+    /// Whether any client may write.
     pub fn has_clients(&self) -> bool {
         !self.live.is_empty()
     }
@@ -218,6 +209,6 @@ impl RemoteRings {
     /// Bytes of revoked rings that stay mapped until `self` is dropped. A server
     /// opens itself anew when they have become many.
     pub fn revoked_bytes(&self) -> usize {
-        self.revoked * self.opened.endpoint.revoked_bytes_each()
+        self.revoked * self.opened.revoked_bytes_each
     }
 }

@@ -1,10 +1,10 @@
 //! The client's part: batches go into the logger's ring by RMA writes.
 
-use super::libfabric::LibfabricPort;
-use super::port::{Port, ProviderPort};
+use super::delivery::{Delivery, VERBS};
+use super::error::RemoteError;
+use super::port::Port;
 use super::transit::{Transit, WRITE_BYTES_MAX};
-use super::verbs::{VERBS, VerbsPort};
-use super::{Delivery, RemoteError};
+use super::{libfabric, verbs};
 use crate::LoggerId;
 use crate::message::RemoteRing;
 use crate::ring::{Cursor, DATA_BYTES, Full, RingIdentity, RingMemory};
@@ -22,29 +22,29 @@ const WRITES_MAX: usize = 64;
 /// Writes batches into a ring in a logger's memory, for one connection to one
 /// logger.
 ///
-/// Batches are copied into an image of the ring that is registered with the
-/// provider, and written from there to the same offset of the logger's ring. An
-/// error is the end of a writer: what was under way has an unknown outcome. The
-/// client joins the logger again, which tells it where to go on, and writes into
-/// another ring with another writer. The same batch again does no harm. GATE-3
+/// Batches are copied into an image of the ring that is registered with the provider, and
+/// written from there to the same offset of the logger's ring. An error is the end of a
+/// writer: what was under way has an unknown outcome. The client joins the logger again,
+/// learns where to continue, and writes into another ring with another writer. The same
+/// batch again does no harm. GATE-3
 ///
 /// Not every provider says that the logger has died (see docs/design/event-remote.md).
-/// Whoever owns the writer holds a socket to the same logger, whose end says it.
+/// The owner of the writer holds a socket to the same logger, whose end shows it.
 #[derive(Debug)]
-pub struct RemoteWriter<P: Port = ProviderPort> {
-    port: P,
+pub struct RemoteWriter {
+    port: Box<dyn Port>,
     image: RingMemory,
     transit: Transit,
     /// No write would find a connection yet.
     is_connecting: bool,
-    failure: Option<P::Error>,
+    failure: Option<RemoteError>,
 }
 
-impl RemoteWriter<ProviderPort> {
-    /// Prepares writing into a ring, as the logger's welcome describes it.
-    /// By verbs it begins to connect, and is to be polled until
-    /// [`RemoteWriter::is_connected`]: the logger forgets who greets and is not heard
-    /// again. libfabric connects when the first batch is written.
+impl RemoteWriter {
+    /// Prepares writing into a ring, as the logger's welcome describes it. By verbs it
+    /// begins to connect, and is to be polled until [`RemoteWriter::is_connected`]: the
+    /// logger forgets a client that greets and then is silent. libfabric connects when
+    /// the first batch is written.
     ///
     /// `provider`: this side's choice, one of libfabric or [`VERBS`]; the logger
     /// may not talk us into another. `delivery`: what is known of the provider,
@@ -65,24 +65,25 @@ impl RemoteWriter<ProviderPort> {
         delivery: Delivery,
     ) -> Result<Self, RemoteError> {
         if remote.base.checked_add(DATA_BYTES as u64).is_none() {
-            return Err(RemoteError::Base { base: remote.base });
+            return Err(RemoteError::Refused(format!(
+                "the logger's ring cannot begin at {:#x}: it would not fit behind that",
+                remote.base
+            )));
         }
-        let image = new_image()?;
+        let image = new_image().map_err(|error| {
+            RemoteError::Refused(format!("cannot make the memory of an event ring: {error}"))
+        })?;
         let room = (&image, WRITES_MAX);
         let port = match provider {
-            VERBS => ProviderPort::Verbs(VerbsPort::open(library, port, remote, delivery, room)?),
-            _ => ProviderPort::Libfabric(LibfabricPort::open(
-                library, provider, remote, delivery, room,
-            )?),
+            VERBS => verbs::open_port(library, port, remote, delivery, room)?,
+            _ => libfabric::open_port(library, provider, remote, delivery, room)?,
         };
         Ok(Self::over(port, image))
     }
-}
 
-impl<P: Port> RemoteWriter<P> {
-    /// Writes over any port. `image`: memory that nobody else touches, from
-    /// which the port writes.
-    pub fn over(port: P, image: RingMemory) -> Self {
+    /// Writes over any port. `image`: memory from which the port writes, used by this
+    /// writer alone.
+    pub fn over(port: Box<dyn Port>, image: RingMemory) -> Self {
         Self {
             is_connecting: !port.is_connected(),
             port,
@@ -102,13 +103,16 @@ impl<P: Port> RemoteWriter<P> {
     pub fn write(&mut self, batch: &[u8]) -> Result<Result<(), Full>, RemoteError> {
         self.check()?;
         if batch.is_empty() || batch.len() > BATCH_BYTES_MAX {
-            return Err(RemoteError::Batch { bytes: batch.len() });
+            return Err(RemoteError::Refused(format!(
+                "a batch of {} bytes: they have 1 to {BATCH_BYTES_MAX}",
+                batch.len()
+            )));
         }
         let Ok(at) = self.transit.admit(batch.len()) else {
             return Ok(Err(Full));
         };
-        // Nobody reads these bytes: `admit` gives them out only when the write
-        // that used them last is over.
+        // These bytes are free: `admit` gives them out only when the write that used them
+        // last is over.
         self.image.write(at.offset(), batch);
         self.post()?;
         Ok(Ok(()))
@@ -126,7 +130,7 @@ impl<P: Port> RemoteWriter<P> {
             return Ok(self.transit.placed());
         }
         let transit = &mut self.transit;
-        let polled = self.port.poll(|token| {
+        let polled = self.port.poll(&mut |token| {
             transit.completed(token);
         });
         if let Err(error) = polled {
@@ -154,10 +158,11 @@ impl<P: Port> RemoteWriter<P> {
         if self.transit.consume(told) {
             return Ok(());
         }
-        Err(RemoteError::Consumed {
-            told: told.0,
-            written: self.transit.written().0,
-        })
+        Err(RemoteError::Refused(format!(
+            "the logger has stored the ring up to {}, only {} were written",
+            told.0,
+            self.transit.written().0
+        )))
     }
 
     /// The place behind everything that was written.
@@ -184,13 +189,13 @@ impl<P: Port> RemoteWriter<P> {
     fn check(&self) -> Result<(), RemoteError> {
         match &self.failure {
             None => Ok(()),
-            Some(error) => Err(error.clone().into()),
+            Some(error) => Err(error.clone()),
         }
     }
 
     #[cold]
-    fn fail(&mut self, error: P::Error) -> RemoteError {
-        self.failure.get_or_insert(error).clone().into()
+    fn fail(&mut self, error: RemoteError) -> RemoteError {
+        self.failure.get_or_insert(error).clone()
     }
 }
 

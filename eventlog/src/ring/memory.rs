@@ -5,7 +5,7 @@
     reason = "maps a file and turns its bytes into atomic words"
 )]
 
-use super::{CONTROL_BYTES, DATA_BYTES, RING_BYTES, RING_MAGIC, RingIdentity, word};
+use super::layout::{CONTROL_BYTES, DATA_BYTES, RING_BYTES, RING_MAGIC, RingIdentity, word};
 use crate::LoggerId;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
@@ -19,7 +19,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// A mapped ring. Whoever shares it may write anything there at any time:
+/// A mapped ring. Every process that shares it may write anything there at any time:
 /// nothing that is read from it is believed before it was copied and checked.
 #[derive(Clone, Debug)]
 pub struct RingMemory {
@@ -151,14 +151,14 @@ impl RingMemory {
         }
     }
 
-    /// Nothing that is placed from now on is sure to be taken: either a client
-    /// that looks after it wrote sees this, or who closed sees what it wrote.
+    /// From now on a placed batch may not be taken: either a client that looks after it
+    /// wrote sees this, or the closing side sees what it wrote.
     pub(super) fn close(&self) {
         self.store(word::CLOSED, 1);
         fence(Ordering::SeqCst);
     }
 
-    /// First byte of the data, for those who register it with a NIC.
+    /// First byte of the data, to be registered with a NIC.
     pub fn data(&self) -> *mut u8 {
         self.map.0.as_ptr().wrapping_add(CONTROL_BYTES)
     }
@@ -174,10 +174,9 @@ impl RingMemory {
             offset.is_multiple_of(8) && offset <= RING_BYTES && count <= (RING_BYTES - offset) / 8,
             "words outside their ring"
         );
-        // SAFETY: in bounds and aligned (a mapping begins on a page), mapped as
-        // long as `self.map` lives; everybody touches it as atomic words only,
-        // but for NICs, whose writes are the other side's like those of another
-        // process.
+        // SAFETY: in bounds and aligned (a mapping begins on a page), mapped as long as
+        // `self.map` lives; all accesses are of atomic words only, but for NICs, whose
+        // writes are the other side's like those of another process.
         unsafe {
             let first = self.map.0.as_ptr().wrapping_add(offset).cast();
             core::slice::from_raw_parts(first, count)
@@ -205,16 +204,16 @@ impl RingMemory {
         self.publish(offset, batch);
     }
 
-    /// All of it but its first word: nobody takes it for a batch, or what was there
-    /// before.
+    /// All of it except its first word: neither this nor what was there before counts as
+    /// a batch.
     ///
     /// # Panics
     /// As with [`RingMemory::write`].
     pub(super) fn prepare(&self, offset: usize, batch: &[u8]) {
         self.word(CONTROL_BYTES + offset)
             .store(0, Ordering::Relaxed);
-        // First: only who reads at this moment may meet words of both, which the
-        // checksum tells, as of any batch. EL-2
+        // First: only a reader at this moment may see words of both, which the checksum
+        // detects. EL-2
         fence(Ordering::Release);
         self.write_behind_first(offset, batch);
     }

@@ -1,6 +1,8 @@
 //! The server's side of a ring.
 
-use super::{Cursor, RingIdentity, RingMemory, RingRemains, word};
+use super::layout::{Cursor, RingIdentity, word};
+use super::memory::RingMemory;
+use super::remains::RingRemains;
 use core::sync::atomic::{Ordering, fence};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader, HEADER_BYTES};

@@ -1,16 +1,16 @@
 //! What is left in a ring whose server has gone away.
 
-use super::{DATA_BYTES, LINE_BYTES, RingIdentity, RingMemory};
+use super::layout::{DATA_BYTES, LINE_BYTES, RingIdentity};
+use super::memory::RingMemory;
 use core::ops::ControlFlow;
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader, HEADER_BYTES};
 
 /// A ring that was found, not made.
 ///
-/// Nothing that its control page says of places is used: whoever wrote there
-/// last may have been torn, or hostile. Every line of the data may begin a
-/// batch; those that are whole and of this client in this life were placed by
-/// it, and their numbers give their order. Most were stored long ago: the
-/// acceptor knows them.
+/// Positions in its control page are not used: their writer may have been killed
+/// meanwhile, or be hostile. Every line of the data may begin a batch; those that are
+/// whole and of this client in this life were placed by it, and their numbers give their
+/// order. Most were stored long ago: the acceptor knows them.
 #[derive(Debug)]
 pub struct RingRemains {
     memory: RingMemory,

@@ -14,7 +14,8 @@
 //! The same fences make sure that with [`Level::Durable`] a server that goes to
 //! sleep either sees the batch or is rung.
 
-use super::{Cursor, DATA_BYTES, RingIdentity, RingMemory, word};
+use super::layout::{Cursor, DATA_BYTES, RingIdentity, word};
+use super::memory::RingMemory;
 use crate::Level;
 use core::sync::atomic::{Ordering, fence};
 use refrain_logging::determinant::EventIndex;

@@ -1,7 +1,7 @@
 //! Fetching from the other replicas of the shard what this one lacks. EL-3
 //!
-//! In a thread of its own, so that slow or dead replicas hold nobody up. What it
-//! brings is checked by the acceptor like everything else.
+//! Each fetch has a thread, so that slow or dead replicas delay nothing else. The acceptor
+//! checks what it brings.
 
 use super::host::{AllAsked, Fetch, Fetched, Wanted};
 use super::inquiry::Inquiry;
@@ -24,35 +24,51 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Pieces that are held between the thread and the server.
 const PIECES_HELD: usize = 4;
 
-/// A fetch that is under way.
-#[derive(Debug)]
-pub(super) struct PeerFetch {
-    pieces: Receiver<Fetched>,
+/// Fetches at a time: a client that joins again and again does not pile up threads.
+const FETCHES_MAX: usize = 64;
+
+/// Starts the threads of fetches.
+#[derive(Debug, Default)]
+pub(super) struct CatchUps {
+    /// Each thread has a clone.
+    running: Arc<()>,
 }
 
-impl PeerFetch {
+impl CatchUps {
     /// Begins to ask `peers`, one after the other. `wake` is rung when there is
     /// something to take.
+    ///
+    /// # Errors
+    /// Why there is no thread, for people.
     pub(super) fn begin(
+        &self,
         wanted: Wanted,
         peers: Vec<ServerAddress>,
         wake: Arc<OwnedFd>,
-    ) -> io::Result<Self> {
+    ) -> Result<Receiver<Fetched>, String> {
+        if Arc::strong_count(&self.running) > FETCHES_MAX {
+            return Err(format!(
+                "{FETCHES_MAX} ranks catch up already: join again later"
+            ));
+        }
+        let running = self.running.clone();
         let (sender, pieces) = sync_channel(PIECES_HELD);
-        std::thread::Builder::new()
-            .name("catch-up".into())
-            .spawn(move || {
-                ask_all(&wanted, &peers, &sender, &wake);
-                drop(sender);
-                ring(&wake);
-            })?;
-        Ok(Self { pieces })
+        let fetch = move || {
+            ask_all(&wanted, &peers, &sender, &wake);
+            drop((sender, running));
+            ring(&wake);
+        };
+        let thread = std::thread::Builder::new().name("catch-up".into());
+        match thread.spawn(fetch) {
+            Ok(_) => Ok(pieces),
+            Err(error) => Err(format!("no thread to catch up: {error}")),
+        }
     }
 }
 
-impl Fetch for PeerFetch {
+impl Fetch for Receiver<Fetched> {
     fn next(&mut self) -> Result<Option<Fetched>, AllAsked> {
-        match self.pieces.try_recv() {
+        match self.try_recv() {
             Ok(fetched) => Ok(Some(fetched)),
             Err(TryRecvError::Empty) => Ok(None),
             Err(TryRecvError::Disconnected) => Err(AllAsked),
@@ -88,7 +104,7 @@ fn ask_all(wanted: &Wanted, peers: &[ServerAddress], sender: &SyncSender<Fetched
     }
 }
 
-/// Says whether anybody still listens.
+/// Returns whether the server still listens.
 fn tell(sender: &SyncSender<Fetched>, wake: &OwnedFd, said: Fetched) -> bool {
     let is_heard = sender.send(said).is_ok();
     ring(wake);

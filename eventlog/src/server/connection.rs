@@ -9,9 +9,9 @@ use crate::message::{FRAME_BYTES_MAX, ToClient};
 /// What a connection is for.
 #[derive(Debug)]
 pub(super) enum Role<H: Host> {
-    /// It has said no hello: it may ask.
+    /// It has sent no hello: it may ask.
     Visitor,
-    /// Its hello is being seen to.
+    /// Its hello is being handled.
     Joining(Box<Joining<H>>),
     /// It writes the determinants of a rank.
     Writer(Writer),
@@ -42,20 +42,20 @@ impl<H: Host> Connection<H> {
         !self.ends && self.answer.is_none() && !matches!(self.role, Role::Joining(_))
     }
 
-    /// Whether it has heard the last of what it is told.
+    /// Whether it ends and everything was sent.
     pub(super) fn is_over(&self) -> bool {
         self.ends && self.channel.unsent_bytes() == 0
     }
 
-    /// Says something, as soon as the other side takes it.
+    /// Sends a message, as soon as the other side takes it.
     pub(super) fn say(&mut self, message: &ToClient) {
         self.say_with(message, None);
     }
 
-    /// Says something, with what opens a ring.
+    /// Sends a message, with what opens a ring.
     pub(super) fn say_with(&mut self, message: &ToClient, handle: Option<H::Handle>) {
         if let Err(error) = self.channel.say(message, handle) {
-            // Only for what is as long as somebody else made it.
+            // Only for answers whose length depends on others.
             let reason = format!("the answer does not fit: {error}");
             let said = self.channel.say(&ToClient::Refused { reason }, None);
             said.expect("a short sentence fits a frame");
@@ -63,7 +63,7 @@ impl<H: Host> Connection<H> {
         }
     }
 
-    /// Says no, and ends.
+    /// Refuses, and ends the connection.
     pub(super) fn refuse(&mut self, reason: impl Into<String>) {
         let mut reason = reason.into();
         let mut bytes = reason.len().min(FRAME_BYTES_MAX / 2);

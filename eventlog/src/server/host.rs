@@ -1,9 +1,8 @@
-//! What a [`Service`](super::service::Service) needs of the world.
+//! What a [`Service`](super::service::Service) needs of its environment.
 
 use super::ring_name::RingName;
-use super::service::RankKey;
-use crate::acceptor::{Beginning, Row};
-use crate::message::{RemoteRing, ToClient, ToLogger, Way};
+use crate::acceptor::{Beginning, RankLog};
+use crate::message::{CommitPath, RemoteRing, ToClient, ToLogger};
 use crate::ring::{RingIdentity, RingMemory};
 use core::fmt::{Debug, Display};
 use core::time::Duration;
@@ -11,9 +10,8 @@ use refrain_ring::Rank;
 use refrain_wire::{FrameError, WireError};
 use std::io;
 
-/// The client does not read what it is sent.
-#[derive(Debug)]
-pub struct DoesNotRead;
+/// Job and rank.
+pub type RankKey = (u64, Rank);
 
 /// Messages to and from one client, in order.
 pub trait Channel: Debug {
@@ -38,12 +36,9 @@ pub trait Channel: Debug {
     /// Bytes that wait to be sent.
     fn unsent_bytes(&self) -> usize;
 
-    /// Sends as much as is taken. `bytes_max`: of what the other side has not
-    /// read; more, and it is cut off.
-    ///
-    /// # Errors
-    /// That much is not read, or the other side is gone.
-    fn send(&mut self, bytes_max: usize) -> Result<(), DoesNotRead>;
+    /// Sends as much as is taken. Returns false, so that the connection is cut off, when the
+    /// other side is gone or has more than `bytes_max` bytes unread.
+    fn send(&mut self, bytes_max: usize) -> bool;
 }
 
 /// What is to be fetched from the other replicas. EL-3
@@ -56,17 +51,17 @@ pub struct Wanted {
     /// For a life that begins so.
     pub life: Beginning,
     /// What is here already, as it was when the fetch began.
-    pub row: Row,
+    pub row: RankLog,
 }
 
 /// What came of asking them.
 #[derive(Debug)]
 pub enum Fetched {
-    /// One replica has this, and lends it: what comes next is of it.
-    Row(Row),
+    /// One replica has this log and supplies it: what comes next is of it.
+    Log(RankLog),
     /// Batches, one behind the other.
     Batches(Vec<u8>),
-    /// One replica has given all that it lends.
+    /// One replica has given all that it supplies.
     Whole,
     /// One replica could not.
     Failed(String),
@@ -76,7 +71,7 @@ pub enum Fetched {
 #[derive(Debug)]
 pub struct AllAsked;
 
-/// Asks the other replicas, while the service goes on.
+/// Asks the other replicas, while the service continues.
 pub trait Fetch: Debug {
     /// What has come.
     ///
@@ -90,9 +85,9 @@ pub trait Fetch: Debug {
 pub struct MadeRing<T> {
     /// Its memory.
     pub memory: RingMemory,
-    /// What opens it, for [`Way::SharedMemory`].
+    /// What opens it, for [`CommitPath::SharedMemory`].
     pub handle: Option<T>,
-    /// Where it is to be written, for [`Way::Libfabric`].
+    /// Where it is to be written, for [`CommitPath::Libfabric`].
     pub remote: Option<RemoteRing>,
 }
 
@@ -105,24 +100,24 @@ pub trait Host: Debug {
     /// Other replicas being asked.
     type Fetch: Fetch;
 
-    /// Tells people.
+    /// Reports a message to people.
     fn report(&mut self, text: &str);
 
     /// Takes in what clients write into rings, where that needs help.
     fn progress(&mut self);
 
-    /// How long the server may sleep before it looks for what clients write into
-    /// rings; `None`: until that wakes it. It may take some of it in, which then
-    /// wakes nobody: look into the rings once more.
+    /// How long the server may sleep before it looks for what clients write into rings;
+    /// `None`: until that wakes it. It may take some of it in, which then does not wake
+    /// the server: look into the rings once more.
     fn sleep_max(&mut self) -> Option<Duration>;
 
-    /// Prepares listening to a connection; says whether that is possible.
+    /// Prepares listening to a connection; returns whether that is possible.
     fn begin_listening(&mut self, channel: &mut Self::Channel, id: u64) -> bool;
 
-    /// Says whether a connection is to be listened to; whether that is possible.
+    /// Returns whether a connection is to be listened to; whether that is possible.
     fn set_listening(&mut self, channel: &mut Self::Channel, id: u64, listens: bool) -> bool;
 
-    /// Whether clients may write by [`Way::Libfabric`].
+    /// Whether clients may write by [`CommitPath::Libfabric`].
     fn is_remote_offered(&self) -> bool;
 
     /// Makes a ring for a connection, in which nothing lies. It outlives the
@@ -134,11 +129,11 @@ pub trait Host: Debug {
         &mut self,
         id: u64,
         identity: &RingIdentity,
-        way: Way,
+        way: CommitPath,
     ) -> Result<MadeRing<Self::Handle>, String>;
 
-    /// The writer of that rank is not listened to any more: nobody writes into
-    /// its ring by [`Way::Libfabric`] when this returns. FENCE-1
+    /// The writer of that rank is cut off: no client writes into its ring by
+    /// [`CommitPath::Libfabric`] when this returns. FENCE-1
     fn release_ring(&mut self, key: RankKey);
 
     /// Rings that an earlier server has left, earlier lives first.
@@ -150,13 +145,13 @@ pub trait Host: Debug {
     /// Opens one of those, if name and contents say the same.
     ///
     /// # Errors
-    /// Why it cannot be believed.
+    /// Why it is damaged.
     fn open_ring(&mut self, name: RingName) -> io::Result<(RingMemory, RingIdentity)>;
 
     /// Removes a ring of which everything is stored, or was fenced.
     fn remove_ring(&mut self, name: RingName);
 
-    /// Moves a ring aside that cannot be believed, and says so.
+    /// Moves a damaged ring aside, and reports it.
     fn set_aside(&mut self, name: RingName, why: &dyn Display);
 
     /// Begins to ask the other replicas, all of them.

@@ -3,8 +3,8 @@
 //! Pure: the server, the simulator and the model of the protocol's core call the same.
 
 use super::host::{Fetched, Wanted};
-use crate::acceptor::{Beginning, Fit, Refusal, Row};
-use crate::message::{HeldRow, ToClient, ToLogger};
+use crate::acceptor::{Beginning, Fit, RankLog, Refusal};
+use crate::message::{ToClient, ToLogger};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::Rank;
@@ -23,9 +23,9 @@ pub struct Learned {
     pub is_whole: bool,
 }
 
-/// Asks one replica how its row is made up and, if it lends that to the life
-/// that begins, for all that is not here already. What the replica has given up
-/// is told with its row. GC-1
+/// Asks one replica for the description of its log and, if that can supply the life that
+/// begins, for all that is missing here. The description says what the replica has given
+/// up. GC-1
 #[derive(Debug)]
 pub struct Inquiry {
     wanted: Wanted,
@@ -35,7 +35,7 @@ impl Inquiry {
     /// The inquiry, and its first question.
     pub fn begin(wanted: Wanted) -> (Self, ToLogger) {
         let (job, rank) = (wanted.job, wanted.rank.0);
-        (Self { wanted }, ToLogger::Row { job, rank })
+        (Self { wanted }, ToLogger::RankLog { job, rank })
     }
 
     /// Takes an answer.
@@ -44,26 +44,36 @@ impl Inquiry {
     /// The replica cannot, or answers to something else; for people.
     pub fn take(&mut self, answer: ToClient) -> Result<Learned, String> {
         match answer {
-            ToClient::Row(held) => self.take_row(&held),
-            ToClient::Events { batches, is_last } => Ok(take_events(batches, is_last)),
+            ToClient::RankLog(log) => self.take_log(log),
+            ToClient::Events { batches, is_last } => {
+                let batches = (!batches.is_empty()).then_some(Fetched::Batches(batches));
+                let whole = is_last.then_some(Fetched::Whole);
+                Ok(Learned {
+                    said: batches.into_iter().chain(whole).collect(),
+                    question: None,
+                    is_whole: is_last,
+                })
+            }
             ToClient::Refused { reason } => Err(reason),
             other => Err(format!("it answered {other:?}")),
         }
     }
 
-    fn take_row(&mut self, held: &HeldRow) -> Result<Learned, String> {
-        let theirs = Row::told(held).ok_or("its row contradicts itself")?;
+    fn take_log(&mut self, theirs: RankLog) -> Result<Learned, String> {
+        if !theirs.is_sound() {
+            return Err("its log of this rank contradicts itself".into());
+        }
         let Wanted {
             job,
             rank,
             life,
             row,
         } = &self.wanted;
-        if theirs.lends(life).is_none() {
-            // It may have it later; who asks comes back.
+        if theirs.can_supply(life).is_none() {
+            // It may have it later; the client joins again.
             let (end, last) = (theirs.end, theirs.last_incarnation().0);
             let reason =
-                format!("a replica ends at {end}, in incarnation {last}: it has it neither");
+                format!("a replica ends at {end}, in incarnation {last}: it lacks them too");
             return Ok(Learned {
                 said: vec![Fetched::Failed(reason)],
                 question: None,
@@ -72,7 +82,7 @@ impl Inquiry {
         }
         let from = row.common_end(&theirs).unwrap_or(theirs.first);
         Ok(Learned {
-            said: vec![Fetched::Row(theirs)],
+            said: vec![Fetched::Log(theirs)],
             question: Some(ToLogger::Read {
                 job: *job,
                 rank: rank.0,
@@ -84,51 +94,36 @@ impl Inquiry {
     }
 }
 
-fn take_events(batches: Vec<u8>, is_last: bool) -> Learned {
-    let mut said = Vec::new();
-    if !batches.is_empty() {
-        said.push(Fetched::Batches(batches));
-    }
-    if is_last {
-        said.push(Fetched::Whole);
-    }
-    Learned {
-        said,
-        question: None,
-        is_whole: is_last,
-    }
-}
-
-/// The row of one rank, with its batches: a logbook's, or a model's.
-pub trait RowStore {
+/// The log of one rank, with its batches: a logbook's, or a model's.
+pub trait RankLogStore {
     /// What is stored; empty where nothing is.
-    fn row(&self) -> Row;
+    fn row(&self) -> RankLog;
 
-    /// See [`Row::follow`].
+    /// See [`RankLog::follow`].
     ///
     /// # Errors
     /// As there.
-    fn follow(&mut self, rank: Rank, source: &Row, life: &Beginning) -> Result<(), Refusal>;
+    fn follow(&mut self, rank: Rank, source: &RankLog, life: &Beginning) -> Result<(), Refusal>;
 
     /// Takes a copy of a batch from another replica.
     ///
     /// # Errors
-    /// The row does not accept it.
+    /// The log does not accept it.
     fn adopt(&mut self, batch: &[u8]) -> Result<(), Refusal>;
 }
 
-/// Makes a row that lacks what a life begins with like the rows of replicas that lend it.
+/// Makes a log that lacks what a life begins with like those of replicas that supply it.
 #[derive(Debug)]
 pub struct CatchUp {
     rank: Rank,
     life: Beginning,
-    /// End of what the replica lends that is asked now.
+    /// End of what the replica that is asked now supplies.
     lends: Option<EventIndex>,
     failures: Vec<String>,
 }
 
 impl CatchUp {
-    /// `None`: the row fits the life already.
+    /// `None`: the log fits the life already.
     pub fn begin(wanted: &Wanted) -> Option<Self> {
         (wanted.row.fit(&wanted.life) == Fit::Lacks).then_some(Self {
             rank: wanted.rank,
@@ -138,17 +133,17 @@ impl CatchUp {
         })
     }
 
-    /// Takes what a replica gave. True: the row fits the life now, and no other replica
+    /// Takes what a replica gave. True: the log fits the life now, and no other replica
     /// needs to be asked.
-    pub fn take(&mut self, store: &mut impl RowStore, given: Fetched) -> bool {
+    pub fn take(&mut self, store: &mut impl RankLogStore, given: Fetched) -> bool {
         let taken = match given {
             Fetched::Whole => return store.row().fit(&self.life) != Fit::Lacks,
             Fetched::Failed(reason) => {
                 self.fail(reason);
                 return false;
             }
-            Fetched::Row(source) => {
-                self.lends = source.lends(&self.life);
+            Fetched::Log(source) => {
+                self.lends = source.can_supply(&self.life);
                 store.follow(self.rank, &source, &self.life)
             }
             Fetched::Batches(batches) => self.adopt(store, &batches),
@@ -160,8 +155,8 @@ impl CatchUp {
         false
     }
 
-    /// Adopts the batches that begin before the end of what is lent.
-    fn adopt(&self, store: &mut impl RowStore, mut batches: &[u8]) -> Result<(), Refusal> {
+    /// Adopts the batches that begin before the end of what is supplied.
+    fn adopt(&self, store: &mut impl RankLogStore, mut batches: &[u8]) -> Result<(), Refusal> {
         let Some(until) = self.lends else {
             return Ok(());
         };
@@ -193,7 +188,7 @@ impl CatchUp {
     /// Why no replica could help.
     pub fn failures(&self) -> String {
         match self.failures.is_empty() {
-            true => "the other replicas have it neither".into(),
+            true => "the other replicas lack it too".into(),
             false => self.failures.join("; "),
         }
     }

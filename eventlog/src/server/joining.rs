@@ -1,33 +1,32 @@
 //! From a hello to the welcome.
 //!
-//! 1. Whoever else writes for the rank is cut off; what it placed is taken out
-//!    of its ring, stored, and the ring removed. A batch that lay in the ring by
-//!    then may have been acknowledged as placed: it must not be lost (EL-3). One
-//!    that comes later lies in a file without a name, where nobody looks
-//!    (FENCE-1).
+//! 1. Another writer of the rank is cut off; what it placed is taken out of its ring,
+//!    stored, and the ring removed. A batch that lay in the ring by then may have been
+//!    acknowledged as placed: it must not be lost (EL-3). One that comes later lies in a
+//!    file without a name, which is not read (FENCE-1).
 //! 2. The logbook fences all earlier lives, and stores that.
-//! 3. A later life that does not say where it begins only asks: welcome, and
-//!    nothing is taken of it.
-//! 4. If the row is not what the life begins with, or lacks what the client
-//!    cannot send again, it becomes like that of another replica. If none lends,
-//!    the hello is refused, and the client comes back.
-//! 5. The row lets the life in ([`Row::let_in`](crate::acceptor::Row::let_in)),
-//!    which is stored. Welcome.
+//! 3. A later life that does not say where it begins only asks: it is welcomed, and may
+//!    not commit.
+//! 4. If the log is not what the life begins with, or lacks what the client cannot send
+//!    again, it becomes like that of another replica. If no replica can supply it, the
+//!    hello is refused, and the client comes back.
+//! 5. The log admits the life ([`RankLog::admit`](crate::acceptor::RankLog::admit)),
+//!    which is stored. Then the client is welcomed.
 
 use super::connection::Role;
-use super::host::{AllAsked, Channel, Fetch, Host, MadeRing, Wanted};
-use super::inquiry::{CatchUp, RowStore};
+use super::host::{AllAsked, Channel, Fetch, Host, MadeRing, RankKey, Wanted};
+use super::inquiry::{CatchUp, RankLogStore};
 use super::served_ring::{Place, ServedRing, has_room};
-use super::service::{RankKey, Service};
+use super::service::Service;
 use super::writer::Writer;
 
-use crate::acceptor::{Beginning, Row};
+use crate::acceptor::{Beginning, RankLog};
 use crate::logbook::{Logbook, Refusal, Standing, Ticket};
-use crate::message::{Hello, RemoteRing, ToClient, Way, Welcome};
+use crate::message::{CommitPath, Hello, RemoteRing, ToClient, Welcome};
 use crate::ring::RingIdentity;
 use refrain_ring::Rank;
 
-/// A hello that is being seen to.
+/// A hello that is being handled.
 #[derive(Debug)]
 pub(super) struct Joining<H: Host> {
     pub(super) hello: Hello,
@@ -42,36 +41,29 @@ enum Stage<H: Host> {
     Fencing(Standing),
     /// Other replicas are asked.
     Fetching(H::Fetch, CatchUp),
-    /// The row is what the life begins with.
-    LettingIn(Beginning),
-    /// What they said, and that it was let in, is stored.
+    /// The log is what the life begins with.
+    Admitting(Beginning),
+    /// Their answers and the admission are stored.
     Storing(Ticket),
 }
 
-/// What comes of a step.
+/// The outcome of a step.
 enum Step<H: Host> {
     /// Not yet.
     Wait,
     /// To the next stage.
     Next(Stage<H>),
-    /// Welcome, with the row up to there.
+    /// Welcome, with the log up to there.
     Welcome(Place),
     /// Welcome, to ask and for nothing else.
     Answer(Place),
-    /// No, and why.
+    /// Refused, with the reason.
     Refuse(String),
 }
 
 impl<H: Host> Joining<H> {
-    pub(super) fn new(hello: Hello) -> Self {
-        Self {
-            hello,
-            stage: Stage::Draining,
-        }
-    }
-
     fn key(&self) -> RankKey {
-        (self.hello.job, self.hello.rank())
+        (self.hello.job, self.hello.rank)
     }
 }
 
@@ -81,8 +73,8 @@ impl<H: Host> Service<H> {
         if let Err(reason) = self.check_hello(id, &hello) {
             return self.refuse(id, reason);
         }
-        let key = (hello.job, hello.rank());
-        let incarnation = hello.incarnation();
+        let key = (hello.job, hello.rank);
+        let incarnation = hello.incarnation;
         if let Some(holder) = self.ranks.get(&key).and_then(|rank| rank.holder) {
             let reason = format!(
                 "rank {} has joined again, as incarnation {}, over another connection",
@@ -99,7 +91,8 @@ impl<H: Host> Service<H> {
             }
         }
         if let Some(connection) = self.connections.get_mut(&id) {
-            connection.role = Role::Joining(Box::new(Joining::new(hello)));
+            let stage = Stage::Draining;
+            connection.role = Role::Joining(Box::new(Joining { hello, stage }));
             self.joining.push(id);
         }
     }
@@ -107,18 +100,18 @@ impl<H: Host> Service<H> {
     fn check_hello(&self, id: u64, hello: &Hello) -> Result<(), String> {
         let is_local = self.connections.get(&id).map(|c| c.channel.is_local());
         match hello.way {
-            Way::SharedMemory if is_local != Some(true) => {
+            CommitPath::SharedMemory if is_local != Some(true) => {
                 return Err("shared memory needs a Unix socket: connect to that".into());
             }
-            Way::Libfabric if !self.host.is_remote_offered() => {
+            CommitPath::Libfabric if !self.host.is_remote_offered() => {
                 return Err(
                     "this event logger offers no libfabric: commit by shared memory or messages"
                         .into(),
                 );
             }
-            Way::SharedMemory | Way::Messages | Way::Libfabric => {}
+            CommitPath::SharedMemory | CommitPath::Messages | CommitPath::Libfabric => {}
         }
-        let key = (hello.job, hello.rank());
+        let key = (hello.job, hello.rank);
         let Some(rank) = self.ranks.get(&key) else {
             let ranks_max = self.options.limits.ranks;
             if self.ranks.len() >= ranks_max {
@@ -134,9 +127,9 @@ impl<H: Host> Service<H> {
             .and_then(|holder| self.connections.get(&holder)?.incarnation());
         let old = rank.old.iter().map(|old| old.identity().incarnation);
         match old.chain(holder).max() {
-            Some(latest) if latest > hello.incarnation() => Err(Refusal::Stale {
-                rank: hello.rank,
-                said: hello.incarnation,
+            Some(latest) if latest > hello.incarnation => Err(Refusal::Stale {
+                rank: hello.rank.0,
+                said: hello.incarnation.0,
                 latest: latest.0,
             }
             .to_string()),
@@ -144,7 +137,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Goes on with every hello; says whether anything moved.
+    /// Goes on with every hello; returns whether anything moved.
     pub(super) fn join(&mut self) -> bool {
         let mut is_any_moved = false;
         for id in core::mem::take(&mut self.joining) {
@@ -156,30 +149,28 @@ impl<H: Host> Service<H> {
             else {
                 continue;
             };
-            match self.step(&mut joining) {
+            let step = self.step(&mut joining);
+            is_any_moved |= !matches!(step, Step::Wait);
+            match step {
                 Step::Wait => self.put_back(id, joining),
                 Step::Next(stage) => {
                     joining.stage = stage;
                     self.put_back(id, joining);
-                    is_any_moved = true;
                 }
                 Step::Welcome(end) => {
-                    is_any_moved = true;
                     if let Err(reason) = self.welcome(id, &joining.hello, end) {
                         self.release_rank(id, joining.key());
                         self.refuse(id, reason);
                     }
                 }
                 Step::Answer(end) => {
-                    is_any_moved = true;
                     self.release_rank(id, joining.key());
                     self.say_welcome(id, end, None, None);
                     self.ready.push(id);
                 }
                 Step::Refuse(reason) => {
-                    is_any_moved = true;
-                    let told = format!("rank {}: {reason}", joining.hello.rank);
-                    self.host.report(&told);
+                    let rank = joining.hello.rank;
+                    self.host.report(&format!("rank {rank}: {reason}"));
                     self.release_rank(id, joining.key());
                     self.refuse(id, reason);
                 }
@@ -212,9 +203,9 @@ impl<H: Host> Service<H> {
             Stage::Fetching(fetch, catch_up) => {
                 take_in::<H>(&mut self.logbook, fetch, catch_up, &joining.hello)
             }
-            Stage::LettingIn(life) => {
+            Stage::Admitting(life) => {
                 let life = *life;
-                self.let_in(&joining.hello, &life)
+                self.admit(&joining.hello, &life)
             }
             Stage::Storing(ticket) if self.logbook.has_stored(*ticket) => {
                 match hello_again(&mut self.logbook, &joining.hello) {
@@ -239,7 +230,7 @@ impl<H: Host> Service<H> {
         let Some(life) = hello.beginning() else {
             return Step::Answer((standing.end, standing.last_clock));
         };
-        let (job, rank) = (hello.job, hello.rank());
+        let (job, rank) = (hello.job, hello.rank);
         let wanted = Wanted {
             job,
             rank,
@@ -247,7 +238,7 @@ impl<H: Host> Service<H> {
             row: self.logbook.row(job, rank).cloned().unwrap_or_default(),
         };
         let Some(catch_up) = CatchUp::begin(&wanted) else {
-            return Step::Next(Stage::LettingIn(life));
+            return Step::Next(Stage::Admitting(life));
         };
         if self.options.peers == 0 {
             return Step::Refuse(lost(hello, standing, "there are no other replicas"));
@@ -260,8 +251,8 @@ impl<H: Host> Service<H> {
 
     /// Keeps that the life has begun; what a dead one wrote beyond what this one
     /// knows of goes.
-    fn let_in(&mut self, hello: &Hello, life: &Beginning) -> Step<H> {
-        match self.logbook.let_in(hello.job, hello.rank(), life) {
+    fn admit(&mut self, hello: &Hello, life: &Beginning) -> Step<H> {
+        match self.logbook.admit(hello.job, hello.rank, life) {
             Ok(()) => Step::Next(Stage::Storing(self.logbook.ticket())),
             Err(refusal) if refusal.is_temporary() => Step::Wait,
             Err(refusal) => Step::Refuse(refusal.to_string()),
@@ -269,14 +260,13 @@ impl<H: Host> Service<H> {
     }
 
     fn welcome(&mut self, id: u64, hello: &Hello, end: Place) -> Result<(), String> {
-        let (job, rank, incarnation) = (hello.job, hello.rank(), hello.incarnation());
         let (handle, remote) = match hello.way {
-            Way::SharedMemory | Way::Libfabric => self.make_ring(id, hello, end)?,
-            Way::Messages => (None, None),
+            CommitPath::SharedMemory | CommitPath::Libfabric => self.make_ring(id, hello, end)?,
+            CommitPath::Messages => (None, None),
         };
         self.say_welcome(id, end, remote, handle);
         if let Some(connection) = self.connections.get_mut(&id) {
-            connection.role = Role::Writer(Writer::new(job, rank, incarnation, hello.way, end));
+            connection.role = Role::Writer(Writer::new(hello, end));
             self.ready.push(id);
         }
         Ok(())
@@ -291,8 +281,8 @@ impl<H: Host> Service<H> {
     ) {
         let welcome = ToClient::Welcome(Welcome {
             logger: self.options.logger,
-            end: end.0.0,
-            last_clock: end.1.0,
+            end: end.0,
+            last_clock: end.1,
             level: self.options.level,
             remote,
         });
@@ -309,8 +299,8 @@ impl<H: Host> Service<H> {
     ) -> Result<(Option<H::Handle>, Option<RemoteRing>), String> {
         let identity = RingIdentity {
             job: hello.job,
-            rank: hello.rank(),
-            incarnation: hello.incarnation(),
+            rank: hello.rank,
+            incarnation: hello.incarnation,
             logger: self.options.logger,
             start: end.0,
         };
@@ -330,22 +320,22 @@ impl<H: Host> Service<H> {
 }
 
 fn hello_again(logbook: &mut Logbook, hello: &Hello) -> Result<Standing, Refusal> {
-    logbook.hello(hello.job, hello.rank(), hello.incarnation())
+    logbook.hello(hello.job, hello.rank, hello.incarnation)
 }
 
-/// The row of one rank in the logbook.
-struct OwnRow<'a> {
+/// The log of one rank in the logbook.
+struct OwnRankLog<'a> {
     logbook: &'a mut Logbook,
     key: RankKey,
 }
 
-impl RowStore for OwnRow<'_> {
-    fn row(&self) -> Row {
+impl RankLogStore for OwnRankLog<'_> {
+    fn row(&self) -> RankLog {
         let row = self.logbook.row(self.key.0, self.key.1);
         row.cloned().unwrap_or_default()
     }
 
-    fn follow(&mut self, rank: Rank, source: &Row, life: &Beginning) -> Result<(), Refusal> {
+    fn follow(&mut self, rank: Rank, source: &RankLog, life: &Beginning) -> Result<(), Refusal> {
         self.logbook.follow(self.key.0, rank, source, life)
     }
 
@@ -354,7 +344,7 @@ impl RowStore for OwnRow<'_> {
     }
 }
 
-/// Takes what has come, until the row is what the life begins with.
+/// Takes what has come, until the log is what the life begins with.
 fn take_in<H: Host>(
     logbook: &mut Logbook,
     fetch: &mut H::Fetch,
@@ -367,15 +357,9 @@ fn take_in<H: Host>(
             Ok(Some(given)) => given,
             Err(AllAsked) => return Step::Refuse(failed(logbook, catch_up, hello)),
         };
-        let key = (hello.job, hello.rank());
-        if catch_up.take(
-            &mut OwnRow {
-                logbook: &mut *logbook,
-                key,
-            },
-            given,
-        ) {
-            return Step::Next(Stage::LettingIn(*catch_up.life()));
+        let key = (hello.job, hello.rank);
+        if catch_up.take(&mut OwnRankLog { logbook, key }, given) {
+            return Step::Next(Stage::Admitting(*catch_up.life()));
         }
     }
     Step::Wait
@@ -384,7 +368,7 @@ fn take_in<H: Host>(
 fn failed(logbook: &mut Logbook, catch_up: &CatchUp, hello: &Hello) -> String {
     let why = catch_up.failures();
     match hello_again(logbook, hello) {
-        Ok(standing) if standing.end < hello.first_kept() => lost(hello, &standing, &why),
+        Ok(standing) if standing.end < hello.first_kept => lost(hello, &standing, &why),
         Ok(_) => format!(
             "what is here of rank {} is not what incarnation {} begins with at {}: {why}",
             hello.rank,

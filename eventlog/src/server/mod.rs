@@ -1,35 +1,32 @@
-//! The process that serves: drains rings into the logbook, acknowledges, fetches
-//! what it lacks, and gives out what it has.
+//! The server: drains rings into the logbook, acknowledges, fetches what it lacks, and
+//! gives out what it has.
 //!
-//! One thread around one wait. A turn does what can be done
-//! without waiting: it takes what lies in the rings, lets the logbook go on, and
-//! tells everybody what became of what they wrote. When nothing moves, the
-//! server says so in the rings, looks once more, and sleeps until somebody rings
-//! or speaks. There is no tick: at level `placed` over shared memory a commit is
-//! done when it lies in the ring, and the server is woken when there is a
-//! quarter of a ring to take.
+//! One thread around one wait. A turn does what can be done without waiting: it takes
+//! the batches in the rings, lets the logbook continue, and sends acknowledgements. When
+//! nothing moves, the server sets a mark in the rings, looks once more, and sleeps until
+//! a bell rings or a message comes. There is no tick: at level `placed` over shared
+//! memory a commit is done when it lies in the ring, and the server is woken when a
+//! quarter of a ring is filled.
 //!
-//! What clients say is believed only as far as it was checked: a writer commits
-//! for the rank and life of its hello only; whoever breaks the protocol, or does
-//! not read its answers, is cut off. There is no authentication: a Unix socket
-//! serves processes of the same user (and root) only, a TCP port whoever reaches
-//! it.
+//! Messages of clients are checked before they count: a writer commits for the rank and
+//! life of its hello only; a client that breaks the protocol, or does not read its
+//! answers, is cut off. There is no authentication: a Unix socket serves processes of the
+//! same user (and root) only, a TCP port serves every client that reaches it.
+//!
+//! The decisions are in [`service`], which knows no sockets, files or time; this module
+//! brings it events and lets it sleep.
 
-//!
-//! What it decides is in [`service`], which knows no sockets, files or time;
-//! here is what brings it events and lets it sleep.
-
+pub mod before_sleep;
 mod catch_up;
 mod connection;
 pub mod host;
 pub mod inquiry;
 mod joining;
-mod napping;
 mod options;
+mod poll_interval;
 mod reading;
 mod remote;
 mod requests;
-pub mod resting;
 mod ring_file;
 pub mod ring_name;
 mod served_ring;
@@ -43,15 +40,15 @@ mod writer;
 pub use options::{Limits, RemoteOptions, ServerError, ServerOptions};
 
 use crate::client::ServerAddress;
+use before_sleep::BeforeSleep;
 use refrain_wire::Door;
-use resting::Rest;
 use rustix::event::epoll::EventFlags;
 use service::Service;
 use socket::Socket;
 use std::os::fd::AsFd;
 use std::time::Instant;
 use system::System;
-use waits::Event;
+use waits::{Event, STOP};
 
 /// How long to wait before a full disk is tried again.
 const NO_ROOM_PAUSE_MS: u32 = 200;
@@ -78,10 +75,9 @@ impl Server {
     /// When its files do not work any more. What was acknowledged is in them, or
     /// in the rings.
     pub fn serve_until(&mut self, stop: impl AsFd) -> Result<(), ServerError> {
-        self.service
-            .host
-            .waits
-            .add_stop(&stop)
+        let waits = &self.service.host.waits;
+        waits
+            .add(&stop, STOP, EventFlags::IN)
             .map_err(system("waiting for the end"))?;
         let served = self.serve();
         let _ = self.service.host.waits.remove(&stop);
@@ -92,15 +88,10 @@ impl Server {
         Ok(())
     }
 
-    /// Takes in what clients said, and that they are gone, before the end.
+    /// Takes in the last messages and ends of connections before the server ends.
     fn see_last_events(&mut self) -> Result<(), ServerError> {
         for _ in 0..LAST_EVENTS_TURNS {
-            let events = self
-                .service
-                .host
-                .waits
-                .wait(Some(0))
-                .map_err(system("waiting"))?;
+            let events = self.wait(Some(0))?;
             if events.is_empty() {
                 break;
             }
@@ -112,18 +103,18 @@ impl Server {
         Ok(())
     }
 
+    fn wait(&self, timeout_ms: Option<u32>) -> Result<Vec<Event>, ServerError> {
+        let waits = &self.service.host.waits;
+        waits.wait(timeout_ms).map_err(system("waiting"))
+    }
+
     fn serve(&mut self) -> Result<(), ServerError> {
         loop {
             let moved = self.service.turn()?;
-            let rest = self.service.lie_down(moved);
-            let timeout_ms = self.timeout_ms(&rest);
-            let events = self
-                .service
-                .host
-                .waits
-                .wait(timeout_ms)
-                .map_err(system("waiting"))?;
-            self.service.get_up(&rest);
+            let before = self.service.before_sleep(moved);
+            let timeout_ms = self.timeout_ms(&before);
+            let events = self.wait(timeout_ms)?;
+            self.service.after_sleep(&before);
             let mut is_over = false;
             for event in events {
                 is_over |= event == Event::Stop;
@@ -131,7 +122,7 @@ impl Server {
             }
             let deadline = self.door.as_ref().and_then(Door::deadline);
             if deadline.is_some_and(|at| at <= Instant::now()) {
-                self.let_in();
+                self.admit();
             }
             if is_over {
                 return Ok(());
@@ -140,21 +131,20 @@ impl Server {
     }
 
     /// How long to sleep, at most.
-    fn timeout_ms(&mut self, rest: &Rest) -> Option<u32> {
+    fn timeout_ms(&mut self, before: &BeforeSleep) -> Option<u32> {
         let remote = &mut self.service.host.remote;
+        let deadline = self.door.as_ref().and_then(Door::deadline);
+        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         let limits = [
-            rest.moved.then_some(0),
-            remote.nap_ms(rest.sleep_max, rest.moved),
+            before.moved.then_some(0),
+            remote.nap_ms(before.sleep_max, before.moved),
             self.disk_timeout_ms(),
-            self.door_timeout_ms(),
+            // Rounded up: the door has nothing to do before its deadline.
+            left.map(|left| {
+                u32::try_from(left.as_millis()).map_or(u32::MAX, |ms| ms.saturating_add(1))
+            }),
         ];
         limits.into_iter().flatten().min()
-    }
-
-    /// How long to sleep before the door wants a step.
-    fn door_timeout_ms(&self) -> Option<u32> {
-        let deadline = self.door.as_ref().and_then(Door::deadline);
-        deadline.map(|at| until_ms(at, Instant::now()))
     }
 
     /// How long to sleep while the disk does not take what waits for it.
@@ -170,7 +160,7 @@ impl Server {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Stop | Event::Wake | Event::Bell => {}
-            Event::Door => self.let_in(),
+            Event::Door => self.admit(),
             Event::Connection {
                 id,
                 readable,
@@ -180,18 +170,19 @@ impl Server {
     }
 
     /// Takes in new connections.
-    fn let_in(&mut self) {
+    fn admit(&mut self) {
         let Some(door) = &mut self.door else {
             return;
         };
         let now = Instant::now();
         for connection in door.step(now) {
             let interest = EventFlags::empty();
-            // Its hello may have come with its proof: nothing would wake the server for that.
-            if let Some(id) = self.service.connect(Socket {
+            let socket = Socket {
                 connection,
                 interest,
-            }) {
+            };
+            // Its hello may have come with its proof: nothing would wake the server for that.
+            if let Some(id) = self.service.connect(socket) {
                 self.service.take_messages(id);
             }
         }
@@ -202,11 +193,7 @@ impl Server {
 
     /// Reads from a connection.
     fn receive(&mut self, id: u64, readable: bool, hung_up: bool) {
-        let socket = if readable {
-            self.service.listen(id)
-        } else {
-            None
-        };
+        let socket = self.service.listen(id).filter(|_| readable);
         // Once: what is held is a frame and one reading at most, since nothing is read before
         // the frames that are whole were taken.
         match socket.map(|it| it.connection.receive()) {
@@ -217,12 +204,6 @@ impl Server {
             None => {}
         }
     }
-}
-
-/// Up, so as not to wake before it is time.
-fn until_ms(then: Instant, now: Instant) -> u32 {
-    let left = then.saturating_duration_since(now).as_millis();
-    u32::try_from(left).unwrap_or(u32::MAX).saturating_add(1)
 }
 
 impl core::fmt::Debug for Server {

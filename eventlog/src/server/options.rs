@@ -1,4 +1,4 @@
-//! What a server is to do, and why it cannot.
+//! Settings of a server, and its errors.
 
 use crate::client::ServerAddress;
 use crate::logbook::{LogbookOptions, StoreError};
@@ -8,7 +8,7 @@ use refrain_verbs::PortChoice;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// What a server takes at most. Whoever asks for more is refused, and told so.
+/// Limits of a server. More is refused, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at a time.
@@ -41,7 +41,7 @@ pub struct RemoteOptions {
     pub port: PortChoice,
 }
 
-/// What a server is to do.
+/// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// Where its files lie.
@@ -51,7 +51,7 @@ pub struct ServerOptions {
     pub rings: Option<PathBuf>,
     /// Where it listens.
     pub listen: Vec<ServerAddress>,
-    /// Which logger it is.
+    /// The logger's number.
     pub logger: LoggerId,
     /// What it acknowledges. EL-1
     pub level: Level,
@@ -63,7 +63,7 @@ pub struct ServerOptions {
     pub continues: bool,
     /// Bytes of a file.
     pub segment_bytes: u64,
-    /// What it takes at most.
+    /// Its limits.
     pub limits: Limits,
     /// Whether it offers one-sided commits to other hosts.
     pub remote: Option<RemoteOptions>,
@@ -88,7 +88,7 @@ impl ServerOptions {
     }
 }
 
-/// Why a server cannot be, or cannot go on.
+/// Why a server cannot start, or cannot continue.
 #[derive(Debug, Error)]
 pub enum ServerError {
     /// It cannot listen there.

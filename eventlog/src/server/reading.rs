@@ -1,10 +1,9 @@
-//! Answers to those who ask for determinants: in pieces, as fast as they are
-//! taken.
+//! Answers to requests for determinants: in pieces, as fast as the client takes them.
 
 use crate::logbook::{Logbook, ReadError, Ticket};
 use crate::message::{FRAME_BYTES_MAX, ToClient};
 use crate::store::read::Question;
-use crate::store::walk::Bookmark;
+use crate::store::walk::GroupPosition;
 use core::ops::ControlFlow;
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
 
@@ -16,22 +15,14 @@ const _: () = assert!(PIECE_BYTES >= BATCH_BYTES_MAX);
 #[derive(Debug)]
 pub(super) struct Answer {
     /// What is still to be given.
-    question: Question,
-    bookmark: Bookmark,
+    pub(super) question: Question,
+    pub(super) position: GroupPosition,
     /// Not before this is stored: what was placed when it was asked for belongs
     /// to the answer.
     pub(super) ready: Ticket,
 }
 
 impl Answer {
-    pub(super) fn new(question: Question, ready: Ticket) -> Self {
-        Self {
-            question,
-            bookmark: Bookmark::default(),
-            ready,
-        }
-    }
-
     /// The next piece, and whether it was the last.
     pub(super) fn piece(&mut self, logbook: &Logbook) -> Result<(ToClient, bool), ReadError> {
         let mut batches = Vec::new();
@@ -48,7 +39,7 @@ impl Answer {
             batches.extend_from_slice(batch);
             ControlFlow::Continue(())
         };
-        logbook.read_on(&self.question, &mut self.bookmark, &mut each)?;
+        logbook.read_on(&self.question, &mut self.position, &mut each)?;
         self.question.from = next;
         Ok((ToClient::Events { batches, is_last }, is_last))
     }

@@ -1,39 +1,44 @@
 //! Rings that clients write into by RMA, as the server has them: opened when the
 //! first client wants one, and again after they have failed.
 
-use super::napping::Napping;
 use super::options::RemoteOptions;
-use super::waits::Waits;
+use super::poll_interval::PollInterval;
+use super::waits::{WAKE, Waits};
 use crate::Level;
 use crate::message::RemoteRing;
-use crate::remote::{Loaded, RemoteRings, RingKey};
+use crate::remote::{RemoteRings, RingKey, load_ahead};
 use crate::ring::RingMemory;
 use core::time::Duration;
+use refrain_libfabric::Library;
+use rustix::event::epoll::EventFlags;
 
-/// Of revoked rings so much stays mapped where nobody writes who would be disturbed …
+/// Bytes of revoked rings that stay mapped while no client writes …
 const REVOKED_BYTES_IDLE_MAX: usize = 4 << 20;
-/// … and so much where somebody does.
+/// … and while one does.
 const REVOKED_BYTES_MAX: usize = 256 << 20;
+
+/// Takes messages for people.
+type Report<'a> = &'a mut dyn FnMut(&str);
 
 #[derive(Debug)]
 pub(super) struct Remote {
     options: Option<RemoteOptions>,
-    _loaded: Option<Loaded>,
+    _library: Option<Library>,
     clients_max: usize,
     rings: Option<RemoteRings>,
-    napping: Napping,
+    interval: PollInterval,
 }
 
 impl Remote {
     /// To be made before other threads run.
     pub(super) fn new(options: Option<RemoteOptions>, clients_max: usize, level: Level) -> Self {
-        let load = |it: &RemoteOptions| Loaded::ahead(&it.provider, it.library.as_deref());
+        let load = |it: &RemoteOptions| load_ahead(&it.provider, it.library.as_deref());
         Self {
-            _loaded: options.as_ref().map(load),
+            _library: options.as_ref().and_then(load),
             options,
             clients_max,
             rings: None,
-            napping: Napping::new(level),
+            interval: PollInterval::new(level),
         }
     }
 
@@ -47,31 +52,29 @@ impl Remote {
         &mut self,
         waits: &Waits,
         memory: &RingMemory,
-        report: &mut (impl FnMut(&str) + ?Sized),
+        report: Report<'_>,
     ) -> Result<(RingKey, RemoteRing), String> {
         self.give_back_revoked(waits, report);
         self.open(waits)?;
-        let rings = self
-            .rings
-            .as_mut()
-            .ok_or("it offers no writes into its memory")?;
+        let rings = self.rings.as_mut();
+        let rings = rings.ok_or("it offers no writes into its memory")?;
         rings.register(memory).map_err(|error| error.to_string())
     }
 
     /// Revoked rings stay mapped until the endpoint is closed: it is, when they have
     /// become many.
-    fn give_back_revoked(&mut self, waits: &Waits, report: &mut (impl FnMut(&str) + ?Sized)) {
+    fn give_back_revoked(&mut self, waits: &Waits, report: Report<'_>) {
         let Some(rings) = &self.rings else {
             return;
         };
         let bytes = rings.revoked_bytes();
         if !rings.has_clients() && bytes >= REVOKED_BYTES_IDLE_MAX {
-            // Nobody notices.
+            // No client is disturbed.
             self.close(waits, "", &mut |_: &str| {});
         } else if bytes >= REVOKED_BYTES_MAX {
-            // What has come until now is taken in.
+            // Takes in what has come until now.
             self.progress(waits, report);
-            let why = format!("{bytes} bytes of rings that are left can be given back only so");
+            let why = format!("{bytes} bytes of revoked rings can be given back only by this");
             self.close(waits, &why, report);
         }
     }
@@ -85,21 +88,16 @@ impl Remote {
             .map_err(|error| error.to_string())?;
         if let Some(descriptor) = rings.descriptor() {
             waits
-                .add_provider(descriptor)
+                .add(descriptor, WAKE, EventFlags::IN)
                 .map_err(|error| format!("waiting for {}: {error}", options.provider))?;
         }
         self.rings = Some(rings);
         Ok(())
     }
 
-    /// Nobody writes into that ring by RMA any more when this returns. FENCE-1
-    pub(super) fn revoke(
-        &mut self,
-        waits: &Waits,
-        key: RingKey,
-        report: &mut (impl FnMut(&str) + ?Sized),
-    ) {
-        // What has come until now is taken in.
+    /// No client writes into that ring by RMA any more when this returns. FENCE-1
+    pub(super) fn revoke(&mut self, waits: &Waits, key: RingKey, report: Report<'_>) {
+        // Takes in what has come until now.
         self.progress(waits, report);
         let Some(rings) = &mut self.rings else {
             return;
@@ -110,7 +108,7 @@ impl Remote {
     }
 
     /// Takes in what clients write.
-    pub(super) fn progress(&mut self, waits: &Waits, report: &mut (impl FnMut(&str) + ?Sized)) {
+    pub(super) fn progress(&mut self, waits: &Waits, report: Report<'_>) {
         let Some(rings) = &mut self.rings else {
             return;
         };
@@ -120,7 +118,7 @@ impl Remote {
     }
 
     /// Its clients get errors, and join again.
-    fn close(&mut self, waits: &Waits, why: &str, report: &mut (impl FnMut(&str) + ?Sized)) {
+    fn close(&mut self, waits: &Waits, why: &str, report: Report<'_>) {
         if let Some(rings) = self.rings.take() {
             if let Some(descriptor) = rings.descriptor() {
                 let _ = waits.remove(descriptor);
@@ -134,18 +132,15 @@ impl Remote {
         self.rings.as_mut()?.sleep_max()
     }
 
-    /// How long the server sleeps that may sleep so long. `moved`: it has had
-    /// something to do since it was asked before.
+    /// How long to sleep. `moved`: the server had something to do since the last call.
     pub(super) fn nap_ms(&mut self, sleep_max: Option<Duration>, moved: bool) -> Option<u32> {
-        let sleep_max = sleep_max?;
-        if sleep_max.is_zero() {
+        if sleep_max?.is_zero() {
             return Some(0);
         }
-        // Nobody wakes it.
         if moved {
-            self.napping.moved();
+            self.interval.moved();
             return Some(0);
         }
-        Some(self.napping.next_ms())
+        Some(self.interval.next_ms())
     }
 }

@@ -1,4 +1,4 @@
-//! What clients say, and what is done about it.
+//! The messages of clients, and what they cause.
 
 use super::connection::{Connection, Role};
 use super::host::{Channel, Host};
@@ -7,17 +7,17 @@ use super::served_ring::has_room;
 use super::service::{PIECES_UNSENT_MAX, Service};
 use super::writer::Writer;
 
-use crate::acceptor::Row;
 use crate::logbook::{Logbook, Refusal, Verdict};
-use crate::message::{ToClient, ToLogger, Way};
+use crate::message::{CommitPath, ToClient, ToLogger};
 use crate::store::read::Question;
+use crate::store::walk::GroupPosition;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Rank};
 use std::collections::BTreeMap;
 
 impl<H: Host> Service<H> {
-    /// Does what a connection has said.
+    /// Handles the messages of a connection.
     pub fn take_messages(&mut self, id: u64) {
         while let Some(connection) = self.connections.get_mut(&id)
             && connection.is_heard()
@@ -33,7 +33,7 @@ impl<H: Host> Service<H> {
                     if let Err(reason) = self.obey(id, message) {
                         return self.cut_off(id, reason);
                     }
-                    // Small questions may have large answers: who does not take
+                    // Small questions may have large answers: a client that does not take
                     // them is cut off before they are many.
                     let connection = self.connections.get(&id);
                     let unsent = connection.map_or(0, |it| it.channel.unsent_bytes());
@@ -48,7 +48,14 @@ impl<H: Host> Service<H> {
 
     fn obey(&mut self, id: u64, message: ToLogger) -> Result<(), String> {
         match message {
-            ToLogger::Hello(hello) => self.obey_hello(id, hello),
+            ToLogger::Hello(hello) => {
+                let connection = self.connections.get(&id);
+                if !connection.is_some_and(|it| matches!(it.role, Role::Visitor)) {
+                    return Err("a second hello: one connection is for one rank".into());
+                }
+                self.hello(id, hello);
+                Ok(())
+            }
             ToLogger::Commit { batch } => {
                 let writer = writer(&mut self.connections, id)?;
                 commit(&mut self.logbook, writer, &batch).map_err(|refusal| refusal.to_string())
@@ -67,33 +74,30 @@ impl<H: Host> Service<H> {
                 after_clock,
             } => {
                 self.drain_all();
-                let question = Question {
-                    job,
-                    rank: Rank(rank),
-                    from: EventIndex(from),
-                    after_clock: after_clock.map(Clock),
-                };
-                let answer = Answer::new(question, self.logbook.ticket());
                 if let Some(connection) = self.connections.get_mut(&id) {
-                    connection.answer = Some(answer);
+                    connection.answer = Some(Answer {
+                        question: Question {
+                            job,
+                            rank: Rank(rank),
+                            from: EventIndex(from),
+                            after_clock: after_clock.map(Clock),
+                        },
+                        position: GroupPosition::default(),
+                        ready: self.logbook.ticket(),
+                    });
                 }
                 Ok(())
             }
             ToLogger::List => {
                 self.drain_all();
                 let ranks = self.logbook.holdings();
-                if let Some(connection) = self.connections.get_mut(&id) {
-                    connection.say(&ToClient::Ranks { ranks });
-                }
+                self.say(id, &ToClient::Ranks { ranks });
                 Ok(())
             }
-            ToLogger::Row { job, rank } => {
+            ToLogger::RankLog { job, rank } => {
                 self.drain_all();
-                let row = self.logbook.row(job, Rank(rank));
-                let held = row.map(Row::held).unwrap_or_default();
-                if let Some(connection) = self.connections.get_mut(&id) {
-                    connection.say(&ToClient::Row(held));
-                }
+                let log = self.logbook.row(job, Rank(rank)).cloned();
+                self.say(id, &ToClient::RankLog(log.unwrap_or_default()));
                 Ok(())
             }
             ToLogger::Leave => {
@@ -104,13 +108,10 @@ impl<H: Host> Service<H> {
         }
     }
 
-    fn obey_hello(&mut self, id: u64, hello: crate::message::Hello) -> Result<(), String> {
-        let connection = self.connections.get(&id);
-        if !connection.is_some_and(|connection| matches!(connection.role, Role::Visitor)) {
-            return Err("a second hello: one connection is for one rank".into());
+    fn say(&mut self, id: u64, message: &ToClient) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.say(message);
         }
-        self.hello(id, hello);
-        Ok(())
     }
 
     /// Takes all that lies in the rings now.
@@ -129,21 +130,21 @@ fn writer<H: Host>(
     {
         Some(Role::Writer(writer)) if !writer.has_left() => Ok(writer),
         Some(Role::Writer(_)) => Err("this client has left".into()),
-        _ => Err("only for a writer: say hello first".into()),
+        _ => Err("only a writer may send this: send Hello first".into()),
     }
 }
 
 /// Takes a batch that came as a message.
 fn commit(logbook: &mut Logbook, writer: &mut Writer, batch: &[u8]) -> Result<(), Refusal> {
     let (header, _) = BatchHeader::read(batch)?;
-    // What the acceptor does not know: who sent it.
+    // The acceptor does not know the sender.
     if header.rank != writer.rank || batch.len() != header.batch_bytes() {
         return Err(Refusal::UnknownRank {
             job: writer.job,
             rank: header.rank.0,
         });
     }
-    if header.incarnation != writer.incarnation || writer.way != Way::Messages {
+    if header.incarnation != writer.incarnation || writer.way != CommitPath::Messages {
         return Err(Refusal::UnknownIncarnation {
             rank: header.rank.0,
             said: header.incarnation.0,

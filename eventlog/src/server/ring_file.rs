@@ -7,9 +7,9 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Begins the name of a ring that nobody was given yet.
+/// Begins the name of a ring that no client was given yet.
 const UNFINISHED: &str = "new-";
-/// Begins the name of a ring that cannot be believed.
+/// Begins the name of a damaged ring.
 const DAMAGED: &str = "damaged-";
 
 /// The rings in a folder, earlier lives first. Removes those that no client was
@@ -71,7 +71,7 @@ pub(super) fn open(folder: &Path, name: RingName) -> io::Result<(RingMemory, Rin
     Ok((memory, identity))
 }
 
-/// Moves a ring aside that cannot be believed; returns where to.
+/// Moves a damaged ring aside; returns where to.
 pub(super) fn move_aside(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut aside = path.with_file_name(format!("{DAMAGED}{name}"));

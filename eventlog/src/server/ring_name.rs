@@ -3,7 +3,7 @@
 use crate::ring::RingIdentity;
 use refrain_ring::{Incarnation, Rank};
 
-/// Who writes into a ring, by its file's name.
+/// The writer of a ring, by its file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RingName {
     /// The job.

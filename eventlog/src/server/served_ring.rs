@@ -13,12 +13,12 @@ use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
 use refrain_ring::Clock;
 use std::collections::VecDeque;
 
-/// A client that cannot look is told when so much is free again.
+/// A client that cannot see it gets a message when so much is free again.
 const ROOM_TOLD_BYTES: u64 = DATA_BYTES as u64 / 4;
 /// Batches that are taken out of one ring before the next has its turn.
 const BATCHES_PER_TURN: usize = DATA_BYTES / LINE_BYTES / 4;
 
-/// End and clock of a row, up to a batch.
+/// End and clock of a log, up to a batch.
 pub(super) type Place = (EventIndex, Clock);
 
 /// What was drained.
@@ -33,17 +33,17 @@ pub(super) struct Drained {
 #[derive(Debug)]
 pub(super) struct ServedRing {
     reader: RingReader,
-    /// Up to where the ring was drained when the row ended there.
+    /// Up to where the ring was drained when the log ended there.
     marks: VecDeque<(EventIndex, Cursor)>,
     durable_told: EventIndex,
-    /// Its client writes by RMA: the server tells it what it cannot look at.
+    /// Its client writes by RMA, and needs messages for what it cannot see.
     is_remote: bool,
-    /// Up to where that client was told that there is room.
+    /// The last position that was sent to that client.
     room_told: Cursor,
 }
 
 impl ServedRing {
-    /// `stable`: up to where the client may take the row for its own and durable.
+    /// `stable`: the end of the log that is the client's own and durable.
     pub(super) fn new(
         memory: RingMemory,
         identity: RingIdentity,
@@ -83,8 +83,8 @@ impl ServedRing {
         Ok(drained)
     }
 
-    /// Gives back the room of what is written. EL-3 Returns what a client is to
-    /// be told that cannot look: rarely, and before it can be out of room.
+    /// Gives back the room of what is written. EL-3 Returns a message for a client that
+    /// cannot see it: rarely, and before it can be out of room.
     pub(super) fn release(&mut self, written: EventIndex) -> Option<ToClient> {
         let mut free = None;
         while let Some(&(end, position)) = self.marks.front()
@@ -131,12 +131,12 @@ pub(super) fn has_room(logbook: &Logbook) -> bool {
 enum Stage {
     /// Its client may not have noticed yet, and write there.
     Waits,
-    /// Nobody writes there any more: it is to be read one last time.
+    /// No client writes there any more: it is to be read one last time.
     Ended,
     /// It was; it can go when the store has this.
     Drained(Ticket),
-    /// It cannot be believed from some place on: what was taken before that is to
-    /// be stored first.
+    /// It is damaged from some place on: what was taken before that is to be stored
+    /// first.
     Refused(Ticket, Refusal),
 }
 
@@ -185,7 +185,7 @@ impl OldRing {
         }
     }
 
-    /// Its client is gone, or has joined again: nobody writes there any more.
+    /// Its client is gone, or has joined again, and does not write there any more.
     pub(super) fn end(&mut self) {
         if self.stage == Stage::Waits {
             self.stage = Stage::Ended;
@@ -196,7 +196,7 @@ impl OldRing {
         self.stage != Stage::Waits
     }
 
-    /// Goes on towards its removal, if nobody writes there any more; says
+    /// One step towards its removal, if its client does not write there any more; returns
     /// whether it is to be removed now.
     pub(super) fn sweep(&mut self, logbook: &mut Logbook) -> Result<bool, Refusal> {
         if self.stage == Stage::Ended {

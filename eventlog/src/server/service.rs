@@ -2,7 +2,7 @@
 //! process that serves and in a simulation.
 
 use super::connection::{Connection, Role};
-use super::host::{Channel, Host};
+use super::host::{Channel, Host, RankKey};
 use super::options::{Limits, ServerError};
 use super::ring_name::RingName;
 use super::served_ring::{self, OldRing, ServedRing};
@@ -16,23 +16,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Bytes that wait to be sent, above which no more pieces of an answer are made.
 pub(super) const PIECES_UNSENT_MAX: usize = 64 << 10;
 
-/// Job and rank.
-pub type RankKey = (u64, Rank);
-
-/// What a service is to do.
+/// Settings of a service.
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceOptions {
-    /// Which logger it is.
+    /// The logger's number.
     pub logger: LoggerId,
     /// What it acknowledges. EL-1
     pub level: Level,
     /// How many other replicas its shard has.
     pub peers: usize,
-    /// What it takes at most.
+    /// Its limits.
     pub limits: Limits,
 }
 
-/// What there is of a rank besides its row.
+/// The state of a rank besides its log.
 #[derive(Debug, Default)]
 pub(super) struct RankState {
     /// The connection that writes for it, or wants to.
@@ -42,8 +39,8 @@ pub(super) struct RankState {
     pub(super) old: Vec<OldRing>,
 }
 
-/// See the [module](self). Whoever owns it brings it connections and what they
-/// say, and gives it its [turns](Service::turn).
+/// See the [module](self). Its owner brings it connections and their messages, and calls
+/// its [turns](Service::turn).
 #[derive(Debug)]
 pub struct Service<H: Host> {
     pub(super) options: ServiceOptions,
@@ -54,7 +51,7 @@ pub struct Service<H: Host> {
     /// For what is taken out of a ring.
     batch: Box<[u8; BATCH_BYTES_MAX]>,
     pub(super) ranks: BTreeMap<RankKey, RankState>,
-    /// Connections whose hello is being seen to.
+    /// Connections whose hello is being handled.
     pub(super) joining: Vec<u64>,
     /// Connections that may have said more before they were listened to again.
     pub(super) ready: Vec<u64>,
@@ -62,7 +59,7 @@ pub struct Service<H: Host> {
     pub(super) left_rings: VecDeque<RingName>,
     /// Ranks with old rings of which some have ended.
     pub(super) sweeping: BTreeSet<RankKey>,
-    /// What the store complained about last.
+    /// The last error of the store.
     pub(super) trouble: Option<String>,
 }
 
@@ -154,7 +151,7 @@ impl<H: Host> Service<H> {
             }
             Err(Refusal::Store { reason }) => {
                 return Err(StoreError::Io {
-                    attempted: "taking what a dead server left".into(),
+                    attempted: "taking over the rings of an earlier server".into(),
                     error: std::io::Error::other(reason),
                 });
             }
@@ -176,13 +173,12 @@ impl<H: Host> Service<H> {
         &self.logbook
     }
 
-    /// The world, as it was given.
+    /// The host, as it was given.
     pub fn host(&mut self) -> &mut H {
         &mut self.host
     }
 
-    /// Takes in somebody who knocks; returns the number of the connection, or
-    /// `None` if its channel cannot be.
+    /// Adds a connection; returns its number, or `None` if the host cannot listen to it.
     pub fn connect(&mut self, channel: H::Channel) -> Option<u64> {
         let id = self.next_id;
         self.next_id += 1;
@@ -213,7 +209,7 @@ impl<H: Host> Service<H> {
         self.connections.contains_key(&id)
     }
 
-    /// Does what can be done without waiting; says whether anything moved.
+    /// Does what can be done without waiting; returns whether anything moved.
     ///
     /// # Errors
     /// When its files do not work any more.
@@ -243,8 +239,8 @@ impl<H: Host> Service<H> {
         Ok(moved || is_more || self.has_answers_to_give())
     }
 
-    /// Whether there is room for more of an answer: where all that was made has
-    /// just been sent, nobody wakes the server for the rest.
+    /// Whether there is room for more of an answer: where all that was made has just been
+    /// sent, nothing wakes the server for the rest.
     fn has_answers_to_give(&self) -> bool {
         self.connections.values().any(|connection| {
             let answer = connection.answer.as_ref();
@@ -276,7 +272,7 @@ impl<H: Host> Service<H> {
                 writer.drained_to(last);
             }
         }
-        // What they are told is to be sent before the server sleeps.
+        // The refusals are to be sent before the server sleeps.
         moved |= !broken.is_empty();
         for (holder, reason) in broken {
             self.cut_off(holder, reason);
@@ -284,7 +280,7 @@ impl<H: Host> Service<H> {
         moved
     }
 
-    /// Lets the logbook go on.
+    /// Lets the logbook continue.
     fn progress(&mut self) -> Result<bool, StoreError> {
         match self.logbook.progress() {
             Ok(moved) => {
@@ -298,7 +294,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// What ends by itself is reported once.
+    /// A temporary error is reported once.
     fn bear(&mut self, error: StoreError) -> Result<(), StoreError> {
         if !error.is_temporary() {
             return Err(error);
@@ -311,7 +307,7 @@ impl<H: Host> Service<H> {
         Ok(())
     }
 
-    /// Removes rings in which nobody writes any more, once they are stored.
+    /// Removes rings in which no client writes any more, once they are stored.
     fn sweep(&mut self) -> bool {
         let mut moved = false;
         for key in core::mem::take(&mut self.sweeping) {
@@ -373,9 +369,9 @@ impl<H: Host> Service<H> {
         let mut moved = false;
         let unread_bytes = self.options.limits.unread_bytes;
         for (&id, connection) in &mut self.connections {
-            // First the room that was made; who does not read is seen to below.
+            // Sends first, which makes room; errors show again in [`Service::send`].
             let channel = &mut connection.channel;
-            if connection.answer.is_none() || channel.send(unread_bytes).is_err() {
+            if connection.answer.is_none() || !channel.send(unread_bytes) {
                 continue;
             }
             while connection.channel.unsent_bytes() < PIECES_UNSENT_MAX
@@ -407,7 +403,7 @@ impl<H: Host> Service<H> {
         let has_room = served_ring::has_room(&self.logbook) && self.left_rings.is_empty();
         let mut over = Vec::new();
         for (&id, connection) in &mut self.connections {
-            let is_sent = connection.channel.send(unread_bytes).is_ok();
+            let is_sent = connection.channel.send(unread_bytes);
             if !is_sent || connection.is_over() {
                 over.push((id, is_sent));
                 continue;
@@ -438,7 +434,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Says no to a connection, which ends then. What it placed stays.
+    /// Refuses a connection, which ends then. What it placed stays.
     pub(super) fn cut_off(&mut self, id: u64, reason: String) {
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
@@ -452,8 +448,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// A connection is nobody's any more; its ring is to be left alone until the
-    /// client is back.
+    /// A connection gives up its rank; its ring stays until the client is back.
     pub(super) fn release_rank(&mut self, id: u64, key: RankKey) {
         let Some(rank) = self.ranks.get_mut(&key) else {
             return;
@@ -508,7 +503,7 @@ impl<H: Host> Service<H> {
         }
         for rank in self.ranks.values_mut() {
             for old in &mut rank.old {
-                // What is refused now is refused, and told, at the next start.
+                // What is refused now is refused and reported at the next start.
                 let _ = old.salvage(&mut self.logbook);
             }
         }
@@ -532,7 +527,7 @@ impl<H: Host> Connection<H> {
     pub(super) fn rank(&self) -> Option<RankKey> {
         match &self.role {
             Role::Visitor => None,
-            Role::Joining(joining) => Some((joining.hello.job, joining.hello.rank())),
+            Role::Joining(joining) => Some((joining.hello.job, joining.hello.rank)),
             Role::Writer(writer) => Some((writer.job, writer.rank)),
         }
     }
@@ -541,7 +536,7 @@ impl<H: Host> Connection<H> {
     pub(super) fn incarnation(&self) -> Option<Incarnation> {
         match &self.role {
             Role::Visitor => None,
-            Role::Joining(joining) => Some(joining.hello.incarnation()),
+            Role::Joining(joining) => Some(joining.hello.incarnation),
             Role::Writer(writer) => Some(writer.incarnation),
         }
     }

@@ -1,19 +1,19 @@
 //! One connection, as the server's loop has it.
 
-use super::host::{Channel, DoesNotRead};
+use super::host::Channel;
 use crate::message::{ToClient, ToLogger};
 use refrain_wire::{Connection, FrameError, WireError};
 use rustix::event::epoll::EventFlags;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Over a Unix socket memory is shared, too, and a process that shares it can end the server
-/// (by cutting the file short): the listener lets in only processes that could also send it a
-/// signal.
+/// Over a Unix socket memory is shared, too, and a process that shares it can end the
+/// server (by cutting the file short): the listener accepts only processes that could
+/// also send it a signal.
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) connection: Connection,
-    /// What epoll was told.
+    /// The interest that epoll has.
     pub(super) interest: EventFlags,
 }
 
@@ -41,10 +41,7 @@ impl Channel for Socket {
         self.connection.unsent_bytes()
     }
 
-    fn send(&mut self, bytes_max: usize) -> Result<(), DoesNotRead> {
-        match self.connection.flush() {
-            Ok(()) if self.connection.unsent_bytes() <= bytes_max => Ok(()),
-            _ => Err(DoesNotRead),
-        }
+    fn send(&mut self, bytes_max: usize) -> bool {
+        self.connection.flush().is_ok() && self.connection.unsent_bytes() <= bytes_max
     }
 }

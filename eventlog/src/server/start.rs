@@ -1,23 +1,27 @@
-//! How a server comes to be: what it finds, before anybody may speak to it.
+//! The start of a server: it takes over what it finds, then listens.
 
+use super::catch_up::CatchUps;
 use super::remote::Remote;
 use super::service::{Service, ServiceOptions};
 use super::system::System;
-use super::waits::{FIRST_CONNECTION, Waits};
+use super::waits::{DOOR, EDGE, FIRST_CONNECTION, WAKE, Waits};
 use super::{Server, ServerError, ServerOptions, system};
 use crate::Level;
 use crate::client::ServerAddress;
 use crate::logbook::{Logbook, LogbookOptions};
 use crate::message::PROTOCOL;
 use refrain_wire::{Door, Listener};
+use rustix::event::epoll::EventFlags;
 use rustix::event::{EventfdFlags, eventfd};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 impl Server {
     /// Opens the folder, takes what lies in the rings of an earlier server,
     /// stores it, and listens. EL-3
     ///
-    /// `report` is told what people should know: rings that cannot be believed,
-    /// clients that were cut off, a full disk.
+    /// `report` takes messages for people: damaged rings, clients that were cut off, a full
+    /// disk.
     ///
     /// # Errors
     /// See [`ServerError`].
@@ -41,11 +45,11 @@ impl Server {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(system("making an eventfd"))?;
         waits
-            .add_wake(&wake)
+            .add(&wake, WAKE, EDGE)
             .map_err(system("waiting for threads"))?;
         if let Some(descriptor) = logbook.descriptor() {
             waits
-                .add_wake(descriptor)
+                .add(descriptor, WAKE, EDGE)
                 .map_err(system("waiting for the files"))?;
         }
         let terms = ServiceOptions {
@@ -54,10 +58,18 @@ impl Server {
             peers: options.peers.len(),
             limits: options.limits,
         };
-        let report = Box::new(report);
         let rings = options.rings.unwrap_or(options.folder);
         refrain_storage::make_private(&rings).map_err(system("making the folder of rings"))?;
-        let host = System::new(rings, options.peers, remote, (waits, wake), report);
+        let host = System {
+            folder: rings,
+            peers: options.peers,
+            report: Box::new(report),
+            remote,
+            waits,
+            wake: Arc::new(wake),
+            ties: HashMap::new(),
+            catch_ups: CatchUps::default(),
+        };
         let mut server = Self {
             service: Service::open(terms, logbook, host, FIRST_CONNECTION)?,
             door: None,
@@ -77,7 +89,7 @@ impl Server {
         let door = Door::new(listeners, &PROTOCOL).map_err(system("making an epoll"))?;
         let waits = &self.service.host.waits;
         waits
-            .add_door(&door)
+            .add(&door, DOOR, EventFlags::IN)
             .map_err(system("waiting for connections"))?;
         self.door = Some(door);
         Ok(())

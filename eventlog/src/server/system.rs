@@ -1,16 +1,15 @@
-//! The real world of a server: epoll, files of rings, libfabric, threads that ask
+//! The environment of a real server: epoll, files of rings, libfabric, threads that ask
 //! other replicas.
 
-use super::catch_up::PeerFetch;
-use super::host::{Host, MadeRing, Wanted};
+use super::catch_up::CatchUps;
+use super::host::{Fetched, Host, MadeRing, RankKey, Wanted};
 use super::remote::Remote;
 use super::ring_file;
 use super::ring_name::RingName;
-use super::service::RankKey;
 use super::socket::Socket;
-use super::waits::Waits;
+use super::waits::{BELL, EDGE, Waits};
 use crate::client::ServerAddress;
-use crate::message::Way;
+use crate::message::CommitPath;
 use crate::remote::RingKey;
 use crate::ring::{RingIdentity, RingMemory};
 use core::fmt::{Debug, Display, Formatter};
@@ -22,9 +21,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 /// What belongs to the ring of a connected writer.
-struct Tie {
+pub(super) struct Tie {
     /// Rung by the client. Never read: the client shares it and could make a
     /// read wait for ever; every ring is an edge.
     bell: OwnedFd,
@@ -42,45 +42,28 @@ pub(super) struct System {
     pub(super) waits: Waits,
     /// Rung by threads of the server.
     pub(super) wake: Arc<OwnedFd>,
-    ties: HashMap<RankKey, Tie>,
+    pub(super) ties: HashMap<RankKey, Tie>,
+    pub(super) catch_ups: CatchUps,
 }
 
 impl System {
-    pub(super) fn new(
-        folder: PathBuf,
-        peers: Vec<ServerAddress>,
-        remote: Remote,
-        (waits, wake): (Waits, OwnedFd),
-        report: Box<dyn FnMut(&str) + Send>,
-    ) -> Self {
-        Self {
-            folder,
-            peers,
-            report,
-            remote,
-            waits,
-            wake: Arc::new(wake),
-            ties: HashMap::new(),
-        }
-    }
-
     fn tie(
         &mut self,
         id: u64,
         memory: &RingMemory,
-        way: Way,
+        way: CommitPath,
     ) -> Result<(Tie, MadeRing<[OwnedFd; 2]>), String> {
         let no_bell = |error: rustix::io::Errno| format!("no bell: {error}");
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(no_bell)?;
-        self.waits.add_bell(&bell, id).map_err(no_bell)?;
+        self.waits.add(&bell, BELL | id, EDGE).map_err(no_bell)?;
         let mut made = MadeRing {
             memory: memory.clone(),
             handle: None,
             remote: None,
         };
         let mut tie = Tie { bell, remote: None };
-        // Over libfabric nobody rings its bell: writes wake the server.
-        if way == Way::Libfabric {
+        // Over libfabric its bell is not used: writes wake the server.
+        if way == CommitPath::Libfabric {
             let (key, remote) = self
                 .remote
                 .register(&self.waits, memory, &mut self.report)?;
@@ -94,7 +77,7 @@ impl System {
 impl Host for System {
     type Channel = Socket;
     type Handle = [OwnedFd; 2];
-    type Fetch = PeerFetch;
+    type Fetch = Receiver<Fetched>;
 
     fn report(&mut self, text: &str) {
         (self.report)(text);
@@ -109,7 +92,8 @@ impl Host for System {
     }
 
     fn begin_listening(&mut self, socket: &mut Socket, id: u64) -> bool {
-        self.waits.add_connection(&socket.connection, id).is_ok()
+        let listened = self.waits.add(&socket.connection, id, EventFlags::empty());
+        listened.is_ok()
     }
 
     fn set_listening(&mut self, socket: &mut Socket, id: u64, listens: bool) -> bool {
@@ -134,14 +118,14 @@ impl Host for System {
         &mut self,
         id: u64,
         identity: &RingIdentity,
-        way: Way,
+        way: CommitPath,
     ) -> Result<MadeRing<[OwnedFd; 2]>, String> {
         let no_ring =
             |error: &dyn Display| format!("no ring in {}: {error}", self.folder.display());
         let (file, memory) =
             ring_file::create(&self.folder, identity).map_err(|error| no_ring(&error))?;
         let tied = self.tie(id, &memory, way).and_then(|(tie, mut made)| {
-            if way == Way::SharedMemory {
+            if way == CommitPath::SharedMemory {
                 let theirs = tie.bell.try_clone().map_err(|error| error.to_string())?;
                 made.handle = Some([file.into(), theirs]);
             }
@@ -192,9 +176,9 @@ impl Host for System {
         (self.report)(&told);
     }
 
-    fn fetch(&mut self, wanted: Wanted) -> Result<PeerFetch, String> {
-        let fetch = PeerFetch::begin(wanted, self.peers.clone(), self.wake.clone());
-        fetch.map_err(|error| format!("no thread to catch up: {error}"))
+    fn fetch(&mut self, wanted: Wanted) -> Result<Receiver<Fetched>, String> {
+        let (peers, wake) = (self.peers.clone(), self.wake.clone());
+        self.catch_ups.begin(wanted, peers, wake)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the server sleeps on.
+//! The events that wake the server.
 
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
@@ -6,16 +6,16 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// What has happened.
+/// What woke the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// The server is to end.
     Stop,
-    /// The logbook, a thread or a provider: looked at in each turn anyway.
+    /// The logbook, a thread or a provider: each turn looks at them anyway.
     Wake,
     /// There are new connections.
     Door,
-    /// A client rang: its ring is looked at in the next turn anyway.
+    /// A client rang: the next turn looks at its ring anyway.
     Bell,
     /// A connection.
     Connection {
@@ -27,12 +27,15 @@ pub(super) enum Event {
     },
 }
 
-const STOP: u64 = 0;
-const WAKE: u64 = 1;
-const DOOR: u64 = 2;
-/// Connections are numbered from here on.
+/// Tokens of sources; connections are numbered from [`FIRST_CONNECTION`] on.
+pub(super) const STOP: u64 = 0;
+pub(super) const WAKE: u64 = 1;
+pub(super) const DOOR: u64 = 2;
 pub(super) const FIRST_CONNECTION: u64 = 64;
-const BELL: u64 = 1 << 63;
+/// Together with the number of a connection: the bell of its ring.
+pub(super) const BELL: u64 = 1 << 63;
+/// For sources that are never read: each ring is an edge.
+pub(super) const EDGE: EventFlags = EventFlags::IN.union(EventFlags::ET);
 
 /// Events taken at a time.
 const EVENTS: usize = 128;
@@ -48,39 +51,17 @@ impl Waits {
         Ok(Self { epoll })
     }
 
-    fn add(&self, source: impl AsFd, token: u64, flags: EventFlags) -> Result<(), Errno> {
+    pub(super) fn add(
+        &self,
+        source: impl AsFd,
+        token: u64,
+        flags: EventFlags,
+    ) -> Result<(), Errno> {
         epoll::add(&self.epoll, source, EventData::new_u64(token), flags)
-    }
-
-    pub(super) fn add_stop(&self, source: impl AsFd) -> Result<(), Errno> {
-        self.add(source, STOP, EventFlags::IN)
     }
 
     pub(super) fn remove(&self, source: impl AsFd) -> Result<(), Errno> {
         epoll::delete(&self.epoll, source)
-    }
-
-    /// Rung by threads of the server, or by the logbook's files. Every ring is an
-    /// edge: most are never read, and nobody reads what rings behind a look.
-    pub(super) fn add_wake(&self, source: impl AsFd) -> Result<(), Errno> {
-        self.add(source, WAKE, EventFlags::IN | EventFlags::ET)
-    }
-
-    /// A provider's: readable as long as there is something to do.
-    pub(super) fn add_provider(&self, source: impl AsFd) -> Result<(), Errno> {
-        self.add(source, WAKE, EventFlags::IN)
-    }
-
-    pub(super) fn add_door(&self, door: impl AsFd) -> Result<(), Errno> {
-        self.add(door, DOOR, EventFlags::IN)
-    }
-
-    pub(super) fn add_bell(&self, source: impl AsFd, id: u64) -> Result<(), Errno> {
-        self.add(source, BELL | id, EventFlags::IN | EventFlags::ET)
-    }
-
-    pub(super) fn add_connection(&self, source: impl AsFd, id: u64) -> Result<(), Errno> {
-        self.add(source, id, EventFlags::empty())
     }
 
     pub(super) fn set_interest(
@@ -92,7 +73,7 @@ impl Waits {
         epoll::modify(&self.epoll, source, EventData::new_u64(id), flags)
     }
 
-    /// Waits for what is next. `timeout_ms`: `None` for ever.
+    /// Waits for events. `timeout_ms`: `None` waits for ever.
     pub(super) fn wait(&self, timeout_ms: Option<u32>) -> Result<Vec<Event>, Errno> {
         let timeout = timeout_ms.map(|ms| Timespec {
             tv_sec: (ms / 1000).into(),

@@ -1,7 +1,7 @@
-//! A rank that has joined: what it wrote, and what it is to be told.
+//! A rank that has joined: what it wrote, and its acknowledgements.
 
 use super::served_ring::Place;
-use crate::message::{ToClient, Way};
+use crate::message::{CommitPath, Hello, ToClient};
 use crate::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
@@ -12,31 +12,26 @@ pub(super) struct Writer {
     pub(super) job: u64,
     pub(super) rank: Rank,
     pub(super) incarnation: Incarnation,
-    pub(super) way: Way,
-    /// Up to where this connection may be told that it is stable: the end of
-    /// what it wrote, or was welcomed with. The row may still reach further,
-    /// with what a dead life wrote.
+    pub(super) way: CommitPath,
+    /// Up to where this connection may get acknowledgements: the end of what it wrote, or
+    /// was welcomed with. The log may still reach further, with what an earlier life
+    /// wrote.
     reach: Place,
-    /// Up to where it was told.
+    /// End of the last acknowledgement.
     told: EventIndex,
-    /// It asked: to be told once this is stable.
+    /// It waits for the acknowledgement of this.
     owed: Option<EventIndex>,
     leaves: bool,
 }
 
 impl Writer {
-    pub(super) fn new(
-        job: u64,
-        rank: Rank,
-        incarnation: Incarnation,
-        way: Way,
-        welcomed: Place,
-    ) -> Self {
+    /// `welcomed`: end of the log in its welcome.
+    pub(super) fn new(hello: &Hello, welcomed: Place) -> Self {
         Self {
-            job,
-            rank,
-            incarnation,
-            way,
+            job: hello.job,
+            rank: hello.rank,
+            incarnation: hello.incarnation,
+            way: hello.way,
             reach: welcomed,
             told: welcomed.0,
             owed: None,
@@ -74,16 +69,15 @@ impl Writer {
         self.leaves
     }
 
-    /// What of its is stable, if the row is up to `stored`.
+    /// The end of the writer's stable determinants, if the log is stored up to `stored`.
     pub(super) fn stable(&self, stored: Place) -> Place {
-        if stored.0 >= self.reach.0 {
-            self.reach
-        } else {
-            stored
+        match stored.0 >= self.reach.0 {
+            true => self.reach,
+            false => stored,
         }
     }
 
-    /// What it is to be told now. GATE-3
+    /// The acknowledgement that is due now. GATE-3
     pub(super) fn acknowledgement(
         &mut self,
         stored: Place,
@@ -92,10 +86,10 @@ impl Writer {
     ) -> Option<ToClient> {
         let (end, clock) = self.stable(stored);
         let cannot_look = match self.way {
-            Way::Messages => true,
+            CommitPath::Messages => true,
             // What is placed it knows by itself.
-            Way::Libfabric => level == Level::Durable,
-            Way::SharedMemory => false,
+            CommitPath::Libfabric => level == Level::Durable,
+            CommitPath::SharedMemory => false,
         };
         let is_new = cannot_look && end > self.told;
         let is_owed = self.owed.is_some_and(|owed| end >= owed);

@@ -1,7 +1,7 @@
 //! Gathers entries into groups, and writes one group while the next gathers.
 
 use super::StoreError;
-use super::contents::End;
+use super::contents::{End, Mark};
 use super::folder::OwnFolder;
 use super::format::{FileHeader, GROUP_HEADER_BYTES, GroupHeader, LINE_BYTES, PAGE_BYTES};
 use refrain_storage::{Ended, Stage};
@@ -40,13 +40,6 @@ impl Group {
     fn has_content(&self) -> bool {
         self.bytes.len() > GROUP_HEADER_BYTES
     }
-}
-
-/// The place of a row among those that a group extends.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Mark {
-    group: u64,
-    index: usize,
 }
 
 /// A group is written, or more.
@@ -129,7 +122,7 @@ impl Appender {
         GROUP_BYTES_MAX.min(self.segment_bytes / 4)
     }
 
-    /// Says what went wrong for good, if anything has.
+    /// The permanent failure, if there is one.
     pub fn failure(&self) -> Option<&str> {
         self.failed.as_deref()
     }
@@ -191,7 +184,7 @@ impl Appender {
         let header = FileHeader {
             logger: self.logger,
             file: self.next_file,
-            // Nobody else can know it.
+            // No client can know it.
             salt: RandomState::new().hash_one(self.next_file),
             bytes: self.segment_bytes.max(needed).next_multiple_of(BLOCK_BYTES),
         };
@@ -211,8 +204,7 @@ impl Appender {
         self.used_bytes
     }
 
-    /// The group that gathers extends this row up to there. `mark` is the row's,
-    /// and nobody else's.
+    /// The group that gathers extends this log up to there. `mark` is the log's own.
     pub fn extend(&mut self, row: usize, mark: &mut Mark, end: End) {
         let extends = &mut self.gathering.extends;
         if mark.group != self.gathering.number {
@@ -228,9 +220,7 @@ impl Appender {
         if !self.gathering.has_content() {
             return;
         }
-        let file = self
-            .file
-            .expect("a file is begun before anything is appended");
+        let file = self.file.expect("a file is begun before an append");
         let mut next = self.spare.pop().unwrap_or_default();
         next.bytes.clear();
         next.bytes.resize(GROUP_HEADER_BYTES, 0);
@@ -256,8 +246,8 @@ impl Appender {
         self.waiting.push_back(group);
     }
 
-    /// Begins to write what waits, and takes in what has ended; says whether
-    /// anything has. With `wait`, until everything has.
+    /// Begins to write what waits, and takes in what has ended; returns whether anything
+    /// has. With `wait`, until everything has.
     pub fn progress(
         &mut self,
         wait: bool,
@@ -313,9 +303,7 @@ impl Appender {
                 .disk
                 .create(header.file, header.bytes, &page, self.sync);
             if let Err(error) = made {
-                let doing = "making";
-                let failed = self.refused(group, doing, error);
-                return Err(failed);
+                return Err(self.refused(group, "making", error));
             }
             group.makes = None;
         }

@@ -1,15 +1,14 @@
-//! What is in the files: the rows, and in which file each part of them lies.
+//! Contents of the files: the ranks' logs, and in which file each part of them lies.
 //!
 //! Grows with ranks and files, never with batches.
 
-use super::appender::Mark;
-use crate::acceptor::Row;
+use crate::acceptor::RankLog;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Rank};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// Determinants of a row that lie in one file.
+/// Determinants of a log that lie in one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub file: u64,
@@ -21,16 +20,23 @@ pub(crate) struct Part {
     pub last_clock: Clock,
 }
 
-/// An end of a row, and the clock there.
+/// An end of a log, and the clock there.
 pub(crate) type End = (EventIndex, Clock);
 
-/// A row, and where it lies.
+/// The place of a log among those that a group extends.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark {
+    pub group: u64,
+    pub index: usize,
+}
+
+/// A rank's log, and where it lies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tracked {
     pub job: u64,
     pub rank: Rank,
-    pub row: Row,
-    /// In order; each goes on where the one before ends.
+    pub row: RankLog,
+    /// In order; each continues where the one before ends.
     pub parts: VecDeque<Part>,
     pub written: End,
     pub durable: End,
@@ -49,7 +55,7 @@ pub(crate) struct FileState {
     pub end: u64,
     /// Where those end that are.
     pub written_end: u64,
-    /// Parts of rows that lie in it.
+    /// Parts of logs that lie in it.
     pub parts: usize,
 }
 
@@ -114,18 +120,18 @@ impl Contents {
         }
     }
 
-    /// The row is this from now on.
-    pub fn restore(&mut self, number: usize, row: Row) {
+    /// Replaces the description of a log.
+    pub fn restore(&mut self, number: usize, row: RankLog) {
         self.rows[number].row = row;
         self.clip(number);
     }
 
-    /// Forgets the parts that the row does not have any more.
+    /// Forgets the parts that the log does not have any more.
     pub fn clip(&mut self, number: usize) {
         let Tracked { row, parts, .. } = &mut self.rows[number];
         let files = &mut self.files;
         parts.retain_mut(|part| {
-            // A row of which nothing is left may begin inside of a part.
+            // An empty log may begin inside of a part.
             let is_empty = row.first == row.end;
             let stays = !is_empty && part.to > row.first && part.from < row.end;
             if stays && part.to > row.end {

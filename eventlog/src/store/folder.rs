@@ -17,13 +17,6 @@ fn name(file: u64) -> String {
     format!("{PREFIX}{file:012}")
 }
 
-fn failed(doing: &str, path: &Path, error: io::Error) -> StoreError {
-    StoreError::Io {
-        attempted: format!("{doing} {}", path.display()),
-        error,
-    }
-}
-
 /// A folder that is only looked at.
 #[derive(Debug)]
 pub(crate) struct Folder {
@@ -37,7 +30,7 @@ impl Folder {
     /// When there is no such folder.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let directory = Directory::open(path);
-        let directory = directory.map_err(|error| failed("looking into", path, error))?;
+        let directory = directory.map_err(|error| StoreError::io("looking into", path, error))?;
         Ok(Self { directory })
     }
 
@@ -55,8 +48,8 @@ impl Folder {
 
     /// Reads at a place, as far as the file goes; returns how many bytes.
     pub fn read_at(&self, file: u64, place: u64, into: &mut [u8]) -> io::Result<usize> {
-        let opened = self.directory.open_to_read(&name(file))?;
-        opened.read_at(place, into)
+        let directory = &self.directory;
+        directory.open_to_read(&name(file))?.read_at(place, into)
     }
 
     /// Number of the last group that was stored, as a file of its own says; `None`:
@@ -82,6 +75,19 @@ impl Folder {
                 }
                 Err(_) => {}
             }
+        }
+    }
+
+    /// An error of a file.
+    pub fn io<T>(&self, doing: &str, file: u64, result: io::Result<T>) -> Result<T, StoreError> {
+        result.map_err(|error| StoreError::io(doing, &self.path(file), error))
+    }
+
+    pub fn damaged(&self, file: u64, place: u64, reason: impl Into<String>) -> StoreError {
+        StoreError::Damaged {
+            file: self.path(file),
+            place,
+            reason: reason.into(),
         }
     }
 
@@ -121,20 +127,12 @@ impl OwnFolder {
     /// # Errors
     /// When another process has it, or it cannot be used.
     pub fn open(path: &Path, sync: bool, io: Io, continues: bool) -> Result<Self, StoreError> {
-        if !continues {
-            begin(path)?;
-        } else if !path.join(WATERMARK).exists() {
+        if continues && !path.join(WATERMARK).exists() {
             return Err(StoreError::NotBegun {
                 folder: path.to_owned(),
             });
         }
-        let Folder { directory } = Folder::open(path)?;
-        let lock = lock(&path.join(LOCK)).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => StoreError::Locked {
-                folder: directory.path(""),
-            },
-            _ => failed("locking", path, error),
-        })?;
+        let (directory, lock) = begin_locked(path)?;
         Self::of(directory, sync, io, Some(lock))
     }
 
@@ -143,7 +141,8 @@ impl OwnFolder {
     /// # Errors
     /// When it cannot be used.
     pub fn open_in(directory: Directory, sync: bool, io: Io) -> Result<Self, StoreError> {
-        begin_in(&directory).map_err(|error| failed("making", &directory.path(""), error))?;
+        begin_in(&directory)
+            .map_err(|error| StoreError::io("making", &directory.path(""), error))?;
         Self::of(directory, sync, io, None)
     }
 
@@ -155,7 +154,7 @@ impl OwnFolder {
     ) -> Result<Self, StoreError> {
         let refused = |doing: &'static str| {
             let path = directory.path("");
-            move |error| failed(doing, &path, error)
+            move |error| StoreError::io(doing, &path, error)
         };
         let io = match (io, sync) {
             // Into the page cache: no other thread is woken for that.
@@ -186,13 +185,9 @@ impl OwnFolder {
         Ok(open)
     }
 
-    fn sync_folder(&self) -> io::Result<()> {
-        self.folder.directory.sync()
-    }
-
-    /// Makes a file of that many bytes which begins with `header` and goes on with
-    /// zeros; takes the room for all of it if that goes. With `sync`, it survives a loss
-    /// of power from here on. Where it fails, no such file is left.
+    /// Makes a file of that many bytes which begins with `header`, then zeros; takes the
+    /// room for all of it if that goes. With `sync`, it survives a loss of power from
+    /// here on. Where it fails, no such file is left.
     pub fn create(&mut self, file: u64, bytes: u64, header: &[u8], sync: bool) -> io::Result<()> {
         let directory = &self.folder.directory;
         let made = directory.create(&name(file))?;
@@ -201,7 +196,7 @@ impl OwnFolder {
             made.write_at(0, header)?;
             if sync {
                 made.sync()?;
-                self.sync_folder()?;
+                directory.sync()?;
             }
             Ok(())
         };
@@ -217,7 +212,7 @@ impl OwnFolder {
     /// Syncs a file and its name.
     pub fn sync(&mut self, file: u64) -> io::Result<()> {
         self.opened(file)?.sync()?;
-        self.sync_folder()
+        self.folder.directory.sync()
     }
 
     /// Overwrites bytes at once, without a sync: to take something back.
@@ -227,17 +222,15 @@ impl OwnFolder {
 
     /// Gives back the room behind that many bytes.
     pub fn shorten(&mut self, file: u64, bytes: u64) -> io::Result<()> {
-        let opened = self.folder.directory.open_file(&name(file))?;
-        opened.set_length(bytes)
+        let directory = &self.folder.directory;
+        directory.open_file(&name(file))?.set_length(bytes)
     }
 
     /// Removes a file. With `sync`, no loss of power brings it back.
     pub fn remove(&mut self, file: u64, sync: bool) -> io::Result<()> {
-        self.folder.directory.remove(&name(file))?;
-        if sync {
-            self.sync_folder()?;
-        }
-        Ok(())
+        let directory = &self.folder.directory;
+        directory.remove(&name(file))?;
+        if sync { directory.sync() } else { Ok(()) }
     }
 
     /// Says that groups up to this one are stored. Without a sync: a loss of power may
@@ -286,12 +279,24 @@ impl OwnFolder {
 /// the folder [counts as lost](StoreError::NotBegun) from then on.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When it cannot be made, or another process has it.
 pub(crate) fn begin(path: &Path) -> Result<(), StoreError> {
-    let made = make_private(path)
-        .and_then(|()| Directory::open(path))
-        .and_then(|directory| begin_in(&directory));
-    made.map_err(|error| failed("making", path, error))
+    begin_locked(path).map(drop)
+}
+
+/// The same; the folder stays locked as long as the file is open. Without the lock, two
+/// loggers that start at once could remove each other's unfinished files.
+fn begin_locked(path: &Path) -> Result<(Directory, std::fs::File), StoreError> {
+    let made = make_private(path).and_then(|()| Directory::open(path));
+    let directory = made.map_err(|error| StoreError::io("making", path, error))?;
+    let lock = lock(&path.join(LOCK)).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => StoreError::Locked {
+            folder: directory.path(""),
+        },
+        _ => StoreError::io("locking", path, error),
+    })?;
+    begin_in(&directory).map_err(|error| StoreError::io("making", path, error))?;
+    Ok((directory, lock))
 }
 
 fn begin_in(directory: &Directory) -> io::Result<()> {

@@ -4,7 +4,7 @@
 //! [`LINE_BYTES`], one behind the other; the rest is 0. A group is what one
 //! write wrote: it is there wholly or not at all (EL-2). Its content is entries.
 
-use crate::acceptor::{Life, Row};
+use crate::acceptor::{Life, RankLog};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
 use refrain_ring::{Clock, Incarnation, Rank};
@@ -47,7 +47,7 @@ pub(crate) struct FileHeader {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderError {
-    /// Nothing there, or torn.
+    /// Missing or torn.
     None,
     /// Another version's.
     Version(u32),
@@ -108,7 +108,7 @@ impl FileHeader {
 /// | 8..16 | number of the group, over all files |
 /// | 16..20 | bytes of content |
 /// | 20..24 | bytes to the next group |
-/// | 24..28 | 1: the first of its file, which says how all rows are there; else 0 |
+/// | 24..28 | 1: the first of its file, which describes the logs of all ranks; else 0 |
 /// | 28..32 | 0 |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupHeader {
@@ -181,8 +181,8 @@ pub(crate) enum Entry<'a> {
         header: BatchHeader,
         bytes: &'a [u8],
     },
-    /// The row of a rank is this from here on: after a hello, a cut, a trim.
-    Row { job: u64, rank: Rank, row: Row },
+    /// The log of a rank is this from here on: after a hello, a cut, a trim.
+    RankLog { job: u64, rank: Rank, log: RankLog },
     /// Besides this one, these files count, and no other.
     Files(Vec<FileEnd>),
 }
@@ -204,7 +204,7 @@ pub(crate) fn append_batch(group: &mut Vec<u8>, job: u64, batch: &[u8]) {
     });
 }
 
-pub(crate) fn append_row(group: &mut Vec<u8>, job: u64, rank: Rank, row: &Row) {
+pub(crate) fn append_rank_log(group: &mut Vec<u8>, job: u64, rank: Rank, row: &RankLog) {
     append_entry(group, KIND_ROW, job, |group| {
         group.extend(rank.0.to_le_bytes());
         group.extend(row.incarnation.0.to_le_bytes());
@@ -224,12 +224,12 @@ pub(crate) fn append_row(group: &mut Vec<u8>, job: u64, rank: Rank, row: &Row) {
     });
 }
 
-/// Bytes of the entry of a row.
-pub(crate) fn row_entry_bytes(row: &Row) -> usize {
+/// Bytes of the entry of a log.
+pub(crate) fn log_entry_bytes(row: &RankLog) -> usize {
     ENTRY_HEADER_BYTES + ROW_BYTES + LIFE_BYTES * row.lives.len()
 }
 
-/// Bytes of the entry of so many files.
+/// Bytes of the entry of that many files.
 pub(crate) fn files_entry_bytes(files: usize) -> usize {
     ENTRY_HEADER_BYTES + FILE_END_BYTES * files
 }
@@ -243,10 +243,12 @@ pub(crate) fn append_files(group: &mut Vec<u8>, files: impl Iterator<Item = File
     });
 }
 
-fn read_row(job: u64, body: &[u8]) -> Result<Entry<'_>, &'static str> {
-    let (fixed, lives) = body.split_at_checked(ROW_BYTES).ok_or("a row cut short")?;
+fn read_log(job: u64, body: &[u8]) -> Result<Entry<'_>, &'static str> {
+    let (fixed, lives) = body
+        .split_at_checked(ROW_BYTES)
+        .ok_or("a rank's log cut short")?;
     if !lives.len().is_multiple_of(LIFE_BYTES) {
-        return Err("a row with half a life");
+        return Err("a rank's log with half a life");
     }
     let lives = lives.chunks_exact(LIFE_BYTES).map(|life| {
         let incarnation = u32::try_from(u64_at(life, 0)).map_err(|_| "a life beyond u32")?;
@@ -255,7 +257,7 @@ fn read_row(job: u64, body: &[u8]) -> Result<Entry<'_>, &'static str> {
             start: EventIndex(u64_at(life, 8)),
         })
     });
-    let row = Row {
+    let row = RankLog {
         incarnation: Incarnation(u32_at(fixed, 4)),
         first: EventIndex(u64_at(fixed, 8)),
         clock_before: Clock(u64_at(fixed, 16)),
@@ -265,12 +267,12 @@ fn read_row(job: u64, body: &[u8]) -> Result<Entry<'_>, &'static str> {
         lives: lives.collect::<Result<_, &'static str>>()?,
     };
     match row.is_sound() {
-        true => Ok(Entry::Row {
+        true => Ok(Entry::RankLog {
             job,
             rank: Rank(u32_at(fixed, 0)),
-            row,
+            log: row,
         }),
-        false => Err("a row that contradicts itself"),
+        false => Err("a rank's log that contradicts itself"),
     }
 }
 
@@ -307,7 +309,7 @@ impl<'a> Entries<'a> {
                     false => Err("a batch of another length than its entry"),
                 }
             }
-            KIND_ROW => read_row(job, body),
+            KIND_ROW => read_log(job, body),
             KIND_FILES if body.len().is_multiple_of(FILE_END_BYTES) => {
                 let files = body.chunks_exact(FILE_END_BYTES).map(|file| FileEnd {
                     file: u64_at(file, 0),

@@ -6,7 +6,7 @@
 //! | `format` | the bytes |
 //! | `folder` | the files in their directory, and the write under way |
 //! | `appender` | groups: one is written while the next gathers |
-//! | `contents` | rows, and where they lie |
+//! | `contents` | the ranks' logs, and where they lie |
 //! | `watermark` | how far files were stored, beside them |
 //! | `walk`, `replay`, `read` | from files to groups, to contents, to a rank's batches |
 
@@ -19,11 +19,10 @@ pub(crate) mod replay;
 pub(crate) mod walk;
 mod watermark;
 
-use format::FILE_VERSION;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Why a store cannot be, or cannot go on.
+/// Why a store cannot be opened, or cannot continue.
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// Another logger has the folder.
@@ -39,7 +38,7 @@ pub enum StoreError {
         file: PathBuf,
         /// Whose it is.
         found: u32,
-        /// Who asks.
+        /// This logger.
         wanted: u32,
     },
     /// A file of another version of this program.
@@ -99,8 +98,56 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the store goes on when there is room.
+    pub(crate) fn io(doing: &str, path: &Path, error: std::io::Error) -> Self {
+        Self::Io {
+            attempted: format!("{doing} {}", path.display()),
+            error,
+        }
+    }
+
+    /// Whether the store continues when there is room.
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::NoRoom { .. })
     }
+}
+
+/// Why determinants cannot be read.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The rank is not known here.
+    #[error("nothing is known of rank {rank} of job {job:016x}")]
+    Unknown {
+        /// The job.
+        job: u64,
+        /// The rank.
+        rank: u32,
+    },
+    /// What was asked for has been given up. GC-1
+    #[error(
+        "determinants of rank {rank} are kept from number {first} on, all with clocks above \
+         {trimmed}: ask for those"
+    )]
+    Trimmed {
+        /// The rank.
+        rank: u32,
+        /// The first that is kept.
+        first: u64,
+        /// All with a higher clock are kept.
+        trimmed: u64,
+    },
+    /// A determinant that should be there is not.
+    #[error("determinants {from} to {to} of rank {rank} are missing from the files in {}", .folder.display())]
+    Gap {
+        /// The rank.
+        rank: u32,
+        /// The first that is missing.
+        from: u64,
+        /// The next that is there, or the end.
+        to: u64,
+        /// Where.
+        folder: PathBuf,
+    },
+    /// A file cannot be read, or is damaged.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }

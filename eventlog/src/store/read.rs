@@ -3,12 +3,11 @@
 #[cfg(test)]
 mod tests;
 
-use super::StoreError;
 use super::contents::{Contents, End, Part, Tracked};
 use super::folder::Folder;
 use super::format::{Entries, Entry};
-use super::walk::{Bookmark, Walk, read_header};
-use crate::logbook::ReadError;
+use super::walk::{GroupPosition, Walk, read_header};
+use super::{ReadError, StoreError};
 use core::ops::{ControlFlow, Range};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
@@ -34,12 +33,12 @@ type Each<'a> = &'a mut dyn FnMut(&BatchHeader, &[u8]) -> ControlFlow<()>;
 
 impl Reader<'_> {
     /// Gives each batch that was asked for; see
-    /// [`Logbook::read`](crate::logbook::Logbook::read). `bookmark`: where the last
-    /// piece of the same row ended, if it is read in pieces.
+    /// [`Logbook::read`](crate::logbook::Logbook::read). `position`: where the last piece
+    /// of the same log ended, if it is read in pieces.
     pub fn read(
         &self,
         question: &Question,
-        bookmark: &mut Bookmark,
+        position: &mut GroupPosition,
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ReadError> {
         let number = self.contents.find(question.job, question.rank);
@@ -59,14 +58,14 @@ impl Reader<'_> {
                 trimmed: row.trimmed.0,
             });
         }
-        self.read_row(tracked, question, bookmark, each)
+        self.read_log(tracked, question, position, each)
     }
 
-    fn read_row(
+    fn read_log(
         &self,
         tracked: &Tracked,
         question: &Question,
-        bookmark: &mut Bookmark,
+        position: &mut GroupPosition,
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ReadError> {
         let (end, _) = tracked.written;
@@ -74,15 +73,13 @@ impl Reader<'_> {
             to > question.from && question.after_clock.is_none_or(|after| clock > after)
         };
         // The first part that is asked for; all that come after it are, too.
-        let mut parts = tracked.parts.iter();
-        let mut parts = parts
-            .by_ref()
-            .skip_while(|part| !asked(part.to, part.last_clock));
+        let is_before = |part: &&Part| !asked(part.to, part.last_clock);
+        let mut parts = tracked.parts.iter().skip_while(is_before);
         let Some(first) = parts.next() else {
             return Ok(());
         };
         // What is before it there was given; it may begin before what is asked for.
-        let mut is_given = bookmark.is_within(first.file, &self.places(first));
+        let mut is_given = position.is_within(first.file, &self.places(first));
         let mut next = match is_given {
             true => question.from,
             false => first.from,
@@ -90,7 +87,7 @@ impl Reader<'_> {
         let is_written = |part: &&Part| part.from < end;
         for part in core::iter::once(first).chain(parts).take_while(is_written) {
             let mut gap = None;
-            let walked = self.walk(tracked, part, bookmark, &mut |header, batch| {
+            let walked = self.walk(tracked, part, position, &mut |header, batch| {
                 if is_given && header.end() <= question.from {
                     return ControlFlow::Continue(());
                 }
@@ -131,37 +128,29 @@ impl Reader<'_> {
         part.place..file.map_or(0, |file| file.written_end)
     }
 
-    /// Gives each batch of a part that the row has, in the order of the file; from
-    /// the bookmark on, if that is there. Leaves it where it is to stop.
+    /// Gives each batch of a part that the log has, in the order of the file; from the
+    /// position on, if that is there. Leaves it where it is to stop.
     fn walk(
         &self,
         tracked: &Tracked,
         part: &Part,
-        bookmark: &mut Bookmark,
+        position: &mut GroupPosition,
         each: Each<'_>,
     ) -> Result<ControlFlow<()>, StoreError> {
-        let file = part.file;
-        let io = |error| StoreError::Io {
-            attempted: format!("reading {}", self.files.path(file).display()),
-            error,
-        };
-        let damaged = |place: u64, reason: &str| StoreError::Damaged {
-            file: self.files.path(file),
-            place,
-            reason: reason.into(),
-        };
-        let header = read_header(self.files, file).map_err(io)?;
+        let (file, files) = (part.file, self.files);
+        let damaged = |place: u64, reason: &str| files.damaged(file, place, reason);
+        let header = files.io("reading", file, read_header(files, file))?;
         let header = header.map_err(|_| damaged(0, "its header cannot be read"))?;
         let places = self.places(part);
         let end = places.end;
-        let bookmark_there = core::mem::take(bookmark);
-        let mut walk = match bookmark_there.is_within(file, &places) {
-            true => Walk::resume(self.files, &header, bookmark_there, end),
-            false => Walk::new(self.files, &header, part.place, end),
+        let resumed = core::mem::take(position);
+        let mut walk = match resumed.is_within(file, &places) {
+            true => Walk::resume(files, &header, resumed, end),
+            false => Walk::new(files, &header, part.place, end),
         };
         while walk.place() < end {
             let place = walk.place();
-            let group = walk.next().map_err(io)?;
+            let group = files.io("reading", file, walk.next())?;
             let group = group.ok_or_else(|| damaged(place, "there is no group any more"))?;
             for entry in Entries::new(group.content) {
                 let entry = entry.map_err(|reason| damaged(place, reason))?;
@@ -175,7 +164,7 @@ impl Reader<'_> {
                     continue;
                 }
                 if each(&header, bytes).is_break() {
-                    *bookmark = walk.stop_at(place);
+                    *position = walk.stop_at(place);
                     return Ok(ControlFlow::Break(()));
                 }
             }
@@ -183,8 +172,7 @@ impl Reader<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Clock of the last determinant before `at`, if a batch of the row ends
-    /// there.
+    /// Clock of the last determinant before `at`, if a batch of the log ends there.
     pub fn clock_before(&self, number: usize, at: EventIndex) -> Result<Option<Clock>, StoreError> {
         let tracked = &self.contents.rows[number];
         if at == tracked.row.first {
@@ -195,8 +183,8 @@ impl Reader<'_> {
             return Ok(None);
         };
         let mut clock = None;
-        let mut bookmark = Bookmark::default();
-        let walked = self.walk(tracked, part, &mut bookmark, &mut |header, _| {
+        let mut position = GroupPosition::default();
+        let _ = self.walk(tracked, part, &mut position, &mut |header, _| {
             if header.end() == at {
                 clock = Some(header.last_clock);
             }
@@ -205,12 +193,11 @@ impl Reader<'_> {
                 false => ControlFlow::Continue(()),
             }
         })?;
-        let _ = walked;
         Ok(clock)
     }
 }
 
-/// An end that the row has not gone back behind since.
+/// The end, or that of the log if it was cut since.
 pub(crate) fn within(end: End, row: End) -> End {
     match end.0 <= row.0 {
         true => end,

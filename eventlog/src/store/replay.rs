@@ -1,11 +1,11 @@
-//! From files to contents: what a logger does when it starts, and whoever looks
-//! at its folder. EL-3
+//! From files to contents: when a logger starts, and when a program reads its folder.
+//! EL-3
 
+use super::StoreError;
 use super::contents::{Contents, FileState};
 use super::folder::Folder;
-use super::format::{Entries, Entry, FileEnd, FileHeader, HeaderError, PAGE_BYTES};
+use super::format::{Entries, Entry, FILE_VERSION, FileEnd, FileHeader, HeaderError, PAGE_BYTES};
 use super::walk::{Group, Walk, read_header};
-use super::{FILE_VERSION, StoreError};
 use crate::LoggerId;
 use crate::acceptor::{Origin, Step};
 use std::io;
@@ -29,14 +29,10 @@ pub(crate) struct Found {
 /// When one of them cannot be read, is damaged, or is not there.
 pub(crate) fn replay(files: &Folder) -> Result<Found, StoreError> {
     // Before the files: a logger that lives only adds to them.
-    let stored = files.watermark().map_err(|error| StoreError::Io {
-        attempted: format!("reading how far {} was written", files.folder().display()),
-        error,
-    })?;
-    let mut numbers = files.files().map_err(|error| StoreError::Io {
-        attempted: format!("listing {}", files.folder().display()),
-        error,
-    })?;
+    let failed = |doing| move |error| StoreError::io(doing, &files.folder(), error);
+    let stored = files.watermark();
+    let stored = stored.map_err(failed("reading the watermark of"))?;
+    let mut numbers = files.files().map_err(failed("listing"))?;
     numbers.sort_unstable();
     let mut replay = Replay {
         files,
@@ -71,18 +67,11 @@ struct Replay<'a> {
 
 impl Replay<'_> {
     fn io<T>(&self, file: u64, result: io::Result<T>) -> Result<T, StoreError> {
-        result.map_err(|error| StoreError::Io {
-            attempted: format!("reading {}", self.files.path(file).display()),
-            error,
-        })
+        self.files.io("reading", file, result)
     }
 
     fn damaged(&self, file: u64, place: u64, reason: impl Into<String>) -> StoreError {
-        StoreError::Damaged {
-            file: self.files.path(file),
-            place,
-            reason: reason.into(),
-        }
+        self.files.damaged(file, place, reason)
     }
 
     fn length(&self, file: u64) -> Result<u64, StoreError> {
@@ -212,21 +201,16 @@ impl Replay<'_> {
         self.one(newest, None).map(|_| ())
     }
 
-    /// Reads a file's groups up to `end`, or as many as there are, and says
-    /// where they end.
+    /// Reads a file's groups up to `end`, or all of them, and returns where they end.
     fn one(&mut self, header: &FileHeader, end: Option<u64>) -> Result<u64, StoreError> {
         let file = header.file;
         self.found.contents.files.insert(file, FileState::default());
         let length = self.length(file)?;
         let limit = end.unwrap_or(length).min(length);
         let mut walk = Walk::new(self.files, header, PAGE_BYTES, limit);
-        let path = self.files.path(file);
-        let io = |error| StoreError::Io {
-            attempted: format!("reading {}", path.display()),
-            error,
-        };
+        let files = self.files;
         loop {
-            if let Some(group) = walk.next().map_err(io)? {
+            if let Some(group) = files.io("reading", file, walk.next())? {
                 self.group(file, &group)?;
             } else if end.is_some() || self.is_torn_end(file, &mut walk, self.found.last_group)? {
                 break;
@@ -261,17 +245,17 @@ impl Replay<'_> {
         let contents = &mut self.found.contents;
         match entry {
             Entry::Files(_) => {}
-            Entry::Row { job, rank, row } => {
+            Entry::RankLog { job, rank, log } => {
                 let number = contents.find_or_add(job, rank);
-                contents.restore(number, row);
+                contents.restore(number, log);
             }
             Entry::Batch { job, header, .. } => {
                 let number = contents.find_cached(job, header.rank);
-                let number = number.ok_or("a batch of a rank that never said hello")?;
+                let number = number.ok_or("a batch of a rank that is not registered")?;
                 // As it was judged then; a cut has an entry of its own.
                 match contents.rows[number].row.judge(&header, Origin::Replica) {
                     Ok(Step::Take) => contents.put(number, &header, file, place),
-                    _ => return Err("a batch that does not go on where its row ends"),
+                    _ => return Err("a batch that does not continue its log"),
                 }
             }
         }

@@ -18,10 +18,10 @@ pub(crate) struct Group<'a> {
     pub content: &'a [u8],
 }
 
-/// Where somebody stopped who reads in pieces, and what was read of the file there.
-/// Nobody has been anywhere: the default.
+/// Where reading in pieces stopped, and what was read of the file there. The default is
+/// no position.
 #[derive(Debug, Default)]
-pub(crate) struct Bookmark {
+pub(crate) struct GroupPosition {
     file: u64,
     /// Of the group with what comes next.
     place: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Bookmark {
     window_start: u64,
 }
 
-impl Bookmark {
+impl GroupPosition {
     /// Whether it is in what lies from a place of a file to another.
     pub fn is_within(&self, file: u64, places: &Range<u64>) -> bool {
         self.file == file && places.contains(&self.place)
@@ -73,18 +73,23 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes on where somebody stopped.
-    pub fn resume(files: &'a Folder, header: &FileHeader, bookmark: Bookmark, end: u64) -> Self {
+    /// Continues where reading stopped.
+    pub fn resume(
+        files: &'a Folder,
+        header: &FileHeader,
+        position: GroupPosition,
+        end: u64,
+    ) -> Self {
         Self {
-            window: bookmark.window,
-            window_start: bookmark.window_start,
-            ..Self::new(files, header, bookmark.place, end)
+            window: position.window,
+            window_start: position.window_start,
+            ..Self::new(files, header, position.place, end)
         }
     }
 
-    /// To go on later with the group at this place.
-    pub fn stop_at(self, place: u64) -> Bookmark {
-        Bookmark {
+    /// To continue later with the group at this place.
+    pub fn stop_at(self, place: u64) -> GroupPosition {
+        GroupPosition {
             file: self.file,
             place,
             window: self.window,
@@ -97,8 +102,8 @@ impl<'a> Walk<'a> {
         self.place
     }
 
-    /// Makes sure that so many bytes from there on are in the window, if the
-    /// file has them, and says where in it they are.
+    /// Brings `bytes` bytes from `place` on into the window, if the file has them, and
+    /// returns where in it they are.
     fn fill(&mut self, place: u64, bytes: usize) -> io::Result<Option<usize>> {
         if place + bytes as u64 > self.end {
             return Ok(None);
@@ -147,7 +152,7 @@ impl<'a> Walk<'a> {
         }))
     }
 
-    /// Forgets what was read before: somebody may have written since.
+    /// Forgets what was read before: the logger may have written since.
     pub fn look_again(&mut self) {
         self.window.clear();
     }

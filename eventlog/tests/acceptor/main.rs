@@ -1,12 +1,12 @@
 //! The acceptor against an oracle that keeps every determinant. FENCE-1, GATE-3,
 //! GC-1
 
+mod admission;
 #[allow(dead_code, reason = "the acceptor sees headers only")]
 #[path = "../store/batches.rs"]
 mod batches;
 #[path = "../fixed_seed/mod.rs"]
 mod fixed_seed;
-mod letting_in;
 mod oracle;
 mod subject;
 
@@ -76,7 +76,7 @@ fn run(start: u64, steps: &[Step], bug: Option<Bug>) -> Result<(), TestCaseError
         match *step {
             Step::Hello { above } => {
                 let incarnation = (i64::from(latest) + above).max(0) as u32;
-                let said = subject.acceptor.hello(JOB, RANK, Incarnation(incarnation));
+                let said = subject.row.hello(RANK, Incarnation(incarnation));
                 prop_assert_eq!(said.is_ok(), incarnation >= latest, "FENCE-1");
                 latest = latest.max(incarnation);
                 oracle.latest = latest;
@@ -115,7 +115,7 @@ fn run(start: u64, steps: &[Step], bug: Option<Bug>) -> Result<(), TestCaseError
             Step::Trim { below_last } => {
                 let clock = oracle.last_clock().saturating_sub(below_last);
                 let (first, before) = oracle.trim(clock);
-                let row = subject.acceptor.row_mut(JOB, RANK).expect("it said hello");
+                let row = &mut subject.row;
                 row.trim(Clock(clock));
                 row.drop_before(
                     refrain_logging::determinant::EventIndex(first),
@@ -123,7 +123,7 @@ fn run(start: u64, steps: &[Step], bug: Option<Bug>) -> Result<(), TestCaseError
                 );
             }
         }
-        let row = subject.acceptor.row(JOB, RANK).expect("it said hello");
+        let row = &subject.row;
         prop_assert!(row.is_sound(), "{row:?}");
         let ends = (row.first.0, row.end.0, row.last_clock.0, row.incarnation.0);
         let expected = (oracle.first(), oracle.end(), oracle.last_clock(), latest);

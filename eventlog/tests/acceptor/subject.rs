@@ -1,6 +1,6 @@
 //! The acceptor, or one with a bug.
 
-use refrain_eventlog::acceptor::{Acceptor, Origin, Refusal, Row, Verdict};
+use refrain_eventlog::acceptor::{Origin, RankLog, Refusal, Step, Verdict, check_job};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Incarnation, Rank};
@@ -37,23 +37,20 @@ impl Bug {
 }
 
 pub struct Subject {
-    pub acceptor: Acceptor,
+    pub row: RankLog,
     job: u64,
     bug: Option<Bug>,
 }
 
 impl Subject {
     pub fn new(job: u64, rank: Rank, start: u64, bug: Option<Bug>) -> Self {
-        let mut acceptor = Acceptor::default();
-        acceptor
-            .hello(job, rank, Incarnation(0))
-            .expect("the first");
-        let row = acceptor.row_mut(job, rank).expect("it said hello");
+        let mut row = RankLog::default();
+        row.hello(rank, Incarnation(0)).expect("the first");
         row.trim(Clock(10));
         row.drop_before(EventIndex(start), Clock(10));
         row.last_clock = Clock(10);
         row.clock_before = Clock(10);
-        Self { acceptor, job, bug }
+        Self { row, job, bug }
     }
 
     pub fn accept(
@@ -64,21 +61,27 @@ impl Subject {
     ) -> Result<Verdict, Refusal> {
         let mut batch = *batch;
         let mut boundary = boundary.map(Clock);
-        let row = self.acceptor.row(self.job, batch.rank);
-        if let (Some(bug), Some(row)) = (self.bug, row) {
-            let row = row.clone();
+        if let Some(bug) = self.bug {
+            let row = &self.row;
             if bug == Bug::KnownOfAnotherLife && batch.first < row.end && batch.end() <= row.end {
                 return Ok(Verdict::Known);
             }
-            plant(bug, &row, &mut batch, &mut boundary, origin);
+            plant(bug, row, &mut batch, &mut boundary, origin);
         }
-        self.acceptor.accept(self.job, &batch, origin, |_| boundary)
+        check_job(self.job, &batch)?;
+        match self.row.judge(&batch, origin)? {
+            Step::Known => return Ok(Verdict::Known),
+            Step::Take => {}
+            Step::CutAndTake => self.row.cut(&batch, boundary)?,
+        }
+        self.row.take(&batch);
+        Ok(Verdict::Taken)
     }
 }
 
 fn plant(
     bug: Bug,
-    row: &Row,
+    row: &RankLog,
     batch: &mut BatchHeader,
     boundary: &mut Option<Clock>,
     origin: Origin,

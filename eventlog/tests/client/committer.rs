@@ -5,7 +5,7 @@ use crate::batches::{RANK, batch};
 use crate::fixed_seed;
 use proptest::prelude::*;
 use refrain_eventlog::LoggerId;
-use refrain_eventlog::client::committer::{Acknowledgement, Committer, RowEnd};
+use refrain_eventlog::client::committer::{Acknowledgement, Committer, LogEnd};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Incarnation, Rank};
@@ -352,7 +352,7 @@ impl World {
             .last()
             .map_or(Incarnation(0), |(header, _)| header.incarnation);
         let id = LoggerId(from as u32);
-        let said = RowEnd {
+        let said = LogEnd {
             life,
             end,
             clock,

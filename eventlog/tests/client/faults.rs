@@ -3,7 +3,7 @@
 use crate::batches::{LOGGER, RANK, batch};
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::client::Fault;
-use refrain_eventlog::client::committer::{Committer, KEPT_BYTES_MAX, RowEnd};
+use refrain_eventlog::client::committer::{Committer, KEPT_BYTES_MAX, LogEnd};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation};
 
@@ -98,7 +98,7 @@ fn another_logger_at_a_known_address_is_not_believed() {
 fn answer(committer: &mut Committer, replica: usize, life: u32, end: u64) {
     committer.joins(replica);
     let id = LoggerId(LOGGER.0 + replica as u32);
-    let said = RowEnd {
+    let said = LogEnd {
         life: Incarnation(life),
         end: EventIndex(end),
         clock: Clock(end),

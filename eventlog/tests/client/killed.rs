@@ -6,7 +6,7 @@ use crate::scripted::PATIENCE;
 use refrain_eventlog::Level;
 use refrain_eventlog::client::read::{ReadError, ReadRequest, list, read_events};
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
-use refrain_eventlog::message::Way;
+use refrain_eventlog::message::CommitPath;
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation};
 use std::time::Duration;
@@ -16,7 +16,7 @@ struct Shard {
     loggers: Vec<Process>,
     quorum: usize,
     level: Level,
-    way: Option<Way>,
+    way: Option<CommitPath>,
     /// What was committed, by this life or one before.
     committed: Vec<Vec<u8>>,
     incarnation: u32,
@@ -36,7 +36,7 @@ impl Shard {
         count: u32,
         quorum: usize,
         level: Level,
-        way: Option<Way>,
+        way: Option<CommitPath>,
         over_tcp: bool,
     ) -> Self {
         let folder = tempdir().unwrap();
@@ -327,7 +327,7 @@ fn too_few_replicas_give_no_events() {
 
 #[test]
 fn a_client_that_leaves_has_everything_in_the_files() {
-    for way in [Way::SharedMemory, Way::Messages] {
+    for way in [CommitPath::SharedMemory, CommitPath::Messages] {
         let mut shard = Shard::unstarted(1, 1, Level::Placed, Some(way), false);
         shard.loggers[0].start();
         let mut client = shard.connect();
@@ -412,7 +412,7 @@ fn whoever_dies_whenever_nothing_stable_is_lost() {
         .ok()
         .and_then(|seed| seed.parse().ok());
     let seed: u64 = seed.unwrap_or(5);
-    let ways = [(None, false), (Some(Way::Messages), true)];
+    let ways = [(None, false), (Some(CommitPath::Messages), true)];
     for (count, quorum) in [(1, 1), (2, 2), (3, 2), (3, 3)] {
         for level in [Level::Placed, Level::Durable] {
             for (way, over_tcp) in ways {

@@ -3,7 +3,7 @@
 use crate::batches::{JOB, RANK, batch};
 use crate::scripted::{Clockwork, Joined, Scripted, Shared, connect, options};
 use refrain_eventlog::client::{Client, ClientError};
-use refrain_eventlog::message::{PROTOCOL, ToClient, ToLogger, Way};
+use refrain_eventlog::message::{CommitPath, PROTOCOL, ToClient, ToLogger};
 use refrain_eventlog::ring::{DATA_BYTES, RingIdentity};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
@@ -83,8 +83,8 @@ pub fn firsts(taken: &[(EventIndex, Vec<u8>)]) -> Vec<u64> {
 fn over_shared_memory_a_commit_is_stable_when_it_returns() {
     let mut over = OverRing::new(Level::Placed);
     assert_eq!(over.client.next(), EventIndex(0));
-    assert_eq!(over.joined.hello.way, Way::SharedMemory);
-    assert_eq!(over.joined.hello.first_kept, 0);
+    assert_eq!(over.joined.hello.way, CommitPath::SharedMemory);
+    assert_eq!(over.joined.hello.first_kept, EventIndex(0));
     let mut placed = Vec::new();
     for number in 0..3 * (DATA_BYTES as u64 / 64) {
         placed.push((EventIndex(number), over.commit(1 + number as usize % 300)));
@@ -145,7 +145,7 @@ fn a_commit_into_a_closed_ring_is_not_stable_and_is_sent_again() {
     over.commit(10);
     assert_eq!(over.client.stable_end(), EventIndex(1));
     over.await_hello();
-    assert_eq!(over.joined.hello.first_kept, 1);
+    assert_eq!(over.joined.hello.first_kept, EventIndex(1));
     over.rejoin(1, 0);
     assert_eq!(over.client.stable_end(), EventIndex(3));
     assert_eq!(firsts(&over.shared.drain()), [1, 2]);
@@ -170,7 +170,7 @@ fn what_a_dead_server_never_saw_is_in_its_ring_and_counts() {
     assert_eq!(over.client.stable_end(), EventIndex(5));
     over.clockwork.poll(&mut over.client);
     let mut joined = over.logger.accept();
-    assert_eq!(joined.hello.first_kept, 5);
+    assert_eq!(joined.hello.first_kept, EventIndex(5));
     let mut shared = over.logger.share(&mut joined, 5, 40);
     over.clockwork.poll_until(&mut over.client, |client| {
         client.stable_end() == EventIndex(6)
@@ -247,7 +247,7 @@ pub fn over_messages(
         .map(|index| Scripted::listen(folder.path(), index))
         .collect();
     let mut options = options(&loggers.iter().collect::<Vec<_>>(), quorum);
-    options.way = Some(Way::Messages);
+    options.way = Some(CommitPath::Messages);
     options.level = level;
     let (client, joined) = connect(options, || {
         let joined = loggers.iter().map(|logger| {

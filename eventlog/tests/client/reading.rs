@@ -4,7 +4,7 @@ use crate::batches::{JOB, RANK, batch};
 use crate::scripted::{PATIENCE, Scripted};
 use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::client::read::{
-    EventRow, ReadError, ReadRequest, list, read_events, read_from,
+    RankEvents, ReadError, ReadRequest, list, read_events, read_from,
 };
 use refrain_eventlog::message::{Holding, ToClient};
 use refrain_logging::determinant::EventIndex;
@@ -53,7 +53,7 @@ fn serve<T>(answers: &[Vec<ToClient>], ask: impl FnOnce(&[ServerAddress]) -> T) 
     })
 }
 
-fn read_one(answers: &[ToClient]) -> Result<EventRow, ReadError> {
+fn read_one(answers: &[ToClient]) -> Result<RankEvents, ReadError> {
     serve(&[answers.to_vec()], |addresses| {
         read_from(&addresses[0], &request(1))
     })

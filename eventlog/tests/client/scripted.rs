@@ -7,7 +7,7 @@ use refrain_eventlog::message::{Hello, PROTOCOL, ToClient, ToLogger, Welcome};
 use refrain_eventlog::ring::{RingIdentity, RingMemory, RingReader};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
-use refrain_ring::Incarnation;
+use refrain_ring::{Clock, Incarnation};
 use refrain_wire::Protocol;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -84,8 +84,8 @@ impl Scripted {
     pub fn welcome_at(&self, level: Level, end: u64, clock: u64) -> ToClient {
         ToClient::Welcome(Welcome {
             logger: self.id,
-            end,
-            last_clock: clock,
+            end: EventIndex(end),
+            last_clock: Clock(clock),
             level,
             remote: None,
         })
@@ -96,7 +96,7 @@ impl Scripted {
         let identity = RingIdentity {
             job: JOB,
             rank: RANK,
-            incarnation: Incarnation(joined.hello.incarnation),
+            incarnation: joined.hello.incarnation,
             logger: self.id,
             start: EventIndex(end),
         };
@@ -170,8 +170,8 @@ impl Joined {
     pub fn stable(&self, logger: LoggerId, end: u64, clock: u64, level: Level) -> ToClient {
         ToClient::Stable {
             logger,
-            rank: self.hello.rank,
-            incarnation: self.hello.incarnation,
+            rank: self.hello.rank.0,
+            incarnation: self.hello.incarnation.0,
             clock,
             end,
             level,
@@ -200,11 +200,11 @@ impl Shared {
 fn hello() -> Hello {
     Hello {
         job: 0,
-        rank: 0,
-        incarnation: 0,
-        first_kept: 0,
+        rank: RANK,
+        incarnation: Incarnation(0),
+        first_kept: EventIndex(0),
         begins: None,
-        way: refrain_eventlog::message::Way::Messages,
+        way: refrain_eventlog::message::CommitPath::Messages,
     }
 }
 

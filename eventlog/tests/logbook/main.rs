@@ -307,7 +307,7 @@ fn a_replica_that_was_away_is_brought_up_to_date() {
     let source = up.row(JOB, Rank(0)).expect("it has it");
     new.follow(JOB, Rank(0), source, &life)
         .expect("it said hello");
-    new.let_in(
+    new.admit(
         JOB,
         Rank(0),
         &Beginning {

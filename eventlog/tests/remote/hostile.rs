@@ -3,7 +3,6 @@
 
 use crate::harness::{Batches, RingFile, Setup, place, with_every_provider};
 use refrain_eventlog::message::RemoteRing;
-use refrain_eventlog::remote::RemoteError;
 use refrain_eventlog::ring::{Cursor, DATA_BYTES};
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -99,17 +98,15 @@ fn a_hostile_welcome_is_an_error() {
             ..remote.clone()
         };
         let error = setup.try_writer(&base).unwrap_err();
-        assert!(matches!(error, RemoteError::Base { .. }), "{error}");
+        assert!(error.to_string().contains("cannot begin at"), "{error}");
         for provider in ["", "tcp;\0", "another", &"x".repeat(5000)] {
             let other = RemoteRing {
                 provider: provider.to_owned(),
                 ..remote.clone()
             };
             let error = setup.try_writer(&other).unwrap_err();
-            assert!(
-                matches!(error, RemoteError::OtherProvider { .. }),
-                "{error}"
-            );
+            let text = error.to_string();
+            assert!(text.contains("the logger's ring is reached by"), "{text}");
         }
         let mut addresses = vec![
             vec![],

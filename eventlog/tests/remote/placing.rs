@@ -1,7 +1,7 @@
 //! What was acknowledged is there, in order, lap after lap.
 
 use crate::harness::{Batches, End, RingFile, Setup, port, take, until, with_every_provider};
-use refrain_eventlog::remote::{Delivery, RemoteError, RemoteWriter};
+use refrain_eventlog::remote::{Delivery, RemoteWriter};
 use refrain_eventlog::ring::{Cursor, DATA_BYTES, Full};
 use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
 use std::collections::VecDeque;
@@ -148,7 +148,8 @@ fn what_was_never_written_is_not_consumed() {
         );
         for wrong in [vec![], vec![0; BATCH_BYTES_MAX + 1]] {
             let error = writer.write(&wrong).unwrap_err();
-            assert!(matches!(error, RemoteError::Batch { bytes } if bytes == wrong.len()));
+            let bytes = format!("a batch of {} bytes", wrong.len());
+            assert!(error.to_string().starts_with(&bytes), "{error}");
         }
         assert_eq!(writer.position(), Cursor(64));
     });

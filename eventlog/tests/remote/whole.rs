@@ -4,7 +4,7 @@
 use crate::harness::{Batches, End, JOB, LIMIT, Setup, port, until, with_every_provider};
 use refrain_eventlog::client::{Client, ClientError, ClientOptions, ServerAddress};
 use refrain_eventlog::logbook::Archive;
-use refrain_eventlog::message::Way;
+use refrain_eventlog::message::CommitPath;
 use refrain_eventlog::ring::{DATA_BYTES, RingIdentity};
 use refrain_eventlog::server::{RemoteOptions, Server, ServerOptions};
 use refrain_eventlog::{Level, LoggerId};
@@ -121,7 +121,7 @@ impl Place<'_> {
             loggers: vec![ServerAddress::Unix(self.socket.clone())],
             quorum: 1,
             level: self.level,
-            way: Some(Way::Libfabric),
+            way: Some(CommitPath::Libfabric),
             connect_wait: LIMIT,
             libfabric: Some(self.setup.library.display().to_string()),
             libibverbs: None,

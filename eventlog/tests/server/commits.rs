@@ -5,7 +5,7 @@ use crate::rank::{Rank, Wire};
 use crate::serving::{Threaded, files};
 use refrain_eventlog::Level;
 use refrain_eventlog::client::ServerAddress;
-use refrain_eventlog::message::{ToClient, ToLogger, Way};
+use refrain_eventlog::message::{CommitPath, ToClient, ToLogger};
 
 const LIFE: Life = Life::new(0xabcd_0000_0000_0001, 7, 0);
 
@@ -13,8 +13,8 @@ const LIFE: Life = Life::new(0xabcd_0000_0000_0001, 7, 0);
 fn messages_are_acknowledged_and_read_back() {
     for level in [Level::Placed, Level::Durable] {
         let server = Threaded::new(level);
-        let mut rank = Rank::join(&server.socket, LIFE, 0, Way::Messages);
-        assert_eq!(rank.welcome.end, 0);
+        let mut rank = Rank::join(&server.socket, LIFE, 0, CommitPath::Messages);
+        assert_eq!(rank.welcome.end.0, 0);
         let mut first = 0;
         let mut written = Vec::new();
         for count in [1, 2, 64, 1024, 1] {
@@ -40,7 +40,7 @@ fn messages_are_acknowledged_and_read_back() {
 #[test]
 fn many_commits_may_be_under_way_and_a_repeated_one_is_acknowledged_again() {
     let server = Threaded::new(Level::Durable);
-    let mut rank = Rank::join(&server.socket, LIFE, 0, Way::Messages);
+    let mut rank = Rank::join(&server.socket, LIFE, 0, CommitPath::Messages);
     for first in 0..3000 {
         rank.commit(first, 1);
     }
@@ -54,7 +54,7 @@ fn many_commits_may_be_under_way_and_a_repeated_one_is_acknowledged_again() {
 #[test]
 fn what_lies_in_a_ring_is_read_though_nobody_rang() {
     let server = Threaded::new(Level::Placed);
-    let mut rank = Rank::join(&server.socket, LIFE, 0, Way::SharedMemory);
+    let mut rank = Rank::join(&server.socket, LIFE, 0, CommitPath::SharedMemory);
     assert!(rank.place(0, 3));
     assert!(rank.place(3, 5));
     assert_eq!(server.reader().read(&[LIFE], 0), [(0, 3, 0), (3, 5, 0)]);
@@ -65,7 +65,7 @@ fn what_lies_in_a_ring_is_read_though_nobody_rang() {
 fn a_ring_is_emptied_as_fast_as_it_fills() {
     for level in [Level::Placed, Level::Durable] {
         let server = Threaded::new(level);
-        let mut rank = Rank::join(&server.socket, LIFE, 0, Way::SharedMemory);
+        let mut rank = Rank::join(&server.socket, LIFE, 0, CommitPath::SharedMemory);
         // Several times the ring, in batches of all lengths.
         let mut first = 0;
         for step in 0..6000_u64 {
@@ -90,7 +90,7 @@ fn a_ring_is_emptied_as_fast_as_it_fills() {
 #[test]
 fn the_durable_watermark_comes_without_anything_else_being_said() {
     let server = Threaded::new(Level::Durable);
-    let mut rank = Rank::join(&server.socket, LIFE, 0, Way::SharedMemory);
+    let mut rank = Rank::join(&server.socket, LIFE, 0, CommitPath::SharedMemory);
     for first in 0..200 {
         assert!(rank.place(first, 1));
         let ring = rank.ring.as_ref().expect("shared memory");
@@ -107,7 +107,7 @@ fn the_durable_watermark_comes_without_anything_else_being_said() {
 #[test]
 fn leaving_without_having_written_is_answered() {
     let server = Threaded::new(Level::Placed);
-    for way in [Way::Messages, Way::SharedMemory] {
+    for way in [CommitPath::Messages, CommitPath::SharedMemory] {
         let mut rank = Rank::join(&server.socket, LIFE, 0, way);
         rank.wire.say(&ToLogger::Leave);
         rank.await_stable(0);
@@ -117,7 +117,7 @@ fn leaving_without_having_written_is_answered() {
 #[test]
 fn clocks_and_numbers_near_their_ends() {
     let server = Threaded::new(Level::Placed);
-    let mut rank = Rank::join(&server.socket, LIFE, 0, Way::Messages);
+    let mut rank = Rank::join(&server.socket, LIFE, 0, CommitPath::Messages);
     let mut end = 0;
     for clock in [(1 << 32) - 1, 1 << 32, u64::MAX - 1] {
         let batch = LIFE.batch_at(end, 1, clock);
@@ -141,7 +141,7 @@ fn two_jobs_and_many_ranks_do_not_mix() {
     let lives: Vec<Life> = (0..16)
         .map(|index| Life::new(1 + index / 8, index as u32 % 8, 0))
         .collect();
-    let ways = [Way::Messages, Way::SharedMemory];
+    let ways = [CommitPath::Messages, CommitPath::SharedMemory];
     let mut ranks: Vec<Rank> = (0..16)
         .map(|index| Rank::join(&server.socket, lives[index], 0, ways[index % 2]))
         .collect();
@@ -165,7 +165,7 @@ fn two_jobs_and_many_ranks_do_not_mix() {
 #[test]
 fn answers_longer_than_a_frame_come_in_pieces() {
     let server = Threaded::new(Level::Placed);
-    let mut rank = Rank::join(&server.socket, LIFE, 0, Way::Messages);
+    let mut rank = Rank::join(&server.socket, LIFE, 0, CommitPath::Messages);
     for index in 0..400 {
         rank.commit(index * 1000, 1000);
     }
@@ -183,10 +183,11 @@ fn commits_over_tcp() {
     let ServerAddress::Tcp(address) = &server.addresses[1] else {
         panic!("{:?}", server.addresses);
     };
-    let mut rank = Rank::try_join(Wire::tcp(address), LIFE, 0, Way::Messages).expect("a welcome");
+    let mut rank =
+        Rank::try_join(Wire::tcp(address), LIFE, 0, CommitPath::Messages).expect("a welcome");
     rank.commit(0, 9);
     rank.await_stable(9);
     let other = Life::new(1, 1, 1);
-    let refused = Rank::try_join(Wire::tcp(address), other, 0, Way::SharedMemory);
+    let refused = Rank::try_join(Wire::tcp(address), other, 0, CommitPath::SharedMemory);
     assert!(refused.err().expect("refused").contains("Unix socket"));
 }

@@ -5,7 +5,7 @@ use crate::batches::Life;
 use crate::rank::{Rank, Wire, hello_behind};
 use crate::serving::{Threaded, files};
 use refrain_eventlog::Level;
-use refrain_eventlog::message::{ToLogger, Way};
+use refrain_eventlog::message::{CommitPath, ToLogger};
 
 const OLD: Life = Life::new(9, 1, 0);
 const NEW: Life = Life::new(9, 1, 1);
@@ -14,13 +14,13 @@ const NEW: Life = Life::new(9, 1, 1);
 fn what_the_old_life_placed_counts_and_what_it_places_late_does_not() {
     for level in [Level::Placed, Level::Durable] {
         let server = Threaded::new(level);
-        let mut old = Rank::join(&server.socket, OLD, 0, Way::SharedMemory);
+        let mut old = Rank::join(&server.socket, OLD, 0, CommitPath::SharedMemory);
         for first in 0..50 {
             assert!(old.place(first, 1), "the ring is open");
         }
-        let mut new = Rank::join(&server.socket, NEW, 50, Way::SharedMemory);
-        assert_eq!(new.welcome.end, 50, "all that was placed");
-        assert_eq!(new.welcome.last_clock, 490);
+        let mut new = Rank::join(&server.socket, NEW, 50, CommitPath::SharedMemory);
+        assert_eq!(new.welcome.end.0, 50, "all that was placed");
+        assert_eq!(new.welcome.last_clock.0, 490);
         assert!(!old.place(50, 1), "its ring is closed");
         old.ring_bell();
         assert!(old.wire.refusal().contains("incarnation 1"));
@@ -32,14 +32,14 @@ fn what_the_old_life_placed_counts_and_what_it_places_late_does_not() {
             files(&server.data(), "ring-"),
             ["ring-0000000000000009-r1-i1"]
         );
-        let refused = Rank::try_join(Wire::unix(&server.socket), OLD, 0, Way::Messages);
+        let refused = Rank::try_join(Wire::unix(&server.socket), OLD, 0, CommitPath::Messages);
         assert!(refused.err().expect("refused").contains("fenced"));
         // Late as it is: nothing of it after a restart either.
         assert!(!old.place(51, 1));
         drop(new);
         let server = Threaded::in_folder(server.end(), level, |_| {});
         assert_eq!(server.reader().read(&[OLD, NEW], 50), [(50, 3, 1)]);
-        let refused = Rank::try_join(Wire::unix(&server.socket), OLD, 0, Way::Messages);
+        let refused = Rank::try_join(Wire::unix(&server.socket), OLD, 0, CommitPath::Messages);
         assert!(refused.err().expect("refused").contains("fenced"));
     }
 }
@@ -47,10 +47,10 @@ fn what_the_old_life_placed_counts_and_what_it_places_late_does_not() {
 #[test]
 fn messages_of_the_old_life_are_refused() {
     let server = Threaded::new(Level::Placed);
-    let mut old = Rank::join(&server.socket, OLD, 0, Way::Messages);
+    let mut old = Rank::join(&server.socket, OLD, 0, CommitPath::Messages);
     old.commit(0, 4);
     old.await_stable(4);
-    let hello = hello_behind(NEW, (4, 3), 4, Way::Messages);
+    let hello = hello_behind(NEW, (4, 3), 4, CommitPath::Messages);
     let mut new = Rank::try_join_with(Wire::unix(&server.socket), NEW, hello).expect("a welcome");
     old.commit(4, 1);
     assert!(old.wire.refusal().contains("incarnation 1"));
@@ -61,13 +61,13 @@ fn messages_of_the_old_life_are_refused() {
 
 #[test]
 fn a_new_life_cuts_what_its_predecessor_wrote_beyond_its_recovery() {
-    for way in [Way::Messages, Way::SharedMemory] {
+    for way in [CommitPath::Messages, CommitPath::SharedMemory] {
         for level in [Level::Placed, Level::Durable] {
             let server = Threaded::new(level);
             let mut old = Rank::join(&server.socket, OLD, 0, way);
             for first in 0..20 {
                 match way {
-                    Way::Messages => old.commit(first, 1),
+                    CommitPath::Messages => old.commit(first, 1),
                     _ => assert!(old.place(first, 1)),
                 }
             }
@@ -75,12 +75,12 @@ fn a_new_life_cuts_what_its_predecessor_wrote_beyond_its_recovery() {
             old.await_stable(20);
             // It recovered 12 of them; nobody has told it of more.
             let mut new = Rank::join(&server.socket, NEW, 12, way);
-            assert_eq!(new.welcome.end, 12);
-            assert_eq!(new.welcome.last_clock, 110);
+            assert_eq!(new.welcome.end.0, 12);
+            assert_eq!(new.welcome.last_clock.0, 110);
             let place = new.ring.as_ref().map(|ring| ring.durable().0.0);
             assert!(place.is_none_or(|end| end == 12), "20 are none of its");
             match way {
-                Way::Messages => new.commit(12, 3),
+                CommitPath::Messages => new.commit(12, 3),
                 _ => assert!(new.place(12, 3)),
             }
             new.wire.say(&ToLogger::Leave);
@@ -94,10 +94,10 @@ fn a_new_life_cuts_what_its_predecessor_wrote_beyond_its_recovery() {
 #[test]
 fn the_same_life_may_come_back_over_another_connection() {
     let server = Threaded::new(Level::Placed);
-    let mut first = Rank::join(&server.socket, OLD, 0, Way::SharedMemory);
+    let mut first = Rank::join(&server.socket, OLD, 0, CommitPath::SharedMemory);
     assert!(first.place(0, 5));
-    let mut again = Rank::join(&server.socket, OLD, 0, Way::SharedMemory);
-    assert_eq!(again.welcome.end, 5);
+    let mut again = Rank::join(&server.socket, OLD, 0, CommitPath::SharedMemory);
+    assert_eq!(again.welcome.end.0, 5);
     assert!(!first.place(5, 1));
     assert!(first.wire.refusal().contains("joined again"));
     // It sends again what it had not known to be stable. GATE-3

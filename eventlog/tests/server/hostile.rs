@@ -5,7 +5,7 @@ use crate::rank::{Rank, Wire, hello};
 use crate::serving::Threaded;
 use bytes::BytesMut;
 use refrain_eventlog::Level;
-use refrain_eventlog::message::{FRAME_BYTES_MAX, PROTOCOL, ToLogger, Way};
+use refrain_eventlog::message::{CommitPath, FRAME_BYTES_MAX, PROTOCOL, ToLogger};
 use refrain_wire::{FRAME_HEADER_BYTES, Frame, Protocol};
 
 const GOOD: Life = Life::new(1, 0, 0);
@@ -21,7 +21,7 @@ struct Stage {
 impl Stage {
     fn new() -> Self {
         let server = Threaded::new(Level::Placed);
-        let good = Rank::join(&server.socket, GOOD, 0, Way::Messages);
+        let good = Rank::join(&server.socket, GOOD, 0, CommitPath::Messages);
         let mut stage = Self {
             server,
             good,
@@ -40,7 +40,7 @@ impl Stage {
     }
 
     fn bad(&self) -> Rank {
-        Rank::join(&self.server.socket, BAD, 0, Way::Messages)
+        Rank::join(&self.server.socket, BAD, 0, CommitPath::Messages)
     }
 
     fn wire(&self) -> Wire {
@@ -122,7 +122,7 @@ fn a_writer_commits_for_the_rank_and_life_of_its_hello_only() {
 #[test]
 fn a_ring_takes_nothing_of_another_rank() {
     let mut stage = Stage::new();
-    let mut bad = Rank::join(&stage.server.socket, BAD, 0, Way::SharedMemory);
+    let mut bad = Rank::join(&stage.server.socket, BAD, 0, CommitPath::SharedMemory);
     let ring = bad.ring.as_mut().expect("shared memory");
     ring.write(&GOOD.batch(stage.next, 1)).expect("room");
     bad.ring_bell();
@@ -133,7 +133,7 @@ fn a_ring_takes_nothing_of_another_rank() {
 #[test]
 fn a_ring_with_a_gap_or_a_clock_that_goes_back_is_closed() {
     let mut stage = Stage::new();
-    let mut bad = Rank::join(&stage.server.socket, BAD, 0, Way::SharedMemory);
+    let mut bad = Rank::join(&stage.server.socket, BAD, 0, CommitPath::SharedMemory);
     let ring = bad.ring.as_mut().expect("shared memory");
     ring.write(&BAD.batch_at(0, 1, 100)).expect("room");
     ring.write(&BAD.batch_at(1, 1, 50)).expect("room");
@@ -156,11 +156,12 @@ fn only_writers_write() {
     ] {
         let mut wire = stage.wire();
         wire.say(&message);
-        assert!(wire.refusal().contains("say hello first"));
+        assert!(wire.refusal().contains("send Hello first"));
         stage.check();
     }
     let mut bad = stage.bad();
-    bad.wire.say(&ToLogger::Hello(hello(BAD, 0, Way::Messages)));
+    bad.wire
+        .say(&ToLogger::Hello(hello(BAD, 0, CommitPath::Messages)));
     assert!(bad.wire.refusal().contains("second hello"));
     let mut bad = stage.bad();
     bad.wire.say(&ToLogger::Leave);
@@ -177,7 +178,7 @@ fn another_version_is_refused() {
         version: PROTOCOL.version + 1,
         ..PROTOCOL
     };
-    let (mut frame, hello) = (BytesMut::new(), hello(BAD, 0, Way::Messages));
+    let (mut frame, hello) = (BytesMut::new(), hello(BAD, 0, CommitPath::Messages));
     newer
         .encode(&ToLogger::Hello(hello), &mut frame)
         .expect("a frame");
@@ -232,7 +233,7 @@ fn who_dies_in_the_middle_of_a_frame_has_committed_nothing() {
     bad.wire.say_bytes(&frame[..frame.len() - 1]);
     bad.wire.close();
     let again = stage.bad();
-    assert_eq!(again.welcome.end, 0);
+    assert_eq!(again.welcome.end.0, 0);
     stage.check();
 }
 
@@ -242,10 +243,10 @@ fn limits_are_told() {
         options.limits.ranks = 2;
         options.limits.connections = 4;
     });
-    let _first = Rank::join(&server.socket, Life::new(1, 0, 0), 0, Way::Messages);
-    let _second = Rank::join(&server.socket, Life::new(1, 1, 0), 0, Way::Messages);
+    let _first = Rank::join(&server.socket, Life::new(1, 0, 0), 0, CommitPath::Messages);
+    let _second = Rank::join(&server.socket, Life::new(1, 1, 0), 0, CommitPath::Messages);
     let third = Life::new(1, 2, 0);
-    let refused = Rank::try_join(Wire::unix(&server.socket), third, 0, Way::Messages);
+    let refused = Rank::try_join(Wire::unix(&server.socket), third, 0, CommitPath::Messages);
     assert!(refused.err().expect("refused").contains("2 ranks"));
     let mut more: Vec<_> = (0..4).map(|_| Wire::unix(&server.socket)).collect();
     assert!(more[3].refusal().contains("4 connections"));

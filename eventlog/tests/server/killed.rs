@@ -4,7 +4,7 @@
 use crate::batches::Life;
 use crate::rank::Rank;
 use crate::serving::{Process, files};
-use refrain_eventlog::message::Way;
+use refrain_eventlog::message::CommitPath;
 use refrain_eventlog::ring::CONTROL_BYTES;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -20,7 +20,7 @@ fn ring_of(folder: &Path) -> PathBuf {
 /// Places batches of one, and kills the server. Nobody has rung.
 fn placed_and_killed(folder: &Path, count: u64) -> Rank {
     let server = Process::start(folder, "placed");
-    let mut rank = Rank::join(&server.socket, LIFE, 0, Way::SharedMemory);
+    let mut rank = Rank::join(&server.socket, LIFE, 0, CommitPath::SharedMemory);
     for first in 0..count {
         assert!(rank.place(first, 1));
     }
@@ -39,8 +39,8 @@ fn what_was_placed_is_there_after_the_servers_death_and_the_clients() {
     drop(rank);
     let server = Process::start(folder.path(), "placed");
     assert_eq!(server.reader().read(&[LIFE], 0).len(), 40);
-    let again = Rank::join(&server.socket, LIFE, 0, Way::SharedMemory);
-    assert_eq!(again.welcome.end, 40);
+    let again = Rank::join(&server.socket, LIFE, 0, CommitPath::SharedMemory);
+    assert_eq!(again.welcome.end.0, 40);
 }
 
 #[test]
@@ -52,8 +52,8 @@ fn what_is_placed_between_the_servers_start_and_the_clients_return_is_taken() {
     // The client sees that it does not count, and sends it again; it would be
     // taken anyway.
     assert!(!rank.place(10, 1), "closed");
-    let mut again = Rank::join(&server.socket, LIFE, 10, Way::SharedMemory);
-    assert_eq!(again.welcome.end, 11);
+    let mut again = Rank::join(&server.socket, LIFE, 10, CommitPath::SharedMemory);
+    assert_eq!(again.welcome.end.0, 11);
     assert!(again.place(11, 1));
     assert_eq!(server.reader().read(&[LIFE], 0).len(), 12);
     assert_eq!(files(&folder.path().join("data"), "ring-").len(), 1);
@@ -64,7 +64,7 @@ fn killed_at_random_moments_again_and_again() {
     let mut random = 0x5eed_u64;
     println!("seed {random:#x}");
     for level in ["placed", "durable"] {
-        for way in [Way::SharedMemory, Way::Messages] {
+        for way in [CommitPath::SharedMemory, CommitPath::Messages] {
             let folder = TempDir::new().expect("a folder");
             let mut acknowledged = 0;
             for _ in 0..6 {
@@ -73,7 +73,7 @@ fn killed_at_random_moments_again_and_again() {
                     .wrapping_add(1);
                 let server = Process::start(folder.path(), level);
                 let rank = Rank::join(&server.socket, LIFE, acknowledged, way);
-                assert!(rank.welcome.end >= acknowledged, "lost");
+                assert!(rank.welcome.end.0 >= acknowledged, "lost");
                 acknowledged = write_while_killed(server, rank, random, level);
             }
             let server = Process::start(folder.path(), level);
@@ -90,7 +90,7 @@ fn killed_at_random_moments_again_and_again() {
 /// Writes until the server is dead; returns the end of what was acknowledged.
 fn write_while_killed(server: Process, mut rank: Rank, random: u64, level: &str) -> u64 {
     let batches = 20 + (random >> 40) % 3000;
-    let mut next = rank.welcome.end;
+    let mut next = rank.welcome.end.0;
     let mut acknowledged = next;
     let mut server = Some(server);
     let killer = |server: &mut Option<Process>, index: u64| {
@@ -159,8 +159,8 @@ fn torn_and_stale_slots_are_not_taken_by_the_next_server() {
         let server = Process::start(folder.path(), "placed");
         let read = server.reader().read(&[LIFE], 0);
         assert_eq!(read, [(0, 1, 0), (1, 1, 0), (2, 1, 0)], "damage {index}");
-        let again = Rank::join(&server.socket, LIFE, 3, Way::SharedMemory);
-        assert_eq!(again.welcome.end, 3);
+        let again = Rank::join(&server.socket, LIFE, 3, CommitPath::SharedMemory);
+        assert_eq!(again.welcome.end.0, 3);
     }
 }
 
@@ -181,7 +181,7 @@ fn a_ring_that_cannot_be_believed_is_moved_aside() {
         assert_eq!(files(&data, "damaged-ring-").len(), 1);
         // It was not believed: acknowledged events are missing, and that is said.
         let wire = crate::rank::Wire::unix(&server.socket);
-        let refused = Rank::try_join(wire, LIFE, 3, Way::SharedMemory);
+        let refused = Rank::try_join(wire, LIFE, 3, CommitPath::SharedMemory);
         let reason = refused.err().expect("refused");
         assert!(reason.contains("0 to 3"), "{reason}");
         assert!(reason.contains("no other replicas"), "{reason}");
@@ -223,7 +223,7 @@ fn rings_that_were_not_finished_and_other_files_are_no_rings() {
 fn an_orderly_end_loses_nothing_that_is_placed_after_it() {
     let folder = TempDir::new().expect("a folder");
     let server = Process::start(folder.path(), "placed");
-    let mut rank = Rank::join(&server.socket, LIFE, 0, Way::SharedMemory);
+    let mut rank = Rank::join(&server.socket, LIFE, 0, CommitPath::SharedMemory);
     assert!(rank.place(0, 6));
     server.end();
     assert!(!rank.place(6, 1), "closed");

@@ -4,10 +4,12 @@ use crate::batches::Life;
 use bytes::BytesMut;
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::message::{
-    Begins, Hello, Holding, PROTOCOL, ToClient, ToLogger, Way, Welcome,
+    Begins, CommitPath, Hello, Holding, PROTOCOL, ToClient, ToLogger, Welcome,
 };
 use refrain_eventlog::ring::{RingMemory, RingWriter};
+use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
+use refrain_ring::{Clock, Incarnation};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, recvmsg};
 use std::collections::VecDeque;
@@ -121,7 +123,7 @@ impl Wire {
 
 /// A hello; a later life begins with `first_kept`, behind batches of one
 /// determinant of the first life.
-pub fn hello(life: Life, first_kept: u64, way: Way) -> Hello {
+pub fn hello(life: Life, first_kept: u64, way: CommitPath) -> Hello {
     let clock_before = first_kept.saturating_sub(1) * 10;
     hello_behind(life, (first_kept, clock_before), first_kept, way)
 }
@@ -132,18 +134,18 @@ pub fn hello_behind(
     life: Life,
     (start, clock_before): (u64, u64),
     first_kept: u64,
-    way: Way,
+    way: CommitPath,
 ) -> Hello {
     let begins = Begins {
-        start,
-        clock_before,
-        follows: 0,
+        start: EventIndex(start),
+        clock_before: Clock(clock_before),
+        follows: Incarnation(0),
     };
     Hello {
         job: life.job,
-        rank: life.rank,
-        incarnation: life.incarnation,
-        first_kept,
+        rank: refrain_ring::Rank(life.rank),
+        incarnation: Incarnation(life.incarnation),
+        first_kept: EventIndex(first_kept),
         begins: (life.incarnation > 0).then_some(begins),
         way,
     }
@@ -159,11 +161,16 @@ pub struct Rank {
 }
 
 impl Rank {
-    pub fn join(socket: &Path, life: Life, first_kept: u64, way: Way) -> Self {
+    pub fn join(socket: &Path, life: Life, first_kept: u64, way: CommitPath) -> Self {
         Self::try_join(Wire::unix(socket), life, first_kept, way).expect("a welcome")
     }
 
-    pub fn try_join(wire: Wire, life: Life, first_kept: u64, way: Way) -> Result<Self, String> {
+    pub fn try_join(
+        wire: Wire,
+        life: Life,
+        first_kept: u64,
+        way: CommitPath,
+    ) -> Result<Self, String> {
         Self::try_join_with(wire, life, hello(life, first_kept, way))
     }
 
@@ -182,14 +189,14 @@ impl Rank {
             ring: None,
             bell: None,
         };
-        if way == Way::SharedMemory {
+        if way == CommitPath::SharedMemory {
             assert_eq!(rank.wire.descriptors.len(), 2);
             let ring = rank.wire.descriptors.pop_front().expect("two");
             let memory = RingMemory::open(ring).expect("a ring");
             let said = memory.identity();
             assert_eq!((said.job, said.rank.0), (life.job, life.rank));
             assert_eq!(said.incarnation.0, life.incarnation);
-            assert_eq!(said.start.0, rank.welcome.end);
+            assert_eq!(said.start.0, rank.welcome.end.0);
             rank.ring = Some(RingWriter::new(memory));
             rank.bell = rank.wire.descriptors.pop_front();
         }

@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use refrain_eventlog::Level;
 use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::client::read::list;
-use refrain_eventlog::message::{PROTOCOL, ToLogger, Way};
+use refrain_eventlog::message::{CommitPath, PROTOCOL, ToLogger};
 use refrain_wire::{STRANGERS_MAX, Secret, Session};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -27,7 +27,7 @@ fn server() -> (Threaded, String) {
     let ServerAddress::Sealed { address, .. } = server.addresses[1].clone() else {
         panic!("{:?}", server.addresses);
     };
-    let mut rank = Rank::join(&server.socket, LIFE, 0, Way::Messages);
+    let mut rank = Rank::join(&server.socket, LIFE, 0, CommitPath::Messages);
     rank.commit(0, 9);
     rank.await_stable(9);
     (server, address)
@@ -53,7 +53,7 @@ fn a_friend_is_told_of_the_limit() {
         options.listen.push(any);
         options.limits.connections = 1;
     });
-    let _first = Rank::join(&server.socket, LIFE, 0, Way::Messages);
+    let _first = Rank::join(&server.socket, LIFE, 0, CommitPath::Messages);
     let ServerAddress::Sealed { address, .. } = server.addresses[1].clone() else {
         panic!("{:?}", server.addresses);
     };
@@ -139,7 +139,7 @@ fn a_silent_one_has_to_go_when_its_time_is_over() {
         stream
     });
     let friend = ServerAddress::Tcp(address.clone()).sealed(&secret());
-    let mut rank = Rank::join(&server.socket, Life::new(3, 8, 0), 0, Way::Messages);
+    let mut rank = Rank::join(&server.socket, Life::new(3, 8, 0), 0, CommitPath::Messages);
     rank.commit(0, 5);
     rank.await_stable(5);
     assert_eq!(list(&friend, PATIENCE).expect("a friend").len(), 2);

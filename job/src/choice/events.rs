@@ -4,7 +4,7 @@ use crate::JobError;
 use crate::config::Quorum;
 use refrain_eventlog::Level;
 use refrain_eventlog::client::ServerAddress;
-use refrain_eventlog::message::Way;
+use refrain_eventlog::message::CommitPath;
 use refrain_eventlog::remote::VERBS;
 
 /// How a rank commits to a logger, as chosen by name.
@@ -13,7 +13,7 @@ pub enum WayChoice {
     /// Shared memory where the logger is on the same host, else messages.
     Auto,
     /// This one.
-    Fixed(Way),
+    Fixed(CommitPath),
     /// RMA writes by this provider of libfabric, or by verbs.
     Provider(String),
 }
@@ -41,8 +41,8 @@ pub fn quorum(name: &str) -> Result<Quorum, JobError> {
 pub fn way(name: &str) -> Result<WayChoice, JobError> {
     Ok(match name.split_once(':') {
         None if name == "auto" => WayChoice::Auto,
-        None if name == "shm" => WayChoice::Fixed(Way::SharedMemory),
-        None if name == "messages" => WayChoice::Fixed(Way::Messages),
+        None if name == "shm" => WayChoice::Fixed(CommitPath::SharedMemory),
+        None if name == "messages" => WayChoice::Fixed(CommitPath::Messages),
         None if name == VERBS => WayChoice::Provider(VERBS.into()),
         Some(("ofi", VERBS)) => {
             return Err(JobError::Config(
@@ -78,7 +78,7 @@ pub const REPLICAS_MAX: u32 = 9;
 /// plus signs.
 ///
 /// # Errors
-/// [`JobError::Config`] with what can be said instead.
+/// [`JobError::Config`], with valid values.
 pub fn loggers(text: &str) -> Result<Loggers, JobError> {
     if let Ok(shards) = text.parse::<u32>() {
         return match shards {
@@ -131,7 +131,10 @@ mod tests {
     fn names_are_read_and_others_are_answered_with_all_that_exist() {
         assert_eq!(level("durable").unwrap(), Level::Durable);
         assert_eq!(quorum("all").unwrap(), Quorum::All);
-        assert_eq!(way("shm").unwrap(), WayChoice::Fixed(Way::SharedMemory));
+        assert_eq!(
+            way("shm").unwrap(),
+            WayChoice::Fixed(CommitPath::SharedMemory)
+        );
         assert_eq!(way("ofi:tcp").unwrap(), WayChoice::Provider("tcp".into()));
         assert_eq!(way("verbs").unwrap(), WayChoice::Provider("verbs".into()));
         let error = way("ofi:verbs").unwrap_err().to_string();

@@ -54,27 +54,20 @@ impl NamedLibrary {
 
     /// Leaves a file that is not given to the environment of this process.
     pub fn fill_in(&self, given: &mut Option<String>) {
-        if given.is_none() {
-            *given = self
-                .of_environment()
-                .and_then(|file| file.into_string().ok());
-        }
+        let of_environment = || self.of_environment()?.into_string().ok();
+        *given = given.take().or_else(of_environment);
     }
 
     fn resolve(&self, given: &mut Option<String>) -> Result<(), JobError> {
-        let named = given
-            .take()
-            .map(Into::into)
-            .or_else(|| self.of_environment());
-        let Some(file) = named else { return Ok(()) };
-        let has_folder = file.as_encoded_bytes().contains(&b'/');
-        // Without one the loader looks for it in its own folders.
-        let file = if has_folder {
-            std::path::absolute(&file).map_or(file, Into::into)
-        } else {
-            file
+        let given_file = given.take().map(Into::into);
+        let Some(mut file) = self.or_of_environment(given_file) else {
+            return Ok(());
         };
-        let file = file.into_string().map_err(|file| {
+        // Without a folder the loader looks for it in its own folders.
+        if file.as_os_str().as_encoded_bytes().contains(&b'/') {
+            file = std::path::absolute(&file).unwrap_or(file);
+        }
+        let file = file.into_os_string().into_string().map_err(|file| {
             JobError::Config(format!(
                 "the library file {} cannot be passed to ranks: its name is not UTF-8",
                 file.display()

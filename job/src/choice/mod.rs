@@ -23,50 +23,50 @@ pub struct Choice {
     pub summary: &'static str,
 }
 
-/// What `--fabric` takes. [`check_fabric`] says whether a name is one of them.
+impl Choice {
+    const fn new(name: &'static str, summary: &'static str) -> Self {
+        Self { name, summary }
+    }
+}
+
+/// What `--fabric` takes. [`check_fabric`] checks a name.
 pub const FABRICS: &[Choice] = &[
-    Choice {
-        name: "auto",
-        summary: "shm between ranks on one host; between hosts verbs, or else ofi",
-    },
-    Choice {
-        name: "shm",
-        summary: "shared memory of one host; the receiver reads the sender's log",
-    },
-    Choice {
-        name: "verbs",
-        summary: "an RDMA device (InfiniBand, RoCE, soft-RoCE) by libibverbs",
-    },
-    Choice {
-        name: "ofi",
-        summary: "libfabric, by the best of its providers that is usable here",
-    },
-    Choice {
-        name: "ofi:PROVIDER",
-        summary: "libfabric by one provider; `refrain info --providers` lists them",
-    },
+    Choice::new(
+        "auto",
+        "shm between ranks on one host; between hosts verbs, or else ofi",
+    ),
+    Choice::new(
+        "shm",
+        "shared memory of one host; the receiver reads the sender's log",
+    ),
+    Choice::new(
+        "verbs",
+        "an RDMA device (InfiniBand, RoCE, soft-RoCE) by libibverbs",
+    ),
+    Choice::new(
+        "ofi",
+        "libfabric, by the best of its providers that is usable here",
+    ),
+    Choice::new(
+        "ofi:PROVIDER",
+        "libfabric by one provider; `refrain info --providers` lists them",
+    ),
 ];
 
 /// What `--protocol` takes: the members of the protocol family.
 pub const PROTOCOLS: &[Choice] = &{
-    let mut choices = [Choice {
-        name: "",
-        summary: "",
-    }; Member::ALL.len()];
+    let mut choices = [Choice::new("", ""); Member::ALL.len()];
     let mut index = 0;
     while index < choices.len() {
         let member = Member::ALL[index];
-        choices[index] = Choice {
-            name: member.name(),
-            summary: member.summary(),
-        };
+        choices[index] = Choice::new(member.name(), member.summary());
         index += 1;
     }
     choices
 };
 
-/// Checks the form of a fabric's name. Whether a provider is installed is for
-/// [`provider::resolve`] to say.
+/// Checks the form of a fabric's name. Whether a provider is installed is
+/// checked by [`provider::resolve`].
 ///
 /// # Errors
 /// [`JobError::Config`], with all names that exist.
@@ -103,19 +103,19 @@ pub fn divergence(name: &str) -> Result<Divergence, JobError> {
     events::named("--divergence", name, &Divergence::ALL)
 }
 
-/// How the log is written to disk, by the names that `--spill-io` takes.
-pub const SPILL_IO: [(&str, Io); 3] = [
+/// Disk engines by their names.
+pub const DISK_ENGINES: [(&str, Io); 3] = [
     ("auto", Io::Auto),
     ("uring", Io::Uring),
     ("plain", Io::Plain),
 ];
 
-/// The disk engine that has this name.
+/// The disk engine that has this name, as given to `option`.
 ///
 /// # Errors
 /// [`JobError::Config`], with all names that exist.
-pub fn spill_io(name: &str) -> Result<Io, JobError> {
-    events::named("--spill-io", name, &SPILL_IO)
+pub fn disk_engine(option: &str, name: &str) -> Result<Io, JobError> {
+    events::named(option, name, &DISK_ENGINES)
 }
 
 fn unknown(kind: &str, choices: &[Choice], name: &str) -> JobError {

@@ -9,8 +9,8 @@ use std::path::Path;
 
 /// Providers by how well they serve between hosts, the best first: NICs with
 /// remote memory access, then the host's network.
-const ORDER: [&str; 10] = [
-    "cxi", "efa", "opx", "psm3", "psm2", "verbs", "usnic", "tcp", "net", "sockets",
+const ORDER: [&str; 9] = [
+    "cxi", "efa", "opx", "psm3", "psm2", "verbs", "usnic", "tcp", "net",
 ];
 /// Providers that do not lead to other hosts.
 const ONE_HOST: [&str; 2] = ["shm", "sm2"];
@@ -41,7 +41,7 @@ fn unusable(error: &FabricError) -> JobError {
 pub struct Best<'a> {
     /// The provider.
     pub provider: &'a Provider,
-    /// `best of tcp, sockets`.
+    /// `best of tcp, net`.
     pub reason: String,
 }
 
@@ -185,13 +185,13 @@ mod tests {
     #[test]
     fn tcp_is_best_unless_a_nic_does_better() {
         assert_eq!(
-            best_of(&["shm", "sockets", "tcp;ofi_rxm", "tcp", "net"]).unwrap(),
+            best_of(&["shm", "strange", "tcp;ofi_rxm", "tcp", "net"]).unwrap(),
             "tcp"
         );
-        assert_eq!(best_of(&["sockets", "tcp;ofi_rxm"]).unwrap(), "tcp;ofi_rxm");
+        assert_eq!(best_of(&["net", "tcp;ofi_rxm"]).unwrap(), "tcp;ofi_rxm");
         assert_eq!(best_of(&["tcp", "verbs;ofi_rxm"]).unwrap(), "verbs;ofi_rxm");
         assert_eq!(best_of(&["tcp", "verbs", "efa"]).unwrap(), "efa");
-        assert_eq!(best_of(&["strange", "sockets"]).unwrap(), "sockets");
+        assert_eq!(best_of(&["strange", "net"]).unwrap(), "net");
         assert_eq!(best_of(&["shm", "sm2"]), None, "they stay on one host");
         assert_eq!(
             best(&[broken("verbs"), working("tcp")])
@@ -204,8 +204,8 @@ mod tests {
 
     #[test]
     fn the_reason_names_those_that_were_chosen_from() {
-        let found = [working("sockets"), broken("verbs"), working("tcp")];
-        assert_eq!(best(&found).unwrap().reason, "best of tcp, sockets");
+        let found = [working("net"), broken("verbs"), working("tcp")];
+        assert_eq!(best(&found).unwrap().reason, "best of tcp, net");
         let only = best(&found[..1]).unwrap().reason;
         assert!(only.contains("only"), "{only}");
         let message = best_name(&[broken("udp"), working("shm")])

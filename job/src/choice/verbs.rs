@@ -1,4 +1,4 @@
-//! Which RDMA port serves a job, and what libfabric's verbs has to be told.
+//! Which RDMA port serves a job, and settings of libfabric's verbs.
 
 use super::FabricChoice;
 use crate::JobError;
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn libfabric_is_told_the_size_of_the_job_for_verbs_only() {
+    fn libfabric_gets_the_size_of_the_job_for_verbs_only() {
         let told = |fabric: &str, ranks| {
             let told = environment(&on(fabric), ranks)?;
             assert_eq!(told.0, PEERS_VARIABLE);

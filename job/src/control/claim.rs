@@ -1,7 +1,7 @@
 //! Claiming the inherited control socket.
 //!
-//! The launcher leaves one end of a socketpair open in the rank and says in
-//! the environment which number it has. The environment outlives the
+//! The launcher leaves one end of a socketpair open in the rank, with its number in the
+//! environment. The environment outlives the
 //! descriptor (children of a rank inherit the one, not the other), so the
 //! launcher puts a greeting into the socket before it starts the rank, and the
 //! environment says how it reads: a number that leads to anything else is
@@ -49,7 +49,7 @@ pub fn greet(socket: BorrowedFd<'_>, greeting: &str) -> Result<(), Errno> {
 /// [`OwnedFd`] that was made of it.
 static CLAIMED: AtomicBool = AtomicBool::new(false);
 
-/// What the environment says: number and greeting. `None`: no launcher.
+/// Number and greeting in the environment. `None`: no launcher.
 ///
 /// # Errors
 /// Variables that no launcher can have set.
@@ -132,10 +132,8 @@ pub fn claim() -> Result<Option<OwnedFd>, JobError> {
              (a wrapper may start only one program that joins)",
         ));
     }
-    rustix::io::fcntl_setfd(candidate, FdFlags::CLOEXEC).map_err(|error| JobError::Control {
-        attempted: "closing the control socket to children".into(),
-        error: error.into(),
-    })?;
+    rustix::io::fcntl_setfd(candidate, FdFlags::CLOEXEC)
+        .map_err(|error| JobError::control("closing the control socket to children", error))?;
     // SAFETY: it is the socket that the launcher left for this process (it
     // held the greeting); nothing else in the process knows of it, and `CLAIMED` makes
     // this the only owner.

@@ -31,11 +31,13 @@ impl HostIdentity {
     /// The host that this process runs on.
     ///
     /// # Errors
-    /// When `/proc` does not say.
+    /// When `/proc` does not have it.
     pub fn of_this_process() -> Result<Self, JobError> {
-        let failed = |path: &str, error| JobError::Control {
-            attempted: format!("finding out which host this rank runs on ({path})"),
-            error,
+        let failed = |path: &str, error| {
+            JobError::control(
+                format!("finding out which host this rank runs on ({path})"),
+                error,
+            )
         };
         let text = fs::read_to_string(BOOT_ID).map_err(|error| failed(BOOT_ID, error))?;
         let boot = boot_of(&text).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! What launcher and ranks say to each other.
+//! Messages between launcher and ranks.
 //!
 //! A change of anything here, or of [`JobConfig`], is a new [`CONTROL_VERSION`]: the encoding
 //! (postcard) does not describe itself.
@@ -16,8 +16,8 @@ use std::time::Duration;
 /// Version of the control messages.
 pub const CONTROL_VERSION: u8 = 10;
 
-/// How launcher and ranks talk. Addresses and reasons are small, so a longer message is
-/// garbage.
+/// The protocol of launcher and ranks. Addresses and reasons are short: a longer message is
+/// damaged.
 pub const CONTROL: Protocol = Protocol {
     purpose: "refrain: launcher and rank",
     magic: *b"RJ",
@@ -31,12 +31,10 @@ pub const CONTROL: Protocol = Protocol {
 /// From a rank to its launcher.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToLauncher {
-    /// The first message: this process joins the job as the rank that owns the
-    /// socket. Answered with [`ToRank::Welcome`].
-    Hello {
-        /// Its process id (a wrapper may stand between it and the launcher).
-        process: u32,
-    },
+    /// The first message: the process with this id joins the job as the rank that owns the
+    /// socket (a wrapper may stand between it and the launcher). Answered with
+    /// [`ToRank::Welcome`].
+    Hello(u32),
     /// Publishes a value under a key; a later one replaces it.
     Put {
         /// The name it is found by.
@@ -46,11 +44,9 @@ pub enum ToLauncher {
         /// A descriptor (shared memory) travels with this message.
         memory: bool,
     },
-    /// Asks for a key. Answered with [`ToRank::Value`] when a rank has put it.
-    Get {
-        /// The name.
-        key: String,
-    },
+    /// Asks for the value under a key. Answered with [`ToRank::Value`] when a rank has put
+    /// it.
+    Get(String),
     /// Waits for all ranks. Answered with [`ToRank::FenceDone`]: at once for a
     /// fence that an earlier life of this rank has helped to pass.
     Fence {
@@ -59,47 +55,31 @@ pub enum ToLauncher {
         /// Behind this one the rank has left the job in order.
         last: bool,
     },
-    /// A later life: from which checkpoint it goes on, and that it has everything
-    /// it needs of its launcher. Nothing that it printed is handed on before.
-    /// Answered with [`ToRank::Marked`].
-    Beginning {
-        /// The checkpoint's number; 0: the beginning of the program.
-        checkpoint: u64,
-    },
-    /// All output of this rank up to here lies before a checkpoint. Answered with
-    /// [`ToRank::Marked`].
-    Mark {
-        /// The checkpoint's number, from 1.
-        checkpoint: u64,
-    },
-    /// A checkpoint is begun.
-    Taking {
-        /// Its number.
-        checkpoint: u64,
-    },
+    /// A later life has everything it needs of its launcher, and continues from the
+    /// checkpoint with this number; 0: from the beginning of the program. Its output is
+    /// not passed on before. Answered with [`ToRank::Marked`].
+    Beginning(u64),
+    /// All output of this rank up to here lies before the checkpoint with this number, from
+    /// 1. Answered with [`ToRank::Marked`].
+    Mark(u64),
+    /// The checkpoint with this number is begun.
+    Taking(u64),
     /// A checkpoint is stable.
     Stable {
         /// Its number.
         checkpoint: u64,
         /// Its length.
         bytes: u64,
-        /// Of it, about how many are of the rank's own log. LOG-5
+        /// How many of these bytes are of the rank's own log, roughly. LOG-5
         log_bytes: u64,
     },
     /// The answer to [`ToRank::AskStatus`].
-    Status {
-        /// How it is.
-        figures: Box<StatusFigures>,
-    },
-    /// The log of this rank is filled by messages to `of`: a checkpoint of that
-    /// rank would make room. LOG-3
-    WantCheckpoint {
-        /// Whose checkpoint.
-        of: u32,
-    },
-    /// The fabric reports this life of a rank as lost. If it lives, it is ended and
-    /// started again: those who took it for dead do not listen to it any more.
-    /// FENCE-1
+    Status(Box<StatusFigures>),
+    /// The log of this rank is filled by messages to the named rank, whose checkpoint would
+    /// make room. LOG-3
+    WantCheckpoint(u32),
+    /// The fabric reports this life of a rank as lost. If it lives, it is killed and
+    /// restarted: ranks that took it for dead ignore it. FENCE-1
     Suspect {
         /// Which rank.
         rank: u32,
@@ -107,27 +87,15 @@ pub enum ToLauncher {
         incarnation: u32,
     },
     /// The replay progress of a later life.
-    Replaying {
-        /// How far it is.
-        figures: ReplayFigures,
-    },
-    /// A later life has played everything again that is known of the lives before.
-    Recovered {
-        /// What it was, and how long it took.
-        figures: Box<RecoveryFigures>,
-    },
-    /// What this rank has done, when it is about to leave.
-    Statistics {
-        /// Its figures.
-        figures: Box<Statistics>,
-    },
+    Replaying(ReplayFigures),
+    /// The replay of a later life has ended.
+    Recovered(Box<RecoveryFigures>),
+    /// The statistics of this rank before it leaves.
+    Statistics(Box<Statistics>),
     /// This rank leaves the job in order; it may exit with status 0 now.
     Finalize,
-    /// The job is to end.
-    Abort {
-        /// Why, for people.
-        message: String,
-    },
+    /// Asks the launcher to end the job, for this reason.
+    Abort(String),
 }
 
 /// The replay progress of a later life.
@@ -142,8 +110,7 @@ pub struct ReplayFigures {
     pub events_until: u64,
 }
 
-/// What a later life has done before it went on where the one before was, and how
-/// long it took, in microseconds.
+/// What a later life did until it had caught up, and how long it took, in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveryFigures {
     /// The checkpoint that it began with; 0: the beginning.
@@ -154,13 +121,13 @@ pub struct RecoveryFigures {
     pub collect_us: u64,
     /// From the start of the process until the first message of a peer came.
     pub first_message_us: Option<u64>,
-    /// From the announcement until the last event was played again.
+    /// From the announcement until the last event was replayed.
     pub replay_us: u64,
-    /// Events that were played again.
+    /// Events that were replayed.
     pub events: u64,
     /// Messages that came again.
     pub messages: u64,
-    /// Sends that were held back, since their receivers had them.
+    /// Suppressed sends: their receivers had the messages.
     pub suppressed: u64,
     /// Messages that were compared with what the earlier life had sent.
     pub compared: u64,
@@ -237,12 +204,12 @@ impl From<&DifferenceFigures> for FirstDifference {
     }
 }
 
-/// How a rank's log and gate are, and what has passed since its last checkpoint, or
-/// since this life of it began.
+/// The state of a rank's log and gate, and its traffic since its last checkpoint or the
+/// beginning of this life.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusFigures {
-    /// Bytes of messages from other ranks since its last checkpoint: as much is in
-    /// their logs for it.
+    /// Bytes of messages from other ranks since its last checkpoint, which their logs hold
+    /// for it.
     pub received_bytes: u64,
     /// Bytes that it has sent since then.
     pub sent_bytes: u64,
@@ -256,7 +223,7 @@ pub struct StatusFigures {
     pub gate_waits: u64,
     /// How long all of them together, in microseconds.
     pub gate_wait_us: u64,
-    /// Its program asks whether a checkpoint is wanted.
+    /// Its program takes checkpoints on request.
     pub heeds_requests: bool,
 }
 
@@ -296,21 +263,17 @@ pub enum ToRank {
         /// The descriptor that was put with it travels with this message.
         memory: bool,
     },
-    /// What an earlier life of this rank has left in memory travels with this
-    /// message. It comes right behind the welcome, if at all; twice, where the newest
-    /// life died in its replay.
-    Remains {
-        /// Whose.
-        incarnation: u32,
-    },
-    /// A rank is dead and fenced: nothing of this life comes any more. FENCE-1
+    /// The log memory of the earlier life with this number comes with this message: right
+    /// after the welcome, if at all; twice, where the newest life died in its replay.
+    Remains(u32),
+    /// A rank is dead and fenced: this life sends nothing any more. FENCE-1
     Down {
         /// Which.
         rank: u32,
         /// Which life of it, and all before.
         incarnation: u32,
     },
-    /// A life of a rank can be reached: told to all when a later life has put its
+    /// A life of a rank can be reached. Sent to all ranks when a later life has put its
     /// address, and to a later life about all others.
     Up {
         /// Which rank.
@@ -322,26 +285,17 @@ pub enum ToRank {
         /// The descriptor that was put with it travels with this message.
         memory: bool,
     },
-    /// The answer to [`ToLauncher::Mark`] and [`ToLauncher::Beginning`].
-    Marked {
-        /// The checkpoint's number.
-        checkpoint: u64,
-    },
+    /// The answer to [`ToLauncher::Mark`] and [`ToLauncher::Beginning`], with the number of
+    /// the checkpoint.
+    Marked(u64),
     /// A checkpoint of this rank would be of use now.
     CheckpointWanted,
-    /// How is this rank? Answered with [`ToLauncher::Status`], as soon as it looks;
-    /// asked again only behind the answer.
+    /// Asks for [`ToLauncher::Status`]; not sent again before the answer.
     AskStatus,
-    /// Every rank has reached the fence.
-    FenceDone {
-        /// The fence that is passed.
-        generation: u64,
-    },
-    /// The launcher ends the job.
-    Stop {
-        /// Why, for people.
-        reason: String,
-    },
+    /// Every rank has reached the fence with this number.
+    FenceDone(u64),
+    /// The launcher ends the job, for this reason.
+    Stop(String),
 }
 
 /// A message that may be accompanied by a descriptor.
@@ -376,7 +330,7 @@ impl Accompanied for ToRank {
             self,
             ToRank::Value { memory: true, .. }
                 | ToRank::Up { memory: true, .. }
-                | ToRank::Remains { .. }
+                | ToRank::Remains(_)
                 | ToRank::Departed { .. }
         )
     }
@@ -392,23 +346,23 @@ mod tests {
 
     fn to_launcher() -> impl Strategy<Value = ToLauncher> {
         prop_oneof![
-            any::<u32>().prop_map(|process| ToLauncher::Hello { process }),
+            any::<u32>().prop_map(ToLauncher::Hello),
             (any::<String>(), any::<Vec<u8>>(), any::<bool>())
                 .prop_map(|(key, value, memory)| { ToLauncher::Put { key, value, memory } }),
-            any::<String>().prop_map(|key| ToLauncher::Get { key }),
+            any::<String>().prop_map(ToLauncher::Get),
             (any::<u64>(), any::<bool>())
                 .prop_map(|(generation, last)| ToLauncher::Fence { generation, last }),
-            any::<u64>().prop_map(|checkpoint| ToLauncher::Mark { checkpoint }),
-            any::<u64>().prop_map(|checkpoint| ToLauncher::Taking { checkpoint }),
+            any::<u64>().prop_map(ToLauncher::Mark),
+            any::<u64>().prop_map(ToLauncher::Taking),
             any::<[u64; 3]>().prop_map(|[checkpoint, bytes, log_bytes]| ToLauncher::Stable {
                 checkpoint,
                 bytes,
                 log_bytes
             }),
             (any::<[u64; 7]>(), any::<bool>()).prop_map(status),
-            any::<u32>().prop_map(|of| ToLauncher::WantCheckpoint { of }),
+            any::<u32>().prop_map(ToLauncher::WantCheckpoint),
             Just(ToLauncher::Finalize),
-            any::<String>().prop_map(|message| ToLauncher::Abort { message }),
+            any::<String>().prop_map(ToLauncher::Abort),
         ]
     }
 
@@ -422,18 +376,16 @@ mod tests {
             gate_waits,
             gate_wait_us,
         ] = figures;
-        ToLauncher::Status {
-            figures: Box::new(StatusFigures {
-                received_bytes,
-                sent_bytes,
-                log_bytes,
-                log_bytes_max,
-                disk_bytes,
-                gate_waits,
-                gate_wait_us,
-                heeds_requests,
-            }),
-        }
+        ToLauncher::Status(Box::new(StatusFigures {
+            received_bytes,
+            sent_bytes,
+            log_bytes,
+            log_bytes_max,
+            disk_bytes,
+            gate_waits,
+            gate_wait_us,
+            heeds_requests,
+        }))
     }
 
     fn config() -> impl Strategy<Value = JobConfig> {
@@ -500,10 +452,10 @@ mod tests {
                 }),
             (any::<String>(), any::<Vec<u8>>(), any::<bool>())
                 .prop_map(|(key, value, memory)| { ToRank::Value { key, value, memory } }),
-            any::<u64>().prop_map(|generation| ToRank::FenceDone { generation }),
+            any::<u64>().prop_map(ToRank::FenceDone),
             Just(ToRank::CheckpointWanted),
             Just(ToRank::AskStatus),
-            any::<String>().prop_map(|reason| ToRank::Stop { reason }),
+            any::<String>().prop_map(ToRank::Stop),
         ]
     }
 

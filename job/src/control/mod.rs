@@ -7,15 +7,13 @@
 //! wait for each other ([`fence`](ControlPlane::fence)) and leave. It is slow
 //! (one thread of the launcher serves all ranks) and not for data.
 
-pub mod card;
+pub mod business_card;
 pub mod claim;
 pub mod host;
 pub mod message;
 
-use crate::{JobError, Statistics, config::JobConfig};
-use message::{
-    Accompanied as _, CONTROL, RecoveryFigures, ReplayFigures, StatusFigures, ToLauncher, ToRank,
-};
+use crate::{JobError, config::JobConfig};
+use message::{Accompanied as _, CONTROL, ToLauncher, ToRank};
 use refrain_ring::{Incarnation, Rank};
 use refrain_wire::{Connection, WireError};
 use std::collections::VecDeque;
@@ -95,10 +93,10 @@ pub struct Departed {
 const FENCING: &str = "waiting for all ranks";
 
 fn lost(attempted: &str, error: impl Into<IoError>) -> JobError {
-    JobError::Control {
-        attempted: format!("{attempted}: the launcher cannot be reached, it may have been killed"),
-        error: error.into(),
-    }
+    JobError::control(
+        format!("{attempted}: the launcher cannot be reached, it may have been killed"),
+        error,
+    )
 }
 
 fn receive_failed(attempted: &str, error: WireError) -> JobError {
@@ -108,25 +106,25 @@ fn receive_failed(attempted: &str, error: WireError) -> JobError {
             IoError::new(ErrorKind::ConnectionReset, "connection closed"),
         ),
         WireError::Io(error) => lost(attempted, error),
-        other => JobError::Control {
-            attempted: format!("{attempted}: the launcher's answer cannot be used"),
-            error: IoError::new(ErrorKind::InvalidData, other),
-        },
+        other => JobError::control(
+            format!("{attempted}: the launcher's answer cannot be used"),
+            IoError::new(ErrorKind::InvalidData, other),
+        ),
     }
 }
 
 fn out_of_turn(attempted: &str, message: &ToRank) -> JobError {
-    JobError::Control {
-        attempted: format!("{attempted}: the launcher said something else"),
-        error: IoError::new(ErrorKind::InvalidData, format!("{message:?}")),
-    }
+    JobError::control(
+        format!("{attempted}: the launcher sent another message"),
+        IoError::new(ErrorKind::InvalidData, format!("{message:?}")),
+    )
 }
 
 impl News {
     /// A message that is no answer; `Err`: it is one.
     fn of(message: ToRank, memory: Option<OwnedFd>) -> Result<Self, (ToRank, Option<OwnedFd>)> {
         Ok(match (message, memory) {
-            (ToRank::Remains { incarnation }, Some(memory)) => Self::Remains {
+            (ToRank::Remains(incarnation), Some(memory)) => Self::Remains {
                 incarnation: Incarnation(incarnation),
                 memory,
             },
@@ -187,13 +185,7 @@ impl ControlPlane {
             is_alone: false,
             news: VecDeque::new(),
         };
-        control.send(
-            ATTEMPTED,
-            &ToLauncher::Hello {
-                process: std::process::id(),
-            },
-            None,
-        )?;
+        control.send(ATTEMPTED, &ToLauncher::Hello(std::process::id()), None)?;
         match control.receive(ATTEMPTED)? {
             (
                 ToRank::Welcome {
@@ -248,14 +240,14 @@ impl ControlPlane {
         self.generation
     }
 
-    /// A later life that goes on from a checkpoint has passed as many.
+    /// A later life that continues from a checkpoint has passed this number.
     pub fn set_fences_passed(&mut self, fences: u64) {
         self.generation = fences;
         self.fences_begun = fences;
     }
 
     /// Publishes `value`, and a descriptor (shared memory) with it, under
-    /// `key`. A later value replaces an earlier one for those who ask later.
+    /// `key`. A later value replaces an earlier one for later gets.
     ///
     /// # Errors
     /// When the job is being ended, the launcher is gone, or the value is
@@ -281,7 +273,7 @@ impl ControlPlane {
     /// it), or the launcher is gone.
     pub fn get(&mut self, key: &str) -> Result<(Vec<u8>, Option<OwnedFd>), JobError> {
         let attempted = format!("looking up {key:?}");
-        self.send(&attempted, &ToLauncher::Get { key: key.into() }, None)?;
+        self.send(&attempted, &ToLauncher::Get(key.into()), None)?;
         match self.receive(&attempted)? {
             (
                 ToRank::Value {
@@ -304,8 +296,8 @@ impl ControlPlane {
         self.pass_fence(message)
     }
 
-    /// Says that this rank has reached the next fence, and does not wait. Until
-    /// [`fence_passed`](Self::fence_passed) has said so, nothing else may be
+    /// Begins the next fence, and does not wait. Until
+    /// [`fence_passed`](Self::fence_passed) returns true, nothing else may be
     /// asked for. `last`: behind it this rank has left the job in order.
     ///
     /// # Errors
@@ -337,7 +329,7 @@ impl ControlPlane {
 
     fn pass_fence(&mut self, message: ToRank) -> Result<(), JobError> {
         match message {
-            ToRank::FenceDone { generation } if generation == self.generation => {
+            ToRank::FenceDone(generation) if generation == self.generation => {
                 self.generation += 1;
                 Ok(())
             }
@@ -367,25 +359,24 @@ impl ControlPlane {
     /// When the job is being ended, or the launcher is gone.
     pub fn departed(&mut self) -> Result<Vec<Departed>, JobError> {
         const ATTEMPTED: &str = "waiting for the logs of ranks that have left";
-        let is_departed = |news: &News| matches!(news, News::Departed(_));
         let peers = self.size as usize - 1;
-        while self.news.iter().filter(|news| is_departed(news)).count() < peers {
+        let (mut departed, mut others) = (Vec::with_capacity(peers), VecDeque::new());
+        loop {
             if let Some((message, _)) = self.take(ATTEMPTED)? {
                 return Err(out_of_turn(ATTEMPTED, &message));
             }
-            if self.news.iter().filter(|news| is_departed(news)).count() < peers {
-                self.read(ATTEMPTED)?;
+            for news in self.news.drain(..) {
+                match news {
+                    News::Departed(of) => departed.push(of),
+                    other => others.push_back(other),
+                }
             }
-        }
-        let (mut departed, mut others) = (Vec::with_capacity(peers), VecDeque::new());
-        for news in self.news.drain(..) {
-            match news {
-                News::Departed(of) => departed.push(of),
-                other => others.push_back(other),
+            if departed.len() == peers {
+                self.news = others;
+                return Ok(departed);
             }
+            self.read(ATTEMPTED)?;
         }
-        self.news = others;
-        Ok(departed)
     }
 
     /// A copy of the descriptor of what the newest earlier life has left in memory,
@@ -400,16 +391,14 @@ impl ControlPlane {
         })
     }
 
-    /// A later life says from which checkpoint it goes on; 0: from the beginning.
+    /// Reports the checkpoint that this later life continues from; 0: from the beginning.
     /// Returns when the launcher has read what this process has printed until now:
     /// that came from the program's start, not from behind the checkpoint.
     ///
     /// # Errors
     /// As [`get`](Self::get).
     pub fn tell_beginning(&mut self, checkpoint: u64) -> Result<(), JobError> {
-        const ATTEMPTED: &str = "going on from a checkpoint";
-        self.send(ATTEMPTED, &ToLauncher::Beginning { checkpoint }, None)?;
-        self.marked(ATTEMPTED, checkpoint)
+        self.marked(&ToLauncher::Beginning(checkpoint), checkpoint)
     }
 
     /// Returns when the launcher has noted that all output up to here lies before
@@ -418,112 +407,48 @@ impl ControlPlane {
     /// # Errors
     /// As [`get`](Self::get).
     pub fn mark_output(&mut self, checkpoint: u64) -> Result<(), JobError> {
-        const ATTEMPTED: &str = "marking the output before a checkpoint";
-        self.send(ATTEMPTED, &ToLauncher::Mark { checkpoint }, None)?;
-        self.marked(ATTEMPTED, checkpoint)
+        self.marked(&ToLauncher::Mark(checkpoint), checkpoint)
     }
 
-    fn marked(&mut self, attempted: &str, checkpoint: u64) -> Result<(), JobError> {
-        match self.receive(attempted)? {
-            (ToRank::Marked { checkpoint: marked }, _) if marked == checkpoint => Ok(()),
-            (other, _) => Err(out_of_turn(attempted, &other)),
+    fn marked(&mut self, message: &ToLauncher, checkpoint: u64) -> Result<(), JobError> {
+        const ATTEMPTED: &str = "marking the output before a checkpoint";
+        self.send(ATTEMPTED, message, None)?;
+        match self.receive(ATTEMPTED)? {
+            (ToRank::Marked(marked), _) if marked == checkpoint => Ok(()),
+            (other, _) => Err(out_of_turn(ATTEMPTED, &other)),
         }
     }
 
-    /// Says that a checkpoint is begun.
+    /// Sends a message that has no answer.
     ///
     /// # Errors
     /// When the job is being ended, or the launcher is gone.
-    pub fn tell_taking(&mut self, checkpoint: u64) -> Result<(), JobError> {
-        let message = ToLauncher::Taking { checkpoint };
-        self.send("telling of a checkpoint", &message, None)
+    pub fn report(&mut self, message: &ToLauncher) -> Result<(), JobError> {
+        self.send("reporting to the launcher", message, None)
     }
 
-    /// Says that a checkpoint is stable: its length, and about how much of it is of
-    /// the rank's own log.
+    /// Reports a life of a rank as lost.
     ///
     /// # Errors
-    /// When the job is being ended, or the launcher is gone.
-    pub fn tell_stable(
-        &mut self,
-        checkpoint: u64,
-        bytes: u64,
-        log_bytes: u64,
-    ) -> Result<(), JobError> {
-        let message = ToLauncher::Stable {
-            checkpoint,
-            bytes,
-            log_bytes,
-        };
-        self.send("telling of a checkpoint", &message, None)
-    }
-
-    /// Says how this rank is.
-    ///
-    /// # Errors
-    /// When the job is being ended, or the launcher is gone.
-    pub fn tell_status(&mut self, figures: StatusFigures) -> Result<(), JobError> {
-        let figures = Box::new(figures);
-        self.send("telling its status", &ToLauncher::Status { figures }, None)
-    }
-
-    /// Says that a checkpoint of another rank would make room in this one's log.
-    /// LOG-3
-    ///
-    /// # Errors
-    /// When the job is being ended, or the launcher is gone.
-    pub fn want_checkpoint(&mut self, of: Rank) -> Result<(), JobError> {
-        let message = ToLauncher::WantCheckpoint { of: of.0 };
-        self.send("asking for a checkpoint", &message, None)
-    }
-
-    /// Says that a life of a rank does not answer any more.
-    ///
-    /// # Errors
-    /// When the job is being ended, or the launcher is gone.
+    /// As [`report`](Self::report).
     pub fn suspect(&mut self, rank: Rank, incarnation: Incarnation) -> Result<(), JobError> {
-        let message = ToLauncher::Suspect {
+        self.report(&ToLauncher::Suspect {
             rank: rank.0,
             incarnation: incarnation.0,
-        };
-        self.send("telling that a rank is lost", &message, None)
+        })
     }
 
-    /// Asks to be killed and started again, and returns only if the job is being
+    /// Asks to be killed and restarted, and returns only if the job is being
     /// ended, or the launcher is gone.
     pub fn ask_for_next_life(&mut self, own: Rank) -> JobError {
-        const ATTEMPTED: &str = "waiting to be started again";
-        if let Err(error) = self.suspect(own, self.incarnation) {
-            return error;
-        }
-        loop {
-            if let Err(error) = self.receive(ATTEMPTED) {
-                return error;
-            }
+        match self.suspect(own, self.incarnation) {
+            Ok(()) => self.last_words("waiting for a restart"),
+            Err(error) => error,
         }
     }
 
-    /// Reports the replay progress of this life.
-    ///
-    /// # Errors
-    /// When the job is being ended, or the launcher is gone.
-    pub fn tell_replaying(&mut self, figures: ReplayFigures) -> Result<(), JobError> {
-        let message = ToLauncher::Replaying { figures };
-        self.send("reporting the progress of a recovery", &message, None)
-    }
-
-    /// Says that everything that is known of earlier lives was played again.
-    ///
-    /// # Errors
-    /// When the job is being ended, or the launcher is gone.
-    pub fn tell_recovered(&mut self, figures: RecoveryFigures) -> Result<(), JobError> {
-        let figures = Box::new(figures);
-        let message = ToLauncher::Recovered { figures };
-        self.send("telling of a recovery", &message, None)
-    }
-
-    /// Without blocking: has the launcher gone, or told this rank to stop? What
-    /// else it has said waits in [`next_news`](Self::next_news). One system call.
+    /// Without blocking: has the launcher gone, or stopped this rank? Its other messages wait
+    /// in [`next_news`](Self::next_news). One system call.
     ///
     /// # Errors
     /// [`JobError::Aborted`], or [`JobError::Control`] when the launcher is gone.
@@ -533,32 +458,8 @@ impl ControlPlane {
         match self.receive_now(ATTEMPTED)? {
             None => Ok(()),
             Some((message, _)) if self.is_in_fence() => self.pass_fence(message),
-            Some(_) => Err(JobError::Control {
-                attempted: ATTEMPTED.into(),
-                error: IoError::new(
-                    ErrorKind::InvalidData,
-                    "the launcher sent an answer without a request",
-                ),
-            }),
+            Some((message, _)) => Err(out_of_turn(ATTEMPTED, &message)),
         }
-    }
-
-    /// Tells the launcher what this rank has done.
-    ///
-    /// # Errors
-    /// When the job is being ended, or the launcher is gone.
-    pub fn tell_statistics(&mut self, figures: Statistics) -> Result<(), JobError> {
-        let figures = Box::new(figures);
-        self.send("telling figures", &ToLauncher::Statistics { figures }, None)
-    }
-
-    /// Tells the launcher that this rank leaves in order: its exit with
-    /// status 0 is then no failure. Does not wait for anybody.
-    ///
-    /// # Errors
-    /// When the job is being ended, or the launcher is gone.
-    pub fn finalize(&mut self) -> Result<(), JobError> {
-        self.send("leaving the job", &ToLauncher::Finalize, None)
     }
 
     /// Asks the launcher to end the job, which it reports with `message` as
@@ -567,7 +468,7 @@ impl ControlPlane {
         // Long reasons are cut rather than refused: this is the last word.
         let message = message.chars().take(4096).collect();
         // A launcher that is gone or ending the job already needs no telling.
-        let _ = self.send("aborting the job", &ToLauncher::Abort { message }, None);
+        let _ = self.send("aborting the job", &ToLauncher::Abort(message), None);
     }
 
     fn refuse_when_stopped(&self) -> Result<(), JobError> {
@@ -591,13 +492,13 @@ impl ControlPlane {
         said.map_err(|error| JobError::Argument(format!("{attempted}: {error}")))?;
         match self.connection.wait_flushed(None) {
             Ok(()) => Ok(()),
-            // It may have said why before it closed.
+            // It may have sent the reason before it closed.
             Err(WireError::Closed) => Err(self.last_words(attempted)),
             Err(error) => Err(lost(attempted, IoError::other(error))),
         }
     }
 
-    /// Why the launcher has closed the socket.
+    /// Receives until the launcher has closed the socket; returns why it did.
     fn last_words(&mut self, attempted: &str) -> JobError {
         loop {
             if let Err(error) = self.receive(attempted) {
@@ -648,7 +549,7 @@ impl ControlPlane {
         loop {
             let failed = |error| receive_failed(attempted, error);
             let message = match self.connection.next_message().map_err(failed)? {
-                Some(ToRank::Stop { reason }) => {
+                Some(ToRank::Stop(reason)) => {
                     self.stopped = Some(reason);
                     return self.refuse_when_stopped().map(|()| None);
                 }
@@ -665,7 +566,7 @@ impl ControlPlane {
 }
 
 /// The control socket, to be polled for readability beside other descriptors;
-/// [`ControlPlane::check`] then says what it means.
+/// then call [`ControlPlane::check`].
 impl AsFd for ControlPlane {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.connection.as_fd()

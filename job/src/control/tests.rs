@@ -19,9 +19,7 @@ impl Launcher {
     }
 
     fn stop(&mut self, reason: &str) {
-        self.say(&ToRank::Stop {
-            reason: reason.into(),
-        });
+        self.say(&ToRank::Stop(reason.into()));
     }
 }
 
@@ -48,17 +46,12 @@ fn joined() -> (ControlPlane, Launcher) {
     let mut launcher = Launcher(Connection::new(there, &CONTROL));
     launcher.say(&welcome());
     let control = ControlPlane::join(here).unwrap();
-    assert_eq!(
-        launcher.hear(),
-        ToLauncher::Hello {
-            process: std::process::id()
-        }
-    );
+    assert_eq!(launcher.hear(), ToLauncher::Hello(std::process::id()));
     (control, launcher)
 }
 
 #[test]
-fn a_welcome_says_who_one_is() {
+fn a_welcome_names_rank_and_job() {
     let (control, _launcher) = joined();
     assert_eq!(
         (control.rank(), control.size(), control.incarnation()),
@@ -71,7 +64,7 @@ fn a_welcome_says_who_one_is() {
 }
 
 #[test]
-fn a_rank_blocked_in_a_get_or_a_fence_is_told_why_the_job_ends() {
+fn a_rank_blocked_in_a_get_or_a_fence_learns_why_the_job_ends() {
     for fence in [false, true] {
         let (mut control, mut launcher) = joined();
         let rank = thread::spawn(move || {
@@ -102,12 +95,12 @@ fn a_look_in_a_fence_keeps_the_answer() {
     for generation in 0..3 {
         control.begin_fence(false).unwrap();
         assert!(!control.fence_passed().unwrap());
-        launcher.say(&ToRank::FenceDone { generation });
+        launcher.say(&ToRank::FenceDone(generation));
         control.check().unwrap();
         assert!(control.fence_passed().unwrap());
     }
     // Nobody waits for this one.
-    launcher.say(&ToRank::FenceDone { generation: 3 });
+    launcher.say(&ToRank::FenceDone(3));
     assert!(matches!(control.check(), Err(JobError::Control { .. })));
 }
 
@@ -129,7 +122,7 @@ fn check_sees_a_stop_and_a_dead_launcher_and_else_nothing() {
 #[test]
 fn a_stop_that_came_with_the_answer_before_it_is_not_missed() {
     let (mut control, mut launcher) = joined();
-    launcher.say(&ToRank::FenceDone { generation: 0 });
+    launcher.say(&ToRank::FenceDone(0));
     launcher.stop("both in one read");
     control.fence().unwrap();
     assert!(matches!(control.check(), Err(JobError::Aborted(_))));
@@ -158,7 +151,7 @@ fn a_launcher_killed_while_a_rank_waits_is_an_error() {
 #[test]
 fn an_answer_to_another_question_is_refused() {
     let (mut control, mut launcher) = joined();
-    launcher.say(&ToRank::FenceDone { generation: 7 });
+    launcher.say(&ToRank::FenceDone(7));
     assert!(matches!(control.fence(), Err(JobError::Control { .. })));
     let (mut control, mut launcher) = joined();
     launcher.say(&ToRank::Value {
@@ -202,7 +195,7 @@ fn a_value_that_is_too_long_is_refused_and_does_no_harm() {
 #[test]
 fn a_message_without_its_descriptor_is_refused() {
     let (mut control, mut launcher) = joined();
-    launcher.0.say(&ToRank::Remains { incarnation: 0 }).unwrap();
+    launcher.0.say(&ToRank::Remains(0)).unwrap();
     launcher.0.flush().unwrap();
     let message = match control.check().unwrap_err() {
         JobError::Control { error, .. } => error.to_string(),

@@ -1,5 +1,5 @@
-//! The launcher's arm on another host: starts the host's ranks and passes on what
-//! they and the launcher say to each other, what they print, and how they end.
+//! The launcher's agent on another host: starts the host's ranks and passes on what
+//! they and the launcher send to each other, what they print, and how they end.
 //!
 //! One thread and one poll(2) loop. Ranks are the agent's children, with a control
 //! socket to it, as they have one to a launcher on their own host. Nothing of the
@@ -17,34 +17,19 @@
 mod ranks;
 mod service;
 
-use crate::hosts::invitation::{Invitation, LINE_BYTES_MAX, NotAnInvitation};
+pub use service::AgentError;
+
+use crate::hosts::invitation::{Invitation, LINE_BYTES_MAX};
 use crate::hosts::message::{AGENT, FromAgent};
+use crate::polling;
 use refrain_wire::{Connection, WireError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, BufRead as _, ErrorKind, Read as _};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
-use thiserror::Error;
 
-/// Why an agent could not serve.
-#[derive(Debug, Error)]
-pub enum AgentError {
-    /// It was told nothing that it understands.
-    #[error(transparent)]
-    Invitation(#[from] NotAnInvitation),
-    /// It was told nothing.
-    #[error("stdin cannot be read: {0}")]
-    Input(#[from] io::Error),
-    /// It cannot reach the launcher.
-    #[error("the launcher cannot be reached from this host: {0}")]
-    Unreachable(String),
-    /// The launcher is gone, or the connection was tampered with.
-    #[error("the connection to the launcher is lost: {0}")]
-    Lost(#[from] WireError),
-}
-
-/// Serves one job: reads whom to call from standard input, and returns when the
+/// Serves one job: reads the launcher's addresses from standard input, and returns when the
 /// job is over. Nothing of it is left running.
 ///
 /// # Errors
@@ -64,10 +49,10 @@ pub fn run() -> Result<(), AgentError> {
 
 /// How long one address may take.
 const ADDRESS_MAX: Duration = Duration::from_secs(5);
-/// How often all are tried: strangers may have been in front of the door.
+/// How often all are tried: other clients may have filled the door.
 const ROUNDS: u32 = 3;
 
-/// Says hello to the launcher. `None`: it does not wait any more.
+/// Connects to the launcher. `None`: it does not wait any more.
 fn call(invitation: &Invitation) -> Result<Option<Connection>, AgentError> {
     let mut addresses: Vec<IpAddr> = where_ssh_came_from().into_iter().collect();
     for address in &invitation.addresses {
@@ -93,9 +78,7 @@ fn call(invitation: &Invitation) -> Result<Option<Connection>, AgentError> {
 fn try_at(address: SocketAddr, invitation: &Invitation) -> Result<Connection, WireError> {
     let until = Instant::now() + ADDRESS_MAX;
     let mut wire = Connection::begin_tcp(address, Some(&invitation.secret), &AGENT)?;
-    wire.say(&FromAgent::Hello {
-        host: invitation.host,
-    })?;
+    wire.say(&FromAgent::Hello(invitation.host))?;
     while !wire.is_proven() || wire.unsent_bytes() > 0 {
         wait(&wire, until)?;
         wire.flush()?;
@@ -122,11 +105,7 @@ fn wait(wire: &Connection, until: Instant) -> io::Result<()> {
 
 /// Whether stdin is closed: the launcher does not wait any more.
 fn is_dismissed() -> bool {
-    let stdin = io::stdin();
-    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
-    let at_once = Timespec::default();
-    let ready = rustix::io::retry_on_intr(|| poll(&mut polled, Some(&at_once)));
-    ready.is_ok() && !polled[0].revents().is_empty()
+    polling::is_ready(&io::stdin(), PollFlags::IN)
 }
 
 /// The launcher's host, as sshd has seen it: the way back that is known to exist.

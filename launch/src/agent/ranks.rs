@@ -15,6 +15,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
+use std::sync::Arc;
 
 const READ_BYTES: usize = 64 << 10;
 /// Reads of what is left in a pipe: more than its largest capacity (1 MiB).
@@ -52,7 +53,7 @@ impl Shared {
         let kept = number.and_then(|number| self.by_number.get(&number));
         match kept {
             Some(memory) => Ok(memory.clone()),
-            None => Ok(Memory::here(File::open("/dev/null")?.into())),
+            None => Ok(Memory::Here(Arc::new(File::open("/dev/null")?.into()))),
         }
     }
 }
@@ -132,7 +133,7 @@ impl AgentRank {
         &self.child
     }
 
-    /// Its process has ended, and the launcher was told.
+    /// Its process has ended, and the launcher is informed.
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended
     }
@@ -147,7 +148,7 @@ impl AgentRank {
         self.link.interest().into_iter().chain(pipes).chain(ending)
     }
 
-    /// The launcher says something to the rank.
+    /// Passes a message of the launcher on to the rank.
     ///
     /// # Errors
     /// It cannot be passed on: why, for people.
@@ -165,7 +166,7 @@ impl AgentRank {
         said.map_err(|error| error.to_string())
     }
 
-    /// The launcher has taken so much of a stream.
+    /// The launcher has taken an amount of a stream.
     pub(super) fn took(&mut self, stream: Stream, bytes: u32) {
         for pipe in self.pipes.iter_mut().filter(|pipe| pipe.stream == stream) {
             pipe.untaken_bytes = pipe.untaken_bytes.saturating_sub(bytes as usize);
@@ -184,7 +185,7 @@ impl AgentRank {
             self.read(1, shared, &mut words);
             return words;
         };
-        // What it says names the process behind a wrapper.
+        // Its first message names the process behind a wrapper.
         self.hear(shared, &mut words);
         let true_end = self.child.true_end(end);
         let unfenced = match true_end {
@@ -208,9 +209,9 @@ impl AgentRank {
             match self.link.receive() {
                 Ok(Some((message, memory))) => {
                     match message {
-                        ToLauncher::Hello { process } => self.child.join(process),
+                        ToLauncher::Hello(process) => self.child.join(process),
                         // The rank waits: all that it has printed lies before. REC-4
-                        ToLauncher::Mark { .. } | ToLauncher::Beginning { .. } => {
+                        ToLauncher::Mark(_) | ToLauncher::Beginning(_) => {
                             self.read(DRAIN_READS, shared, words);
                         }
                         _ => {}

@@ -1,11 +1,12 @@
 //! The agent's loop.
 
-use super::AgentError;
 use super::ranks::{AgentRank, Shared};
-use crate::LaunchError;
-use crate::hosts::message::{FromAgent, Life, Refusal, Setup, ToAgent, Whom};
+use crate::error::LaunchError;
+use crate::hosts::invitation::NotAnInvitation;
+use crate::hosts::message::{FromAgent, Life, Recipient, Refusal, Setup, ToAgent};
 use crate::leftovers;
-use crate::start::{self, Prepared, Wanted};
+use crate::spawn::HostPart;
+use crate::start::{self, Prepared};
 use refrain_job::JobError;
 use refrain_job::control::host::{HOST_VARIABLE, HostIdentity};
 use refrain_job::control::message::ToLauncher;
@@ -14,7 +15,26 @@ use refrain_wire::{Connection, WireError};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
+use std::io;
 use std::os::fd::AsFd;
+use thiserror::Error;
+
+/// Why an agent could not serve.
+#[derive(Debug, Error)]
+pub enum AgentError {
+    /// stdin has no invitation.
+    #[error(transparent)]
+    Invitation(#[from] NotAnInvitation),
+    /// stdin cannot be read.
+    #[error("stdin cannot be read: {0}")]
+    Input(#[from] io::Error),
+    /// It cannot reach the launcher.
+    #[error("the launcher cannot be reached from this host: {0}")]
+    Unreachable(String),
+    /// The launcher is gone, or the connection was tampered with.
+    #[error("the connection to the launcher is lost: {0}")]
+    Lost(#[from] WireError),
+}
 
 /// With more than this waiting for the launcher nothing is taken from ranks.
 const UNSENT_BYTES_MAX: usize = 4 << 20;
@@ -31,7 +51,7 @@ struct Agent {
     wire: Connection,
 }
 
-/// Serves the launcher until it says that the job is over.
+/// Serves the launcher until the job is over.
 pub(super) fn serve(wire: Connection, host: u32) -> Result<(), AgentError> {
     let mut agent = Agent {
         wire,
@@ -81,7 +101,6 @@ impl Agent {
             Err(error) => return Err(WireError::from(error).into()),
         }
         let is_ready = |polled: &PollFd<'_>| !polled.revents().is_empty();
-        // Nobody says anything there any more.
         let is_dismissed = is_ready(&polled[0]);
         let of_ranks = polled[2..].iter().zip(owners);
         let ready = of_ranks.filter(|(polled, _)| is_ready(polled));
@@ -92,7 +111,7 @@ impl Agent {
         Ok(is_dismissed)
     }
 
-    /// Does what the launcher says. `false`: the job is over.
+    /// Serves the messages of the launcher. `false`: the job is over.
     fn hear(&mut self) -> Result<bool, AgentError> {
         let received = self.wire.receive();
         while let Some(word) = self.wire.next_message::<ToAgent>()? {
@@ -100,10 +119,10 @@ impl Agent {
                 ToAgent::Setup(setup) => self.set_up(*setup)?,
                 ToAgent::Unpin => {
                     if let Some(prepared) = &mut self.prepared {
-                        prepared.starter.unpin();
+                        prepared.starter.cores.clear();
                     }
                 }
-                ToAgent::Start { life } => self.start(life)?,
+                ToAgent::Start(life) => self.start(life)?,
                 ToAgent::Say {
                     life,
                     message,
@@ -115,8 +134,12 @@ impl Agent {
                         self.wire.say(&FromAgent::Misunderstood { life, reason })?;
                     }
                 }
-                ToAgent::Signal { life, whom, signal } => self.signal(life, whom, signal),
-                ToAgent::LetGo { number } => self.shared.let_go(number),
+                ToAgent::Signal {
+                    life,
+                    recipient,
+                    signal,
+                } => self.signal(life, recipient, signal),
+                ToAgent::LetGo(number) => self.shared.let_go(number),
                 ToAgent::Took {
                     life,
                     stream,
@@ -134,16 +157,13 @@ impl Agent {
         Ok(true)
     }
 
-    fn signal(&self, life: Life, whom: Whom, signal: i32) {
+    fn signal(&self, life: Life, recipient: Recipient, signal: i32) {
         let living = self.ranks.iter().find(|rank| rank.life == life);
         let (Some(rank), Some(signal)) = (living, Signal::from_named_raw(signal)) else {
             return;
         };
-        match whom {
-            Whom::Own => rank.child().signal_own(signal),
-            Whom::Group if !rank.has_ended() => rank.child().signal(signal),
-            Whom::Group => {}
-            Whom::Rest => rank.child().kill_group(),
+        if recipient != Recipient::Group || !rank.has_ended() {
+            rank.child().signal(recipient, signal);
         }
     }
 
@@ -156,7 +176,7 @@ impl Agent {
                 self.wire.say(&word)?;
                 if let (FromAgent::Heard { message, .. }, Some(prepared)) =
                     (&word, &mut self.prepared)
-                    && let ToLauncher::Recovered { .. } = **message
+                    && let ToLauncher::Recovered(_) = **message
                 {
                     let (rank, incarnation) = rank.life;
                     let lines = prepared.spilled.caught_up(rank as usize, incarnation);
@@ -167,38 +187,29 @@ impl Agent {
         Ok(())
     }
 
-    /// Prepares this host, or says why it cannot.
-    fn set_up(&mut self, setup: Setup) -> Result<(), AgentError> {
+    /// Prepares this host, or refuses with the reason.
+    fn set_up(&mut self, mut setup: Setup) -> Result<(), AgentError> {
         if let Some(folder) = &setup.folder {
             // Not there: the ranks start where ssh has come in.
             let _ = std::env::set_current_dir(folder);
         }
         // As the launcher does on its own host.
         leftovers::remove(&leftovers::folders());
-        let mut environment = setup.environment;
-        environment.push((HOST_VARIABLE.into(), (self.host + 1).to_string().into()));
-        let wanted = Wanted {
-            program: setup.program,
-            arguments: setup.arguments,
-            environment,
-            ranks: setup.ranks,
-            size: setup.size,
-            pin: setup.pin,
+        let host = (self.host + 1).to_string();
+        setup.environment.push((HOST_VARIABLE.into(), host.into()));
+        let part = HostPart {
+            setup,
             piped: true,
             reads_stdin: false,
             descriptors: Vec::new(),
         };
-        let mut config = setup.config;
-        let answer = match start::prepare(&mut config, wanted, setup.job) {
+        let answer = match start::prepare(part) {
             Ok(prepared) => {
-                let differing_addresses = prepared.differing_addresses.clone();
-                self.prepared = Some(prepared);
-                let identity = HostIdentity::of_this_process();
-                let boot = identity.map_or(0, HostIdentity::boot);
+                let prepared = self.prepared.insert(prepared);
                 FromAgent::Ready {
-                    config,
-                    boot,
-                    differing_addresses,
+                    config: prepared.starter.part.setup.config.clone(),
+                    boot: HostIdentity::of_this_process().map_or(0, HostIdentity::boot),
+                    differing_addresses: prepared.differing_addresses.clone(),
                 }
             }
             Err(error) => FromAgent::Refused {

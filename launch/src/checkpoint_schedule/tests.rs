@@ -61,7 +61,7 @@ fn what_becomes_due_behind_a_step_is_waited_for() {
 }
 
 #[test]
-fn in_turn_each_is_told_when_the_one_before_is_done() {
+fn round_robin_asks_a_rank_after_the_checkpoint_of_the_last() {
     let mut scheduler = scheduler(Choice::RoundRobin, 3);
     let of = vec![figures(0, 0); 3];
     assert_eq!(scheduler.step(EVERY / 2, &[true; 3]), [], "it is too early");
@@ -84,7 +84,7 @@ fn in_turn_each_is_told_when_the_one_before_is_done() {
 
 /// A reduction: rank 0 receives all, so its checkpoint frees what others hold.
 #[test]
-fn adaptive_tells_those_who_receive() {
+fn adaptive_asks_ranks_that_receive() {
     let mut scheduler = scheduler(Choice::Adaptive, 3);
     let of = [
         figures(1 << 20, 0),
@@ -114,7 +114,7 @@ fn with_an_interval_no_rank_is_asked_before_it_is_over() {
 }
 
 #[test]
-fn who_does_not_take_checkpoints_is_not_told() {
+fn ranks_that_take_no_checkpoints_are_not_asked() {
     let mut scheduler = scheduler(Choice::RoundRobin, 2);
     let deaf = StatusFigures {
         heeds_requests: false,
@@ -177,7 +177,7 @@ fn a_rank_that_does_not_follow_does_not_block_the_others() {
 
 // REC-6
 #[test]
-fn a_death_ends_what_the_life_was_told() {
+fn a_death_voids_the_requests_to_that_life() {
     let mut scheduler = scheduler(Choice::RoundRobin, 2);
     let of = vec![figures(1, 1); 2];
     assert_eq!(round(&mut scheduler, EVERY, &of), [0]);
@@ -210,18 +210,18 @@ fn a_death_ends_what_the_life_was_told() {
 fn a_wish_is_an_order_whatever_the_policy() {
     for choice in [Choice::None, Choice::Adaptive] {
         let mut scheduler = scheduler(choice, 3);
-        scheduler.wish(2);
-        scheduler.wish(99);
+        scheduler.request(2);
+        scheduler.request(99);
         assert_eq!(scheduler.step(Duration::ZERO, &[true, true, false]), []);
         let now = Duration::from_millis(1);
         assert_eq!(ordered(&scheduler.step(now, &[true; 3])), [2]);
-        scheduler.wish(1);
+        scheduler.request(1);
         assert_eq!(
             ordered(&scheduler.step(now, &[true; 3])),
             [1],
             "also at once"
         );
-        scheduler.wish(2);
+        scheduler.request(2);
         assert_eq!(ordered(&scheduler.step(now, &[true; 3])), [], "it was told");
         // It dies: the wish stays.
         scheduler.died(2);
@@ -254,7 +254,7 @@ fn what_is_due_lies_ahead() {
                 0 => scheduler.answered(rank, figures(later, 1)),
                 1 => scheduler.begun(rank, now),
                 2 => scheduler.stable(rank, (later, 0), now),
-                3 => scheduler.wish(rank),
+                3 => scheduler.request(rank),
                 4 => scheduler.died(rank),
                 _ => {}
             }

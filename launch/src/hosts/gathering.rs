@@ -1,12 +1,14 @@
 //! Starts the agents of a job, and waits until all have connected and are ready.
 
-use super::caller::{Caller, check_setup};
+use super::agent_process::{AgentProcess, check_setup};
+use super::far::AgentHandle;
 use super::invitation::Invitation;
+use super::listing::{self, HostsSpec};
 use super::message::{AGENT, FromAgent, Refusal, Setup, ToAgent};
-use super::{Arm, Host, Hosts, HostsSpec, listing};
-use crate::LaunchError;
+use super::{Host, Hosts};
+use crate::error::LaunchError;
+use crate::same_memory::report_differing_addresses;
 use crate::signals::Signals;
-use crate::start::tell_differing_addresses;
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;
 use refrain_wire::{Connection, Door, Secret};
@@ -16,7 +18,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-/// How long agents may take to call and to say that they are ready.
+/// How long agents may take to connect and to be ready.
 const READY_MAX: Duration = Duration::from_secs(60);
 /// A host whose agent is not ready.
 struct Waiting {
@@ -24,7 +26,7 @@ struct Waiting {
     ranks: Vec<u32>,
     /// As in the list of hosts.
     number: u32,
-    caller: Caller,
+    agent_process: AgentProcess,
     wire: Option<Connection>,
     ready: Option<(Box<JobConfig>, u128)>,
 }
@@ -36,7 +38,7 @@ struct Gathering<'a> {
     signals: Option<&'a mut Signals>,
     door: Door,
     waiting: Vec<Waiting>,
-    /// Proven, and have not said who they are.
+    /// Authenticated, and their hosts are not known.
     unnamed: Vec<Connection>,
 }
 
@@ -55,10 +57,7 @@ pub fn gather(
     let wrong = |error: listing::NotAHost| JobError::Config(error.to_string());
     let of_rank = listing::place(setup.size, &spec.hosts).map_err(wrong)?;
     check_setup(setup)?;
-    let system = |error| JobError::Control {
-        attempted: "listening for the agents of the job".into(),
-        error,
-    };
+    let system = |error| JobError::control("listening for the agents of the job", error);
     let secret = Secret::random().map_err(system)?;
     let (door, port) = Door::open(secret.clone(), &AGENT).map_err(system)?;
     let mut gathering = Gathering {
@@ -86,7 +85,7 @@ pub fn gather(
             name: host.name.clone(),
             ranks,
             number: number as u32,
-            caller: Caller::start(spec, &host.name, &invitation)?,
+            agent_process: AgentProcess::start(spec, &host.name, &invitation)?,
             wire: None,
             ready: None,
         });
@@ -110,7 +109,7 @@ fn share_cores(hosts: &mut [Host], boots: &[u128]) {
         let ranks = (0..own.len()).filter(shares).map(|other| own[other]).sum();
         if ranks > own[number] {
             host.config.ranks_on_host = ranks;
-            host.arm.push(ToAgent::Unpin);
+            host.agent.push(ToAgent::Unpin);
         }
     }
 }
@@ -152,8 +151,8 @@ impl Gathering<'_> {
             polled.push(PollFd::from_borrowed_fd(wire.as_fd(), wire.interest()));
         }
         for waiting in &self.waiting {
-            let pidfd = waiting.caller.pidfd.as_fd();
-            polled.push(PollFd::from_borrowed_fd(pidfd, PollFlags::IN));
+            let ended = waiting.agent_process.process.end_descriptor();
+            polled.push(PollFd::from_borrowed_fd(ended, PollFlags::IN));
         }
         let longest = Timespec::try_from(longest).ok();
         // A failure is found by whatever is tried next.
@@ -165,7 +164,7 @@ impl Gathering<'_> {
         for mut wire in std::mem::take(&mut self.unnamed) {
             let received = wire.receive();
             match wire.next_message() {
-                Ok(Some(FromAgent::Hello { host })) => {
+                Ok(Some(FromAgent::Hello(host))) => {
                     let mut waiting = self.waiting.iter_mut();
                     let Some(waiting) = waiting.find(|waiting| waiting.number == host) else {
                         continue;
@@ -174,7 +173,7 @@ impl Gathering<'_> {
                         ranks: waiting.ranks.clone(),
                         ..self.setup.clone()
                     }));
-                    // Called twice: by the first connection it is not heard.
+                    // An agent that connects twice is served by its last connection.
                     if wire.say(&setup).and_then(|()| wire.flush()).is_ok() {
                         waiting.wire = Some(wire);
                     }
@@ -220,9 +219,9 @@ impl Gathering<'_> {
             hosts.push(Host {
                 name: waiting.name,
                 ranks: waiting.ranks,
-                arm: Arm::default(),
+                agent: AgentHandle::default(),
                 wire: Some(wire),
-                caller: waiting.caller,
+                agent_process: waiting.agent_process,
                 config: *config,
                 launcher,
             });
@@ -234,7 +233,7 @@ impl Gathering<'_> {
 }
 
 impl Waiting {
-    /// Hears what its agent says.
+    /// Serves the messages of its agent.
     fn serve(&mut self) -> Result<(), LaunchError> {
         if let Some(wire) = &mut self.wire {
             let _ = wire.flush();
@@ -246,7 +245,7 @@ impl Waiting {
                     differing_addresses,
                 })) => {
                     if let Some(why) = differing_addresses {
-                        tell_differing_addresses(&format!("host {}: ", self.name), &why);
+                        report_differing_addresses(&format!("host {}: ", self.name), &why);
                     }
                     self.ready = Some((config, boot));
                 }
@@ -254,14 +253,14 @@ impl Waiting {
                     return Err(self.refused(refusal, &reason));
                 }
                 Ok(None) if received.is_ok() => {}
-                // Why, is said by its end.
+                // Its end gives the reason.
                 _ => self.wire = None,
             }
         }
-        // What it said before is heard first.
-        match self.caller.child.try_wait() {
-            Ok(Some(status)) => Err(self.caller.gone(&self.name, status)),
-            _ => Ok(()),
+        // Its earlier messages come first.
+        match self.agent_process.process.status() {
+            Some(status) => Err(self.agent_process.gone(&self.name, status.into())),
+            None => Ok(()),
         }
     }
 
@@ -277,11 +276,9 @@ impl Waiting {
                 reason,
                 found: true,
             },
-            Refusal::System => JobError::Control {
-                attempted: reason,
-                error: io::Error::other("the agent failed"),
+            Refusal::System => {
+                JobError::control(reason, io::Error::other("the agent failed")).into()
             }
-            .into(),
         }
     }
 }
@@ -292,10 +289,10 @@ impl Drop for Gathering<'_> {
         let give_up_at = Instant::now() + super::END_MAX;
         for waiting in &mut self.waiting {
             waiting.wire = None;
-            drop(waiting.caller.stdin.take());
+            waiting.agent_process.process.close_stdin();
         }
         for waiting in &mut self.waiting {
-            waiting.caller.end(give_up_at);
+            waiting.agent_process.process.end(give_up_at);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The line that tells an agent whom to call, and how it proves itself. It goes
+//! The line with the launcher's addresses and the secret for an agent. It goes
 //! over ssh's standard input: neither a command line nor an environment shows it.
 //!
 //! `refrain-agent VERSION JOB HOST SECRET PORT ADDRESS,…`

@@ -1,9 +1,10 @@
 //! The hosts of a job: `--host a,b:4`, `--hostfile FILE`, and which rank runs where.
 //! Pure.
 //!
-//! A line of a hostfile, as Open MPI has them: `NAME [slots=N]`; what follows a `#`
-//! is said to people alone.
+//! A line of a hostfile, as in Open MPI: `NAME [slots=N]`; a `#` begins a comment.
 
+use crate::size::count;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -16,54 +17,23 @@ pub struct HostSlots {
     pub slots: u32,
 }
 
-/// Text that names no hosts.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum NotAHost {
-    /// One entry of `--host`.
-    #[error("--host: {entry:?}: {why}: use NAME or NAME:SLOTS, separated by commas")]
-    Entry {
-        /// As given.
-        entry: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A line of a hostfile.
-    #[error("{file}:{line}: {why}: use NAME or NAME slots=N")]
-    Line {
-        /// The file.
-        file: PathBuf,
-        /// Counted from 1.
-        line: usize,
-        /// What is wrong.
-        why: String,
-    },
-    /// The file cannot be read, or has no host.
-    #[error("--hostfile {file}: {why}")]
-    File {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-    /// More ranks than slots.
-    #[error(
-        "{} do not fit on {} with {}: name more hosts, or more slots",
-        count(u64::from(*ranks), "rank"), count(*hosts as u64, "host"), count(*slots, "slot")
-    )]
-    Full {
-        /// How many ranks.
-        ranks: u32,
-        /// How many hosts.
-        hosts: usize,
-        /// All their slots.
-        slots: u64,
-    },
+/// Where the ranks of a job are to run.
+#[derive(Clone, Debug, Default)]
+pub struct HostsSpec {
+    /// In the order in which ranks are placed. Empty: on this host alone, without
+    /// agents.
+    pub hosts: Vec<HostSlots>,
+    /// What starts a command on a host: this, then the host's name, then the
+    /// command. Empty: `ssh -oBatchMode=yes`.
+    pub ssh: Vec<OsString>,
+    /// The program `refrain` on the hosts. `None`: the path that it has here.
+    pub refrain: Option<PathBuf>,
 }
 
-fn count(number: u64, what: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{plural}")
-}
+/// Why hosts cannot be used: what is wrong, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct NotAHost(String);
 
 /// The hosts of `--host`.
 ///
@@ -72,10 +42,8 @@ fn count(number: u64, what: &str) -> String {
 pub fn parse_hosts(text: &str) -> Result<Vec<HostSlots>, NotAHost> {
     let entry = |entry: &str| {
         let (name, slots) = name_and_slots(entry);
-        host(name, slots).map_err(|why| NotAHost::Entry {
-            entry: entry.into(),
-            why,
-        })
+        let form = "use NAME or NAME:SLOTS, separated by commas";
+        host(name, slots).map_err(|why| NotAHost(format!("--host: {entry:?}: {why}: {form}")))
     };
     text.split(',').map(entry).collect()
 }
@@ -93,18 +61,14 @@ fn name_and_slots(entry: &str) -> (&str, Option<&str>) {
 /// # Errors
 /// File, line and what is wrong there.
 pub fn read_hostfile(path: &Path) -> Result<Vec<HostSlots>, NotAHost> {
-    let file = |why: String| NotAHost::File {
-        file: path.into(),
-        why,
-    };
-    let text = std::fs::read_to_string(path).map_err(|error| file(error.to_string()))?;
-    let hosts = parse_hostfile(&text).map_err(|(line, why)| NotAHost::Line {
-        file: path.into(),
-        line,
-        why,
+    let file = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| NotAHost(format!("--hostfile {file}: {error}")))?;
+    let hosts = parse_hostfile(&text).map_err(|(line, why)| {
+        NotAHost(format!("{file}:{line}: {why}: use NAME or NAME slots=N"))
     })?;
     match hosts.is_empty() {
-        true => Err(file("names no host".into())),
+        true => Err(NotAHost(format!("--hostfile {file}: names no host"))),
         false => Ok(hosts),
     }
 }
@@ -166,14 +130,16 @@ pub fn place(ranks: u32, hosts: &[HostSlots]) -> Result<Vec<usize>, NotAHost> {
         index.flat_map(|index| (0..host.slots).map(move |_| index))
     });
     let placed: Vec<usize> = slots.take(ranks as usize).collect();
-    match placed.len() == ranks as usize {
-        true => Ok(placed),
-        false => Err(NotAHost::Full {
-            ranks,
-            hosts: hosts.len(),
-            slots: hosts.iter().map(|host| u64::from(host.slots)).sum(),
-        }),
+    if placed.len() == ranks as usize {
+        return Ok(placed);
     }
+    let slots = hosts.iter().map(|host| u64::from(host.slots)).sum();
+    Err(NotAHost(format!(
+        "{} do not fit on {} with {}: name more hosts, or more slots",
+        count(u64::from(ranks), "rank"),
+        count(hosts.len() as u64, "host"),
+        count(slots, "slot")
+    )))
 }
 
 #[cfg(test)]
@@ -212,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn errors_name_their_place() {
         for (text, words) in [
             ("", "\"\" is not a host name"),
             ("a,,b", "\"\" is not a host name"),

@@ -1,4 +1,4 @@
-//! What launcher and agents say to each other.
+//! Messages between launcher and agents.
 
 use crate::sink::Stream;
 use crate::verdict::End;
@@ -10,9 +10,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How launcher and agents talk, sealed. Their messages contain those of ranks: the version is
-/// the same. A message is at most one of a rank's, and what is around it; settings of a job
-/// with its arguments are smaller.
+/// The protocol of launcher and agents, sealed. Their messages contain those of ranks: the
+/// version is the same. A message is at most one of a rank's, and what is around it; settings
+/// of a job with its arguments are smaller.
 pub const AGENT: Protocol = Protocol {
     purpose: "refrain: launcher and agent",
     magic: *b"RA",
@@ -26,9 +26,9 @@ pub const OUTPUT_BYTES_MAX: usize = 256 << 10;
 /// A life: the rank, and how often it was started before.
 pub type Life = (u32, u32);
 
-/// Who of a rank's processes gets a signal.
+/// Which of a rank's processes get a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Whom {
+pub enum Recipient {
     /// The process that was started, and the one that has joined.
     Own,
     /// It and its group, unless it has ended.
@@ -37,7 +37,7 @@ pub enum Whom {
     Rest,
 }
 
-/// What an agent is to do for a job.
+/// The part of a job for one agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setup {
     /// Names the job.
@@ -68,12 +68,9 @@ pub enum ToAgent {
     Setup(Box<Setup>),
     /// Other agents' ranks run on the same cores: none is pinned.
     Unpin,
-    /// Starts a life of a rank. Answered with [`FromAgent::Started`] or
+    /// Starts this life of a rank. Answered with [`FromAgent::Started`] or
     /// [`FromAgent::CannotStart`].
-    Start {
-        /// Which.
-        life: Life,
-    },
+    Start(Life),
     /// For a rank.
     Say {
         /// Which.
@@ -88,16 +85,13 @@ pub enum ToAgent {
         /// Which rank's.
         life: Life,
         /// Which of them.
-        whom: Whom,
+        recipient: Recipient,
         /// Its number.
         signal: i32,
     },
-    /// Nobody needs this memory any more.
-    LetGo {
-        /// Its number.
-        number: u64,
-    },
-    /// So much of a rank's output was taken.
+    /// Releases the memory with this number.
+    LetGo(u64),
+    /// An amount of a rank's output was taken.
     Took {
         /// Whose.
         life: Life,
@@ -126,12 +120,9 @@ pub enum Refusal {
 /// From an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromAgent {
-    /// The first message: which host it is on, as the invitation says.
-    Hello {
-        /// Its number.
-        host: u32,
-    },
-    /// It can do what the setup says.
+    /// The first message: the number of its host, from the invitation.
+    Hello(u32),
+    /// It is prepared.
     Ready {
         /// The settings of this host's ranks.
         config: Box<JobConfig>,
@@ -162,7 +153,7 @@ pub enum FromAgent {
         /// For people.
         reason: String,
     },
-    /// A rank says something.
+    /// A rank has sent a message.
     Heard {
         /// Which.
         life: Life,
@@ -171,7 +162,7 @@ pub enum FromAgent {
         /// The memory that came with it, by a number that is used once.
         memory: Option<u64>,
     },
-    /// What a rank says is no message.
+    /// A rank has sent bytes that are no message.
     Misunderstood {
         /// Which.
         life: Life,
@@ -187,7 +178,7 @@ pub enum FromAgent {
         /// What.
         bytes: Vec<u8>,
     },
-    /// A life has ended; all that it has said and printed came before. If it was
+    /// A life has ended; all its messages and output came before. If it was
     /// killed nothing of it runs any more. FENCE-1
     Ended {
         /// Which.

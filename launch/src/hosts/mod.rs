@@ -5,64 +5,47 @@
 //! | file | subject |
 //! |---|---|
 //! | `listing` | `--host`, `--hostfile`, which rank runs where; pure |
-//! | `invitation` | the line that tells an agent whom to call, and the secret; pure |
-//! | `message` | what launcher and agents say; pure |
-//! | `caller` | starting the agent on one host, by ssh |
+//! | `invitation` | the line with the launcher's addresses and the secret for an agent; pure |
+//! | `message` | messages between launcher and agents; pure |
+//! | `agent_process` | starting the agent on one host, by ssh |
 //! | `gathering` | starting all agents, and waiting until all have called |
 //! | `far` | a rank's process on another host, as the launcher has it |
-//! | `reports` | what agents say while the job runs |
+//! | `reports` | messages of agents while the job runs |
 
-mod caller;
-mod far;
-mod gathering;
+mod agent_process;
+pub mod far;
+pub mod gathering;
 pub mod invitation;
-mod listing;
+pub mod listing;
 pub mod message;
 mod reports;
 
-pub use far::{Arm, FarProcess};
-pub(super) use gathering::gather;
-pub use listing::{HostSlots, NotAHost, parse_hosts, read_hostfile};
-
+use super::link::Link;
 use super::output::Output;
 use super::process::RankProcess;
-use caller::Caller;
+use agent_process::AgentProcess;
+use far::{AgentHandle, FarProcess};
 use message::ToAgent;
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;
 use refrain_wire::{Connection, WireError};
 use rustix::event::PollFlags;
-use std::ffi::OsString;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How long agents may take to end their ranks and themselves.
 const END_MAX: Duration = Duration::from_secs(5);
-
-/// Where the ranks of a job are to run.
-#[derive(Clone, Debug, Default)]
-pub struct HostsSpec {
-    /// In the order in which ranks are placed. Empty: on this host alone, without
-    /// agents.
-    pub hosts: Vec<HostSlots>,
-    /// What starts a command on a host: this, then the host's name, then the
-    /// command. Empty: `ssh -oBatchMode=yes`.
-    pub ssh: Vec<OsString>,
-    /// The program `refrain` on the hosts. `None`: the path that it has here.
-    pub refrain: Option<PathBuf>,
-}
 
 /// One host with its agent.
 #[derive(Debug)]
 struct Host {
     name: String,
     ranks: Vec<u32>,
-    arm: Arm,
+    agent: AgentHandle,
     /// `None`: the agent is lost.
     wire: Option<Connection>,
-    caller: Caller,
+    agent_process: AgentProcess,
     /// The settings of its ranks.
     config: JobConfig,
     /// The address of this host, as the agent's host reaches it.
@@ -89,7 +72,10 @@ impl Hosts {
         if host.wire.is_none() {
             return Err(format!("the agent on {} is gone", host.name));
         }
-        Ok(far::start(&host.arm, (rank, incarnation), outputs))
+        let life = (rank, incarnation);
+        let process = FarProcess::start(&host.agent, life);
+        let link = Link::far(host.agent.clone(), life);
+        Ok(RankProcess::far(process, link, outputs))
     }
 
     /// The fabric that all hosts have found.
@@ -115,27 +101,27 @@ impl Hosts {
         (&host.config, host.launcher)
     }
 
-    /// What to poll, with the number of the host; `true`: its agent's caller.
+    /// What to poll, with the number of the host; `true`: the end of its agent's process.
     pub(super) fn interests(
         &self,
     ) -> impl Iterator<Item = (usize, bool, BorrowedFd<'_>, PollFlags)> {
         self.hosts.iter().enumerate().flat_map(|(number, host)| {
             let wire = host.wire.as_ref();
             let wire = wire.map(|wire| (number, false, wire.as_fd(), wire.interest()));
-            let caller = (!host.caller.has_ended).then(|| {
-                let pidfd = host.caller.pidfd.as_fd();
-                (number, true, pidfd, PollFlags::IN)
+            let ending = (!host.agent_process.has_ended).then(|| {
+                let descriptor = host.agent_process.process.end_descriptor();
+                (number, true, descriptor, PollFlags::IN)
             });
-            wire.into_iter().chain(caller)
+            wire.into_iter().chain(ending)
         })
     }
 
-    /// Sends what the agents take of what is to be said. Returns those that are
-    /// lost, with the reason.
+    /// Sends as much of the messages as the agents take. Returns those that are lost, with
+    /// the reason.
     pub(super) fn flush(&mut self) -> Vec<(usize, String)> {
         let mut lost = Vec::new();
         for (number, host) in self.hosts.iter_mut().enumerate() {
-            let messages = host.arm.take();
+            let messages = host.agent.take();
             let Some(wire) = &mut host.wire else { continue };
             let said = messages.iter().try_for_each(|message| wire.say(message));
             if let Err(error) = said.and_then(|()| wire.flush()) {
@@ -164,38 +150,13 @@ impl Drop for Hosts {
     fn drop(&mut self) {
         let give_up_at = Instant::now() + END_MAX;
         for host in &self.hosts {
-            host.arm.push(ToAgent::End);
+            host.agent.push(ToAgent::End);
         }
         // One that is lost ends by itself.
         let _ = self.flush_until(give_up_at);
         for host in &mut self.hosts {
-            host.caller.end(give_up_at);
+            host.agent_process.process.end(give_up_at);
             host.wire = None;
         }
-    }
-}
-
-/// What cannot be over several hosts yet.
-pub(super) fn check(spec: &super::JobSpec) -> Result<(), JobError> {
-    let config = &spec.config;
-    let refused = [
-        (config.events.gate_output, "--gate-output"),
-        (spec.faults.suspect_after.is_some(), "--suspect-ranks-after"),
-        (
-            !spec.descriptors.is_empty(),
-            "a job with descriptors of its own",
-        ),
-        (config.fabric == "shm", "--fabric shm"),
-        (config.events.way == "shm", "--event-way shm"),
-        (
-            spec.output == super::Output::Inherited,
-            "output that is not passed on by the launcher",
-        ),
-    ];
-    match refused.iter().find(|(is_asked, _)| *is_asked) {
-        Some((_, what)) => Err(JobError::Config(format!(
-            "{what} cannot be combined with --host and --hostfile: use one host, or leave it out"
-        ))),
-        None => Ok(()),
     }
 }

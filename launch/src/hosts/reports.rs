@@ -1,9 +1,11 @@
-//! What agents say while the job runs.
+//! Messages of agents while the job runs.
 
+use super::Hosts;
+use super::far::RemoteEnd;
 use super::message::{FromAgent, Life, ToAgent};
-use super::{Host, Hosts};
 use crate::Job;
 use crate::link::Memory;
+use crate::process::RankProcess;
 use crate::serve::sink_of;
 use crate::start::Placement;
 use crate::verdict::End;
@@ -11,8 +13,8 @@ use signal_hook::consts::SIGKILL;
 use std::time::Instant;
 
 impl Hosts {
-    /// Reads what an agent has sent; `Err`: it is lost, and why. What it said before
-    /// that comes as well.
+    /// Reads what an agent has sent; `Err`: it is lost, and why. Its earlier messages are
+    /// returned as well.
     fn hear(&mut self, number: usize) -> (Vec<FromAgent>, Result<(), String>) {
         let mut heard = Vec::new();
         let Some(wire) = &mut self.hosts[number].wire else {
@@ -26,14 +28,8 @@ impl Hosts {
                 Err(error) => return (heard, Err(error.to_string())),
             }
         }
-        (
-            heard,
-            received.map(|_| ()).map_err(|error| error.to_string()),
-        )
-    }
-
-    fn host(&mut self, number: usize) -> &mut Host {
-        &mut self.hosts[number]
+        let received = received.map(drop).map_err(|error| error.to_string());
+        (heard, received)
     }
 }
 
@@ -59,21 +55,18 @@ impl Job {
 
     /// What has started an agent has ended.
     pub(crate) fn agent_ended(&mut self, number: usize) {
-        // It may have said why.
+        // It may have sent the reason.
         self.hear_agent(number);
         let Some(hosts) = self.hosts() else { return };
-        let host = hosts.host(number);
-        host.caller.has_ended = true;
-        let status = host.caller.child.try_wait();
-        let how = status
-            .ok()
-            .flatten()
-            .map_or(String::new(), |status| format!(" ({status})"));
+        let agent = &mut hosts.hosts[number].agent_process;
+        agent.has_ended = true;
+        let status = agent.process.status();
+        let how = status.map_or(String::new(), |status| format!(" ({status})"));
         self.lose_host(number, &format!("it has ended{how}"));
     }
 
-    /// Sends to all agents what is to be said. Whether one was lost by that: what
-    /// follows is to be done at once.
+    /// Sends the messages to all agents. `true`: one was lost, which has to be handled at
+    /// once.
     pub(crate) fn flush_hosts(&mut self) -> bool {
         let Some(hosts) = self.hosts() else {
             return false;
@@ -98,7 +91,7 @@ impl Job {
         match message {
             FromAgent::Started { life, process } => {
                 if let Some(far) = self.living(life).and_then(|rank| self.ranks[rank].as_far()) {
-                    far.started(process);
+                    far.id = process;
                 }
             }
             FromAgent::CannotStart { life, reason } => {
@@ -112,11 +105,11 @@ impl Job {
                 message,
                 memory,
             } => {
-                let arm = self.hosts().map(|hosts| hosts.host(number).arm.clone());
-                // Also that of one that is gone: the agent has to hear of it.
+                let agent = self.hosts().map(|hosts| hosts.hosts[number].agent.clone());
+                // Also of a life that is gone: dropping it releases the memory at the agent.
                 let memory = memory
-                    .zip(arm)
-                    .map(|(memory, arm)| Memory::there(&arm, memory));
+                    .zip(agent)
+                    .map(|(memory, agent)| Memory::there(&agent, memory));
                 if let Some(rank) = self.living(life) {
                     self.ranks[rank].link.pass_on(*message, memory);
                     self.hear(rank);
@@ -146,10 +139,14 @@ impl Job {
                 unfenced,
             } => {
                 if let Some(far) = self.living(life).and_then(|rank| self.ranks[rank].as_far()) {
-                    far.ended(end, true_end, unfenced);
+                    far.end.get_or_insert(RemoteEnd {
+                        end,
+                        true_end,
+                        unfenced,
+                    });
                 }
             }
-            FromAgent::Hello { .. } | FromAgent::Ready { .. } | FromAgent::Refused { .. } => {
+            FromAgent::Hello(_) | FromAgent::Ready { .. } | FromAgent::Refused { .. } => {
                 self.lose_host(number, "it has said what belongs to the start");
             }
         }
@@ -159,14 +156,19 @@ impl Job {
     fn living(&mut self, life: Life) -> Option<usize> {
         let rank = life.0 as usize;
         let process = self.ranks.get_mut(rank)?;
-        let is_this = process.as_far().is_some_and(|far| far.life() == life);
+        let is_this = process.as_far().is_some_and(|far| far.life == life);
         is_this.then_some(rank)
     }
 
     fn mark_ended(&mut self, rank: usize) {
         let killed = End::Killed(SIGKILL);
-        if let Some(far) = self.ranks[rank].as_far() {
-            far.ended(killed, killed, None);
+        // The job may have started no rank yet, or be over.
+        if let Some(far) = self.ranks.get_mut(rank).and_then(RankProcess::as_far) {
+            far.end.get_or_insert(RemoteEnd {
+                end: killed,
+                true_end: killed,
+                unfenced: None,
+            });
         }
     }
 
@@ -174,29 +176,27 @@ impl Job {
     /// job ends: a rank that may still run must not be replaced. FENCE-1
     fn lose_host(&mut self, number: usize, why: &str) {
         let Some(hosts) = self.hosts() else { return };
-        let host = hosts.host(number);
+        let host = &mut hosts.hosts[number];
         if host.wire.take().is_none() {
             return;
         }
-        drop(host.caller.stdin.take());
+        host.agent_process.process.close_stdin();
         let (name, ranks) = (host.name.clone(), host.ranks.clone());
         let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();
+        let list = list.join(", ");
         self.fail(
             1,
             format!(
-                "host {name}: the connection to the agent is lost: {why}. Its ranks ({}) are lost and cannot be restarted elsewhere",
-                list.join(", ")
+                "host {name}: the connection to the agent is lost: {why}. Its ranks ({list}) are lost and cannot be restarted elsewhere"
             ),
         );
-        if !self.ranks.is_empty() {
-            ranks
-                .iter()
-                .for_each(|rank| self.mark_ended(*rank as usize));
+        for rank in ranks {
+            self.mark_ended(rank as usize);
         }
     }
 
-    /// Takes the output that agents have passed on, as far as it is read, and says
-    /// so.
+    /// Takes the output that agents have passed on, as far as there is room, and
+    /// acknowledges it.
     pub(crate) fn take_relayed(&mut self) {
         for (rank, process) in self.ranks.iter_mut().enumerate() {
             for output in &mut process.outputs {
@@ -206,7 +206,7 @@ impl Job {
                 }
                 let bytes = output.take_read() as u32;
                 if let (1.., Placement::Remote(hosts)) = (bytes, &self.placement) {
-                    hosts.hosts[hosts.of_rank[rank]].arm.push(ToAgent::Took {
+                    hosts.hosts[hosts.of_rank[rank]].agent.push(ToAgent::Took {
                         life: (rank as u32, self.lives[rank].incarnation),
                         stream: output.stream,
                         bytes,
@@ -216,8 +216,8 @@ impl Job {
         }
     }
 
-    /// Whether agents have passed on what there is room for now: no descriptor says so,
-    /// and they may wait for nothing else.
+    /// Whether there is room now for output that agents have passed on: no descriptor becomes
+    /// ready for that.
     pub(crate) fn can_take_relayed(&mut self) -> bool {
         let mut outputs = self.ranks.iter().flat_map(|process| &process.outputs);
         outputs.any(|output| {
@@ -226,12 +226,12 @@ impl Job {
         })
     }
 
-    /// Ranks of other hosts whose end was told and not noted.
-    pub(crate) fn told_ends(&mut self) -> Vec<usize> {
+    /// Ranks of other hosts whose end was reported and not handled.
+    pub(crate) fn reported_ends(&mut self) -> Vec<usize> {
         let ranks = self.ranks.iter_mut().enumerate();
         let told = ranks.filter_map(|(rank, process)| {
-            let is_told = process.as_far().is_some_and(|far| far.end().is_some());
-            (is_told && process.end.is_none()).then_some(rank)
+            let is_reported = process.as_far().is_some_and(|far| far.end.is_some());
+            (is_reported && process.end.is_none()).then_some(rank)
         });
         told.collect()
     }

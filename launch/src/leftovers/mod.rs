@@ -16,10 +16,11 @@
 
 mod segments;
 
+use crate::fencing::Stat;
 use core::time::Duration;
 use rustix::fs::FlockOperation;
 use rustix::process::geteuid;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -44,7 +45,7 @@ pub const CHECKPOINTS_SUFFIX: &str = "-checkpoints";
 /// those are not with the files.
 pub const RINGS_SUFFIX: &str = "-rings";
 /// The file that is locked while a folder is in use: by each logger in its own, by the
-/// launcher in that of the rings and of the checkpoints.
+/// launcher in those of the job.
 pub const LOCK: &str = "lock";
 const FOLDERS: [&str; 3] = [EVENTS_SUFFIX, CHECKPOINTS_SUFFIX, RINGS_SUFFIX];
 
@@ -57,6 +58,17 @@ pub struct Removal {
     pub failed: Vec<(PathBuf, io::Error)>,
 }
 
+impl Removal {
+    fn note(&mut self, path: PathBuf, bytes: u64, removed: io::Result<()>) {
+        match removed {
+            Ok(()) => self.removed.push((path, bytes)),
+            // Another process was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => self.failed.push((path, error)),
+        }
+    }
+}
+
 /// Removes the files of dead launchers and ranks from `folders`. Touches only
 /// regular files, and folders of event loggers, of the calling user whose owner
 /// does not run any more.
@@ -67,37 +79,30 @@ pub fn remove(folders: &[PathBuf]) -> Removal {
     let mut removal = remove_where(folders, |folder, name| {
         launcher_is_dead(name) || segments::is_leftover(folder, name)
     });
-    for path in folders.iter().flat_map(|folder| {
-        own_entries(folder, |_, name| {
+    for folder in folders {
+        let entries = own_entries(folder, |name| {
             let is_folder = FOLDERS.iter().any(|suffix| name.ends_with(suffix));
             is_folder && launcher_is_dead(name)
-        })
-    }) {
-        let is_folder = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir());
-        if is_folder && !is_in_use(&path) {
-            remove_folder(path, &mut removal);
+        });
+        for (path, metadata) in entries {
+            if metadata.is_dir() && !is_in_use(&path) {
+                // Loggers nest no deeper than one folder each.
+                let inner = fs::read_dir(&path).into_iter().flatten().flatten();
+                let bytes = inner.map(|entry| bytes_in(&entry.path())).sum::<u64>();
+                let bytes = bytes_in(&path) + bytes;
+                let removed = fs::remove_dir_all(&path);
+                removal.note(path, bytes, removed);
+            }
         }
     }
     removal
 }
 
-/// Loggers nest no deeper than one folder each.
-fn remove_folder(path: PathBuf, removal: &mut Removal) {
-    let bytes_in = |folder: &Path| -> u64 {
-        let lengths = fs::read_dir(folder).into_iter().flatten().flatten();
-        lengths
-            .filter_map(|entry| entry.metadata().ok())
-            .filter(fs::Metadata::is_file)
-            .map(|metadata| metadata.len())
-            .sum()
-    };
-    let inner = fs::read_dir(&path).into_iter().flatten().flatten();
-    let bytes = bytes_in(&path) + inner.map(|entry| bytes_in(&entry.path())).sum::<u64>();
-    match fs::remove_dir_all(&path) {
-        Ok(()) => removal.removed.push((path, bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => removal.failed.push((path, error)),
-    }
+/// Of the files directly in a folder.
+fn bytes_in(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = entries.filter_map(|entry| entry.metadata().ok().filter(Metadata::is_file));
+    files.map(|metadata| metadata.len()).sum()
 }
 
 /// Removes the segments that these processes have left, of those that have
@@ -120,47 +125,27 @@ pub fn remove_with_prefix(folder: &Path, prefix: &str) -> Removal {
 
 fn remove_where(folders: &[PathBuf], is_leftover: impl Fn(&Path, &str) -> bool) -> Removal {
     let mut removal = Removal::default();
-    for path in folders
-        .iter()
-        .flat_map(|folder| files_in(folder, &is_leftover))
-    {
-        let bytes = fs::symlink_metadata(&path).map_or(0, |metadata| metadata.len());
-        match fs::remove_file(&path) {
-            Ok(()) => removal.removed.push((path, bytes)),
-            // Somebody else was faster.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => removal.failed.push((path, error)),
+    for folder in folders {
+        let mut entries = own_entries(folder, |name| is_leftover(folder, name));
+        entries.retain(|(_, metadata)| metadata.is_file());
+        for (path, metadata) in entries {
+            let removed = fs::remove_file(&path);
+            removal.note(path, metadata.len(), removed);
         }
     }
     removal
 }
 
-/// Regular files of this user in `folder` whose names are `wanted`.
-fn files_in(folder: &Path, wanted: impl Fn(&Path, &str) -> bool) -> Vec<PathBuf> {
-    let mut files = own_entries(folder, wanted);
-    files.retain(|path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()));
-    files
-}
-
-/// What this user has in `folder` whose names are `wanted`.
-fn own_entries(folder: &Path, wanted: impl Fn(&Path, &str) -> bool) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else {
-        return Vec::new();
-    };
-    let is_own = |path: &PathBuf| {
-        fs::symlink_metadata(path).is_ok_and(|metadata| metadata.uid() == geteuid().as_raw())
-    };
-    let mut paths: Vec<PathBuf> = entries
-        .flatten()
-        .filter(|entry| {
-            let name = entry.file_name();
-            name.to_str().is_some_and(|name| wanted(folder, name))
-        })
-        .map(|entry| entry.path())
-        .filter(is_own)
+/// Entries of this user in `folder` whose names are `wanted`.
+fn own_entries(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<(PathBuf, Metadata)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(&wanted));
+    let mut own: Vec<_> = named
+        .filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)))
+        .filter(|(_, metadata)| metadata.uid() == geteuid().as_raw())
         .collect();
-    paths.sort();
-    paths
+    own.sort_by(|(one, _), (other, _)| one.cmp(other));
+    own
 }
 
 /// The launcher that a file name speaks of: its process id and start time.
@@ -191,14 +176,14 @@ pub(crate) fn lock(folder: &Path) -> io::Result<File> {
 
 /// Whether a logger still writes there, or may be about to: that of a launcher
 /// in another container that shares the folder, whose process id means nothing
-/// here. Each logger locks its own folder, a launcher those of rings and checkpoints.
+/// here. Each logger locks its own folder, a launcher those of its job.
 fn is_in_use(path: &Path) -> bool {
     let inner = fs::read_dir(path).into_iter().flatten().flatten();
     let folders = inner.map(|entry| entry.path()).chain([path.to_owned()]);
     let locks: Vec<_> = folders
         .filter_map(|folder| File::open(folder.join(LOCK)).ok())
         .collect();
-    let is_held = |lock: &File| {
+    let is_locked = |lock: &File| {
         let locked = rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive);
         locked.is_err()
     };
@@ -206,38 +191,11 @@ fn is_in_use(path: &Path) -> bool {
         let age = fs::metadata(path).and_then(|metadata| metadata.modified());
         age.is_ok_and(|made| made.elapsed().is_ok_and(|age| age < YOUNG))
     };
-    locks.iter().any(is_held) || locks.is_empty() && is_young()
+    locks.iter().any(is_locked) || locks.is_empty() && is_young()
 }
 
-/// When a process was started, in clock ticks since boot (field 22 of
-/// `/proc/ID/stat`).
 fn start_time(process: u32) -> Option<u64> {
-    field(process, 22)?.parse().ok()
-}
-
-/// Whether any thread of `process` may still run. One that has ended and waits
-/// to be reaped runs no more, but its id is not used again either; it may never
-/// be reaped (a container without an init).
-pub(super) fn is_alive(process: u32) -> bool {
-    match field(process, 3).as_deref() {
-        None => false,
-        Some("Z" | "X") => has_other_threads(process),
-        Some(_) => true,
-    }
-}
-
-/// A process whose first thread has ended looks like a dead one while its other
-/// threads run.
-fn has_other_threads(process: u32) -> bool {
-    fs::read_dir(format!("/proc/{process}/task")).is_ok_and(|threads| threads.count() > 1)
-}
-
-/// A field of `/proc/ID/stat` behind the command, counted from 1.
-fn field(process: u32, number: usize) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The command (field 2) is in parentheses and may hold anything.
-    let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_whitespace().nth(number - 3).map(str::to_owned)
+    Some(Stat::of(process)?.start_time)
 }
 
 #[cfg(test)]
@@ -364,6 +322,7 @@ mod tests {
 #[cfg(test)]
 mod process_tests {
     use super::*;
+    use crate::fencing::is_alive;
     use rustix::process::{WaitId, WaitIdOptions, waitid};
     use std::process::{Command, Stdio};
 
@@ -380,7 +339,7 @@ mod process_tests {
             WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
         )
         .unwrap();
-        assert_eq!(field(child.id(), 3).as_deref(), Some("Z"));
+        assert!(Stat::of(child.id()).unwrap().has_ended());
         assert!(!is_alive(child.id()), "killed, not reaped");
         child.wait().unwrap();
         assert!(!is_alive(child.id()));

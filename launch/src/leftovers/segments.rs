@@ -12,11 +12,11 @@
 //! `fi_sm2_mmaps`, in which it frees the places of dead ones itself; it belongs
 //! to no job and stays.
 
-use super::is_alive;
+use crate::fencing::is_alive;
 use rustix::process::geteuid;
 use std::path::Path;
 
-/// The folder that the provider uses; it cannot be told another.
+/// The folder that the provider uses; it cannot be changed.
 pub(super) const FOLDER: &str = "/dev/shm";
 
 /// Whether a name in `folder` is of a segment whose owner, a process of this

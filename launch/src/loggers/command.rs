@@ -5,7 +5,6 @@ use refrain_eventlog::remote::VERBS;
 use refrain_job::JobError;
 use refrain_job::choice::events::{WayChoice, way};
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
-use refrain_job::choice::verbs;
 use refrain_job::config::{JobConfig, VerbsConfig};
 use std::ffi::OsString;
 use std::io;
@@ -88,11 +87,6 @@ fn port_options(config: &VerbsConfig, option: &mut impl FnMut(&str, OsString)) {
     }
 }
 
-/// What loggers need in their environment.
-pub fn environment(config: &JobConfig, ranks: u32) -> Vec<(OsString, OsString)> {
-    verbs::environment(config, ranks).into_iter().collect()
-}
-
 /// Free ports, for each shard those of its replicas. A restarted logger listens at the same
 /// port, so the launcher chooses; if another process takes one meanwhile, the logger reports
 /// it and the job ends. Of all addresses of this host: ranks get the one by which their
@@ -104,16 +98,13 @@ pub fn free_ports(shards: u32, replicas: u32) -> Result<Vec<Vec<SocketAddr>>, Jo
         let both = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0));
         let listener = both.or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
         let port = listener.local_addr()?;
-        // Held until all are chosen, so that no two are the same.
+        // GatedLines until all are chosen, so that no two are the same.
         held.push(listener);
         Ok(port)
     };
     let mut shard = || (0..replicas).map(|_| choose()).collect();
     let ports = (0..shards).map(|_| shard()).collect::<io::Result<_>>();
-    ports.map_err(|error| JobError::Control {
-        attempted: "choosing ports for event loggers".into(),
-        error,
-    })
+    ports.map_err(|error| JobError::control("choosing ports for event loggers", error))
 }
 
 #[cfg(test)]
@@ -138,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_logger_that_offers_verbs_is_told_the_port() {
+    fn a_logger_that_offers_verbs_gets_the_port() {
         let mut config = JobConfig {
             libfabric: Some("/lib".into()),
             verbs: VerbsConfig {

@@ -108,5 +108,5 @@ fn what_lies_before_a_checkpoint_needs_no_event_any_more() {
     rank.print("ye\nother\n");
     rank.stable(1);
     assert_eq!(rank.taken(), "bye\nother\n");
-    assert!(!rank.output.is_held());
+    assert!(!rank.output.is_gated());
 }

@@ -43,7 +43,7 @@ fn a_line_is_handed_out_once_over_all_lives() {
 }
 
 #[test]
-fn a_life_goes_on_from_its_checkpoint_in_the_middle_of_a_line() {
+fn a_life_continues_from_its_checkpoint_in_the_middle_of_a_line() {
     let mut printed = stream();
     print(&mut printed, b"a\nb ");
     printed.mark(1);

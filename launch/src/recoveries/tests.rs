@@ -11,19 +11,15 @@ fn after(begin: Instant, microseconds: u64) -> Instant {
 fn a_recovery_is_one_line_with_its_figures() {
     let begin = Instant::now();
     let mut recoveries = Recoveries::new(4);
-    let shot = Shot {
-        at: begin,
+    let death = Death {
+        incarnation: 0,
+        end: End::Killed(SIGKILL),
         cause: Cause::Kill,
+        killed: Some(begin),
+        noticed: after(begin, 300),
     };
-    let times = (after(begin, 300), after(begin, 4400));
-    let superseded = recoveries.started(
-        (3, 0),
-        End::Killed(SIGKILL),
-        Some(shot),
-        Cause::Unknown,
-        times,
-    );
-    assert_eq!((superseded, recoveries.done()), (None, 0));
+    let superseded = recoveries.started(3, death, after(begin, 4400));
+    assert_eq!((superseded, recoveries.ended().len()), (None, 0));
     recoveries.joined(3, after(begin, 5400));
     let figures = RecoveryFigures {
         checkpoint: 12,
@@ -41,9 +37,9 @@ fn a_recovery_is_one_line_with_its_figures() {
         .unwrap();
     assert_eq!(
         line,
-        "rank 3 was killed by SIGKILL (incarnation 0, by --kill); incarnation 1 goes on after 41 ms: \
+        "rank 3 was killed by SIGKILL (incarnation 0, by --kill); incarnation 1 continues after 41 ms: \
          noticed 0.3 ms, started 4.1 ms, checkpoint 12 read in 0.7 ms, events and peers 6.0 ms, \
-         replay 22 ms: 1204 events, 1 message, 14 sends held back, 13 compared"
+         replay 22 ms: 1204 events, 1 message, 14 sends suppressed, 13 compared"
     );
     assert_eq!(recoveries.finished(3, figures, begin), None, "told once");
     let all = recoveries.take_all();
@@ -59,15 +55,21 @@ fn a_death_in_between_ends_the_one_and_begins_another() {
     let now = Instant::now();
     let mut recoveries = Recoveries::new(1);
     let mut die = |incarnation, signal| {
-        let (end, times) = (End::Killed(signal), (now, now));
-        recoveries.started((0, incarnation), end, None, Cause::Unknown, times)
+        let death = Death {
+            incarnation,
+            end: End::Killed(signal),
+            cause: Cause::Unknown,
+            killed: None,
+            noticed: now,
+        };
+        recoveries.started(0, death, now)
     };
     assert_eq!(die(0, SIGKILL), None);
     assert_eq!(
         die(1, SIGTERM).unwrap(),
-        "rank 0 was killed by SIGKILL (incarnation 0); incarnation 1 was killed by SIGTERM before it went on"
+        "rank 0 was killed by SIGKILL (incarnation 0); incarnation 1 was killed by SIGTERM before it continued"
     );
-    assert_eq!(recoveries.done(), 1);
+    assert_eq!(recoveries.ended().len(), 1);
     let all = recoveries.take_all();
     assert_eq!(
         (all.len(), all[1].signal, all[1].total_us),

@@ -1,11 +1,93 @@
 //! [`DiskAhead`]: chunks on their way from disk before it is their turn.
 
-use crate::chunk::ChunkReader;
-use crate::read_back::{ChunkBytes, DiskChunks, ReadBackError};
-use crate::{Incarnation, Rank};
+use crate::chunk::{ChunkError, ChunkReader};
+use crate::{Frontier, Incarnation, Rank};
+use core::fmt;
 use core::ops::Range;
 use std::collections::VecDeque;
+use thiserror::Error;
 
+/// The bytes of a chunk that came from disk; dropped, their memory goes back to its owner.
+pub struct ChunkBytes(Box<dyn AsRef<[u8]> + Send>);
+
+impl ChunkBytes {
+    /// Wraps the [`CHUNK_BYTES`] bytes of a chunk, or those up to its last record.
+    pub fn new(bytes: impl AsRef<[u8]> + Send + 'static) -> Self {
+        Self(Box::new(bytes))
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
+
+impl fmt::Debug for ChunkBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ChunkBytes({})", self.bytes().len())
+    }
+}
+
+/// The disk under one channel's log.
+pub trait DiskChunks {
+    /// The first chunk on disk that ends beyond `from` in some stream.
+    fn find(&self, from: &Frontier) -> Option<u64>;
+
+    /// Begins to read a chunk and names the read; `None` when it is not on disk.
+    fn begin_read(&mut self, sequence: u64) -> Option<u64>;
+
+    /// Which file a chunk is in, for people; `None` where that is not known.
+    fn place(&self, _sequence: u64) -> Option<String> {
+        None
+    }
+}
+
+/// Why a log cannot be read back.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ReadBackError {
+    /// The disk gave no bytes; the next step asks again.
+    #[error("chunk {sequence} of the log to rank {destination} cannot be read from disk: {why}")]
+    Disk {
+        /// Whose log.
+        destination: Rank,
+        /// Which chunk.
+        sequence: u64,
+        /// The disk's error.
+        why: String,
+    },
+    /// It gave others than were written; the next step asks again.
+    #[error("chunk {sequence} of the log to rank {destination} is damaged in {place}: {damage}")]
+    Damaged {
+        /// Whose log.
+        destination: Rank,
+        /// Which chunk.
+        sequence: u64,
+        /// Where, for people.
+        place: String,
+        /// What is wrong.
+        damage: ChunkError,
+    },
+    /// It gave another chunk; the next step asks again.
+    #[error(
+        "chunk {sequence} of the log to rank {destination} was read from disk, and another chunk came"
+    )]
+    Another {
+        /// Whose log.
+        destination: Rank,
+        /// Which chunk.
+        sequence: u64,
+    },
+    /// It is neither in memory nor on disk, and no horizon has passed it.
+    #[error("chunk {sequence} of the log to rank {destination} is lost")]
+    Lost {
+        /// Whose log.
+        destination: Rank,
+        /// Which chunk.
+        sequence: u64,
+    },
+}
+
+#[derive(Debug)]
 struct Ahead {
     sequence: u64,
     token: u64,
@@ -18,11 +100,12 @@ pub(crate) enum Found {
     Here(ChunkBytes),
     /// It is on its way.
     Coming,
-    /// Nobody has asked for it, or it is not there.
+    /// It was not requested, or it is not there.
     Nowhere,
 }
 
 /// Chunks of one log that are on their way from disk.
+#[derive(Debug)]
 pub(crate) struct DiskAhead {
     identity: (Rank, Rank, Incarnation),
     /// In the order of their sequence numbers.
@@ -103,7 +186,7 @@ impl DiskAhead {
             sequence,
             why,
         })?;
-        self.check(sequence, (*bytes).as_ref(), disk)?;
+        self.check(sequence, bytes.bytes(), disk)?;
         Ok(Found::Here(bytes))
     }
 

@@ -44,7 +44,7 @@ pub enum ArenaFull {
     Memory {
         /// Bytes that the arena has.
         committed_bytes: u64,
-        /// The system's words.
+        /// The system's error.
         error: io::Error,
     },
 }
@@ -76,7 +76,7 @@ pub struct Arena {
     chunks: u32,
     committed: u32,
     free: Vec<ChunkId>,
-    /// Given back by those who were lent a chunk.
+    /// Chunks that were borrowed and given back.
     returned: Returned,
     /// Chunks that were taken at the same time, at most.
     taken_most: u32,
@@ -187,7 +187,7 @@ impl Arena {
         })
     }
 
-    /// Gives a chunk back. Nobody reads it any more.
+    /// Gives a chunk back, which no reader reads any more.
     pub(crate) fn give_back(&mut self, chunk: ChunkId) {
         debug_assert!(!self.free.contains(&chunk), "chunk {chunk:?} freed twice");
         self.free.push(chunk);

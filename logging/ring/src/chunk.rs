@@ -1,9 +1,9 @@
-//! What a chunk says of itself, and how its bytes are checked: the form in which
-//! chunks go to disk and are found in a dead rank's memory (docs/formats/log-format.md).
+//! The header of a chunk, and how its bytes are checked: the form in which chunks go to
+//! disk and are found in a dead rank's memory (docs/formats/log-format.md).
 //!
 //! Pure functions of bytes: nothing here trusts what it reads.
 
-use crate::header::{HEADER_BYTES, LINE_BYTES};
+use crate::header::{HEADER_BYTES, LINE_BYTES, le_bytes};
 use crate::writer::{CHUNK_HEADER_BYTES, CHUNK_MAGIC, LINK_BYTES};
 use crate::{
     CHUNK_BYTES, HeaderError, Incarnation, Rank, RecordHeader, RecordKind, Ssn, payload_offset,
@@ -34,7 +34,7 @@ pub struct ChunkHeader {
     pub seal: Option<Seal>,
 }
 
-/// What a chunk says of its contents once it is complete.
+/// The description of a chunk's contents once it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal {
     /// Bytes of header and records: what lies behind means nothing.
@@ -56,7 +56,7 @@ pub struct Seal {
 /// Why bytes are not a whole chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ChunkError {
-    /// Nothing was ever written there.
+    /// Nothing was written there.
     #[error("no chunk was written here")]
     Empty,
     /// Other bytes than a chunk begins with.
@@ -123,11 +123,7 @@ pub(crate) fn record_check(head: &[u8; CHECK_OFFSET], payload: &[u8]) -> u64 {
 impl ChunkHeader {
     /// Encodes the header.
     pub fn encode(&self) -> [u8; CHUNK_HEAD_BYTES] {
-        let mut bytes = [0; CHUNK_HEAD_BYTES];
-        for (place, word) in bytes.chunks_exact_mut(8).zip(self.words()) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        bytes
+        le_bytes(self.words())
     }
 
     /// The header as eight words, in native order.
@@ -183,11 +179,7 @@ impl ChunkHeader {
         })
     }
 
-    /// What a header says of whose chunk it is, whatever else it holds.
-    fn identity(bytes: &[u8]) -> Result<Self, ChunkError> {
-        read_words(bytes).map(|words| Self::of_words(&words))
-    }
-
+    /// Whose chunk it is, without a look at its seal.
     fn of_words(words: &[u64; 8]) -> Self {
         Self {
             sequence: words[1],
@@ -276,7 +268,10 @@ impl<'a> ChunkReader<'a> {
     pub fn in_memory(bytes: &'a [u8]) -> Result<Self, ChunkError> {
         match ChunkHeader::decode(bytes) {
             // Killed while it was sealed: the records were complete before.
-            Err(ChunkError::Header) => Ok(Self::open(ChunkHeader::identity(bytes)?, bytes)),
+            Err(ChunkError::Header) => Ok(Self::open(
+                ChunkHeader::of_words(&read_words(bytes)?),
+                bytes,
+            )),
             Ok(header) if header.seal.is_none() => Ok(Self::open(header, bytes)),
             _ => Self::sealed(bytes),
         }

@@ -42,7 +42,7 @@ pub enum RecordKind {
     Rendezvous = 2,
     /// Further payload of the message `ssn`, at offset `extent`.
     Fragment = 3,
-    /// The log goes on in chunk `extent`.
+    /// The log continues in chunk `extent`.
     Link = 4,
 }
 
@@ -122,11 +122,7 @@ impl RecordHeader {
     /// Encodes the header.
     #[inline]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
-        let mut bytes = [0; HEADER_BYTES];
-        for (place, word) in bytes.chunks_exact_mut(8).zip(self.words()) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        bytes
+        le_bytes(self.words())
     }
 
     /// The header as six words, in native order.
@@ -194,6 +190,16 @@ impl RecordHeader {
             extent,
         })
     }
+}
+
+/// Words as little-endian bytes.
+#[inline]
+pub(crate) fn le_bytes<const WORDS: usize, const BYTES: usize>(words: [u64; WORDS]) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
 }
 
 /// Where the payload begins in its record: behind the header in the same cache

@@ -1,13 +1,16 @@
-//! The names of things: ranks, incarnations, sequence numbers, clocks.
+//! Names: ranks, incarnations, sequence numbers, clocks.
 //!
 //! All counters are `u64`: none of them wraps in the life of a job.
 
 use core::fmt;
+use serde::{Deserialize, Serialize};
 
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident($inner:ty)) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
         #[repr(transparent)]
         pub struct $name(pub $inner);
     };

@@ -3,7 +3,7 @@
 use crate::writer::{CHUNK_HEADER_BYTES, ChannelLog, ChunkEntry, Place};
 use crate::{Arena, CHUNK_BYTES, Frontier, Position};
 
-/// Where a chunk of a log is, as far as memory is concerned.
+/// Whether a chunk of a log is in memory.
 #[derive(Debug, PartialEq, Eq)]
 pub enum InMemory<'a> {
     /// Here are its header and its published records.
@@ -13,8 +13,8 @@ pub enum InMemory<'a> {
         /// The chunk is complete and all of its records are here.
         is_whole: bool,
     },
-    /// It is on its way to disk, and whoever writes it there seals it: nobody
-    /// looks at it before it is back.
+    /// It is on its way to disk, where it is sealed first: it must not be read before it
+    /// is back.
     Lent,
     /// Its memory is freed: it is on disk, or a horizon has passed it.
     Freed,

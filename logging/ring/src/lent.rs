@@ -15,10 +15,8 @@ use crate::{
 pub struct LentChunk {
     region: Region,
     offset: usize,
-    sequence: u64,
-    source: Rank,
-    destination: Rank,
-    incarnation: Incarnation,
+    /// Not sealed.
+    header: ChunkHeader,
     used_bytes: u32,
     ends: Frontier,
 }
@@ -26,8 +24,8 @@ pub struct LentChunk {
 /// How the loan of a chunk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoanEnd {
-    /// It is on disk and can be read back: its memory may be used again when
-    /// nobody reads it there.
+    /// It is on disk and can be read back: its memory may be used again when no reader
+    /// reads it there.
     OnDisk,
     /// It is only in memory.
     InMemory,
@@ -46,10 +44,13 @@ impl LentChunk {
         Self {
             region,
             offset,
-            sequence,
-            source,
-            destination,
-            incarnation,
+            header: ChunkHeader {
+                sequence,
+                source,
+                destination,
+                incarnation,
+                seal: None,
+            },
             used_bytes: used_bytes as u32,
             ends,
         }
@@ -57,22 +58,22 @@ impl LentChunk {
 
     /// Which chunk of its channel's log.
     pub fn sequence(&self) -> u64 {
-        self.sequence
+        self.header.sequence
     }
 
     /// Whose log.
     pub fn source(&self) -> Rank {
-        self.source
+        self.header.source
     }
 
     /// The channel's receiver.
     pub fn destination(&self) -> Rank {
-        self.destination
+        self.header.destination
     }
 
     /// Of the sender.
     pub fn incarnation(&self) -> Incarnation {
-        self.incarnation
+        self.header.incarnation
     }
 
     /// Bytes of header and records; what lies behind means nothing.
@@ -88,12 +89,11 @@ impl LentChunk {
 
     /// Position behind the chunk.
     pub fn end(&self) -> Position {
-        Position((self.sequence + 1) * crate::CHUNK_BYTES as u64)
+        Position((self.header.sequence + 1) * crate::CHUNK_BYTES as u64)
     }
 
-    /// Writes the checksum of each record, and the chunk's own header with what
-    /// it holds. To be done once, by whoever writes the chunk to disk; readers of
-    /// the records are not disturbed, as none looks at these fields.
+    /// Writes the checksum of each record, and the chunk's own header with what it holds.
+    /// Once, by the writer to disk. Readers of the records do not use these fields.
     pub fn seal(&mut self, job: u64) -> Seal {
         let mut checks = crc32fast::Hasher::new();
         let ssn_end = self.ends.program;
@@ -117,13 +117,21 @@ impl LentChunk {
             job,
             records_check: checks.finalize(),
         };
-        self.write_header(seal);
+        let header = ChunkHeader {
+            seal: Some(seal),
+            ..self.header
+        };
+        // The last word, with the checksum, is stored last: a rank that is killed in
+        // between leaves a header that does not match it.
+        for (index, word) in header.words().into_iter().enumerate().skip(3) {
+            self.region.store_word(self.offset + index * 8, word);
+        }
         seal
     }
 
     /// Writes the checksum of the record at `at`; its length, number, checksum.
     fn check_record(&self, at: usize) -> (usize, Ssn, u64) {
-        let bytes = &self.bytes_unchecked()[at..];
+        let bytes = &self.chunk_bytes()[at..];
         let head: &[u8; CHECK_OFFSET] = bytes.first_chunk().expect("a record has a header");
         let mut whole = [0; HEADER_BYTES];
         whole[..CHECK_OFFSET].copy_from_slice(head);
@@ -137,33 +145,14 @@ impl LentChunk {
         (record_bytes(payload_bytes), header.ssn, check)
     }
 
-    /// The last word, with the checksum, is stored last: a rank that is killed in
-    /// between leaves a header that does not match it.
-    fn write_header(&self, seal: Seal) {
-        let header = ChunkHeader {
-            sequence: self.sequence,
-            source: self.source,
-            destination: self.destination,
-            incarnation: self.incarnation,
-            seal: Some(seal),
-        };
-        for (index, word) in header.words().into_iter().enumerate().skip(3) {
-            self.region.store_word(self.offset + index * 8, word);
-        }
-    }
-
     /// The bytes to be written: header and records. After [`LentChunk::seal`].
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes_unchecked()[..self.used_bytes()]
+        &self.chunk_bytes()[..self.used_bytes()]
     }
 
     /// The whole chunk, of which the end means nothing: for writes that must be
     /// of whole blocks.
     pub fn chunk_bytes(&self) -> &[u8] {
-        self.bytes_unchecked()
-    }
-
-    fn bytes_unchecked(&self) -> &[u8] {
         self.region.chunk(self.offset)
     }
 }

@@ -1,22 +1,19 @@
 //! [`ReadBack`]: reads a channel's log again from a message on, wherever its
 //! chunks are, while the log grows, moves to disk and is freed. LOG-2
 //!
-//! It belongs to the rank that writes the log, and goes on when it is called. A
-//! chunk is read in memory as long as it is there, else from disk, some chunks
-//! ahead; each comes as a whole, is checked, and gives records only then. It
-//! holds no more memory than those chunks, however long the log is.
+//! It belongs to the rank that writes the log, and continues when it is called. A chunk
+//! is read in memory as long as it is there, else from disk, some chunks ahead; each
+//! comes as a whole, is checked, and gives records only then. It holds no more memory
+//! than those chunks, however long the log is.
+
+pub use crate::ahead::{ChunkBytes, DiskChunks, ReadBackError};
 
 use crate::ahead::{DiskAhead, Found};
-use crate::chunk::{CHUNK_HEAD_BYTES, ChunkError, ChunkReader};
+use crate::chunk::{CHUNK_HEAD_BYTES, ChunkReader};
 use crate::{
     Arena, CHUNK_BYTES, ChannelLog, Frontier, InMemory, Incarnation, Position, Rank, RecordHeader,
     Ssn,
 };
-use core::fmt;
-use thiserror::Error;
-
-/// The bytes of a chunk that came from disk.
-pub type ChunkBytes = Box<dyn AsRef<[u8]> + Send>;
 
 /// What a reader needs to know of the rank that writes the log.
 #[derive(Clone, Copy, Debug)]
@@ -31,82 +28,26 @@ pub struct Writer<'a> {
     pub horizon: &'a Frontier,
 }
 
-/// The disk under one channel's log.
-pub trait DiskChunks {
-    /// The first chunk on disk that ends beyond `from` in some stream.
-    fn find(&self, from: &Frontier) -> Option<u64>;
-
-    /// Begins to read a chunk and names the read; `None` when it is not on disk.
-    fn begin_read(&mut self, sequence: u64) -> Option<u64>;
-
-    /// Which file a chunk is in, for people; `None` where that is not known.
-    fn place(&self, _sequence: u64) -> Option<String> {
-        None
-    }
-}
-
 /// How far a step came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// So many records were given; there may be more.
+    /// This number of records was given; there may be more.
     Records(usize),
     /// The next chunk is on its way, from or to the disk.
     Waiting,
     /// All that was published so far was given.
     End,
-    /// A horizon has passed what was to come: messages below are free, and part
-    /// of them is gone. From [`ReadBack::from`] on reading goes on; this is its
-    /// message of the program's stream.
+    /// A horizon has passed what was to come: messages below are free, and part of them
+    /// is gone. Reading continues from [`ReadBack::from`] on; this is its message of the
+    /// program's stream.
     Passed(Ssn),
-}
-
-/// Why a log cannot be read back.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ReadBackError {
-    /// The disk gave no bytes; the next step asks again.
-    #[error("chunk {sequence} of the log to rank {destination} cannot be read from disk: {why}")]
-    Disk {
-        /// Whose log.
-        destination: Rank,
-        /// Which chunk.
-        sequence: u64,
-        /// The disk's words.
-        why: String,
-    },
-    /// It gave others than were written; the next step asks again.
-    #[error("chunk {sequence} of the log to rank {destination} is damaged in {place}: {damage}")]
-    Damaged {
-        /// Whose log.
-        destination: Rank,
-        /// Which chunk.
-        sequence: u64,
-        /// Where, for people.
-        place: String,
-        /// What is wrong.
-        damage: ChunkError,
-    },
-    /// It gave another chunk; the next step asks again.
-    #[error("chunk {sequence} of the log to rank {destination} was read, and another came")]
-    Another {
-        /// Whose log.
-        destination: Rank,
-        /// Which chunk.
-        sequence: u64,
-    },
-    /// It is neither in memory nor on disk, and no horizon has passed it.
-    #[error("chunk {sequence} of the log to rank {destination} is lost")]
-    Lost {
-        /// Whose log.
-        destination: Rank,
-        /// Which chunk.
-        sequence: u64,
-    },
 }
 
 /// Chunks that are read ahead of the records that are given: 2 MiB.
 const AHEAD_MAX: usize = 8;
 
 /// A reader of one channel's log; see the [module](self).
+#[derive(Debug)]
 pub struct ReadBack {
     identity: (Rank, Rank, Incarnation),
     from: Frontier,
@@ -131,17 +72,6 @@ impl Place {
             sequence,
             offset: CHUNK_HEAD_BYTES,
         }
-    }
-}
-
-impl fmt::Debug for ReadBack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadBack")
-            .field("identity", &self.identity)
-            .field("from", &self.from)
-            .field("place", &self.place)
-            .field("ahead", &self.ahead.len())
-            .finish_non_exhaustive()
     }
 }
 
@@ -205,14 +135,14 @@ impl ReadBack {
                 }
                 *self
                     .place
-                    .insert(Place::start_of(self.first(writer, disk)?))
+                    .insert(Place::start_of(first_chunk(writer.log, &self.from, disk)?))
             }
         };
         loop {
             self.read_ahead(place, writer, disk);
             let (given, is_over) = match self.present.take() {
                 Some(bytes) => {
-                    let given = self.give(&mut place, (*bytes).as_ref(), give)?;
+                    let given = self.give(&mut place, bytes.bytes(), give)?;
                     (given, true)
                 }
                 None => match writer
@@ -253,15 +183,6 @@ impl ReadBack {
         is_passed
     }
 
-    /// The first chunk with messages that are to be given.
-    fn first(&self, writer: Writer<'_>, disk: &dyn DiskChunks) -> Result<u64, ReadBackError> {
-        first_chunk(writer.log, &self.from, disk)
-    }
-
-    fn lost(&self, sequence: u64) -> ReadBackError {
-        lost(self.destination(), sequence)
-    }
-
     /// The present chunk is gone: a horizon must have passed it, LOG-4, or it held
     /// nothing from the reader's first message on.
     fn pass(
@@ -272,14 +193,14 @@ impl ReadBack {
     ) -> Result<Progress, ReadBackError> {
         if !self.is_passed(writer) {
             // The reader waited at its end for messages that came behind it.
-            let next = self.first(writer, disk)?;
+            let next = first_chunk(writer.log, &self.from, disk)?;
             if next <= sequence {
-                return Err(self.lost(sequence));
+                return Err(lost(self.destination(), sequence));
             }
             self.place = Some(Place::start_of(next));
             return Ok(Progress::Records(0));
         }
-        let next = self.first(writer, disk)?.max(sequence + 1);
+        let next = first_chunk(writer.log, &self.from, disk)?.max(sequence + 1);
         self.place = Some(Place::start_of(next));
         Ok(Progress::Passed(self.from.program))
     }

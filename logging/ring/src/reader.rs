@@ -20,7 +20,7 @@ pub enum ReadError {
     Header(#[from] HeaderError),
     /// A link out of the arena, out of a chunk that holds no record, or to a chunk
     /// that is no later one of the same log.
-    #[error("a link leads astray, to chunk {0}: the log is damaged")]
+    #[error("a link leads to chunk {0}, which is no later chunk of this log: the log is damaged")]
     Link(u64),
     /// A record that leaves its chunk no place for the link to the next.
     #[error("a record of {0} payload bytes ends beyond its chunk: the log is damaged")]
@@ -58,7 +58,7 @@ impl ChannelReader {
     /// in the log that is, the chunk says itself: positions are the writer's.
     ///
     /// # Errors
-    /// When the chunk does not exist, or nobody writes a log there.
+    /// When the chunk does not exist, or no log is written there.
     pub fn new(region: Region, arena_offset: usize, first: ChunkId) -> Result<Self, ReadError> {
         let chunks = (region.bytes().saturating_sub(arena_offset) / CHUNK_BYTES) as u32;
         let mut reader = Self {
@@ -76,7 +76,7 @@ impl ChannelReader {
         Ok(reader)
     }
 
-    /// Who writes the log, to whom, and in which life.
+    /// Sender and receiver of the log, and the sender's life.
     pub fn log(&self) -> (Rank, Rank, Incarnation) {
         self.log
     }

@@ -62,7 +62,7 @@ impl Region {
 
 #[cfg(not(loom))]
 impl Region {
-    /// Wraps memory that somebody else mapped.
+    /// Wraps memory that the caller has mapped.
     ///
     /// # Safety
     /// `base .. base + bytes` must be readable and writable as long as `owner`
@@ -84,29 +84,9 @@ impl Region {
         }
     }
 
-    /// Zeroed memory of this process alone.
+    /// Zeroed memory of this process alone, on pages that hold nothing else: libraries of
+    /// devices may keep registered pages from children that are forked.
     pub fn heap(bytes: usize) -> Self {
-        #[repr(align(64))]
-        struct Line(
-            #[expect(dead_code, reason = "only its memory is used")]
-            core::cell::UnsafeCell<[u8; 64]>,
-        );
-        // SAFETY: the cell's bytes are accessed only through the region, by its
-        // discipline.
-        unsafe impl Sync for Line {}
-        let lines: Arc<[Line]> = (0..bytes.div_ceil(64))
-            .map(|_| Line(core::cell::UnsafeCell::new([0; 64])))
-            .collect();
-        let base = core::ptr::NonNull::from(&*lines).cast::<u8>();
-        // SAFETY: the slice lives as long as the Arc, is aligned to 64 and holds
-        // `bytes` bytes inside cells.
-        unsafe { Self::from_raw(base, bytes, Arc::new(lines)) }
-    }
-
-    /// Zeroed memory of this process alone, on pages that hold nothing else: for
-    /// devices, whose libraries may keep registered pages from children that are
-    /// forked.
-    pub fn pages(bytes: usize) -> Self {
         #[repr(align(4096))]
         struct Page(
             #[expect(dead_code, reason = "only its memory is used")]
@@ -149,8 +129,8 @@ impl Region {
         let to = self.at(offset + 8).cast::<u64>();
         // Word by word: a copy of the array would load what was just stored.
         for (index, word) in words.iter().enumerate() {
-            // SAFETY: in bounds; the record at `offset` is not published, so
-            // nobody reads these bytes.
+            // SAFETY: in bounds; the record at `offset` is not published, so no reader
+            // reads these bytes.
             unsafe { to.add(index).write(word.to_le()) }
         }
     }
@@ -180,9 +160,9 @@ impl Region {
         [first, u64::from_le(a), u64::from_le(b), u64::from_le(c)]
     }
 
-    /// Fills a chunk that nobody reads with the bytes of a complete one that was
-    /// recalled from disk: all its records are published, and behind them there is
-    /// no link yet. Killed in between, it leaves a chunk that says nothing.
+    /// Fills a chunk that no reader reads with the bytes of a complete one that was
+    /// recalled from disk: all its records are published, and behind them there is no
+    /// link yet. Killed in between, it leaves a chunk that says nothing.
     pub(crate) fn fill_chunk(&self, offset: usize, bytes: &[u8]) {
         self.clear_first_word(offset);
         crate::sync::fence(Ordering::Release);
@@ -200,9 +180,9 @@ impl Region {
     /// the arena at `arena_offset`, rounded down to whole words; `false`, and
     /// nothing copied, when the region has no such chunk.
     ///
-    /// For those who read a dead rank's log. Word by word and atomically, so that
-    /// a writer that lives after all makes wrong bytes and nothing worse: whoever
-    /// reads them trusts nothing ([`chunk::ChunkReader`](crate::chunk::ChunkReader)).
+    /// For readers of a dead rank's log. Word by word and atomically, so that a writer
+    /// that lives after all makes wrong bytes and nothing worse: the reader checks
+    /// everything ([`chunk::ChunkReader`](crate::chunk::ChunkReader)).
     #[must_use]
     pub fn copy_chunk(&self, arena_offset: usize, chunk: crate::ChunkId, to: &mut [u8]) -> bool {
         let begin = (chunk.0 as usize)
@@ -225,8 +205,8 @@ impl Region {
         true
     }
 
-    /// The bytes of a complete chunk, which its log has lent out: nobody but the
-    /// borrower stores anything there.
+    /// The bytes of a complete chunk, which its log has lent out: only the borrower
+    /// stores anything there.
     pub(crate) fn chunk(&self, offset: usize) -> &[u8] {
         assert!(
             offset + crate::CHUNK_BYTES <= self.bytes,
@@ -293,8 +273,8 @@ impl Region {
     }
 }
 
-/// Under loom a region is a row of modelled lines: an atomic first word and a
-/// cell for the rest of the header, whose unsynchronised use loom reports.
+/// Under loom a region is a sequence of modelled lines: an atomic first word and a cell
+/// for the rest of the header, whose unsynchronised use loom reports.
 #[cfg(loom)]
 #[derive(Clone)]
 struct Memory {
@@ -336,14 +316,14 @@ impl Region {
     }
 
     pub(crate) fn write_header_rest(&self, offset: usize, words: &[u64; 5]) {
-        // SAFETY: loom checks that nobody else is at this cell.
+        // SAFETY: loom checks that no other thread uses this cell.
         self.memory.lines[offset / 64]
             .1
             .with_mut(|cell| unsafe { *cell = *words });
     }
 
     pub(crate) fn read_header_rest(&self, offset: usize) -> [u64; 5] {
-        // SAFETY: loom checks that nobody writes this cell.
+        // SAFETY: loom checks that no thread writes this cell.
         self.memory.lines[offset / 64]
             .1
             .with(|cell| unsafe { *cell })

@@ -2,11 +2,11 @@
 //! to be posted: recovery is a reader that starts again from an older offset.
 //! REC-3, LOG-2
 //!
-//! It belongs to the rank that writes the log, and goes on when it is called. A
-//! chunk that is in memory is used where it lies, also while it is lent to the
-//! disk; one that is only on disk is *recalled*: read, checked, and copied into a
-//! chunk of the arena, where a [`ChannelReader`](crate::ChannelReader) finds it as
-//! it lay in memory once. Positions are always those of the log.
+//! It belongs to the rank that writes the log, and continues when it is called. A chunk
+//! that is in memory is used where it lies, also while it is lent to the disk; one that
+//! is only on disk is *recalled*: read, checked, and copied into a chunk of the arena,
+//! where a [`ChannelReader`](crate::ChannelReader) finds it as it lay in memory once.
+//! Positions are always those of the log.
 //!
 //! Chunks that come after a recalled one are reachable only over its link, and
 //! that is written when the next chunk is there. So as long as chunks are
@@ -15,15 +15,15 @@
 //! recalled chunks comes from. Once it has come to a chunk in memory, the log is
 //! trimmed by what the lane has released, as ever.
 
+use crate::ahead::{ChunkBytes, DiskChunks, ReadBackError};
 use crate::ahead::{DiskAhead, Found};
 use crate::arena::BorrowedChunk;
 use crate::chunk::{CHUNK_HEAD_BYTES, ChunkHeader};
-use crate::read_back::{ChunkBytes, DiskChunks, ReadBackError, first_chunk, lost};
+use crate::read_back::{first_chunk, lost};
 use crate::{
     Arena, CHUNK_BYTES, ChannelLog, ChunkId, Frame, Frontier, Incarnation, Position, Rank,
     record_bytes,
 };
-use core::fmt;
 use std::collections::VecDeque;
 
 /// Chunks that are on their way from disk at a time: 1 MiB.
@@ -62,6 +62,7 @@ pub enum Resent {
 /// Its memory goes back to the arena as the lane releases it, and all of it when
 /// this is dropped: not before the lane has ended, or has released it
 /// ([`Resend::holds_memory`]).
+#[derive(Debug)]
 pub struct Resend {
     identity: (Rank, Rank, Incarnation),
     from: Frontier,
@@ -93,17 +94,6 @@ struct Lying {
     used_bytes: usize,
     /// It is complete, and all of its records are published.
     is_whole: bool,
-}
-
-impl fmt::Debug for Resend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Resend")
-            .field("identity", &self.identity)
-            .field("from", &self.from)
-            .field("next", &self.next)
-            .field("recalled", &self.recalled.len())
-            .finish_non_exhaustive()
-    }
 }
 
 impl Resend {
@@ -226,7 +216,7 @@ impl Resend {
         self.next = Some(Position(begin));
     }
 
-    /// Where the receiver reads the log in place it goes on by itself.
+    /// Where the receiver reads the log in place it advances by itself.
     fn pass_released(&mut self, lane: &Lane<'_>) {
         if self.is_in_memory && lane.released <= lane.log.tail() {
             self.next = self.next.max(Some(lane.released));
@@ -304,7 +294,7 @@ impl Resend {
             return Ok(Recall::Waiting);
         };
         if let Some((sequence, bytes)) = self.present.take() {
-            self.copy(sequence, (*bytes).as_ref(), memory, lane);
+            self.copy(sequence, bytes.bytes(), memory, lane);
             // Linked at once, a chunk in memory stays there.
             self.enter_memory(sequence + 1, lane);
         }
@@ -360,7 +350,7 @@ impl Resend {
 
 /// What came of an attempt to bring a chunk into memory.
 enum Recall {
-    /// There is a chunk to go on with.
+    /// There is a next chunk.
     GoOn,
     /// Later.
     Waiting,

@@ -1,4 +1,4 @@
-//! Atomics and cells through one door, so that loom can replace them.
+//! Atomics and cells, which loom can replace here.
 
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{AtomicU64, Ordering, fence};

@@ -38,8 +38,7 @@ const AHEAD_BYTES_MIN: usize = 1024;
 /// Why a record could not be reserved.
 #[derive(Debug, Error)]
 pub enum ReserveError {
-    /// The channel holds as much as it may; it goes on when the receiver has
-    /// consumed.
+    /// The channel holds as much as it may; it continues when the receiver has consumed.
     #[error("the channel's window is full")]
     Window,
     /// The rank's log memory is at its end.
@@ -356,8 +355,8 @@ impl ChannelLog {
         }
     }
 
-    /// Clears lines behind the last record, so that the next small records need
-    /// not do it while somebody waits for them. For the time after a post.
+    /// Clears lines behind the last record, so that the next small records need not do it
+    /// while a receiver waits for them. To be called after a post.
     #[inline]
     pub fn clear_ahead(&mut self, arena: &Arena) {
         if self.cleared_until < self.tail_offset + AHEAD_BYTES_MIN {
@@ -408,7 +407,7 @@ impl ChannelLog {
         while self.chunks.len() > 1 {
             let end = Position((self.chunks_trimmed + 1) * CHUNK_BYTES as u64);
             let oldest = &self.chunks[0];
-            // What is being written to disk stays, whoever else needs it no more.
+            // What is being written to disk stays.
             if oldest.place == Place::Lent || !may_free(oldest, end) {
                 break;
             }
@@ -486,9 +485,9 @@ impl ChannelLog {
         region.publish_first_word(offset, first_word);
     }
 
-    /// Empties the chunk and says what it holds, for those who find it after
-    /// this process is gone (docs/formats/log-format.md). Killed in between, it leaves
-    /// a chunk that says nothing, never one that claims what was in it before.
+    /// Empties the chunk and writes its header, for readers after the death of this
+    /// process (docs/formats/log-format.md). Killed in between, it leaves a chunk that
+    /// says nothing, never one that claims what was in it before.
     fn begin_chunk(&self, region: &Region, start: usize, sequence: u64) {
         region.clear_first_word(start);
         fence(Ordering::Release);
@@ -503,7 +502,7 @@ impl ChannelLog {
                 0,
             ],
         );
-        // What sealing wrote for those who were here before.
+        // What sealing wrote for the chunk that was here before.
         #[cfg(not(loom))]
         for at in [48, 56] {
             region.store_word(start + at, 0);

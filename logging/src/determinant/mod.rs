@@ -17,9 +17,12 @@ pub mod row;
 
 use core::fmt;
 use refrain_ring::{Clock, Rank, Ssn};
+use serde::{Deserialize, Serialize};
 
 /// The place of a determinant among those of its rank, from 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct EventIndex(pub u64);
 
 impl fmt::Display for EventIndex {

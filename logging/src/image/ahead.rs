@@ -1,5 +1,5 @@
-//! Reading ahead: chunks of files that will be asked for are read past the page
-//! cache by a few threads meanwhile. (Through the page cache a log of 4 GiB took
+//! Reading ahead: a few threads read chunks of files past the page cache before they are
+//! needed. (Through the page cache a log of 4 GiB took
 //! three times as long here: each of its pages is taken from the system first.)
 
 use super::contents::{Contents, Opened};
@@ -21,33 +21,29 @@ const THREADS: usize = 4;
 /// Which chunk: the number of its file, and where it begins there.
 type Key = (usize, u64);
 
-struct Job {
+/// A read; it comes back with its result.
+struct Read {
     key: Key,
     file: Arc<Opened>,
     bytes: usize,
     buffer: AlignedBuffer,
-}
-
-struct Done {
-    key: Key,
     result: io::Result<usize>,
-    buffer: AlignedBuffer,
 }
 
-/// Reads of chunks that are asked for before they are needed. Its threads begin
-/// with the first, and end with it.
+/// Reads of chunks before they are needed. The first starts the threads, which end when
+/// this is dropped.
 #[derive(Default)]
 pub(super) struct Ahead {
     threads: Option<Threads>,
     /// Read and not taken, or under way (`None`).
-    reads: HashMap<Key, Option<Done>>,
+    reads: HashMap<Key, Option<Read>>,
     spare: Vec<AlignedBuffer>,
     file: Option<(usize, Arc<Opened>)>,
 }
 
 struct Threads {
-    jobs: Option<Sender<Job>>,
-    done: Receiver<Done>,
+    to_do: Option<Sender<Read>>,
+    done: Receiver<Read>,
     handles: Vec<JoinHandle<()>>,
 }
 
@@ -58,8 +54,8 @@ impl fmt::Debug for Ahead {
 }
 
 impl Ahead {
-    /// Begins to read a chunk of a file on disk. What fails is tried again, and
-    /// told, when the chunk is needed.
+    /// Begins to read a chunk of a file on disk. A read that fails is tried again, and
+    /// reported, when the chunk is needed.
     pub fn ask(&mut self, number: usize, contents: &Contents, at: u64, bytes: usize) {
         let key = (number, at);
         let Some(file) = self.file(number, contents) else {
@@ -69,22 +65,23 @@ impl Ahead {
             return;
         }
         let buffer = self.spare.pop();
-        let job = Job {
+        let read = Read {
             key,
             file,
-            bytes,
+            bytes: bytes.next_multiple_of(BLOCK_BYTES).min(CHUNK_BYTES),
             buffer: buffer.unwrap_or_else(|| AlignedBuffer::new(CHUNK_BYTES)),
+            result: Ok(0),
         };
         let threads = self.threads.get_or_insert_with(Threads::start);
-        if let Some(jobs) = &threads.jobs
-            && jobs.send(job).is_ok()
+        if let Some(to_do) = &threads.to_do
+            && to_do.send(read).is_ok()
         {
             self.reads.insert(key, None);
         }
     }
 
-    /// What was read ahead of a chunk, into `to`; `None` when it was not asked
-    /// for, or could not be read.
+    /// Copies what was read of a chunk into `to`; `None` when the chunk was not requested,
+    /// or could not be read.
     pub fn take(&mut self, number: usize, at: u64, to: &mut [u8]) -> Option<usize> {
         let key = (number, at);
         let mut found = self.reads.remove(&key)?;
@@ -127,34 +124,26 @@ fn open_direct(contents: &Contents) -> io::Result<File> {
 
 impl Threads {
     fn start() -> Self {
-        let (jobs, to_do) = unbounded::<Job>();
+        let (send, to_do) = unbounded::<Read>();
         let (ended, done) = unbounded();
-        let work = || {
+        let begin = |_| {
             let (to_do, ended) = (to_do.clone(), ended.clone());
-            move || {
-                for mut job in to_do {
-                    let (_, at) = job.key;
-                    let bytes = job.bytes.next_multiple_of(BLOCK_BYTES).min(CHUNK_BYTES);
-                    let result = job.file.read(&mut job.buffer.bytes_mut()[..bytes], at);
-                    let done = Done {
-                        key: job.key,
-                        result,
-                        buffer: job.buffer,
-                    };
-                    if ended.send(done).is_err() {
+            let work = move || {
+                for mut read in to_do {
+                    let buffer = &mut read.buffer.bytes_mut()[..read.bytes];
+                    read.result = read.file.read(buffer, read.key.1);
+                    if ended.send(read).is_err() {
                         return;
                     }
                 }
-            }
-        };
-        let begin = |_| {
+            };
             let thread = std::thread::Builder::new().name("refrain-read".into());
-            thread.spawn(work()).ok()
+            thread.spawn(work).ok()
         };
         let handles: Vec<_> = (0..THREADS).filter_map(begin).collect();
         Self {
             // Without a thread nothing is read ahead.
-            jobs: (!handles.is_empty()).then_some(jobs),
+            to_do: (!handles.is_empty()).then_some(send),
             done,
             handles,
         }
@@ -163,9 +152,37 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        self.jobs = None;
+        self.to_do = None;
         for handle in self.handles.drain(..) {
             let _ = handle.join();
         }
+    }
+}
+
+/// Files that stay open after chunks were read from them: few enough for every limit of
+/// open files, enough to avoid an open for each chunk.
+#[derive(Debug, Default)]
+pub(super) struct OpenFiles {
+    open: Vec<(usize, Opened)>,
+    /// Chunks that are being read before they are needed.
+    pub ahead: Ahead,
+}
+
+impl OpenFiles {
+    const MAX: usize = 4;
+
+    pub fn get(&mut self, number: usize, contents: &Contents) -> io::Result<&Opened> {
+        let at = match self.open.iter().position(|(open, _)| *open == number) {
+            Some(at) => at,
+            None => {
+                let opened = contents.open()?;
+                if self.open.len() == Self::MAX {
+                    self.open.remove(0);
+                }
+                self.open.push((number, opened));
+                self.open.len() - 1
+            }
+        };
+        Ok(&self.open[at].1)
     }
 }

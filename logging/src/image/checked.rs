@@ -4,7 +4,7 @@
 
 use super::LogKey;
 use refrain_ring::chunk::{CHUNK_HEAD_BYTES, ChunkError, ChunkHeader, ChunkReader, Seal};
-use refrain_ring::{CHUNK_BYTES, RecordHeader, RecordKind, Ssn, payload_offset};
+use refrain_ring::{CHUNK_BYTES, RecordHeader, RecordKind, payload_offset};
 use thiserror::Error;
 
 /// Why a copy of a chunk cannot be used.
@@ -38,8 +38,8 @@ pub(super) struct CheckedChunk {
     /// As long as a chunk once it was used.
     bytes: Vec<u8>,
     records: Vec<(RecordHeader, usize)>,
-    /// The log goes on in another chunk. An unsealed chunk without a link must
-    /// be the last.
+    /// The log continues in another chunk. An unsealed chunk without a link must be the
+    /// last.
     pub goes_on: bool,
 }
 
@@ -62,62 +62,52 @@ impl CheckedChunk {
         Some((header, &self.bytes[begin..begin + payload_bytes], *offset))
     }
 
-    /// Checks the first `bytes` bytes of the buffer, of a disk.
+    /// Checks the first `bytes` bytes of the buffer, which come from a disk.
     pub fn check_sealed(
         &mut self,
         bytes: usize,
         key: &LogKey,
         sequence: u64,
-    ) -> Result<Seal, ChunkFault> {
-        let reader = ChunkReader::sealed(&self.bytes[..bytes])?;
-        self.walk(bytes, reader_identity(&reader), key, sequence, false)?
-            .ok_or(ChunkFault::Chunk(ChunkError::NotSealed))
+    ) -> Result<(), ChunkFault> {
+        self.check(bytes, |bytes| ChunkReader::sealed(bytes), key, sequence)
     }
 
-    /// Checks the buffer's bytes, of a dead rank's memory: sealed or not.
+    /// Checks the buffer, which comes from a dead rank's memory: sealed or not.
     pub fn check_memory(&mut self, key: &LogKey, sequence: u64) -> Result<(), ChunkFault> {
-        let reader = ChunkReader::in_memory(&self.bytes)?;
-        self.walk(CHUNK_BYTES, reader_identity(&reader), key, sequence, true)?;
-        Ok(())
+        self.check(
+            CHUNK_BYTES,
+            |bytes| ChunkReader::in_memory(bytes),
+            key,
+            sequence,
+        )
     }
 
-    fn walk(
+    fn check(
         &mut self,
         bytes: usize,
-        header: ChunkHeader,
+        open: fn(&[u8]) -> Result<ChunkReader<'_>, ChunkError>,
         key: &LogKey,
         sequence: u64,
-        in_memory: bool,
-    ) -> Result<Option<Seal>, ChunkFault> {
+    ) -> Result<(), ChunkFault> {
+        let bytes = &self.bytes[..bytes];
+        let mut reader = open(bytes)?;
+        let header = *reader.header();
         if !is_chunk(&header, key, sequence) {
             return Err(ChunkFault::Another);
         }
-        let bytes = &self.bytes[..bytes];
-        let mut reader = match in_memory {
-            true => ChunkReader::in_memory(bytes)?,
-            false => ChunkReader::sealed(bytes)?,
-        };
         while let Some(record) = reader.next_record()? {
             self.records.push((record.header, record.offset));
         }
-        match header.seal {
-            Some(seal) => {
-                self.goes_on = true;
-                if !says_what_it_holds(&seal, &self.records) {
-                    return Err(ChunkFault::Contradiction);
-                }
+        self.goes_on = match header.seal {
+            Some(seal) if !says_what_it_holds(&seal, &self.records) => {
+                return Err(ChunkFault::Contradiction);
             }
-            None => {
-                let end = RecordHeader::decode(&bytes[reader.offset()..]);
-                self.goes_on = end.is_ok_and(|header| header.kind == RecordKind::Link);
-            }
-        }
-        Ok(header.seal)
+            Some(_) => true,
+            None => RecordHeader::decode(&bytes[reader.offset()..])
+                .is_ok_and(|header| header.kind == RecordKind::Link),
+        };
+        Ok(())
     }
-}
-
-fn reader_identity(reader: &ChunkReader<'_>) -> ChunkHeader {
-    *reader.header()
 }
 
 /// Whether a header is of this chunk of this log.
@@ -131,18 +121,12 @@ pub(super) fn is_chunk(header: &ChunkHeader, key: &LogKey, sequence: u64) -> boo
 }
 
 fn says_what_it_holds(seal: &Seal, records: &[(RecordHeader, usize)]) -> bool {
-    let mut all = records.iter().map(|(header, _)| header.ssn);
-    if seal.has_internal != all.any(|ssn| !ssn.is_program()) {
-        return false;
-    }
-    let ssns = || {
-        let ssns = records.iter().map(|(header, _)| header.ssn);
-        ssns.filter(|ssn| ssn.is_program())
-    };
-    let low = ssns()
-        .min()
-        .map_or(seal.ssn_end, |low| low.min(seal.ssn_end));
-    low == seal.ssn_low && ssns().max().is_none_or(|high| high < seal.ssn_end)
+    let ssns = || records.iter().map(|(header, _)| header.ssn);
+    let of_program = || ssns().filter(|ssn| ssn.is_program());
+    let low = of_program().chain([seal.ssn_end]).min();
+    seal.has_internal == ssns().any(|ssn| !ssn.is_program())
+        && low == Some(seal.ssn_low)
+        && of_program().all(|ssn| ssn < seal.ssn_end)
 }
 
 /// The header of a chunk in a dead rank's memory. One that was being sealed when
@@ -150,16 +134,7 @@ fn says_what_it_holds(seal: &Seal, records: &[(RecordHeader, usize)]) -> bool {
 pub(super) fn header_in_memory(bytes: &[u8; CHUNK_HEAD_BYTES]) -> Option<ChunkHeader> {
     match ChunkHeader::decode(bytes) {
         Ok(header) => Some(header),
-        Err(ChunkError::Header) => {
-            let reader = ChunkReader::in_memory(bytes).ok()?;
-            Some(*reader.header())
-        }
+        Err(ChunkError::Header) => Some(*ChunkReader::in_memory(bytes).ok()?.header()),
         Err(_) => None,
     }
-}
-
-/// One past the highest SSN of the program's stream up to the end of a chunk, as far as
-/// it says.
-pub(super) fn ssn_end(seal: Option<&Seal>) -> Option<Ssn> {
-    seal.map(|seal| seal.ssn_end)
 }

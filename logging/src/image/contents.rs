@@ -1,6 +1,5 @@
 //! The bytes of files: on disk, or in memory for tests and fuzzing.
 
-use super::ahead::Ahead;
 use rustix::fs::Advice;
 use std::fs::File;
 use std::io;
@@ -98,33 +97,5 @@ impl Opened {
         if let Self::File(file) = self {
             let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
         }
-    }
-}
-
-/// Files that are open because chunks were read from them lately: so few that
-/// no limit is met, so many that a file is not opened for each chunk.
-#[derive(Debug, Default)]
-pub(super) struct OpenFiles {
-    open: Vec<(usize, Opened)>,
-    /// Chunks that are being read before they are needed.
-    pub ahead: Ahead,
-}
-
-impl OpenFiles {
-    const MAX: usize = 4;
-
-    pub fn get(&mut self, number: usize, contents: &Contents) -> io::Result<&Opened> {
-        let at = match self.open.iter().position(|(open, _)| *open == number) {
-            Some(at) => at,
-            None => {
-                let opened = contents.open()?;
-                if self.open.len() == Self::MAX {
-                    self.open.remove(0);
-                }
-                self.open.push((number, opened));
-                self.open.len() - 1
-            }
-        };
-        Ok(&self.open[at].1)
     }
 }

@@ -29,12 +29,16 @@ pub struct Launcher {
 /// A file with the header of a segment file.
 #[derive(Debug)]
 pub struct SegmentFile {
-    contents: Contents,
-    header: FileHeader,
-    bytes: u64,
-    launcher: Option<Launcher>,
-    written_slots: u32,
-    stale_slots: u32,
+    pub(super) contents: Contents,
+    pub(super) header: FileHeader,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// The process that started the job, if the file's name says so.
+    pub launcher: Option<Launcher>,
+    /// Slots that hold their chunk, as its header says.
+    pub(super) written_slots: u32,
+    /// Slots that hold a chunk from before the file was used again.
+    pub(super) stale_slots: u32,
     broken_slots: u32,
 }
 
@@ -138,26 +142,6 @@ fn is_of_a_log(header: &FileHeader) -> bool {
 }
 
 impl SegmentFile {
-    /// Its path.
-    pub fn path(&self) -> &Path {
-        self.contents.path()
-    }
-
-    /// Its header.
-    pub fn header(&self) -> &FileHeader {
-        &self.header
-    }
-
-    /// Bytes of the file.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Who started the job, if its name says so.
-    pub fn launcher(&self) -> Option<Launcher> {
-        self.launcher
-    }
-
     /// Whose log it holds.
     pub fn key(&self) -> LogKey {
         LogKey {
@@ -166,27 +150,13 @@ impl SegmentFile {
         }
     }
 
-    /// Slots that hold their chunk, as its header says.
-    pub fn written_slots(&self) -> u32 {
-        self.written_slots
-    }
-
-    /// Slots that hold a chunk from before the file was used again.
-    pub fn stale_slots(&self) -> u32 {
-        self.stale_slots
-    }
-
     /// Slots that were never written.
-    pub fn empty_slots(&self) -> u32 {
+    pub(super) fn empty_slots(&self) -> u32 {
         self.header.slots - self.written_slots - self.stale_slots - self.broken_slots
     }
 
-    pub(super) fn contents(&self) -> &Contents {
-        &self.contents
-    }
-
-    /// Looks at the header in every slot; `found` is told of chunks, and of what
-    /// may have been one. Gives the places behind the last chunk.
+    /// Reads the header in every slot. `found` gets chunks, and what may have been one.
+    /// Returns the places behind the last chunk.
     pub(super) fn index_slots(
         &mut self,
         mut found: impl FnMut(ChunkCopy),

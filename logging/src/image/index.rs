@@ -1,19 +1,17 @@
 //! Where the chunks of one log are, and how a copy is read.
 
-use super::checked::{CheckedChunk, ChunkFault, ssn_end};
-use super::contents::OpenFiles;
+use super::ahead::OpenFiles;
+use super::checked::{CheckedChunk, ChunkFault};
 use super::{LogImage, LogKey};
 use crate::segment::{FileHeader, slot_offset};
 use core::fmt;
 use core::ops::Range;
 use refrain_ring::chunk::Seal;
 use refrain_ring::{CHUNK_BYTES, ChunkId, Ssn};
+use refrain_storage::BLOCK_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
-
-/// What disks read at once.
-const BLOCK_BYTES: usize = 4096;
 
 /// Where a copy of a chunk is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,8 +129,8 @@ impl LogIndex {
         }
     }
 
-    /// When all files are known: a log goes on in the next file only when this one
-    /// has no place left, so what is not at its end was left out.
+    /// When all files are known: a log continues in the next file only when this one has
+    /// no place left, so an empty place before its end was left out.
     pub fn add_left_out(&mut self) {
         for end in std::mem::take(&mut self.ends) {
             if !self.file_begins.contains(&end.next) {
@@ -152,10 +150,8 @@ impl LogIndex {
     /// least `from` are found: behind the last that is known to end below.
     pub fn begin_of(&self, from: Ssn, run: Range<u64>) -> u64 {
         let ends_below = |copies: &[Copy]| {
-            let mut ends = copies
-                .iter()
-                .filter_map(|copy| ssn_end(copy.chunk.seal.as_ref()));
-            ends.any(|end| end <= from)
+            let mut seals = copies.iter().filter_map(|copy| copy.chunk.seal);
+            seals.any(|seal| seal.ssn_end <= from)
         };
         let below = self
             .chunks
@@ -182,13 +178,11 @@ impl LogIndex {
         let mut summary = LogSummary::default();
         let is_there = |copies: &Vec<Copy>| copies.iter().any(|copy| !copy.chunk.unwritten);
         for (sequence, copies) in self.chunks.iter().filter(|(_, copies)| is_there(copies)) {
+            let is_in_memory = |copy: &&Copy| matches!(copy.chunk.place, CopyPlace::Memory(_));
             let on_disk = copies
                 .iter()
-                .filter(|copy| !copy.chunk.unwritten)
-                .find(|copy| matches!(copy.chunk.place, CopyPlace::Slot(_)));
-            let in_memory = copies
-                .iter()
-                .any(|copy| matches!(copy.chunk.place, CopyPlace::Memory(_)));
+                .find(|copy| !copy.chunk.unwritten && !is_in_memory(copy));
+            let in_memory = copies.iter().any(|copy| is_in_memory(&copy));
             summary.chunks += 1;
             summary.disk_chunks += u64::from(on_disk.is_some());
             summary.memory_chunks += u64::from(in_memory);
@@ -211,7 +205,7 @@ impl Copy {
     pub fn place(&self, image: &LogImage) -> ChunkPlace {
         match self.chunk.place {
             CopyPlace::Slot(slot) => ChunkPlace::Disk {
-                path: image.files[self.number].path().to_owned(),
+                path: image.files[self.number].contents.path().to_owned(),
                 slot,
             },
             CopyPlace::Memory(chunk) => ChunkPlace::Memory { chunk },
@@ -235,7 +229,7 @@ impl Copy {
                 into.check_memory(key, sequence)
             }
             CopyPlace::Slot(slot) => {
-                let contents = image.files[self.number].contents();
+                let contents = &image.files[self.number].contents;
                 let bytes = self.bytes_to_read();
                 let buffer = &mut into.buffer()[..bytes];
                 let read = match open.ahead.take(self.number, slot_offset(slot), buffer) {
@@ -249,9 +243,9 @@ impl Copy {
                         })?,
                 };
                 match into.check_sealed(read, key, sequence) {
-                    // By now it may be: its job runs.
+                    // A running job may have written it meanwhile.
                     Err(_) if self.chunk.unwritten => Err(ChunkFault::Unwritten),
-                    checked => checked.map(drop),
+                    checked => checked,
                 }
             }
         }
@@ -260,7 +254,7 @@ impl Copy {
     /// Begins to read the copy.
     pub fn will_load(&self, image: &LogImage, open: &mut OpenFiles) {
         if let CopyPlace::Slot(slot) = self.chunk.place {
-            let contents = image.files[self.number].contents();
+            let contents = &image.files[self.number].contents;
             let bytes = self.bytes_to_read();
             open.ahead
                 .ask(self.number, contents, slot_offset(slot), bytes);
@@ -268,9 +262,8 @@ impl Copy {
     }
 
     fn bytes_to_read(&self) -> usize {
-        let used_bytes = self.chunk.seal.map_or(CHUNK_BYTES, |seal| {
-            (seal.used_bytes as usize).next_multiple_of(BLOCK_BYTES)
-        });
-        used_bytes.min(CHUNK_BYTES)
+        let seal = self.chunk.seal;
+        let used_bytes = seal.map_or(CHUNK_BYTES, |seal| seal.used_bytes as usize);
+        used_bytes.next_multiple_of(BLOCK_BYTES).min(CHUNK_BYTES)
     }
 }

@@ -1,4 +1,4 @@
-//! The memory of a dead rank, mapped by whoever reads it.
+//! The memory of a dead rank, mapped by its reader.
 
 use super::LogKey;
 use super::checked::header_in_memory;

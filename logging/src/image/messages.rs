@@ -5,11 +5,10 @@ use crate::assembly::{Added, Assembly, Message};
 
 /// A stream of messages in the order in which they become complete in the log.
 ///
-/// Not by SSN: an announced message may be completed any time later, and
-/// everything sent meanwhile would have to be held back in memory for it. So
-/// only messages are held that the sender, too, had under way at once. Whoever
-/// needs the order of sending sorts by SSN, or reads [`Records`], where messages
-/// begin in that order.
+/// Not by SSN: an announced message may be completed any time later, and everything sent
+/// meanwhile would have to stay in memory for it. So this holds only messages that the
+/// sender had under way at once. For the order of sending, sort by SSN, or read
+/// [`Records`], where messages begin in that order.
 #[derive(Debug)]
 pub struct Messages<'a> {
     records: Records<'a>,

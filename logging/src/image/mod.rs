@@ -1,5 +1,5 @@
-//! [`LogImage`]: logs that nobody writes any more, read from segment files and
-//! from the memory of a dead rank.
+//! [`LogImage`]: logs that are not written any more, read from segment files and from the
+//! memory of a dead rank.
 //!
 //! Unlike the rest of this crate it reads files, and waits for them: it is for
 //! recovery and for people, never for a rank's sending path. It trusts nothing
@@ -57,15 +57,11 @@ pub struct LogKey {
 
 impl fmt::Display for LogKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Channel {
-            source,
-            incarnation,
-            destination,
-        } = self.channel;
+        let Self { job, channel: of } = self;
         write!(
             f,
-            "the log of rank {source} (incarnation {incarnation}) to rank {destination} in job {:016x}",
-            self.job
+            "the log of rank {} (incarnation {}) to rank {} in job {job:016x}",
+            of.source, of.incarnation, of.destination
         )
     }
 }
@@ -103,7 +99,7 @@ impl Selection {
 pub struct OpenError {
     /// Which folder.
     pub folder: PathBuf,
-    /// The system's words.
+    /// The system's error.
     pub error: io::Error,
 }
 
@@ -201,14 +197,14 @@ impl LogImage {
                 let index = self.logs.entry(key).or_default();
                 match file.index_slots(|chunk| index.add(chunk, number)) {
                     Ok(places) => {
-                        if file.written_slots() > 0 {
-                            index.add_file(file.header(), number, places);
+                        if file.written_slots > 0 {
+                            index.add_file(&file.header, number, places);
                         }
                         self.files.push(file);
                     }
                     // Nothing of it was indexed.
                     Err(error) => {
-                        let strange = StrangeFile::unreadable(file.path(), &error);
+                        let strange = StrangeFile::unreadable(file.contents.path(), &error);
                         self.strange.push(strange);
                     }
                 }
@@ -279,9 +275,10 @@ impl LogImage {
         Ok(Messages::new(self.records(key, wanted)?))
     }
 
-    /// As [`LogImage::messages`], for who reads on: `begun` is where some message before
-    /// all wanted ones begins. Nothing before its chunk is read again: in the memory of
-    /// the dead no chunk says where it ends, and a search begins at the beginning.
+    /// As [`LogImage::messages`], to continue reading: `begun` is where some message
+    /// before all wanted ones begins. Nothing before its chunk is read again: in the
+    /// memory of the dead no chunk says where it ends, and a search begins at the
+    /// beginning.
     ///
     /// # Errors
     /// When there is no such log.

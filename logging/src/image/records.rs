@@ -1,10 +1,9 @@
 //! [`Records`]: the records of one log, streamed in order.
 
+use super::ahead::OpenFiles;
 use super::checked::{CheckedChunk, ChunkFault};
-use super::contents::OpenFiles;
 use super::index::{ChunkPlace, Copy, LogIndex};
 use super::{LogImage, LogKey};
-use core::fmt;
 use core::ops::Range;
 use refrain_ring::{CHUNK_BYTES, Frontier, Position, RecordHeader, Ssn, Stream};
 use thiserror::Error;
@@ -39,18 +38,13 @@ pub struct LogRecord<'a> {
 }
 
 /// A copy of a chunk that is not whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{place}: {why}")]
 pub struct CopyFault {
     /// Where.
     pub place: ChunkPlace,
     /// Why not.
     pub why: ChunkFault,
-}
-
-impl fmt::Display for CopyFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.why)
-    }
 }
 
 /// Why a log cannot be read, or not further.
@@ -69,9 +63,9 @@ pub enum ReadFailure {
         /// What is wrong with each copy.
         copies: Vec<CopyFault>,
     },
-    /// A chunk in memory breaks off, though the log goes on behind it.
+    /// A chunk in memory breaks off, though the log continues behind it.
     #[error(
-        "chunk {sequence} of {key} breaks off in the rank's memory, and the log goes on behind it"
+        "chunk {sequence} of {key} breaks off in the rank's memory, and the log continues behind it"
     )]
     BrokenOff {
         /// Whose log.

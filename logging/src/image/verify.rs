@@ -1,7 +1,7 @@
 //! Checking everything: every checksum of every copy of every chunk.
 
+use super::ahead::OpenFiles;
 use super::checked::{CheckedChunk, ChunkFault};
-use super::contents::OpenFiles;
 use super::files::StrangeFile;
 use super::index::{ChunkPlace, Copy, LogIndex};
 use super::{LogImage, LogKey};
@@ -96,7 +96,7 @@ pub(super) fn verify(image: &LogImage) -> Verification {
     for file in &image.files {
         let log = logs.entry(file.key()).or_default();
         log.empty_slots += u64::from(file.empty_slots());
-        log.stale_slots += u64::from(file.stale_slots());
+        log.stale_slots += u64::from(file.stale_slots);
     }
     Verification {
         logs,
@@ -114,13 +114,14 @@ fn verify_log(image: &LogImage, key: &LogKey, index: &LogIndex) -> LogVerificati
     let mut ahead = index.chunks.values().flatten();
     ahead_of(&mut ahead, AHEAD_COPIES, image, &mut open);
     for (sequence, copies) in &index.chunks {
-        let gap = last.map_or(0, |last: u64| sequence - last - 1);
-        found.missing_chunks += gap;
+        found.missing_chunks += last.map_or(0, |last: u64| sequence - last - 1);
         last = Some(*sequence);
         let mut is_whole = false;
         for copy in copies {
             ahead_of(&mut ahead, 1, image, &mut open);
-            match load_twice(copy, image, key, &mut open, &mut chunk) {
+            // A running job may write a chunk while it is read: the second read sees it whole.
+            let mut load = || copy.load(image, key, &mut open, &mut chunk);
+            match load().or_else(|_| load()) {
                 Ok(()) if is_whole => {}
                 Ok(()) => {
                     is_whole = true;
@@ -170,19 +171,6 @@ fn ahead_of<'a>(
     for copy in copies.take(count) {
         copy.will_load(image, open);
     }
-}
-
-/// A chunk of a running job may be written while it is read: a second look sees
-/// it whole.
-fn load_twice(
-    copy: &Copy,
-    image: &LogImage,
-    key: &LogKey,
-    open: &mut OpenFiles,
-    into: &mut CheckedChunk,
-) -> Result<(), ChunkFault> {
-    copy.load(image, key, open, into)
-        .or_else(|_| copy.load(image, key, open, into))
 }
 
 fn count(chunk: &CheckedChunk, found: &mut LogVerification) {

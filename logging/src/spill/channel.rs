@@ -28,17 +28,14 @@ impl ChannelIndex {
         if ends.is_within(&self.horizon) {
             return false;
         }
-        let at = self
-            .chunks
-            .partition_point(|chunk| chunk.sequence < sequence);
-        self.chunks.insert(
-            at,
-            DiskChunk {
-                sequence,
-                ends: ends.clone(),
-                file,
-            },
-        );
+        let before = |chunk: &DiskChunk| chunk.sequence < sequence;
+        let chunk = DiskChunk {
+            sequence,
+            ends: ends.clone(),
+            file,
+        };
+        self.chunks
+            .insert(self.chunks.partition_point(before), chunk);
         true
     }
 

@@ -15,7 +15,7 @@ struct File {
     waiting: Option<Vec<LentChunk>>,
     /// A channel still fills it.
     open: bool,
-    /// Chunks that somebody may ask for.
+    /// Chunks that may be requested.
     live: u32,
     writes: u32,
     reads: u32,
@@ -30,11 +30,6 @@ pub(super) struct Files {
     leaving: usize,
     next: u64,
     files_max: u64,
-}
-
-pub(super) struct NewFile {
-    pub number: FileNumber,
-    pub reused: bool,
 }
 
 impl Files {
@@ -61,17 +56,13 @@ impl Files {
         &self.files[&file].header
     }
 
-    /// Whether a file that is being filled has the slot of a chunk.
-    pub fn has_slot(&self, file: FileNumber, sequence: u64) -> bool {
-        self.slot(file, sequence).is_some()
-    }
-
+    /// The slot of a chunk in a file.
     pub fn slot(&self, file: FileNumber, sequence: u64) -> Option<u32> {
         self.files.get(&file)?.header.slot_of(sequence)
     }
 
     /// Begins a file: one that is free, if there is one.
-    pub fn open(&mut self, header: FileHeader) -> (NewFile, Operation) {
+    pub fn open(&mut self, header: FileHeader) -> (FileNumber, Operation) {
         assert!(self.may_open(), "the budget of the disk is in use");
         let file = FileNumber(self.next);
         self.next += 1;
@@ -87,21 +78,17 @@ impl Files {
                 reads: 0,
             },
         );
-        let new = NewFile {
-            number: file,
-            reused: reuse.is_some(),
-        };
         let operation = Operation::Open {
             file,
             header,
             reuse,
         };
-        (new, operation)
+        (file, operation)
     }
 
-    /// A free file, to be used again: that which has the place of the new one's
-    /// first chunk, if there is one. Whoever reads the files would take the chunk
-    /// for one that was never written, as that place stays empty.
+    /// A free file, to be used again: that which has the place of the new one's first
+    /// chunk, if there is one. That place would stay empty, and a reader of the files
+    /// would take the chunk for one that was never written.
     fn take_free(&mut self, new: &FileHeader) -> Option<FileNumber> {
         let has_place = |(_, old): &(FileNumber, FileHeader)| {
             old.channel == new.channel && old.slot_of(new.first_sequence).is_some()
@@ -183,7 +170,7 @@ impl Files {
         self.leaving -= 1;
     }
 
-    /// A file that nobody needs becomes free.
+    /// A file that is not needed becomes free.
     fn settle(&mut self, file: FileNumber, store: &mut impl Store) {
         let entry = self.entry(file);
         let needed = entry.open

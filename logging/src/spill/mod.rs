@@ -17,11 +17,14 @@ mod files;
 mod health;
 
 use crate::segment::{Channel, FILE_HEADER_BYTES, FileHeader};
-use crate::store::{ChunkBuffer, Completion, FileNumber, Operation, ReadToken, Store, StoreError};
+use crate::store::{Completion, FileNumber, Operation, ReadToken, Store, StoreError};
 use channel::ChannelIndex;
 use core::time::Duration;
 use files::Files;
+pub use health::{Refused, Report};
+
 use health::Health;
+use refrain_ring::read_back::ChunkBytes;
 use refrain_ring::{CHUNK_BYTES, Frontier, Incarnation, LentChunk, LoanEnd, Rank};
 use std::collections::VecDeque;
 
@@ -50,8 +53,8 @@ const FILE_SLOTS_MIN: u64 = 4;
 const FILES_PER_CHANNEL: u64 = 4;
 
 impl SpillOptions {
-    /// Slots of each file: so many that every channel can have a few files, and
-    /// files are neither tiny nor huge.
+    /// Slots of each file: every channel can have a few files, and files are neither tiny
+    /// nor huge.
     pub fn file_slots(&self) -> u32 {
         let channels = u64::from(self.size.saturating_sub(1).max(1));
         let share = self.disk_bytes / channels / FILES_PER_CHANNEL / CHUNK_BYTES as u64;
@@ -77,47 +80,10 @@ pub enum Event {
         /// As given by [`SpillLog::read`].
         token: ReadToken,
         /// The chunk's bytes; its checksums are not checked yet.
-        result: Result<ChunkBuffer, StoreError>,
+        result: Result<ChunkBytes, StoreError>,
     },
-    /// Something went wrong, or right again; to be told to people.
+    /// A message for people.
     Report(Report),
-}
-
-/// What people should know.
-#[derive(Debug)]
-pub enum Report {
-    /// A write failed; it will be tried again at that time. The log goes on in
-    /// memory meanwhile.
-    Paused {
-        /// What failed.
-        error: StoreError,
-    },
-    /// It works again.
-    Resumed,
-    /// Writing has failed too often; nothing is spilled any more.
-    Stopped {
-        /// What failed last.
-        error: StoreError,
-    },
-    /// A file that nobody needs could not be removed. It keeps its place in the
-    /// budget, as it still takes room; writing goes on.
-    Undeleted {
-        /// What failed.
-        error: StoreError,
-    },
-}
-
-/// Why no chunk is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// As many writes are under way as may be.
-    Busy,
-    /// The budget is in use; only a horizon frees it.
-    Full,
-    /// The disk refused; it is tried again later.
-    Paused,
-    /// The disk has failed for good.
-    Stopped,
 }
 
 /// Counters of a rank's spilling.
@@ -207,13 +173,12 @@ impl<S: Store> SpillLog<S> {
             return Err(Refused::Busy);
         }
         let channel = &self.channels[destination.index()];
-        let has_place = channel
+        let slot = channel
             .current
-            .is_some_and(|file| self.files.has_slot(file, sequence));
-        if has_place || self.files.may_open() {
-            Ok(())
-        } else {
-            Err(Refused::Full)
+            .and_then(|file| self.files.slot(file, sequence));
+        match slot.is_some() || self.files.may_open() {
+            true => Ok(()),
+            false => Err(Refused::Full),
         }
     }
 
@@ -228,49 +193,33 @@ impl<S: Store> SpillLog<S> {
         self.writes += 1;
         let channel = &mut self.channels[destination.index()];
         let file = match channel.current {
-            Some(file) if self.files.has_slot(file, sequence) => file,
+            Some(file) if self.files.slot(file, sequence).is_some() => file,
             previous => {
-                let file = Self::open(
-                    &mut self.files,
-                    &mut self.store,
-                    &self.options,
-                    destination,
-                    sequence,
-                );
-                self.statistics.files_reused += u64::from(file.reused);
-                self.statistics.files_made += u64::from(!file.reused);
-                channel.current = Some(file.number);
+                let (file, operation) = self.files.open(FileHeader {
+                    job: self.options.job,
+                    channel: Channel {
+                        source: self.options.rank,
+                        incarnation: self.options.incarnation,
+                        destination,
+                    },
+                    first_sequence: sequence,
+                    slots: self.options.file_slots(),
+                });
+                match operation {
+                    Operation::Open { reuse: Some(_), .. } => self.statistics.files_reused += 1,
+                    _ => self.statistics.files_made += 1,
+                }
+                self.store.submit(operation);
+                channel.current = Some(file);
                 if let Some(previous) = previous {
                     self.files.close(previous, &mut self.store);
                 }
-                file.number
+                file
             }
         };
         if let Some(ready) = self.files.write(file, chunk) {
             self.store.submit(ready);
         }
-    }
-
-    fn open(
-        files: &mut Files,
-        store: &mut S,
-        options: &SpillOptions,
-        destination: Rank,
-        sequence: u64,
-    ) -> files::NewFile {
-        let header = FileHeader {
-            job: options.job,
-            channel: Channel {
-                source: options.rank,
-                incarnation: options.incarnation,
-                destination,
-            },
-            first_sequence: sequence,
-            slots: options.file_slots(),
-        };
-        let (file, operation) = files.open(header);
-        store.submit(operation);
-        file
     }
 
     /// What has come out since the last call, one by one. `now` gives the time as

@@ -8,11 +8,11 @@
 
 use super::disk::files::Files;
 use super::disk::pool::Pool;
-use super::disk::worker::{Work, written_bytes};
-use super::{Completion, FileNumber, Operation, Store, StoreError};
+use super::disk::worker::{Disk, written_bytes};
+use super::{Completion, FileNumber, Operation, Store};
 use crate::segment::slot_offset;
-use refrain_storage::simulated::{self, Dice, SimulatedDisk};
-use refrain_storage::{Directory, Ended, Engine, Io, Transfer};
+use refrain_storage::simulated::{Dice, Kind, SimulatedDisk};
+use refrain_storage::{Directory, Ended, Io, Transfer};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -43,43 +43,6 @@ pub enum Delivery {
         /// Of polls in vain.
         late_percent: u32,
     },
-    /// When [`MemoryDisk::end`] says so.
-    ByHand,
-}
-
-/// Kinds of operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Making a file, or using one again.
-    Open,
-    /// Writing a chunk.
-    Write,
-    /// Reading one.
-    Read,
-    /// Removing a file.
-    Delete,
-}
-
-/// How often operations fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// This number of times, the next ones.
-    Next(u32),
-    /// With this chance, in percent.
-    Percent(u32),
-    /// Always.
-    Always,
-}
-
-/// Something that goes wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// With which operations.
-    pub on: Kind,
-    /// With what.
-    pub failure: Failure,
-    /// How often.
-    pub how: How,
 }
 
 /// A file as it is found on the disk.
@@ -92,34 +55,33 @@ pub struct LeftFile {
 }
 
 #[derive(Debug)]
-struct State {
+struct MemoryState {
     options: MemoryOptions,
     stalled: bool,
-    faults: Vec<Fault>,
+    /// All writes fail with this.
+    write_failure: Option<Failure>,
     numbers: BTreeSet<FileNumber>,
     under_way: VecDeque<Operation>,
     ended: VecDeque<Completion>,
     dice: Dice,
-    disk: SimulatedDisk,
-    files: Files,
-    engine: Box<dyn Engine<Work>>,
-    pool: Pool,
+    simulated: SimulatedDisk,
+    disk: Disk,
 }
 
 /// A store in memory; see the [module](self).
 #[derive(Debug)]
 pub struct MemoryStore {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<MemoryState>>,
 }
 
 /// The other end of a [`MemoryStore`]: what happens to it.
 #[derive(Clone, Debug)]
 pub struct MemoryDisk {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<MemoryState>>,
 }
 
 /// A panic in between is a test that fails: the disk is worth looking at still.
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<MemoryState>) -> MutexGuard<'_, MemoryState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -129,20 +91,23 @@ impl MemoryStore {
     /// # Panics
     /// Never: a simulated disk always has an engine.
     pub fn new(options: MemoryOptions) -> Self {
-        let disk = SimulatedDisk::new(options.seed);
-        disk.set_room(options.room_bytes);
-        let directory = Directory::from(disk.clone());
-        let state = State {
+        let simulated = SimulatedDisk::new(options.seed);
+        simulated.set_room(options.room_bytes);
+        let directory = Directory::from(simulated.clone());
+        let state = MemoryState {
             stalled: false,
-            faults: Vec::new(),
+            write_failure: None,
             numbers: BTreeSet::new(),
             under_way: VecDeque::new(),
             ended: VecDeque::new(),
             dice: Dice::new(options.seed),
-            engine: directory.engine(Io::Auto, 1).expect("an engine"),
-            disk,
-            files: Files::new(directory, options.file_prefix.clone(), usize::MAX),
-            pool: Pool::new(1),
+            disk: Disk {
+                engine: directory.engine(Io::Auto, 1).expect("an engine"),
+                files: Files::new(directory, options.file_prefix.clone(), usize::MAX),
+                is_direct: false,
+                pool: Pool::new(1),
+            },
+            simulated,
             options,
         };
         Self {
@@ -185,7 +150,7 @@ impl Drop for MemoryStore {
     }
 }
 
-impl State {
+impl MemoryState {
     fn submit(&mut self, mut operation: Operation) {
         self.check_contract(&operation);
         if let Operation::Write { chunk, .. } = &mut operation {
@@ -204,13 +169,13 @@ impl State {
                 assert!(self.numbers.insert(*file), "{file:?} was used before");
                 if let Some(old) = reuse {
                     self.check_idle(*old);
-                    let slots = self.files.slots(*old);
+                    let slots = self.disk.files.slots(*old);
                     assert_eq!(slots, Some(header.slots), "a file of another length");
                 }
             }
             Operation::Write { file, slot, .. } | Operation::Read { file, slot, .. } => {
                 assert!(!self.is_leaving(*file), "{file:?} is being taken away");
-                let slots = self.files.slots(*file);
+                let slots = self.disk.files.slots(*file);
                 let slots = slots.unwrap_or_else(|| panic!("{file:?} is not there"));
                 assert!(*slot < slots, "{file:?} has no slot {slot}");
             }
@@ -219,7 +184,10 @@ impl State {
     }
 
     fn check_idle(&self, file: FileNumber) {
-        assert!(self.files.slots(file).is_some(), "{file:?} is not there");
+        assert!(
+            self.disk.files.slots(file).is_some(),
+            "{file:?} is not there"
+        );
         let busy = self.under_way.iter().any(|other| match other {
             Operation::Write { file: used, .. } | Operation::Read { file: used, .. } => {
                 *used == file
@@ -250,7 +218,6 @@ impl State {
                         self.end(index);
                     }
                 }
-                Delivery::ByHand => {}
             }
         }
         self.ended.pop_front()
@@ -263,89 +230,31 @@ impl State {
     }
 
     fn carry_out(&mut self, operation: Operation) -> Completion {
-        let (kind, of_disk) = match operation {
-            // Of its header, new or not.
-            Operation::Open { .. } => (Kind::Open, simulated::Kind::WriteAt),
-            Operation::Write { .. } => (Kind::Write, simulated::Kind::Write),
-            Operation::Read { .. } => (Kind::Read, simulated::Kind::Read),
-            Operation::Delete { .. } => (Kind::Delete, simulated::Kind::Remove),
+        let failure = match operation {
+            Operation::Write { .. } => self.write_failure,
+            _ => None,
         };
-        if let Some(failure) = self.fault(kind) {
-            self.disk.fail(of_disk, failure, 1);
+        if let Some(failure) = failure {
+            self.simulated.fail(Kind::Write, failure, 1);
         }
-        let completion = match operation {
-            Operation::Open {
-                file,
-                header,
-                reuse,
-            } => Completion::Opened {
-                file,
-                result: match reuse {
-                    Some(old) => self.files.reuse(file, &header, old),
-                    None => self.files.make(file, &header),
-                },
-            },
-            Operation::Write { file, slot, chunk } => self.transfer(Work::Write {
-                file,
-                slot,
-                chunk,
-                copy: None,
-            }),
-            Operation::Read { file, slot, token } => {
-                let buffer = self.pool.take();
-                self.transfer(Work::Read {
-                    file,
-                    slot,
-                    buffer,
-                    token,
-                })
+        let completion = self.disk.begin(operation);
+        let completion = completion.unwrap_or_else(|| {
+            let mut ended = Vec::new();
+            let collected = self.disk.engine.collect(true, &mut ended);
+            collected.expect("a simulated disk tells of every transfer");
+            match ended.pop() {
+                Some(Ended::Done { memory, result }) => memory.ended(&self.disk.files, result),
+                _ => panic!("a transfer without a sync has one end"),
             }
-            Operation::Delete { file } => Completion::Deleted {
-                file,
-                result: self.files.delete(file),
-            },
-        };
-        self.disk.heal();
+        });
+        self.simulated.heal();
         completion
-    }
-
-    fn transfer(&mut self, work: Work) -> Completion {
-        if let Some(completion) = work.begin(&mut self.files, &mut *self.engine) {
-            return completion;
-        }
-        let mut ended = Vec::new();
-        let collected = self.engine.collect(true, &mut ended);
-        collected.expect("a simulated disk tells of every transfer");
-        let Some(Ended::Done { memory, result }) = ended.pop() else {
-            panic!("a transfer without a sync has one end");
-        };
-        let attempted = memory.attempt(&self.files);
-        memory.ended(result.map_err(|(_, error)| StoreError { attempted, error }))
-    }
-
-    /// Whether an operation fails now.
-    fn fault(&mut self, kind: Kind) -> Option<Failure> {
-        for fault in self.faults.iter_mut().filter(|fault| fault.on == kind) {
-            let fails = match &mut fault.how {
-                How::Next(0) => false,
-                How::Next(times) => {
-                    *times -= 1;
-                    true
-                }
-                How::Percent(percent) => self.dice.percent(*percent),
-                How::Always => true,
-            };
-            if fails {
-                return Some(fault.failure);
-            }
-        }
-        None
     }
 
     fn crash(&mut self) -> Vec<LeftFile> {
         let mut dice = self.dice.clone();
-        let mut disk = self.disk.after_death(dice.any());
-        let mut files = self.files.in_copy(disk.clone().into());
+        let mut disk = self.simulated.after_death(dice.any());
+        let mut files = self.disk.files.in_copy(disk.clone().into());
         for operation in &self.under_way {
             // Not at all, in part, wholly.
             let progress = dice.below(3);
@@ -397,53 +306,26 @@ impl MemoryDisk {
         lock(&self.state).under_way.len()
     }
 
-    /// Ends one operation, counted in the order of submission; its completion comes with
-    /// the next poll.
-    ///
-    /// # Panics
-    /// When there is no such operation.
-    pub fn end(&self, index: usize) {
-        lock(&self.state).end(index);
-    }
-
-    /// With `true` nothing ends any more by itself; with `false` it does again.
+    /// With `true` no operation ends; with `false` they end again.
     pub fn stall(&self, stalled: bool) {
         lock(&self.state).stalled = stalled;
     }
 
-    /// Changes how completions come.
-    pub fn deliver(&self, delivery: Delivery) {
-        lock(&self.state).options.delivery = delivery;
-    }
-
-    /// From now on operations fail, after earlier faults that fit.
-    pub fn fail(&self, fault: Fault) {
-        lock(&self.state).faults.push(fault);
-    }
-
-    /// No operation fails any more.
-    pub fn heal(&self) {
-        lock(&self.state).faults.clear();
-    }
-
-    /// Room for all files together, in bytes. Files that are there stay.
-    pub fn set_room_bytes(&self, room_bytes: u64) {
-        lock(&self.state).disk.set_room(room_bytes);
+    /// From now on all writes fail; `None`: they succeed again.
+    pub fn fail_writes(&self, failure: Option<Failure>) {
+        lock(&self.state).write_failure = failure;
     }
 
     /// The files as they are.
     pub fn files(&self) -> Vec<LeftFile> {
-        left(&lock(&self.state).disk)
+        left(&lock(&self.state).simulated)
     }
 
     /// The files as they could be found if the process were killed, or its host reset,
     /// now: each operation that is under way has not happened, has happened, or has
-    /// happened in part; of a write, any of its sectors of 512 bytes. The store goes on
+    /// happened in part; of a write, any of its sectors of 512 bytes. The store continues
     /// unharmed; ask again for another outcome.
     pub fn crash(&self) -> Vec<LeftFile> {
         lock(&self.state).crash()
     }
 }
-
-#[cfg(test)]
-mod tests;

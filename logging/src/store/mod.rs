@@ -5,7 +5,7 @@
 //! in any order and at any later time. The log above it never waits inside a
 //! call.
 //!
-//! Contract, held by the suite in `conformance` on every store:
+//! Contract, which the suite in `tests` checks on every store:
 //! - Operations on one file may be reordered. The log submits nothing to a file
 //!   before its `Open` has completed, no `Open` with `reuse` and no `Delete`
 //!   while anything else on that file is under way, nothing after a `Delete`.
@@ -23,11 +23,11 @@ pub mod disk;
 pub mod faulty;
 
 #[cfg(test)]
-mod conformance;
+mod tests;
 
 use crate::segment::FileHeader;
 use refrain_ring::LentChunk;
-use std::fmt;
+use refrain_ring::read_back::ChunkBytes;
 use std::io;
 use thiserror::Error;
 
@@ -35,7 +35,7 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileNumber(pub u64);
 
-/// Names a read; chosen by whoever asks.
+/// Names a read; chosen by the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReadToken(pub u64);
 
@@ -103,7 +103,7 @@ pub enum Completion {
         /// Which file.
         file: FileNumber,
         /// The bytes of the slot.
-        result: Result<ChunkBuffer, StoreError>,
+        result: Result<ChunkBytes, StoreError>,
     },
     /// Of [`Operation::Delete`].
     Deleted {
@@ -120,7 +120,7 @@ pub enum Completion {
 pub struct StoreError {
     /// What was tried, with the file.
     pub attempted: String,
-    /// The system's words.
+    /// The system's error.
     pub error: io::Error,
 }
 
@@ -134,28 +134,6 @@ impl StoreError {
     }
 }
 
-/// The bytes of a chunk that was read; the memory goes back to the store's when
-/// it is dropped.
-pub struct ChunkBuffer(Box<dyn AsRef<[u8]> + Send>);
-
-impl ChunkBuffer {
-    /// Wraps what a store has read: [`refrain_ring::CHUNK_BYTES`] bytes.
-    pub fn new(bytes: impl AsRef<[u8]> + Send + 'static) -> Self {
-        Self(Box::new(bytes))
-    }
-
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        (*self.0).as_ref()
-    }
-}
-
-impl fmt::Debug for ChunkBuffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ChunkBuffer({} bytes)", self.bytes().len())
-    }
-}
-
 /// Disks; see the [module](self) for what holds.
 pub trait Store {
     /// Begins an operation.
@@ -166,24 +144,4 @@ pub trait Store {
 
     /// How it writes, for people: "io_uring, direct".
     fn describe(&self) -> String;
-}
-
-impl<S: Store + ?Sized> Store for Box<S> {
-    fn submit(&mut self, operation: Operation) {
-        (**self).submit(operation);
-    }
-
-    fn poll(&mut self) -> Option<Completion> {
-        (**self).poll()
-    }
-
-    fn describe(&self) -> String {
-        (**self).describe()
-    }
-}
-
-impl AsRef<[u8]> for ChunkBuffer {
-    fn as_ref(&self) -> &[u8] {
-        self.bytes()
-    }
 }

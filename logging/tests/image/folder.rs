@@ -43,7 +43,7 @@ fn segment_files_are_found_among_others() {
         (messages(&image, &key(1)), messages(&image, &key(2))),
         (9, 3)
     );
-    let launchers: Vec<_> = image.files().iter().map(|file| file.launcher()).collect();
+    let launchers: Vec<_> = image.files().iter().map(|file| file.launcher).collect();
     assert_eq!(
         launchers[0].map(|launcher| launcher.process),
         Some(4_194_999)

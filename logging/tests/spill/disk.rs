@@ -3,9 +3,8 @@
 //! of [`Store`] forbids.
 
 use refrain_logging::segment::{FILE_HEADER_BYTES, FileHeader};
-use refrain_logging::store::{
-    ChunkBuffer, Completion, FileNumber, Operation, ReadToken, Store, StoreError,
-};
+use refrain_logging::store::{Completion, FileNumber, Operation, ReadToken, Store, StoreError};
+use refrain_ring::read_back::ChunkBytes;
 use refrain_ring::{CHUNK_BYTES, LentChunk, Ssn};
 use std::cell::{RefCell, RefMut};
 use std::collections::{BTreeMap, VecDeque};
@@ -353,7 +352,7 @@ impl Platter {
         Completion::Read {
             token,
             file,
-            result: outcome.error("read").map(|()| ChunkBuffer::new(bytes)),
+            result: outcome.error("read").map(|()| ChunkBytes::new(bytes)),
         }
     }
 }

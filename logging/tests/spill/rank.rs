@@ -8,7 +8,8 @@ use crate::disk::{Disk, DiskBug, JOB, Outcome};
 use crate::reader::Reader;
 use core::time::Duration;
 use refrain_logging::spill::{Event, Refused, Report, SpillLog, SpillOptions};
-use refrain_logging::store::{ChunkBuffer, ReadToken, StoreError};
+use refrain_logging::store::{ReadToken, StoreError};
+use refrain_ring::read_back::ChunkBytes;
 use refrain_ring::read_back::Progress;
 use refrain_ring::{Arena, CHUNK_BYTES, LoanEnd, Rank, Ssn};
 use std::collections::BTreeMap;
@@ -352,7 +353,7 @@ impl RankUnderTest {
         }
     }
 
-    fn end_read(&mut self, token: ReadToken, result: Result<ChunkBuffer, StoreError>) {
+    fn end_read(&mut self, token: ReadToken, result: Result<ChunkBytes, StoreError>) {
         let Some((channel, sequence)) = self.reads.remove(&token) else {
             // Or of a reader that is gone, or has no use for it any more.
             let mut result = Some(result);

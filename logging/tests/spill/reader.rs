@@ -4,7 +4,7 @@
 use crate::channel::Channel;
 use crate::disk::Disk;
 use refrain_logging::spill::SpillLog;
-use refrain_logging::store::{ChunkBuffer, ReadToken, StoreError};
+use refrain_logging::store::{ReadToken, StoreError};
 use refrain_ring::read_back::{ChunkBytes, DiskChunks, Progress, ReadBack, ReadBackError, Writer};
 use refrain_ring::{Arena, Frontier, Rank, Ssn};
 
@@ -43,14 +43,6 @@ impl DiskChunks for OneChannel<'_> {
 /// A chunk is read ahead, however far the log goes.
 const AHEAD_MAX: usize = 8;
 
-struct Bytes(ChunkBuffer);
-
-impl AsRef<[u8]> for Bytes {
-    fn as_ref(&self) -> &[u8] {
-        self.0.bytes()
-    }
-}
-
 impl Reader {
     pub fn new(channel: usize, of: &Channel, from: Ssn) -> Self {
         Self {
@@ -66,12 +58,9 @@ impl Reader {
         self.reader.waits_for(token.0)
     }
 
-    pub fn arrived(&mut self, token: ReadToken, result: Result<ChunkBuffer, StoreError>) {
+    pub fn arrived(&mut self, token: ReadToken, result: Result<ChunkBytes, StoreError>) {
         self.failures += usize::from(result.is_err());
-        let bytes = match result {
-            Ok(buffer) => Ok(Box::new(Bytes(buffer)) as ChunkBytes),
-            Err(error) => Err(error.to_string()),
-        };
+        let bytes = result.map_err(|error| error.to_string());
         assert!(self.reader.arrived(token.0, bytes));
     }
 

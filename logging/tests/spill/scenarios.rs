@@ -7,7 +7,7 @@ use core::time::Duration;
 use refrain_logging::spill::{Event, Refused, Report, SpillLog, SpillOptions};
 use refrain_logging::store::{FileNumber, Operation};
 use refrain_ring::chunk::ChunkReader;
-use refrain_ring::read_back::{Progress, ReadBack, ReadBackError, Writer};
+use refrain_ring::read_back::{ChunkBytes, Progress, ReadBack, ReadBackError, Writer};
 use refrain_ring::{
     Arena, CHUNK_BYTES, ChannelLog, Frontier, LentChunk, LoanEnd, Rank, RecordHeader, RecordKind,
     Ssn,
@@ -305,7 +305,7 @@ fn a_damaged_chunk_gives_no_record_and_is_asked_for_again() {
             panic!("{event:?}");
         };
         let bytes = result.expect("it is there").bytes().to_vec();
-        assert!(reader.arrived(token.0, Ok(Box::new(bytes))));
+        assert!(reader.arrived(token.0, Ok(ChunkBytes::new(bytes))));
         let refused = story.step(&mut reader);
         assert!(
             matches!(refused, Err(ReadBackError::Damaged { sequence: 0, .. })),
@@ -339,7 +339,7 @@ fn another_chunk_than_was_asked_for_is_refused() {
     }
     reads.sort();
     let (first, second) = (reads[0].0, reads[1].1.clone());
-    assert!(reader.arrived(first, Ok(Box::new(second))));
+    assert!(reader.arrived(first, Ok(ChunkBytes::new(second))));
     let refused = story.step(&mut reader);
     assert!(
         matches!(refused, Err(ReadBackError::Another { sequence: 0, .. })),

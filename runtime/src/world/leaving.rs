@@ -3,6 +3,7 @@
 use super::World;
 use crate::Error;
 use core::time::Duration;
+use refrain_job::control::message::ToLauncher;
 use refrain_transport::engine::EngineError;
 use refrain_transport::protocol::Protocol as _;
 use std::time::Instant;
@@ -25,8 +26,8 @@ impl World {
         self.drain()?;
         self.leave_protocol()?;
         if self.tells_statistics {
-            let statistics = self.statistics();
-            self.tell(|control| control.tell_statistics(statistics))?;
+            let statistics = ToLauncher::Statistics(Box::new(self.statistics()));
+            self.tell(|control| control.report(&statistics))?;
         }
         // Acknowledges what others have sent until all are drained: otherwise they would take
         // this rank for dead. A rank that is restarted now needs the logs of all others.

@@ -1,7 +1,7 @@
 //! How the other ranks are reached, from the business cards that they publish.
 
 use crate::Error;
-use refrain_job::control::card::Card;
+use refrain_job::control::business_card::BusinessCard;
 use refrain_job::control::host::HostIdentity;
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::network::address::NetworkAddress;
@@ -32,7 +32,7 @@ pub(super) struct Peers {
 /// The business card of another rank.
 #[derive(Clone, Debug)]
 pub(super) struct Published {
-    pub(super) card: Card,
+    pub(super) card: BusinessCard,
     /// Its address for ranks on its host, with the memory.
     pub(super) near: Address,
 }
@@ -40,7 +40,7 @@ pub(super) struct Published {
 impl Published {
     /// Reads what `rank` has put under its address key.
     pub(super) fn read(rank: Rank, bytes: &[u8], memory: Option<OwnedFd>) -> Result<Self, Error> {
-        let card = Card::decode(bytes).map_err(|error| {
+        let card = BusinessCard::decode(bytes).map_err(|error| {
             refused(
                 rank,
                 format!("what it has published cannot be read: {error}"),
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     fn card_of(life: u32) -> Published {
-        let card = Card {
+        let card = BusinessCard {
             incarnation: Incarnation(life),
             host: HostIdentity::of_this_process().unwrap(),
             near: vec![1],

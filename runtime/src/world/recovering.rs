@@ -3,7 +3,9 @@
 use super::World;
 use crate::Error;
 use crate::protocol::Engine;
-use refrain_job::control::message::{DifferenceFigures, RecoveryFigures, ReplayFigures};
+use refrain_job::control::message::{
+    DifferenceFigures, RecoveryFigures, ReplayFigures, ToLauncher,
+};
 use refrain_ring::{Clock, Rank};
 use std::time::{Duration, Instant};
 
@@ -74,7 +76,7 @@ impl World {
             recovering.reported = Instant::now();
             recovering.replay.clock = self.engine.now().0;
             let figures = recovering.replay;
-            self.tell(|control| control.tell_replaying(figures))?;
+            self.tell(|control| control.report(&ToLauncher::Replaying(figures)))?;
         }
         self.check_restored()?;
         // Every other rank is connected, and has the messages that it missed.
@@ -132,6 +134,6 @@ impl World {
         figures.differing = comparison.differing_messages;
         figures.differing_bytes = comparison.differing_bytes;
         figures.first_difference = comparison.first.as_ref().map(DifferenceFigures::from);
-        self.tell(|control| control.tell_recovered(figures))
+        self.tell(|control| control.report(&ToLauncher::Recovered(Box::new(figures))))
     }
 }

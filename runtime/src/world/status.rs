@@ -4,7 +4,7 @@ use super::World;
 use super::checkpoint_requests::{Channel, Memory, Shortage};
 use crate::Error;
 use core::time::Duration;
-use refrain_job::control::message::StatusFigures;
+use refrain_job::control::message::{StatusFigures, ToLauncher};
 use refrain_job::statistics::GateWaits;
 use refrain_ring::Rank;
 use std::time::Instant;
@@ -33,7 +33,8 @@ impl World {
             gate_wait_us: waits.map_or(0, |waits| waits.total_ns / 1000),
             heeds_requests: self.checkpoints.heeds_requests,
         };
-        self.tell(|control| control.tell_status(figures))
+        let status = ToLauncher::Status(Box::new(figures));
+        self.tell(|control| control.report(&status))
     }
 
     fn log_channels(&self) -> Vec<Channel> {
@@ -77,7 +78,7 @@ impl World {
         let (memory, channels) = (self.log_memory(), self.log_channels());
         let requests = &mut self.checkpoints.requests;
         for of in requests.next(Instant::now(), memory, &channels) {
-            self.tell(|control| control.want_checkpoint(of))?;
+            self.tell(|control| control.report(&ToLauncher::WantCheckpoint(of.0)))?;
         }
         Ok(memory.shortage(&channels))
     }

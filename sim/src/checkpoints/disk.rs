@@ -12,14 +12,9 @@ pub(super) type Name = (Rank, u32);
 #[derive(Debug)]
 struct File<T> {
     contents: Rc<T>,
-    pieces: Vec<Piece>,
+    /// It is whole when all are: a checksum says so.
+    pieces: Vec<Synced>,
     has_name: Synced,
-}
-
-/// A file is whole when all pieces are: a checksum says so.
-#[derive(Clone, Copy, Debug, Default)]
-struct Piece {
-    is_written: Synced,
 }
 
 /// Something that has happened, and perhaps only in memory.
@@ -56,12 +51,12 @@ impl Synced {
 
 impl<T> File<T> {
     fn is_whole(&self) -> bool {
-        self.pieces.iter().all(|piece| piece.is_written.is_done())
+        self.pieces.iter().all(|piece| piece.is_done())
     }
 
     fn sync(&mut self) {
         for piece in &mut self.pieces {
-            piece.is_written.sync();
+            piece.sync();
         }
     }
 }
@@ -87,7 +82,7 @@ impl<T> Disk<T> {
     pub fn create(&mut self, name: Name, contents: Rc<T>, pieces: usize) {
         let file = File {
             contents,
-            pieces: vec![Piece::default(); pieces],
+            pieces: vec![Synced::No; pieces],
             has_name: Synced::No,
         };
         self.files.insert(name, file);
@@ -98,7 +93,7 @@ impl<T> Disk<T> {
         let file = self.files.get_mut(&name);
         let piece = file.and_then(|file| file.pieces.get_mut(piece));
         if let Some(piece) = piece {
-            piece.is_written = Synced::InMemory;
+            *piece = Synced::InMemory;
             return true;
         }
         false
@@ -145,7 +140,7 @@ impl<T> Disk<T> {
         for file in self.files.values_mut() {
             file.has_name.lose_power(chance);
             for piece in &mut file.pieces {
-                piece.is_written.lose_power(chance);
+                piece.lose_power(chance);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A checkpoint store, simulated: one process, one disk.
 //!
-//! **Contract.** A rank hands over a checkpoint and goes on when the store answers that it
+//! **Contract.** A rank hands over a checkpoint and continues when the store answers that it
 //! is *stable*: from then on it can be read back whatever happens to the store's
 //! process and to the power of its host. It is there wholly or not at all; the two
 //! newest stable ones of a rank are kept (GC-1). Until a checkpoint is stable the
@@ -13,16 +13,16 @@
 //! before it believes in it: a whole file of a dead process may be in memory only.
 //!
 //! It is made of one effect after the other, each of which can be the last of the
-//! process ([`Mortal`]).
+//! process ([`CrashPoint`]).
 
 mod disk;
 #[cfg(test)]
 mod tests;
 
-use crate::mortal::Mortal;
+use crate::crash_point::CrashPoint;
 use crate::plan::Plan;
 use crate::planted::Planted;
-use crate::recollect::Saved;
+use crate::saved::Saved;
 use core::ops::Range;
 use disk::Disk;
 use refrain_ring::{Clock, Rank};
@@ -47,7 +47,7 @@ pub struct Checkpoint<C = Saved> {
 
 /// Where one checkpoint is on its way to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
+enum WriteStep {
     Create,
     Write(usize),
     Sync,
@@ -60,7 +60,7 @@ enum Doing {
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Checkpoints<C = Saved> {
-    mortal: Mortal,
+    crash_point: CrashPoint,
     /// What becomes of what was not synced.
     chance: fastrand::Rng,
     planted: Option<Planted>,
@@ -68,7 +68,7 @@ pub struct Checkpoints<C = Saved> {
     /// By rank, at the rank's side: what is not known to be stable.
     asked: BTreeMap<Rank, Rc<Checkpoint<C>>>,
     /// By rank, in the store's process.
-    doing: BTreeMap<Rank, Doing>,
+    doing: BTreeMap<Rank, WriteStep>,
     /// By rank, from the oldest: those that are stable, as the process knows.
     stable: BTreeMap<Rank, Vec<u32>>,
     /// By rank: from one number to below another nothing counts. FENCE-1
@@ -79,9 +79,9 @@ pub struct Checkpoints<C = Saved> {
 
 impl<C> Checkpoints<C> {
     /// An empty store, which lives.
-    pub fn new(plan: &Plan, seed: u64, mortal: Mortal) -> Self {
+    pub fn new(plan: &Plan, seed: u64, crash_point: CrashPoint) -> Self {
         Self {
-            mortal,
+            crash_point,
             chance: fastrand::Rng::with_seed(seed),
             planted: plan.planted,
             disk: Disk::default(),
@@ -94,8 +94,8 @@ impl<C> Checkpoints<C> {
         }
     }
 
-    /// A later life goes on from checkpoint `from`, and will take those from `next`
-    /// on: what lives before have left in between does not count any more. FENCE-1
+    /// A later life begins with checkpoint `from` and numbers its own from `next` on: those that
+    /// earlier lives have left in between do not count any more. FENCE-1
     pub fn fence(&mut self, rank: Rank, from: u32, next: u32) {
         let void = from + 1..next;
         if let Some(stable) = self.stable.get_mut(&rank) {
@@ -126,25 +126,20 @@ impl<C> Checkpoints<C> {
         self.asked.is_empty() && self.doing.is_empty()
     }
 
-    /// Effects that the process had so far.
-    pub fn effects(&self) -> u64 {
-        self.mortal.effects()
-    }
-
     /// Has at most one effect, for one of the ranks; tells the checkpoint that
     /// has become stable by it. The dead, and a slow disk, have none.
     pub fn step(&mut self, chance: &mut fastrand::Rng) -> Option<(Rank, u32)> {
-        if self.is_slow || self.mortal.is_dead() {
+        if self.is_slow || self.crash_point.is_dead() {
             return None;
         }
         for rank in self.asked.keys() {
-            self.doing.entry(*rank).or_insert(Doing::Create);
+            self.doing.entry(*rank).or_insert(WriteStep::Create);
         }
         let nth = chance.usize(..self.doing.len().max(1));
         let (rank, doing) = self.doing.iter().nth(nth)?;
         let (rank, doing) = (*rank, *doing);
         let told = self.go_on(rank, doing, chance);
-        if self.mortal.is_dead() {
+        if self.crash_point.is_dead() {
             self.forget();
         }
         told
@@ -153,14 +148,14 @@ impl<C> Checkpoints<C> {
     fn go_on(
         &mut self,
         rank: Rank,
-        doing: Doing,
+        doing: WriteStep,
         chance: &mut fastrand::Rng,
     ) -> Option<(Rank, u32)> {
-        if doing == Doing::Remove {
+        if doing == WriteStep::Remove {
             self.remove_oldest(rank);
             return None;
         }
-        let needs_room = matches!(doing, Doing::Create | Doing::Write(_));
+        let needs_room = matches!(doing, WriteStep::Create | WriteStep::Write(_));
         let asked = Rc::clone(self.asked.get(&rank)?);
         if self.has(rank, asked.number) {
             // Only the word of it was lost.
@@ -172,27 +167,27 @@ impl<C> Checkpoints<C> {
         let file = (rank, asked.number);
         let disk = &mut self.disk;
         let unsynced = self.planted == Some(Planted::CheckpointUnsynced);
-        let next = self.mortal.act(|| match doing {
-            Doing::Create => {
+        let next = self.crash_point.act(|| match doing {
+            WriteStep::Create => {
                 disk.create(file, Rc::clone(&asked), chance.usize(1..=PIECES_MAX));
-                Some(Doing::Write(0))
+                Some(WriteStep::Write(0))
             }
-            Doing::Write(piece) if disk.write(file, piece) => Some(Doing::Write(piece + 1)),
-            Doing::Write(_) if unsynced => Some(Doing::Rename),
-            Doing::Write(_) => Some(Doing::Sync),
-            Doing::Sync => {
+            WriteStep::Write(piece) if disk.write(file, piece) => Some(WriteStep::Write(piece + 1)),
+            WriteStep::Write(_) if unsynced => Some(WriteStep::Rename),
+            WriteStep::Write(_) => Some(WriteStep::Sync),
+            WriteStep::Sync => {
                 disk.sync(file);
-                Some(Doing::Rename)
+                Some(WriteStep::Rename)
             }
-            Doing::Rename => {
+            WriteStep::Rename => {
                 disk.rename(file);
-                (!unsynced).then_some(Doing::SyncFolder)
+                (!unsynced).then_some(WriteStep::SyncFolder)
             }
-            Doing::SyncFolder => {
+            WriteStep::SyncFolder => {
                 disk.sync_folder();
                 None
             }
-            Doing::Remove => None,
+            WriteStep::Remove => None,
         })?;
         match next {
             Some(next) => {
@@ -216,7 +211,7 @@ impl<C> Checkpoints<C> {
         stable.retain(|other| *other != number);
         stable.push(number);
         if stable.len() > GENERATIONS {
-            self.doing.insert(rank, Doing::Remove);
+            self.doing.insert(rank, WriteStep::Remove);
         }
         (rank, number)
     }
@@ -225,7 +220,7 @@ impl<C> Checkpoints<C> {
         let (disk, stable) = (&mut self.disk, self.stable.entry(rank).or_default());
         if stable.len() > GENERATIONS {
             let oldest = (rank, stable.remove(0));
-            self.mortal.act(|| disk.remove(oldest));
+            self.crash_point.act(|| disk.remove(oldest));
         }
         if stable.len() <= GENERATIONS {
             self.doing.remove(&rank);
@@ -240,7 +235,7 @@ impl<C> Checkpoints<C> {
 
     /// The process dies; what it wrote stays, synced or not.
     pub fn kill(&mut self) {
-        self.mortal.kill();
+        self.crash_point.kill();
         self.forget();
     }
 
@@ -252,7 +247,7 @@ impl<C> Checkpoints<C> {
 
     /// It is started again: syncs what it finds, and counts on what is whole.
     pub fn restart(&mut self) {
-        self.mortal.revive();
+        self.crash_point = self.crash_point.restarted();
         self.forget();
         let found = self.disk.recover();
         for (rank, number) in found {
@@ -280,13 +275,14 @@ impl<C> Checkpoints<C> {
     }
 
     /// The stable one before the newest. GC-1
+    #[cfg(test)]
     pub fn generation_before(&self, rank: Rank) -> Option<Rc<Checkpoint<C>>> {
         self.read(rank, 1)
     }
 
     /// Whether its process is dead: nothing can be read back.
     pub fn is_dead(&self) -> bool {
-        self.mortal.is_dead()
+        self.crash_point.is_dead()
     }
 
     fn read(&self, rank: Rank, before: usize) -> Option<Rc<Checkpoint<C>>> {

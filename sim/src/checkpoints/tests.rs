@@ -1,7 +1,7 @@
 //! What the store promises, whatever happens to it.
 
 use super::*;
-use crate::plan::Wishes;
+use crate::plan::generate::PlanOptions;
 
 const RANK: Rank = Rank(3);
 
@@ -13,16 +13,16 @@ fn checkpoint(number: u32) -> Checkpoint<u64> {
     }
 }
 
-fn store(planted: Option<Planted>, seed: u64, mortal: Mortal) -> Checkpoints<u64> {
+fn store(planted: Option<Planted>, seed: u64, crash_point: CrashPoint) -> Checkpoints<u64> {
     let plan = Plan {
         planted,
-        ..Plan::generate(1, &Wishes::default())
+        ..Plan::generate(1, &PlanOptions::default())
     };
-    Checkpoints::new(&plan, seed, mortal)
+    Checkpoints::new(&plan, seed, crash_point)
 }
 
 fn calm() -> Checkpoints<u64> {
-    store(None, 1, Mortal::default())
+    store(None, 1, CrashPoint::default())
 }
 
 /// Writes one, undisturbed.
@@ -81,7 +81,7 @@ fn a_stable_checkpoint_outlives_the_store() {
 fn loses(planted: Option<Planted>, seed: u64) -> bool {
     let mut chance = fastrand::Rng::with_seed(seed);
     let deaths = (0..3).map(|_| (chance.u64(..40), chance.bool())).collect();
-    let mut store = store(planted, seed, Mortal::new(deaths));
+    let mut store = store(planted, seed, CrashPoint::new(deaths));
     let mut stable = 0;
     for number in 1..=4 {
         store.begin(RANK, checkpoint(number));

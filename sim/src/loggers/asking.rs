@@ -4,7 +4,8 @@
 
 use super::Loggers;
 use super::host::FetchState;
-use super::network::{Network, Spark, TalkId};
+use super::network::{Network, SessionId};
+use crate::crash_point::CrashPoint;
 use refrain_eventlog::client::read::{AnswerFault, Asks};
 use refrain_eventlog::message::{ToClient, ToLogger};
 use refrain_eventlog::server::host::{Fetched, Wanted};
@@ -29,13 +30,13 @@ pub(super) struct Fetching {
     pub(super) logger: usize,
     wanted: Wanted,
     state: Rc<RefCell<FetchState>>,
-    spark: Spark,
+    process: CrashPoint,
     /// Still to be asked in this round, and in the next.
     unasked: VecDeque<usize>,
     failed: VecDeque<usize>,
     round: usize,
-    /// Who is asked, over what, and until when it may say nothing.
-    asked: Option<(usize, TalkId, u64)>,
+    /// The peer that is asked, the session, and the tick until which it may be silent.
+    asked: Option<(usize, SessionId, u64)>,
     inquiry: Option<Inquiry>,
     paused_until: u64,
 }
@@ -46,14 +47,14 @@ impl Fetching {
         replicas: usize,
         wanted: Wanted,
         state: Rc<RefCell<FetchState>>,
-        spark: Spark,
+        process: CrashPoint,
     ) -> Self {
         let others = (0..replicas).filter(|other| *other != logger);
         Self {
             logger,
             wanted,
             state,
-            spark,
+            process,
             unasked: others.collect(),
             failed: VecDeque::new(),
             round: 1,
@@ -66,13 +67,13 @@ impl Fetching {
     /// The logger does not wait for it any more, or it has asked all.
     pub(super) fn is_over(&self) -> bool {
         let is_alone = Rc::strong_count(&self.state) == 1;
-        self.spark.is_out() || is_alone || self.state.borrow().is_over
+        self.process.is_dead() || is_alone || self.state.borrow().is_over
     }
 
     /// Ends what is under way.
     pub(super) fn end(&mut self, network: &mut Network) {
-        if let Some((_, talk, _)) = self.asked.take() {
-            network.hang_up(talk);
+        if let Some((_, session, _)) = self.asked.take() {
+            network.hang_up(session);
         }
     }
 
@@ -83,19 +84,20 @@ impl Fetching {
         }
         match self.asked {
             None => now >= self.paused_until,
-            Some((_, talk, until)) => {
-                let has_heard = network.talks.get(&talk);
+            Some((_, session, until)) => {
+                let has_heard = network.sessions.get(&session);
                 now >= until
-                    || has_heard.is_none_or(|talk| !talk.at_caller.is_empty() || talk.is_closed())
+                    || has_heard
+                        .is_none_or(|session| !session.at_caller.is_empty() || session.is_closed())
             }
         }
     }
 
-    /// Goes on by one question or answer.
+    /// Sends one question, or takes one answer.
     pub(super) fn step(&mut self, network: &mut Network, now: u64) {
         match self.asked {
             None => self.ask(network, now),
-            Some((peer, talk, until)) => self.hear(network, now, (peer, talk, until)),
+            Some((peer, session, until)) => self.hear(network, now, (peer, session, until)),
         }
     }
 
@@ -116,12 +118,12 @@ impl Fetching {
             return;
         };
         let (inquiry, question) = Inquiry::begin(self.wanted.clone());
-        let talk = network.call(peer, None, self.spark.clone());
-        match talk {
-            Some(talk) => {
-                self.spark.act(|| network.say(talk, question));
+        let session = network.call(peer, None, self.process.clone());
+        match session {
+            Some(session) => {
+                self.process.act(|| network.say(session, question));
                 self.inquiry = Some(inquiry);
-                self.asked = Some((peer, talk, now + PATIENCE));
+                self.asked = Some((peer, session, now + PATIENCE));
             }
             None => self.fail(network, peer, "it is not there"),
         }
@@ -134,12 +136,17 @@ impl Fetching {
         network.calls[self.logger] = true;
     }
 
-    fn hear(&mut self, network: &mut Network, now: u64, (peer, talk, until): (usize, TalkId, u64)) {
-        match network.hear(talk) {
+    fn hear(
+        &mut self,
+        network: &mut Network,
+        now: u64,
+        (peer, session, until): (usize, SessionId, u64),
+    ) {
+        match network.hear(session) {
             Ok(Some(answer)) => {
                 let taken = self.inquiry.as_mut().map(|inquiry| inquiry.take(answer));
                 match taken.unwrap_or_else(|| Ok(Learned::default())) {
-                    Ok(learned) => self.learn(network, now, (peer, talk), learned),
+                    Ok(learned) => self.learn(network, now, (peer, session), learned),
                     Err(reason) => self.fail(network, peer, &reason),
                 }
             }
@@ -153,13 +160,13 @@ impl Fetching {
         &mut self,
         network: &mut Network,
         now: u64,
-        (peer, talk): (usize, TalkId),
+        (peer, session): (usize, SessionId),
         learned: Learned,
     ) {
-        self.asked = Some((peer, talk, now + PATIENCE));
+        self.asked = Some((peer, session, now + PATIENCE));
         self.state.borrow_mut().said.extend(learned.said);
         if let Some(question) = learned.question {
-            self.spark.act(|| network.say(talk, question));
+            self.process.act(|| network.say(session, question));
         }
         if learned.is_whole {
             self.end(network);
@@ -175,16 +182,16 @@ const TURNS_MAX: usize = 400;
 pub(super) struct Question<'a> {
     loggers: &'a Loggers,
     logger: usize,
-    talk: TalkId,
+    session: SessionId,
 }
 
 impl<'a> Question<'a> {
     pub(super) fn begin(loggers: &'a Loggers, logger: usize) -> Result<Self, AnswerFault> {
-        let talk = loggers.call_as_nobody(logger);
+        let session = loggers.call_as_nobody(logger);
         Ok(Self {
             loggers,
             logger,
-            talk: talk.ok_or(WireError::Closed)?,
+            session: session.ok_or(WireError::Closed)?,
         })
     }
 }
@@ -192,9 +199,9 @@ impl<'a> Question<'a> {
 impl Asks for Question<'_> {
     fn ask(&mut self, question: &ToLogger) -> Result<(), AnswerFault> {
         let mut network = self.loggers.shared.shard.network.borrow_mut();
-        match network.say(self.talk, question.clone()) {
+        match network.say(self.session, question.clone()) {
             true => {
-                network.arrive_at_logger(self.talk);
+                network.arrive_at_logger(self.session);
                 Ok(())
             }
             false => Err(WireError::Closed.into()),
@@ -205,8 +212,8 @@ impl Asks for Question<'_> {
         for _ in 0..TURNS_MAX {
             let heard = {
                 let mut network = self.loggers.shared.shard.network.borrow_mut();
-                network.arrive_at_caller(self.talk);
-                network.hear(self.talk)
+                network.arrive_at_caller(self.session);
+                network.hear(self.session)
             };
             match heard {
                 Ok(Some(ToClient::Refused { reason })) => return Err(AnswerFault::Refused(reason)),
@@ -222,6 +229,6 @@ impl Asks for Question<'_> {
 impl Drop for Question<'_> {
     fn drop(&mut self) {
         let mut network = self.loggers.shared.shard.network.borrow_mut();
-        network.hang_up(self.talk);
+        network.hang_up(self.session);
     }
 }

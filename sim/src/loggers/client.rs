@@ -1,10 +1,11 @@
 //! A life's side: the real client over the simulated network.
 
-use super::LoggerBug;
 use super::Loggers;
 use super::ledger::Ledger;
-use super::network::{Network, PortState, Spark, TalkId};
+use super::network::{Network, PortState, SessionId};
+use crate::crash_point::CrashPoint;
 use crate::happening::Life;
+use crate::planted::Planted;
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::client::network::{Network as ClientNetwork, Wire};
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
@@ -32,7 +33,7 @@ pub const TICK: Duration = Duration::from_millis(1);
 /// The client's end of a conversation.
 #[derive(Debug)]
 pub struct LoggerWire {
-    talk: TalkId,
+    session: SessionId,
     links: LoggerLinks,
 }
 
@@ -41,20 +42,20 @@ pub struct LoggerWire {
 pub struct LoggerLinks {
     pub(super) network: Rc<RefCell<Network>>,
     pub(super) life: Life,
-    pub(super) spark: Spark,
+    pub(super) process: CrashPoint,
     /// One past the last determinant that was begun to be committed.
     pub(super) end: Rc<Cell<EventIndex>>,
 }
 
 impl LoggerLinks {
-    /// As [`LoggerBug::FreedBeforeStable`] has it.
+    /// As [`Planted::EventsFreedBeforeStable`] has it.
     fn bent(&self, message: &ToLogger) -> ToLogger {
         match message {
             ToLogger::Hello(hello)
-                if self.network.borrow().bug == Some(LoggerBug::FreedBeforeStable) =>
+                if self.network.borrow().bug == Some(Planted::EventsFreedBeforeStable) =>
             {
                 ToLogger::Hello(Hello {
-                    first_kept: hello.first_kept.max(self.end.get().0),
+                    first_kept: hello.first_kept.max(self.end.get()),
                     ..hello.clone()
                 })
             }
@@ -65,7 +66,7 @@ impl LoggerLinks {
 
 impl Wire for LoggerWire {
     fn has_room(&self) -> bool {
-        self.links.network.borrow().backlog(self.talk) < BACKLOG_MAX
+        self.links.network.borrow().backlog(self.session) < BACKLOG_MAX
     }
 
     fn say(&mut self, message: &ToLogger) -> Result<(), WireError> {
@@ -73,11 +74,11 @@ impl Wire for LoggerWire {
         let network = &self.links.network;
         let said = self
             .links
-            .spark
-            .act(|| network.borrow_mut().say(self.talk, message));
+            .process
+            .act(|| network.borrow_mut().say(self.session, message));
         match said {
             Some(false) => Err(WireError::Closed),
-            // The dead say nothing, and are told nothing.
+            // A dead life sends nothing, and gets no error.
             Some(true) | None => Ok(()),
         }
     }
@@ -87,10 +88,10 @@ impl Wire for LoggerWire {
     }
 
     fn hear(&mut self) -> Result<Option<ToClient>, WireError> {
-        if self.links.spark.is_out() {
+        if self.links.process.is_dead() {
             return Ok(None);
         }
-        let heard = self.links.network.borrow_mut().hear(self.talk);
+        let heard = self.links.network.borrow_mut().hear(self.session);
         heard.map_err(|()| WireError::Closed)
     }
 
@@ -102,21 +103,20 @@ impl Wire for LoggerWire {
 impl Drop for LoggerWire {
     fn drop(&mut self) {
         if let Ok(mut network) = self.links.network.try_borrow_mut() {
-            network.hang_up(self.talk);
+            network.hang_up(self.session);
         }
     }
 }
 
 impl ClientNetwork for LoggerLinks {
     type Wire = LoggerWire;
-    type Port = RingPort;
 
     fn begin(&mut self, address: &ServerAddress) -> Result<LoggerWire, WireError> {
         let logger = Loggers::logger_at(address).ok_or(WireError::Closed)?;
-        let (life, spark) = (Some(self.life), self.spark.clone());
-        let talk = self.network.borrow_mut().call(logger, life, spark);
+        let (life, process) = (Some(self.life), self.process.clone());
+        let session = self.network.borrow_mut().call(logger, life, process);
         Ok(LoggerWire {
-            talk: talk.ok_or(WireError::Closed)?,
+            session: session.ok_or(WireError::Closed)?,
             links: self.clone(),
         })
     }
@@ -125,7 +125,7 @@ impl ClientNetwork for LoggerLinks {
         &mut self,
         _options: &ClientOptions,
         ring: &RemoteRing,
-    ) -> Result<RemoteWriter<RingPort>, String> {
+    ) -> Result<RemoteWriter, String> {
         let nobody = RingIdentity {
             job: 0,
             rank: Rank(0),
@@ -141,7 +141,7 @@ impl ClientNetwork for LoggerLinks {
             over: 0,
             links: self.clone(),
         };
-        Ok(RemoteWriter::over(port, image))
+        Ok(RemoteWriter::over(Box::new(port), image))
     }
 }
 
@@ -155,35 +155,25 @@ pub struct RingPort {
     links: LoggerLinks,
 }
 
-/// What was under way was flushed.
-#[derive(Clone, Copy, Debug)]
-pub struct Flushed;
-
-impl From<Flushed> for RemoteError {
-    fn from(_: Flushed) -> Self {
-        Self::Memory(std::io::Error::other("the writes under way were flushed"))
-    }
-}
-
 impl RingPort {
-    fn check(&self) -> Result<(), Flushed> {
+    fn check(&self) -> Result<(), RemoteError> {
         match self.state.borrow().is_broken {
-            true => Err(Flushed),
+            true => Err(RemoteError::Refused(
+                "the writes under way were flushed".into(),
+            )),
             false => Ok(()),
         }
     }
 }
 
 impl Port for RingPort {
-    type Error = Flushed;
-
     fn write(
         &mut self,
         image: &RingMemory,
         offset: usize,
         bytes: usize,
         token: u64,
-    ) -> Result<bool, Flushed> {
+    ) -> Result<bool, RemoteError> {
         self.check()?;
         if self.begun - self.over >= WRITES_MAX {
             return Ok(false);
@@ -191,21 +181,23 @@ impl Port for RingPort {
         self.begun += 1;
         let mut from = vec![0; bytes];
         image.read(offset, &mut from);
-        let LoggerLinks { network, spark, .. } = &self.links;
-        spark.act(|| {
+        let LoggerLinks {
+            network, process, ..
+        } = &self.links;
+        process.act(|| {
             let mut network = network.borrow_mut();
-            network.write((self.key, offset, token), from, &self.state, spark);
+            network.write((self.key, offset, token), from, &self.state, process);
         });
         Ok(true)
     }
 
-    fn poll(&mut self, mut completed: impl FnMut(u64)) -> Result<(), Flushed> {
-        if self.links.spark.is_out() {
+    fn poll(&mut self, completed: &mut dyn FnMut(u64)) -> Result<(), RemoteError> {
+        if self.links.process.is_dead() {
             return Ok(());
         }
         let tokens = core::mem::take(&mut self.state.borrow_mut().completed);
         self.over += tokens.len();
-        tokens.into_iter().for_each(&mut completed);
+        tokens.into_iter().for_each(completed);
         self.check()
     }
 }
@@ -220,22 +212,34 @@ pub struct LoggerClient {
     pub(super) starts: Rc<RefCell<BTreeMap<Life, (Incarnation, EventIndex)>>>,
     pub(super) newest: Clock,
     pub(super) has_begun: bool,
+    /// A quorum has admitted the life.
+    pub(super) is_admitted: bool,
+    pub(super) quorum: usize,
 }
 
 impl LoggerClient {
     fn advance(&mut self) -> EventIndex {
         let now = TICK * self.now.get() as u32;
         let end = self.client.poll(|| now);
-        if !self.has_begun
-            && !self.links.spark.is_out()
-            && let Some(start) = self.client.start()
-        {
+        if self.links.process.is_dead() {
+            return end;
+        }
+        let Life { rank, incarnation } = self.links.life;
+        let Some(start) = self.client.start() else {
+            return end;
+        };
+        if !self.has_begun {
             self.has_begun = true;
             self.links.end.set(start);
-            let Life { rank, incarnation } = self.links.life;
             let after = (self.client.follows(), start);
             self.starts.borrow_mut().insert(self.links.life, after);
             self.ledger.began(rank, incarnation, after);
+        }
+        // What is stable was confirmed by a quorum, even if one of it is lost again.
+        let is_confirmed = end >= start && end > EventIndex(0);
+        if !self.is_admitted && (self.client.live() >= self.quorum || is_confirmed) {
+            self.is_admitted = true;
+            self.ledger.admitted(rank, incarnation);
         }
         end
     }
@@ -258,7 +262,7 @@ impl LoggerClient {
         self.ledger.trimmed(self.links.life.rank, clock);
         let bug = self.links.network.borrow().bug;
         self.client.trim(match bug {
-            Some(LoggerBug::TrimTooFar) => clock.max(self.newest),
+            Some(Planted::TrimTooFar) => clock.max(self.newest),
             _ => clock,
         });
     }
@@ -279,7 +283,7 @@ impl LoggerClient {
 
 impl Commits for LoggerClient {
     fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
-        if !self.links.spark.is_out() {
+        if !self.links.process.is_dead() {
             self.ledger.committed(header);
         }
         self.links.end.set(header.end());

@@ -1,17 +1,17 @@
 //! The world of a simulated logger's service.
 
-use super::LoggerBug;
 use super::ledger::Ledger;
-use super::network::{Network, Spark, TalkId};
+use super::network::{Network, SessionId};
+use crate::crash_point::CrashPoint;
+use crate::planted::Planted;
 use core::fmt::Display;
 use core::time::Duration;
-use refrain_eventlog::message::{RemoteRing, ToClient, ToLogger, Way};
+use refrain_eventlog::message::{CommitPath, RemoteRing, ToClient, ToLogger};
 use refrain_eventlog::ring::{RingIdentity, RingMemory};
 use refrain_eventlog::server::host::{
-    AllAsked, Channel, DoesNotRead, Fetch, Fetched, Host, MadeRing, Wanted,
+    AllAsked, Channel, Fetch, Fetched, Host, MadeRing, RankKey, Wanted,
 };
 use refrain_eventlog::server::ring_name::RingName;
-use refrain_eventlog::server::service::RankKey;
 use refrain_wire::{FrameError, WireError};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -27,9 +27,9 @@ pub(super) type Rings = Rc<RefCell<BTreeMap<RingName, RingMemory>>>;
 /// A logger's end of a conversation.
 #[derive(Debug)]
 pub(super) struct LoggerChannel {
-    pub(super) talk: TalkId,
+    pub(super) session: SessionId,
     pub(super) network: Rc<RefCell<Network>>,
-    pub(super) spark: Spark,
+    pub(super) process: CrashPoint,
     pub(super) out: VecDeque<ToClient>,
 }
 
@@ -42,8 +42,8 @@ impl Channel for LoggerChannel {
 
     fn next_message(&mut self) -> Result<Option<ToLogger>, WireError> {
         let mut network = self.network.borrow_mut();
-        let talk = network.talks.get_mut(&self.talk);
-        Ok(talk.and_then(|talk| talk.at_logger.pop_front()))
+        let session = network.sessions.get_mut(&self.session);
+        Ok(session.and_then(|session| session.at_logger.pop_front()))
     }
 
     fn say(&mut self, message: &ToClient, _handle: Option<()>) -> Result<(), FrameError> {
@@ -59,19 +59,19 @@ impl Channel for LoggerChannel {
         self.out.iter().map(bytes).sum()
     }
 
-    fn send(&mut self, _bytes_max: usize) -> Result<(), DoesNotRead> {
+    fn send(&mut self, _bytes_max: usize) -> bool {
         for message in self.out.drain(..) {
             let mut network = self.network.borrow_mut();
-            self.spark.act(|| network.answer(self.talk, message));
+            self.process.act(|| network.answer(self.session, message));
         }
-        Ok(())
+        true
     }
 }
 
 impl Drop for LoggerChannel {
     fn drop(&mut self) {
         if let Ok(mut network) = self.network.try_borrow_mut() {
-            network.close(self.talk);
+            network.close(self.session);
         }
     }
 }
@@ -103,14 +103,14 @@ impl Fetch for PeerFetch {
 pub(super) struct LoggerHost {
     pub(super) logger: usize,
     pub(super) network: Rc<RefCell<Network>>,
-    pub(super) spark: Spark,
+    pub(super) process: CrashPoint,
     pub(super) rings: Rings,
     pub(super) ledger: Ledger,
     /// Keys of rings that are written one-sidedly.
     pub(super) keys: BTreeMap<RankKey, u64>,
     /// Fetches that begin.
     pub(super) wanted: Vec<(Wanted, Rc<RefCell<FetchState>>)>,
-    /// What people were told.
+    /// Reports of loggers.
     pub(super) reports: Rc<RefCell<Vec<String>>>,
 }
 
@@ -118,7 +118,7 @@ impl LoggerHost {
     /// Its provider is asked whether it may sleep.
     pub(super) fn take_in_unseen(&self) {
         let network = &self.network;
-        self.spark
+        self.process
             .act(|| network.borrow_mut().take_in_unseen(self.logger));
     }
 }
@@ -136,7 +136,7 @@ impl Host for LoggerHost {
     fn progress(&mut self) {}
 
     fn sleep_max(&mut self) -> Option<Duration> {
-        if self.network.borrow().bug != Some(LoggerBug::SleepsOnWrites) {
+        if self.network.borrow().bug != Some(Planted::LoggerSleepsOnWrites) {
             self.take_in_unseen();
         }
         None
@@ -158,11 +158,11 @@ impl Host for LoggerHost {
         &mut self,
         _id: u64,
         identity: &RingIdentity,
-        _way: Way,
+        _way: CommitPath,
     ) -> Result<MadeRing<()>, String> {
         let memory = RingMemory::anonymous(identity).map_err(|error| error.to_string())?;
         let (rings, network) = (&self.rings, &self.network);
-        let made = self.spark.act(|| {
+        let made = self.process.act(|| {
             let name = RingName::of(identity);
             rings.borrow_mut().insert(name, memory.clone());
             network
@@ -186,12 +186,12 @@ impl Host for LoggerHost {
     fn release_ring(&mut self, key: RankKey) {
         if let Some(key) = self.keys.remove(&key) {
             let network = &self.network;
-            self.spark.act(|| network.borrow_mut().revoke(key));
+            self.process.act(|| network.borrow_mut().revoke(key));
         }
     }
 
     fn find_rings(&mut self) -> io::Result<Vec<RingName>> {
-        if self.network.borrow().bug == Some(LoggerBug::RingsForgotten) {
+        if self.network.borrow().bug == Some(Planted::RingsForgotten) {
             self.rings.borrow_mut().clear();
         }
         Ok(self.rings.borrow().keys().copied().collect())
@@ -205,7 +205,7 @@ impl Host for LoggerHost {
 
     fn remove_ring(&mut self, name: RingName) {
         let (rings, ledger) = (&self.rings, &self.ledger);
-        self.spark.act(|| {
+        self.process.act(|| {
             rings.borrow_mut().remove(&name);
             ledger.ring_is_gone(self.logger, name.rank, name.incarnation);
         });

@@ -45,6 +45,9 @@ struct RankLedger {
     rows: BTreeMap<Incarnation, Vec<BatchId>>,
     /// The latest that has begun: its row is the rank's.
     life: Incarnation,
+    /// A quorum has admitted it. Before, a batch of its row may lie at a quorum and be
+    /// stable for no life: the next survey may miss the loggers that have admitted it.
+    is_admitted: bool,
     /// What has at most this clock need not be held any more.
     trimmed: Clock,
     holders: Vec<Holder>,
@@ -73,8 +76,8 @@ impl RankLedger {
         self.rows.get(&self.life).map_or(&[], Vec::as_slice)
     }
 
-    /// A life goes on from where another one's row has this end; returns the
-    /// first batch that a quorum holds and that is not part of it.
+    /// A life continues another one's row up to this end. Returns the first batch that a
+    /// quorum held and that is not part of it.
     fn begin(
         &mut self,
         life: Incarnation,
@@ -87,12 +90,8 @@ impl RankLedger {
         let followed = self.rows.get(&follows).cloned();
         let mut row = followed.unwrap_or_default();
         row.retain(|batch| batch.end <= start);
-        let same = self
-            .row()
-            .iter()
-            .zip(&row)
-            .take_while(|(old, new)| old == new);
-        let same = same.count();
+        let same = self.row().iter().zip(&row);
+        let same = same.take_while(|(old, new)| old == new).count();
         let lost = self.row()[..self.reached].get(same).copied();
         self.reached = self.reached.min(same);
         for holder in &mut self.holders {
@@ -100,6 +99,7 @@ impl RankLedger {
         }
         self.rows.insert(life, row);
         self.life = life;
+        self.is_admitted = false;
         lost
     }
 
@@ -107,14 +107,15 @@ impl RankLedger {
         Self {
             rows: BTreeMap::new(),
             life: Incarnation(0),
+            is_admitted: false,
             trimmed: Clock(0),
             holders: vec![Holder::default(); replicas],
             reached: 0,
         }
     }
 
-    /// A quorum has it: as many survive as are promised to. That one of them
-    /// loses it afterwards is what the others are for, so it never goes back.
+    /// Counts what a quorum has. It never goes back: that a replica loses it afterwards is a
+    /// failure which the others make up for.
     fn settle(&mut self, quorum: usize) {
         let (row, trimmed) = (self.rows.get(&self.life), self.trimmed);
         let row = row.map_or(&[][..], Vec::as_slice);
@@ -126,6 +127,9 @@ impl RankLedger {
             while row.get(holder.whole).is_some_and(counts) {
                 holder.whole += 1;
             }
+        }
+        if !self.is_admitted {
+            return;
         }
         // Few: no order of them is needed.
         let holders = self.holders.iter();
@@ -162,7 +166,7 @@ impl Ledger {
         ledger.settle(state.quorum);
     }
 
-    /// A life of a rank begins there, behind what that other one wrote.
+    /// A survey has told a life of a rank where it begins, and which life wrote what is before.
     pub(super) fn began(
         &self,
         rank: Rank,
@@ -176,12 +180,17 @@ impl Ledger {
         }) = lost
         {
             let what = format!(
-                "{life:?} of rank {} goes on from determinant {start} of {follows:?}, but a quorum \
-                 held those from {first} on of {incarnation:?}",
+                "{life:?} of rank {} continues from determinant {start} of {follows:?}, but a \
+                 quorum held those from {first} on of {incarnation:?}",
                 rank.0
             );
             self.state().breach.get_or_insert(what);
         }
+    }
+
+    /// A quorum has admitted a life that has begun.
+    pub(super) fn admitted(&self, rank: Rank, life: Incarnation) {
+        self.change(rank, |ledger| ledger.is_admitted |= ledger.life == life);
     }
 
     /// A life begins to commit a batch.
@@ -247,20 +256,26 @@ impl Ledger {
         self.change(rank, |ledger| ledger.trimmed = ledger.trimmed.max(clock));
     }
 
-    /// Clock up to which everything is held by a quorum.
+    /// Clock up to which no restart asks for anything.
+    pub(super) fn trimmed_clock(&self, rank: Rank) -> Option<Clock> {
+        let trimmed = self.state().ranks.get(&rank)?.trimmed;
+        (trimmed > Clock(0)).then_some(trimmed)
+    }
+
+    /// Clock of the last determinant that is held by a quorum.
     pub(super) fn reach(&self, rank: Rank) -> Option<Clock> {
-        let state = self.state();
-        let ledger = state.ranks.get(&rank)?;
-        let last = ledger.reached.checked_sub(1)?;
-        Some(ledger.row()[last].last_clock)
+        Some(self.reached(rank)?.last_clock)
     }
 
     /// One past the last determinant that is held by a quorum.
     pub(super) fn reached_end(&self, rank: Rank) -> EventIndex {
+        self.reached(rank).map_or(EventIndex(0), |last| last.end)
+    }
+
+    fn reached(&self, rank: Rank) -> Option<BatchId> {
         let state = self.state();
-        let ledger = state.ranks.get(&rank);
-        let last = ledger.and_then(|ledger| ledger.row().get(ledger.reached.checked_sub(1)?));
-        last.map_or(EventIndex(0), |last| last.end)
+        let ledger = state.ranks.get(&rank)?;
+        ledger.row().get(ledger.reached.checked_sub(1)?).copied()
     }
 
     /// How many loggers hold all that a rank committed.
@@ -273,7 +288,7 @@ impl Ledger {
         ledger.holders.iter().filter(is_whole).count()
     }
 
-    /// What must not be.
+    /// The broken rule, if there is one.
     pub(super) fn breach(&self) -> Option<String> {
         self.state().breach.clone()
     }

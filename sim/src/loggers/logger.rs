@@ -1,11 +1,11 @@
 //! One logger: a process that dies and starts again over a disk and rings that stay.
 
 use super::JOB;
-use super::LoggerBug;
 use super::host::{FetchState, LoggerChannel, LoggerHost, Rings};
 use super::ledger::{Ledger, batches_in};
-use super::network::{Network, Spark, TalkId};
-use crate::mortal::Mortal;
+use super::network::{Network, SessionId};
+use crate::crash_point::CrashPoint;
+use crate::planted::Planted;
 use core::ops::ControlFlow;
 use refrain_eventlog::acceptor::Beginning;
 use refrain_eventlog::logbook::{Archive, Logbook, LogbookOptions};
@@ -24,7 +24,7 @@ use std::rc::Rc;
 
 /// Bytes of a file: many files in a short run.
 const SEGMENT_BYTES: u64 = 64 << 10;
-/// Ticks before a disk that does not go on is tried again.
+/// Ticks before a disk that is full or slow is tried again.
 const DISK_PAUSE: u64 = 50;
 /// How often, in percent, a disk has no news yet.
 const DISK_LATE_PERCENT: u32 = 40;
@@ -41,11 +41,10 @@ pub(super) struct Shard {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Logger {
+pub struct Logger {
     number: usize,
     shard: Shard,
-    mortal: Mortal,
-    pub(super) spark: Spark,
+    pub(super) process: CrashPoint,
     service: Option<Service<LoggerHost>>,
     disk: SimulatedDisk,
     seed: u64,
@@ -53,23 +52,23 @@ pub(super) struct Logger {
     is_full: bool,
     lost_power: bool,
     rings: Rings,
-    pub(super) is_paused: bool,
-    /// It said that it has more to do.
+    /// It stands still.
+    pub is_paused: bool,
+    /// It has more to do at once.
     has_more: bool,
     disk_try_at: u64,
 }
 
 /// A fetch that a logger wants.
-pub(super) type Wish = (Wanted, Rc<RefCell<FetchState>>);
+pub(super) type FetchStart = (Wanted, Rc<RefCell<FetchState>>);
 
 impl Logger {
-    pub(super) fn new(number: usize, shard: Shard, mortal: Mortal, seed: u64) -> Self {
+    pub(super) fn new(number: usize, shard: Shard, crash_point: CrashPoint, seed: u64) -> Self {
         let disk = new_disk(seed);
         let mut logger = Self {
             number,
             shard,
-            spark: Spark::new(mortal.clone()),
-            mortal,
+            process: crash_point,
             service: None,
             disk,
             seed,
@@ -85,7 +84,9 @@ impl Logger {
         logger
     }
 
-    pub(super) fn lives(&self) -> bool {
+    /// Whether its process is there.
+    pub fn lives(&mut self) -> bool {
+        self.bury();
         self.service.is_some()
     }
 
@@ -113,8 +114,8 @@ impl Logger {
     fn open(&mut self) -> Result<Service<LoggerHost>, String> {
         let options = self.logbook_options();
         let logger = options.logger;
-        let mortal = self.mortal.clone();
-        self.disk.gate(move || mortal.act(|| ()).is_some());
+        let process = self.process.clone();
+        self.disk.gate(move || process.act(|| ()).is_some());
         let (number, ledger) = (self.number, self.shard.ledger.clone());
         let held = move |bytes: &[u8]| ledger.holds(number, &batches_in(bytes));
         self.disk.show(held);
@@ -127,7 +128,7 @@ impl Logger {
         let host = LoggerHost {
             logger: self.number,
             network: self.shard.network.clone(),
-            spark: self.spark.clone(),
+            process: self.process.clone(),
             rings: self.rings.clone(),
             ledger: self.shard.ledger.clone(),
             keys: Default::default(),
@@ -143,39 +144,32 @@ impl Logger {
         Service::open(options, logbook, host, 0).map_err(|error| error.to_string())
     }
 
-    /// Its process cannot go on: it has died, or ends with an error.
+    /// Its process ends with an error, or has died.
     fn ends_with(&mut self, error: &str) {
-        if !self.mortal.is_dead() {
+        if !self.process.is_dead() {
             let told = format!("logger {} ends: {error}", self.number);
             self.shard.reports.borrow_mut().push(told);
         }
-        self.mortal.kill();
-        self.died();
+        self.kill();
     }
 
-    /// What is left of its process goes.
-    fn died(&mut self) {
-        self.spark.put_out();
+    /// Its process is killed; what is left of it goes.
+    pub fn kill(&mut self) {
+        self.process.kill();
         // Its channels hang up as they go.
         self.service = None;
         self.shard.network.borrow_mut().logger_died(self.number);
     }
 
-    /// Its process is killed.
-    pub(super) fn kill(&mut self) {
-        self.mortal.kill();
-        self.died();
-    }
-
     /// Sees to a death that came with an effect.
     pub(super) fn bury(&mut self) {
-        if self.service.is_some() && self.mortal.is_dead() {
-            self.died();
+        if self.service.is_some() && self.process.is_dead() {
+            self.kill();
         }
     }
 
     /// Its host loses power.
-    pub(super) fn lose_power(&mut self) {
+    pub fn lose_power(&mut self) {
         self.kill();
         self.lost_power = true;
     }
@@ -190,12 +184,11 @@ impl Logger {
     }
 
     /// It starts again over what is left.
-    pub(super) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         if self.service.is_some() {
             return;
         }
-        self.mortal.revive();
-        self.spark = Spark::new(self.mortal.clone());
+        self.process = self.process.restarted();
         self.seed = self
             .seed
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -256,7 +249,7 @@ impl Logger {
     }
 
     /// Tells the ledger what the disk has: less than before, or more, since a
-    /// write under way may go on when its process has died.
+    /// write under way may continue when its process has died.
     fn count_again(&self, lost_power: bool) {
         let mut headers = Vec::new();
         if let Ok(archive) = Archive::open_on(self.disk.clone().into()) {
@@ -275,12 +268,14 @@ impl Logger {
         }
     }
 
-    pub(super) fn set_full(&mut self, is_full: bool) {
+    /// Its disk takes no new files, or does again.
+    pub fn set_full(&mut self, is_full: bool) {
         self.is_full = is_full;
         self.disk.set_room(if is_full { 0 } else { u64::MAX });
     }
 
-    pub(super) fn set_slow(&mut self, is_slow: bool) {
+    /// Its disk does not answer, or does again.
+    pub fn set_slow(&mut self, is_slow: bool) {
         self.is_slow = is_slow;
         self.disk.stall(is_slow);
     }
@@ -293,23 +288,23 @@ impl Logger {
         is_called || self.has_more || !service.logbook().is_settled() && now >= self.disk_try_at
     }
 
-    /// A turn of its process; what it wants to be fetched goes to `wishes`.
-    pub(super) fn turn(&mut self, now: u64, wishes: &mut Vec<Wish>) {
+    /// A turn of its process; what it wants to be fetched goes to `starts`.
+    pub(super) fn turn(&mut self, now: u64, starts: &mut Vec<FetchStart>) {
         let Some(service) = &mut self.service else {
             return;
         };
         self.shard.network.borrow_mut().calls[self.number] = false;
-        take_in(self.number, &self.shard.network, &self.spark, service);
+        take_in(self.number, &self.shard.network, &self.process, service);
         let moved = service.turn().map(|moved| {
-            let rest = service.lie_down(moved);
+            let rest = service.before_sleep(moved);
             let bug = self.shard.network.borrow().bug;
-            if bug == Some(LoggerBug::SleepsOnWrites) {
+            if bug == Some(Planted::LoggerSleepsOnWrites) {
                 service.host().take_in_unseen();
             }
-            service.get_up(&rest);
+            service.after_sleep(&rest);
             rest.moved
         });
-        wishes.append(&mut service.host().wanted);
+        starts.append(&mut service.host().wanted);
         match moved {
             Ok(moved) => {
                 self.has_more = moved;
@@ -334,30 +329,30 @@ fn new_disk(seed: u64) -> SimulatedDisk {
 fn take_in(
     logger: usize,
     network: &Rc<RefCell<Network>>,
-    spark: &Spark,
+    process: &CrashPoint,
     service: &mut Service<LoggerHost>,
 ) {
-    let talks: Vec<(TalkId, Option<u64>, bool)> = {
+    let sessions: Vec<(SessionId, Option<u64>, bool)> = {
         let network = network.borrow();
-        let talks = network
-            .talks
+        let sessions = network
+            .sessions
             .iter()
-            .filter(|(_, talk)| talk.logger == logger);
-        let with_news = |(id, talk): (&TalkId, &super::network::Talk)| {
-            (*id, talk.connection, !talk.at_logger.is_empty())
+            .filter(|(_, session)| session.logger == logger);
+        let with_news = |(id, session): (&SessionId, &super::network::Session)| {
+            (*id, session.connection, !session.at_logger.is_empty())
         };
-        talks.map(with_news).collect()
+        sessions.map(with_news).collect()
     };
-    for (id, connection, has_news) in talks {
+    for (id, connection, has_news) in sessions {
         let connection = connection.or_else(|| {
             let connection = service.connect(LoggerChannel {
-                talk: id,
+                session: id,
                 network: network.clone(),
-                spark: spark.clone(),
+                process: process.clone(),
                 out: VecDeque::new(),
             });
-            if let Some(talk) = network.borrow_mut().talks.get_mut(&id) {
-                talk.connection = connection;
+            if let Some(session) = network.borrow_mut().sessions.get_mut(&id) {
+                session.connection = connection;
             }
             connection
         });

@@ -12,8 +12,7 @@
 //!
 //! - a logger that dies keeps its disk and the rings in its host's memory; one
 //!   whose host loses power keeps what was synced. At level `placed` nothing is
-//!   promised after a loss of power: it is done only while
-//!   [`Loggers::may_lose_power`];
+//!   promised after a loss of power;
 //! - every logger comes back in the end; a life begins, and determinants become
 //!   stable, only while enough live: `max(quorum, replicas + 1 - quorum)` for the
 //!   first, `quorum` for the second.
@@ -27,76 +26,29 @@ mod network;
 
 pub use client::{LoggerClient, TICK};
 
+use crate::crash_point::CrashPoint;
 use crate::happening::Life;
-use crate::mortal::Mortal;
-use crate::plan::{LevelPlan, LoggersPlan, WayPlan};
+use crate::plan::{LoggersPlan, WayPlan};
+use crate::planted::Planted;
 use asking::{Fetching, Question};
 use client::LoggerLinks;
 use fastrand::Rng;
 use ledger::Ledger;
-use logger::{Logger, Shard, Wish};
-use network::{Arrival, Network, Spark, TalkId};
-use refrain_eventlog::Level;
-use refrain_eventlog::client::read::{ReadError, ReadRequest, read_row, read_rows};
+pub use logger::Logger;
+use logger::{FetchStart, Shard};
+use network::{Arrival, Network, SessionId};
+use refrain_eventlog::client::read::{ReadError, ReadRequest, read_rank, read_ranks};
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
-use refrain_eventlog::message::Way;
+use refrain_eventlog::message::CommitPath;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::HEADER_BYTES;
 use refrain_ring::{Clock, Incarnation, Rank};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The number of the simulated job.
 pub const JOB: u64 = 0x7265_6672_6169_6e01;
-
-/// A bug.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LoggerBug {
-    /// A logger acknowledges when a batch has come, or was posted to its memory:
-    /// before it is where it is to be. EL-1
-    AckEarly,
-    /// Batches of a fenced life are taken for those of the latest. FENCE-1
-    FenceForgotten,
-    /// A client takes an acknowledgement for one of all that it sent, whatever
-    /// its fields say. GATE-3
-    AckUnchecked,
-    /// A client gives up batches before they are stable: who lacks them when it
-    /// joins gets them from no replica. EL-3
-    FreedBeforeStable,
-    /// Of a batch only the first determinant is given back. EL-5
-    OnlyFirstKept,
-    /// A reader of a ring does not look at checksums. EL-2
-    TornAccepted,
-    /// Everything up to the newest determinant is trimmed, instead of the
-    /// generation before. GC-1
-    TrimTooFar,
-    /// A logger that starts again does not look into the rings of the one
-    /// before. EL-3
-    RingsForgotten,
-    /// A life that recovers is also told what a dead one wrote behind its
-    /// beginning. EL-5
-    TailRead,
-    /// A server looks into its rings before it asks its provider whether it may
-    /// sleep, and not behind that.
-    SleepsOnWrites,
-}
-
-impl LoggerBug {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::AckEarly,
-        Self::FenceForgotten,
-        Self::AckUnchecked,
-        Self::FreedBeforeStable,
-        Self::OnlyFirstKept,
-        Self::TornAccepted,
-        Self::TrimTooFar,
-        Self::RingsForgotten,
-        Self::TailRead,
-        Self::SleepsOnWrites,
-    ];
-}
 
 /// All loggers of a job. Clones are the same.
 #[derive(Clone, Debug)]
@@ -127,12 +79,14 @@ enum Next {
 
 impl Loggers {
     /// All replicas of a shard, each with its death; with a bug, or none.
-    pub fn new(plan: LoggersPlan, mortals: Vec<Mortal>, seed: u64, bug: Option<LoggerBug>) -> Self {
+    pub fn new(
+        plan: LoggersPlan,
+        crash_points: Vec<CrashPoint>,
+        seed: u64,
+        bug: Option<Planted>,
+    ) -> Self {
         let replicas = plan.replicas as usize;
-        let level = match plan.level {
-            LevelPlan::Placed => Level::Placed,
-            LevelPlan::Durable => Level::Durable,
-        };
+        let level = plan.level;
         let ledger = Ledger::new(replicas, plan.quorum as usize);
         let mut network = Network::new(replicas, level, ledger.clone());
         network.bug = bug;
@@ -143,11 +97,11 @@ impl Loggers {
             replicas,
             reports: Rc::default(),
         };
-        let mut mortals = mortals.into_iter();
+        let mut crash_points = crash_points.into_iter();
         let logger = |number: usize| {
-            let mortal = mortals.next().unwrap_or_default();
+            let crash_point = crash_points.next().unwrap_or_default();
             let seed = seed ^ (number as u64 + 1) << 56;
-            Logger::new(number, shard.clone(), mortal, seed)
+            Logger::new(number, shard.clone(), crash_point, seed)
         };
         let loggers = (0..replicas).map(logger).collect();
         Self {
@@ -181,7 +135,7 @@ impl Loggers {
 
     /// A life begins to join; messages and one-sided writes are effects of its
     /// process.
-    pub fn connect(&self, life: Life, mortal: Mortal) -> LoggerClient {
+    pub fn connect(&self, life: Life, crash_point: CrashPoint) -> LoggerClient {
         let shared = &self.shared;
         let options = ClientOptions {
             job: JOB,
@@ -191,8 +145,8 @@ impl Loggers {
             quorum: shared.plan.quorum as usize,
             level: shared.shard.level,
             way: Some(match shared.plan.way {
-                WayPlan::Messages => Way::Messages,
-                WayPlan::OneSided => Way::Libfabric,
+                WayPlan::Messages => CommitPath::Messages,
+                WayPlan::OneSided => CommitPath::Libfabric,
             }),
             connect_wait: TICK,
             libfabric: None,
@@ -203,7 +157,7 @@ impl Loggers {
         let links = LoggerLinks {
             network: shared.shard.network.clone(),
             life,
-            spark: Spark::new(mortal),
+            process: crash_point,
             end: Rc::default(),
         };
         let client = Client::over(links.clone(), options);
@@ -215,6 +169,8 @@ impl Loggers {
             starts: shared.starts.clone(),
             newest: Clock(0),
             has_begun: false,
+            is_admitted: false,
+            quorum: shared.plan.quorum as usize,
         }
     }
 
@@ -242,7 +198,7 @@ impl Loggers {
         true
     }
 
-    /// Sees to those who have died of an effect.
+    /// Ends what belongs to processes that have died of an effect.
     fn bury(&self, rng: &mut Rng) {
         let shared = &*self.shared;
         for logger in shared.loggers.borrow_mut().iter_mut() {
@@ -277,52 +233,30 @@ impl Loggers {
 
     fn turn(&self, logger: usize) {
         let shared = &*self.shared;
-        let mut wishes: Vec<Wish> = Vec::new();
+        let mut starts: Vec<FetchStart> = Vec::new();
         let loggers = &mut *shared.loggers.borrow_mut();
         let it = &mut loggers[logger];
         if it.is_paused {
             return;
         }
-        it.turn(shared.now.get(), &mut wishes);
-        let spark = it.spark.clone();
+        it.turn(shared.now.get(), &mut starts);
+        let process = it.process.clone();
         let replicas = shared.shard.replicas;
         let fetching =
-            |(wanted, state)| Fetching::new(logger, replicas, wanted, state, spark.clone());
+            |(wanted, state)| Fetching::new(logger, replicas, wanted, state, process.clone());
         let fetchings = &mut *shared.fetchings.borrow_mut();
-        fetchings.extend(wishes.into_iter().map(fetching));
+        fetchings.extend(starts.into_iter().map(fetching));
     }
 
-    fn call_as_nobody(&self, logger: usize) -> Option<TalkId> {
+    fn call_as_nobody(&self, logger: usize) -> Option<SessionId> {
         let mut network = self.shared.shard.network.borrow_mut();
-        network.call(logger, None, Spark::new(Mortal::default()))
+        network.call(logger, None, CrashPoint::default())
     }
 
-    /// The process of a logger is killed.
-    pub fn kill(&self, logger: u32) {
-        self.shared.loggers.borrow_mut()[logger as usize].kill();
-    }
-
-    /// The host of a logger loses power.
-    pub fn power_loss(&self, logger: u32) {
-        self.shared.loggers.borrow_mut()[logger as usize].lose_power();
-    }
-
-    /// Whether a loss of power leaves what is promised: always with synced files;
-    /// else only while all the others have everything, and they are a quorum of
-    /// the life that comes next.
-    pub fn may_lose_power(&self, _logger: u32) -> bool {
-        let Shared {
-            plan,
-            shard,
-            starts,
-            ..
-        } = &*self.shared;
-        if shard.level == Level::Durable {
-            return true;
-        }
-        let starts = starts.borrow();
-        let mut ranks = starts.keys().map(|life| life.rank);
-        plan.quorum > 1 && ranks.all(|rank| shard.ledger.whole_holders(rank) == shard.replicas)
+    /// One of the loggers.
+    pub fn logger(&self, number: u32) -> RefMut<'_, Logger> {
+        let loggers = self.shared.loggers.borrow_mut();
+        RefMut::map(loggers, |loggers| &mut loggers[number as usize])
     }
 
     /// The host of a logger is lost, if the others have all of it and any quorum of them
@@ -358,33 +292,6 @@ impl Loggers {
         self.reached_end(rank) < before
     }
 
-    /// A logger starts again, if it is dead.
-    pub fn restart(&self, logger: u32) {
-        self.shared.loggers.borrow_mut()[logger as usize].restart();
-    }
-
-    /// Whether a logger's process is there.
-    pub fn lives(&self, logger: u32) -> bool {
-        let mut loggers = self.shared.loggers.borrow_mut();
-        loggers[logger as usize].bury();
-        loggers[logger as usize].lives()
-    }
-
-    /// A logger stands still, or goes on.
-    pub fn pause(&self, logger: u32, is_paused: bool) {
-        self.shared.loggers.borrow_mut()[logger as usize].is_paused = is_paused;
-    }
-
-    /// The disk of a logger takes no new files, or does again.
-    pub fn disk_full(&self, logger: u32, is_full: bool) {
-        self.shared.loggers.borrow_mut()[logger as usize].set_full(is_full);
-    }
-
-    /// The disk of a logger does not answer, or does again.
-    pub fn disk_slow(&self, logger: u32, is_slow: bool) {
-        self.shared.loggers.borrow_mut()[logger as usize].set_slow(is_slow);
-    }
-
     /// The connections of a life break: what is on its way arrives in part, and
     /// of one-sided writes the outcome is unknown.
     pub fn disconnect(&self, life: Life) {
@@ -393,23 +300,15 @@ impl Loggers {
         network.disconnect(rng, life);
     }
 
-    /// A life is over, for certain: its process may be used for the next.
-    pub fn died(&self, life: Life) {
-        let network = self.shared.shard.network.borrow();
-        let talks = network.talks.values();
-        for talk in talks.filter(|talk| talk.life == Some(life)) {
-            talk.caller.put_out();
-        }
-    }
-
     /// All faults end: dead loggers start again, disks work, no logger stands still.
     pub fn heal(&self) {
         for logger in self.shared.loggers.borrow_mut().iter_mut() {
             logger.set_full(false);
             logger.set_slow(false);
             logger.is_paused = false;
-            logger.bury();
-            logger.restart();
+            if !logger.lives() {
+                logger.restart();
+            }
         }
     }
 
@@ -426,12 +325,17 @@ impl Loggers {
         self.shared.shard.ledger.reached_end(rank)
     }
 
-    /// Oracle: what was seen that must not be.
+    /// Oracle: clock up to which a rank lets loggers give up its determinants. GC-1
+    pub fn trimmed(&self, rank: Rank) -> Option<Clock> {
+        self.shared.shard.ledger.trimmed_clock(rank)
+    }
+
+    /// Oracle: the broken rule, if there is one.
     pub fn breach(&self) -> Option<String> {
         self.shared.shard.ledger.breach()
     }
 
-    /// What loggers told people so far.
+    /// Reports of loggers so far.
     pub fn reports(&self) -> Vec<String> {
         self.shared.shard.reports.borrow().clone()
     }
@@ -465,7 +369,7 @@ impl Loggers {
         start: Option<(Incarnation, EventIndex)>,
     ) -> Result<Vec<Vec<u8>>, ReadError> {
         let bug = self.shared.shard.network.borrow().bug;
-        let reads_tail = bug == Some(LoggerBug::TailRead);
+        let reads_tail = bug == Some(Planted::TailRead);
         let request = ReadRequest {
             job: JOB,
             rank,
@@ -478,13 +382,13 @@ impl Loggers {
         };
         let ask = |address: &ServerAddress| {
             let logger = Self::logger_at(address).unwrap_or_default();
-            read_row(&mut Question::begin(self, logger)?, &request)
+            read_rank(&mut Question::begin(self, logger)?, &request)
         };
-        let row = read_rows(&self.addresses(), &request, ask, || false)?;
+        let row = read_ranks(&self.addresses(), &request, ask, || false)?;
         let batches = row.batches().map(|(mut header, payload)| {
             let mut batch = vec![0; HEADER_BYTES];
             batch.extend_from_slice(payload);
-            if bug == Some(LoggerBug::OnlyFirstKept) {
+            if bug == Some(Planted::OnlyFirstKept) {
                 header.count = 1;
                 header.last_clock = header.first_clock;
             }

@@ -1,91 +1,50 @@
 //! Between clients and loggers: messages, in order, and one-sided writes. What
 //! is under way arrives when the job's chance says so.
 
-use super::LoggerBug;
 use super::ledger::{Ledger, batches_in};
+use crate::crash_point::CrashPoint;
 use crate::happening::Life;
-use crate::mortal::Mortal;
+use crate::planted::Planted;
 use fastrand::Rng;
 use refrain_eventlog::message::{ToClient, ToLogger};
 use refrain_eventlog::ring::{LINE_BYTES, RingIdentity, RingMemory};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader, HEADER_BYTES};
 use refrain_ring::Incarnation;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 /// How often a logger asks before something is taken in by that.
 const ASKED_IN_VAIN: u64 = 3;
 
-/// Whether one life of a process goes on: its process may be started again as
-/// another life.
-#[derive(Clone, Debug)]
-pub(super) struct Spark {
-    mortal: Mortal,
-    is_out: Rc<Cell<bool>>,
-}
-
-impl Spark {
-    pub(super) fn new(mortal: Mortal) -> Self {
-        let is_out = Rc::default();
-        Self { mortal, is_out }
-    }
-
-    /// Whether it is over; once, for ever.
-    pub(super) fn is_out(&self) -> bool {
-        if self.mortal.is_dead() {
-            self.is_out.set(true);
-        }
-        self.is_out.get()
-    }
-
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        Rc::ptr_eq(&self.is_out, &other.is_out)
-    }
-
-    pub(super) fn put_out(&self) {
-        self.is_out.set(true);
-    }
-
-    /// Has an effect, unless it is over.
-    pub(super) fn act<R>(&self, effect: impl FnOnce() -> R) -> Option<R> {
-        if self.is_out() {
-            return None;
-        }
-        let result = self.mortal.act(effect);
-        self.is_out();
-        result
-    }
-}
-
 /// Number of a conversation: they count up.
-pub(super) type TalkId = u64;
+pub(super) type SessionId = u64;
 
 /// A conversation between a client, or a logger that asks, and a logger.
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(super) struct Session {
     pub(super) logger: usize,
-    /// The rank's life that talks; `None`: a reader of rows.
+    /// The rank's life that sessions; `None`: a reader of rows.
     pub(super) life: Option<Life>,
-    pub(super) caller: Spark,
+    pub(super) caller: CrashPoint,
     /// On their way …
     to_logger: VecDeque<ToLogger>,
     to_caller: VecDeque<ToClient>,
     /// … and there.
     pub(super) at_logger: VecDeque<ToLogger>,
     pub(super) at_caller: VecDeque<ToClient>,
-    /// The caller will say no more, once what it said has arrived.
+    /// The caller sends no more; what it sent may still arrive.
     caller_closed: bool,
-    /// The logger will not.
+    /// The logger sends no more.
     logger_closed: bool,
     /// Number of the connection at the logger, once it has taken it in.
     pub(super) connection: Option<u64>,
-    /// What was sent last, for [`LoggerBug::AckUnchecked`].
+    /// What was sent last, for [`Planted::AckUnchecked`].
     last_sent: Option<BatchHeader>,
 }
 
-impl Talk {
+impl Session {
     /// Whether the caller will hear no more than what has come.
     pub(super) fn is_closed(&self) -> bool {
         self.logger_closed && self.to_caller.is_empty()
@@ -96,9 +55,9 @@ impl Talk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
     /// A message reaches the logger.
-    AtLogger(TalkId),
+    AtLogger(SessionId),
     /// A message reaches the caller.
-    AtCaller(TalkId),
+    AtCaller(SessionId),
     /// Some of a one-sided write reaches memory.
     Landing(usize),
 }
@@ -112,7 +71,7 @@ struct Flight {
     landed: usize,
     token: u64,
     port: Rc<RefCell<PortState>>,
-    caller: Spark,
+    caller: CrashPoint,
     /// Its writer is gone: it may come yet, or in part, or never.
     is_orphan: bool,
 }
@@ -125,7 +84,7 @@ pub(super) struct PortState {
     pub(super) is_broken: bool,
 }
 
-/// Memory that may be written by those who know its key.
+/// Memory that can be written with its key.
 #[derive(Debug)]
 struct Target {
     logger: usize,
@@ -136,14 +95,14 @@ struct Target {
 /// All that is under way.
 #[derive(Debug)]
 pub(super) struct Network {
-    pub(super) talks: BTreeMap<TalkId, Talk>,
-    next_talk: TalkId,
+    pub(super) sessions: BTreeMap<SessionId, Session>,
+    next_session: SessionId,
     flights: Vec<Flight>,
     targets: BTreeMap<u64, Target>,
     next_key: u64,
     ledger: Ledger,
     pub(super) level: Level,
-    pub(super) bug: Option<LoggerBug>,
+    pub(super) bug: Option<Planted>,
     /// How often loggers asked whether they may sleep.
     asked: u64,
     /// This logger needs a turn: something has come.
@@ -154,8 +113,8 @@ pub(super) struct Network {
 impl Network {
     pub(super) fn new(replicas: usize, level: Level, ledger: Ledger) -> Self {
         Self {
-            talks: BTreeMap::new(),
-            next_talk: 0,
+            sessions: BTreeMap::new(),
+            next_session: 0,
             flights: Vec::new(),
             targets: BTreeMap::new(),
             next_key: 1,
@@ -173,14 +132,14 @@ impl Network {
         &mut self,
         logger: usize,
         life: Option<Life>,
-        caller: Spark,
-    ) -> Option<TalkId> {
+        caller: CrashPoint,
+    ) -> Option<SessionId> {
         if !self.lives[logger] {
             return None;
         }
-        let id = self.next_talk;
-        self.next_talk += 1;
-        let talk = Talk {
+        let id = self.next_session;
+        self.next_session += 1;
+        let session = Session {
             logger,
             life,
             caller,
@@ -193,80 +152,86 @@ impl Network {
             connection: None,
             last_sent: None,
         };
-        self.talks.insert(id, talk);
+        self.sessions.insert(id, session);
         self.calls[logger] = true;
         Some(id)
     }
 
     /// A caller says something; `false`: the conversation is over.
-    pub(super) fn say(&mut self, id: TalkId, message: ToLogger) -> bool {
-        let Some(talk) = self.talks.get_mut(&id).filter(|talk| !talk.logger_closed) else {
+    pub(super) fn say(&mut self, id: SessionId, message: ToLogger) -> bool {
+        let Some(session) = self
+            .sessions
+            .get_mut(&id)
+            .filter(|session| !session.logger_closed)
+        else {
             return false;
         };
         if let ToLogger::Commit { batch } = &message {
-            talk.last_sent = BatchHeader::peek(batch).ok();
+            session.last_sent = BatchHeader::peek(batch).ok();
         }
-        talk.to_logger.push_back(message);
+        session.to_logger.push_back(message);
         true
     }
 
     /// What has come for a caller; `Err`: it is over.
-    pub(super) fn hear(&mut self, id: TalkId) -> Result<Option<ToClient>, ()> {
-        let talk = self.talks.get_mut(&id).ok_or(())?;
-        match talk.at_caller.pop_front() {
-            Some(message) if self.bug == Some(LoggerBug::AckUnchecked) => {
-                let forged = talk.last_sent.and_then(|last| forged(&message, &last));
+    pub(super) fn hear(&mut self, id: SessionId) -> Result<Option<ToClient>, ()> {
+        let session = self.sessions.get_mut(&id).ok_or(())?;
+        match session.at_caller.pop_front() {
+            Some(message) if self.bug == Some(Planted::AckUnchecked) => {
+                let forged = session.last_sent.and_then(|last| forged(&message, &last));
                 Ok(Some(forged.unwrap_or(message)))
             }
             Some(message) => Ok(Some(message)),
-            None if talk.is_closed() => Err(()),
+            None if session.is_closed() => Err(()),
             None => Ok(None),
         }
     }
 
     /// Messages of a caller that have not been taken by the logger.
-    pub(super) fn backlog(&self, id: TalkId) -> usize {
-        let talk = self.talks.get(&id);
-        talk.map_or(0, |talk| talk.to_logger.len() + talk.at_logger.len())
+    pub(super) fn backlog(&self, id: SessionId) -> usize {
+        let session = self.sessions.get(&id);
+        session.map_or(0, |session| {
+            session.to_logger.len() + session.at_logger.len()
+        })
     }
 
     /// A caller hangs up.
-    pub(super) fn hang_up(&mut self, id: TalkId) {
-        if let Some(talk) = self.talks.get_mut(&id) {
-            talk.caller_closed = true;
-            self.calls[talk.logger] = true;
+    pub(super) fn hang_up(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.caller_closed = true;
+            self.calls[session.logger] = true;
         }
         self.forget(id);
     }
 
     /// A logger says something.
-    pub(super) fn answer(&mut self, id: TalkId, message: ToClient) {
-        if let Some(talk) = self.talks.get_mut(&id) {
-            talk.to_caller.push_back(message);
+    pub(super) fn answer(&mut self, id: SessionId, message: ToClient) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.to_caller.push_back(message);
         }
     }
 
     /// A logger hangs up.
-    pub(super) fn close(&mut self, id: TalkId) {
-        if let Some(talk) = self.talks.get_mut(&id) {
-            talk.logger_closed = true;
-            talk.to_logger.clear();
-            talk.at_logger.clear();
+    pub(super) fn close(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.logger_closed = true;
+            session.to_logger.clear();
+            session.at_logger.clear();
         }
         self.forget(id);
     }
 
-    fn forget(&mut self, id: TalkId) {
-        let is_over = |talk: &Talk| talk.logger_closed && talk.caller_closed;
-        if self.talks.get(&id).is_some_and(is_over) {
-            self.talks.remove(&id);
+    fn forget(&mut self, id: SessionId) {
+        let is_over = |session: &Session| session.logger_closed && session.caller_closed;
+        if self.sessions.get(&id).is_some_and(is_over) {
+            self.sessions.remove(&id);
         }
     }
 
-    /// Whether the caller has hung up and everything that it said was taken.
-    pub(super) fn is_ended(&self, id: TalkId) -> bool {
-        self.talks.get(&id).is_some_and(|talk| {
-            talk.caller_closed && talk.to_logger.is_empty() && talk.at_logger.is_empty()
+    /// Whether the caller has hung up and everything that it sent was taken.
+    pub(super) fn is_ended(&self, id: SessionId) -> bool {
+        self.sessions.get(&id).is_some_and(|session| {
+            session.caller_closed && session.to_logger.is_empty() && session.at_logger.is_empty()
         })
     }
 
@@ -290,7 +255,7 @@ impl Network {
 
     /// Its memory cannot be written any more. FENCE-1
     pub(super) fn revoke(&mut self, key: u64) {
-        if self.bug != Some(LoggerBug::FenceForgotten) {
+        if self.bug != Some(Planted::LoggerFenceForgotten) {
             self.targets.remove(&key);
         }
     }
@@ -301,9 +266,9 @@ impl Network {
         (key, offset, token): (u64, usize, u64),
         bytes: Vec<u8>,
         port: &Rc<RefCell<PortState>>,
-        caller: &Spark,
+        caller: &CrashPoint,
     ) {
-        if self.bug == Some(LoggerBug::AckEarly) && self.level == Level::Placed {
+        if self.bug == Some(Planted::AckEarly) && self.level == Level::Placed {
             port.borrow_mut().completed.push(token);
         }
         self.flights.push(Flight {
@@ -318,12 +283,14 @@ impl Network {
         });
     }
 
-    /// A logger's process is dead: its host hangs up, and its memory cannot be
-    /// reached any more. Those who had called it are told by their sockets.
+    /// A logger's process is dead: its sessions end, and its memory cannot be reached any more.
     pub(super) fn logger_died(&mut self, logger: usize) {
         self.lives[logger] = false;
-        let talks = self.talks.iter().filter(|(_, talk)| talk.logger == logger);
-        for id in talks.map(|(id, _)| *id).collect::<Vec<_>>() {
+        let sessions = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| session.logger == logger);
+        for id in sessions.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.close(id);
         }
         self.targets.retain(|_, target| target.logger != logger);
@@ -332,32 +299,32 @@ impl Network {
     /// The connections of a life break: what was on its way is flushed.
     pub(super) fn disconnect(&mut self, rng: &mut Rng, life: Life) {
         let meant = self
-            .talks
+            .sessions
             .iter()
-            .filter(|(_, talk)| talk.life == Some(life));
-        let meant: Vec<TalkId> = meant.map(|(id, _)| *id).collect();
+            .filter(|(_, session)| session.life == Some(life));
+        let meant: Vec<SessionId> = meant.map(|(id, _)| *id).collect();
         let mut callers = Vec::new();
         for id in meant {
-            let Some(talk) = self.talks.get_mut(&id) else {
+            let Some(session) = self.sessions.get_mut(&id) else {
                 continue;
             };
-            let arrives = rng.usize(0..=talk.to_logger.len());
-            talk.at_logger.extend(talk.to_logger.drain(..arrives));
-            talk.to_logger.clear();
-            talk.to_caller.clear();
-            talk.caller_closed = true;
-            talk.logger_closed = true;
-            self.calls[talk.logger] = true;
-            callers.push(talk.caller.clone());
-            if talk.connection.is_none() {
-                self.talks.remove(&id);
+            let arrives = rng.usize(0..=session.to_logger.len());
+            session.at_logger.extend(session.to_logger.drain(..arrives));
+            session.to_logger.clear();
+            session.to_caller.clear();
+            session.caller_closed = true;
+            session.logger_closed = true;
+            self.calls[session.logger] = true;
+            callers.push(session.caller.clone());
+            if session.connection.is_none() {
+                self.sessions.remove(&id);
             }
         }
         self.orphan(rng, |caller| callers.iter().any(|it| it.is_same(caller)));
     }
 
     /// One-sided writes of a life have lost their completions; they may land yet.
-    pub(super) fn orphan(&mut self, rng: &mut Rng, is_meant: impl Fn(&Spark) -> bool) {
+    pub(super) fn orphan(&mut self, rng: &mut Rng, is_meant: impl Fn(&CrashPoint) -> bool) {
         self.flights.retain_mut(|flight| {
             if flight.is_orphan || !is_meant(&flight.caller) {
                 return true;
@@ -368,12 +335,12 @@ impl Network {
         });
     }
 
-    /// Sees to those who have died since.
+    /// Ends the sessions and writes of callers that have died.
     pub(super) fn bury(&mut self, rng: &mut Rng) {
-        let dead: Vec<TalkId> = self
-            .talks
+        let dead: Vec<SessionId> = self
+            .sessions
             .iter()
-            .filter(|(_, talk)| !talk.caller_closed && talk.caller.is_out())
+            .filter(|(_, session)| !session.caller_closed && session.caller.is_dead())
             .map(|(id, _)| *id)
             .collect();
         for id in dead {
@@ -382,19 +349,19 @@ impl Network {
         if self
             .flights
             .iter()
-            .any(|flight| !flight.is_orphan && flight.caller.is_out())
+            .any(|flight| !flight.is_orphan && flight.caller.is_dead())
         {
-            self.orphan(rng, Spark::is_out);
+            self.orphan(rng, CrashPoint::is_dead);
         }
     }
 
     /// Everything that can arrive next.
     pub(super) fn arrivals(&self, mut each: impl FnMut(Arrival)) {
-        for (&id, talk) in &self.talks {
-            if !talk.to_logger.is_empty() {
+        for (&id, session) in &self.sessions {
+            if !session.to_logger.is_empty() {
                 each(Arrival::AtLogger(id));
             }
-            if !talk.to_caller.is_empty() && !talk.caller_closed {
+            if !session.to_caller.is_empty() && !session.caller_closed {
                 each(Arrival::AtCaller(id));
             }
         }
@@ -413,78 +380,72 @@ impl Network {
         }
     }
 
-    pub(super) fn arrive_at_caller(&mut self, id: TalkId) {
-        if let Some(talk) = self.talks.get_mut(&id) {
-            talk.at_caller.extend(talk.to_caller.pop_front());
+    pub(super) fn arrive_at_caller(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.at_caller.extend(session.to_caller.pop_front());
         }
     }
 
-    pub(super) fn arrive_at_logger(&mut self, id: TalkId) {
-        let Some(talk) = self.talks.get_mut(&id) else {
+    pub(super) fn arrive_at_logger(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let Some(message) = talk.to_logger.pop_front() else {
+        let Some(message) = session.to_logger.pop_front() else {
             return;
         };
-        self.calls[talk.logger] = true;
-        if self.bug == Some(LoggerBug::AckEarly)
+        self.calls[session.logger] = true;
+        if self.bug == Some(Planted::AckEarly)
             && let ToLogger::Commit { batch } = &message
             && let Ok(header) = BatchHeader::peek(batch)
         {
             let ack = ToClient::Stable {
-                logger: LoggerId(talk.logger as u32),
+                logger: LoggerId(session.logger as u32),
                 rank: 0,
                 incarnation: 0,
                 clock: 0,
                 end: 0,
                 level: self.level,
             };
-            talk.to_caller.extend(forged(&ack, &header));
+            session.to_caller.extend(forged(&ack, &header));
         }
-        talk.at_logger.push_back(message);
-        if self.bug == Some(LoggerBug::FenceForgotten) {
+        session.at_logger.push_back(message);
+        if self.bug == Some(Planted::LoggerFenceForgotten) {
             self.take_for_latest(id);
         }
     }
 
     /// What a dead life sent goes the way of the latest.
-    fn take_for_latest(&mut self, id: TalkId) {
-        let Some(talk) = self.talks.get_mut(&id) else {
+    fn take_for_latest(&mut self, id: SessionId) {
+        let Some(&Session {
+            logger,
+            life: Some(life),
+            ..
+        }) = self.sessions.get(&id)
+        else {
             return;
         };
-        let (logger, Some(life)) = (talk.logger, talk.life) else {
-            return;
-        };
-        if !matches!(talk.at_logger.back(), Some(ToLogger::Commit { .. })) {
-            return;
-        }
-        let later = self.talks.values_mut().filter(|other| {
-            let is_later = |it: Life| it.rank == life.rank && it.incarnation > life.incarnation;
-            other.logger == logger && other.life.is_some_and(is_later)
+        let later = self.sessions.iter().filter_map(|(id, other)| {
+            let its = other.life.filter(|_| other.logger == logger)?;
+            let is_later = its.rank == life.rank && its.incarnation > life.incarnation;
+            is_later.then_some((its.incarnation, *id))
         });
-        let Some(latest) = later.max_by_key(|talk| talk.life) else {
+        let Some((incarnation, latest)) = later.max() else {
             return;
         };
-        let incarnation = latest.life.map(|life| life.incarnation);
-        let taken = self
-            .talks
-            .get_mut(&id)
-            .and_then(|talk| talk.at_logger.pop_back());
-        let (Some(incarnation), Some(ToLogger::Commit { batch })) = (incarnation, taken) else {
-            return;
-        };
-        let later = self.talks.values_mut().filter(|other| {
-            let is_latest = |it: Life| it.rank == life.rank && it.incarnation == incarnation;
-            other.logger == logger && other.life.is_some_and(is_latest)
-        });
-        if let (Some(latest), Some(batch)) = (later.last(), of_life(&batch, incarnation)) {
+        let is_commit = |it: &mut ToLogger| matches!(it, ToLogger::Commit { .. });
+        let dead = self.sessions.get_mut(&id);
+        let taken = dead.and_then(|dead| dead.at_logger.pop_back_if(is_commit));
+        if let Some(ToLogger::Commit { batch }) = taken
+            && let Some(batch) = of_life(&batch, incarnation)
+            && let Some(latest) = self.sessions.get_mut(&latest)
+        {
             latest.at_logger.push_back(ToLogger::Commit { batch });
         }
     }
 
-    /// A logger's provider takes in what is next, of which nobody calls the logger:
-    /// it is asked whether that may sleep. Not always: most come in their own time. At
-    /// level placed nobody would wait for it, before a ring is full.
+    /// The logger asks its provider whether it may sleep, and the provider takes in a write of
+    /// which it does not notify the logger. Not always: most writes land in their own time. At
+    /// level `placed` no client would wait for the logger before a ring is full.
     pub(super) fn take_in_unseen(&mut self, logger: usize) {
         if self.level == Level::Placed {
             return;
@@ -528,7 +489,7 @@ impl Network {
         let end = flight.landed.saturating_add(landed_bytes);
         let end = end.min(flight.bytes.len());
         let bytes = match (self.bug, flight.is_orphan) {
-            (Some(LoggerBug::FenceForgotten), true) => self.for_latest(index),
+            (Some(Planted::LoggerFenceForgotten), true) => self.for_latest(index),
             _ => None,
         };
         let flight = &mut self.flights[index];
@@ -545,7 +506,7 @@ impl Network {
         target.memory.write(flight.offset + flight.landed, part);
         self.calls[target.logger] = true;
         flight.landed = end;
-        if self.bug == Some(LoggerBug::TornAccepted) {
+        if self.bug == Some(Planted::TornAccepted) {
             seal_torn(&target.memory, flight.offset);
         }
         let is_over = end == flight.bytes.len();

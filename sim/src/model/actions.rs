@@ -4,7 +4,6 @@ use super::loggers::{Batch, header};
 use super::process::{Phase, Process};
 use super::world::{World, is_to_choose, next_of};
 use super::{Bug, Joining, Reading, Size};
-use core::fmt;
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::acceptor::Origin;
 use refrain_eventlog::client::committer::Acknowledgement;
@@ -46,83 +45,14 @@ pub enum Action {
 impl Action {
     /// Whether it need not happen.
     pub(super) fn is_fault(self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::Late { .. }
-            | Self::StaleAck { .. }
-            | Self::Crash { .. }
-            | Self::Restart { .. }
-            | Self::Lose { .. } => true,
-            Self::Match { .. }
-            | Self::Deliver { .. }
-            | Self::Acknowledge { .. }
-            | Self::Survey { .. }
-            | Self::Join { .. }
-            | Self::Read { .. } => false,
-        }
-    }
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Match { rank, source } => {
-                write!(
-                    f,
-                    "rank {rank} receives from any: a message of rank {source}"
-                )
-            }
-            Self::Deliver { rank, replica } => {
-                write!(f, "logger {replica} takes the next batch of rank {rank}")
-            }
-            Self::Acknowledge { rank, replica } => {
-                write!(
-                    f,
-                    "rank {rank} hears the acknowledgement of logger {replica}"
-                )
-            }
-            Self::Survey { rank, replica } => {
-                write!(
-                    f,
-                    "the new life of rank {rank} asks logger {replica} what it has"
-                )
-            }
-            Self::Join {
-                rank,
-                replica,
-                reversed,
-            } => {
-                let order = if reversed { ", in reverse" } else { "" };
-                write!(
-                    f,
-                    "logger {replica} is asked to let rank {rank} in (it asks the others{order})"
-                )
-            }
-            Self::Read { rank, from } => {
-                write!(
-                    f,
-                    "rank {rank} reads its determinants from loggers {from:?}"
-                )
-            }
-            Self::Late { rank, replica } => {
-                write!(
-                    f,
-                    "a batch of a dead life of rank {rank} reaches logger {replica}"
-                )
-            }
-            Self::StaleAck { rank, replica } => write!(
-                f,
-                "an acknowledgement of logger {replica} to a dead life reaches rank {rank}"
-            ),
-            Self::Crash { rank, generation } => {
-                let which = ["older", "newest"][generation];
-                write!(
-                    f,
-                    "rank {rank} dies and begins again with its {which} checkpoint"
-                )
-            }
-            Self::Restart { replica } => write!(f, "logger {replica} starts again"),
-            Self::Lose { replica } => write!(f, "logger {replica} loses what it has"),
-        }
+                | Self::StaleAck { .. }
+                | Self::Crash { .. }
+                | Self::Restart { .. }
+                | Self::Lose { .. }
+        )
     }
 }
 
@@ -203,16 +133,8 @@ impl World {
             return;
         }
         let [older, newest] = &self.ranks[rank].checkpoints;
-        all.push(Action::Crash {
-            rank,
-            generation: 1,
-        });
-        if older != newest {
-            all.push(Action::Crash {
-                rank,
-                generation: 0,
-            });
-        }
+        let generations = if older == newest { 1..2 } else { 0..2 };
+        all.extend(generations.map(|generation| Action::Crash { rank, generation }));
     }
 
     /// Whether all others have what this one has: then it may be lost.

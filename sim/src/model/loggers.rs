@@ -7,11 +7,11 @@ use super::process::{JOB, Phase, Seeking};
 use super::world::World;
 use super::{Bug, Joining, Reading, Size};
 use refrain_eventlog::LoggerId;
-use refrain_eventlog::acceptor::{Beginning, Origin, Refusal, Row, Step};
-use refrain_eventlog::client::committer::{Acknowledgement, RowEnd};
+use refrain_eventlog::acceptor::{Beginning, Origin, RankLog, Refusal, Step};
+use refrain_eventlog::client::committer::{Acknowledgement, Committer, LogEnd};
 use refrain_eventlog::message::{ToClient, ToLogger};
 use refrain_eventlog::server::host::Wanted;
-use refrain_eventlog::server::inquiry::{CatchUp, Inquiry, RowStore};
+use refrain_eventlog::server::inquiry::{CatchUp, Inquiry, RankLogStore};
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::{Determinant, EventIndex, Matched, record};
 use refrain_ring::{Clock, Incarnation, Rank};
@@ -29,7 +29,7 @@ pub(super) fn header(batch: &[u8]) -> BatchHeader {
 /// What a logger has of one rank, and what is on the way between them.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct LoggerRow {
-    pub row: Row,
+    pub row: RankLog,
     pub batches: Vec<Batch>,
     /// Batches that a dead life sent, which may arrive yet.
     pub late: VecDeque<Batch>,
@@ -80,9 +80,9 @@ impl LoggerRow {
     }
 
     /// The answer to a survey, as `client/survey.rs` asks for it.
-    pub fn row_end(&self) -> RowEnd {
+    pub fn row_end(&self) -> LogEnd {
         let row = &self.row;
-        RowEnd {
+        LogEnd {
             life: row.last_incarnation(),
             end: row.end,
             clock: row.last_clock,
@@ -91,9 +91,9 @@ impl LoggerRow {
     }
 
     /// The same, where a life leaves no trace before its first batch.
-    pub fn unmarked_end(&self) -> RowEnd {
+    pub fn unmarked_end(&self) -> LogEnd {
         let last = self.batches.last().map(|batch| header(batch).incarnation);
-        RowEnd {
+        LogEnd {
             life: last.unwrap_or_default(),
             ..self.row_end()
         }
@@ -119,7 +119,10 @@ impl LoggerRow {
 
     fn answer(&self, question: &ToLogger) -> ToClient {
         let ToLogger::Read { from, .. } = question else {
-            return ToClient::Row(self.row.held());
+            return ToClient::RankLog(RankLog {
+                trimmed: Clock(0),
+                ..self.row.clone()
+            });
         };
         let is_wanted = |batch: &&Batch| header(batch).end().0 > *from;
         let batches = self.batches.iter().filter(is_wanted);
@@ -130,14 +133,14 @@ impl LoggerRow {
     }
 
     /// Lets a life in.
-    pub fn let_in(&mut self, rank: usize, life: &Beginning) -> Result<(), Refusal> {
-        self.change(|row, clock_at| row.let_in(Rank(rank as u32), life, clock_at))
+    pub fn admit(&mut self, rank: usize, life: &Beginning) -> Result<(), Refusal> {
+        self.change(|row, clock_at| row.admit(Rank(rank as u32), life, clock_at))
     }
 
     fn change(
         &mut self,
         change: impl FnOnce(
-            &mut Row,
+            &mut RankLog,
             &dyn Fn(EventIndex) -> Result<Option<Clock>, Refusal>,
         ) -> Result<bool, Refusal>,
     ) -> Result<(), Refusal> {
@@ -181,12 +184,12 @@ impl LoggerRow {
     }
 }
 
-impl RowStore for LoggerRow {
-    fn row(&self) -> Row {
+impl RankLogStore for LoggerRow {
+    fn row(&self) -> RankLog {
         self.row.clone()
     }
 
-    fn follow(&mut self, rank: Rank, source: &Row, life: &Beginning) -> Result<(), Refusal> {
+    fn follow(&mut self, rank: Rank, source: &RankLog, life: &Beginning) -> Result<(), Refusal> {
         self.change(|row, clock_at| row.follow(rank, source, life, clock_at))
     }
 
@@ -211,7 +214,7 @@ impl World {
         is_heard
     }
 
-    /// A replica says what it has of the lives before.
+    /// A replica answers a survey: what it has of earlier lives.
     pub(super) fn survey(&mut self, rank: usize, replica: usize, size: &Size) {
         self.fence(rank, replica, size);
         let held = &self.loggers[replica][rank];
@@ -255,7 +258,7 @@ impl World {
             false => None,
             true => match size.joining {
                 Joining::FirstKept => self.let_in_from(rank, replica, needs, &peers),
-                Joining::Marked => self.let_in(rank, replica, &peers),
+                Joining::Marked => self.admit(rank, replica, &peers),
             },
         };
         let Some(committer) = self.ranks[rank].committer_mut() else {
@@ -366,7 +369,7 @@ impl World {
 
     /// As the server does it, with its core: the row becomes like one that is what the
     /// life begins with, if it is not; then it keeps that the life has begun.
-    fn let_in(
+    fn admit(
         &mut self,
         rank: usize,
         replica: usize,
@@ -388,14 +391,14 @@ impl World {
             }
         }
         let mine = &mut self.loggers[replica][rank];
-        mine.let_in(rank, &wanted.life).ok()?;
+        mine.admit(rank, &wanted.life).ok()?;
         Some((mine.row.end, mine.row.last_clock))
     }
 }
 
 impl Seeking {
-    /// What those have said that are lost again does not count.
-    fn note_answer(&mut self, replica: usize, answer: RowEnd) {
+    /// Notes an answer. Answers of replicas that are lost since do not count.
+    fn note_answer(&mut self, replica: usize, answer: LogEnd) {
         for (other, said) in self.answers.iter_mut().enumerate() {
             if self.commits.committer.is_lost(other) {
                 *said = None;
@@ -405,36 +408,31 @@ impl Seeking {
     }
 
     /// Tells the committer what a replica has.
-    fn hear(&mut self, replica: usize, end: RowEnd, size: &Size) {
+    fn hear(&mut self, replica: usize, end: LogEnd, size: &Size) {
         let committer = &mut self.commits.committer;
-        let mut say = |replica: usize, end: RowEnd| {
+        let say = |committer: &mut Committer, replica: usize, end: LogEnd| {
             committer.joins(replica);
             // One that cannot be right loses the replica.
             let _ = committer.answered(replica, LoggerId(replica as u32), end);
         };
         match size.bug {
             Some(Bug::SurveyOfOne) => {
-                say(replica, end);
+                say(committer, replica, end);
                 for other in (0..size.replicas).filter(|other| *other != replica) {
-                    say(other, RowEnd::default());
+                    say(committer, other, LogEnd::default());
                 }
             }
-            // What all say is the least that was said; the first is taken back.
+            // Every replica answers with the least of all answers.
             Some(Bug::ShortestAnswer) => {
                 let answers = self.answers.iter().copied().flatten();
                 let least = answers.min().unwrap_or(end);
-                for other in 0..size.replicas {
-                    if other != replica && !committer.is_lost(other) {
-                        committer.joins(other);
-                        let id = LoggerId(other as u32);
-                        let _ = committer.answered(other, id, least);
-                    }
+                let is_there = |other: &usize| *other != replica && !committer.is_lost(*other);
+                let others: Vec<usize> = (0..size.replicas).filter(is_there).collect();
+                for other in others.into_iter().chain([replica]) {
+                    say(committer, other, least);
                 }
-                committer.joins(replica);
-                let id = LoggerId(replica as u32);
-                let _ = committer.answered(replica, id, least);
             }
-            _ => say(replica, end),
+            _ => say(committer, replica, end),
         }
     }
 }

@@ -61,7 +61,7 @@ impl Model for Core {
     fn fingerprint(&self, world: &World) -> u64 {
         let mut hasher = DefaultHasher::new();
         (&world.ranks, &world.said, &world.budget).hash(&mut hasher);
-        // Replicas are alike: who is who does not matter.
+        // Replicas are alike: their order does not matter.
         let replicas = (0..self.0.replicas).map(|replica| world.replica_hash(replica));
         replicas.fold(0, u64::wrapping_add).hash(&mut hasher);
         hasher.finish()
@@ -104,23 +104,23 @@ pub enum Operation {
     Checkpoint,
 }
 
-/// How a replica is let in by a life that begins.
+/// How a replica admits a life that begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Joining {
     /// Planted: the hello says only from where on the life can send
     /// (`first_kept`), and a life leaves no mark (docs/design/model-checking.md).
     FirstKept,
-    /// As the server does it: the hello says where the life begins and who wrote
-    /// what is before, and the row keeps that it began.
+    /// As the server does it: the hello states where the life begins and which life wrote
+    /// what is before, and the per-rank event log records that it began.
     Marked,
 }
 
-/// From whom a life that begins reads its determinants.
+/// The replicas from which a life that begins reads its determinants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reading {
     /// From any replicas that are enough to contain one of every quorum.
     AnyOfEveryQuorum,
-    /// From a replica that has let the life in.
+    /// From a replica that has admitted the life.
     Joined,
 }
 
@@ -146,20 +146,6 @@ pub enum Bug {
     TrimAtNewest,
 }
 
-impl Bug {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::GateOpen,
-        Self::QuorumOfOne,
-        Self::AnyIncarnation,
-        Self::NoFence,
-        Self::SurveyOfOne,
-        Self::ShortestAnswer,
-        Self::RunsAtOnce,
-        Self::TrimAtNewest,
-    ];
-}
-
 use Operation::{Any, Checkpoint, From, Send};
 
 /// How large a model is.
@@ -179,9 +165,9 @@ pub struct Size {
     pub losses: u8,
     /// Whether acknowledgements of a dead life reach its successor.
     pub stale_acks: bool,
-    /// How replicas are let in.
+    /// How replicas admit lives.
     pub joining: Joining,
-    /// From whom determinants are read.
+    /// The replicas from which determinants are read.
     pub reading: Reading,
     /// A bug that is to be found.
     pub bug: Option<Bug>,
@@ -272,14 +258,5 @@ impl Size {
     /// Planted: an acknowledgement of one is believed.
     pub(super) fn believes_any(&self) -> Option<usize> {
         (self.bug == Some(Bug::QuorumOfOne)).then_some(self.replicas)
-    }
-
-    /// The same with a bug.
-    pub fn with(self, bug: Bug) -> Self {
-        Self {
-            stale_acks: self.stale_acks || bug == Bug::AnyIncarnation,
-            bug: Some(bug),
-            ..self
-        }
     }
 }

@@ -1,9 +1,9 @@
-//! One rank: its program's place, what it has heard and said, and the real
+//! One rank: the place of its program, what it has received and sent, and the real
 //! gate, recorder, protocol and committer of its life.
 
 use super::{Operation, Size};
 use refrain_eventlog::LoggerId;
-use refrain_eventlog::client::committer::{Committer, RowEnd};
+use refrain_eventlog::client::committer::{Committer, LogEnd};
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::determinant::{EventIndex, Matched};
@@ -61,7 +61,7 @@ impl Commits for ModelCommits {
 pub(super) enum Phase {
     /// It receives by name only: there is nothing to log.
     Unlogged,
-    /// It asks what is there of the lives before, and is let in.
+    /// It surveys the loggers and is admitted.
     Seeking(Box<Seeking>),
     /// It runs.
     Running(Box<Pessimist<ModelCommits>>),
@@ -71,8 +71,8 @@ pub(super) enum Phase {
 #[derive(Clone, Debug)]
 pub(super) struct Seeking {
     pub commits: ModelCommits,
-    /// What replicas have said.
-    pub answers: Vec<Option<RowEnd>>,
+    /// Answers of replicas.
+    pub answers: Vec<Option<LogEnd>>,
 }
 
 /// Without its replicas.

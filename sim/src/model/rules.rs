@@ -73,8 +73,8 @@ impl World {
     }
 
     /// GATE-1, EL-5, GC-1: if a rank died now, and asked all loggers but this
-    /// one, it would learn all that came before whatever it has said, from the
-    /// older of its checkpoints on.
+    /// one, it would learn all events before its latest emission, from the older of its
+    /// checkpoints on.
     fn check_recovery(&self, rank: usize, without: usize, size: &Size) -> Result<(), String> {
         let after = self.ranks[rank].checkpoints[0].clock_before();
         let said = self.said[rank].events.iter();

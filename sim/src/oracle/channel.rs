@@ -1,27 +1,25 @@
 //! Messages arrive as they were sent: each once, whole, in order.
 //!
 //! Of frames: those of one life of a sender to one receiver begin messages in the
-//! order of their numbers, without a gap; each message goes on where it left off
-//! until it is whole; its bytes are those that the program gave. Of messages:
+//! order of their numbers, without a gap; each fragment begins where the one before ends,
+//! until the message is whole; its bytes are those that the program gave. Of messages:
 //! none is delivered to a program twice, or changed, nor with other garbage to a later
 //! life of the program (REC-8); of two that the same
 //! pattern fits, from one sender, the earlier goes to the receive that was
-//! posted earlier.
+//! posted earlier. At the end of the job every program is over and has each message that was
+//! sent to it once.
 
-use super::{Oracle, Pairs, Witness, breach, index};
-use crate::happening::{Breach, Happening, Life};
+use super::rule::{Oracle, Pairs, Witness, index};
+use crate::explorer::hash_words;
+use crate::happening::{Happening, Life};
 use crate::plan::Process;
-use crate::program::{
-    Answer, Call, Ended, From, RequestNumber, STAMP_BYTES, Stamp, garbage, is_part,
-};
-use crate::reference::Beginning;
-use crate::world::explored::hash_words;
+use crate::plan::STAMP_BYTES;
+use crate::program::{Answer, Call, Ended, From, RequestNumber, Stamp, garbage, is_part};
+use crate::saved::Delivered;
 use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
-
-const NAME: &str = "channel";
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -29,8 +27,8 @@ pub struct Channels {
     /// By (sender, receiver).
     sent: Pairs<Vec<Sent>>,
     posting: Pairs<Posting>,
-    /// By (sender, receiver): the first message that each life of the receiver has said it
-    /// misses, as long as the sender may believe that life. REC-3
+    /// By (sender, receiver): the first message that each life of the receiver has asked for, as
+    /// long as the sender may answer that life. REC-3
     missed: Pairs<BTreeMap<Incarnation, Ssn>>,
     /// By receiver.
     receiving: Vec<Receiving>,
@@ -51,10 +49,23 @@ struct Sent {
     garbage: Option<Vec<u8>>,
 }
 
+impl Sent {
+    /// Judges the first frame of the message.
+    fn judge_envelope(&self, header: &RecordHeader) -> Result<(), &'static str> {
+        let wants_answer = header.flags & RecordHeader::WANT_ACK != 0;
+        if (header.tag, wants_answer) != (self.tag, self.synchronous) {
+            return Err("its envelope is another");
+        }
+        if header.extent != self.payload.len() as u64 {
+            return Err("its length is another");
+        }
+        Ok(())
+    }
+}
+
 /// What one life has posted to a receiver.
 #[derive(Debug, Default)]
 struct Posting {
-    incarnation: Incarnation,
     next: Option<Ssn>,
     /// Messages that are not whole: how many bytes there were.
     open: BTreeMap<Ssn, u64>,
@@ -66,7 +77,6 @@ type Class = (Option<Rank>, Option<i32>, Rank);
 /// What one life receives.
 #[derive(Debug, Default)]
 struct Receiving {
-    incarnation: Incarnation,
     /// The receive that is being posted.
     posts: Option<From>,
     /// Receives that have not ended.
@@ -74,7 +84,9 @@ struct Receiving {
     /// By pattern and sender: which receive got which message.
     given: BTreeMap<Class, BTreeMap<RequestNumber, u64>>,
     /// By sender: its messages that were delivered.
-    delivered: BTreeMap<Rank, Vec<bool>>,
+    delivered: BTreeMap<Rank, Delivered>,
+    /// Its program is over.
+    is_over: bool,
 }
 
 impl Channels {
@@ -105,51 +117,32 @@ impl Channels {
         }
     }
 
-    fn began(&mut self, life: Life) {
-        for posting in self.posting.row(life.rank) {
-            *posting = Posting {
-                incarnation: life.incarnation,
-                ..Posting::default()
-            };
-        }
-        self.receiving[life.rank.index()] = Receiving {
-            incarnation: life.incarnation,
-            ..Receiving::default()
-        };
-        for missed in self.missed.row(life.rank) {
-            missed.clear();
-        }
+    fn began(&mut self, rank: Rank) {
+        self.posting.row(rank).fill_with(Posting::default);
+        self.missed.row(rank).fill_with(BTreeMap::new);
+        self.receiving[rank.index()] = Receiving::default();
     }
 
     /// What its checkpoint covers is not delivered to it again.
-    fn resumed(&mut self, life: Life, beginning: &Beginning) {
+    fn resumed(&mut self, life: Life, delivered: &[Delivered]) {
         let receiving = &mut self.receiving[life.rank.index()];
-        for (source, of) in (0..).map(Rank).zip(&beginning.delivered) {
-            let mut delivered = vec![true; index(of.before)];
-            for ssn in &of.and {
-                delivered.resize(delivered.len().max(index(*ssn) + 1), false);
-                delivered[index(*ssn)] = true;
-            }
-            receiving.delivered.insert(source, delivered);
-        }
+        receiving.delivered = (0..).map(Rank).zip(delivered.iter().cloned()).collect();
     }
 
     /// The lane to a peer begins anew with the next connection.
     fn fenced(&mut self, by: Life, of: Life) {
-        self.posting[(by.rank, of.rank)] = Posting {
-            incarnation: by.incarnation,
-            ..Posting::default()
-        };
+        self.posting[(by.rank, of.rank)] = Posting::default();
         let missed = &mut self.missed[(by.rank, of.rank)];
         missed.retain(|life, _| *life > of.incarnation);
     }
 
-    fn called(&mut self, life: Life, call: &Call) -> Result<(), Breach> {
+    fn called(&mut self, life: Life, call: &Call) -> Result<(), String> {
         let receiving = &mut self.receiving[life.rank.index()];
         receiving.posts = match call {
             Call::Irecv { from, .. } | Call::Recv { from, .. } => Some(*from),
             _ => None,
         };
+        receiving.is_over |= *call == Call::Finish;
         let Call::Isend {
             to,
             tag,
@@ -166,7 +159,7 @@ impl Channels {
             Some((source, destination, number)) if (source, destination) == (life.rank, *to) => {
                 index(Ssn(number))
             }
-            _ => return Err(breach(NAME, format!("{life:?} sends {stamp:?} to {to}"))),
+            _ => return Err(format!("{life:?} sends {stamp:?} to {to}")),
         };
         let message = Sent {
             payload: payload.clone(),
@@ -183,10 +176,8 @@ impl Channels {
             }
             None if number == sent.len() => sent.push(message),
             None => {
-                return Err(breach(
-                    NAME,
-                    format!("{life:?} sends {to} number {number} after {}", sent.len()),
-                ));
+                let sent = sent.len();
+                return Err(format!("{life:?} sends {to} number {number} after {sent}"));
             }
             // Made again by another life. REC-8
             Some(first) if first.payload == message.payload && first.tag == *tag => {}
@@ -197,47 +188,41 @@ impl Channels {
                 };
             }
             Some(_) => {
-                return Err(breach(
-                    NAME,
-                    format!("{life:?} sends {to} another message {number} than the life before"),
+                return Err(format!(
+                    "{life:?} sends {to} another message {number} than the life before"
                 ));
             }
         }
         Ok(())
     }
 
-    fn posted(
+    fn judge_frame(
         &mut self,
         from: Life,
         to: Rank,
-        header: &RecordHeader,
-        payload: &[u8],
-    ) -> Result<(), Breach> {
+        (header, payload): (&RecordHeader, &[u8]),
+        world: &dyn Witness,
+    ) -> Result<(), &'static str> {
         let ssn = header.ssn;
-        let wrong = |what: &str| {
-            let what = format!("a frame of {from:?} to {to}, message {ssn}: {what} ({header:?})");
-            Err(breach(NAME, what))
-        };
         if (header.source, header.incarnation) != (from.rank, from.incarnation) {
-            return wrong("it names another sender");
+            return Err("it names another sender");
         }
         if header.payload_bytes as usize != payload.len() {
-            return wrong("its payload is not as long as it says");
+            return Err("its payload is not as long as it says");
         }
-        let posting = &mut self.posting[(from.rank, to)];
-        if posting.incarnation != from.incarnation {
+        if !world.is_present(from) {
             return Ok(());
         }
-        let Some(sent) = self.sent[(from.rank, to)].get_mut(index(ssn)) else {
-            return wrong("no program sent it");
-        };
+        let posting = &mut self.posting[(from.rank, to)];
+        let sent = self.sent[(from.rank, to)].get_mut(index(ssn));
+        let sent = sent.ok_or("no program sent it")?;
         sent.has_left = true;
         let at = match header.kind {
-            RecordKind::Link => return wrong("a link is no frame"),
+            RecordKind::Link => return Err("a link is no frame"),
             RecordKind::Fragment => match posting.open.remove(&ssn) {
                 Some(before) if before == header.extent => before,
-                Some(_) => return wrong("it does not go on where the last one ended"),
-                None => return wrong("its message has not begun, or is whole already"),
+                Some(_) => return Err("it does not go on where the last one ended"),
+                None => return Err("its message has not begun, or is whole already"),
             },
             RecordKind::Eager | RecordKind::Rendezvous => {
                 let begins = &self.missed[(from.rank, to)];
@@ -246,23 +231,17 @@ impl Channels {
                     None => begins.is_empty() || begins.values().any(|begins| *begins == ssn),
                 };
                 if !is_next {
-                    return wrong("it is not the next");
+                    return Err("it is not the next");
                 }
                 posting.next = Some(ssn.next());
-                let wants_answer = header.flags & RecordHeader::WANT_ACK != 0;
-                if (header.tag, wants_answer) != (sent.tag, sent.synchronous) {
-                    return wrong("its envelope is another");
-                }
-                if header.extent != sent.payload.len() as u64 {
-                    return wrong("its length is another");
-                }
+                sent.judge_envelope(header)?;
                 0
             }
         };
         let end = at + payload.len() as u64;
         let is_sent = usize::try_from(at).is_ok_and(|at| is_part(&sent.payload, at, payload));
         if !is_sent {
-            return wrong("its bytes are not those that were sent");
+            return Err("its bytes are not those that were sent");
         }
         let is_whole = end == sent.payload.len() as u64 && header.kind != RecordKind::Rendezvous;
         if !is_whole {
@@ -271,7 +250,7 @@ impl Channels {
         Ok(())
     }
 
-    fn answered(&mut self, life: Life, answer: &Answer) -> Result<(), Breach> {
+    fn answered(&mut self, life: Life, answer: &Answer) -> Result<(), String> {
         let receiving = &mut self.receiving[life.rank.index()];
         let posts = receiving.posts.take();
         match answer {
@@ -294,8 +273,8 @@ impl Channels {
         Ok(())
     }
 
-    /// The end of a request; of a send nothing is to be said here.
-    fn ended(&mut self, life: Life, ended: &Ended) -> Result<(), Breach> {
+    /// The end of a request; sends are not judged here.
+    fn ended(&mut self, life: Life, ended: &Ended) -> Result<(), String> {
         let receiving = &mut self.receiving[life.rank.index()];
         let pattern = receiving.patterns.remove(&ended.request);
         if ended.cancelled || ended.payload.len() < STAMP_BYTES {
@@ -303,8 +282,10 @@ impl Channels {
         }
         let source = ended.peer;
         let wrong = |what: &str| {
-            let what = format!("{life:?} is given by {source}, {:?}: {what}", ended.request);
-            Err(breach(NAME, what))
+            let request = ended.request;
+            Err(format!(
+                "{life:?} is given by {source}, {request:?}: {what}"
+            ))
         };
         let Some(stamp) = Stamp::decode(&ended.payload) else {
             return wrong("no message");
@@ -329,11 +310,10 @@ impl Channels {
             return wrong("other bytes than were sent, or another tag");
         }
         let delivered = receiving.delivered.entry(source).or_default();
-        let place = index(Ssn(number));
-        delivered.resize(delivered.len().max(place + 1), false);
-        if core::mem::replace(&mut delivered[place], true) {
+        if delivered.has(Ssn(number)) {
             return wrong(&format!("message {number}, which it had already"));
         }
+        delivered.add(Ssn(number));
         let Some(pattern) = pattern else {
             return Ok(());
         };
@@ -351,41 +331,62 @@ impl Channels {
     }
 }
 
-impl Oracle for Channels {
-    fn see(&mut self, happening: &Happening<'_>, _world: &dyn Witness) -> Result<(), Breach> {
-        match happening {
-            Happening::Began(life) => self.began(*life),
-            Happening::Died(Process::Rank(rank)) => self.began(Life {
-                rank: *rank,
-                incarnation: self.receiving[rank.index()].incarnation,
-            }),
-            Happening::Resumed { life, saved, .. } => self.resumed(*life, &saved.beginning),
-            Happening::Fenced(by, of) if self.is_present(*by) => self.fenced(*by, *of),
-            Happening::PostedControl(life, to, Control::Restart { ssn, .. })
-                if self.is_present(*life) =>
-            {
-                self.missed[(*to, life.rank)].insert(life.incarnation, *ssn);
+impl Channels {
+    fn judge_end(&self, receiver: Rank) -> Result<(), String> {
+        let receiving = &self.receiving[receiver.index()];
+        if !receiving.is_over {
+            return Err(format!("the program of {receiver} never ends"));
+        }
+        for sender in (0..self.receiving.len() as u32).map(Rank) {
+            let delivered = receiving.delivered.get(&sender);
+            let missing = delivered.map_or(Ssn(0), |delivered| delivered.before);
+            if index(missing) < self.sent[(sender, receiver)].len() {
+                return Err(format!(
+                    "message {missing} of {sender} was never delivered to {receiver}"
+                ));
             }
-            Happening::Called(life, _, call) if self.is_present(*life) => {
-                return self.called(*life, call);
-            }
-            Happening::Answered(life, _, answer) if self.is_present(*life) => {
-                return self.answered(*life, answer);
-            }
-            Happening::Posted {
-                from,
-                to,
-                header,
-                payload,
-            } => return self.posted(*from, *to, header, payload),
-            _ => {}
         }
         Ok(())
     }
 }
 
-impl Channels {
-    fn is_present(&self, life: Life) -> bool {
-        self.receiving[life.rank.index()].incarnation == life.incarnation
+impl Oracle for Channels {
+    fn name(&self) -> &'static str {
+        "channel"
+    }
+
+    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), String> {
+        match happening {
+            Happening::Began(Life { rank, .. }) | Happening::Died(Process::Rank(rank)) => {
+                self.began(*rank);
+            }
+            Happening::Resumed { life, saved, .. } => {
+                self.resumed(*life, &saved.beginning.tally.delivered)
+            }
+            Happening::Posted(from, to, header, payload) => {
+                let judged = self.judge_frame(*from, *to, (header, payload), world);
+                return judged.map_err(|what| {
+                    let ssn = header.ssn;
+                    format!("a frame of {from} to {to}, message {ssn}: {what} ({header:?})")
+                });
+            }
+            Happening::Fenced(life, _)
+            | Happening::PostedControl(life, ..)
+            | Happening::Called(life, ..)
+            | Happening::Answered(life, ..)
+                if !world.is_present(*life) => {}
+            Happening::Fenced(by, of) => self.fenced(*by, *of),
+            Happening::PostedControl(life, to, Control::Restart { ssn, .. }) => {
+                self.missed[(*to, life.rank)].insert(life.incarnation, *ssn);
+            }
+            Happening::Called(life, _, call) => return self.called(*life, call),
+            Happening::Answered(life, _, answer) => return self.answered(*life, answer),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn at_end(&mut self, _world: &dyn Witness) -> Result<(), String> {
+        (0..self.receiving.len() as u32).try_for_each(|rank| self.judge_end(Rank(rank)))
     }
 }

@@ -3,11 +3,9 @@
 //!
 //! What it still hears itself does no harm: it cannot pass it on.
 
-use super::{Oracle, Witness, breach};
-use crate::happening::{Breach, Happening, Life};
+use super::rule::{Oracle, Witness};
+use crate::happening::{Happening, Life};
 use refrain_ring::Incarnation;
-
-const NAME: &str = "fence";
 
 /// FENCE-1; see the [module](self).
 #[derive(Debug)]
@@ -24,12 +22,11 @@ impl Fence {
         }
     }
 
-    fn began(&mut self, life: Life) -> Result<(), Breach> {
+    fn began(&mut self, life: Life) -> Result<(), String> {
         let latest = &mut self.latest[life.rank.index()];
         // One that died before its program began was not seen.
         if Some(life.incarnation) <= *latest {
-            let what = format!("{life:?} begins after {latest:?}");
-            return Err(breach(NAME, what));
+            return Err(format!("{life:?} begins after {latest:?}"));
         }
         *latest = Some(life.incarnation);
         Ok(())
@@ -39,19 +36,15 @@ impl Fence {
         self.latest[life.rank.index()] == Some(life.incarnation)
     }
 
-    fn heard(&self, from: Life, to: Life, world: &dyn Witness) -> Result<(), Breach> {
+    fn heard(&self, from: Life, to: Life, world: &dyn Witness) -> Result<(), String> {
         // What a replaced life hears does no harm.
         if !self.is_latest(to) {
             return Ok(());
         }
         let told = world.told_of(to.rank, from.rank);
         if from.incarnation < told {
-            return Err(breach(
-                NAME,
-                format!(
-                    "step {}: {to:?} hears {from:?}, though it was told of incarnation {told}",
-                    world.now_step()
-                ),
+            return Err(format!(
+                "{to:?} hears {from:?}, though it was told of incarnation {told}"
             ));
         }
         Ok(())
@@ -59,13 +52,16 @@ impl Fence {
 }
 
 impl Oracle for Fence {
-    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), Breach> {
+    fn name(&self) -> &'static str {
+        "fence"
+    }
+
+    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), String> {
         match happening {
             Happening::Began(life) => self.began(*life),
             Happening::Heard { from, to } => self.heard(*from, *to, world),
-            Happening::Seen(life, word) if !self.is_latest(*life) => Err(breach(
-                NAME,
-                format!("people see {word} of {life:?}, though it was replaced"),
+            Happening::Seen(life, word) if !self.is_latest(*life) => Err(format!(
+                "people see {word} of {life:?}, though it was replaced"
             )),
             _ => Ok(()),
         }

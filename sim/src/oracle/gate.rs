@@ -1,5 +1,5 @@
-//! Nothing that another rank's program or people can see leaves a rank while
-//! something that happened before it is not stable. GATE-1
+//! No emission (to another rank's program, or output) leaves a rank while an earlier event is
+//! not stable. GATE-1
 //!
 //! What counts is when it was *made*, not when it leaves: a send at the program's
 //! call, a printed word likewise, the answer to an announced or synchronous send
@@ -8,16 +8,14 @@
 //! clear-to-send for a named receive tells no program anything (GATE-4), nor does
 //! a horizon.
 
-use super::{Oracle, Pairs, Witness, breach, index};
-use crate::happening::{Breach, Happening, Life, event_clock};
+use super::rule::{Oracle, Pairs, Witness, index};
+use crate::happening::{Happening, Life};
 use crate::plan::Process;
 use crate::program::{Call, Stamp};
+use refrain_logging::determinant::Determinant;
 use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
-use refrain_transport::protocol::Event;
 use std::collections::{BTreeMap, VecDeque};
-
-const NAME: &str = "gate";
 
 /// The latest event before something; `None`: there was none.
 type Before = Option<Clock>;
@@ -35,7 +33,7 @@ struct Awaited {
 /// GATE-1; see the [module](self).
 #[derive(Debug)]
 pub struct Gate {
-    lives: Vec<Present>,
+    ranks: Vec<Present>,
     /// By (sender, receiver).
     sends: Pairs<Sends>,
     /// By (sender, receiver): messages whose match the receiver tells.
@@ -44,8 +42,6 @@ pub struct Gate {
 
 #[derive(Clone, Debug, Default)]
 struct Present {
-    /// What one that was replaced still posts is the fence's affair.
-    incarnation: Incarnation,
     latest: Before,
     /// Words that were printed and not seen yet, with what came before.
     printed: VecDeque<(u64, Before)>,
@@ -62,23 +58,20 @@ impl Gate {
     /// Of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
-            lives: vec![Present::default(); ranks as usize],
+            ranks: vec![Present::default(); ranks as usize],
             sends: Pairs::new(ranks),
             awaited: Pairs::new(ranks),
         }
     }
 
-    fn began(&mut self, life: Life) {
-        self.lives[life.rank.index()] = Present {
-            incarnation: life.incarnation,
-            ..Present::default()
-        };
-        for sends in self.sends.row(life.rank) {
+    fn began(&mut self, rank: Rank) {
+        self.ranks[rank.index()] = Present::default();
+        for sends in self.sends.row(rank) {
             *sends = Sends::default();
         }
         // What it matched before is in its records, which are stable.
-        for sender in self.ranks() {
-            for awaited in self.awaited[(sender, life.rank)].values_mut() {
+        for sender in (0..self.ranks.len() as u32).map(Rank) {
+            for awaited in self.awaited[(sender, rank)].values_mut() {
                 (awaited.before, awaited.is_event) = (None, false);
             }
         }
@@ -91,16 +84,8 @@ impl Gate {
         }
     }
 
-    fn ranks(&self) -> impl Iterator<Item = Rank> + use<> {
-        (0..self.lives.len() as u32).map(Rank)
-    }
-
-    fn is_present(&self, life: Life) -> bool {
-        self.lives[life.rank.index()].incarnation == life.incarnation
-    }
-
     fn called(&mut self, life: Life, call: &Call) {
-        let present = &mut self.lives[life.rank.index()];
+        let present = &mut self.ranks[life.rank.index()];
         match call {
             Call::Isend { to, payload, .. } => {
                 let sends = &mut self.sends[(life.rank, *to)];
@@ -116,11 +101,12 @@ impl Gate {
         }
     }
 
-    fn happened(&mut self, life: Life, event: &Event<'_>) {
-        let present = &mut self.lives[life.rank.index()];
-        present.latest = present.latest.max(Some(event_clock(event)));
-        if let Event::Match { source, ssn, .. } = event
-            && let Some(awaited) = self.awaited[(*source, life.rank)].get_mut(ssn)
+    fn happened(&mut self, life: Life, event: &Determinant) {
+        let present = &mut self.ranks[life.rank.index()];
+        present.latest = present.latest.max(Some(event.at()));
+        if let Determinant::Match(it) = event
+            && let Some(awaited) =
+                self.awaited[(it.matched.source, life.rank)].get_mut(&it.matched.ssn)
         {
             (awaited.before, awaited.is_event) = (present.latest, true);
         }
@@ -132,7 +118,7 @@ impl Gate {
         to: Rank,
         header: &RecordHeader,
         world: &dyn Witness,
-    ) -> Result<(), Breach> {
+    ) -> Result<(), String> {
         let sends = &mut self.sends[(from.rank, to)];
         let ssn = index(header.ssn);
         let before = match ssn.checked_sub(sends.first) {
@@ -141,9 +127,8 @@ impl Gate {
             at => at.and_then(|at| sends.made.get(at)),
         };
         let Some(before) = before else {
-            return Err(breach(
-                NAME,
-                format!("{from:?} posts message {ssn} to {to}, which its program has not sent"),
+            return Err(format!(
+                "{from:?} posts message {ssn} to {to}, which its program has not sent"
             ));
         };
         judge(from.rank, *before, world, || {
@@ -158,7 +143,7 @@ impl Gate {
 
     /// A sender waits for an answer; perhaps again, after one of the two has died.
     fn asked(&mut self, from: Rank, to: Rank, ssn: Ssn) {
-        let before = self.lives[to.index()].latest;
+        let before = self.ranks[to.index()].latest;
         let first = || Awaited {
             before,
             ..Awaited::default()
@@ -173,7 +158,7 @@ impl Gate {
         to: Rank,
         control: Control,
         world: &dyn Witness,
-    ) -> Result<(), Breach> {
+    ) -> Result<(), String> {
         let (ssn, is_seen_if_named) = match control {
             Control::Matched { ssn } => (ssn, true),
             Control::ClearToSend { ssn } => (ssn, false),
@@ -187,9 +172,8 @@ impl Gate {
         };
         let awaited = self.awaited[(to, from.rank)].get_mut(&ssn);
         let Some(awaited) = awaited.filter(|awaited| awaited.asked > 0) else {
-            return Err(breach(
-                NAME,
-                format!("{from:?} answers message {ssn} of {to}, which asked for no answer"),
+            return Err(format!(
+                "{from:?} answers message {ssn} of {to}, which asked for no answer"
             ));
         };
         awaited.asked -= 1;
@@ -202,25 +186,19 @@ impl Gate {
         })
     }
 
-    fn seen(&mut self, life: Life, word: u64, world: &dyn Witness) -> Result<(), Breach> {
-        let printed = self.lives[life.rank.index()].printed.pop_front();
+    fn seen(&mut self, life: Life, word: u64, world: &dyn Witness) -> Result<(), String> {
+        let printed = self.ranks[life.rank.index()].printed.pop_front();
         let Some((expected, before)) = printed else {
-            return Err(breach(NAME, format!("{life:?} did not print {word}")));
+            return Err(format!("{life:?} did not print {word}"));
         };
         if expected != word {
-            return Err(breach(
-                NAME,
-                format!("{life:?} printed {expected}, and people see {word}"),
+            return Err(format!(
+                "{life:?} printed {expected}, and people see {word}"
             ));
         }
         judge(life.rank, before, world, || {
             format!("people see what {life:?} printed")
         })
-    }
-
-    /// A word that people have seen before.
-    fn seen_before(&mut self, life: Life) {
-        self.lives[life.rank.index()].printed.pop_front();
     }
 }
 
@@ -230,51 +208,53 @@ fn judge(
     before: Before,
     world: &dyn Witness,
     what: impl FnOnce() -> String,
-) -> Result<(), Breach> {
+) -> Result<(), String> {
     let stable = world.stable_clock(rank);
     if before <= stable {
         return Ok(());
     }
     let clock = |clock: Before| clock.map_or("none".into(), |clock| clock.to_string());
-    Err(breach(
-        NAME,
-        format!(
-            "step {}: {}, but its events are stable up to clock {}, and before that there was one at {}",
-            world.now_step(),
-            what(),
-            clock(stable),
-            clock(before)
-        ),
+    Err(format!(
+        "{}, but its events are stable up to clock {}, and before that there was one at {}",
+        what(),
+        clock(stable),
+        clock(before)
     ))
 }
 
 impl Oracle for Gate {
-    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), Breach> {
+    fn name(&self) -> &'static str {
+        "gate"
+    }
+
+    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), String> {
         match happening {
-            Happening::Began(life) => self.began(*life),
-            Happening::Died(Process::Rank(rank)) => self.began(Life {
-                rank: *rank,
-                incarnation: self.lives[rank.index()].incarnation,
-            }),
-            Happening::Resumed { life, saved, .. } => {
-                self.resumed(*life, &saved.beginning.next_ssn_to);
+            Happening::Began(Life { rank, .. }) | Happening::Died(Process::Rank(rank)) => {
+                self.began(*rank);
             }
+            Happening::Resumed { life, saved, .. } => {
+                self.resumed(*life, &saved.beginning.tally.next_ssn_to);
+            }
+            // What a replaced life still posts is the fence's affair.
             Happening::Called(life, ..)
             | Happening::Event(life, _)
-            | Happening::Posted { from: life, .. }
+            | Happening::Posted(life, ..)
             | Happening::PostedControl(life, ..)
             | Happening::Seen(life, _)
             | Happening::SeenBefore(life, _)
-                if !self.is_present(*life) => {}
+                if !world.is_present(*life) => {}
             Happening::Called(life, _, call) => self.called(*life, call),
             Happening::Event(life, event) => self.happened(*life, event),
-            Happening::Posted {
-                from, to, header, ..
-            } => return self.posted(*from, *to, header, world),
+            Happening::Posted(from, to, header, _) => {
+                return self.posted(*from, *to, header, world);
+            }
             Happening::PostedControl(life, to, control) => {
                 return self.posted_control(*life, *to, *control, world);
             }
-            Happening::SeenBefore(life, _) => self.seen_before(*life),
+            // A word that an earlier life has output.
+            Happening::SeenBefore(life, _) => {
+                self.ranks[life.rank.index()].printed.pop_front();
+            }
             Happening::Seen(life, word) => return self.seen(*life, *word, world),
             _ => {}
         }

@@ -8,16 +8,15 @@
 //! then, bit for bit (LOG-1, LOG-2, LOG-5), and so is one that was delivered. One
 //! that waits behind the gate need not be: its sender will make it again.
 
-use super::{Oracle, Pairs, Witness, breach, digest, index};
+use super::rule::{Oracle, Pairs, Witness, breach, digest, index};
+use crate::explorer::hash_words;
 use crate::happening::{Breach, Happening, Life};
 use crate::plan::Process;
 use crate::program::{Answer, Call, Stamp};
-use crate::world::explored::hash_words;
+use crate::saved::{Delivered, delivered_by};
 use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, Ssn};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
-
-const NAME: &str = "log";
 
 /// LOG-1, LOG-2, LOG-4, LOG-5, GC-1; see the [module](self).
 #[derive(Debug)]
@@ -43,28 +42,12 @@ struct Sent {
 
 #[derive(Clone, Debug)]
 struct Present {
-    incarnation: Incarnation,
+    /// Its first life is over: later ones may send what the first has not.
+    was_replaced: bool,
     /// By sender.
     delivered: Vec<Delivered>,
     /// From 0, the beginning, on, without those that are superseded.
     checkpoints: BTreeMap<u32, Taken>,
-}
-
-/// The messages of one sender that were delivered.
-#[derive(Clone, Debug, Default)]
-struct Delivered {
-    /// All below.
-    below: u64,
-    beyond: BTreeSet<u64>,
-}
-
-impl Delivered {
-    fn add(&mut self, number: u64) {
-        self.beyond.insert(number);
-        while self.beyond.remove(&self.below) {
-            self.below += 1;
-        }
-    }
 }
 
 /// A checkpoint, and what was delivered before.
@@ -86,7 +69,7 @@ impl Logs {
             is_stable: true,
         };
         let present = Present {
-            incarnation: Incarnation(0),
+            was_replaced: false,
             delivered: nothing,
             checkpoints: [(0, beginning)].into(),
         };
@@ -123,7 +106,7 @@ impl Logs {
         let sent = &self.sent[(sender, receiver)];
         let wrong = |ssn: usize, what: &str| {
             let what = format!("message {ssn} in the log of {sender} to {receiver}: {what}");
-            Err(breach(NAME, what))
+            Err(breach(self.name(), what))
         };
         let first = index(from.max(self.kept[(sender, receiver)]));
         for (ssn, sent) in sent.iter().enumerate().skip(first) {
@@ -137,11 +120,10 @@ impl Logs {
                 Some(sent) if sent.digest == digest(payload) => {}
                 // No peer has seen it: a later life made another one.
                 Some(sent)
-                    if sent.left_bytes.is_none()
-                        && self.ranks[sender.index()].incarnation > Incarnation(0) => {}
+                    if sent.left_bytes.is_none() && self.ranks[sender.index()].was_replaced => {}
                 Some(_) => return wrong(index(*ssn), "it is not what was sent"),
                 // A life that was replaced went on for a while, unseen.
-                None if self.ranks[sender.index()].incarnation > Incarnation(0) => {}
+                None if self.ranks[sender.index()].was_replaced => {}
                 None => return wrong(index(*ssn), "it was never sent"),
             }
         }
@@ -167,12 +149,9 @@ impl Logs {
         if number >= newest && is_taken {
             return Ok(());
         }
-        Err(breach(
-            NAME,
-            format!(
-                "{rank} is started again from checkpoint {number}, though {newest} was called stable"
-            ),
-        ))
+        let from = format!("{rank} is started again from checkpoint {number}");
+        let what = format!("{from}, though {newest} was called stable");
+        Err(breach(self.name(), what))
     }
 
     /// Where a restart may begin: the newest stable checkpoint, and the one
@@ -191,10 +170,6 @@ impl Logs {
             }
             0.hash(hash);
         }
-    }
-
-    fn began(&mut self, life: Life) {
-        self.ranks[life.rank.index()].incarnation = life.incarnation;
     }
 
     /// Its next life has what its checkpoint had.
@@ -249,17 +224,11 @@ impl Logs {
     }
 
     fn answered(&mut self, life: Life, answer: &Answer) {
-        let Answer::Ended(all) = answer else {
-            return;
-        };
-        for ended in all.iter().filter(|ended| !ended.cancelled) {
-            let Some(stamp) = Stamp::decode(&ended.payload) else {
-                continue;
-            };
+        for (source, ssn) in delivered_by(answer) {
             let present = &mut self.ranks[life.rank.index()];
-            present.delivered[ended.peer.index()].add(stamp.number);
-            let sent = &mut self.sent[(ended.peer, life.rank)];
-            if let Some(sent) = sent.get_mut(index(Ssn(stamp.number))) {
+            present.delivered[source.index()].add(ssn);
+            let sent = &mut self.sent[(source, life.rank)];
+            if let Some(sent) = sent.get_mut(index(ssn)) {
                 sent.is_delivered = true;
             }
         }
@@ -275,44 +244,33 @@ impl Logs {
         present.checkpoints.insert(number, taken);
     }
 
-    fn stable(&mut self, rank: Rank, number: u32) -> Result<(), Breach> {
+    fn stable(&mut self, rank: Rank, number: u32) -> Result<(), String> {
         let checkpoints = &mut self.ranks[rank.index()].checkpoints;
-        match checkpoints.get_mut(&number) {
-            Some(taken) => taken.is_stable = true,
-            None => {
-                return Err(breach(
-                    NAME,
-                    format!("checkpoint {number} of {rank} is stable, and was not taken"),
-                ));
-            }
-        }
+        let taken = checkpoints.get_mut(&number);
+        let not_taken = || format!("checkpoint {number} of {rank} is stable, and was not taken");
+        taken.ok_or_else(not_taken)?.is_stable = true;
         Ok(())
     }
 
-    fn superseded(&mut self, rank: Rank, number: u32) -> Result<(), Breach> {
+    fn superseded(&mut self, rank: Rank, number: u32) -> Result<(), String> {
         let checkpoints = &mut self.ranks[rank.index()].checkpoints;
-        if !checkpoints
-            .range(number + 1..)
-            .any(|(_, taken)| taken.is_stable)
-        {
-            return Err(breach(
-                NAME,
-                format!("checkpoint {number} of {rank} is superseded by none that is stable"),
+        let mut newer = checkpoints.range(number + 1..);
+        if !newer.any(|(_, taken)| taken.is_stable) {
+            return Err(format!(
+                "checkpoint {number} of {rank} is superseded by none that is stable"
             ));
         }
         *checkpoints = checkpoints.split_off(&(number + 1));
         Ok(())
     }
 
-    fn freed(&mut self, sender: Rank, receiver: Rank, first: Ssn) -> Result<(), Breach> {
+    fn freed(&mut self, sender: Rank, receiver: Rank, first: Ssn) -> Result<(), String> {
         for (number, taken) in self.restarts(receiver) {
-            let asked = taken.delivered[sender.index()].below;
-            if first.0 > asked {
-                return Err(breach(
-                    NAME,
-                    format!(
-                        "{sender} frees what it sent to {receiver} below {first}; from checkpoint {number} on {receiver} asks for {asked}"
-                    ),
+            let asked = taken.delivered[sender.index()].before;
+            if first > asked {
+                return Err(format!(
+                    "{sender} frees what it sent to {receiver} below {first}; from checkpoint \
+                     {number} on {receiver} asks for {asked}"
                 ));
             }
         }
@@ -322,48 +280,42 @@ impl Logs {
     }
 
     /// Of determinants, too, nothing is given up that a restart asks for.
-    fn forgotten(&self, rank: Rank, world: &dyn Witness) -> Result<(), Breach> {
+    fn forgotten(&self, rank: Rank, world: &dyn Witness) -> Result<(), String> {
         let Some(forgotten) = world.forgotten_clock(rank) else {
             return Ok(());
         };
-        for (number, taken) in self.restarts(rank) {
-            if taken.clock < Some(forgotten) {
-                return Err(breach(
-                    NAME,
-                    format!(
-                        "loggers have forgotten what happened to {rank} up to clock {forgotten}; checkpoint {number} is of {:?}",
-                        taken.clock
-                    ),
+        for (number, Taken { clock, .. }) in self.restarts(rank) {
+            if *clock < Some(forgotten) {
+                return Err(format!(
+                    "loggers have forgotten what happened to {rank} up to clock {forgotten}; \
+                     checkpoint {number} is of {clock:?}"
                 ));
             }
         }
         Ok(())
     }
-
-    fn is_present(&self, life: Life) -> bool {
-        self.ranks[life.rank.index()].incarnation == life.incarnation
-    }
 }
 
 impl Oracle for Logs {
-    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), Breach> {
+    fn name(&self) -> &'static str {
+        "log"
+    }
+
+    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), String> {
         match happening {
-            Happening::Began(life) => self.began(*life),
+            Happening::Began(life) => {
+                let ranks = &mut self.ranks[life.rank.index()];
+                ranks.was_replaced = life.incarnation > Incarnation(0);
+            }
             Happening::Resumed { life, number, .. } => self.resumed(*life, *number),
-            Happening::Called(life, _, call) if self.is_present(*life) => {
-                self.called(*life, call);
-            }
-            Happening::Answered(life, _, answer) if self.is_present(*life) => {
-                self.answered(*life, answer);
-            }
-            Happening::Posted {
-                from, to, header, ..
-            } if self.is_present(*from) => self.posted(*from, *to, header),
-            Happening::CheckpointTaken {
-                life,
-                number,
-                clock,
-            } => self.taken(*life, *number, *clock),
+            Happening::Called(life, ..)
+            | Happening::Answered(life, ..)
+            | Happening::Posted(life, ..)
+                if !world.is_present(*life) => {}
+            Happening::Called(life, _, call) => self.called(*life, call),
+            Happening::Answered(life, _, answer) => self.answered(*life, answer),
+            Happening::Posted(from, to, header, _) => self.posted(*from, *to, header),
+            Happening::CheckpointTaken(life, number, clock) => self.taken(*life, *number, *clock),
             Happening::CheckpointStable(rank, number) => {
                 self.stable(*rank, *number)?;
                 return self.forgotten(*rank, world);
@@ -372,11 +324,9 @@ impl Oracle for Logs {
                 self.superseded(*rank, *number)?;
                 return self.forgotten(*rank, world);
             }
-            Happening::Freed {
-                sender,
-                receiver,
-                first,
-            } => return self.freed(*sender, *receiver, *first),
+            Happening::Freed(sender, receiver, first) => {
+                return self.freed(*sender, *receiver, *first);
+            }
             Happening::Died(Process::Rank(rank)) => {
                 self.died(*rank);
                 return self.forgotten(*rank, world);
@@ -386,7 +336,7 @@ impl Oracle for Logs {
         Ok(())
     }
 
-    fn at_end(&mut self, world: &dyn Witness) -> Result<(), Breach> {
+    fn at_end(&mut self, world: &dyn Witness) -> Result<(), String> {
         (0..self.ranks.len() as u32).try_for_each(|rank| self.forgotten(Rank(rank), world))
     }
 }

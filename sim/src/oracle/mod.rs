@@ -3,84 +3,38 @@
 //!
 //! An oracle states its rule by itself, from what is seen of a job, and never
 //! asks the code under test whether it kept the rule. What is not to be seen from
-//! outside (what loggers hold, who was told of whom) it asks of a [`Witness`].
+//! outside (what loggers hold, which lives ranks know of) it asks of a
+//! [`Witness`](rule::Witness).
 //!
 //! | oracle | rule |
 //! |---|---|
 //! | [`gate`] | nothing leaves before what happened before it is stable (GATE-1) |
-//! | [`channel`] | frames and messages: none lost, twice, torn, out of order |
+//! | [`channel`] | frames and messages: none lost, twice, torn, out of order; all programs end |
 //! | [`fence`] | nothing of a life that was replaced is heard (FENCE-1) |
 //! | [`log`] | nothing is freed that a restart asks for (LOG-4, GC-1); all else can be read back (LOG-1, LOG-2) |
 //! | [`order`] | clocks never go back |
 //! | [`orphan`] | what others have seen of a dead rank is made again (REC-5, REC-8) |
-//! | [`ending`] | all messages were delivered, all programs ended |
 //! | [`outcome`] | sends, prints and states are those of the reference |
 //!
 //! Each takes amortised constant time (or the logarithm of what is under way)
 //! for one happening.
 
 pub mod channel;
-pub mod choices;
-pub mod ending;
 pub mod fence;
 pub mod gate;
 pub mod log;
 pub mod order;
 pub mod orphan;
 pub mod outcome;
+pub mod rule;
 #[cfg(test)]
 mod tests;
 
+use crate::explorer::hash_words;
 use crate::happening::{Breach, Happening};
-use crate::program::without_garbage;
-use crate::world::explored::hash_words;
-use core::ops::{Index, IndexMut};
-use refrain_ring::{Clock, Incarnation, Rank, Ssn};
+use refrain_ring::Rank;
+use rule::{Oracle, Witness, breach};
 use std::hash::{DefaultHasher, Hash};
-
-/// What an oracle may ask of the job. Answers are the job's, not the engine's:
-/// they come from the simulated loggers, the launcher and the plan.
-pub trait Witness {
-    /// The step of the job, for people.
-    fn now_step(&self) -> u64;
-
-    /// The life of this rank that is there; `None` between two.
-    fn alive(&self, rank: Rank) -> Option<Incarnation>;
-
-    /// Up to this clock all determinants of a rank are held by event loggers in
-    /// such a way that the failures of which the job promises to survive them
-    /// cannot take them. `None`: not one is. EL-1
-    fn stable_clock(&self, rank: Rank) -> Option<Clock>;
-
-    /// Of which incarnation of `of` this peer was told, at least.
-    fn told_of(&self, peer: Rank, of: Rank) -> Incarnation;
-
-    /// Up to this clock loggers have given up the determinants of a rank. GC-1
-    fn forgotten_clock(&self, _rank: Rank) -> Option<Clock> {
-        None
-    }
-
-    /// Whether every program has to be over when the job ends: nothing went
-    /// wrong that stops one.
-    fn must_finish(&self) -> bool;
-}
-
-/// A rule, and all that has to be remembered to judge by it.
-pub trait Oracle {
-    /// Something has happened.
-    ///
-    /// # Errors
-    /// When it must not.
-    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), Breach>;
-
-    /// The job is over: nothing moves any more.
-    ///
-    /// # Errors
-    /// When something is missing.
-    fn at_end(&mut self, _world: &dyn Witness) -> Result<(), Breach> {
-        Ok(())
-    }
-}
 
 /// All oracles. Fields are open to the job, which tells some of them more than
 /// happenings say.
@@ -88,7 +42,7 @@ pub trait Oracle {
 pub struct Oracles {
     /// GATE-1.
     pub gate: gate::Gate,
-    /// Frames and messages.
+    /// Frames and messages; the end.
     pub channel: channel::Channels,
     /// FENCE-1.
     pub fence: fence::Fence,
@@ -96,10 +50,8 @@ pub struct Oracles {
     pub log: log::Logs,
     /// Clocks.
     pub order: order::Order,
-    /// What others have seen of whom.
+    /// What others have seen of each rank.
     pub orphan: orphan::Orphans,
-    /// The end.
-    pub ending: ending::Ending,
     /// What programs came to.
     pub outcome: outcome::Outcomes,
 }
@@ -114,7 +66,6 @@ impl Oracles {
             log: log::Logs::new(ranks),
             order: order::Order::new(ranks),
             orphan: orphan::Orphans::new(ranks),
-            ending: ending::Ending::new(ranks),
             outcome: outcome::Outcomes::new(ranks),
         }
     }
@@ -140,88 +91,36 @@ impl Oracles {
 
     fn each(
         &mut self,
-        mut ask: impl FnMut(&mut dyn Oracle) -> Result<(), Breach>,
+        mut ask: impl FnMut(&mut dyn Oracle) -> Result<(), String>,
     ) -> Result<(), Breach> {
-        ask(&mut self.order)?;
-        ask(&mut self.gate)?;
-        ask(&mut self.channel)?;
-        ask(&mut self.fence)?;
-        ask(&mut self.log)?;
-        ask(&mut self.orphan)?;
-        ask(&mut self.outcome)?;
-        ask(&mut self.ending)
+        let all: [&mut dyn Oracle; 7] = [
+            &mut self.order,
+            &mut self.gate,
+            &mut self.channel,
+            &mut self.fence,
+            &mut self.log,
+            &mut self.orphan,
+            &mut self.outcome,
+        ];
+        for oracle in all {
+            ask(oracle).map_err(|what| breach(oracle.name(), what))?;
+        }
+        Ok(())
     }
-}
 
-impl Oracle for Oracles {
-    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), Breach> {
+    /// Something has happened.
+    ///
+    /// # Errors
+    /// When it must not.
+    pub fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), Breach> {
         self.each(|oracle| oracle.see(happening, world))
     }
 
-    fn at_end(&mut self, world: &dyn Witness) -> Result<(), Breach> {
+    /// The job is over: nothing moves any more.
+    ///
+    /// # Errors
+    /// When something is missing.
+    pub fn at_end(&mut self, world: &dyn Witness) -> Result<(), Breach> {
         self.each(|oracle| oracle.at_end(world))
-    }
-}
-
-fn breach(oracle: &'static str, what: impl Into<String>) -> Breach {
-    Breach {
-        oracle,
-        what: what.into(),
-    }
-}
-
-/// Which message of its channel a sequence number is, as an index.
-fn index(ssn: Ssn) -> usize {
-    usize::try_from(ssn.0).unwrap_or(usize::MAX)
-}
-
-/// Tells one payload from another, whatever garbage is in it.
-pub(crate) fn digest(payload: &[u8]) -> u64 {
-    let payload = &without_garbage(payload);
-    const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
-    let (words, rest) = payload.as_chunks::<8>();
-    let mix = |hash: u64, word: u64| (hash.rotate_left(23) ^ word).wrapping_mul(PRIME);
-    let hash = words.iter().fold(payload.len() as u64, |hash, word| {
-        mix(hash, u64::from_le_bytes(*word))
-    });
-    let hash = rest
-        .iter()
-        .fold(hash, |hash, byte| mix(hash, u64::from(*byte)));
-    hash ^ hash >> 29
-}
-
-/// One `T` for each (from, to).
-#[derive(Clone, Debug)]
-pub(super) struct Pairs<T> {
-    ranks: usize,
-    places: Vec<T>,
-}
-
-impl<T: Default> Pairs<T> {
-    pub fn new(ranks: u32) -> Self {
-        let ranks = ranks as usize;
-        Self {
-            ranks,
-            places: (0..ranks * ranks).map(|_| T::default()).collect(),
-        }
-    }
-
-    /// All that come from this rank, by the other.
-    pub fn row(&mut self, from: Rank) -> &mut [T] {
-        &mut self.places[from.index() * self.ranks..][..self.ranks]
-    }
-}
-
-impl<T> Index<(Rank, Rank)> for Pairs<T> {
-    type Output = T;
-
-    fn index(&self, (from, to): (Rank, Rank)) -> &T {
-        &self.places[from.index() * self.ranks + to.index()]
-    }
-}
-
-impl<T> IndexMut<(Rank, Rank)> for Pairs<T> {
-    fn index_mut(&mut self, (from, to): (Rank, Rank)) -> &mut T {
-        &mut self.places[from.index() * self.ranks + to.index()]
     }
 }

@@ -4,31 +4,27 @@
 //! last of its records: in an operation that has not come, when that is where records
 //! end.
 
-use super::{Oracle, Witness, breach};
-use crate::happening::{Breach, Happening, Life, event_clock};
+use super::rule::{Oracle, Witness};
+use crate::choices::Choices;
+use crate::happening::{Happening, Life};
 use crate::plan::Process;
 use crate::program::Call;
-use core::ops::RangeInclusive;
-use refrain_logging::determinant::recorded::recorded_events;
-use refrain_ring::{Clock, Incarnation};
-use refrain_transport::protocol::Event;
-
-const NAME: &str = "order";
+use refrain_logging::determinant::Determinant;
+use refrain_ring::Clock;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Order {
-    lives: Vec<Present>,
+    ranks: Vec<Progress>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Present {
-    incarnation: Incarnation,
+struct Progress {
     /// The latest operation, once there was a call.
     operation: Option<Clock>,
     event: Option<Clock>,
-    /// Of a later life: before this operation records tell how each ended.
-    told: Option<Clock>,
+    /// Of a later life: before this operation the records are complete.
+    recorded: Option<Clock>,
     /// A call was not answered yet.
     waits: bool,
 }
@@ -37,117 +33,92 @@ impl Order {
     /// Of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
-            lives: vec![Present::default(); ranks as usize],
+            ranks: vec![Progress::default(); ranks as usize],
         }
     }
 
-    fn present(&mut self, life: Life) -> Option<&mut Present> {
-        let present = &mut self.lives[life.rank.index()];
-        (present.incarnation == life.incarnation).then_some(present)
-    }
-
-    fn called(&mut self, life: Life, clock: Clock, call: &Call) -> Result<(), Breach> {
-        let Some(present) = self.present(life) else {
-            return Ok(());
-        };
-        if present.waits {
-            return Err(breach(
-                NAME,
-                format!("{life:?} calls {call:?} before it was answered"),
-            ));
-        }
-        if let Some(before) = present.operation
-            && !steps(call).contains(&clock.0.wrapping_sub(before.0))
-        {
-            return Err(breach(
-                NAME,
-                format!("{life:?} calls {call:?} at {clock} after {before}"),
-            ));
-        }
-        present.operation = Some(clock);
-        present.waits = true;
-        Ok(())
-    }
-
-    fn answered(&mut self, life: Life, clock: Clock) -> Result<(), Breach> {
-        let Some(present) = self.present(life) else {
-            return Ok(());
-        };
-        // The first answer is to no call.
-        let is_first = present.operation.is_none();
-        let waited = core::mem::replace(&mut present.waits, false);
-        if !waited && !is_first || present.operation.is_some_and(|called| called != clock) {
-            return Err(breach(
-                NAME,
-                format!(
-                    "{life:?} is answered at {clock}, its call was at {:?}",
-                    present.operation
-                ),
-            ));
-        }
-        Ok(())
-    }
-
-    fn happened(&mut self, life: Life, event: &Event<'_>) -> Result<(), Breach> {
-        let Some(present) = self.present(life) else {
-            return Ok(());
-        };
-        let at = event_clock(event);
-        let now = present.operation.max(present.told);
-        let is_later = now.is_some_and(|now| now < at);
-        if present.event.is_some_and(|before| before > at) || is_later {
-            return Err(breach(
-                NAME,
-                format!(
-                    "{event:?} of {life:?} comes after an event at {:?} and in operation {:?}",
-                    present.event, present.operation
-                ),
-            ));
-        }
-        present.event = Some(at);
-        Ok(())
+    fn of(&mut self, life: &Life) -> &mut Progress {
+        &mut self.ranks[life.rank.index()]
     }
 }
 
-/// By how much the clock goes on.
-fn steps(call: &Call) -> RangeInclusive<u64> {
-    match call {
-        Call::Print(_) | Call::Checkpoint | Call::Finish => 0..=0,
-        _ => 1..=1,
+impl Progress {
+    fn called(&mut self, clock: Clock, call: &Call) -> Result<(), String> {
+        if self.waits {
+            return Err(format!("calls {call:?} before it was answered"));
+        }
+        if let Some(before) = self.operation
+            && clock.0.wrapping_sub(before.0) != u64::from(call.is_operation())
+        {
+            return Err(format!("calls {call:?} at {clock} after {before}"));
+        }
+        self.operation = Some(clock);
+        self.waits = true;
+        Ok(())
+    }
+
+    fn answered(&mut self, clock: Clock) -> Result<(), String> {
+        let called = self.operation;
+        let waited = core::mem::replace(&mut self.waits, false);
+        // The first answer is to no call.
+        match called {
+            Some(called) if !waited || called != clock => Err(format!(
+                "is answered at {clock}, its call was at {called:?}"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn happened(&mut self, event: &Determinant) -> Result<(), String> {
+        let at = event.at();
+        let now = self.operation.max(self.recorded);
+        let is_later = now.is_some_and(|now| now < at);
+        if self.event.is_some_and(|before| before > at) || is_later {
+            let Self {
+                event: before,
+                operation,
+                ..
+            } = self;
+            return Err(format!(
+                "{event:?} comes after an event at {before:?} and in operation {operation:?}"
+            ));
+        }
+        self.event = Some(at);
+        Ok(())
+    }
+
+    fn resumed(&mut self, events: &[Determinant]) -> Result<(), String> {
+        if let Some(last) = events.last() {
+            self.recorded = Some(Choices::of(events)?.complete_before());
+            self.event = Some(last.at());
+        }
+        Ok(())
     }
 }
 
 impl Oracle for Order {
-    fn see(&mut self, happening: &Happening<'_>, _world: &dyn Witness) -> Result<(), Breach> {
-        match happening {
-            Happening::Began(life) => {
-                self.lives[life.rank.index()] = Present {
-                    incarnation: life.incarnation,
-                    ..Present::default()
-                };
-                Ok(())
+    fn name(&self) -> &'static str {
+        "order"
+    }
+
+    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), String> {
+        let (life, judged) = match happening {
+            Happening::Began(Life { rank, .. }) | Happening::Died(Process::Rank(rank)) => {
+                self.ranks[rank.index()] = Progress::default();
+                return Ok(());
             }
-            Happening::Died(Process::Rank(rank)) => {
-                let present = &mut self.lives[rank.index()];
-                *present = Present {
-                    incarnation: present.incarnation,
-                    ..Present::default()
-                };
-                Ok(())
+            Happening::Resumed { life, events, .. } => (life, self.of(life).resumed(events)),
+            Happening::Called(life, clock, call) if world.is_present(*life) => {
+                (life, self.of(life).called(*clock, call))
             }
-            Happening::Resumed { life, events, .. } => {
-                if let (Some(present), Some(last)) = (self.present(*life), events.last()) {
-                    let told = recorded_events(*events);
-                    let told = told.map_err(|what| breach(NAME, format!("{life:?}: {what}")))?;
-                    present.told = Some(told.before());
-                    present.event = Some(last.at());
-                }
-                Ok(())
+            Happening::Answered(life, clock, _) if world.is_present(*life) => {
+                (life, self.of(life).answered(*clock))
             }
-            Happening::Called(life, clock, call) => self.called(*life, *clock, call),
-            Happening::Answered(life, clock, _) => self.answered(*life, *clock),
-            Happening::Event(life, event) => self.happened(*life, event),
-            _ => Ok(()),
-        }
+            Happening::Event(life, event) if world.is_present(*life) => {
+                (life, self.of(life).happened(event))
+            }
+            _ => return Ok(()),
+        };
+        judged.map_err(|what| format!("{life}: {what}"))
     }
 }

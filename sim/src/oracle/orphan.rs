@@ -1,26 +1,24 @@
-//! What others have seen of a rank that died is made again by the life after it:
-//! no orphans.
+//! What other ranks have seen of a rank that died is made again by its next life: no
+//! orphans.
 //!
 //! While a rank lives this only remembers: what happened, what was sent and
 //! printed, and how much of that left. When it is dead, what its next life has
 //! collected is judged ([`Orphans::judge_held`]), and what its program makes of
 //! that in the reference ([`Orphans::judge_again`]). REC-2, REC-5, REC-8
 
-use super::choices::{Choices, determinant};
-use super::{Oracle, Pairs, Witness, breach, digest, index};
+use super::rule::{Oracle, Pairs, Witness, breach, digest, index};
+use crate::choices::Choices;
 use crate::happening::{Breach, Happening, Life};
 use crate::program::{Call, Stamp};
 use refrain_logging::determinant::Determinant;
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
-
-const NAME: &str = "orphan";
 
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Orphans {
     /// By (sender, receiver).
     pub(super) sent: Pairs<Sent>,
-    pub(super) ranks: Vec<Told>,
+    pub(super) ranks: Vec<History>,
 }
 
 #[derive(Debug, Default)]
@@ -32,25 +30,23 @@ pub(super) struct Sent {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Told {
-    /// The life that is there.
-    latest: Incarnation,
+pub(super) struct History {
     /// The life that plays: loggers take events of the one before until the next
     /// has joined them.
     plays: Incarnation,
     happened: Choices,
-    /// Words that people have seen.
+    /// Words that are output.
     pub(super) seen: Vec<u64>,
     /// How many of them the life that is there has printed, or has behind it.
     printed_again: usize,
 }
 
-/// What a program made when it was played again.
+/// What a program made when it was replayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Again {
     /// By receiver: messages that were sent before the checkpoint from which it
     /// was played. One for each rank.
-    pub sent_before: Vec<u64>,
+    pub sent_before: Vec<Ssn>,
     /// What it sent from there on, in order: receiver, tag, payload.
     pub sent: Vec<(Rank, i32, Vec<u8>)>,
     /// Words that were printed before the checkpoint.
@@ -64,13 +60,8 @@ impl Orphans {
     pub fn new(ranks: u32) -> Self {
         Self {
             sent: Pairs::new(ranks),
-            ranks: vec![Told::default(); ranks as usize],
+            ranks: vec![History::default(); ranks as usize],
         }
-    }
-
-    /// What happened to a rank, as its engine told it.
-    pub fn happened(&self, rank: Rank) -> &Choices {
-        &self.ranks[rank.index()].happened
     }
 
     /// Whether a message of this channel was made and never posted.
@@ -84,7 +75,7 @@ impl Orphans {
         self.sent[(sender, receiver)].posted as u64
     }
 
-    /// Words that people have seen of a rank.
+    /// Words of a rank that are output.
     pub fn seen(&self, rank: Rank) -> &[u64] {
         &self.ranks[rank.index()].seen
     }
@@ -100,80 +91,59 @@ impl Orphans {
         held: &[Determinant],
         after: Option<Clock>,
         world: &dyn Witness,
-    ) -> Result<Choices, Breach> {
-        let clocks = |held: &[Determinant]| {
-            let ends = (
-                held.first().map(Determinant::at),
-                held.last().map(Determinant::at),
-            );
-            format!("{} records behind {after:?}: {ends:?}", held.len())
-        };
-        let words = clocks(held);
-        let wrong =
-            |what: String| breach(NAME, format!("of what is held of {rank} ({words}): {what}"));
-        let held = Choices::of(held).map_err(wrong)?;
+    ) -> Result<(), Breach> {
+        let ends = [held.first(), held.last()].map(|it| it.map(Determinant::at));
+        let words = format!("{} records behind {after:?}: {ends:?}", held.len());
         let happened = &self.ranks[rank.index()].happened;
-        let stable = world.stable_clock(rank);
-        happened.judge(&held, after, stable).map_err(wrong)?;
-        Ok(held)
+        let judged = Choices::of(held)
+            .and_then(|held| happened.judge(&held, after, world.stable_clock(rank)));
+        judged.map_err(|what| {
+            let held = format!("of what is held of {rank} ({words})");
+            breach(self.name(), format!("{held}: {what}"))
+        })
     }
 
-    /// Judges what a dead rank's program made when it was played again with what
-    /// was collected. `may_lack`: the end may be missing, as a message that it
+    /// Judges what a dead rank's program made when it was replayed with what was collected. `may_lack`: the end may be missing, as a message that it
     /// waits for is still to be sent in part. REC-5, REC-8
     ///
     /// # Errors
     /// When it made something else than before, or less than others have seen.
     pub fn judge_again(&self, rank: Rank, again: &Again, may_lack: bool) -> Result<(), Breach> {
+        let wrong = |what: String| {
+            let again = format!("played again, {rank}");
+            Err(breach(self.name(), format!("{again} {what}")))
+        };
         let mut next = again.sent_before.clone();
         for (to, tag, payload) in &again.sent {
             let sent = &self.sent[(rank, *to)];
-            let number = next.get(to.index()).copied().unwrap_or(0);
-            let made = sent.made.get(index(Ssn(number)));
+            let next = &mut next[to.index()];
+            let made = sent.made.get(index(*next));
             // What no peer has seen may be another one now.
-            let is_seen = number < sent.posted as u64;
+            let is_seen = index(*next) < sent.posted;
             if is_seen && made != Some(&(digest(payload), *tag)) {
-                return Err(breach(
-                    NAME,
-                    format!("played again, {rank} sends {to} another message {number}"),
-                ));
+                return wrong(format!("sends {to} another message {next}"));
             }
-            if let Some(next) = next.get_mut(to.index()) {
-                *next += 1;
-            }
+            *next = next.next();
         }
         for (to, next) in (0..).map(Rank).zip(next) {
-            let posted = self.sent[(rank, to)].posted as u64;
-            if next < posted && !may_lack {
-                return Err(breach(
-                    NAME,
-                    format!(
-                        "played again, {rank} sends {next} messages to {to}, which may have seen {posted}"
-                    ),
+            let posted = self.posted(rank, to);
+            if next.0 < posted && !may_lack {
+                return wrong(format!(
+                    "sends {next} messages to {to}, which may have seen {posted}"
                 ));
             }
         }
-        let seen = &self.ranks[rank.index()].seen;
-        let must = seen.get(again.printed_before..).unwrap_or_default();
-        let lacks = may_lack && must.starts_with(&again.printed);
-        if !again.printed.starts_with(must) && !lacks {
-            return Err(breach(
-                NAME,
-                format!(
-                    "played again, {rank} prints {:?}; people have seen {must:?}",
-                    again.printed
-                ),
-            ));
+        let must = self.seen(rank).get(again.printed_before..);
+        let (must, printed) = (must.unwrap_or_default(), &again.printed);
+        let lacks = may_lack && must.starts_with(printed);
+        if !printed.starts_with(must) && !lacks {
+            return wrong(format!("prints {printed:?}; people have seen {must:?}"));
         }
         Ok(())
     }
 
     fn plays(&self, life: Life) -> bool {
         self.ranks[life.rank.index()].plays == life.incarnation
-    }
-
-    fn is_latest(&self, life: Life) -> bool {
-        self.ranks[life.rank.index()].latest == life.incarnation
     }
 
     fn called(&mut self, life: Life, call: &Call) {
@@ -195,53 +165,54 @@ impl Orphans {
     }
 
     /// What was not held is as if it had never happened.
-    fn resumed(&mut self, life: Life, printed: usize, held: &[Determinant]) -> Result<(), Breach> {
+    fn resumed(&mut self, life: Life, printed: usize, held: &[Determinant]) -> Result<(), String> {
         let told = &mut self.ranks[life.rank.index()];
-        let held = Choices::of(held);
-        told.happened = held.map_err(|what| breach(NAME, format!("{life:?}: {what}")))?;
+        told.happened = Choices::of(held)?;
         told.printed_again = printed;
         told.plays = life.incarnation;
         Ok(())
     }
 
-    /// What people have seen is printed again as it was. REC-5
-    fn seen_before(&mut self, life: Life, word: u64) -> Result<(), Breach> {
+    /// What is output is printed again as it was. REC-5
+    fn seen_before(&mut self, life: Life, word: u64) -> Result<(), String> {
         let told = &mut self.ranks[life.rank.index()];
         let before = told.seen.get(told.printed_again).copied();
         told.printed_again += 1;
         match before == Some(word) {
             true => Ok(()),
-            false => Err(breach(
-                NAME,
-                format!("{life:?} prints {word} again, people have seen {before:?}"),
+            false => Err(format!(
+                "{life:?} prints {word} again, people have seen {before:?}"
             )),
         }
     }
 }
 
 impl Oracle for Orphans {
-    fn see(&mut self, happening: &Happening<'_>, _world: &dyn Witness) -> Result<(), Breach> {
+    fn name(&self) -> &'static str {
+        "orphan"
+    }
+
+    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), String> {
         match happening {
-            Happening::Called(life, _, call) if self.is_latest(*life) => self.called(*life, call),
             Happening::Event(life, event) if self.plays(*life) => {
                 let told = &mut self.ranks[life.rank.index()];
-                let added = told.happened.add(&determinant(event));
-                return added.map_err(|what| breach(NAME, format!("{life:?}: {what}")));
+                let added = told.happened.add(event);
+                return added.map_err(|what| format!("{life:?}: {what}"));
             }
             Happening::Resumed {
                 life,
                 saved,
                 events,
                 ..
-            } => return self.resumed(*life, saved.printed, events),
+            } => return self.resumed(*life, saved.beginning.tally.printed, events),
             Happening::SeenBefore(life, word) => return self.seen_before(*life, *word),
-            Happening::Began(life) => self.ranks[life.rank.index()].latest = life.incarnation,
             // The fence oracle judges what a replaced life posts and prints.
-            Happening::Posted { from: life, .. } | Happening::Seen(life, _)
-                if !self.is_latest(*life) => {}
-            Happening::Posted {
-                from, to, header, ..
-            } => {
+            Happening::Called(life, ..)
+            | Happening::Posted(life, ..)
+            | Happening::Seen(life, _)
+                if !world.is_present(*life) => {}
+            Happening::Called(life, _, call) => self.called(*life, call),
+            Happening::Posted(from, to, header, _) => {
                 let sent = &mut self.sent[(from.rank, *to)];
                 sent.posted = sent.posted.max(index(header.ssn) + 1);
             }

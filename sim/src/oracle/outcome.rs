@@ -1,31 +1,28 @@
-//! All programs, played again in the reference with what their engines told, come
-//! to the same: sends, prints, final states.
+//! All programs, replayed in the reference with the events of their engines, come to the
+//! same: sends, prints, final states.
 //!
 //! Of a rank that died, what happened is what its records say, and what its later
 //! lives did behind that.
 
-use super::choices::determinant;
-use super::{Oracle, Witness, breach, digest};
+use super::rule::{Oracle, Witness, breach, digest};
+use crate::choices::Choices;
 use crate::happening::{Breach, Happening, Life};
 use crate::plan::Plan;
 use crate::program::Call;
-use crate::recollect::Saved;
-use crate::reference::{Choices, Stop, begin_all, play_all};
+use crate::reference::{Stop, begin_all, play_all};
+use crate::saved::Beginning;
 use refrain_logging::determinant::Determinant;
-use refrain_ring::{Incarnation, Rank};
-
-const NAME: &str = "outcome";
+use refrain_ring::Rank;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Outcomes {
-    pub(super) ranks: Vec<Told>,
+    pub(super) ranks: Vec<History>,
 }
 
 /// What was seen of a rank, in the lives that led to the one that is there.
 #[derive(Debug, Default)]
-pub(super) struct Told {
-    incarnation: Incarnation,
+pub(super) struct History {
     /// In their order.
     pub(super) happened: Vec<Determinant>,
     /// Receiver, tag and digest.
@@ -34,7 +31,7 @@ pub(super) struct Told {
     is_over: bool,
 }
 
-impl Told {
+impl History {
     /// Engines tell sets whole: a part of one is what a dead life left, and what is
     /// told behind it is all of that operation. REC-4
     pub(super) fn happen(&mut self, event: Determinant) {
@@ -52,7 +49,7 @@ impl Outcomes {
     /// Of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
-            ranks: (0..ranks).map(|_| Told::default()).collect(),
+            ranks: (0..ranks).map(|_| History::default()).collect(),
         }
     }
 
@@ -61,17 +58,17 @@ impl Outcomes {
     /// # Errors
     /// The first difference.
     pub fn judge(&self, plan: &Plan, states: &[Option<u64>]) -> Result<(), Breach> {
-        let choices = self.ranks.iter().map(|told| Choices::new(&told.happened));
-        let mut references = begin_all(plan, choices.collect());
+        let choices = self.ranks.iter().map(|told| Choices::of(&told.happened));
+        let choices: Result<_, String> = choices.collect();
+        let choices = choices.map_err(|what| breach(self.name(), what))?;
+        let mut references = begin_all(plan, choices);
         let stops = play_all(&mut references);
         for (rank, told) in self.ranks.iter().enumerate() {
             let (reference, stop) = (&references[rank], &stops[rank]);
             let wrong = |what: String| {
-                let what = format!(
-                    "rank {rank}, in the reference at clock {} ({stop:?}): {what}",
-                    reference.clock()
-                );
-                Err(breach(NAME, what))
+                let clock = reference.clock();
+                let place = format!("rank {rank}, in the reference at clock {clock} ({stop:?})");
+                Err(breach(self.name(), format!("{place}: {what}")))
             };
             if matches!(stop, Stop::Diverged { .. }) {
                 return wrong("it does not fit to what happened".into());
@@ -110,14 +107,14 @@ impl Outcomes {
     }
 
     /// What its records do not tell has not happened. REC-5
-    fn resumed(&mut self, life: Life, saved: &Saved, events: &[Determinant]) {
+    fn resumed(&mut self, life: Life, beginning: &Beginning, events: &[Determinant]) {
         let told = &mut self.ranks[life.rank.index()];
-        let beginning = &saved.beginning;
         told.happened.retain(|event| event.at() <= beginning.clock);
         told.happened.extend_from_slice(events);
-        let sent: u64 = beginning.next_ssn_to.iter().map(|ssn| ssn.0).sum();
+        let tally = &beginning.tally;
+        let sent: u64 = tally.next_ssn_to.iter().map(|ssn| ssn.0).sum();
         told.sent.truncate(sent as usize);
-        told.printed.truncate(saved.printed);
+        told.printed.truncate(tally.printed);
         told.is_over = false;
     }
 
@@ -134,27 +131,29 @@ impl Outcomes {
     }
 }
 
-/// The first of `real` that is not so in `played`, which may go on.
+/// The first of `real` that differs from `played`, which may be longer.
 fn differs<T: PartialEq>(real: &[T], played: &[T]) -> Option<usize> {
     (0..real.len()).find(|at| played.get(*at) != real.get(*at))
 }
 
 impl Oracle for Outcomes {
-    fn see(&mut self, happening: &Happening<'_>, _world: &dyn Witness) -> Result<(), Breach> {
-        let is_there = |life: &Life| self.ranks[life.rank.index()].incarnation == life.incarnation;
+    fn name(&self) -> &'static str {
+        "outcome"
+    }
+
+    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), String> {
         match happening {
-            Happening::Began(life) => {
-                self.ranks[life.rank.index()].incarnation = life.incarnation;
-            }
             Happening::Resumed {
                 life,
                 saved,
                 events,
                 ..
-            } => self.resumed(*life, saved, events),
-            Happening::Called(life, _, call) if is_there(life) => self.called(*life, call),
-            Happening::Event(life, event) if is_there(life) => {
-                self.ranks[life.rank.index()].happen(determinant(event));
+            } => self.resumed(*life, &saved.beginning, events),
+            Happening::Called(life, _, call) if world.is_present(*life) => {
+                self.called(*life, call);
+            }
+            Happening::Event(life, event) if world.is_present(*life) => {
+                self.ranks[life.rank.index()].happen(event.clone());
             }
             _ => {}
         }

@@ -1,23 +1,25 @@
 //! From a seed to a plan: rounds, loggers, network, log, faults.
 
 use super::{
-    FaultKind, FaultPlan, LevelPlan, LogPlan, LoggersPlan, MessagePlan, Moment, NetworkPlan, Plan,
-    Process, ProtocolPlan, RoundPlan, WayPlan,
+    FaultKind, FaultPlan, LogPlan, LoggersPlan, MessagePlan, Moment, NetworkPlan, Plan, Process,
+    RoundPlan, WayPlan,
 };
+use crate::plan::STAMP_BYTES;
 use crate::planted::Planted;
-use crate::program::STAMP_BYTES;
 use fastrand::Rng;
+use refrain_eventlog::Level;
+use refrain_logging::Member;
 use refrain_logging::spill::SpillOptions;
 use refrain_ring::{CHUNK_BYTES, Rank};
 
-/// What is wanted of plans; the seed decides about the rest.
+/// Options of plans; the seed decides the rest.
 #[derive(Clone, Copy, Debug)]
-pub struct Wishes {
-    /// How many ranks: 2 to [`Wishes::RANKS_MAX`].
+pub struct PlanOptions {
+    /// How many ranks: 2 to [`PlanOptions::RANKS_MAX`].
     pub ranks: Option<u32>,
     /// Which protocol.
-    pub protocol: Option<ProtocolPlan>,
-    /// Operations of each rank, roughly.
+    pub protocol: Option<Member>,
+    /// Approximate number of operations of each rank.
     pub operations: u32,
     /// A bug to plant.
     pub planted: Option<Planted>,
@@ -25,12 +27,12 @@ pub struct Wishes {
     pub has_faults: bool,
 }
 
-impl Wishes {
+impl PlanOptions {
     /// Ranks of a plan, at most.
     pub const RANKS_MAX: u32 = 16;
 }
 
-impl Default for Wishes {
+impl Default for PlanOptions {
     fn default() -> Self {
         Self {
             ranks: None,
@@ -42,23 +44,26 @@ impl Default for Wishes {
     }
 }
 
-/// Ranks of seeds that have no wish: mostly four.
+/// Ranks where the options state none: mostly four.
 const RANKS: [u32; 8] = [2, 3, 3, 4, 4, 4, 5, 6];
 
 impl Plan {
     /// The plan of a seed.
-    pub fn generate(seed: u64, wishes: &Wishes) -> Self {
-        // Each subject has its own chance: a wish changes nothing else.
+    pub fn generate(seed: u64, options: &PlanOptions) -> Self {
+        // Each subject has its own random numbers: an option changes nothing else.
         let chance = |subject: u64| Rng::with_seed(seed ^ subject << 56);
         let mut rng = chance(1);
         let drawn = RANKS[rng.usize(0..RANKS.len())];
-        let ranks = wishes.ranks.unwrap_or(drawn).clamp(2, Wishes::RANKS_MAX);
+        let ranks = options
+            .ranks
+            .unwrap_or(drawn)
+            .clamp(2, PlanOptions::RANKS_MAX);
         let drawn = match rng.u32(0..4) {
-            0 => ProtocolPlan::PessimistClassic,
-            _ => ProtocolPlan::Pessimist,
+            0 => Member::PessimistClassic,
+            _ => Member::Pessimist,
         };
         let lengths = Lengths::new(&mut rng);
-        let rounds = rounds(&mut chance(2), ranks, wishes.operations, lengths);
+        let rounds = rounds(&mut chance(2), ranks, options.operations, lengths);
         let first_clock = match rng.u32(0..4) {
             0 => (1 << 32) - rng.u64(0..400),
             1 => u64::MAX - (1 << 40) + rng.u64(0..400),
@@ -67,7 +72,7 @@ impl Plan {
         let mut plan = Self {
             seed,
             ranks,
-            protocol: wishes.protocol.unwrap_or(drawn),
+            protocol: options.protocol.unwrap_or(drawn),
             rounds,
             scripts: Vec::new(),
             loggers: loggers(&mut chance(3)),
@@ -78,13 +83,13 @@ impl Plan {
             },
             first_clock,
             faults: Vec::new(),
-            planted: wishes.planted,
+            planted: options.planted,
         };
         plan.log = log(&plan, lengths);
-        if wishes.has_faults {
-            plan.faults = faults(&mut chance(5), &plan, wishes.operations);
+        if options.has_faults {
+            plan.faults = faults(&mut chance(5), &plan, options.operations);
             if plan.loses_events() {
-                // REC-9 compares what peers have, not what people have seen.
+                // REC-9 compares what peers have, not output.
                 plan.rounds
                     .iter_mut()
                     .for_each(|round| round.prints.clear());
@@ -129,7 +134,7 @@ impl Lengths {
     }
 }
 
-/// Who sends to whom in a round.
+/// Senders and receivers of a round.
 #[derive(Clone, Copy)]
 enum Pattern {
     Random,
@@ -224,16 +229,8 @@ fn loggers(rng: &mut Rng) -> LoggersPlan {
     // A majority, or all.
     let majority = replicas / 2 + 1;
     let quorum = if rng.bool() { majority } else { replicas };
-    let level = if rng.bool() {
-        LevelPlan::Placed
-    } else {
-        LevelPlan::Durable
-    };
-    let way = if rng.bool() {
-        WayPlan::Messages
-    } else {
-        WayPlan::OneSided
-    };
+    let level = [Level::Durable, Level::Placed][usize::from(rng.bool())];
+    let way = [WayPlan::OneSided, WayPlan::Messages][usize::from(rng.bool())];
     LoggersPlan {
         replicas,
         quorum,
@@ -417,7 +414,7 @@ impl Draw<'_> {
     fn of_logger(&mut self) {
         let (process, moment) = (self.some_logger(), self.moment());
         // What is in memory only does not promise to survive it.
-        let is_durable = self.plan.loggers.level == LevelPlan::Durable;
+        let is_durable = self.plan.loggers.level == Level::Durable;
         let kind = match self.rng.u32(0..6) {
             0 | 1 if is_durable => FaultKind::PowerLoss,
             2 => FaultKind::Forget,
@@ -428,10 +425,7 @@ impl Draw<'_> {
 
     fn of_checkpoints(&mut self) {
         let moment = self.moment();
-        let kind = match self.rng.bool() {
-            true => FaultKind::PowerLoss,
-            false => FaultKind::Kill,
-        };
+        let kind = [FaultKind::Kill, FaultKind::PowerLoss][usize::from(self.rng.bool())];
         self.add(Process::Checkpoints, moment, kind);
         if self.rng.bool() {
             // A rank asks for what it has.
@@ -450,11 +444,8 @@ impl Draw<'_> {
 
     fn of_disk(&mut self) {
         let steps = self.rng.u64(10..600);
-        let kind = if self.rng.bool() {
-            FaultKind::DiskFull(steps)
-        } else {
-            FaultKind::DiskSlow(steps)
-        };
+        let kinds = [FaultKind::DiskSlow(steps), FaultKind::DiskFull(steps)];
+        let kind = kinds[usize::from(self.rng.bool())];
         let process = match self.rng.u32(0..3) {
             // Only logs that are spilled have a disk.
             0 if self.plan.log.disk_bytes > 0 => self.some_rank(),

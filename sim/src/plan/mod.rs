@@ -1,15 +1,19 @@
 //! What a seed stands for.
 //!
 //! A [`Plan`] is plain data: made of a seed, printed, made smaller, run again.
-//! What it does not say (delays, who is next) follows from its seed.
+//! What it does not state (delays, order of steps) follows from its seed.
 
-mod generate;
-
-pub use generate::Wishes;
+pub mod generate;
 
 use crate::planted::Planted;
+use refrain_eventlog::Level;
+use refrain_logging::Member;
 use refrain_ring::{CHUNK_BYTES, Rank};
 use std::fmt;
+
+/// The least length of a message: what it says of itself (see
+/// [`Stamp`](crate::program::Stamp)).
+pub const STAMP_BYTES: usize = 24;
 
 /// One message of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,15 +24,15 @@ pub struct MessagePlan {
     pub to: Rank,
     /// Received by a receive that names its source; else by one that takes any.
     pub is_named: bool,
-    /// Its length; at least [`crate::program::STAMP_BYTES`].
+    /// Its length; at least [`STAMP_BYTES`].
     pub bytes: u32,
     /// Completes when it is matched. Named ones only: a program in which others
     /// were would end in a deadlock of its own.
     pub is_synchronous: bool,
 }
 
-/// What all ranks do before anybody's next round is needed: sends are begun,
-/// then what is due is received, then sends are waited for.
+/// One round of all ranks: sends begin, then due messages are received, then sends are
+/// waited for. No rank needs another one's next round for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoundPlan {
     /// All messages of the round.
@@ -122,15 +126,6 @@ pub struct FaultPlan {
     pub kind: FaultKind,
 }
 
-/// What a commit has to reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LevelPlan {
-    /// The memory of the logger.
-    Placed,
-    /// Its disk.
-    Durable,
-}
-
 /// How batches travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WayPlan {
@@ -148,7 +143,7 @@ pub struct LoggersPlan {
     /// Number of loggers that make a commit stable.
     pub quorum: u32,
     /// What each has to have done.
-    pub level: LevelPlan,
+    pub level: Level,
     /// How.
     pub way: WayPlan,
 }
@@ -190,29 +185,20 @@ impl LogPlan {
     }
 }
 
-/// The protocol under test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProtocolPlan {
-    /// Only non-deterministic events.
-    Pessimist,
-    /// Every reception.
-    PessimistClassic,
-}
-
 /// A whole job and its faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Of everything that is not said here.
+    /// Decides everything that the plan does not state.
     pub seed: u64,
     /// How many ranks.
     pub ranks: u32,
     /// What they log.
-    pub protocol: ProtocolPlan,
+    pub protocol: Member,
     /// What they do.
     pub rounds: Vec<RoundPlan>,
     /// By rank: what it does, of a job that is explored; else empty.
     pub scripts: Vec<Vec<Operation>>,
-    /// Who keeps their events.
+    /// Event loggers.
     pub loggers: LoggersPlan,
     /// What is between them.
     pub network: NetworkPlan,
@@ -228,6 +214,7 @@ pub struct Plan {
 
 impl Plan {
     /// Bytes that a rank sends in all rounds.
+    #[cfg(test)]
     pub fn bytes_sent(&self, rank: Rank) -> u64 {
         let messages = self.rounds.iter().flat_map(|round| &round.messages);
         let its = messages.filter(|message| message.from == rank);
@@ -254,69 +241,6 @@ impl Plan {
     /// Messages of all rounds.
     pub fn messages(&self) -> usize {
         self.rounds.iter().map(|round| round.messages.len()).sum()
-    }
-}
-
-impl fmt::Display for Process {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rank(rank) => write!(f, "rank {rank}"),
-            Self::Logger(logger) => write!(f, "logger {logger}"),
-            Self::Checkpoints => f.write_str("checkpoint store"),
-        }
-    }
-}
-
-impl fmt::Display for Moment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Step(step) => write!(f, "at step {step}"),
-            Self::Effect { number, before } => {
-                let when = if *before { "before" } else { "after" };
-                write!(f, "{when} its effect {number}")
-            }
-        }
-    }
-}
-
-impl fmt::Display for FaultKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Kill => f.write_str("is killed"),
-            Self::PowerLoss => f.write_str("loses power"),
-            Self::Forget => f.write_str("loses all that it has"),
-            Self::Pause(steps) => write!(f, "pauses for {steps} steps"),
-            Self::Suspect => f.write_str("is taken for dead"),
-            Self::DiskFull(steps) => write!(f, "has a full disk for {steps} steps"),
-            Self::DiskSlow(steps) => write!(f, "has a slow disk for {steps} steps"),
-            Self::Disconnect => f.write_str("loses its connections to loggers"),
-            Self::LoseEvents(percent) => {
-                write!(
-                    f,
-                    "dies with all loggers, which keep {percent} % of its events"
-                )
-            }
-        }
-    }
-}
-
-impl fmt::Display for FaultPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            process,
-            moment,
-            kind,
-        } = self;
-        write!(f, "{process} {kind} {moment}")
-    }
-}
-
-impl fmt::Display for ProtocolPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Pessimist => "pessimist",
-            Self::PessimistClassic => "pessimist-classic",
-        })
     }
 }
 
@@ -349,40 +273,22 @@ impl fmt::Display for RoundPlan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (loggers, network, log) = (&self.loggers, &self.network, &self.log);
-        let level = match loggers.level {
-            LevelPlan::Placed => "placed",
-            LevelPlan::Durable => "durable",
-        };
-        let way = match loggers.way {
-            WayPlan::Messages => "by messages",
-            WayPlan::OneSided => "one-sided",
-        };
-        let mode = if network.is_rough { "rough" } else { "calm" };
-        let reads = if network.reads_in_place {
-            ", read in place"
-        } else {
-            ""
-        };
+        let Self {
+            seed,
+            ranks,
+            protocol,
+            first_clock,
+            ..
+        } = self;
         writeln!(
             f,
-            "seed {}: {} ranks, {}, first clock {}",
-            self.seed, self.ranks, self.protocol, self.first_clock
+            "seed {seed}: {ranks} ranks, {protocol:?}, first clock {first_clock}"
         )?;
         writeln!(
             f,
-            "  loggers: {}, quorum {}, {level}, {way}",
-            loggers.replicas, loggers.quorum
+            "  {:?}\n  {:?}\n  {:?}",
+            self.loggers, self.network, self.log
         )?;
-        write!(f, "  network: {mode}{reads}")?;
-        if let Some(bytes) = network.distant_bytes_min {
-            write!(f, ", distant from {bytes} B")?;
-        }
-        if network.is_staged {
-            f.write_str(", short frames staged")?;
-        }
-        let (memory_bytes, disk_bytes) = (log.memory_bytes, log.disk_bytes);
-        writeln!(f, "\n  log: {memory_bytes} B memory, {disk_bytes} B disk")?;
         if let Some(planted) = self.planted {
             writeln!(f, "  planted: {planted:?}")?;
         }
@@ -390,7 +296,7 @@ impl fmt::Display for Plan {
             writeln!(f, "  round {index}: {round}")?;
         }
         for fault in &self.faults {
-            writeln!(f, "  fault: {fault}")?;
+            writeln!(f, "  {fault:?}")?;
         }
         Ok(())
     }

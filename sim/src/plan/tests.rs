@@ -1,3 +1,4 @@
+use super::generate::PlanOptions;
 use super::*;
 
 /// Every plan can be run: lengths, ranks and rooms are in their limits.
@@ -5,14 +6,14 @@ use super::*;
 fn plans_are_sound() {
     let mut messages = 0;
     for seed in 0..500 {
-        let plan = Plan::generate(seed, &Wishes::default());
-        assert_eq!(plan, Plan::generate(seed, &Wishes::default()));
+        let plan = Plan::generate(seed, &PlanOptions::default());
+        assert_eq!(plan, Plan::generate(seed, &PlanOptions::default()));
         assert!((2..=6).contains(&plan.ranks));
         messages += plan.messages();
         for message in plan.rounds.iter().flat_map(|round| &round.messages) {
             assert!(message.from != message.to || message.is_named, "{plan}");
             assert!(message.from.0 < plan.ranks && message.to.0 < plan.ranks);
-            assert!(message.bytes as usize >= crate::program::STAMP_BYTES);
+            assert!(message.bytes as usize >= crate::plan::STAMP_BYTES);
             assert!(message.is_named || !message.is_synchronous);
         }
         let most = (0..plan.ranks).map(|rank| plan.bytes_sent(Rank(rank)));
@@ -23,24 +24,24 @@ fn plans_are_sound() {
     assert!(messages > 500 * 50);
 }
 
-/// A wish changes what it is about, and nothing else.
+/// An option changes its subject, and nothing else.
 #[test]
-fn a_wish_is_granted() {
+fn an_option_changes_its_subject_only() {
     for seed in 0..50 {
-        let wishes = Wishes {
-            protocol: Some(ProtocolPlan::Pessimist),
+        let options = PlanOptions {
+            protocol: Some(Member::Pessimist),
             has_faults: false,
-            ..Wishes::default()
+            ..PlanOptions::default()
         };
-        let plan = Plan::generate(seed, &wishes);
-        let other = Plan::generate(seed, &Wishes::default());
-        assert_eq!(plan.protocol, ProtocolPlan::Pessimist);
+        let plan = Plan::generate(seed, &options);
+        let other = Plan::generate(seed, &PlanOptions::default());
+        assert_eq!(plan.protocol, Member::Pessimist);
         // Jobs that lose events print nothing.
         let has_same_rounds = plan.rounds == other.rounds || other.loses_events();
         assert_eq!((plan.faults.len(), has_same_rounds), (0, true));
-        let ranks = Wishes {
+        let ranks = PlanOptions {
             ranks: Some(5),
-            ..wishes
+            ..options
         };
         assert_eq!(Plan::generate(seed, &ranks).ranks, 5);
     }
@@ -50,16 +51,16 @@ fn a_wish_is_granted() {
 #[test]
 fn a_plan_is_told() {
     let texts: Vec<String> = (0..100)
-        .map(|seed| Plan::generate(seed, &Wishes::default()).to_string())
+        .map(|seed| Plan::generate(seed, &PlanOptions::default()).to_string())
         .collect();
     let all = texts.concat();
     for part in [
-        "killed",
-        "loses power",
-        "pauses",
-        "full disk",
-        "distant",
-        "quorum 2",
+        "Kill",
+        "PowerLoss",
+        "Pause",
+        "DiskFull",
+        "distant_bytes_min: Some",
+        "quorum: 2",
         "*",
         "!",
     ] {

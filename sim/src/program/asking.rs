@@ -1,7 +1,8 @@
 //! How a program receives, looks, and asks for the ends of its requests.
 
 use super::rounds::{Asked, Kind, Open, Phase, Program, Then};
-use super::{Call, Found, From, RequestNumber, STAMP_BYTES, TAG_NAMED, TAG_NEVER, TAG_WILD};
+use super::{Call, Found, From, RequestNumber, TAG_NAMED, TAG_NEVER, TAG_WILD};
+use crate::plan::STAMP_BYTES;
 use refrain_ring::Rank;
 
 /// One receive in this many has less room than its message.
@@ -257,31 +258,6 @@ pub(super) fn named(source: Rank) -> From {
     }
 }
 
-/// How it asks for the ends of requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EndCall {
-    Wait,
-    WaitAny,
-    WaitSome,
-    WaitAll,
-    Test,
-    TestAny,
-    TestSome,
-    TestAll,
-}
-
-const BLOCKING: [EndCall; 4] = [
-    EndCall::Wait,
-    EndCall::WaitAny,
-    EndCall::WaitSome,
-    EndCall::WaitAll,
-];
-const TESTING: [EndCall; 4] = [
-    EndCall::Test,
-    EndCall::TestAny,
-    EndCall::TestSome,
-    EndCall::TestAll,
-];
 impl Program {
     pub(super) fn complete(&mut self) -> Option<Call> {
         let is_eager = |open: &Open| open.kind == Kind::Send { synchronous: false };
@@ -319,16 +295,16 @@ impl Program {
         if sure.is_empty() {
             return None;
         }
-        if !self.style.is_monotone || !BLOCKING.contains(&self.way) {
-            self.way = BLOCKING[self.chance.usize(0..4)];
+        if !self.style.is_monotone {
+            self.wait = self.chance.usize(0..4);
         }
         self.asked = Asked::Nothing;
         let one = sure[self.chance.usize(0..sure.len())];
-        Some(match self.way {
-            EndCall::WaitAny => Call::WaitAny(self.some_with(one)),
-            EndCall::WaitSome => Call::WaitSome(self.some_with(one)),
-            EndCall::WaitAll => Call::WaitAll(self.some_of(sure, one)),
-            _ => Call::Wait(one),
+        Some(match self.wait {
+            0 => Call::Wait(one),
+            1 => Call::WaitAny(self.some_with(one)),
+            2 => Call::WaitSome(self.some_with(one)),
+            _ => Call::WaitAll(self.some_of(sure, one)),
         })
     }
 
@@ -341,11 +317,11 @@ impl Program {
     /// Asks without blocking for this one, which is open, and perhaps others.
     pub(super) fn test_with(&mut self, one: RequestNumber) -> Call {
         self.asked = Asked::Nothing;
-        match TESTING[self.chance.usize(0..4)] {
-            EndCall::TestAny => Call::TestAny(self.some_with(one)),
-            EndCall::TestSome => Call::TestSome(self.some_with(one)),
-            EndCall::TestAll => Call::TestAll(self.some_with(one)),
-            _ => Call::Test(one),
+        match self.chance.usize(0..4) {
+            0 => Call::Test(one),
+            1 => Call::TestAny(self.some_with(one)),
+            2 => Call::TestSome(self.some_with(one)),
+            _ => Call::TestAll(self.some_with(one)),
         }
     }
 

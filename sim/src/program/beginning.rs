@@ -20,7 +20,7 @@ pub(super) enum Step {
     Never,
     Extra,
     Look,
-    Number { lane: u8 },
+    Number { series: u8 },
     Bytes { count: usize },
 }
 
@@ -36,9 +36,9 @@ fn insert_given(steps: &mut Vec<Step>, seed: u64) {
                 count: chance.usize(1..=256),
             },
             1 => Step::Number {
-                lane: chance.u8(0..16),
+                series: chance.u8(0..16),
             },
-            _ => Step::Number { lane: 0 },
+            _ => Step::Number { series: 0 },
         };
         steps.insert(chance.usize(0..=steps.len()), step);
     }
@@ -126,13 +126,13 @@ impl Program {
                         source,
                         tag: Some(TAG_NEVER),
                     },
-                    room_bytes: super::STAMP_BYTES,
+                    room_bytes: crate::plan::STAMP_BYTES,
                 })
             }
             Step::Look => self.look(),
-            Step::Number { lane } => {
+            Step::Number { series } => {
                 self.asked = Asked::Nothing;
-                Some(Call::Number { lane })
+                Some(Call::Number { series })
             }
             Step::Bytes { count } => {
                 self.asked = Asked::Nothing;

@@ -82,14 +82,14 @@ pub enum Call {
     /// instance: [`Answer::Number`].
     Number {
         /// What for, below 16.
-        lane: u8,
+        series: u8,
     },
     /// Asks for bytes that another life would not be given again: [`Answer::Bytes`].
     Bytes {
         /// How many, 1 to 256.
         count: usize,
     },
-    /// Prints a word, which people see when it has left: [`Answer::Done`].
+    /// Prints a word, which is output when the gate lets it out: [`Answer::Done`].
     Print(u64),
     /// A checkpoint; nothing is posted, taken or under way. Returns when it is
     /// stable: [`Answer::Done`].
@@ -98,8 +98,15 @@ pub enum Call {
     Finish,
 }
 
+impl Call {
+    /// Whether the clock counts it.
+    pub fn is_operation(&self) -> bool {
+        !matches!(self, Self::Print(_) | Self::Checkpoint | Self::Finish)
+    }
+}
+
 /// The end of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ended {
     /// Which.
     pub request: RequestNumber,
@@ -116,7 +123,7 @@ pub struct Ended {
 }
 
 /// A message that a probe found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Found {
     /// Its sender.
     pub source: Rank,
@@ -127,7 +134,7 @@ pub struct Found {
 }
 
 /// What a call came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// To the program's first question.
     Begin,

@@ -13,6 +13,4 @@ mod stamp;
 pub use call::{Answer, Call, Ended, Found, From, RequestNumber, TakenNumber};
 pub use rounds::Program;
 pub use script::{TAG_NAMED, TAG_NEVER, TAG_WILD};
-pub use stamp::{
-    Damage, STAMP_BYTES, Stamp, garbage, is_part, litter, payload, verify, without_garbage,
-};
+pub use stamp::{Damage, Stamp, garbage, is_part, litter, payload, verify, without_garbage};

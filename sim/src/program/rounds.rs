@@ -1,11 +1,11 @@
 //! [`Program`]: round after round.
 
-use super::asking::EndCall;
 use super::beginning::{Step, Style};
 use super::script::Script;
 use super::stamp::{fold, verify};
-use super::{Answer, Call, Ended, Found, RequestNumber, STAMP_BYTES, TakenNumber};
+use super::{Answer, Call, Ended, Found, RequestNumber, TakenNumber};
 use crate::plan::Plan;
+use crate::plan::STAMP_BYTES;
 use fastrand::Rng;
 use refrain_ring::Rank;
 use std::hash::{Hash, Hasher};
@@ -20,8 +20,7 @@ use std::rc::Rc;
 /// is open.
 ///
 /// Let all ranks have ended the rounds before some round. Then all begin all
-/// their sends of the round, and those are on their way without anybody's
-/// help. Every receive that a program blocks for while it receives is due:
+/// their sends of the round, and those arrive without calls of other ranks. Every receive that a program blocks for while it receives is due:
 ///
 /// - From a named source there are never more receives than the source sends
 ///   until the end of the round, and only they take messages of that tag.
@@ -68,7 +67,8 @@ pub struct Program {
     pub(super) tries_left: u32,
     /// Of a program that is written down: operations that have begun.
     pub(super) place: usize,
-    pub(super) way: EndCall,
+    /// How it waits: for one, any, some or all.
+    pub(super) wait: usize,
     pub(super) complaint: Option<String>,
 }
 
@@ -156,7 +156,7 @@ impl Program {
             received: vec![Vec::new(); ranks],
             tries_left: 0,
             place: 0,
-            way: EndCall::Wait,
+            wait: 0,
             complaint: None,
         };
         match plan.is_explored() {
@@ -189,12 +189,14 @@ impl Program {
     }
 
     /// Messages that it has received.
+    #[cfg(test)]
     pub fn messages_received(&self) -> u64 {
         let bits = self.received.iter().flatten();
         bits.map(|word| u64::from(word.count_ones())).sum()
     }
 
     /// Messages that are sent to it in all rounds.
+    #[cfg(test)]
     pub fn messages_expected(&self) -> u64 {
         let expected = self.script.expected.iter();
         expected.map(|of| of.len() as u64).sum()

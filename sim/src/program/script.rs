@@ -67,7 +67,7 @@ impl Script {
             rounds: Vec::with_capacity(plan.rounds.len()),
             expected: vec![Vec::new(); ranks],
             named: vec![Vec::new(); ranks],
-            wild_room: super::STAMP_BYTES,
+            wild_room: crate::plan::STAMP_BYTES,
             is_all_wild: plan.is_all_wild() && !plan.is_explored(),
             operations: plan.scripts.get(rank.index()).cloned().unwrap_or_default(),
         };
@@ -84,7 +84,7 @@ impl Script {
                 ..Round::default()
             };
             for message in &planned.messages {
-                let bytes = (message.bytes as usize).max(super::STAMP_BYTES);
+                let bytes = (message.bytes as usize).max(crate::plan::STAMP_BYTES);
                 if message.from == rank {
                     let number = &mut sent[message.to.index()];
                     round.sends.push(Sending {
@@ -117,7 +117,9 @@ impl Script {
         for (from, operations) in (0..).map(Rank).zip(&plan.scripts) {
             for operation in operations {
                 let (to, bytes) = match *operation {
-                    Operation::Send(to) | Operation::SendMatched(to) => (to, super::STAMP_BYTES),
+                    Operation::Send(to) | Operation::SendMatched(to) => {
+                        (to, crate::plan::STAMP_BYTES)
+                    }
                     Operation::SendLong(to) => (to, LONG_BYTES),
                     Operation::Any | Operation::From(_) | Operation::Checkpoint => continue,
                 };
@@ -153,7 +155,7 @@ impl Script {
     /// Length of the named message of this index from a source.
     pub fn named_bytes(&self, source: Rank, index: u32) -> usize {
         let number = self.named[source.index()].get(index as usize);
-        number.map_or(super::STAMP_BYTES, |number| {
+        number.map_or(crate::plan::STAMP_BYTES, |number| {
             self.expected[source.index()][*number as usize].bytes
         })
     }

@@ -1,12 +1,10 @@
 //! What messages carry: a stamp, and bytes that follow from it, so that every
 //! byte which is not as it was sent is seen; and a few that mean nothing.
 
+use crate::plan::STAMP_BYTES;
 use core::ops::Range;
 use refrain_ring::{Incarnation, Rank};
 use thiserror::Error;
-
-/// The least length of a message: what it says of itself (see [`Stamp`]).
-pub const STAMP_BYTES: usize = 24;
 
 /// What each message begins with, so that it can be told from all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +96,7 @@ impl Stamp {
     }
 }
 
-/// What a message of `bytes` (at least [`STAMP_BYTES`]) with this stamp carries.
+/// What a message of `bytes` (at least [`STAMP_BYTES`](crate::plan::STAMP_BYTES)) with this stamp carries.
 pub fn payload(stamp: &Stamp, bytes: usize) -> Vec<u8> {
     let mut payload = Vec::with_capacity(bytes + 8);
     payload.extend_from_slice(&stamp.encode());

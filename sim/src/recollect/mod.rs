@@ -1,31 +1,32 @@
-//! What a life that was started again collects, and what its program makes of
-//! it: recovery as far as it is there. REC-1 to REC-4
+//! What a later life collects, and what its program makes of it: recovery up to the replay.
+//! REC-1 to REC-4
 //!
 //! From the checkpoint store the newest stable checkpoint, from the event loggers
 //! its determinants behind that ([`determinants`](refrain_logging::determinant::row::determinants)), from the logs of its peers the
 //! messages that were not delivered before it: of those that live by their
 //! engines ([`Asking`]), of those that are dead by what is left of their hosts'
 //! memory and files ([`of_remains`], LOG-5). All by the real readers; nothing is
-//! taken from the memory of the process that died. Then its program is played again
+//! taken from the memory of the process that died. Then its program is replayed
 //! in the reference ([`Recollection::play`]), and has to make everything that
-//! others have seen of it.
+//! other ranks have seen of it.
 
 #[cfg(test)]
 mod tests;
 
+use crate::choices::Choices;
 use crate::happening::{Breach, Life};
 use crate::oracle::orphan::Again;
-use crate::program::{Answer, Call, Program};
-use crate::reference::{Beginning, Choices, Delivered, Reference, Stop};
+use crate::reference::{Reference, Stop};
+use crate::saved::Saved;
 use refrain_logging::assembly::{Added, Assembly};
 use refrain_logging::determinant::Determinant;
 use refrain_logging::image::{LogImage, LogKey, RankMemory, ReadFailure, Selection};
 use refrain_logging::segment::Channel;
 use refrain_logging::store::faulty::LeftFile;
-use refrain_ring::{Clock, Position, Rank, RecordHeader, Region, Ssn};
+use refrain_ring::{Position, Rank, RecordHeader, Region, Ssn};
 use refrain_transport::engine::{Engine, Progress, ReadBack};
 use refrain_transport::protocol::Protocol;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A message that was read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,122 +114,6 @@ impl Asking {
     }
 }
 
-/// What a checkpoint contains.
-#[derive(Clone, Debug)]
-pub struct Saved {
-    /// The program, and what it has of its channels.
-    pub beginning: Beginning,
-    /// Words that it had printed.
-    pub printed: usize,
-    /// Where its engine stood; of the beginning there is none.
-    pub engine: Option<EnginePart>,
-}
-
-/// The engine's part of a checkpoint, as bytes. LOG-5
-#[derive(Clone, Debug, Default)]
-pub struct EnginePart {
-    /// Where it stood.
-    pub state: Vec<u8>,
-    /// By receiver: the log that was not freed.
-    pub logs: Vec<Vec<u8>>,
-}
-
-/// Counts what a program has of its channels, so that a checkpoint can be taken.
-#[derive(Clone, Debug)]
-pub struct Tally {
-    requests: u32,
-    taken: u32,
-    next_ssn_to: Vec<Ssn>,
-    delivered: Vec<(u64, BTreeSet<u64>)>,
-    printed: usize,
-}
-
-impl Tally {
-    /// Of a program that has not begun.
-    pub fn new(ranks: u32) -> Self {
-        Self {
-            requests: 0,
-            taken: 0,
-            next_ssn_to: vec![Ssn(0); ranks as usize],
-            delivered: vec![Default::default(); ranks as usize],
-            printed: 0,
-        }
-    }
-
-    /// Of a program that goes on from a checkpoint.
-    pub fn of(saved: &Saved) -> Self {
-        let beginning = &saved.beginning;
-        let delivered = beginning.delivered.iter().map(|delivered| {
-            let and = delivered.and.iter().map(|ssn| ssn.0).collect();
-            (delivered.before.0, and)
-        });
-        Self {
-            requests: beginning.requests,
-            taken: beginning.taken,
-            next_ssn_to: beginning.next_ssn_to.clone(),
-            delivered: delivered.collect(),
-            printed: saved.printed,
-        }
-    }
-
-    /// The program calls.
-    pub fn called(&mut self, call: &Call) {
-        match call {
-            Call::Isend { to, .. } => {
-                let next = &mut self.next_ssn_to[to.index()];
-                *next = next.next();
-                self.requests += 1;
-            }
-            Call::Irecv { .. } | Call::Imrecv(_) | Call::Recv { .. } => self.requests += 1,
-            Call::Print(_) => self.printed += 1,
-            _ => {}
-        }
-    }
-
-    /// The program is answered.
-    pub fn answered(&mut self, answer: &Answer) {
-        let all = match answer {
-            Answer::Ended(all) => all,
-            Answer::Taken(found) => {
-                self.taken += u32::from(found.is_some());
-                return;
-            }
-            _ => return,
-        };
-        for ended in all.iter().filter(|ended| !ended.cancelled) {
-            let Some(stamp) = crate::program::Stamp::decode(&ended.payload) else {
-                continue;
-            };
-            let (before, and) = &mut self.delivered[ended.peer.index()];
-            and.insert(stamp.number);
-            while and.remove(before) {
-                *before += 1;
-            }
-        }
-    }
-
-    /// A checkpoint of this program that is taken now.
-    pub fn save(&self, program: &Program, clock: Clock, engine: EnginePart) -> Saved {
-        let delivered = self.delivered.iter().map(|(before, and)| Delivered {
-            before: Ssn(*before),
-            and: and.iter().copied().map(Ssn).collect(),
-        });
-        Saved {
-            beginning: Beginning {
-                program: program.clone(),
-                answer: Answer::Done,
-                clock,
-                requests: self.requests,
-                taken: self.taken,
-                next_ssn_to: self.next_ssn_to.clone(),
-                delivered: delivered.collect(),
-            },
-            printed: self.printed,
-            engine: Some(engine),
-        }
-    }
-}
-
 /// All that the next life of a rank has collected.
 #[derive(Clone, Debug)]
 pub struct Recollection {
@@ -246,7 +131,7 @@ impl Recollection {
     /// The first message of each sender that was not delivered before the
     /// checkpoint: what its peers are asked for. REC-3
     pub fn first_wanted(saved: &Saved, source: Rank) -> Ssn {
-        saved.beginning.delivered[source.index()].before
+        saved.beginning.tally.delivered[source.index()].before
     }
 
     /// Plays the program again: what it makes. `may_wait`: it may wait for a message
@@ -256,7 +141,9 @@ impl Recollection {
     /// When it does not fit to what was collected, or when a message is missing so
     /// that records are left over.
     pub fn play(&self, may_wait: bool) -> Result<Again, Breach> {
-        let choices = Choices::new(&self.determinants);
+        let oracle = "recollect";
+        let choices = Choices::of(&self.determinants);
+        let choices = choices.map_err(|what| Breach { oracle, what })?;
         let beginning = &self.saved.beginning;
         let mut reference = Reference::new(self.rank, beginning, choices);
         for (source, messages) in (0..).map(Rank).zip(&self.messages) {
@@ -274,16 +161,15 @@ impl Recollection {
                 "rank {}, played again from clock {}, comes to clock {clock} ({stop:?}); its records go to {end:?}",
                 self.rank, beginning.clock
             );
-            let oracle = "recollect";
             return Err(Breach { oracle, what });
         }
         let sent = reference.sends().iter();
         Ok(Again {
-            sent_before: beginning.next_ssn_to.iter().map(|ssn| ssn.0).collect(),
+            sent_before: beginning.tally.next_ssn_to.clone(),
             sent: sent
                 .map(|sent| (sent.to, sent.tag, sent.payload.to_vec()))
                 .collect(),
-            printed_before: self.saved.printed,
+            printed_before: beginning.tally.printed,
             printed: reference.prints().to_vec(),
         })
     }

@@ -1,8 +1,11 @@
 //! What each call comes to.
 
-use super::{Beginning, Halt, Outcome, Reference, RequestState, SentMessage, Told};
+use super::{Halt, Reference, RequestState, SentMessage};
+use crate::choices::{Outcome, Recorded};
 use crate::program::{Answer, Call, Ended, Found, From, RequestNumber, TakenNumber};
-use refrain_ring::{Clock, Rank};
+#[cfg(test)]
+use crate::saved::Beginning;
+use refrain_ring::{Clock, Rank, Ssn};
 use std::rc::Rc;
 
 impl Reference {
@@ -46,7 +49,16 @@ impl Reference {
                 self.prints.push(*word);
                 Ok(Answer::Done)
             }
-            Call::Checkpoint => Ok(self.checkpoint()),
+            Call::Checkpoint => {
+                #[cfg(test)]
+                self.checkpoints.push(Beginning {
+                    program: self.program.clone(),
+                    answer: Answer::Done,
+                    clock: self.clock,
+                    tally: self.tally.clone(),
+                });
+                Ok(Answer::Done)
+            }
             Call::Finish => {
                 self.is_over = true;
                 Ok(Answer::Done)
@@ -57,13 +69,15 @@ impl Reference {
     /// What the record says that it was given from outside.
     fn given(&self, call: &Call) -> Result<Answer, Halt> {
         match (self.choices.at(self.clock), call) {
-            (Told::Open, _) => Err(Halt::Records),
-            (Told::Outcome(Outcome::Number { lane: told, value }), Call::Number { lane })
-                if told == lane =>
-            {
-                Ok(Answer::Number(*value))
-            }
-            (Told::Outcome(Outcome::Bytes(bytes)), Call::Bytes { count })
+            (Recorded::Open, _) => Err(Halt::Records),
+            (
+                Recorded::Outcome(Outcome::Number {
+                    series: told,
+                    value,
+                }),
+                Call::Number { series },
+            ) if told == series => Ok(Answer::Number(*value)),
+            (Recorded::Outcome(Outcome::Bytes(bytes)), Call::Bytes { count })
                 if bytes.len() == *count =>
             {
                 Ok(Answer::Bytes(bytes.clone()))
@@ -74,8 +88,8 @@ impl Reference {
 
     fn send(&mut self, to: Rank, tag: i32, payload: &[u8]) -> Answer {
         let clock = self.clock;
-        let ssn = self.next_ssn_to[to.index()];
-        self.next_ssn_to[to.index()] = ssn.next();
+        // Its call was counted.
+        let ssn = Ssn(self.tally.next_ssn_to[to.index()].0 - 1);
         self.sends.push(SentMessage {
             to,
             ssn,
@@ -137,10 +151,10 @@ impl Reference {
     /// What the record says that ended; `None`: nothing.
     fn completed(&mut self, among: &[RequestNumber]) -> Result<Option<Vec<Ended>>, Halt> {
         let clocks = match self.choices.at(self.clock) {
-            Told::Nothing => return Ok(None),
-            Told::Open => return Err(Halt::Records),
-            Told::Outcome(Outcome::Completed(clocks)) => clocks.clone(),
-            Told::Outcome(other) => {
+            Recorded::Nothing => return Ok(None),
+            Recorded::Open => return Err(Halt::Records),
+            Recorded::Outcome(Outcome::Completed(clocks)) => clocks.clone(),
+            Recorded::Outcome(other) => {
                 return Err(Halt::Diverged(format!("its record is {other:?}")));
             }
         };
@@ -164,11 +178,11 @@ impl Reference {
         })
     }
 
-    fn probe(&self, from: &From) -> Result<Option<(Found, refrain_ring::Ssn)>, Halt> {
+    fn probe(&self, from: &From) -> Result<Option<(Found, Ssn)>, Halt> {
         match self.choices.at(self.clock) {
-            Told::Nothing => Ok(None),
-            Told::Open => Err(Halt::Records),
-            Told::Outcome(&Outcome::Found {
+            Recorded::Nothing => Ok(None),
+            Recorded::Open => Err(Halt::Records),
+            Recorded::Outcome(&Outcome::Found {
                 source,
                 ssn,
                 tag,
@@ -177,15 +191,11 @@ impl Reference {
                 self.found(from, (source, ssn), (tag, bytes))?;
                 Ok(Some((Found { source, tag, bytes }, ssn)))
             }
-            Told::Outcome(other) => Err(Halt::Diverged(format!("its record is {other:?}"))),
+            Recorded::Outcome(other) => Err(Halt::Diverged(format!("its record is {other:?}"))),
         }
     }
 
-    fn tell_found(
-        &mut self,
-        found: Option<(Found, refrain_ring::Ssn)>,
-        takes: bool,
-    ) -> Result<Answer, Halt> {
+    fn tell_found(&mut self, found: Option<(Found, Ssn)>, takes: bool) -> Result<Answer, Halt> {
         let Some((found, ssn)) = found else {
             return Ok(match takes {
                 true => Answer::Taken(None),
@@ -210,9 +220,9 @@ impl Reference {
             return Ok(Answer::Done);
         }
         match self.choices.at(self.clock) {
-            Told::Nothing => Ok(Answer::Done),
-            Told::Open => Err(Halt::Records),
-            Told::Outcome(Outcome::Cancelled(request)) if *request == posted_at => {
+            Recorded::Nothing => Ok(Answer::Done),
+            Recorded::Open => Err(Halt::Records),
+            Recorded::Outcome(Outcome::Cancelled(request)) if *request == posted_at => {
                 let has_message = matches!(
                     self.open[at].state,
                     RequestState::Receive { got: Some(_), .. }
@@ -225,21 +235,8 @@ impl Reference {
                 self.open[at].state = RequestState::Cancelled;
                 Ok(Answer::Done)
             }
-            Told::Outcome(other) => Err(Halt::Diverged(format!("its record is {other:?}"))),
+            Recorded::Outcome(other) => Err(Halt::Diverged(format!("its record is {other:?}"))),
         }
-    }
-
-    fn checkpoint(&mut self) -> Answer {
-        self.checkpoints.push(Beginning {
-            program: self.program.clone(),
-            answer: Answer::Done,
-            clock: self.clock,
-            requests: self.requests,
-            taken: self.taken.len() as u32,
-            next_ssn_to: self.next_ssn_to.clone(),
-            delivered: self.delivered(),
-        });
-        Answer::Done
     }
 }
 

@@ -6,7 +6,7 @@
 //! [`Choices`] say, in the words of docs/design/protocol.md's table; everything else
 //! follows from MPI's rules:
 //!
-//! - Every call but the last three is one operation: the clock goes on by one.
+//! - Every call but the last three is one operation: the clock counts it.
 //! - A receive from any source gets the message of its record. One from a named
 //!   source gets the first of the channel that fits, that no other receive posted
 //!   before it takes, and that is no receive's from any source.
@@ -19,12 +19,12 @@
 //!   cancelled: that has no record.
 
 mod asked;
-mod choices;
 mod receives;
 
+use crate::choices::Choices;
 use crate::plan::Plan;
 use crate::program::{Answer, Call, Program, RequestNumber};
-pub use choices::{Choices, Outcome, Told};
+use crate::saved::{Beginning, Tally};
 use receives::{Channel, Message};
 use refrain_ring::{Clock, Rank, Ssn};
 use std::rc::Rc;
@@ -66,36 +66,7 @@ pub struct SentMessage {
     pub payload: Rc<[u8]>,
 }
 
-/// Where a program begins: its beginning, or a checkpoint.
-#[derive(Clone, Debug)]
-pub struct Beginning {
-    /// The program.
-    pub program: Program,
-    /// Its first answer: [`Answer::Begin`], or, at a checkpoint,
-    /// [`Answer::Done`].
-    pub answer: Answer,
-    /// The latest operation before.
-    pub clock: Clock,
-    /// Posts so far.
-    pub requests: u32,
-    /// Messages that matched probes took so far.
-    pub taken: u32,
-    /// By receiver: the number of its next message.
-    pub next_ssn_to: Vec<Ssn>,
-    /// By source: the messages that had been delivered to the program.
-    pub delivered: Vec<Delivered>,
-}
-
-/// Which messages of a channel had been delivered to the program.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Delivered {
-    /// All before this one,
-    pub before: Ssn,
-    /// and these: receives of another tag had overtaken those that wait.
-    pub and: Vec<Ssn>,
-}
-
-/// A program that is played again.
+/// A program that is replayed.
 #[derive(Clone, Debug)]
 pub struct Reference {
     rank: Rank,
@@ -108,17 +79,17 @@ pub struct Reference {
     asked: Option<Call>,
     /// Requests that have not ended, in the order of their posts.
     open: Vec<Open>,
-    /// Posts so far.
-    requests: u32,
+    /// What its program has.
+    tally: Tally,
     /// Messages that matched probes took.
     taken: Vec<Option<(Rank, Message)>>,
     /// By source.
     channels: Vec<Channel>,
-    /// By receiver.
-    next_ssn_to: Vec<Ssn>,
     sends: Vec<SentMessage>,
     prints: Vec<u64>,
-    checkpoints: Vec<Beginning>,
+    /// That it took since its beginning.
+    #[cfg(test)]
+    pub(crate) checkpoints: Vec<Beginning>,
     is_over: bool,
 }
 
@@ -155,27 +126,6 @@ enum Halt {
     Diverged(String),
 }
 
-impl Beginning {
-    /// The beginning of a program.
-    pub fn new(program: Program, ranks: u32, first_clock: Clock) -> Self {
-        Self {
-            program,
-            answer: Answer::Begin,
-            clock: first_clock,
-            requests: 0,
-            taken: 0,
-            next_ssn_to: vec![Ssn(0); ranks as usize],
-            delivered: vec![Delivered::default(); ranks as usize],
-        }
-    }
-
-    /// By source: one past the last message that was delivered.
-    pub fn begun(&self) -> Vec<Ssn> {
-        let of = |of: &Delivered| of.and.last().map_or(of.before, |last| last.next());
-        self.delivered.iter().map(of).collect()
-    }
-}
-
 impl Reference {
     /// The program of this rank from here on, with these choices.
     pub fn new(rank: Rank, beginning: &Beginning, choices: Choices) -> Self {
@@ -187,12 +137,14 @@ impl Reference {
             answer: beginning.answer.clone(),
             asked: None,
             open: Vec::new(),
-            requests: beginning.requests,
-            taken: vec![None; beginning.taken as usize],
-            channels: beginning.delivered.iter().map(Channel::after).collect(),
-            next_ssn_to: beginning.next_ssn_to.clone(),
+            tally: beginning.tally.clone(),
+            taken: vec![None; beginning.tally.taken as usize],
+            channels: (beginning.tally.delivered.iter())
+                .map(Channel::after)
+                .collect(),
             sends: Vec::new(),
             prints: Vec::new(),
+            #[cfg(test)]
             checkpoints: Vec::new(),
             is_over: false,
         }
@@ -211,7 +163,7 @@ impl Reference {
         })
     }
 
-    /// Goes on as far as it can.
+    /// Runs as far as it can.
     pub fn run(&mut self) -> Stop {
         loop {
             if self.is_over {
@@ -222,7 +174,10 @@ impl Reference {
                 None => self.ask(),
             };
             match self.answer_to(&call) {
-                Ok(answer) => self.answer = answer,
+                Ok(answer) => {
+                    self.tally.answered(&answer);
+                    self.answer = answer;
+                }
                 Err(halt) => {
                     self.asked = Some(call);
                     return self.stop(halt);
@@ -233,9 +188,8 @@ impl Reference {
 
     fn ask(&mut self) -> Call {
         let call = self.program.next(&self.answer);
-        if !matches!(call, Call::Print(_) | Call::Checkpoint | Call::Finish) {
-            self.clock = Clock(self.clock.0 + 1);
-        }
+        self.clock.0 += u64::from(call.is_operation());
+        self.tally.called(&call);
         call
     }
 
@@ -258,38 +212,18 @@ impl Reference {
         self.program.state()
     }
 
-    /// Its program.
-    pub fn program(&self) -> &Program {
-        &self.program
-    }
-
     /// What it printed since its beginning.
     pub fn prints(&self) -> &[u64] {
         &self.prints
-    }
-
-    /// The checkpoints that it took since its beginning.
-    pub fn checkpoints(&self) -> &[Beginning] {
-        &self.checkpoints
     }
 
     /// The latest operation.
     pub fn clock(&self) -> Clock {
         self.clock
     }
-
-    /// What it asks and was not answered, where it stopped.
-    pub fn asked(&self) -> Option<&Call> {
-        self.asked.as_ref()
-    }
-
-    /// By source: what was delivered to its program.
-    pub fn delivered(&self) -> Vec<Delivered> {
-        self.channels.iter().map(Channel::delivered).collect()
-    }
 }
 
-/// Lets all ranks of a job go on until none can. Whether and why each has stopped.
+/// Runs all ranks of a job until none can continue. Returns why each has stopped.
 pub fn play_all(ranks: &mut [Reference]) -> Vec<Stop> {
     // Number of each rank's sends that were delivered.
     let mut delivered = vec![0; ranks.len()];

@@ -1,16 +1,17 @@
 //! Messages of each source, which receive gets which of them, and what a program learns
 //! of it.
 
-use super::{Delivered, Halt, Open, Reference, RequestState};
+use super::{Halt, Open, Reference, RequestState};
 use crate::program::{Ended, From, RequestNumber};
+use crate::saved::Delivered;
 use refrain_ring::{Clock, Rank, Ssn};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 impl Reference {
     pub(super) fn post(&mut self, state: RequestState) -> RequestNumber {
-        let number = RequestNumber(self.requests);
-        self.requests += 1;
+        // Its call was counted.
+        let number = RequestNumber(self.tally.requests - 1);
         self.open.push(Open {
             number,
             posted_at: self.clock,
@@ -81,7 +82,7 @@ impl Reference {
     /// With `pessimist-classic` the record says the same.
     fn check_named(&self, at: usize, source: Rank, ssn: Ssn) -> Result<(), Halt> {
         let posted_at = self.open[at].posted_at;
-        match self.choices.named_match_of(posted_at) {
+        match self.choices.match_of(posted_at, true) {
             Some(recorded) if recorded != (source, ssn) => Err(Halt::Diverged(format!(
                 "the receive posted at {posted_at} gets message {ssn} of {source}, by its record {} of {}",
                 recorded.1, recorded.0
@@ -91,7 +92,7 @@ impl Reference {
     }
 
     fn complete_any(&mut self, at: usize, posted_at: Clock) -> Result<(), Halt> {
-        let Some((source, ssn)) = self.choices.match_of(posted_at) else {
+        let Some((source, ssn)) = self.choices.match_of(posted_at, false) else {
             return Err(self.without_record(format_args!(
                 "the receive posted at {posted_at} from any source has no record"
             )));
@@ -117,7 +118,7 @@ impl Reference {
 
     /// Something needs a record and has none.
     pub(super) fn without_record(&self, what: std::fmt::Arguments<'_>) -> Halt {
-        if self.clock < self.choices.told_before() {
+        if self.clock < self.choices.complete_before() {
             Halt::Diverged(what.to_string())
         } else {
             Halt::Records
@@ -170,7 +171,6 @@ impl Reference {
                 room_bytes,
                 ..
             } => {
-                self.channels[source.index()].ended(message.ssn);
                 (ended.peer, ended.tag) = (source, message.tag);
                 ended.bytes = message.payload.len() as u64;
                 let received = message.payload.len().min(room_bytes);
@@ -200,10 +200,8 @@ pub(super) struct Channel {
     pub waiting: VecDeque<Message>,
     /// The number of the next.
     next: Ssn,
-    /// Everything before this was delivered to the program,
-    before: Ssn,
-    /// and these.
-    and: BTreeSet<Ssn>,
+    /// What its program had when it began.
+    delivered: Delivered,
 }
 
 impl Channel {
@@ -211,8 +209,7 @@ impl Channel {
         Self {
             waiting: VecDeque::new(),
             next: delivered.before,
-            before: delivered.before,
-            and: delivered.and.iter().copied().collect(),
+            delivered: delivered.clone(),
         }
     }
 
@@ -224,7 +221,7 @@ impl Channel {
             return false;
         }
         self.next = message.ssn.next();
-        if !self.and.contains(&message.ssn) {
+        if !self.delivered.has(message.ssn) {
             self.waiting.push_back(message);
         }
         true
@@ -243,21 +240,6 @@ impl Channel {
     /// Whether a message that does not wait is still to come.
     pub fn is_to_come(&self, ssn: Ssn) -> bool {
         ssn >= self.next
-    }
-
-    /// It was delivered to the program.
-    pub fn ended(&mut self, ssn: Ssn) {
-        self.and.insert(ssn);
-        while self.and.remove(&self.before) {
-            self.before = self.before.next();
-        }
-    }
-
-    pub fn delivered(&self) -> Delivered {
-        Delivered {
-            before: self.before,
-            and: self.and.iter().copied().collect(),
-        }
     }
 }
 

@@ -1,20 +1,20 @@
 //! What a life of a rank is made of: real parts over simulated ones.
 
-use super::events::{SimCommitments, Watched};
+use super::events::{EventStore, SimCommitments, Watched};
 use super::fabric::RankFabric;
-use super::log::MortalStore;
+use super::log::CrashingStore;
 use super::log::load_logs;
 use super::rank::{Joining, Parts, RankProcess, Resume, SimEngine};
 use super::stage::Stage;
+use crate::crash_point::CrashPoint;
+use crate::happening::Life;
 use crate::loggers::JOB;
-use crate::mortal::Mortal;
-use crate::plan::{Plan, ProtocolPlan};
+use crate::plan::Plan;
 use crate::planted::Planted;
 use crate::program::Program;
 use crate::recollect::{Remains, image_of};
 use core::ops::Range;
 use core::time::Duration;
-use refrain_logging::Member;
 use refrain_logging::determinant::recorded::recorded_events;
 use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::determinant::{Determinant, EventIndex};
@@ -29,11 +29,12 @@ use refrain_ring::{Arena, Clock, Rank, Ssn};
 use refrain_transport::divergence::DivergencePolicy;
 use refrain_transport::engine::{Delivered, Engine, EngineOptions};
 use refrain_transport::fabric::sim::{Faults, Network, Options, SimFabric, TICK_NS};
+use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// Writes to the disk of a log that are under way at once, at most.
 const WRITES_MAX: usize = 2;
-/// Of the memory of a log, so much may be complete before it is spilled: one
-/// part in so many.
+/// One part in this many of a log's memory may be complete before it is spilled.
 const SPILL_AFTER: u64 = 4;
 
 /// Payload of frames that are staged: also less than any real fabric takes so.
@@ -41,7 +42,7 @@ const STAGED_BYTES: Range<usize> = 4..6000;
 /// Payload of one record of an explored job, at most.
 const SMALL_FRAGMENT_BYTES: usize = 64;
 
-/// The memory and the network of a life, made before anybody begins.
+/// Memory and network of a life, made before programs begin.
 #[derive(Debug)]
 pub struct RankEnd {
     /// Its end of the network.
@@ -62,7 +63,7 @@ impl Environment for Quiet {
     fn report(&mut self, _text: &str) {}
 }
 
-/// What a later life goes on from.
+/// What a later life begins with.
 pub struct LifeBefore {
     /// Where it begins.
     pub resume: Resume,
@@ -107,14 +108,14 @@ pub struct Assembly<'a> {
     /// The network.
     pub network: &'a Network,
     /// Where they tell what happens.
-    pub stage: &'a Stage,
+    pub stage: &'a Rc<Stage>,
 }
 
 impl Assembly<'_> {
     /// A life whose events have a place. A later one has a `past`. REC-1
     ///
     /// # Errors
-    /// When what it is to go on from cannot be used.
+    /// When its checkpoint or records cannot be used.
     pub fn process(
         &self,
         joining: Joining,
@@ -124,23 +125,11 @@ impl Assembly<'_> {
     ) -> Result<RankProcess, String> {
         let Joining {
             life,
-            mortal,
+            crash_point,
             events,
         } = joining;
         let plan = self.plan;
-        let commitments = SimCommitments::new(events, start, plan.planted);
-        let identity = Identity {
-            job: JOB,
-            rank: life.rank,
-            incarnation: life.incarnation,
-        };
-        let pessimist = Pessimist::new(identity, start, commitments);
-        let member = match plan.protocol {
-            ProtocolPlan::Pessimist => Member::Pessimist,
-            ProtocolPlan::PessimistClassic => Member::PessimistClassic,
-        };
-        let logging = Logging::new(member, Some(pessimist));
-        let mut protocol = Watched::new(logging, life, self.stage.clone(), plan.planted);
+        let mut protocol = self.protocol(life, events, start);
         if let (Some(Planted::ReplayedRecorded), Some(past)) = (plan.planted, &past) {
             protocol.record_again(&past.events);
         }
@@ -156,39 +145,38 @@ impl Assembly<'_> {
             Some(past) => past.resume.saved.beginning.begun(),
             None => vec![Ssn(0); plan.ranks as usize],
         };
-        let (stage, planted) = (self.stage.clone(), plan.planted);
-        let fabric = RankFabric::new(fabric, life, mortal.clone(), stage, planted, begun);
+        let fabric = RankFabric {
+            end: fabric,
+            life,
+            crash_point: crash_point.clone(),
+            stage: self.stage.clone(),
+            planted: plan.planted,
+            begun,
+        };
         let mut engine = Engine::new(options, arena, Box::new(fabric), protocol)
             .with_clock(Clock(plan.first_clock));
         let mut disk = None;
         if plan.log.disk_bytes > 0 {
             let store = store(plan.seed.wrapping_mul(31) ^ u64::from(life.rank.0));
             disk = Some(store.disk());
-            let store = MortalStore::new(store, mortal.clone(), plan.planted);
-            let options = SpillOptions {
-                job: JOB,
-                rank: life.rank,
-                incarnation: life.incarnation,
-                size: plan.ranks,
-                disk_bytes: plan.log.disk_bytes,
-                writes_max: WRITES_MAX,
+            let store = CrashingStore {
+                inner: store,
+                crash_point: crash_point.clone(),
+                lies: plan.planted == Some(Planted::DiskLies),
+                lied: VecDeque::new(),
             };
-            let after_bytes = plan.log.memory_bytes / SPILL_AFTER;
-            let log = SpillLog::new(options, store);
-            let quiet = Quiet(self.network.clone());
-            let spilling = Spilling::new(log, "the disk".into(), after_bytes, quiet);
-            engine = engine.with_spill(Box::new(spilling));
+            engine = engine.with_spill(Box::new(self.spilling(life, store)));
         }
         let mut program = Program::new(plan, life.rank);
         let mut resume = None;
         if let Some(past) = past {
-            engine = self.begin_again(engine, life.rank, &past, &mortal)?;
+            engine = self.begin_again(engine, life.rank, &past, &crash_point)?;
             program = past.resume.saved.beginning.program.clone();
             resume = Some(past.resume);
         }
         Ok(RankProcess::new(Parts {
             life,
-            mortal,
+            crash_point,
             engine,
             program,
             resume,
@@ -201,14 +189,50 @@ impl Assembly<'_> {
         }))
     }
 
-    /// The engine as its checkpoint has it, with what it is to play again. REC-1,
-    /// REC-2, REC-8
+    fn protocol(
+        &self,
+        life: Life,
+        events: EventStore,
+        start: EventIndex,
+    ) -> Watched<Logging<SimCommitments>> {
+        let commitments = SimCommitments::new(events, start, self.plan.planted);
+        let identity = Identity {
+            job: JOB,
+            rank: life.rank,
+            incarnation: life.incarnation,
+        };
+        let pessimist = Pessimist::new(identity, start, commitments);
+        Watched {
+            inner: Logging::new(self.plan.protocol, Some(pessimist)),
+            life,
+            stage: self.stage.clone(),
+            planted: self.plan.planted,
+        }
+    }
+
+    fn spilling(&self, life: Life, store: CrashingStore) -> Spilling<CrashingStore, Quiet> {
+        let plan = self.plan;
+        let options = SpillOptions {
+            job: JOB,
+            rank: life.rank,
+            incarnation: life.incarnation,
+            size: plan.ranks,
+            disk_bytes: plan.log.disk_bytes,
+            writes_max: WRITES_MAX,
+        };
+        let after_bytes = plan.log.memory_bytes / SPILL_AFTER;
+        let log = SpillLog::new(options, store);
+        let quiet = Quiet(self.network.clone());
+        Spilling::new(log, "the disk".into(), after_bytes, quiet)
+    }
+
+    /// The engine as its checkpoint has it, with the records of its replay. REC-1, REC-2, REC-8
     fn begin_again(
         &self,
         engine: SimEngine,
         rank: Rank,
         past: &LifeBefore,
-        mortal: &Mortal,
+        crash_point: &CrashPoint,
     ) -> Result<SimEngine, String> {
         let planted = self.plan.planted;
         let mut engine = engine;
@@ -221,7 +245,7 @@ impl Assembly<'_> {
             let next = state.next.clone();
             engine = engine.with_beginning(state);
             if planted != Some(Planted::LogLeftOut) {
-                load_logs(&mut engine, rank, &next, part, mortal)?;
+                load_logs(&mut engine, rank, &next, part, crash_point)?;
             }
             if planted == Some(Planted::HorizonEarly) {
                 engine.publish_horizon();

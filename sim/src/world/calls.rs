@@ -15,9 +15,10 @@ use std::hash::{Hash, Hasher};
 const CONTEXT: u32 = 0;
 
 /// What a program has of its engine besides the engine.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Caller {
-    requests: Requests,
+    /// All that the program has begun, by number.
+    requests: Vec<Option<Request>>,
     taken: Vec<Option<Matched>>,
     /// The request of a blocking receive.
     receiving: Option<RequestNumber>,
@@ -30,15 +31,6 @@ pub struct Caller {
 struct Fresh {
     chance: Rng,
     last: i64,
-}
-
-impl Default for Fresh {
-    fn default() -> Self {
-        Self {
-            chance: Rng::with_seed(0),
-            last: 0,
-        }
-    }
 }
 
 impl Fresh {
@@ -70,29 +62,25 @@ fn found(status: Status) -> Found {
 }
 
 impl Caller {
-    /// Of a program that has made `requests` requests and taken `taken` messages in the
-    /// lives before; none of them is open.
-    pub fn after(requests: u32, taken: u32) -> Self {
+    /// Of a life whose program has made `requests` requests and taken `taken` messages in
+    /// earlier lives; none of them is open. No other life is given the same from outside.
+    pub fn new(life: Life, requests: u32, taken: u32) -> Self {
+        let seed = u64::from(life.rank.0) << 32 | u64::from(life.incarnation.0);
         Self {
-            requests: Requests::after(requests),
+            requests: (0..requests).map(|_| None).collect(),
             taken: (0..taken).map(|_| None).collect(),
             receiving: None,
-            fresh: Fresh::default(),
+            fresh: Fresh {
+                chance: Rng::with_seed(seed),
+                last: 0,
+            },
         }
-    }
-
-    /// Of this life: no other is given the same from outside.
-    #[must_use]
-    pub fn of_life(mut self, life: Life) -> Self {
-        let rank = u64::from(life.rank.0) << 32;
-        self.fresh.chance = Rng::with_seed(rank | u64::from(life.incarnation.0));
-        self
     }
 
     /// Hashes its open requests and what is in their memory.
     pub fn hash_into(&self, hash: &mut impl Hasher) {
-        (self.requests.all.len(), self.taken.len(), self.receiving).hash(hash);
-        for (number, request) in self.requests.all.iter().enumerate() {
+        (self.requests.len(), self.taken.len(), self.receiving).hash(hash);
+        for (number, request) in self.requests.iter().enumerate() {
             if let Some(request) = request {
                 (number, request.room.read(usize::MAX)).hash(hash);
             }
@@ -114,12 +102,12 @@ impl Caller {
         }
         match call {
             Call::Cancel(number) => {
-                calls::cancel(engine, self.requests.handle(*number));
+                calls::cancel(engine, self.handle(*number));
                 return Ok(Some(Answer::Done));
             }
-            Call::Number { lane } => {
+            Call::Number { series } => {
                 let (clock, fresh) = (engine.tick(), self.fresh.number());
-                let number = calls::number(engine, clock, *lane, fresh);
+                let number = calls::number(engine, clock, *series, fresh);
                 return Ok(number.map(Answer::Number));
             }
             Call::Bytes { count } => {
@@ -131,7 +119,7 @@ impl Caller {
             Call::Recv { from, room_bytes } => {
                 let room = Room::empty(*room_bytes);
                 let handle = calls::post_receive(engine, room.to_receive(), pattern(*from));
-                self.receiving = Some(self.requests.add(handle, room, true));
+                self.receiving = Some(self.add(handle, room, true));
                 return Ok(self.ask(engine, call));
             }
             _ => {}
@@ -176,7 +164,7 @@ impl Caller {
             }
             _ => return Ok(None),
         };
-        let number = self.requests.add(handle, room, is_receive);
+        let number = self.add(handle, room, is_receive);
         Ok(Some(Answer::Posted(number)))
     }
 
@@ -185,12 +173,12 @@ impl Caller {
         let clock = engine.now();
         match self.look(engine, call) {
             Ok(answer) => Some(answer),
-            in_vain @ Err(NoAnswer::Nothing) if is_wait_for_some(call) => {
-                calls::awaited(engine, clock, in_vain)
+            nothing @ Err(NoAnswer::Nothing) if is_wait_for_some(call) => {
+                calls::awaited(engine, clock, nothing)
             }
             Err(NoAnswer::Nothing) if !waits(call) => {
                 calls::found_nothing(engine, clock);
-                Some(in_vain(call))
+                Some(found_nothing(call))
             }
             Err(NoAnswer::Nothing | NoAnswer::NotYet) => None,
         }
@@ -230,9 +218,10 @@ impl Caller {
     }
 
     fn received(&mut self, engine: &mut SimEngine) -> Option<Answer> {
-        let ended = self.requests.finish(engine, self.receiving?)?;
+        let number = self.receiving?;
+        let outcome = engine.finish(self.handle(number).id()?)?;
         self.receiving = None;
-        Some(Answer::Ended(vec![ended]))
+        Some(Answer::Ended(vec![self.end(number, &outcome)]))
     }
 
     fn one(
@@ -242,8 +231,15 @@ impl Caller {
         number: RequestNumber,
         is_test: bool,
     ) -> Told<Answer> {
-        let ended = self.requests.one(engine, clock, number, is_test);
-        ended.map(Answer::Ended)
+        let Some(request) = &mut self.requests[number.0 as usize] else {
+            return Err(NoAnswer::Nothing);
+        };
+        let handle = &mut request.handle;
+        let outcome = match is_test {
+            true => calls::test(engine, clock, handle),
+            false => calls::try_wait(engine, handle).ok_or(NoAnswer::Nothing),
+        };
+        outcome.map(|outcome| Answer::Ended(vec![self.end(number, &outcome)]))
     }
 
     fn several(
@@ -253,8 +249,60 @@ impl Caller {
         chosen: &[RequestNumber],
         which: Several,
     ) -> Told<Answer> {
-        let ended = self.requests.several(engine, clock, chosen, which);
-        ended.map(Answer::Ended)
+        let all = &mut self.requests;
+        let mut handles = Chosen { all, chosen };
+        let mut ended = Vec::new();
+        let mut give = |index, outcome| ended.push((index, outcome));
+        let answer = match which {
+            Several::Any => {
+                let one = calls::test_any(engine, clock, &mut handles);
+                one.map(|(index, outcome)| give(index, outcome))
+            }
+            Several::Some => calls::test_some(engine, clock, &mut handles, give).map(|_count| ()),
+            Several::All => calls::try_all(engine, &mut handles, give).ok_or(NoAnswer::Nothing),
+            Several::TestedAll => calls::test_all(engine, clock, &mut handles, give),
+        };
+        answer.map(|()| {
+            let ended = ended.into_iter();
+            let end = |(index, outcome): (usize, Outcome)| self.end(chosen[index], &outcome);
+            Answer::Ended(ended.map(end).collect())
+        })
+    }
+
+    /// The next request of the program.
+    fn add(&mut self, handle: Handle, room: Room, is_receive: bool) -> RequestNumber {
+        let number = RequestNumber(self.requests.len() as u32);
+        self.requests.push(Some(Request {
+            handle,
+            room,
+            is_receive,
+        }));
+        number
+    }
+
+    /// A request as the engine's calls have it.
+    fn handle(&self, number: RequestNumber) -> &Handle {
+        let request = self.requests[number.0 as usize].as_ref();
+        request.map_or(&Handle::NULL, |request| &request.handle)
+    }
+
+    /// The answer to the program; the engine is done with the memory.
+    fn end(&mut self, number: RequestNumber, outcome: &Outcome) -> Ended {
+        let request = self.requests[number.0 as usize].take();
+        let request = request.expect("a request ends once");
+        let status = outcome.status;
+        let received = match request.is_receive && !status.cancelled {
+            true => outcome.truncated_to.unwrap_or(status.bytes),
+            false => 0,
+        };
+        Ended {
+            request: number,
+            peer: status.source,
+            tag: status.tag,
+            bytes: status.bytes,
+            cancelled: status.cancelled,
+            payload: request.room.read(received as usize),
+        }
     }
 }
 
@@ -281,7 +329,7 @@ fn is_wait_for_some(call: &Call) -> bool {
 }
 
 /// The answer to a test or probe that found nothing.
-fn in_vain(call: &Call) -> Answer {
+fn found_nothing(call: &Call) -> Answer {
     match call {
         Call::Iprobe(_) => Answer::Found(None),
         Call::Improbe(_) => Answer::Taken(None),
@@ -296,12 +344,6 @@ struct Request {
     /// Lent to the engine until it is over.
     room: Room,
     is_receive: bool,
-}
-
-/// All requests that a program has begun, by their numbers.
-#[derive(Debug, Default)]
-pub struct Requests {
-    all: Vec<Option<Request>>,
 }
 
 /// Those of one call.
@@ -329,7 +371,7 @@ impl Handles for Chosen<'_> {
 
 /// Which requests a call ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Several {
+enum Several {
     /// The first that has ended.
     Any,
     /// All that have.
@@ -338,103 +380,4 @@ pub enum Several {
     All,
     /// All, if all have; that they have depends on timing.
     TestedAll,
-}
-
-impl Requests {
-    /// Of a program that has begun and ended `requests` requests before.
-    pub fn after(requests: u32) -> Self {
-        Self {
-            all: (0..requests).map(|_| None).collect(),
-        }
-    }
-
-    /// The next request of the program.
-    pub fn add(&mut self, handle: Handle, room: Room, is_receive: bool) -> RequestNumber {
-        let number = RequestNumber(self.all.len() as u32);
-        self.all.push(Some(Request {
-            handle,
-            room,
-            is_receive,
-        }));
-        number
-    }
-
-    /// A request as the engine's calls have it.
-    pub fn handle(&self, number: RequestNumber) -> &Handle {
-        let request = self.all[number.0 as usize].as_ref();
-        request.map_or(&Handle::NULL, |request| &request.handle)
-    }
-
-    /// The end of a blocking call that made this request, if it has ended.
-    pub fn finish(&mut self, engine: &mut SimEngine, number: RequestNumber) -> Option<Ended> {
-        let outcome = engine.finish(self.handle(number).id()?)?;
-        Some(self.end(number, &outcome))
-    }
-
-    /// A wait for one, or a test.
-    pub fn one(
-        &mut self,
-        engine: &mut SimEngine,
-        clock: Clock,
-        number: RequestNumber,
-        is_test: bool,
-    ) -> Told<Vec<Ended>> {
-        let Some(request) = &mut self.all[number.0 as usize] else {
-            return Err(NoAnswer::Nothing);
-        };
-        let handle = &mut request.handle;
-        let outcome = match is_test {
-            true => calls::test(engine, clock, handle),
-            false => calls::try_wait(engine, handle).ok_or(NoAnswer::Nothing),
-        };
-        outcome.map(|outcome| vec![self.end(number, &outcome)])
-    }
-
-    /// A wait or test for several.
-    pub fn several(
-        &mut self,
-        engine: &mut SimEngine,
-        clock: Clock,
-        chosen: &[RequestNumber],
-        which: Several,
-    ) -> Told<Vec<Ended>> {
-        let all = &mut self.all;
-        let mut handles = Chosen { all, chosen };
-        let mut ended = Vec::new();
-        let mut give = |index, outcome| ended.push((index, outcome));
-        let answer = match which {
-            Several::Any => {
-                let one = calls::test_any(engine, clock, &mut handles);
-                one.map(|(index, outcome)| give(index, outcome))
-            }
-            Several::Some => calls::test_some(engine, clock, &mut handles, give).map(|_count| ()),
-            Several::All => calls::try_all(engine, &mut handles, give).ok_or(NoAnswer::Nothing),
-            Several::TestedAll => calls::test_all(engine, clock, &mut handles, give),
-        };
-        answer.map(|()| {
-            let ended = ended.into_iter();
-            ended
-                .map(|(index, outcome)| self.end(chosen[index], &outcome))
-                .collect()
-        })
-    }
-
-    /// The answer to the program; the engine is done with the memory.
-    fn end(&mut self, number: RequestNumber, outcome: &Outcome) -> Ended {
-        let request = self.all[number.0 as usize].take();
-        let request = request.expect("a request ends once");
-        let status = outcome.status;
-        let received = match request.is_receive && !status.cancelled {
-            true => outcome.truncated_to.unwrap_or(status.bytes),
-            false => 0,
-        };
-        Ended {
-            request: number,
-            peer: status.source,
-            tag: status.tag,
-            bytes: status.bytes,
-            cancelled: status.cancelled,
-            payload: request.room.read(received as usize),
-        }
-    }
 }

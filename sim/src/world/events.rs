@@ -2,6 +2,7 @@
 //! watched, and changed where a bug is planted.
 
 use super::stage::Stage;
+use crate::choices::determinant;
 use crate::happening::{Happening, Life};
 use crate::loggers::LoggerClient;
 use crate::planted::Planted;
@@ -16,33 +17,17 @@ use std::rc::Rc;
 /// Reports an event to the stage before the protocol gets it.
 #[derive(Debug)]
 pub struct Watched<P> {
-    inner: P,
-    life: Life,
-    stage: Stage,
-    planted: Option<Planted>,
+    /// The real protocol.
+    pub inner: P,
+    /// The life whose protocol it is.
+    pub life: Life,
+    /// Where events are reported.
+    pub stage: Rc<Stage>,
+    /// The bug, if there is one.
+    pub planted: Option<Planted>,
 }
 
 impl<P: Protocol> Watched<P> {
-    /// The protocol of a life.
-    pub fn new(inner: P, life: Life, stage: Stage, planted: Option<Planted>) -> Self {
-        Self {
-            inner,
-            life,
-            stage,
-            planted,
-        }
-    }
-
-    /// The real protocol.
-    pub fn inner(&self) -> &P {
-        &self.inner
-    }
-
-    /// The real protocol.
-    pub fn inner_mut(&mut self) -> &mut P {
-        &mut self.inner
-    }
-
     /// As [`Planted::ReplayedRecorded`] has it.
     pub fn record_again(&mut self, events: &[Determinant]) {
         for event in events {
@@ -60,83 +45,41 @@ impl<P: Protocol> Watched<P> {
         }
     }
 
-    fn bent(&mut self, planted: Planted, event: Event<'_>) -> bool {
-        match (planted, event) {
-            (Planted::MatchesAroundGate, event @ Event::Match { .. })
-            | (Planted::ProbesAroundGate, event @ Event::Probe { .. }) => {
+    fn bent(&mut self, planted: Planted, mut event: Event<'_>) -> bool {
+        match (planted, &mut event) {
+            (Planted::MatchesAroundGate, Event::Match { .. })
+            | (Planted::ProbesAroundGate, Event::Probe { .. })
+            | (Planted::NumbersAroundGate, Event::Number { .. }) => {
                 self.inner.event(event);
-                false
+                return false;
             }
-            (Planted::NumbersAroundGate, event @ Event::Number { .. }) => {
-                self.inner.event(event);
-                false
-            }
-            (Planted::VainForgotten, Event::Nothing { .. })
-            | (Planted::NumberForgotten, Event::Number { .. }) => false,
+            (Planted::NothingForgotten, Event::Nothing { .. })
+            | (Planted::NumberForgotten, Event::Number { .. }) => return false,
             (Planted::ProbeInverted, Event::Probe { clock, .. }) => {
-                self.inner.event(Event::Nothing { clock })
+                event = Event::Nothing { clock: *clock };
             }
-            (Planted::CompletionCut, Event::Completion { clock, requests }) => {
-                let requests = &requests[..requests.len().min(1)];
-                self.inner.event(Event::Completion { clock, requests })
+            (Planted::CompletionCut, Event::Completion { requests, .. }) => {
+                *requests = &requests[..requests.len().min(1)];
             }
-            (Planted::ClockOf32Bits, event) => self.inner.event(cut(event)),
-            (_, event) => self.inner.event(event),
+            (Planted::ClockOf32Bits, event) => cut(event),
+            _ => {}
         }
+        self.inner.event(event)
     }
 }
 
-fn cut(event: Event<'_>) -> Event<'_> {
-    let cut = |clock: Clock| Clock(clock.0 & 0xffff_ffff);
+fn cut(event: &mut Event<'_>) {
+    let cut = |clock: &mut Clock| clock.0 &= 0xffff_ffff;
     match event {
-        Event::Match {
-            at,
-            request,
-            source,
-            ssn,
-            is_named,
-        } => Event::Match {
-            at: cut(at),
-            request: cut(request),
-            source,
-            ssn,
-            is_named,
-        },
-        Event::Probe {
-            clock,
-            source,
-            ssn,
-            tag,
-            bytes,
-        } => Event::Probe {
-            clock: cut(clock),
-            source,
-            ssn,
-            tag,
-            bytes,
-        },
-        Event::Completion { clock, requests } => Event::Completion {
-            clock: cut(clock),
-            requests,
-        },
-        Event::Cancelled { clock, request } => Event::Cancelled {
-            clock: cut(clock),
-            request: cut(request),
-        },
-        Event::Number {
-            clock,
-            series,
-            value,
-        } => Event::Number {
-            clock: cut(clock),
-            series,
-            value,
-        },
-        Event::Bytes { clock, bytes } => Event::Bytes {
-            clock: cut(clock),
-            bytes,
-        },
-        Event::Nothing { clock } => Event::Nothing { clock: cut(clock) },
+        Event::Match { at, request, .. } | Event::Cancelled { clock: at, request } => {
+            cut(at);
+            cut(request);
+        }
+        Event::Probe { clock, .. }
+        | Event::Completion { clock, .. }
+        | Event::Number { clock, .. }
+        | Event::Bytes { clock, .. }
+        | Event::Nothing { clock } => cut(clock),
     }
 }
 
@@ -154,7 +97,8 @@ impl<P: Protocol> Protocol for Watched<P> {
     }
 
     fn event(&mut self, event: Event<'_>) -> bool {
-        self.stage.tell(&Happening::Event(self.life, event.clone()));
+        self.stage
+            .tell(&Happening::Event(self.life, determinant(&event)));
         match self.planted {
             None => self.inner.event(event),
             Some(planted) => self.bent(planted, event),
@@ -213,7 +157,7 @@ pub struct ExploredEvents(pub Rc<RefCell<ExploredBatches>>);
 /// See [`ExploredEvents`].
 #[derive(Debug, Default, Hash)]
 pub struct ExploredBatches {
-    /// One past the last determinant of the lives before.
+    /// One past the last determinant of earlier lives.
     pub start: EventIndex,
     /// Begun, and not stable: with one past its last determinant.
     pub pending: Vec<(EventIndex, Rc<[u8]>)>,

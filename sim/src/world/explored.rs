@@ -12,20 +12,18 @@ use super::events::ExploredEvents;
 use super::launcher::News;
 use super::rank::{Joining, RankSlot, Stepped};
 use crate::checkpoints::Checkpoint;
+use crate::crash_point::CrashPoint;
 use crate::explorer::{Exploration, Model, explore};
 use crate::happening::{Breach, Happening, Life};
 use crate::loggers::JOB;
-use crate::mortal::Mortal;
-use crate::oracle::Oracle;
 use crate::plan::{Plan, Process};
 use crate::planted::Planted;
-use crate::recollect::Saved;
-use core::fmt::{self, Write as _};
+use crate::saved::Saved;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::row::determinants;
 use refrain_ring::{Incarnation, Rank, Region};
-use refrain_transport::fabric::sim::{LaneKind, Life as NetworkLife, Route};
+use refrain_transport::fabric::sim::{LaneKind, Route};
 use std::any::Any;
 use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -41,70 +39,17 @@ pub fn run(size: &Size) -> Exploration {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The first frame of a lane arrives.
-    Deliver {
-        /// From this rank,
-        from: u8,
-        /// in this life,
-        life: u8,
-        /// to this rank.
-        to: u8,
-        /// On its lane for records, else on that for control frames.
-        is_data: bool,
-    },
-    /// A rank learns what has become of another.
-    Tell {
-        /// The rank.
-        rank: u8,
-        /// Which of the news that it has not handled.
-        nth: u8,
-    },
+    Deliver(Route, LaneKind),
+    /// A rank handles one of the news that it has not handled.
+    Tell(Rank, usize),
     /// What happened in a rank is stable.
-    Stable {
-        /// The rank.
-        rank: u8,
-    },
+    Stable(Rank),
     /// The checkpoint that a rank has taken is stable.
-    Saved {
-        /// The rank.
-        rank: u8,
-    },
-    /// A rank dies.
-    Die {
-        /// The rank.
-        rank: u8,
-        /// Number of batches that were not acknowledged and are stable all the same.
-        stable: u8,
-    },
+    Saved(Rank),
+    /// A rank dies; of its batches that were not acknowledged, this many are stable.
+    Die(Rank, usize),
     /// The next life of a dead rank begins.
-    Begin {
-        /// The rank.
-        rank: u8,
-    },
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Deliver {
-                from,
-                life,
-                to,
-                is_data,
-            } => {
-                let what = if is_data { "record" } else { "control frame" };
-                write!(f, "a {what} of rank {from}, life {life}, reaches rank {to}")
-            }
-            Self::Tell { rank, nth } => write!(f, "rank {rank} handles its news {nth}"),
-            Self::Stable { rank } => write!(f, "what happened in rank {rank} is stable"),
-            Self::Saved { rank } => write!(f, "the checkpoint of rank {rank} is stable"),
-            Self::Die { rank, stable: 0 } => write!(f, "rank {rank} dies"),
-            Self::Die { rank, stable } => {
-                let batches = "unacknowledged batches are stable";
-                write!(f, "rank {rank} dies; {stable} {batches}")
-            }
-            Self::Begin { rank } => write!(f, "the next life of rank {rank} begins"),
-        }
-    }
+    Begin(Rank),
 }
 
 /// The world of a size, and what the explorer decides in it.
@@ -174,56 +119,22 @@ impl<'a> Explored<'a> {
     /// Does what an action says.
     fn act(&mut self, action: Action) -> Result<(), Breach> {
         let rank = match action {
-            Action::Deliver {
-                from,
-                life,
-                to,
-                is_data,
-            } => {
-                self.deliver((from, life), to, is_data);
-                to
-            }
-            Action::Tell { rank, nth } => {
-                self.tell(Rank(rank.into()), nth as usize)?;
-                rank
-            }
-            Action::Stable { rank } => {
-                self.stabilize(Rank(rank.into()), usize::MAX)?;
-                rank
-            }
-            Action::Saved { rank } => {
-                self.save(Rank(rank.into()));
-                rank
-            }
-            Action::Die { rank, stable } => {
-                self.die(Rank(rank.into()), stable as usize)?;
-                rank
-            }
-            Action::Begin { rank } => {
-                self.begin(Rank(rank.into()))?;
-                rank
-            }
+            Action::Deliver(route, _) => route.to.rank,
+            Action::Tell(rank, _)
+            | Action::Stable(rank)
+            | Action::Saved(rank)
+            | Action::Die(rank, _)
+            | Action::Begin(rank) => rank,
         };
-        self.flow(Rank(rank.into()))
-    }
-
-    fn deliver(&mut self, (from, life): (u8, u8), to: u8, is_data: bool) {
-        let newest = self.world.slots[to as usize].life();
-        let route = Route {
-            to: NetworkLife {
-                rank: newest.rank,
-                incarnation: newest.incarnation,
-            },
-            from: NetworkLife {
-                rank: Rank(from.into()),
-                incarnation: Incarnation(life.into()),
-            },
-        };
-        let lane = match is_data {
-            true => LaneKind::Data,
-            false => LaneKind::Control,
-        };
-        self.world.network.deliver_first(route, lane);
+        match action {
+            Action::Deliver(route, lane) => drop(self.world.network.deliver_first(route, lane)),
+            Action::Tell(_, nth) => self.tell(rank, nth)?,
+            Action::Stable(_) => self.stabilize(rank, usize::MAX),
+            Action::Saved(_) => self.save(rank),
+            Action::Die(_, stable) => self.die(rank, stable),
+            Action::Begin(_) => self.begin(rank)?,
+        }
+        self.flow(rank)
     }
 
     /// News of a life that is over, or known, change nothing. REC-6
@@ -251,16 +162,15 @@ impl<'a> Explored<'a> {
     }
 
     /// Batches become stable that a rank has begun to commit, the first `batches`.
-    fn stabilize(&mut self, rank: Rank, batches: usize) -> Result<(), Breach> {
+    fn stabilize(&mut self, rank: Rank, batches: usize) {
         let mut events = self.events[rank.index()].0.borrow_mut();
         let batches = batches.min(events.pending.len());
         for (end, batch) in events.pending.drain(..batches).collect::<Vec<_>>() {
             events.stable = events.stable.max(end);
             let header = BatchHeader::peek(&batch).expect("a batch of the recorder");
-            self.world.facts.set_stable(rank, header.last_clock);
+            self.world.stage.facts.stable.borrow_mut()[rank.index()] = Some(header.last_clock);
             self.rows[rank.index()].push(batch);
         }
-        Ok(())
     }
 
     fn save(&mut self, rank: Rank) {
@@ -272,21 +182,20 @@ impl<'a> Explored<'a> {
         self.world.checkpoint_is_stable(rank, number);
     }
 
-    fn die(&mut self, rank: Rank, stable: usize) -> Result<(), Breach> {
+    fn die(&mut self, rank: Rank, stable: usize) {
         self.deaths -= 1;
-        self.stabilize(rank, stable)?;
+        self.stabilize(rank, stable);
         let (world, index) = (&mut self.world, rank.index());
         let life = world.slots[index].life();
-        world.mortals[index].kill();
+        world.crash_points[index].kill();
         world.stage.tell(&Happening::Died(Process::Rank(rank)));
         world.slots[index] = RankSlot::Dead(life);
         world.news[index].clear();
         world.reachable[index] = None;
-        world.facts.set_alive(rank, None);
+        world.stage.facts.alive.borrow_mut()[rank.index()] = None;
         self.taken[index] = None;
         self.events[index] = ExploredEvents::default();
         world.tell_others(rank, &News::Down(life));
-        Ok(())
     }
 
     /// The next life begins, and learns at once which peers live. REC-1, REC-2
@@ -306,7 +215,7 @@ impl<'a> Explored<'a> {
             oracle: "recollect",
             what: format!("REC-2: {error}"),
         })?;
-        world.oracles.borrow().log.restarted(rank, number)?;
+        world.stage.oracles.borrow().log.restarted(rank, number)?;
         let events = ExploredEvents::default();
         let last = row.last().and_then(|batch| BatchHeader::peek(batch).ok());
         let start = last.map_or(EventIndex(0), |last| last.end());
@@ -314,13 +223,13 @@ impl<'a> Explored<'a> {
         events.0.borrow_mut().stable = start;
         let joining = Joining {
             life,
-            mortal: Mortal::default(),
+            crash_point: CrashPoint::default(),
             events: super::EventStore::Explored(events.clone()),
         };
         self.events[index] = events;
-        world.mortals[index] = joining.mortal.clone();
+        world.crash_points[index] = joining.crash_point.clone();
         world.stage.tell(&Happening::Began(life));
-        world.facts.set_alive(rank, Some(incarnation));
+        world.stage.facts.alive.borrow_mut()[rank.index()] = Some(incarnation);
         world.resume(joining, start, (number, saved), held)?;
         while let Some(news) = world.news[index].pop_front() {
             world.heed_one(rank, news)?;
@@ -332,23 +241,22 @@ impl<'a> Explored<'a> {
     fn actions(&self) -> Vec<Action> {
         let mut all = Vec::new();
         self.add_arrivals(&mut all);
-        for (rank, slot) in (0..).zip(&self.world.slots) {
-            let index = rank as usize;
+        for (rank, slot) in (0..).map(Rank).zip(&self.world.slots) {
+            let index = rank.index();
             if !matches!(slot, RankSlot::Living(_)) {
-                all.push(Action::Begin { rank });
+                all.push(Action::Begin(rank));
                 continue;
             }
             self.add_news(rank, &mut all);
             let pending = self.events[index].0.borrow().pending.len();
             if pending > 0 {
-                all.push(Action::Stable { rank });
+                all.push(Action::Stable(rank));
             }
             if self.taken[index].is_some() {
-                all.push(Action::Saved { rank });
+                all.push(Action::Saved(rank));
             }
             if self.deaths > 0 {
-                let each = 0..=pending as u8;
-                all.extend(each.map(|stable| Action::Die { rank, stable }));
+                all.extend((0..=pending).map(|stable| Action::Die(rank, stable)));
             }
         }
         all
@@ -368,12 +276,7 @@ impl<'a> Explored<'a> {
             {
                 continue;
             }
-            let action = Action::Deliver {
-                from: from.rank.0 as u8,
-                life: from.incarnation.0 as u8,
-                to: to.rank.0 as u8,
-                is_data,
-            };
+            let action = Action::Deliver(on_its_way.route, on_its_way.lane);
             // Of a lane the first one.
             if !all.contains(&action) {
                 all.push(action);
@@ -381,20 +284,17 @@ impl<'a> Explored<'a> {
         }
     }
 
-    fn add_news(&self, rank: u8, all: &mut Vec<Action>) {
-        let news: Vec<Rank> = self.world.news[rank as usize]
-            .iter()
-            .map(News::of)
-            .collect();
+    fn add_news(&self, rank: Rank, all: &mut Vec<Action>) {
+        let news = self.world.news[rank.index()].iter();
+        let news: Vec<Rank> = news.map(News::of).collect();
         for (nth, of) in news.iter().enumerate() {
             if self.size.order == Order::Any || !news[..nth].contains(of) {
-                let nth = nth as u8;
-                all.push(Action::Tell { rank, nth });
+                all.push(Action::Tell(rank, nth));
             }
         }
     }
 
-    /// What must be true where nothing but a death could go on.
+    /// Judges a state after which only a death can happen.
     fn check_end(&self) -> Result<(), Breach> {
         let world = &self.world;
         let mut states = Vec::new();
@@ -420,12 +320,12 @@ impl<'a> Explored<'a> {
             }
             states.push(Some(process.state()));
         }
-        let oracles = &mut *world.oracles.borrow_mut();
-        oracles.at_end(&*world.facts)?;
+        let oracles = &mut *world.stage.oracles.borrow_mut();
+        oracles.at_end(&world.stage.facts)?;
         oracles.outcome.judge(world.plan, &states)
     }
 
-    /// The same for states that go on in the same way. Frames to the dead do not count.
+    /// Equal for states that continue in the same way. Frames to dead lives do not count.
     fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let hash = &mut hasher;
@@ -446,7 +346,7 @@ impl<'a> Explored<'a> {
             hash_saved(saved.as_deref(), hash);
         }
         let is_dead = |rank: Rank| matches!(self.world.slots[rank.index()], RankSlot::Dead(_));
-        self.world.oracles.borrow().hash_into(is_dead, hash);
+        self.world.stage.oracles.borrow().hash_into(is_dead, hash);
         for on_its_way in self.world.network.on_their_way() {
             let to = on_its_way.route.to;
             let slot = &self.world.slots[to.rank.index()];
@@ -478,38 +378,11 @@ fn hash_saved(checkpoint: Option<&Checkpoint<Saved>>, hash: &mut DefaultHasher) 
         return hash.write_u8(0);
     };
     let beginning = &contents.beginning;
-    (number, beginning.clock, &beginning.next_ssn_to).hash(hash);
+    (number, beginning.clock, &beginning.tally.next_ssn_to).hash(hash);
     beginning.program.hash_into(hash);
     if let Some(engine) = &contents.engine {
         (&engine.state, &engine.logs).hash(hash);
     }
-}
-
-/// Hashes words, but for addresses: two runs have other ones.
-struct Words<'a> {
-    hasher: &'a mut DefaultHasher,
-    /// The digits of an address come next.
-    in_address: bool,
-}
-
-impl fmt::Write for Words<'_> {
-    fn write_str(&mut self, words: &str) -> fmt::Result {
-        let is_address = core::mem::replace(&mut self.in_address, words == "0x");
-        if !is_address {
-            self.hasher.write(words.as_bytes());
-        }
-        Ok(())
-    }
-}
-
-/// Hashes how something reads.
-pub(crate) fn hash_words(hasher: &mut DefaultHasher, what: &dyn fmt::Debug) {
-    let mut to = Words {
-        hasher,
-        in_address: false,
-    };
-    // Hashing does not fail.
-    let _ = write!(to, "{what:?}");
 }
 
 thread_local! {
@@ -550,7 +423,7 @@ struct Reached {
     way: Vec<Action>,
     hash: u64,
     next: Vec<Action>,
-    /// What is wrong if nothing but a death goes on.
+    /// What is wrong if only a death can happen next.
     end: Result<(), Breach>,
 }
 
@@ -618,7 +491,7 @@ impl Model for Restarts {
     }
 
     fn is_fault(&self, action: &Action) -> bool {
-        matches!(action, Action::Die { .. })
+        matches!(action, Action::Die(..))
     }
 }
 

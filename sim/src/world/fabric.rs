@@ -1,8 +1,8 @@
 //! A rank's end of the network, as a process has it that may die.
 
 use super::stage::Stage;
+use crate::crash_point::CrashPoint;
 use crate::happening::{Happening, Life};
-use crate::mortal::Mortal;
 use crate::planted::Planted;
 use core::time::Duration;
 use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader, RecordKind, Ssn};
@@ -13,56 +13,43 @@ use refrain_transport::fabric::{
     Refusal, Sink,
 };
 use refrain_transport::gate::Pass;
+use std::rc::Rc;
 
 /// A rank's end of the simulated network under a process that may die: before and after
 /// everything that it does, something may happen to it, and planted bugs change what
 /// leaves and what comes.
 #[derive(Debug)]
 pub struct RankFabric {
-    end: SimFabric,
-    life: Life,
-    mortal: Mortal,
-    stage: Stage,
-    planted: Option<Planted>,
+    /// The real end.
+    pub end: SimFabric,
+    /// The life whose end it is.
+    pub life: Life,
+    /// Its death.
+    pub crash_point: CrashPoint,
+    /// Where frames are reported.
+    pub stage: Rc<Stage>,
+    /// The bug, if there is one.
+    pub planted: Option<Planted>,
     /// By sender: one past the last message that began to come.
-    begun: Vec<Ssn>,
+    pub begun: Vec<Ssn>,
 }
 
 impl RankFabric {
-    /// The end of `life`, of which `begun` are the first messages that are missing.
-    pub fn new(
-        end: SimFabric,
-        life: Life,
-        mortal: Mortal,
-        stage: Stage,
-        planted: Option<Planted>,
-        begun: Vec<Ssn>,
-    ) -> Self {
-        Self {
-            end,
-            life,
-            mortal,
-            stage,
-            planted,
-            begun,
-        }
-    }
-
     /// Has an effect; the dead have none, and are not told. They say nothing and hear
     /// nothing more, and what they had posted comes to an end as the network likes.
     fn act(
         &mut self,
         effect: impl FnOnce(&mut SimFabric) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
-        let acted = self.mortal.act(|| effect(&mut self.end));
-        if self.mortal.is_dead() {
+        let acted = self.crash_point.act(|| effect(&mut self.end));
+        if self.crash_point.is_dead() {
             let Life { rank, incarnation } = self.life;
             self.end.network().kill_life(rank, incarnation);
         }
         acted.unwrap_or(Err(Refusal::Busy))
     }
 
-    /// What is said instead where a bug is planted; `None`: nothing.
+    /// The frame that is posted instead where a bug is planted; `None`: none.
     fn bent(&self, peer: Rank, control: Control) -> Option<Control> {
         let Control::Restart { ssn, others } = control else {
             let is_lost = self.planted == Some(Planted::MatchNotAsked)
@@ -82,12 +69,12 @@ impl RankFabric {
         let posted = self.end.network().last_posted();
         let header = posted.as_deref().map(RecordHeader::decode);
         if let (Some(bytes), Some(Ok(header))) = (&posted, header) {
-            self.stage.tell(&Happening::Posted {
-                from: self.life,
-                to: peer,
-                header: &header,
-                payload: &bytes[RecordHeader::BYTES..],
-            });
+            self.stage.tell(&Happening::Posted(
+                self.life,
+                peer,
+                &header,
+                &bytes[RecordHeader::BYTES..],
+            ));
         }
     }
 }
@@ -128,7 +115,7 @@ impl Fabric for RankFabric {
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), Refusal> {
         // The frame leaves in `staged`: until then the death of the process takes it along.
-        match self.mortal.is_dead() {
+        match self.crash_point.is_dead() {
             true => Err(Refusal::Busy),
             false => self.end.stage(pass, peer, header, fill),
         }
@@ -193,11 +180,11 @@ impl Fabric for RankFabric {
     }
 }
 
-/// Tells of whom a rank hears.
+/// Reports the senders whose frames a rank takes.
 struct Listening<'a> {
     sink: &'a mut dyn Sink,
     to: Life,
-    stage: &'a Stage,
+    stage: &'a Rc<Stage>,
     begun: &'a mut [Ssn],
     planted: Option<Planted>,
 }

@@ -5,7 +5,7 @@
 //! | a rank is killed, before or after any of its effects (a frame or control frame posted, a commit or hello sent, an operation of its log's disk begun) | the job's other ranks; every message that others may have seen of it can be made again from loggers, peers' logs and its own remains |
 //! | several ranks are killed in one step; a rank whose new life is still collecting is killed again | the same |
 //! | a rank stands still | everything; only the launcher gives it up |
-//! | a living rank is suspected | the same as for one that was killed; nothing that the old life does from then on is heard by anybody who has fenced it |
+//! | a living rank is suspected | the same as for one that was killed; peers that have fenced the old life take none of its frames |
 //! | frames are delayed, overtake those of other channels, are refused; frames of the dead arrive long after, in part or never | every message, in order, once |
 //! | a rank's connections to loggers break: what was on its way is flushed, one-sided writes arrive in part, completions are lost | everything acknowledged; what was not is sent again |
 //! | an event logger is killed before or after any of its effects (a message sent, an operation of its disk); it starts again with its files and the rings in its host's memory | everything acknowledged |
@@ -19,34 +19,13 @@
 
 use super::World;
 use super::rank::RankSlot;
+use super::stage::Count;
+use crate::crash_point::CrashPoint;
 use crate::happening::Happening;
-use crate::mortal::Mortal;
-use crate::plan::{FaultKind, FaultPlan, LevelPlan, Moment, Plan, Process};
-use refrain_logging::store::faulty::{Failure, Fault, How, Kind};
+use crate::plan::{FaultKind, FaultPlan, Moment, Plan, Process};
+use refrain_eventlog::Level;
+use refrain_logging::store::faulty::Failure;
 use refrain_ring::Rank;
-
-/// Counts of what was done, by kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FaultCounts {
-    /// Ranks killed, or suspected and then ended.
-    pub rank_kills: u64,
-    /// Event loggers killed, or without power.
-    pub logger_kills: u64,
-    /// Event loggers that lost all that they had.
-    pub forgotten: u64,
-    /// The checkpoint store killed, or without power.
-    pub checkpoint_kills: u64,
-    /// Living ranks suspected.
-    pub suspicions: u64,
-    /// Processes that stood still.
-    pub pauses: u64,
-    /// Connections broken.
-    pub disconnects: u64,
-    /// Disks that were full or did not answer.
-    pub disks: u64,
-    /// Ranks of which loggers lost acknowledged events.
-    pub losses: u64,
-}
 
 /// The faults of a plan that are still to come.
 #[derive(Debug)]
@@ -63,7 +42,7 @@ impl Injector {
     }
 
     /// The deaths of a process at its effects.
-    pub fn mortal(plan: &Plan, process: Process) -> Mortal {
+    pub fn crash_point(plan: &Plan, process: Process) -> CrashPoint {
         let deaths = plan.faults.iter().filter_map(|fault| match fault.moment {
             Moment::Effect { number, before }
                 if fault.process == process && is_death_at_effect(fault) =>
@@ -72,7 +51,7 @@ impl Injector {
             }
             _ => None,
         });
-        Mortal::new(deaths.collect())
+        CrashPoint::new(deaths.collect())
     }
 
     /// Those whose time has come. `effects`: of a process, so far.
@@ -111,10 +90,10 @@ const BACK_STEPS_MAX: u64 = 300;
 impl World<'_> {
     /// What goes wrong now.
     pub(super) fn fail(&mut self) {
-        let (mortals, loggers) = (&self.mortals, &self.logger_mortals);
-        let checkpoints = &self.checkpoints_mortal;
+        let (crash_points, loggers) = (&self.crash_points, &self.logger_crash_points);
+        let checkpoints = &self.checkpoints_crash_point;
         let due = self.injector.due(self.step, |process| match process {
-            Process::Rank(rank) => mortals[rank.index()].effects(),
+            Process::Rank(rank) => crash_points[rank.index()].effects(),
             Process::Logger(logger) => loggers[logger as usize].effects(),
             Process::Checkpoints => checkpoints.effects(),
         });
@@ -129,41 +108,32 @@ impl World<'_> {
 
     fn rank_fails(&mut self, rank: Rank, kind: FaultKind) {
         let until = |steps| Some(self.step + steps);
-        let faults = &mut self.faults;
         match (kind, &mut self.slots[rank.index()]) {
             (FaultKind::Kill | FaultKind::PowerLoss, slot) => {
-                if let Some(mortal) = slot.mortal() {
-                    mortal.kill();
+                if let Some(crash_point) = slot.crash_point() {
+                    crash_point.kill();
                 }
             }
             (FaultKind::Pause(steps), RankSlot::Living(process)) => {
-                faults.pauses += 1;
+                self.stage.count(Count::Pauses);
                 process.pause_steps = steps;
             }
             (FaultKind::LoseEvents(percent), RankSlot::Living(process)) => {
-                process.mortal.kill();
+                process.crash_point.kill();
                 self.lose_events(rank, percent);
             }
             (FaultKind::Suspect, RankSlot::Living(_)) => self.suspect(rank),
             (FaultKind::Disconnect, slot) => {
-                faults.disconnects += 1;
+                self.stage.count(Count::Disconnections);
                 self.loggers.disconnect(slot.life());
             }
-            (FaultKind::DiskFull(steps), _) => {
+            (FaultKind::DiskFull(steps) | FaultKind::DiskSlow(steps), _) => {
                 if let Some(disk) = &self.disks[rank.index()] {
-                    faults.disks += 1;
-                    disk.fail(Fault {
-                        on: Kind::Write,
-                        failure: Failure::NoSpace,
-                        how: How::Always,
-                    });
-                    self.disk_back[rank.index()] = until(steps);
-                }
-            }
-            (FaultKind::DiskSlow(steps), _) => {
-                if let Some(disk) = &self.disks[rank.index()] {
-                    faults.disks += 1;
-                    disk.stall(true);
+                    self.stage.count(Count::DiskFaults);
+                    match kind {
+                        FaultKind::DiskSlow(_) => disk.stall(true),
+                        _ => disk.fail_writes(Some(Failure::NoSpace)),
+                    }
                     self.disk_back[rank.index()] = until(steps);
                 }
             }
@@ -177,9 +147,9 @@ impl World<'_> {
             self.logger_fails(logger, FaultKind::Kill);
         }
         if self.loggers.lose_events(rank, percent) {
-            self.faults.losses += 1;
+            self.stage.count(Count::Losses);
             self.lossy = Some(rank);
-            let oracles = &mut *self.oracles.borrow_mut();
+            let oracles = &mut *self.stage.oracles.borrow_mut();
             oracles.channel.lose_events(rank);
             oracles.log.lose_events(rank);
         }
@@ -187,7 +157,7 @@ impl World<'_> {
 
     /// A living rank is taken for dead.
     fn suspect(&mut self, rank: Rank) {
-        self.faults.suspicions += 1;
+        self.stage.count(Count::Suspicions);
         self.lose(rank);
     }
 
@@ -196,37 +166,36 @@ impl World<'_> {
         if self.logger_back[index].is_some() {
             return;
         }
-        let faults = &mut self.faults;
         let back = match kind {
             FaultKind::Forget if self.loggers.forget(logger) => {
-                faults.forgotten += 1;
+                self.stage.count(Count::Forgotten);
                 self.stage.tell(&Happening::Died(Process::Logger(logger)));
                 1 + self.rng.u64(0..BACK_STEPS_MAX)
             }
             FaultKind::Kill | FaultKind::PowerLoss | FaultKind::Forget => {
-                let is_promised = self.plan.loggers.level == LevelPlan::Durable;
+                let is_promised = self.plan.loggers.level == Level::Durable;
                 if kind == FaultKind::PowerLoss && is_promised {
-                    self.loggers.power_loss(logger);
+                    self.loggers.logger(logger).lose_power();
                 } else {
-                    self.loggers.kill(logger);
+                    self.loggers.logger(logger).kill();
                 }
-                faults.logger_kills += 1;
+                self.stage.count(Count::LoggerKills);
                 self.stage.tell(&Happening::Died(Process::Logger(logger)));
                 1 + self.rng.u64(0..BACK_STEPS_MAX)
             }
             FaultKind::Pause(steps) => {
-                self.loggers.pause(logger, true);
-                faults.pauses += 1;
+                self.loggers.logger(logger).is_paused = true;
+                self.stage.count(Count::Pauses);
                 steps
             }
             FaultKind::DiskFull(steps) => {
-                self.loggers.disk_full(logger, true);
-                faults.disks += 1;
+                self.loggers.logger(logger).set_full(true);
+                self.stage.count(Count::DiskFaults);
                 steps
             }
             FaultKind::DiskSlow(steps) => {
-                self.loggers.disk_slow(logger, true);
-                faults.disks += 1;
+                self.loggers.logger(logger).set_slow(true);
+                self.stage.count(Count::DiskFaults);
                 steps
             }
             FaultKind::Suspect | FaultKind::Disconnect | FaultKind::LoseEvents(_) => return,
@@ -238,26 +207,23 @@ impl World<'_> {
         if self.checkpoints_back.is_some() {
             return;
         }
-        let faults = &mut self.faults;
         let back = match fault.kind {
-            FaultKind::Kill => {
-                self.checkpoints.kill();
-                faults.checkpoint_kills += 1;
-                1 + self.rng.u64(0..BACK_STEPS_MAX)
-            }
-            FaultKind::PowerLoss => {
-                self.checkpoints.power_loss();
-                faults.checkpoint_kills += 1;
+            FaultKind::Kill | FaultKind::PowerLoss => {
+                match fault.kind {
+                    FaultKind::Kill => self.checkpoints.kill(),
+                    _ => self.checkpoints.power_loss(),
+                }
+                self.stage.count(Count::CheckpointKills);
                 1 + self.rng.u64(0..BACK_STEPS_MAX)
             }
             FaultKind::DiskFull(steps) => {
                 self.checkpoints.disk_full(true);
-                faults.disks += 1;
+                self.stage.count(Count::DiskFaults);
                 steps
             }
             FaultKind::DiskSlow(steps) | FaultKind::Pause(steps) => {
                 self.checkpoints.disk_slow(true);
-                faults.disks += 1;
+                self.stage.count(Count::DiskFaults);
                 steps
             }
             FaultKind::Suspect
@@ -273,9 +239,10 @@ impl World<'_> {
         let step = self.step;
         let is_due = |back: &mut Option<u64>| back.take_if(|at| *at <= step).is_some();
         for logger in 0..self.logger_back.len() {
-            if !self.loggers.lives(logger as u32) && self.logger_back[logger].is_none() {
+            let lives = self.loggers.logger(logger as u32).lives();
+            if !lives && self.logger_back[logger].is_none() {
                 // It died of one of its effects.
-                self.faults.logger_kills += 1;
+                self.stage.count(Count::LoggerKills);
                 self.logger_back[logger] = Some(step + 1 + self.rng.u64(0..BACK_STEPS_MAX));
             }
             if is_due(&mut self.logger_back[logger]) {
@@ -283,7 +250,7 @@ impl World<'_> {
             }
         }
         if self.checkpoints.is_dead() && self.checkpoints_back.is_none() {
-            self.faults.checkpoint_kills += 1;
+            self.stage.count(Count::CheckpointKills);
             self.checkpoints_back = Some(step + 1 + self.rng.u64(0..BACK_STEPS_MAX));
         }
         if is_due(&mut self.checkpoints_back) {
@@ -293,18 +260,19 @@ impl World<'_> {
         }
         for (back, disk) in self.disk_back.iter_mut().zip(&self.disks) {
             if let (true, Some(disk)) = (is_due(back), disk) {
-                disk.heal();
+                disk.fail_writes(None);
                 disk.stall(false);
             }
         }
     }
 
     fn logger_comes_back(&mut self, logger: u32) {
-        self.loggers.pause(logger, false);
-        self.loggers.disk_full(logger, false);
-        self.loggers.disk_slow(logger, false);
-        if !self.loggers.lives(logger) {
-            self.loggers.restart(logger);
+        let mut it = self.loggers.logger(logger);
+        it.is_paused = false;
+        it.set_full(false);
+        it.set_slow(false);
+        if !it.lives() {
+            it.restart();
             self.stage
                 .tell(&Happening::Restarted(Process::Logger(logger)));
         }

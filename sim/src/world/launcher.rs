@@ -7,12 +7,12 @@ use super::World;
 use super::rank::RankProcess;
 use super::rank::RankSlot;
 use super::recovery::Collecting;
+use super::stage::Count;
 use crate::happening::{Breach, Happening, Life};
 use crate::loggers::JOB;
 use crate::plan::Process;
 use crate::planted::Planted;
 use crate::recollect::Remains;
-use fastrand::Rng;
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::{Address, Fabric};
 
@@ -23,80 +23,14 @@ const START_STEPS_MAX: u64 = 40;
 
 /// What the launcher knows of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RankStatus {
+pub enum RankStatus {
+    /// It is there.
     Fine,
-    /// To be noticed at this step.
+    /// Its death is noticed at this step; then its peers fence it. FENCE-1
     Dead(u64),
-    /// Its peers are being told to fence it.
-    Fencing,
-    /// Its next life is to be started at this step.
-    Starting(u64),
-}
-
-/// What the launcher wants done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// All living peers fence this rank. FENCE-1
-    Fence(Rank),
-    /// The next life of this rank begins.
-    Start(Rank),
-}
-
-/// See the [module](self).
-#[derive(Debug)]
-pub struct Launcher {
-    ranks: Vec<RankStatus>,
-}
-
-impl Launcher {
-    /// Of a job of `ranks` ranks.
-    pub fn new(ranks: u32) -> Self {
-        Self {
-            ranks: vec![RankStatus::Fine; ranks as usize],
-        }
-    }
-
-    /// A rank has died, or is taken for dead.
-    pub fn lose(&mut self, rank: Rank, step: u64, rng: &mut Rng) {
-        self.ranks[rank.index()] = RankStatus::Dead(step + rng.u64(0..=NOTICE_STEPS_MAX));
-    }
-
-    /// All living peers are told. REC-6: its next life does not wait for them.
-    pub fn fenced(&mut self, rank: Rank, step: u64, rng: &mut Rng) {
-        let status = &mut self.ranks[rank.index()];
-        if *status == RankStatus::Fencing {
-            *status = RankStatus::Starting(step + rng.u64(0..=START_STEPS_MAX));
-        }
-    }
-
-    /// A life that still runs has not been fenced by all: its successor waits.
-    pub fn put_off(&mut self, rank: Rank, step: u64) {
-        self.ranks[rank.index()] = RankStatus::Starting(step + 1);
-    }
-
-    /// What is to be done now. Fencing is ordered again until it is done.
-    pub fn orders(&mut self, step: u64) -> Vec<Order> {
-        let mut orders = Vec::new();
-        for (rank, status) in (0..).map(Rank).zip(&mut self.ranks) {
-            match *status {
-                RankStatus::Dead(at) if at <= step => *status = RankStatus::Fencing,
-                RankStatus::Starting(at) if at <= step => {
-                    *status = RankStatus::Fine;
-                    orders.push(Order::Start(rank));
-                }
-                _ => {}
-            }
-            if *status == RankStatus::Fencing {
-                orders.push(Order::Fence(rank));
-            }
-        }
-        orders
-    }
-
-    /// Whether it has nothing to do.
-    pub fn is_idle(&self) -> bool {
-        self.ranks.iter().all(|status| *status == RankStatus::Fine)
-    }
+    /// Its peers were told to fence it; its next life starts at this step. REC-6: it does
+    /// not wait for them.
+    Fenced(u64),
 }
 
 /// A rank handles its next news in one of this many of its steps, on average.
@@ -121,7 +55,7 @@ impl News {
 }
 
 impl World<'_> {
-    /// All others that have an engine are told.
+    /// Queues news for all other ranks that have an engine.
     pub(super) fn tell_others(&mut self, of: Rank, news: &News) {
         for peer in self.ranks().filter(|peer| *peer != of) {
             if let RankSlot::Living(_) | RankSlot::Starting(_) = self.slots[peer.index()] {
@@ -185,7 +119,7 @@ impl World<'_> {
                 of.incarnation
             }
         };
-        self.facts.tell(rank, of.rank, told);
+        self.stage.facts.tell(rank, of.rank, told);
         if let Some(of) = fenced {
             self.stage.tell(&Happening::Fenced(by, of));
         }
@@ -193,36 +127,38 @@ impl World<'_> {
     }
 }
 
-/// Steps that a life goes on after it was replaced, at most.
-const ZOMBIE_STEPS_MAX: u64 = 40;
+/// Maximum number of steps of a life after it was replaced.
+const REPLACED_STEPS_MAX: u64 = 40;
 
 impl World<'_> {
-    /// Those who died in this step leave what survives them.
+    /// Ranks that died in this step leave their logs.
     pub(super) fn bury(&mut self) {
         for rank in self.ranks() {
             let slot = &self.slots[rank.index()];
-            if slot.mortal().is_some_and(|mortal| mortal.is_dead()) {
-                self.faults.rank_kills += 1;
+            if slot
+                .crash_point()
+                .is_some_and(|crash_point| crash_point.is_dead())
+            {
+                self.stage.count(Count::RankKills);
                 self.stage.tell(&Happening::Died(Process::Rank(rank)));
                 self.lay_down(rank);
                 self.lose(rank);
             }
         }
-        self.end_zombies();
+        self.end_replaced();
     }
 
-    /// Replaced ranks that have come to their end leave what survives them too.
-    fn end_zombies(&mut self) {
-        for at in (0..self.zombies.len()).rev() {
-            if self.zombies[at].mortal.is_dead() {
-                let zombie = self.zombies.swap_remove(at);
-                self.leave(&zombie);
-                self.loggers.died(zombie.life);
+    /// So do replaced lives that have ended.
+    fn end_replaced(&mut self) {
+        for at in (0..self.replaced.len()).rev() {
+            if self.replaced[at].crash_point.is_dead() {
+                let old = self.replaced.swap_remove(at);
+                self.leave(&old);
             }
         }
     }
 
-    /// What a life leaves: the memory and the files of its logs.
+    /// Keeps what a life leaves: the memory and the files of its logs.
     fn leave(&mut self, process: &RankProcess) {
         let life = process.life;
         self.network.kill_life(life.rank, life.incarnation);
@@ -248,7 +184,6 @@ impl World<'_> {
         let life = self.slots[index].life();
         self.news[index].clear();
         let slot = core::mem::replace(&mut self.slots[index], RankSlot::Dead(life));
-        self.loggers.died(life);
         self.checkpoints.give_up(rank);
         // Later lives have no log yet.
         match &slot {
@@ -258,23 +193,24 @@ impl World<'_> {
         }
         drop(slot);
         self.ends[index] = None;
-        self.facts.set_alive(rank, None);
+        self.stage.facts.alive.borrow_mut()[rank.index()] = None;
     }
 
     /// The launcher will notice that this one is gone.
     pub(super) fn lose(&mut self, rank: Rank) {
-        self.launcher.lose(rank, self.step, &mut self.rng);
+        let noticed = self.step + self.rng.u64(0..=NOTICE_STEPS_MAX);
+        self.statuses[rank.index()] = RankStatus::Dead(noticed);
     }
 
-    /// What the launcher wants is done.
-    pub(super) fn launch(&mut self) -> Result<(), Breach> {
-        for order in self.launcher.orders(self.step) {
-            match order {
-                Order::Fence(rank) => self.fence(rank),
-                Order::Start(rank) => self.start_again(rank),
+    /// The launcher does what is due for each rank.
+    pub(super) fn launch(&mut self) {
+        for rank in self.ranks() {
+            match self.statuses[rank.index()] {
+                RankStatus::Dead(at) if at <= self.step => self.fence(rank),
+                RankStatus::Fenced(at) if at <= self.step => self.start_again(rank),
+                _ => {}
             }
         }
-        Ok(())
     }
 
     /// All peers get the order to fence a rank. One whose program has not begun does it
@@ -290,18 +226,20 @@ impl World<'_> {
             }
         }
         self.tell_others(rank, &News::Down(of));
-        self.launcher.fenced(rank, self.step, &mut self.rng);
+        let starts = self.step + self.rng.u64(0..=START_STEPS_MAX);
+        self.statuses[rank.index()] = RankStatus::Fenced(starts);
     }
 
-    /// The next life of a rank begins. If the last one lives, it goes on for a
-    /// while, as it does not know.
+    /// The next life of a rank begins. If the last one still runs, it continues for a while: it
+    /// does not know that it was replaced.
     fn start_again(&mut self, rank: Rank) {
         let index = rank.index();
         let last = self.slots[index].life();
         if matches!(self.slots[index], RankSlot::Living(_)) && self.is_still_heard(last) {
-            self.launcher.put_off(rank, self.step);
+            // A peer still hears the life that runs: its successor waits.
             return;
         }
+        self.statuses[index] = RankStatus::Fine;
         let life = Life {
             rank,
             incarnation: Incarnation(last.incarnation.0 + 1),
@@ -310,41 +248,20 @@ impl World<'_> {
             let slot = core::mem::replace(&mut self.slots[index], RankSlot::Dead(last));
             if let RankSlot::Living(mut process) = slot {
                 self.checkpoints.give_up(rank);
-                process.doom(self.rng.u64(1..=ZOMBIE_STEPS_MAX));
+                process.doom(self.rng.u64(1..=REPLACED_STEPS_MAX));
                 self.litters[rank.index()].1 = true;
-                self.zombies.push(*process);
+                self.replaced.push(*process);
             }
-            self.faults.rank_kills += 1;
+            self.stage.count(Count::RankKills);
         }
-        let mortal = self.mortals[index].successor();
-        self.mortals[index] = mortal.clone();
+        let crash_point = self.crash_points[index].successor();
+        self.crash_points[index] = crash_point.clone();
         self.news[index].clear();
         self.stage.tell(&Happening::Began(life));
-        self.facts.set_alive(rank, Some(life.incarnation));
+        self.stage.facts.alive.borrow_mut()[rank.index()] = Some(life.incarnation);
         self.slots[index] = RankSlot::Returning(Box::new(Collecting::new(
-            self.join(life, mortal),
+            self.join(life, crash_point),
             self.plan.ranks,
         )));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// FENCE-1
-    #[test]
-    fn a_rank_is_fenced_before_it_starts_again() {
-        let mut launcher = Launcher::new(2);
-        let mut rng = Rng::with_seed(1);
-        launcher.lose(Rank(1), 10, &mut rng);
-        assert!(!launcher.is_idle());
-        let late = 10 + NOTICE_STEPS_MAX;
-        assert_eq!(launcher.orders(late), [Order::Fence(Rank(1))]);
-        assert_eq!(launcher.orders(late + 1000), [Order::Fence(Rank(1))]);
-        launcher.fenced(Rank(1), late, &mut rng);
-        let started = launcher.orders(late + START_STEPS_MAX);
-        assert_eq!(started, [Order::Start(Rank(1))]);
-        assert!(launcher.is_idle());
     }
 }

@@ -1,9 +1,8 @@
 //! The log of a rank: the disk under it, as a process has it that may die, and its part of a
 //! checkpoint, on its way out of a process and into the next by the real code. LOG-5
 
-use crate::mortal::Mortal;
-use crate::planted::Planted;
-use crate::recollect::EnginePart;
+use crate::crash_point::CrashPoint;
+use crate::saved::EnginePart;
 use core::fmt::Display;
 use refrain_logging::store::faulty::MemoryStore;
 use refrain_logging::store::{Completion, Operation, Store};
@@ -13,52 +12,37 @@ use refrain_transport::engine::{Beginning, Engine, Horizon};
 use refrain_transport::protocol::Protocol;
 use std::collections::VecDeque;
 
-/// A store under a process. The dead submit nothing and are told nothing.
+/// A store under a process. A dead process submits nothing and gets no completions.
 #[derive(Debug)]
-pub struct MortalStore {
-    inner: MemoryStore,
-    mortal: Mortal,
-    lies: bool,
-    /// What it said it has written.
-    lied: VecDeque<Completion>,
+pub struct CrashingStore {
+    /// The real store.
+    pub inner: MemoryStore,
+    /// The death of the process.
+    pub crash_point: CrashPoint,
+    /// As [`Planted::DiskLies`](crate::planted::Planted::DiskLies) has it.
+    pub lies: bool,
+    /// Writes that it reports and has not done.
+    pub lied: VecDeque<Completion>,
 }
 
-impl MortalStore {
-    /// The store of a process.
-    pub fn new(inner: MemoryStore, mortal: Mortal, planted: Option<Planted>) -> Self {
-        Self {
-            inner,
-            mortal,
-            lies: planted == Some(Planted::DiskLies),
-            lied: VecDeque::new(),
-        }
-    }
-}
-
-impl MortalStore {
-    fn lie(&mut self, operation: Operation) {
-        if let Operation::Write { file, chunk, .. } = operation {
-            self.lied.push_back(Completion::Written {
-                file,
-                chunk,
-                result: Ok(()),
-            });
-        }
-    }
-}
-
-impl Store for MortalStore {
+impl Store for CrashingStore {
     fn submit(&mut self, operation: Operation) {
-        if let (true, Operation::Write { .. }) = (self.lies, &operation) {
-            return self.lie(operation);
+        match operation {
+            Operation::Write { file, chunk, .. } if self.lies => {
+                let result = Ok(());
+                self.lied.push_back(Completion::Written {
+                    file,
+                    chunk,
+                    result,
+                });
+            }
+            // What the dead would have submitted is dropped with its chunk.
+            operation => drop(self.crash_point.act(|| self.inner.submit(operation))),
         }
-        let inner = &mut self.inner;
-        // What the dead would have submitted is dropped with its chunk.
-        self.mortal.act(|| inner.submit(operation));
     }
 
     fn poll(&mut self) -> Option<Completion> {
-        match self.mortal.is_dead() {
+        match self.crash_point.is_dead() {
             true => None,
             false => self.lied.pop_front().or_else(|| self.inner.poll()),
         }
@@ -151,7 +135,7 @@ pub fn load_logs(
     rank: Rank,
     next: &[Frontier],
     part: &EnginePart,
-    mortal: &Mortal,
+    crash_point: &CrashPoint,
 ) -> Result<(), String> {
     let others = (0..).map(Rank).zip(&part.logs);
     for (to, log) in others.filter(|(to, _)| *to != rank) {
@@ -165,7 +149,7 @@ pub fn load_logs(
             match loaded.map_err(|error| broken(&error))? {
                 Transfer::Done => break,
                 // The dead do not come to its end.
-                _ if mortal.is_dead() => return Ok(()),
+                _ if crash_point.is_dead() => return Ok(()),
                 Transfer::More => {}
                 Transfer::Waiting if left == 0 => return Err("no room for its log".into()),
                 Transfer::Waiting => {

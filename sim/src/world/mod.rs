@@ -23,31 +23,28 @@ mod seeded;
 mod sizes;
 mod stage;
 
-pub use faults::FaultCounts;
 pub use seeded::run;
-pub use stage::{Audience, Failure, Stage, Totals};
+pub use stage::{Count, Counts, Failure, Totals};
 
 use crate::checkpoints::Checkpoints;
+use crate::crash_point::CrashPoint;
 use crate::happening::{Breach, Happening, Life};
 use crate::loggers::Loggers;
-use crate::mortal::Mortal;
-use crate::oracle::{Oracle, Oracles};
 use crate::plan::{Plan, Process};
-use crate::planted::Planted;
-use crate::recollect::{Remains, Saved};
+use crate::recollect::Remains;
+use crate::saved::Saved;
 use assembly::{Assembly, RankEnd, network};
 use events::EventStore;
 use explored::LogMemories;
 use fastrand::Rng;
 use faults::Injector;
-use launcher::{Launcher, News};
+use launcher::{News, RankStatus};
 use rank::{Joining, RankProcess, RankSlot};
 use refrain_logging::store::faulty::MemoryDisk;
 use refrain_ring::{Arena, Incarnation, Rank};
 use refrain_transport::fabric::sim::Network;
 use refrain_transport::fabric::{Address, Fabric};
-use stage::{Facts, Judges};
-use std::cell::RefCell;
+use stage::Stage;
 use std::collections::VecDeque;
 use std::rc::Rc;
 #[cfg(test)]
@@ -63,22 +60,23 @@ use {
 struct World<'a> {
     plan: &'a Plan,
     rng: Rng,
-    stage: Stage,
+    stage: Rc<Stage>,
     network: Network,
     loggers: Loggers,
     /// Of each rank's newest life.
-    mortals: Vec<Mortal>,
-    logger_mortals: Vec<Mortal>,
-    checkpoints_mortal: Mortal,
-    /// Steps until each logger that is dead is started again, or goes on.
+    crash_points: Vec<CrashPoint>,
+    logger_crash_points: Vec<CrashPoint>,
+    checkpoints_crash_point: CrashPoint,
+    /// Step at which each logger that is dead or paused comes back.
     logger_back: Vec<Option<u64>>,
     checkpoints: Checkpoints<Saved>,
     checkpoints_back: Option<u64>,
-    launcher: Launcher,
+    /// By rank: what the launcher knows.
+    statuses: Vec<RankStatus>,
     injector: Injector,
     slots: Vec<RankSlot>,
     /// Living ranks that were replaced.
-    zombies: Vec<RankProcess>,
+    replaced: Vec<RankProcess>,
     /// By rank: whose garbage is in its messages; whether that stays, as a replaced life
     /// leaves its log too late for the next to compare with it.
     litters: Vec<(Incarnation, bool)>,
@@ -92,10 +90,6 @@ struct World<'a> {
     remains: Vec<Vec<Remains>>,
     /// Disks of logs that are full or slow: until which step.
     disk_back: Vec<Option<u64>>,
-    facts: Rc<Facts>,
-    oracles: Rc<RefCell<Oracles>>,
-    totals: Rc<RefCell<Totals>>,
-    faults: FaultCounts,
     step: u64,
     is_healed: bool,
     /// Of this rank loggers have lost acknowledged events.
@@ -110,37 +104,30 @@ impl<'a> World<'a> {
     fn new(plan: &'a Plan, is_loud: bool) -> Self {
         let network = network(plan);
         let replicas = 0..plan.loggers.replicas;
-        let mortals: Vec<Mortal> = replicas
-            .map(|logger| Injector::mortal(plan, Process::Logger(logger)))
+        let crash_points: Vec<CrashPoint> = replicas
+            .map(|logger| Injector::crash_point(plan, Process::Logger(logger)))
             .collect();
-        let bug = plan.planted.and_then(Planted::of_loggers);
-        let loggers = Loggers::new(plan.loggers, mortals.clone(), plan.seed ^ 0x10_66_e5, bug);
-        let facts = Rc::new(Facts::new(plan.ranks, loggers.clone()));
-        let oracles = Rc::new(RefCell::new(Oracles::new(plan.ranks)));
-        let totals = Rc::new(RefCell::new(Totals::default()));
-        let judges = Judges {
-            oracles: Rc::clone(&oracles),
-            facts: Rc::clone(&facts),
-            totals: Rc::clone(&totals),
-        };
+        let seed = plan.seed ^ 0x10_66_e5;
+        let loggers = Loggers::new(plan.loggers, crash_points.clone(), seed, plan.planted);
+        let stage = Rc::new(Stage::new(plan.ranks, loggers.clone(), is_loud));
         let ranks = plan.ranks as usize;
-        let checkpoints_mortal = Injector::mortal(plan, Process::Checkpoints);
+        let checkpoints_crash_point = Injector::crash_point(plan, Process::Checkpoints);
         let mut job = Self {
             plan,
             rng: Rng::with_seed(plan.seed),
-            stage: Stage::new(Box::new(judges), is_loud),
+            stage,
             network,
             loggers,
-            mortals: Vec::new(),
-            logger_mortals: mortals,
-            checkpoints_mortal: checkpoints_mortal.clone(),
+            crash_points: Vec::new(),
+            logger_crash_points: crash_points,
+            checkpoints_crash_point: checkpoints_crash_point.clone(),
             logger_back: vec![None; plan.loggers.replicas as usize],
-            checkpoints: Checkpoints::new(plan, plan.seed ^ 0xc4ec4, checkpoints_mortal),
+            checkpoints: Checkpoints::new(plan, plan.seed ^ 0xc4ec4, checkpoints_crash_point),
             checkpoints_back: None,
-            launcher: Launcher::new(plan.ranks),
+            statuses: vec![RankStatus::Fine; ranks],
             injector: Injector::new(plan),
             slots: Vec::new(),
-            zombies: Vec::new(),
+            replaced: Vec::new(),
             litters: vec![(Incarnation(0), false); ranks],
             ends: Vec::new(),
             reachable: Vec::new(),
@@ -148,10 +135,6 @@ impl<'a> World<'a> {
             disks: vec![None; ranks],
             remains: vec![Vec::new(); ranks],
             disk_back: vec![None; ranks],
-            facts,
-            oracles,
-            totals,
-            faults: FaultCounts::default(),
             step: 0,
             is_healed: false,
             lossy: None,
@@ -177,12 +160,12 @@ impl<'a> World<'a> {
             let address = end.fabric.address();
             self.ends.push(Some(end));
             self.reachable.push(Some((life, address)));
-            let mortal = Injector::mortal(self.plan, Process::Rank(rank));
-            self.mortals.push(mortal.clone());
-            let joining = self.join(life, mortal);
+            let crash_point = Injector::crash_point(self.plan, Process::Rank(rank));
+            self.crash_points.push(crash_point.clone());
+            let joining = self.join(life, crash_point);
             self.stage.tell(&Happening::Began(life));
             self.slots.push(RankSlot::Starting(Box::new(joining)));
-            self.facts.set_alive(rank, Some(life.incarnation));
+            self.stage.facts.alive.borrow_mut()[rank.index()] = Some(life.incarnation);
         }
         let address = |end: &Option<RankEnd>| end.as_ref().map(|end| end.fabric.address());
         let addresses: Vec<_> = self.ends.iter().map(address).collect();
@@ -211,15 +194,15 @@ impl<'a> World<'a> {
         RankEnd { fabric, arena }
     }
 
-    fn join(&self, life: Life, mortal: Mortal) -> Joining {
+    fn join(&self, life: Life, crash_point: CrashPoint) -> Joining {
         let events = match self.plan.is_explored() {
             true => EventStore::Explored(Default::default()),
-            false => EventStore::Loggers(Box::new(self.loggers.connect(life, mortal.clone()))),
+            false => EventStore::Loggers(Box::new(self.loggers.connect(life, crash_point.clone()))),
         };
         Joining {
             life,
             events,
-            mortal,
+            crash_point,
         }
     }
 
@@ -252,8 +235,8 @@ impl World<'_> {
 
     pub(super) fn is_over(&self) -> bool {
         self.slots.iter().all(RankSlot::is_over)
-            && self.launcher.is_idle()
-            && self.zombies.is_empty()
+            && self.statuses.iter().all(|it| *it == RankStatus::Fine)
+            && self.replaced.is_empty()
             && self.news.iter().all(VecDeque::is_empty)
             && !self.injector.waits_for_step()
     }
@@ -296,30 +279,30 @@ impl World<'_> {
         self.heal();
         self.check_held_back()?;
         self.read_all_logs()?;
-        self.oracles.borrow_mut().at_end(&*self.facts)?;
+        self.stage.oracles.borrow_mut().at_end(&self.stage.facts)?;
         let state = |slot: &RankSlot| match slot {
             RankSlot::Living(process) if process.is_finished() => Some(process.state()),
             _ => None,
         };
         let states: Vec<_> = self.slots.iter().map(state).collect();
-        self.oracles.borrow().outcome.judge(self.plan, &states)?;
+        self.stage
+            .oracles
+            .borrow()
+            .outcome
+            .judge(self.plan, &states)?;
         Ok(self.sum())
     }
 
     /// What the job came to.
-    pub(super) fn sum(&mut self) -> Totals {
+    pub(super) fn sum(&self) -> Totals {
         self.stage.note(self.network.digest());
-        let mut totals = *self.totals.borrow();
-        totals.steps = self.step;
-        totals.faults = self.faults;
-        totals.digest = self.stage.digest();
-        totals
+        self.stage.totals()
     }
 
     /// Between the living nothing waits, unless the log has no room.
     fn check_held_back(&self) -> Result<(), Breach> {
         let is_living = |rank: &Rank| matches!(self.slots[rank.index()], RankSlot::Living(_));
-        let oracles = self.oracles.borrow();
+        let oracles = self.stage.oracles.borrow();
         for sender in self.ranks().filter(is_living) {
             let RankSlot::Living(process) = &self.slots[sender.index()] else {
                 continue;
@@ -384,7 +367,7 @@ pub(crate) fn record(plan: &Plan, timing: u64) -> Recorded {
     let mut world = World::new(plan, false);
     let ended = world.run();
     ended.unwrap_or_else(|breach| panic!("{plan}{breach}"));
-    let oracles = world.oracles.borrow();
+    let oracles = world.stage.oracles.borrow();
     let processes = world.slots.iter().map(|slot| match slot {
         RankSlot::Living(process) => process,
         other => unreachable!("{other:?} at the end"),

@@ -3,16 +3,16 @@
 
 use super::calls::Caller;
 use super::events::{EventStore, SimCommitments, Watched};
-use super::explored::hash_words;
 use super::log::Saving;
 use super::recovery::Collecting;
 use super::stage::Stage;
 use crate::checkpoints::Checkpoint;
+use crate::crash_point::CrashPoint;
+use crate::explorer::hash_words;
 use crate::happening::{Breach, Happening, Life};
-use crate::mortal::Mortal;
 use crate::planted::Planted;
 use crate::program::{Answer, Call, Program, litter};
-use crate::recollect::{Saved, Tally};
+use crate::saved::{Beginning as ProgramBeginning, Saved, Tally};
 use refrain_logging::pessimist::Pessimist;
 use refrain_logging::store::faulty::MemoryDisk;
 use refrain_rank::protocol::Logging;
@@ -20,13 +20,14 @@ use refrain_ring::{Clock, Incarnation, Rank, Region, Ssn};
 use refrain_transport::engine::{Beginning, Engine, EngineError, Horizon};
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
 
 /// The engine of a simulated rank.
 pub type SimEngine = Engine<Watched<Logging<SimCommitments>>>;
 
 /// What a program does now.
 #[derive(Debug)]
-enum Doing {
+enum Activity {
     /// It computes, and calls next.
     Computing(Answer),
     /// It is in a call.
@@ -56,16 +57,16 @@ pub struct RankProcess {
     /// Which life.
     pub life: Life,
     /// Its death.
-    pub mortal: Mortal,
+    pub crash_point: CrashPoint,
     /// Its engine.
     pub engine: SimEngine,
     program: Program,
     tally: Tally,
     caller: Caller,
-    doing: Doing,
-    /// Words on their way to people, each with the events before it.
+    activity: Activity,
+    /// Words that wait to be output, each with the number of events before it.
     prints: VecDeque<(u64, u64)>,
-    /// Words that people have seen in a life before, and that come again.
+    /// Number of words that earlier lives have output and that this one prints again.
     seen_before: usize,
     /// The number of the checkpoint that was taken last.
     checkpoints: u32,
@@ -73,7 +74,7 @@ pub struct RankProcess {
     taking: Option<Horizon>,
     newest: Option<Horizon>,
     newest_number: u32,
-    stage: Stage,
+    stage: Rc<Stage>,
     planted: Option<Planted>,
     /// What the logs begin with, by receiver.
     begins: Vec<Ssn>,
@@ -84,12 +85,12 @@ pub struct RankProcess {
     steps_left: Option<u64>,
     memory: Region,
     disk: Option<MemoryDisk>,
-    /// What must not be, and was.
+    /// What is wrong with this life, if something is.
     complaint: Option<String>,
     /// Whose garbage is in its messages.
     litter: Incarnation,
-    /// It has played again what is known of the lives before, and all others lived at
-    /// that moment: its log has all that theirs had.
+    /// Its replay has ended, and all peers lived at that moment: its log has all that the logs
+    /// of earlier lives had.
     has_caught_up: bool,
 }
 
@@ -97,7 +98,7 @@ impl core::fmt::Debug for RankProcess {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("RankProcess")
             .field("life", &self.life)
-            .field("doing", &self.doing)
+            .field("activity", &self.activity)
             .finish_non_exhaustive()
     }
 }
@@ -105,10 +106,10 @@ impl core::fmt::Debug for RankProcess {
 /// What a life is made of.
 pub struct Parts {
     pub life: Life,
-    pub mortal: Mortal,
+    pub crash_point: CrashPoint,
     pub engine: SimEngine,
     pub program: Program,
-    pub stage: Stage,
+    pub stage: Rc<Stage>,
     pub planted: Option<Planted>,
     pub ranks: u32,
     pub spills: bool,
@@ -117,7 +118,7 @@ pub struct Parts {
     pub disk: Option<MemoryDisk>,
 }
 
-/// Where a later life goes on.
+/// Where a later life begins.
 pub struct Resume {
     /// From which checkpoint; 0: from the beginning.
     pub number: u32,
@@ -125,7 +126,7 @@ pub struct Resume {
     pub saved: Saved,
     /// The number of its own first checkpoint.
     pub next_number: u32,
-    /// Words that people have seen and that it prints again.
+    /// Number of words that are output already and that it prints again.
     pub seen_before: usize,
 }
 
@@ -134,20 +135,20 @@ impl RankProcess {
     pub fn new(parts: Parts) -> Self {
         let resume = parts.resume.as_ref();
         let beginning = resume.map(|resume| &resume.saved.beginning);
-        let tally = resume.map(|resume| Tally::of(&resume.saved));
-        let caller = beginning.map(|from| Caller::after(from.requests, from.taken));
+        let tally = beginning.map_or_else(|| Tally::new(parts.ranks), |from| from.tally.clone());
+        let caller = Caller::new(parts.life, tally.requests, tally.taken);
         let answer = beginning.map_or(Answer::Begin, |from| from.answer.clone());
         let number = resume.map_or(0, |resume| resume.number);
         let horizon = parts.engine.horizon();
         let is_first = parts.life.incarnation == Incarnation(0);
         Self {
             life: parts.life,
-            mortal: parts.mortal,
+            crash_point: parts.crash_point,
             engine: parts.engine,
             program: parts.program,
-            tally: tally.unwrap_or_else(|| Tally::new(parts.ranks)),
-            caller: caller.unwrap_or_default().of_life(parts.life),
-            doing: Doing::Computing(answer),
+            tally,
+            caller,
+            activity: Activity::Computing(answer),
             prints: VecDeque::new(),
             seen_before: resume.map_or(0, |resume| resume.seen_before),
             checkpoints: resume.map_or(0, |resume| resume.next_number - 1),
@@ -176,7 +177,7 @@ impl RankProcess {
     }
 
     fn events_mut(&mut self) -> &mut Pessimist<SimCommitments> {
-        let logging = self.engine.protocol_mut().inner_mut();
+        let logging = &mut self.engine.protocol_mut().inner;
         logging.events_mut().expect("simulated ranks log events")
     }
 
@@ -187,7 +188,7 @@ impl RankProcess {
         self
     }
 
-    /// The memory of its log and its disk, for those who look when it is dead.
+    /// The memory of its log and its disk, which can be read when it is dead.
     pub fn leave(&self) -> (Region, Option<MemoryDisk>) {
         (self.memory.clone(), self.disk.clone())
     }
@@ -205,7 +206,7 @@ impl RankProcess {
 
     /// Whether its program is over.
     pub fn is_finished(&self) -> bool {
-        matches!(self.doing, Doing::Finished)
+        matches!(self.activity, Activity::Finished)
     }
 
     /// Whether anything that would leave waits: emissions, output.
@@ -213,11 +214,11 @@ impl RankProcess {
         self.engine.awaits_commit() || !self.prints.is_empty()
     }
 
-    /// What it does, for people.
+    /// What it does, as text.
     pub fn explain(&self) -> String {
         let gate = self.engine.explain_gate().unwrap_or_default();
         let stall = self.engine.stall();
-        format!("{:?}; {gate}; stall: {stall:?}", self.doing)
+        format!("{:?}; {gate}; stall: {stall:?}", self.activity)
     }
 
     /// What its program finds wrong with what it was told.
@@ -236,7 +237,7 @@ impl RankProcess {
         self.program.state()
     }
 
-    /// Goes on by one call, or by one look after what it waits for.
+    /// Makes one call, or looks once for what it waits for.
     ///
     /// # Errors
     /// Those of the engine: there should be none.
@@ -244,34 +245,34 @@ impl RankProcess {
         if let Some(left) = &mut self.steps_left {
             *left = left.saturating_sub(1);
             if *left == 0 {
-                self.mortal.kill();
+                self.crash_point.kill();
                 return Ok(Stepped::Moved);
             }
         }
-        let doing = core::mem::replace(&mut self.doing, Doing::Finished);
-        let stepped = match doing {
-            Doing::Computing(answer) => self.call(&answer)?,
-            Doing::Blocked(call) => {
+        let activity = core::mem::replace(&mut self.activity, Activity::Finished);
+        let stepped = match activity {
+            Activity::Computing(answer) => self.call(&answer)?,
+            Activity::Blocked(call) => {
                 let moved = self.engine.progress()?;
                 match self.caller.ask(&mut self.engine, &call) {
                     Some(answer) => self.answered(answer),
                     None => {
-                        self.doing = Doing::Blocked(call);
+                        self.activity = Activity::Blocked(call);
                         moved_or_idle(moved)
                     }
                 }
             }
-            Doing::TakingCheckpoint => {
+            Activity::TakingCheckpoint => {
                 let moved = self.engine.progress()?;
                 self.take_checkpoint();
-                moved_or_idle(moved || !matches!(self.doing, Doing::TakingCheckpoint))
+                moved_or_idle(moved || !matches!(self.activity, Activity::TakingCheckpoint))
             }
-            Doing::Saving(saving) => {
+            Activity::Saving(saving) => {
                 let moved = self.engine.progress()?;
                 self.save(saving, moved)
             }
             still => {
-                self.doing = still;
+                self.activity = still;
                 moved_or_idle(self.engine.progress()?)
             }
         };
@@ -299,7 +300,7 @@ impl RankProcess {
         }
     }
 
-    /// The engine does not go on.
+    /// The engine has failed.
     pub fn broken(&self, error: &EngineError) -> Breach {
         Breach {
             oracle: "engine",
@@ -309,8 +310,7 @@ impl RankProcess {
 
     fn call(&mut self, answer: &Answer) -> Result<Stepped, EngineError> {
         let call = self.program.next(answer);
-        let is_operation = !matches!(call, Call::Print(_) | Call::Checkpoint | Call::Finish);
-        let clock = Clock(self.engine.now().0 + u64::from(is_operation));
+        let clock = Clock(self.engine.now().0 + u64::from(call.is_operation()));
         self.stage.tell(&Happening::Called(self.life, clock, &call));
         self.tally.called(&call);
         match call {
@@ -325,12 +325,12 @@ impl RankProcess {
                 Ok(self.answered(Answer::Done))
             }
             Call::Checkpoint => {
-                self.doing = Doing::TakingCheckpoint;
+                self.activity = Activity::TakingCheckpoint;
                 self.take_checkpoint();
                 Ok(Stepped::Moved)
             }
             Call::Finish => {
-                self.doing = Doing::Finished;
+                self.activity = Activity::Finished;
                 Ok(Stepped::Moved)
             }
             mut call => {
@@ -340,7 +340,7 @@ impl RankProcess {
                 match self.caller.begin(&mut self.engine, &call)? {
                     Some(answer) => Ok(self.answered(answer)),
                     None => {
-                        self.doing = Doing::Blocked(call);
+                        self.activity = Activity::Blocked(call);
                         Ok(Stepped::Moved)
                     }
                 }
@@ -354,12 +354,12 @@ impl RankProcess {
         if self.planted == Some(Planted::FreedWhenReceived) {
             self.engine.publish_horizon();
         }
-        // The dead are told nothing.
-        if !self.mortal.is_dead() {
+        // A dead life is not answered.
+        if !self.crash_point.is_dead() {
             self.stage
                 .tell(&Happening::Answered(self.life, clock, &answer));
         }
-        self.doing = Doing::Computing(answer);
+        self.activity = Activity::Computing(answer);
         Stepped::Moved
     }
 
@@ -367,7 +367,7 @@ impl RankProcess {
     fn take_checkpoint(&mut self) {
         // What lies before it is not printed again.
         if !self.prints.is_empty() {
-            self.doing = Doing::TakingCheckpoint;
+            self.activity = Activity::TakingCheckpoint;
             return;
         }
         let state = match self.engine.state() {
@@ -376,23 +376,20 @@ impl RankProcess {
                 if !error.ends_by_progress() {
                     self.complaint = Some(error.to_string());
                 }
-                self.doing = Doing::TakingCheckpoint;
+                self.activity = Activity::TakingCheckpoint;
                 return;
             }
         };
         self.checkpoints += 1;
         let (number, clock) = (self.checkpoints, self.engine.now());
-        self.stage.tell(&Happening::CheckpointTaken {
-            life: self.life,
-            number,
-            clock,
-        });
+        self.stage
+            .tell(&Happening::CheckpointTaken(self.life, number, clock));
         let state = self.bent(state);
         let saving = Saving::new(number, self.life.rank, &self.engine, state);
         if self.planted == Some(Planted::FreedBeforeStable) {
             self.engine.publish(&saving.horizon);
         }
-        self.doing = Doing::Saving(Box::new(saving));
+        self.activity = Activity::Saving(Box::new(saving));
     }
 
     /// What a planted bug makes of the engine's part of a checkpoint.
@@ -411,12 +408,12 @@ impl RankProcess {
         state
     }
 
-    /// Goes on reading what belongs to the checkpoint. LOG-5
+    /// Reads on what belongs to the checkpoint. LOG-5
     fn save(&mut self, mut saving: Box<Saving>, moved: bool) -> Stepped {
         let part = match saving.step(&mut self.engine) {
             Ok(Some(part)) => part,
             Ok(None) => {
-                self.doing = Doing::Saving(saving);
+                self.activity = Activity::Saving(saving);
                 return moved_or_idle(moved);
             }
             Err(what) => {
@@ -426,18 +423,26 @@ impl RankProcess {
         };
         let (number, clock) = (saving.number, self.engine.now());
         self.taking = Some(saving.horizon);
-        self.doing = Doing::Checkpointing(number);
+        self.activity = Activity::Checkpointing(number);
         Stepped::Takes(Box::new(Checkpoint {
             number,
             clock,
-            contents: self.tally.save(&self.program, clock, part),
+            contents: Saved {
+                beginning: ProgramBeginning {
+                    program: self.program.clone(),
+                    answer: Answer::Done,
+                    clock,
+                    tally: self.tally.clone(),
+                },
+                engine: Some(part),
+            },
         }))
     }
 
     /// Its checkpoint is stable. What the generation before it did not need
     /// becomes free. GC-1, LOG-4
     pub fn checkpoint_is_stable(&mut self, number: u32) {
-        if !matches!(self.doing, Doing::Checkpointing(awaited) if awaited == number) {
+        if !matches!(self.activity, Activity::Checkpointing(awaited) if awaited == number) {
             return;
         }
         let newest = self.taking.take();
@@ -472,7 +477,8 @@ impl RankProcess {
                 stage.tell(&Happening::SeenBefore(life, word));
                 continue;
             }
-            self.mortal.act(|| stage.tell(&Happening::Seen(life, word)));
+            self.crash_point
+                .act(|| stage.tell(&Happening::Seen(life, word)));
         }
     }
 
@@ -491,11 +497,8 @@ impl RankProcess {
             };
             if first > self.begins[peer] {
                 self.begins[peer] = first;
-                self.stage.tell(&Happening::Freed {
-                    sender: self.life.rank,
-                    receiver,
-                    first,
-                });
+                self.stage
+                    .tell(&Happening::Freed(self.life.rank, receiver, first));
             }
         }
     }
@@ -509,14 +512,14 @@ impl RankProcess {
         self.program.hash_into(hash);
         self.caller.hash_into(hash);
         (self.checkpoints, self.newest_number, &self.begins).hash(hash);
-        if let Some(events) = self.engine.protocol().inner().events() {
+        if let Some(events) = self.engine.protocol().inner.events() {
             (events.recorded(), events.stable(), events.counts()).hash(hash);
         }
         hash_words(hash, &(&self.tally, &self.taking, &self.newest));
-        match &self.doing {
+        match &self.activity {
             // What it saves is at the same place as its program.
-            Doing::Saving(_) => hash.write_u8(0),
-            doing => hash_words(hash, doing),
+            Activity::Saving(_) => hash.write_u8(0),
+            activity => hash_words(hash, activity),
         }
         hash_words(hash, &self.engine.inside());
     }
@@ -535,7 +538,7 @@ pub struct Joining {
     /// Which.
     pub life: Life,
     /// Its death.
-    pub mortal: Mortal,
+    pub crash_point: CrashPoint,
     /// Where its events become stable.
     pub events: EventStore,
 }
@@ -549,8 +552,7 @@ pub enum RankSlot {
     Living(Box<RankProcess>),
     /// Dead, until the launcher starts its next life.
     Dead(Life),
-    /// A later life, that collects what is needed to go on where the last one
-    /// was.
+    /// A later life that collects its checkpoint, records and messages.
     Returning(Box<Collecting>),
 }
 
@@ -566,11 +568,11 @@ impl RankSlot {
     }
 
     /// Its death, if it lives.
-    pub fn mortal(&self) -> Option<&Mortal> {
+    pub fn crash_point(&self) -> Option<&CrashPoint> {
         match self {
-            Self::Starting(joining) => Some(&joining.mortal),
-            Self::Returning(collecting) => Some(&collecting.joining.mortal),
-            Self::Living(process) => Some(&process.mortal),
+            Self::Starting(joining) => Some(&joining.crash_point),
+            Self::Returning(collecting) => Some(&collecting.joining.crash_point),
+            Self::Living(process) => Some(&process.crash_point),
             Self::Dead(_) => None,
         }
     }

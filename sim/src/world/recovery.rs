@@ -1,22 +1,23 @@
-//! A later life collects what it needs to go on where the last one was, one
-//! thing after the other; then the oracles judge it. REC-1 to REC-4
+//! A later life collects its checkpoint, records and messages, one after the other; then the
+//! oracles judge them. REC-1 to REC-4
 
 use super::World;
 use super::assembly::LifeBefore;
 use super::launcher::News;
 use super::rank::Resume;
 use super::rank::{Joining, RankSlot};
+use super::stage::Count;
 use crate::happening::{Breach, Happening, Life};
 use crate::loggers::JOB;
-use crate::oracle::Oracles;
 use crate::program::Program;
-use crate::recollect::{Asking, Heard, Message, Messages, Recollection, Saved, of_remains};
-use crate::reference::Beginning;
+use crate::recollect::{Asking, Heard, Message, Messages, Recollection, of_remains};
+use crate::saved::{Beginning, Saved};
 use refrain_logging::determinant::row::determinants;
 use refrain_logging::determinant::{Determinant, EventIndex};
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
 use refrain_transport::fabric::Fabric;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// A log that is not read when it was asked so often never is.
 const ASKED_MAX: u32 = 100_000;
@@ -100,7 +101,7 @@ impl World<'_> {
         })
     }
 
-    /// With all that, its program plays again, on a real engine. REC-4
+    /// With all that, its program is replayed on a real engine. REC-4
     fn begin_again(&mut self, rank: Rank) -> Result<bool, Breach> {
         let index = rank.index();
         let dead = RankSlot::Dead(self.slots[index].life());
@@ -124,7 +125,7 @@ impl World<'_> {
         Ok(true)
     }
 
-    /// Where the last life is known to have been, its program goes on in this one.
+    /// The program of the last life is replayed in this one.
     pub(super) fn resume(
         &mut self,
         joining: Joining,
@@ -140,13 +141,13 @@ impl World<'_> {
             saved: &saved,
             events: &events,
         });
-        let seen = self.oracles.borrow().orphan.seen(rank).len();
+        let seen = self.stage.oracles.borrow().orphan.seen(rank).len();
         let end = self.connect_to_network(life);
         let address = end.fabric.address();
         let past = LifeBefore {
             resume: Resume {
                 number,
-                seen_before: seen.saturating_sub(saved.printed),
+                seen_before: seen.saturating_sub(saved.beginning.tally.printed),
                 saved,
                 next_number: first_number(life),
             },
@@ -154,7 +155,7 @@ impl World<'_> {
             remains: self.remains[index].clone(),
         };
         self.live(joining, start, end, Some(past))?;
-        self.totals.borrow_mut().lives += 1;
+        self.stage.count(Count::LaterLives);
         let others = self.reachable.iter().flatten();
         let ups = others.map(|(life, address)| News::Up(*life, address.clone()));
         self.news[index] = ups.collect();
@@ -180,7 +181,7 @@ impl World<'_> {
             Some(checkpoint) => (checkpoint.number, checkpoint.contents.clone()),
             None => (0, self.beginning(rank)),
         };
-        self.oracles.borrow().log.restarted(rank, from.0)?;
+        self.stage.oracles.borrow().log.restarted(rank, from.0)?;
         let next = first_number(self.slots[rank.index()].life());
         self.checkpoints.fence(rank, from.0, next);
         self.collecting(rank).from = Some(from);
@@ -192,7 +193,6 @@ impl World<'_> {
         let first = Clock(self.plan.first_clock);
         Saved {
             beginning: Beginning::new(program, self.plan.ranks, first),
-            printed: 0,
             engine: None,
         }
     }
@@ -214,7 +214,7 @@ impl World<'_> {
         let batches = batches.iter().map(Vec::as_slice);
         let events = determinants(rank, JOB, batches, after_checkpoint);
         let events = events.map_err(|error| breach(&format!("events of rank {rank}: {error}")))?;
-        let (oracles, facts) = (self.oracles.borrow(), &*self.facts);
+        let (oracles, facts) = (self.stage.oracles.borrow(), &self.stage.facts);
         if self.lossy != Some(rank) {
             let orphan = &oracles.orphan;
             orphan.judge_held(rank, &events, after_checkpoint, facts)?;
@@ -234,7 +234,7 @@ impl World<'_> {
             return Ok(false);
         };
         let from = Recollection::first_wanted(saved, peer);
-        let is_undead = self.zombies.iter().any(|zombie| zombie.life.rank == peer);
+        let still_runs = self.replaced.iter().any(|old| old.life.rank == peer);
         let asking = self.collecting(rank).asking.take();
         let asking = asking.filter(|(asked, _)| *asked == peer);
         let messages = match (
@@ -243,7 +243,7 @@ impl World<'_> {
         ) {
             (RankSlot::Living(process), _) if process.pause_steps > 0 => None,
             // Its host reads nothing before the process is gone.
-            _ if is_undead => None,
+            _ if still_runs => None,
             (RankSlot::Living(process), _) => {
                 let asking = asking.map(|(_, asking)| asking);
                 let mut asking = asking.unwrap_or_else(|| Asking::new(&process.engine, rank, from));
@@ -268,7 +268,7 @@ impl World<'_> {
             return Ok(true);
         };
         let payloads = payloads(&messages);
-        let oracles = self.oracles.borrow();
+        let oracles = self.stage.oracles.borrow();
         oracles.log.read_back(peer, rank, from, &payloads)?;
         drop(oracles);
         self.collecting(rank).messages[peer.index()] = Some(messages);
@@ -286,7 +286,7 @@ impl World<'_> {
             let RankSlot::Living(process) = &mut self.slots[sender.index()] else {
                 continue;
             };
-            let from = self.oracles.borrow().log.kept(sender, receiver);
+            let from = self.stage.oracles.borrow().log.kept(sender, receiver);
             let mut asking = Asking::new(&process.engine, receiver, from);
             let wrong = |error| breach(&format!("log of rank {sender} at the end: {error}"));
             let mut messages = None;
@@ -302,7 +302,7 @@ impl World<'_> {
                 )));
             };
             let payloads = payloads(&messages);
-            let oracles = self.oracles.borrow();
+            let oracles = self.stage.oracles.borrow();
             oracles.log.read_back(sender, receiver, from, &payloads)?;
         }
         Ok(())
@@ -310,8 +310,8 @@ impl World<'_> {
 
     /// First in the reference: REC-4, REC-5, REC-8
     fn play_again(&mut self, rank: Rank) -> Result<bool, Breach> {
-        let oracles = std::rc::Rc::clone(&self.oracles);
-        let oracles: &Oracles = &oracles.borrow();
+        let stage = Rc::clone(&self.stage);
+        let oracles = stage.oracles.borrow();
         let collecting = self.collecting(rank);
         let (Some((_, saved)), Some(determinants)) =
             (collecting.from.clone(), collecting.events.clone())
@@ -326,13 +326,15 @@ impl World<'_> {
             determinants,
             messages: messages.into_iter().flatten().collect(),
         };
-        // What was matched when its beginning came cannot be played again before
-        // its sender, who was fenced off in the middle, goes on.
+        // A message that was matched by its first record cannot be replayed before its sender,
+        // which was fenced in the middle of it, sends the rest.
         let mut peers = self.ranks().filter(|peer| *peer != rank);
         let waits = peers.any(|peer| oracles.log.has_begun_to_send(peer, rank));
         let again = recollection.play(waits)?;
         oracles.orphan.judge_again(rank, &again, waits)?;
-        self.totals.borrow_mut().recollections += u64::from(!waits);
+        if !waits {
+            self.stage.count(Count::Recollections);
+        }
         Ok(true)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::assembly::{LifeBefore, RankEnd};
 use super::rank::{Joining, RankSlot, Stepped};
+use super::stage::Count;
 use super::{Failure, Totals, World};
 use crate::happening::{Breach, Happening};
 use crate::plan::Plan;
@@ -23,7 +24,7 @@ const QUIET_TIMES: u32 = 60;
 /// Runs a plan. `is_loud`: everything that happens is printed.
 ///
 /// # Errors
-/// The first thing that must not be.
+/// The first broken rule.
 pub fn run(plan: &Plan, is_loud: bool) -> Result<Totals, Box<Failure>> {
     let mut job = World::new(plan, is_loud);
     job.run().map_err(|breach| {
@@ -42,10 +43,9 @@ impl World<'_> {
         while !self.is_over() {
             self.step += 1;
             self.stage.set_step(self.step);
-            self.facts.set_step(self.step);
             self.fail();
             self.come_back();
-            self.launch()?;
+            self.launch();
             let moved = self.act()?;
             self.bury();
             self.check()?;
@@ -74,15 +74,15 @@ impl World<'_> {
     /// Lets one process do one thing. Whether anything moved.
     pub(super) fn act(&mut self) -> Result<bool, Breach> {
         let ranks = self.slots.len();
-        let zombies = self.zombies.len();
-        let chosen = self.rng.usize(0..ranks + zombies + 5);
+        let replaced = self.replaced.len();
+        let chosen = self.rng.usize(0..ranks + replaced + 5);
         match chosen.checked_sub(ranks) {
             None => self.rank_acts(Rank(chosen as u32)),
             Some(0) => Ok(self.network.step()),
             Some(1 | 2) => Ok(self.loggers.step(&mut self.rng, self.network.now())),
             Some(3) => Ok(self.checkpoints_act()),
             Some(4) => Ok(self.network.step()),
-            Some(zombie) => Ok(self.zombie_acts(zombie - 5)),
+            Some(old) => Ok(self.replaced_acts(old - 5)),
         }
     }
 
@@ -119,11 +119,11 @@ impl World<'_> {
     /// life has posted what the error says. REC-9
     fn stops(&mut self, rank: Rank, error: &EngineError) -> Result<(), Breach> {
         let is_right = matches!(error, EngineError::RecordMissing { peer, first, .. }
-            if first.0 < self.oracles.borrow().orphan.posted(rank, *peer));
+            if first.0 < self.stage.oracles.borrow().orphan.posted(rank, *peer));
         if let (false, RankSlot::Living(process)) = (is_right, &self.slots[rank.index()]) {
             return Err(process.broken(error));
         }
-        self.totals.borrow_mut().stops += 1;
+        self.stage.count(Count::Stops);
         self.has_stopped = true;
         Ok(())
     }
@@ -179,10 +179,10 @@ impl World<'_> {
         Ok(())
     }
 
-    /// One that was replaced goes on as if nothing had happened.
-    fn zombie_acts(&mut self, zombie: usize) -> bool {
-        // What it meets is its own affair: it is about to be ended.
-        let _ = self.zombies[zombie].step();
+    /// A replaced life continues: it does not know that it was replaced.
+    fn replaced_acts(&mut self, old: usize) -> bool {
+        // Its errors do not count: it is about to end.
+        let _ = self.replaced[old].step();
         true
     }
 

@@ -1,8 +1,10 @@
 //! How large a job is that is explored, and which bug is in it.
 
 use crate::plan::Operation::{self, Any, Checkpoint, From, Send, SendLong, SendMatched};
-use crate::plan::{LevelPlan, LogPlan, LoggersPlan, NetworkPlan, Plan, ProtocolPlan, WayPlan};
+use crate::plan::{LogPlan, LoggersPlan, NetworkPlan, Plan, WayPlan};
 use crate::planted::Planted;
+use refrain_eventlog::Level;
+use refrain_logging::Member;
 use refrain_ring::CHUNK_BYTES;
 
 /// Log memory of a rank.
@@ -38,15 +40,15 @@ impl Size {
 
     /// The size with this name.
     pub fn named(name: &str) -> Option<Self> {
-        match name {
-            "pair" => Some(Self::pair()),
-            "order" => Some(Self::order()),
-            "any" => Some(Self::any()),
-            "saved" => Some(Self::saved()),
-            "freed" => Some(Self::freed()),
-            "three" => Some(Self::three()),
-            _ => None,
-        }
+        Some(match name {
+            "pair" => Self::pair(),
+            "order" => Self::order(),
+            "any" => Self::any(),
+            "saved" => Self::saved(),
+            "freed" => Self::freed(),
+            "three" => Self::three(),
+            _ => return None,
+        })
     }
 
     /// With two deaths, told as they came.
@@ -78,7 +80,7 @@ impl Size {
         }
     }
 
-    /// Two ranks that are told of each other's lives in any order.
+    /// Two ranks that handle news of each other's lives in any order.
     pub fn order() -> Self {
         Self {
             order: Order::Any,
@@ -141,26 +143,18 @@ impl Size {
         ])
     }
 
-    /// The same with a bug.
-    pub fn with(self, bug: Planted) -> Self {
-        Self {
-            planted: Some(bug),
-            ..self
-        }
-    }
-
     /// As a plan. An explorer says what is stable: there are no loggers.
     pub fn plan(&self) -> Plan {
         Plan {
             seed: 1,
             ranks: self.programs.len() as u32,
-            protocol: ProtocolPlan::Pessimist,
+            protocol: Member::Pessimist,
             rounds: Vec::new(),
             scripts: self.programs.clone(),
             loggers: LoggersPlan {
                 replicas: 0,
                 quorum: 0,
-                level: LevelPlan::Placed,
+                level: Level::Placed,
                 way: WayPlan::Messages,
             },
             network: NetworkPlan {

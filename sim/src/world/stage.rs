@@ -1,35 +1,24 @@
 //! What happens is reported here: once to the oracles, once to the trace. What oracles may
 //! ask of a job that is not seen from outside; what a run came to.
 
-use super::FaultCounts;
 use crate::happening::{Breach, Happening};
 use crate::loggers::Loggers;
-use crate::oracle::{Oracle, Oracles, Witness};
+use crate::oracle::Oracles;
+use crate::oracle::rule::Witness;
+use refrain_logging::determinant::Determinant;
 use refrain_ring::{Clock, Incarnation, Rank};
-use refrain_transport::protocol::Event;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::rc::Rc;
 
-/// Who sees what happens, and says what must not be.
-pub trait Audience {
-    /// Sees one thing.
-    ///
-    /// # Errors
-    /// When it must not be.
-    fn see(&mut self, happening: &Happening<'_>) -> Result<(), Breach>;
-}
-
-/// Clones are the same stage.
-#[derive(Clone)]
+/// See the [module](self).
 pub struct Stage {
-    shared: Rc<Shared>,
-}
-
-struct Shared {
-    audience: RefCell<Box<dyn Audience>>,
+    /// See everything that happens.
+    pub oracles: RefCell<Oracles>,
+    /// What they may ask.
+    pub facts: Facts,
+    counts: RefCell<Counts>,
     breach: RefCell<Option<Breach>>,
-    told: Cell<u64>,
     digest: Cell<u64>,
     step: Cell<u64>,
     /// Prints everything.
@@ -38,99 +27,59 @@ struct Shared {
 
 impl fmt::Debug for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stage")
-            .field("told", &self.shared.told.get())
-            .finish_non_exhaustive()
+        f.debug_struct("Stage").finish_non_exhaustive()
     }
 }
 
 impl Stage {
-    /// With that audience. `is_loud`: everything is printed as well.
-    pub fn new(audience: Box<dyn Audience>, is_loud: bool) -> Self {
+    /// Of a job that begins. `is_loud`: everything is printed as well.
+    pub fn new(ranks: u32, loggers: Loggers, is_loud: bool) -> Self {
         Self {
-            shared: Rc::new(Shared {
-                audience: RefCell::new(audience),
-                breach: RefCell::new(None),
-                told: Cell::new(0),
-                digest: Cell::new(0xcbf2_9ce4_8422_2325),
-                step: Cell::new(0),
-                is_loud,
-            }),
+            oracles: RefCell::new(Oracles::new(ranks)),
+            facts: Facts::new(ranks, loggers),
+            counts: RefCell::default(),
+            breach: RefCell::new(None),
+            digest: Cell::new(0xcbf2_9ce4_8422_2325),
+            step: Cell::new(0),
+            is_loud,
         }
     }
 
     /// Something happens.
     pub fn tell(&self, happening: &Happening<'_>) {
-        let shared = &self.shared;
-        shared.told.set(shared.told.get() + 1);
         self.note(happening.fingerprint());
-        if shared.is_loud {
-            println!("{:6} {happening}", shared.step.get());
+        if self.is_loud {
+            println!("{:6} {happening}", self.step.get());
         }
-        if shared.breach.borrow().is_some() {
+        if self.breach.borrow().is_some() {
             return;
         }
-        if let Err(breach) = shared.audience.borrow_mut().see(happening) {
-            self.breach(breach);
+        match happening {
+            Happening::Called(..) => self.count(Count::Calls),
+            Happening::Posted { .. } => self.count(Count::Frames),
+            Happening::Event(_, event) => self.count(kind(event)),
+            Happening::CheckpointStable(..) => self.count(Count::Checkpoints),
+            _ => {}
         }
+        let seen = self.oracles.borrow_mut().see(happening, &self.facts);
+        *self.breach.borrow_mut() = seen.err();
     }
 
-    /// Something must not be.
-    pub fn breach(&self, breach: Breach) {
-        self.shared.breach.borrow_mut().get_or_insert(breach);
-    }
-
-    /// The first thing that must not be.
+    /// The first broken rule.
     pub fn first_breach(&self) -> Option<Breach> {
-        self.shared.breach.borrow().clone()
+        self.breach.borrow().clone()
+    }
+
+    /// Counts one thing more.
+    pub fn count(&self, count: Count) {
+        self.counts.borrow_mut().add(count, 1);
     }
 
     /// Takes something into the digest of the run.
     pub fn note(&self, what: u64) {
-        let digest = &self.shared.digest;
+        let digest = &self.digest;
         let mixed = (digest.get() ^ what).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         digest.set(mixed ^ mixed >> 32);
-    }
-
-    /// A hash of everything that happened so far.
-    pub fn digest(&self) -> u64 {
-        self.shared.digest.get()
-    }
-
-    /// How many things have happened.
-    pub fn told(&self) -> u64 {
-        self.shared.told.get()
-    }
-
-    /// The job is at this step.
-    pub fn set_step(&self, step: u64) {
-        self.shared.step.set(step);
-    }
-}
-
-/// Kept by the job, asked by the oracles.
-#[derive(Debug)]
-pub struct Facts {
-    step: Cell<u64>,
-    loggers: Loggers,
-    alive: RefCell<Vec<Option<Incarnation>>>,
-    /// By peer: of which life of each rank it was told.
-    told: RefCell<Vec<Vec<Incarnation>>>,
-    /// By rank: the clock up to which an explorer has called events stable.
-    stable: RefCell<Vec<Option<Clock>>>,
-}
-
-impl Facts {
-    /// Of a job that begins.
-    pub fn new(ranks: u32, loggers: Loggers) -> Self {
-        let first = vec![Incarnation(0); ranks as usize];
-        Self {
-            step: Cell::new(0),
-            loggers,
-            alive: RefCell::new(vec![None; ranks as usize]),
-            told: RefCell::new(vec![first; ranks as usize]),
-            stable: RefCell::new(vec![None; ranks as usize]),
-        }
     }
 
     /// The job is at this step.
@@ -138,9 +87,39 @@ impl Facts {
         self.step.set(step);
     }
 
-    /// Which life of a rank is there.
-    pub fn set_alive(&self, rank: Rank, life: Option<Incarnation>) {
-        self.alive.borrow_mut()[rank.index()] = life;
+    /// The run so far.
+    pub fn totals(&self) -> Totals {
+        let mut counts = self.counts.borrow().clone();
+        counts.add(Count::Steps, self.step.get());
+        Totals {
+            counts,
+            digest: self.digest.get(),
+        }
+    }
+}
+
+/// Kept by the job, asked by the oracles.
+#[derive(Debug)]
+pub struct Facts {
+    loggers: Loggers,
+    /// By rank: the life that is there.
+    pub alive: RefCell<Vec<Option<Incarnation>>>,
+    /// By peer: of which life of each rank it was told.
+    told: RefCell<Vec<Vec<Incarnation>>>,
+    /// By rank: the clock up to which an explorer has called events stable.
+    pub stable: RefCell<Vec<Option<Clock>>>,
+}
+
+impl Facts {
+    /// Of a job that begins.
+    pub fn new(ranks: u32, loggers: Loggers) -> Self {
+        let first = vec![Incarnation(0); ranks as usize];
+        Self {
+            loggers,
+            alive: RefCell::new(vec![None; ranks as usize]),
+            told: RefCell::new(vec![first; ranks as usize]),
+            stable: RefCell::new(vec![None; ranks as usize]),
+        }
     }
 
     /// A peer was told of a life of a rank: it hears nothing of earlier ones.
@@ -148,18 +127,9 @@ impl Facts {
         let told = &mut self.told.borrow_mut()[peer.index()][of.index()];
         *told = life.max(*told);
     }
-
-    /// An explorer calls what happened to a rank stable, up to this clock.
-    pub fn set_stable(&self, rank: Rank, clock: Clock) {
-        self.stable.borrow_mut()[rank.index()] = Some(clock);
-    }
 }
 
 impl Witness for Facts {
-    fn now_step(&self) -> u64 {
-        self.step.get()
-    }
-
     fn alive(&self, rank: Rank) -> Option<Incarnation> {
         self.alive.borrow()[rank.index()]
     }
@@ -173,80 +143,120 @@ impl Witness for Facts {
         self.told.borrow()[peer.index()][of.index()]
     }
 
-    fn must_finish(&self) -> bool {
-        true
+    fn forgotten_clock(&self, rank: Rank) -> Option<Clock> {
+        self.loggers.trimmed(rank)
+    }
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Count {
+    /// Steps of jobs.
+    Steps,
+    /// Calls of programs.
+    Calls,
+    /// Frames that left.
+    Frames,
+    /// Events: matches.
+    Matches,
+    /// Events: probes that found a message.
+    Probes,
+    /// Events: completions.
+    Completions,
+    /// Events: receives that were cancelled.
+    Cancels,
+    /// Events: numbers from outside.
+    Numbers,
+    /// Events: bytes from outside.
+    Bytes,
+    /// Events: tests and probes that found nothing.
+    Nothings,
+    /// Stable checkpoints.
+    Checkpoints,
+    /// Later lives that collected all they needed, and were checked in the reference.
+    Recollections,
+    /// Later lives whose programs were replayed.
+    LaterLives,
+    /// Jobs that ended since a rank noticed that records of its past are lost.
+    Stops,
+    /// Ranks killed, or suspected and then ended.
+    RankKills,
+    /// Event loggers killed, or without power.
+    LoggerKills,
+    /// Event loggers that lost all that they had.
+    Forgotten,
+    /// The checkpoint store killed, or without power.
+    CheckpointKills,
+    /// Living ranks suspected.
+    Suspicions,
+    /// Processes that stood still.
+    Pauses,
+    /// Connections broken.
+    Disconnections,
+    /// Disks that were full or did not answer.
+    DiskFaults,
+    /// Ranks of which loggers lost acknowledged events.
+    Losses,
+}
+
+/// Counts of one run or of several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts(BTreeMap<Count, u64>);
+
+impl Counts {
+    /// Counts more of something.
+    pub fn add(&mut self, count: Count, more: u64) {
+        *self.0.entry(count).or_default() += more;
+    }
+
+    /// How much there was of something.
+    pub fn of(&self, count: Count) -> u64 {
+        self.0.get(&count).copied().unwrap_or_default()
+    }
+
+    /// Adds the counts of another run.
+    pub fn merge(&mut self, other: &Self) {
+        other
+            .0
+            .iter()
+            .for_each(|(count, more)| self.add(*count, *more));
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut each = self.0.iter();
+        each.try_for_each(|(count, number)| write!(f, "\n{number:12} {count:?}"))
     }
 }
 
 /// What a run came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Totals {
-    /// Steps.
-    pub steps: u64,
-    /// Calls of programs.
-    pub calls: u64,
-    /// Frames that left.
-    pub frames: u64,
-    /// Non-deterministic events.
-    pub events: u64,
-    /// The same by kind: matches, probes, completions, cancels, numbers, bytes, nothing.
-    pub kinds: [u64; 7],
-    /// Checkpoints that were stable.
-    pub checkpoints: u64,
-    /// Later lives that collected all they needed, and were checked.
-    pub recollections: u64,
-    /// Later lives whose programs played again.
-    pub lives: u64,
-    /// Jobs that ended since a rank noticed that records of its past are lost.
-    pub stops: u64,
-    /// What went wrong.
-    pub faults: FaultCounts,
+    /// What was counted.
+    pub counts: Counts,
     /// A hash of everything that happened.
     pub digest: u64,
 }
 
-/// A run in which something was that must not be.
+/// A run that broke a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("step {step}: {breach}")]
 pub struct Failure {
-    /// When.
+    /// The step at which it was found.
     pub step: u64,
-    /// What.
+    /// The broken rule.
     pub breach: Breach,
 }
 
-/// The oracles, as an audience.
-pub(super) struct Judges {
-    pub oracles: Rc<RefCell<Oracles>>,
-    pub facts: Rc<Facts>,
-    pub totals: Rc<RefCell<Totals>>,
-}
-
-impl Audience for Judges {
-    fn see(&mut self, happening: &Happening<'_>) -> Result<(), Breach> {
-        let totals = &mut *self.totals.borrow_mut();
-        match happening {
-            Happening::Called(..) => totals.calls += 1,
-            Happening::Posted { .. } => totals.frames += 1,
-            Happening::Event(_, event) => {
-                totals.events += 1;
-                totals.kinds[kind(event)] += 1;
-            }
-            Happening::CheckpointStable(..) => totals.checkpoints += 1,
-            _ => {}
-        }
-        self.oracles.borrow_mut().see(happening, &*self.facts)
-    }
-}
-
-fn kind(event: &Event<'_>) -> usize {
+fn kind(event: &Determinant) -> Count {
     match event {
-        Event::Match { .. } => 0,
-        Event::Probe { .. } => 1,
-        Event::Completion { .. } => 2,
-        Event::Cancelled { .. } => 3,
-        Event::Number { .. } => 4,
-        Event::Bytes { .. } => 5,
-        Event::Nothing { .. } => 6,
+        Determinant::Match(_) => Count::Matches,
+        Determinant::Probe { .. } => Count::Probes,
+        Determinant::Completion { .. } => Count::Completions,
+        Determinant::Cancelled { .. } => Count::Cancels,
+        Determinant::Number { .. } => Count::Numbers,
+        Determinant::Bytes { .. } => Count::Bytes,
+        Determinant::Nothing { .. } => Count::Nothings,
     }
 }

@@ -3,10 +3,12 @@
 use crate::rank::RankModel;
 use core::ops::AddAssign;
 use fastrand::Rng;
+use refrain_eventlog::Level;
 use refrain_ring::Rank;
-use refrain_sim::loggers::{LoggerBug, Loggers};
-use refrain_sim::mortal::Mortal;
+use refrain_sim::crash_point::CrashPoint;
+use refrain_sim::loggers::Loggers;
 use refrain_sim::plan::LoggersPlan;
+use refrain_sim::planted::Planted;
 
 const RANKS: u32 = 2;
 /// Steps in which everything has to become stable once nothing goes wrong any
@@ -19,7 +21,7 @@ const QUIET_ROUNDS: u32 = 8;
 pub struct Setup {
     pub seed: u64,
     pub plan: LoggersPlan,
-    pub bug: Option<LoggerBug>,
+    pub bug: Option<Planted>,
     pub steps: u64,
 }
 
@@ -60,9 +62,9 @@ struct Run {
 pub fn run(setup: Setup) -> Result<Totals, String> {
     let mut rng = Rng::with_seed(setup.seed);
     let mut deaths = || (0..3).map(|_| (rng.u64(0..600), rng.bool())).collect();
-    let mortals = (0..setup.plan.replicas).map(|_| Mortal::new(deaths()));
-    let mortals = mortals.collect();
-    let loggers = Loggers::new(setup.plan, mortals, setup.seed, setup.bug);
+    let crash_points = (0..setup.plan.replicas).map(|_| CrashPoint::new(deaths()));
+    let crash_points = crash_points.collect();
+    let loggers = Loggers::new(setup.plan, crash_points, setup.seed, setup.bug);
     let rank = |rank| {
         let deaths = vec![(rng.u64(0..200), rng.bool())];
         RankModel::new(Rank(rank), &loggers, deaths)
@@ -112,7 +114,7 @@ impl Run {
             0..8 => rank.commit(&mut self.rng),
             8 => rank.undead_commit(&mut self.rng),
             9 if self.rng.u8(0..4) == 0 => rank.trim(),
-            10 if self.rng.u8(0..8) == 0 || rank.mortal.is_dead() => {
+            10 if self.rng.u8(0..8) == 0 || rank.crash_point.is_dead() => {
                 self.totals.lives += 1;
                 rank.next_life(&self.loggers, self.rng.bool());
             }
@@ -124,7 +126,7 @@ impl Run {
     /// Counts loggers that died of an effect, too.
     fn watch(&mut self) {
         for (logger, was_alive) in self.were_alive.iter_mut().enumerate() {
-            let lives = self.loggers.lives(logger as u32);
+            let lives = self.loggers.logger(logger as u32).lives();
             self.totals.logger_deaths += u64::from(*was_alive && !lives);
             *was_alive = lives;
         }
@@ -133,22 +135,18 @@ impl Run {
     fn fault(&mut self) {
         let logger = self.rng.u32(0..self.setup.plan.replicas);
         let rank = self.rng.usize(0..self.ranks.len());
+        let is_durable = self.setup.plan.level == Level::Durable;
         match self.rng.u8(0..12) {
-            0 => self.loggers.kill(logger),
-            1 if self.loggers.may_lose_power(logger)
-                && self.setup.plan.level == refrain_sim::plan::LevelPlan::Durable =>
-            {
+            0 => self.loggers.logger(logger).kill(),
+            1 if is_durable => {
                 self.totals.power_losses += 1;
-                self.loggers.power_loss(logger);
+                self.loggers.logger(logger).lose_power();
             }
             2 | 3 => self.loggers.disconnect(self.ranks[rank].life),
-            4 => self.loggers.pause(logger, true),
-            5 => self.loggers.pause(logger, false),
-            6 => self.loggers.disk_full(logger, true),
-            7 => self.loggers.disk_full(logger, false),
-            8 => self.loggers.disk_slow(logger, true),
-            9 => self.loggers.disk_slow(logger, false),
-            _ => self.loggers.restart(logger),
+            way @ (4 | 5) => self.loggers.logger(logger).is_paused = way == 4,
+            way @ (6 | 7) => self.loggers.logger(logger).set_full(way == 6),
+            way @ (8 | 9) => self.loggers.logger(logger).set_slow(way == 8),
+            _ => self.loggers.logger(logger).restart(),
         }
     }
 
@@ -183,7 +181,11 @@ impl Run {
         while !(self.ranks.iter()).all(|rank| rank.is_all_stable(replicas)) {
             // Death at an effect may still come.
             self.loggers.heal();
-            for rank in self.ranks.iter_mut().filter(|rank| rank.mortal.is_dead()) {
+            for rank in self
+                .ranks
+                .iter_mut()
+                .filter(|rank| rank.crash_point.is_dead())
+            {
                 rank.next_life(&self.loggers, false);
             }
             self.step(false)?;

@@ -5,14 +5,14 @@ use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::{BatchHeader, HEADER_BYTES, job_tag};
 use refrain_logging::pessimist::Commits;
 use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_sim::crash_point::CrashPoint;
 use refrain_sim::happening::Life;
 use refrain_sim::loggers::{JOB, LoggerClient, Loggers};
-use refrain_sim::mortal::Mortal;
 
 /// Clocks begin near 2^32.
 const FIRST_CLOCK: u64 = u32::MAX as u64 - 40;
 
-/// One that was believed dead and is not.
+/// A life that was replaced while it ran.
 pub struct Undead {
     client: LoggerClient,
     /// Where it may be told at most that it is stable: where the life after it
@@ -27,13 +27,12 @@ pub struct Undead {
 pub struct RankModel {
     pub rank: Rank,
     pub life: Life,
-    pub mortal: Mortal,
+    pub crash_point: CrashPoint,
     client: LoggerClient,
     undead: Vec<Undead>,
     /// What was committed, in order; of dead lives what was read.
     committed: Vec<Vec<u8>>,
-    /// The rows of lives before this one: it may go on from any of them that
-    /// has what was acknowledged.
+    /// The rows of earlier lives: it may continue any of them that has what was acknowledged.
     rows: Vec<Vec<Vec<u8>>>,
     begun: Option<EventIndex>,
     /// One past the last that was acknowledged.
@@ -72,12 +71,12 @@ impl RankModel {
             rank,
             incarnation: Incarnation(0),
         };
-        let mortal = Mortal::new(deaths);
+        let crash_point = CrashPoint::new(deaths);
         Self {
             rank,
             life,
-            client: loggers.connect(life, mortal.clone()),
-            mortal,
+            client: loggers.connect(life, crash_point.clone()),
+            crash_point,
             undead: Vec::new(),
             committed: Vec::new(),
             rows: Vec::new(),
@@ -99,7 +98,7 @@ impl RankModel {
     pub fn is_all_stable(&self, replicas: u32) -> bool {
         let is_stable = self.client.stable_end() >= self.end();
         let is_in = self.client.live() == replicas as usize;
-        self.begun.is_some() && !self.mortal.is_dead() && is_stable && is_in
+        self.begun.is_some() && !self.crash_point.is_dead() && is_stable && is_in
     }
 
     pub fn explain(&self) -> String {
@@ -121,7 +120,7 @@ impl RankModel {
             }
         }
         let end = self.client.poll();
-        if self.mortal.is_dead() {
+        if self.crash_point.is_dead() {
             return Ok(0);
         }
         let reached = loggers.reached_end(self.rank);
@@ -137,7 +136,7 @@ impl RankModel {
         Ok(newly)
     }
 
-    /// A life that is known at a quorum reads what it has to play again.
+    /// A life that a quorum has admitted reads the records of its replay.
     fn begin(&mut self, loggers: &Loggers) -> Result<(), String> {
         let Some(start) = self.client.start() else {
             return Ok(());
@@ -146,7 +145,7 @@ impl RankModel {
             self.begun = Some(start);
             return Ok(());
         }
-        // Who lacks something of it may be away; then it is tried again.
+        // Too few loggers that have all of it may be there; then it is tried again.
         let Ok(read) = loggers.read(self.rank, self.life.incarnation, self.trims[0]) else {
             return Ok(());
         };
@@ -202,7 +201,7 @@ impl RankModel {
     }
 
     pub fn commit(&mut self, rng: &mut Rng) {
-        if self.begun.is_none() || self.mortal.is_dead() {
+        if self.begun.is_none() || self.crash_point.is_dead() {
             return;
         }
         let life = (self.rank, self.life.incarnation);
@@ -213,7 +212,7 @@ impl RankModel {
         self.committed.push(batch);
     }
 
-    /// One that should be dead goes on.
+    /// A replaced life commits.
     pub fn undead_commit(&mut self, rng: &mut Rng) {
         if let Some(undead) = self.undead.last_mut() {
             let life = (self.rank, undead.incarnation);
@@ -230,16 +229,16 @@ impl RankModel {
 
     /// Its next life begins; this one is dead, or only believed to be.
     pub fn next_life(&mut self, loggers: &Loggers, is_suspected: bool) {
-        let is_suspected = is_suspected && self.begun.is_some() && !self.mortal.is_dead();
+        let is_suspected = is_suspected && self.begun.is_some() && !self.crash_point.is_dead();
         if self.begun.is_some() {
             self.rows.push(self.committed.clone());
         }
         if !is_suspected {
-            self.mortal.kill();
+            self.crash_point.kill();
         }
         self.life.incarnation = Incarnation(self.life.incarnation.0 + 1);
-        self.mortal = Mortal::default();
-        let client = loggers.connect(self.life, self.mortal.clone());
+        self.crash_point = CrashPoint::default();
+        let client = loggers.connect(self.life, self.crash_point.clone());
         let client = core::mem::replace(&mut self.client, client);
         if is_suspected {
             self.undead.push(Undead {
@@ -256,7 +255,7 @@ impl RankModel {
 
     /// A checkpoint is stable: what is before the one before it goes. GC-1
     pub fn trim(&mut self) {
-        if self.begun.is_none() || self.mortal.is_dead() {
+        if self.begun.is_none() || self.crash_point.is_dead() {
             return;
         }
         let stable = self.client.stable_end();
@@ -274,7 +273,7 @@ impl RankModel {
 
     /// Says whether it has left. One whose death came with an effect does not.
     pub fn leave(&mut self) -> bool {
-        self.client.leave() || self.mortal.is_dead()
+        self.client.leave() || self.crash_point.is_dead()
     }
 
     /// What it would read if it died now.

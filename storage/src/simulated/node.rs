@@ -71,7 +71,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Writes the sectors for which `is_written` says so.
+    /// Writes the sectors for which `is_written` returns true.
     pub fn write(&mut self, place: u64, bytes: &[u8], mut is_written: impl FnMut() -> bool) {
         let mut done = 0;
         while done < bytes.len() {
@@ -89,8 +89,8 @@ impl Node {
         }
     }
 
-    /// Brings the dirty sectors to the disk for which `is_flushed` says so; then none is
-    /// dirty.
+    /// Brings the dirty sectors to the disk for which `is_flushed` returns true; then none
+    /// is dirty.
     pub fn flush(&mut self, is_flushed: impl FnMut() -> bool) {
         self.platter.set_length(self.cache.length);
         self.flush_sectors(is_flushed);

@@ -1,6 +1,6 @@
 //! What can go wrong.
 
-use crate::constants::{FI_EAGAIN, FI_EINVAL, FI_ENODATA, FI_ENOSYS, FI_EOVERRUN, FI_ETRUNC};
+use crate::sys::constants::{FI_EINVAL, FI_ENODATA};
 use std::borrow::Cow;
 use thiserror::Error as ThisError;
 
@@ -52,55 +52,9 @@ impl Error {
         &self.0.words
     }
 
-    /// Try again after reading the completion queue.
-    pub fn is_again(&self) -> bool {
-        self.code() == FI_EAGAIN
-    }
-
     /// No provider offers what was asked for.
     pub fn is_no_data(&self) -> bool {
         self.code() == FI_ENODATA
-    }
-
-    /// The provider does not have the call.
-    pub fn is_not_supported(&self) -> bool {
-        matches!(
-            self.code(),
-            FI_ENOSYS | crate::constants::FI_EOPNOTSUPP | crate::constants::FI_ENOPROTOOPT
-        )
-    }
-
-    /// The connection to the peer is gone, or never came about.
-    pub fn is_disconnected(&self) -> bool {
-        use crate::constants::*;
-        matches!(
-            self.code(),
-            FI_ENOTCONN
-                | FI_ECONNRESET
-                | FI_ECONNREFUSED
-                | FI_ECONNABORTED
-                | FI_ESHUTDOWN
-                | FI_EHOSTUNREACH
-                | FI_EHOSTDOWN
-                | FI_ENETUNREACH
-                | FI_ETIMEDOUT
-                | FI_EIO
-        )
-    }
-
-    /// The operation was given up because its endpoint or its peer was closed.
-    pub fn is_canceled(&self) -> bool {
-        self.code() == crate::constants::FI_ECANCELED
-    }
-
-    /// A message was longer than the receive that it met.
-    pub fn is_truncated(&self) -> bool {
-        self.code() == FI_ETRUNC
-    }
-
-    /// The completion queue lost entries: nothing in flight can be trusted.
-    pub fn is_overrun(&self) -> bool {
-        self.code() == FI_EOVERRUN
     }
 }
 

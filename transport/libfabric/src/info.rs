@@ -1,35 +1,13 @@
 //! What a provider offers: one `fi_info`.
 
-#![allow(
-    unsafe_code,
-    reason = "reads and writes structures that the library allocated"
-)]
+#![allow(unsafe_code, reason = "reads structures that the library allocated")]
 
-use crate::constants::FI_ENOMEM;
+use crate::error::Error;
+use crate::library::{Library, Version};
 use crate::native::text;
 use crate::sys::attributes::*;
-use crate::{EndpointType, Error, Library, Version};
+use crate::sys::constants::FI_ENOMEM;
 use core::ptr::NonNull;
-
-/// How a provider moves operations along.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    /// By itself.
-    Auto,
-    /// Only while the application calls it: read the completion queue often.
-    Manual,
-}
-
-/// How an address vector names peers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AddressVectorType {
-    /// The provider chooses.
-    Unspecified,
-    /// By a value of the provider's making.
-    Map,
-    /// By the position in the table.
-    Table,
-}
 
 /// One offer of one provider: which fabric, domain and endpoint there would be,
 /// and what they can do. Owns its `fi_info`.
@@ -92,11 +70,6 @@ impl Info {
         unsafe { self.raw.as_ref() }
     }
 
-    fn info_mut(&mut self) -> &mut fi_info {
-        // SAFETY: as for `info`.
-        unsafe { self.raw.as_mut() }
-    }
-
     fn fabric(&self) -> &fi_fabric_attr {
         // SAFETY: there, and as long as `self`.
         unsafe { &*self.info().fabric_attr }
@@ -150,14 +123,9 @@ impl Info {
         unsafe { text(self.domain().name) }
     }
 
-    /// The kind of its endpoint; `Any` for those that have no name here.
-    pub fn endpoint_type(&self) -> EndpointType {
-        match self.endpoint().type_ {
-            FI_EP_RDM => EndpointType::Rdm,
-            FI_EP_MSG => EndpointType::Msg,
-            FI_EP_DGRAM => EndpointType::Datagram,
-            _ => EndpointType::Any,
-        }
+    /// Whether its endpoint is reliable and has no connections (`FI_EP_RDM`).
+    pub(crate) fn is_rdm(&self) -> bool {
+        self.endpoint().type_ == FI_EP_RDM
     }
 
     /// Capabilities, `FI_MSG`, …
@@ -205,21 +173,6 @@ impl Info {
         self.transmit().iov_limit
     }
 
-    /// The most parts that a message can be scattered to.
-    pub fn rx_iov_max(&self) -> usize {
-        self.receive().iov_limit
-    }
-
-    /// The most remote parts of a read or write.
-    pub fn rma_iov_max(&self) -> usize {
-        self.transmit().rma_iov_limit
-    }
-
-    /// Operations that can be in flight: sends, reads, writes.
-    pub fn tx_depth(&self) -> usize {
-        self.transmit().size
-    }
-
     /// Receives that can be posted.
     pub fn rx_depth(&self) -> usize {
         self.receive().size
@@ -230,110 +183,16 @@ impl Info {
         self.endpoint().max_msg_size
     }
 
-    /// Bytes that must be left free before every message (`FI_MSG_PREFIX`).
-    pub fn message_prefix_bytes(&self) -> usize {
-        self.endpoint().msg_prefix_size
-    }
-
-    /// Bytes of remote completion data.
-    pub fn cq_data_bytes(&self) -> usize {
-        self.domain().cq_data_size
-    }
-
     /// Order of messages that both directions keep, `FI_ORDER_SAS`, …
     pub fn msg_order(&self) -> u64 {
         self.transmit().msg_order & self.receive().msg_order
     }
 
-    /// Order in which operations are sent.
-    pub fn tx_msg_order(&self) -> u64 {
-        self.transmit().msg_order
-    }
-
-    /// Order in which operations take effect at the receiving side.
-    pub fn rx_msg_order(&self) -> u64 {
-        self.receive().msg_order
-    }
-
-    /// Up to how many bytes a read is ordered behind an earlier write.
-    pub fn ordered_read_after_write_bytes(&self) -> usize {
-        self.endpoint().max_order_raw_size
-    }
-
-    /// Up to how many bytes a write is ordered behind an earlier read.
-    pub fn ordered_write_after_read_bytes(&self) -> usize {
-        self.endpoint().max_order_war_size
-    }
-
-    /// Up to how many bytes a write is ordered behind an earlier write.
-    pub fn ordered_write_after_write_bytes(&self) -> usize {
-        self.endpoint().max_order_waw_size
-    }
-
-    /// How operations move along.
-    pub fn data_progress(&self) -> Progress {
-        match self.domain().data_progress {
-            FI_PROGRESS_AUTO => Progress::Auto,
-            _ => Progress::Manual,
-        }
-    }
-
-    /// How the provider names peers.
-    pub fn av_type(&self) -> AddressVectorType {
+    /// The kind of address vector: some providers do not take "unspecified".
+    pub(crate) fn av_type(&self) -> fi_av_type {
         match self.domain().av_type {
-            FI_AV_MAP => AddressVectorType::Map,
-            FI_AV_TABLE => AddressVectorType::Table,
-            _ => AddressVectorType::Unspecified,
-        }
-    }
-
-    /// The most endpoints of one domain.
-    pub fn endpoints_max(&self) -> usize {
-        self.domain().ep_cnt
-    }
-
-    /// The most completion queues of one domain.
-    pub fn completion_queues_max(&self) -> usize {
-        self.domain().cq_cnt
-    }
-
-    /// The most registrations of one domain; 0: not told.
-    pub fn registrations_max(&self) -> usize {
-        self.domain().mr_cnt
-    }
-
-    /// Default flags of operations that send.
-    pub fn tx_op_flags(&self) -> u64 {
-        self.transmit().op_flags
-    }
-
-    /// Asks an opener for that many operations in flight.
-    pub fn set_tx_depth(&mut self, operations: usize) {
-        // SAFETY: there, and borrowed exclusively.
-        unsafe { (*self.info_mut().tx_attr).size = operations }
-    }
-
-    /// Asks an opener for that many posted receives.
-    pub fn set_rx_depth(&mut self, receives: usize) {
-        // SAFETY: there, and borrowed exclusively.
-        unsafe { (*self.info_mut().rx_attr).size = receives }
-    }
-
-    /// Sets the default flags of operations that send.
-    pub fn set_tx_op_flags(&mut self, flags: u64) {
-        // SAFETY: there, and borrowed exclusively.
-        unsafe { (*self.info_mut().tx_attr).op_flags = flags }
-    }
-
-    /// Asks an opener for a kind of address vector.
-    pub fn set_av_type(&mut self, av_type: AddressVectorType) {
-        // SAFETY: there, and borrowed exclusively.
-        unsafe {
-            (*self.info_mut().domain_attr).av_type = match av_type {
-                AddressVectorType::Unspecified => FI_AV_UNSPEC,
-                AddressVectorType::Map => FI_AV_MAP,
-                AddressVectorType::Table => FI_AV_TABLE,
-            };
+            FI_AV_MAP => FI_AV_MAP,
+            _ => FI_AV_TABLE,
         }
     }
 }

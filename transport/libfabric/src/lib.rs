@@ -1,19 +1,19 @@
 //! libfabric, loaded at run time.
 //!
-//! One binary runs on every libfabric from 1.17 on, and where there is none it
-//! says so instead of not starting. API 1.17 is asked for; newer libraries
-//! speak it. Building needs neither headers nor libclang: see `sys/generate`.
+//! One binary runs with every libfabric from 1.17 on, and starts without one: an error
+//! reports that it is missing. The crate asks for API 1.17, which newer libraries
+//! provide. A build needs neither headers nor libclang: see `sys/generate`.
 //!
 //! - [`Library`] loads a file and asks its providers what they offer.
 //! - [`Info`] is one offer.
-//! - [`native`] is what it has in common with the bindings of libibverbs.
+//! - [`native`] holds what the bindings of libibverbs share.
 //! - [`Endpoint`] is everything that one rank opens of an offer. It sends and
 //!   receives messages out of registered memory, reads and writes the memory of
 //!   peers, and reports [`Completion`]s.
 //!
 //! What this crate promises: objects are closed in the right order; memory of
 //! operations in flight is not freed; no call per operation allocates; an error
-//! carries the provider's own words. What it does not know: frames, ranks,
+//! carries the provider's own words. It does not know frames, ranks,
 //! matching, acknowledgements. It never uses the providers' matching by tags or
 //! `FI_PEEK` (libfabric 1.17 `shm` swallows the message), never
 //! `FI_OPT_MIN_MULTI_RECV` (crashes the same), and draws no conclusion from a
@@ -21,7 +21,7 @@
 //! `FI_DELIVERY_COMPLETE` on messages).
 //!
 //! A process that is killed leaves the memory files of its `shm` provider in
-//! `/dev/shm`; whoever looks after processes removes them.
+//! `/dev/shm`; the launcher removes them.
 
 mod endpoint;
 mod error;
@@ -38,6 +38,6 @@ pub use sys::constants;
 pub use endpoint::{Completion, Endpoint, EndpointOptions, PARTS_MAX, PeerAddress};
 pub use error::{Error, Refused};
 pub use hints::{EndpointType, Hints, MR_MODES_HANDLED};
-pub use info::{AddressVectorType, Info, Progress};
+pub use info::Info;
 pub use library::{Library, Version};
-pub use native::{Access, Kind, MemoryId, Part, RemoteMemory, TOKEN_OF_INJECTED};
+pub use native::{Access, Kind, MemoryId, MessageEndpoint, Part, RemoteMemory, TOKEN_OF_INJECTED};

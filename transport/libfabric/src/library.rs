@@ -5,7 +5,7 @@
     reason = "loading a library runs its initialisers, and the types of its symbols cannot be checked"
 )]
 
-use crate::Error;
+use crate::error::Error;
 use crate::native::{LoadError, Native, Symbols, text};
 use crate::sys::attributes::{fi_fabric_attr, fi_info};
 use crate::sys::objects::fid_fabric;
@@ -110,8 +110,8 @@ impl Library {
     /// See [`LoadError`].
     pub fn load(path: Option<&Path>) -> Result<Self, LoadError> {
         if std::env::var_os("IPATH_NO_BACKTRACE").is_none() {
-            // SAFETY: the caller is told to come before other threads; those of
-            // Rust's library take the same lock anyway.
+            // SAFETY: the documentation demands a call before other threads run; the
+            // threads of Rust's library take the same lock.
             unsafe { std::env::set_var("IPATH_NO_BACKTRACE", "1") };
         }
         // SAFETY: libfabric's initialisers only prepare its own state.
@@ -172,7 +172,7 @@ impl Library {
         attempted: impl Into<std::borrow::Cow<'static, str>>,
         status: i64,
     ) -> Error {
-        let code = i32::try_from(status.abs()).unwrap_or(crate::constants::FI_EOTHER);
+        let code = i32::try_from(status.abs()).unwrap_or(crate::sys::constants::FI_EOTHER);
         Error::new(attempted, code, self.words(code))
     }
 

@@ -64,7 +64,7 @@ fn a_provider_that_nobody_has() {
 fn a_zero_byte_in_a_name() {
     let Some(library) = installed() else { return };
     let hints = Hints {
-        domain: Some("lo\0".to_owned()),
+        provider: Some("tcp\0".to_owned()),
         ..Hints::default()
     };
     assert!(library.infos(&hints).is_err());

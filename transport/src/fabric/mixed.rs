@@ -2,8 +2,8 @@
 //! all others, chosen per peer.
 //!
 //! Each peer is on one side for its whole life, so every clause of the
-//! [contract](super) holds for it because it holds on that side. What is left
-//! to this module is to give both sides their turn:
+//! [contract](super) holds for it because it holds on that side. This module
+//! only gives both sides their turn:
 //!
 //! - A poll always looks at the near side. The far side costs system calls (a
 //!   socket, a NIC's queue); while the near side is busy it gets its turn at
@@ -48,14 +48,14 @@ pub struct Mixed<N, F> {
     far: F,
     sides: Vec<Side>,
     attributes: Attributes,
-    /// Polls in turn that left the far side out.
+    /// Consecutive polls without the far side.
     near_polls: u32,
     slice: Duration,
 }
 
 impl<N: Fabric, F: Fabric> Mixed<N, F> {
     /// Puts both behind one; `sides` says for each rank of the job where it is
-    /// (what it says for this rank does not matter).
+    /// (the entry of this rank has no effect).
     pub fn new(near: N, far: F, sides: Vec<Side>) -> Self {
         let attributes = common(near.attributes(), far.attributes());
         Self {
@@ -68,11 +68,6 @@ impl<N: Fabric, F: Fabric> Mixed<N, F> {
         }
     }
 
-    /// The fabric to peers on this host.
-    pub fn near_mut(&mut self) -> &mut N {
-        &mut self.near
-    }
-
     /// The fabric to peers on other hosts.
     pub fn far_mut(&mut self) -> &mut F {
         &mut self.far
@@ -80,7 +75,7 @@ impl<N: Fabric, F: Fabric> Mixed<N, F> {
 
     #[inline]
     fn side(&self, peer: Rank) -> Side {
-        // A rank that does not exist is refused by whichever side.
+        // Either side refuses a rank that does not exist.
         self.sides.get(peer.index()).copied().unwrap_or(Side::Far)
     }
 
@@ -102,16 +97,16 @@ impl<N: Fabric, F: Fabric> Mixed<N, F> {
 }
 
 /// The address of a rank as it publishes it: how it is reached from its own
-/// host, and from others. A side that nobody needs may be left out.
+/// host, and from others. A side that no peer needs may be left out.
 ///
 /// # Panics
 /// For parts above 64 KiB, and a far address with memory (which cannot be passed
-/// to another host): no fabric has such.
+/// to another host): no fabric has such an address.
 pub fn join(near: Option<Address>, far: Option<Address>) -> Address {
     Pair { near, far }.encode()
 }
 
-/// What holds towards every peer.
+/// Attributes that hold towards every peer.
 fn common(near: &Attributes, far: &Attributes) -> Attributes {
     Attributes {
         name: format!("{}+{}", near.name, far.name).into(),
@@ -209,10 +204,7 @@ impl<N: Fabric, F: Fabric> Fabric for Mixed<N, F> {
     }
 
     fn why_lost(&self, peer: Rank) -> Option<String> {
-        match self.side(peer) {
-            Side::Near => self.near.why_lost(peer),
-            Side::Far => self.far.why_lost(peer),
-        }
+        self.of(peer).why_lost(peer)
     }
 
     fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
@@ -236,12 +228,11 @@ impl<N: Fabric, F: Fabric> Fabric for Mixed<N, F> {
         self.far.close();
     }
 
-    /// One slice on the near side, then back to the caller, who polls both: the
-    /// contract lets a wait return early.
+    /// One slice on the near side, then the caller polls both sides: the contract
+    /// lets a wait return early.
     fn wait(&mut self, timeout: Duration) {
         self.near.wait(timeout.min(self.slice));
-        // No sleep, but what a fabric does before one: it looks at its clocks,
-        // and acknowledges what it took.
+        // No sleep, only the work before one: clocks and acknowledgements.
         self.far.wait(Duration::ZERO);
         self.slice = SLICE_MAX.min(2 * self.slice);
     }

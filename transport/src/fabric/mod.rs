@@ -2,7 +2,7 @@
 //!
 //! Below the engine lies one fabric, or several behind one (`shm` inside a
 //! host, `ofi` between hosts). Everything the engine relies on is written
-//! here; `conformance` runs the same checks on every implementation.
+//! here; `transport/tests/conformance` runs the same checks on every implementation.
 //!
 //! # Contract
 //!
@@ -74,7 +74,7 @@
 //! It burns no processor.
 //!
 //! **Death.** A peer may be killed between any two instructions. What it posted
-//! wholly may still arrive, what it posted partly never does, `poll` goes on
+//! wholly may still arrive, what it posted partly never does, `poll` continues
 //! for the others. Fabrics that notice a dead peer report
 //! [`Sink::peer_lost`]; none is obliged to: the job brings its own detector.
 //! After [`Fabric::disconnect`] nothing of that incarnation reaches the sink
@@ -83,14 +83,12 @@
 //! The log for it may be freed at once: what the fabric still sends from there
 //! reaches at most the incarnation that is fenced.
 //! A peer comes back by [`Fabric::connect`] with a higher incarnation, any number
-//! of times; one that was connected before is refused for ever. It may have
+//! of times; one that was connected before is refused. It may have
 //! connected, and posted, before this rank knows of it.
 //!
 //! **Memory.** The region given to a fabric at its making stays mapped and
 //! registered as long as the fabric lives, and longer while a peer may read it.
 
-#[cfg(any(test, feature = "test-doubles"))]
-pub mod conformance;
 pub mod mixed;
 pub mod network;
 pub mod ofi;
@@ -103,17 +101,19 @@ use crate::control::Control;
 use crate::gate::Pass;
 use core::ops::Range;
 use core::time::Duration;
-use refrain_ring::{Frame, HeaderError, Incarnation, Position, Rank, RecordHeader};
+use refrain_ring::{
+    Frame, HeaderError, Incarnation, Position, Rank, ReadError, RecordHeader, RecordKind,
+};
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// What [`Fabric::released`] says of a peer that is not connected: the log is not
-/// needed for any transmission to it.
+/// The result of [`Fabric::released`] for a peer that is not connected: no transmission
+/// to it needs the log.
 pub const RELEASED_WHOLLY: Position = Position(u64::MAX);
 
-/// What a fabric can do; constant over its life.
+/// Properties of a fabric, constant while it exists.
 #[derive(Clone, Debug)]
 pub struct Attributes {
     /// Its name as given to `--fabric`.
@@ -132,8 +132,8 @@ pub struct Attributes {
     pub staged_bytes: Range<usize>,
 }
 
-/// How to reach a rank: what it publishes through the job's control plane.
-#[derive(Clone, Debug)]
+/// The address of a rank, which it publishes through the job's control plane.
+#[derive(Clone, Debug, Default)]
 pub struct Address {
     /// Opaque bytes of the fabric.
     pub bytes: Vec<u8>,
@@ -152,15 +152,15 @@ pub enum Refusal {
     NotConnected(Rank),
 }
 
-/// What is wrong with a fabric or a peer's frames.
+/// Errors of a fabric or of a peer's frames.
 #[derive(Debug, Error)]
 pub enum FabricError {
-    /// A peer put something on the wire that cannot be a frame.
-    #[error("rank {source_rank} sent something that is no frame: {error}")]
+    /// A peer sent bytes that are not a frame.
+    #[error("rank {source_rank} sent bytes that are no frame: {error}")]
     Garbage {
         /// The peer.
         source_rank: Rank,
-        /// What is wrong with it.
+        /// The error.
         error: HeaderError,
     },
     /// A frame of an incarnation that is not the connected one.
@@ -178,7 +178,7 @@ pub enum FabricError {
     /// A frame names a rank that its lane does not belong to.
     #[error("a frame on the lane of rank {lane} claims to come from rank {claimed}")]
     WrongSource {
-        /// Whose lane it is.
+        /// The rank of the lane.
         lane: Rank,
         /// In the frame.
         claimed: Rank,
@@ -188,10 +188,10 @@ pub enum FabricError {
     BadControl {
         /// The peer.
         source_rank: Rank,
-        /// What is wrong with it.
+        /// The error.
         error: crate::control::ControlError,
     },
-    /// A log that leads nowhere: a link to a chunk that does not exist.
+    /// A link in a log leads to a chunk that does not exist.
     #[error("the log of rank {source_rank} leads outside its memory (chunk {chunk})")]
     BrokenLog {
         /// The peer.
@@ -204,7 +204,7 @@ pub enum FabricError {
     RuleBroken {
         /// The peer.
         source_rank: Rank,
-        /// What it did.
+        /// The rule, and how it was broken.
         rule: String,
     },
     /// The peer's address cannot be used.
@@ -224,35 +224,124 @@ pub enum FabricError {
         peer: Rank,
         /// Its address, readable.
         address: String,
-        /// How long it was waited for, in seconds.
+        /// The time waited, in seconds.
         waited_s: u64,
     },
-    /// A native library or its provider refused something.
+    /// A native library, its provider or the operating system refused something.
     #[error("{attempted}: {words}")]
     Native {
         /// What was attempted, and what to do about it.
         attempted: String,
-        /// The library's own words.
+        /// The words of the library or the system.
         words: String,
-    },
-    /// The operating system refused something.
-    #[error("{attempted}: {error}")]
-    Os {
-        /// What was attempted, and what to do about it.
-        attempted: String,
-        /// The system's words.
-        error: std::io::Error,
     },
 }
 
+impl FabricError {
+    pub(crate) fn refused(attempted: impl Into<String>, by: &impl core::fmt::Display) -> Self {
+        Self::Native {
+            attempted: attempted.into(),
+            words: by.to_string(),
+        }
+    }
+
+    /// A log of `source_rank` that cannot be read.
+    #[cold]
+    pub(crate) fn of_log(source_rank: Rank, error: ReadError) -> Self {
+        let error = match error {
+            ReadError::Link(chunk) => return Self::BrokenLog { source_rank, chunk },
+            ReadError::Header(error) => error,
+            ReadError::Overrun(payload_bytes) => HeaderError::Extent {
+                payload_bytes,
+                offset: 0,
+            },
+        };
+        Self::Garbage { source_rank, error }
+    }
+}
+
+/// The header of a record that a fabric carries. Links lead through memory and are never
+/// carried.
+#[inline]
+pub(crate) fn decode_record(source_rank: Rank, bytes: &[u8]) -> Result<RecordHeader, FabricError> {
+    match RecordHeader::decode(bytes) {
+        Err(error) => Err(FabricError::Garbage { source_rank, error }),
+        Ok(link) if link.kind == RecordKind::Link => {
+            let chunk = link.extent;
+            Err(FabricError::BrokenLog { source_rank, chunk })
+        }
+        Ok(header) => Ok(header),
+    }
+}
+
+/// FENCE-1: a frame names the rank and the incarnation that are connected on its lane.
+#[inline]
+pub(crate) fn check_sender(
+    connected: (Rank, Incarnation),
+    found: (Rank, Incarnation),
+) -> Result<(), FabricError> {
+    if found.0 != connected.0 {
+        return Err(FabricError::WrongSource {
+            lane: connected.0,
+            claimed: found.0,
+        });
+    }
+    if found.1 != connected.1 {
+        return Err(FabricError::WrongIncarnation {
+            source_rank: found.0,
+            found: found.1,
+            connected: connected.1,
+        });
+    }
+    Ok(())
+}
+
+/// Which lives of each peer may still be connected. FENCE-1
+#[derive(Debug)]
+pub(crate) struct Acceptable {
+    own: Rank,
+    /// The lowest incarnation of each rank of the job that was never connected.
+    lowest: Vec<u64>,
+}
+
+impl Acceptable {
+    pub(crate) fn new(own: Rank, size: u32) -> Self {
+        let lowest = vec![0; size as usize];
+        Self { own, lowest }
+    }
+
+    /// Whether a life of `peer`, which is a rank of the job, was not connected before.
+    pub(crate) fn allows(&self, peer: Rank, incarnation: Incarnation) -> bool {
+        u64::from(incarnation.0) >= self.lowest[peer.index()]
+    }
+
+    /// Refuses a life that may not be connected.
+    pub(crate) fn check(&self, peer: Rank, incarnation: Incarnation) -> Result<(), FabricError> {
+        let reason = if peer == self.own || peer.index() >= self.lowest.len() {
+            "only other ranks of the job can be connected"
+        } else if !self.allows(peer, incarnation) {
+            "this incarnation was connected before: only a later one may come"
+        } else {
+            return Ok(());
+        };
+        let reason = reason.into();
+        Err(FabricError::Attach { peer, reason })
+    }
+
+    /// A life is connected: only later ones may come.
+    pub(crate) fn connected(&mut self, peer: Rank, incarnation: Incarnation) {
+        self.lowest[peer.index()] = u64::from(incarnation.0) + 1;
+    }
+}
+
 /// Where a kept frame lies. Meaningful only to the fabric that handed it out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// Whose frame it is.
+    /// The sender.
     pub source: Rank,
     /// Its position in that rank's log (or count of arrival).
     pub position: Position,
-    /// The fabric's own.
+    /// Chosen by the fabric.
     pub locator: u64,
 }
 
@@ -274,12 +363,12 @@ pub struct Arrival<'a> {
 pub enum Payload<'a> {
     /// Readable during the call (or longer, if kept).
     Here(&'a [u8]),
-    /// So many bytes, still in the sender's log.
+    /// Its length in bytes; it is still in the sender's log.
     Distant(usize),
 }
 
 impl Payload<'_> {
-    /// How many bytes it has, wherever they are.
+    /// Its length in bytes.
     #[inline]
     pub fn bytes(&self) -> usize {
         match self {
@@ -297,8 +386,7 @@ pub struct Landing {
     token: u64,
 }
 
-// SAFETY: its memory is the landing's alone until it has ended, whatever thread
-// writes there.
+// SAFETY: its memory is the landing's alone until it has ended, in any thread.
 #[expect(unsafe_code, reason = "moves with its fabric")]
 unsafe impl Send for Landing {}
 
@@ -307,9 +395,8 @@ impl Landing {
     /// [`Sink::landed`].
     ///
     /// # Safety
-    /// `to .. to + bytes` must be writable, and neither read nor written by
-    /// anybody else, until [`Sink::landed`] was called with the token or the
-    /// fabric was closed or dropped.
+    /// `to .. to + bytes` must be writable, and neither read nor written by other code,
+    /// until [`Sink::landed`] was called with the token or the fabric was closed or dropped.
     #[expect(unsafe_code, reason = "declares what callers must promise")]
     #[inline]
     pub unsafe fn new(to: core::ptr::NonNull<u8>, bytes: usize, token: u64) -> Self {
@@ -322,7 +409,7 @@ impl Landing {
         self.to
     }
 
-    /// For how many bytes there is room.
+    /// The length of the memory in bytes.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -344,7 +431,7 @@ pub enum Landed {
     Lost,
 }
 
-/// What the sink did with a frame.
+/// The sink's decision about a frame.
 #[derive(Debug)]
 pub enum Disposition {
     /// The payload is copied out or not wanted.
@@ -356,7 +443,7 @@ pub enum Disposition {
     Fetch(Landing),
 }
 
-/// What is above a fabric: takes what arrives.
+/// The layer above a fabric: takes what arrives.
 pub trait Sink {
     /// A frame of the data lane.
     fn frame(&mut self, arrival: Arrival<'_>) -> Disposition;
@@ -364,17 +451,17 @@ pub trait Sink {
     fn control(&mut self, source: Rank, control: Control);
     /// A landing has ended; its memory is the sink's again.
     fn landed(&mut self, token: u64, landed: Landed);
-    /// The fabric noticed that a peer is gone (it need not).
+    /// The fabric noticed the death of a peer; it need not notice.
     fn peer_lost(&mut self, peer: Rank);
 }
 
 /// Carries frames between ranks; see the contract in the [module](self).
 pub trait Fabric {
-    /// What it can do.
+    /// Its properties.
     fn attributes(&self) -> &Attributes;
 
-    /// What it can do towards one peer; other than [`Fabric::attributes`] only
-    /// where several fabrics are behind one. Constant over its life too.
+    /// Its properties towards one peer; they differ from [`Fabric::attributes`] only where
+    /// several fabrics are behind one. Constant as well.
     fn attributes_to(&self, peer: Rank) -> &Attributes {
         let _ = peer;
         self.attributes()
@@ -412,7 +499,8 @@ pub trait Fabric {
     /// GATE-1: takes a [`Pass`].
     ///
     /// # Errors
-    /// [`Refusal`]; without effect, and `fill` was perhaps called: post it then.
+    /// [`Refusal`]; without effect, except that `fill` may have been called: post the frame
+    /// then.
     fn stage(
         &mut self,
         pass: Pass,
@@ -435,20 +523,20 @@ pub trait Fabric {
     /// [`Refusal`]; without effect.
     fn post_control(&mut self, pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal>;
 
-    /// Up to which position of the log for `peer` the frames are not needed
-    /// any more for their transmission; [`RELEASED_WHOLLY`] while it is not
+    /// The position in the log for `peer` before which no frame is needed for its
+    /// transmission any more; [`RELEASED_WHOLLY`] while it is not
     /// connected.
     fn released(&mut self, peer: Rank) -> Position;
 
-    /// Hands what has arrived to `sink`; returns how many calls were made.
+    /// Hands arrivals to `sink`; returns the number of calls.
     ///
     /// # Errors
     /// A peer that broke the rules, or a broken device: reported once. The
-    /// offending lane is not read again (nor, if the fabric likes, the other
-    /// lane of that peer); other peers go on.
+    /// offending lane is not read again (a fabric may also stop reading the other
+    /// lane of that peer); other peers continue.
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError>;
 
-    /// Why a peer was reported as lost, where more is known than that it is.
+    /// Why a peer was reported as lost, if the fabric knows a reason.
     fn why_lost(&self, peer: Rank) -> Option<String> {
         let _ = peer;
         None
@@ -457,9 +545,8 @@ pub trait Fabric {
     /// The payload of a kept frame.
     fn kept(&self, place: Place, payload_bytes: usize) -> &[u8];
 
-    /// Whether nothing more has to leave: all posted frames lie in the memory of
-    /// their receivers, and whatever this rank owes its peers (acknowledgements)
-    /// is on its way. A rank may end then. Frames to peers that are gone do not
+    /// Whether the rank may end: all posted frames lie in the memory of their receivers,
+    /// and all acknowledgements to peers were sent. Frames to peers that are gone do not
     /// count.
     fn is_drained(&mut self) -> bool;
 
@@ -467,13 +554,13 @@ pub trait Fabric {
     fn let_go(&mut self, place: Place);
 
     /// Brings the payload of a distant frame that was kept, and lets the frame go
-    /// when it has landed. Never refused: what does not fit yet is begun later.
-    /// Of a peer that was disconnected meanwhile the landing is lost.
+    /// when it has landed. Never refused: a landing that does not fit yet begins later. The
+    /// landing is lost if the peer was disconnected meanwhile.
     fn fetch(&mut self, place: Place, landing: Landing);
 
     /// Ends everything: nothing is sent, handed over or written into a landing
-    /// any more; `poll` calls [`Sink::landed`] for what was under way and
-    /// otherwise nothing. For the way out when a landing does not end by itself.
+    /// any more. `poll` only calls [`Sink::landed`] for landings that had not ended. For the
+    /// end of a program while a landing does not end by itself.
     fn close(&mut self);
 
     /// Blocks until there may be something to poll, or `timeout` is over.

@@ -1,6 +1,7 @@
 //! A disk in memory, slow on purpose: what an engine gives it comes back after
 //! some polls, and reads end last come, first served.
 
+use refrain_ring::read_back::ChunkBytes;
 use refrain_ring::{CHUNK_BYTES, Frontier, LentChunk, LoanEnd, Rank};
 use refrain_transport::spill::{Spill, SpillEvent};
 use std::cell::RefCell;
@@ -53,10 +54,9 @@ impl Spill for MemoryDisk {
         }
         if let Some((token, bytes)) = platter.reads.pop_back() {
             platter.chunks_read += 1;
-            let bytes: Box<dyn AsRef<[u8]> + Send> = Box::new(bytes);
             return Some(SpillEvent::Read {
                 token,
-                bytes: Ok(bytes),
+                bytes: Ok(ChunkBytes::new(bytes)),
             });
         }
         let mut chunk = platter.writes.pop_front()?;

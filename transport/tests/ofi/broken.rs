@@ -122,11 +122,11 @@ fn all_arrives(pair: &mut Pair) {
             .all(|station| station.fabric.is_drained())
     });
     for station in &pair.0 {
-        assert_eq!(station.inbox.lost, [], "nobody is lost");
+        assert_eq!(station.inbox.lost, [], "no peer is lost");
     }
 }
 
-/// Both report the other one, once, and go on without it.
+/// Both report the other one, once, and continue without it.
 fn is_lost(pair: &mut Pair) {
     pair.until("both report a loss", |stations| {
         stations
@@ -152,7 +152,7 @@ fn break_connections() -> usize {
         .collect();
     let mut broken = 0;
     for number in numbers {
-        // SAFETY: only looked at during this call, in which nobody of this
+        // SAFETY: only looked at during this call, in which no code of this
         // process opens or closes descriptors on this thread; a number that is
         // gone or another one by now is refused or is no connection.
         let socket = unsafe { BorrowedFd::borrow_raw(number) };

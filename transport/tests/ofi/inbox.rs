@@ -10,7 +10,7 @@ use refrain_transport::fabric::{Arrival, Disposition, Landed, Landing, Payload, 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes behind each landing that nobody may write.
+/// Bytes behind each landing that must not change.
 const GUARD_BYTES: usize = 64;
 const UNTOUCHED: u8 = 0x5c;
 

@@ -1,6 +1,6 @@
 //! A peer that is killed again and again, and comes back each time as a new
 //! process: of each life a prefix arrives, of no life anything after its fence,
-//! and nobody else is disturbed.
+//! and no other rank is disturbed.
 
 use crate::name::Dice;
 use crate::peer::{Counts, Peer};
@@ -59,7 +59,7 @@ fn live_and_die(setting: &Setting, mut dice: Dice) {
         if let Some(mut old) = lives_on.take() {
             kill(&mut old, &mut survivor, setting);
         }
-        // Each fourth life is fenced and does not know: it goes on sending. Not
+        // Each fourth life is fenced and does not know: it keeps sending. Not
         // where it reads: the survivor's log is freed, and it would find others'
         // bytes there, as the contract allows.
         let reads = setting.provider == "shm" || setting.overrides.distant_bytes_min.is_some();
@@ -89,7 +89,7 @@ fn live_and_die(setting: &Setting, mut dice: Dice) {
         goes_on(&mut survivor, &mut witness);
         survivor.inbox.verify_lost();
     }
-    assert_eq!(survivor.inbox.lost, [], "nobody was to be reported");
+    assert_eq!(survivor.inbox.lost, [], "no loss was to be reported");
     ends_well(setting, &mut survivor, &mut witness);
 }
 
@@ -110,7 +110,7 @@ fn goes_on(survivor: &mut Station, witness: &mut Peer) {
         survivor.inbox.frames(WITNESS),
         survivor.flows[&WITNESS].released,
     );
-    survivor.until("the witness goes on", |survivor| {
+    survivor.until("the witness continues", |survivor| {
         survivor.inbox.frames(WITNESS) > before.0 + 200
             && survivor.flows[&WITNESS].released > before.1
     });

@@ -1,5 +1,5 @@
 //! A rank in another process: it sends and receives all the time, and does what
-//! it is told line by line.
+//! its orders come line by line.
 
 use crate::process::{self, STARTED, TEST};
 use crate::setting::Setting;
@@ -75,7 +75,7 @@ impl Peer {
         writeln!(self.to, "{words}").expect("it lives");
     }
 
-    /// Waits for its answer, while this rank goes on.
+    /// Waits for its answer, while this rank continues.
     pub fn wait_for_answer(&mut self, station: &mut Station) -> String {
         self.answer(|| station.turn_or_wait())
     }
@@ -132,10 +132,10 @@ impl Peer {
         }
     }
 
-    /// Has it call its provider no more until the next order, where nobody can be
+    /// Has it call its provider no more until the next order, where no peer can be
     /// killed or stopped inside of the provider without harm to others: a rank
     /// that uses `shm` holds locks (1.17) or places in queues (2.5) in the memory
-    /// of its peers, who wait for them for ever.
+    /// of its peers, which would wait for them without end.
     pub fn leave_the_provider(&mut self, station: &mut Station, provider: &str) {
         if provider == "shm" {
             self.order("stand still");
@@ -158,10 +158,10 @@ impl Peer {
         assert!(status.stopped(), "{status:?}");
     }
 
-    /// Has it go on, wherever it stood.
+    /// Has it continue, wherever it stopped.
     pub fn go_on(&mut self, station: &mut Station) {
         rustix::process::kill_process(self.pid(), Signal::CONT).expect("it lives");
-        self.order("go on");
+        self.order("continue");
         self.wait_for_answer(station);
     }
 
@@ -209,7 +209,7 @@ pub fn be_the_peer() {
 }
 
 fn obey(station: &mut Station, order: &str) -> String {
-    if ["stand still", "go on"].contains(&order) {
+    if ["stand still", "continue"].contains(&order) {
         return String::new();
     }
     let words: Vec<&str> = order.split(' ').collect();

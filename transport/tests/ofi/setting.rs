@@ -57,8 +57,8 @@ pub fn setting(provider: &str, second: bool) -> Option<Setting> {
     })
 }
 
-/// Whether an offer is what one gets who asks for this provider: 1.17 offers
-/// `tcp;ofi_rxm` to those who ask for `tcp`.
+/// Whether an offer is given for this provider: 1.17 offers `tcp;ofi_rxm` where `tcp` is
+/// asked for.
 pub fn is_of(offer: &str, provider: &str) -> bool {
     offer == provider || offer.split(';').any(|layer| layer == provider)
 }

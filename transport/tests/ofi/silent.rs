@@ -1,4 +1,4 @@
-//! Peers that say nothing: stopped ones, and addresses where nobody listens.
+//! Peers that say nothing: stopped ones, and addresses where no process listens.
 
 use crate::peer::Peer;
 use crate::process::in_processes;
@@ -23,12 +23,12 @@ in_processes! {
     stopped_over_tcp_of_the_second_library => stopped("tcp", true);
     stopped_over_tcp_under_rxm_of_the_second_library => stopped("tcp;ofi_rxm", true);
     stopped_over_shm_of_the_second_library => stopped("shm", true);
-    nobody_over_tcp => nobody("tcp", false);
-    nobody_over_shm => nobody("shm", false);
-    nobody_over_net => nobody("net", false);
-    nobody_over_tcp_of_the_second_library => nobody("tcp", true);
-    nobody_over_tcp_under_rxm_of_the_second_library => nobody("tcp;ofi_rxm", true);
-    nobody_over_shm_of_the_second_library => nobody("shm", true);
+    absent_peer_over_tcp => absent_peer("tcp", false);
+    absent_peer_over_shm => absent_peer("shm", false);
+    absent_peer_over_net => absent_peer("net", false);
+    absent_peer_over_tcp_of_the_second_library => absent_peer("tcp", true);
+    absent_peer_over_tcp_under_rxm_of_the_second_library => absent_peer("tcp;ofi_rxm", true);
+    absent_peer_over_shm_of_the_second_library => absent_peer("shm", true);
 }
 
 fn stopped(provider: &str, second: bool) {
@@ -84,7 +84,7 @@ fn is_never_suspected(setting: &Setting) {
 
 fn is_suspected(setting: &Setting) {
     let (mut own, mut other) = acquainted(setting);
-    // Whoever leaves nothing unanswered is not suspected.
+    // A peer that leaves nothing unanswered is not suspected.
     look_for(&mut own, SUSPECT_AFTER + SUSPECT_AFTER / 4);
     assert_eq!(own.inbox.lost, [], "it has answered all");
     other.leave_the_provider(&mut own, &setting.provider);
@@ -101,7 +101,7 @@ fn is_suspected(setting: &Setting) {
     });
 }
 
-fn nobody(provider: &str, second: bool) {
+fn absent_peer(provider: &str, second: bool) {
     let Some(setting) = setting(provider, second) else {
         return;
     };

@@ -17,7 +17,7 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 const CALLS_MAX: usize = 600;
 /// Frames that are kept at most.
 const KEPT_MAX: usize = 6;
-/// A control frame goes with every so many frames.
+/// Frames from one control frame to the next.
 const FRAMES_PER_CONTROL: u64 = 3;
 
 /// What goes to one peer.
@@ -148,7 +148,7 @@ impl Station {
         let calls = self
             .fabric
             .poll(&mut self.inbox)
-            .expect("nobody broke a rule");
+            .expect("no rule was broken");
         assert_eq!(calls, self.inbox.calls - before, "poll counts its calls");
         self.inbox.verify_losses();
         assert!(calls <= CALLS_MAX, "{calls} calls in one poll");
@@ -285,7 +285,7 @@ impl Station {
         flow.goal
     }
 
-    /// Control frames that come with so many frames.
+    /// Control frames that come with that many frames.
     pub fn controls_of(frames: u64) -> u64 {
         frames / FRAMES_PER_CONTROL
     }

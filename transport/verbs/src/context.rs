@@ -2,9 +2,11 @@
 
 #![allow(unsafe_code, reason = "opens and closes the library's objects")]
 
+use crate::error::Error;
+use crate::library::Library;
+use crate::objects::last_errno;
 use crate::obstacle::SOFT_ROCE;
 use crate::sys::types::{ibv_context, ibv_device};
-use crate::{Error, Library};
 use core::ffi::c_int;
 use core::ptr::NonNull;
 use refrain_libfabric::native::text;
@@ -139,14 +141,9 @@ fn file(device: NonNull<ibv_device>) -> PathBuf {
     Path::new("/dev/infiniband").join(name)
 }
 
-/// The error number of the call before, which the library leaves in `errno`.
-fn last_errno() -> i32 {
-    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
-}
-
 fn no_list(errno: i32) -> Error {
     match errno {
-        // What the kernel answers libibverbs, and tells nobody else.
+        // The kernel's answer to libibverbs.
         libc::ENOSYS => Error::invalid(
             "list the RDMA devices",
             format!(
@@ -158,8 +155,8 @@ fn no_list(errno: i32) -> Error {
     }
 }
 
-/// Why a device cannot be opened. The library tries its file in several ways and
-/// tells of the last; so the file is looked at once more.
+/// Why a device cannot be opened. The library tries its file in several ways and reports
+/// the last; so this function opens the file once more.
 fn cannot_open(name: &str, file: &Path, errno: i32) -> Error {
     let refusal = File::options().read(true).write(true).open(file).err();
     let errno = refusal

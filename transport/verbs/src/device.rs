@@ -1,24 +1,26 @@
 //! The devices of a machine: what they are and what they can do.
 
-use crate::{Error, Port};
+use crate::error::Error;
+use crate::port::Port;
 
-/// What a device speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// The protocol of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Transport {
     /// InfiniBand's, also over Ethernet (RoCE).
     InfiniBand,
     /// iWARP, over TCP: its queue pairs need the RDMA connection manager.
     Iwarp,
-    /// Something of a maker's own.
+    /// A protocol of its maker.
+    #[default]
     Other,
 }
 
 /// A device as it was found: plain data, nothing is open.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Device {
     /// As in `/sys/class/infiniband`.
     pub name: String,
-    /// What it speaks.
+    /// Its protocol.
     pub transport: Transport,
     /// Globally unique, of the device.
     pub node_guid: u64,
@@ -32,7 +34,7 @@ pub struct Device {
     pub hardware_version: u32,
     /// The version of its firmware, as the maker writes it; may be empty.
     pub firmware: String,
-    /// What it can do at most; all 0 if it cannot be opened.
+    /// Its limits; all 0 if it cannot be opened.
     pub limits: DeviceLimits,
     /// Its ports; none if it cannot be opened.
     pub ports: Vec<Port>,
@@ -40,7 +42,7 @@ pub struct Device {
     pub refusal: Option<Error>,
 }
 
-/// What a device can do at most. That something is below a limit does not mean
+/// The limits of a device. That a number is below a limit does not mean
 /// that there is memory for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeviceLimits {

@@ -17,7 +17,7 @@ struct Cause {
 }
 
 impl Error {
-    /// Something that this crate refuses itself.
+    /// An error of this crate.
     #[cold]
     pub(crate) fn invalid(
         attempted: impl Into<Cow<'static, str>>,
@@ -41,7 +41,7 @@ impl Error {
         }))
     }
 
-    /// An operation that was begun and came to nothing.
+    /// An operation that was begun and failed.
     #[cold]
     pub(crate) fn completed(attempted: &'static str, words: String, errno: i32) -> Self {
         Self(Box::new(Cause {
@@ -51,14 +51,14 @@ impl Error {
         }))
     }
 
-    /// The same reason, of another attempt.
+    /// The same reason, for another attempt.
     #[must_use]
     pub(crate) fn of(mut self, attempted: &'static str) -> Self {
         self.0.attempted = attempted.into();
         self
     }
 
-    /// The same with what a person should know or do.
+    /// The same error with a remedy.
     #[must_use]
     pub(crate) fn with_remedy(mut self, remedy: &str) -> Self {
         self.0.words = format!("{}; {remedy}", self.0.words);

@@ -12,7 +12,7 @@ pub enum GidType {
     RoceV1,
     /// RoCE v2: UDP over IPv4 or IPv6, port 4791.
     RoceV2,
-    /// The kernel did not say.
+    /// The kernel does not report it.
     Unknown,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for GidType {
 /// One entry of a port's table of GIDs that is not empty.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Gid {
-    /// Its place in the table, which is how a queue pair is told to use it.
+    /// Its index in the table, which queue pairs take.
     pub index: u8,
     /// The identifier, in the order of bytes on the wire.
     pub bytes: [u8; 16],

@@ -1,21 +1,23 @@
 //! How much a queue pair takes along in a work request.
 
-#![allow(unsafe_code, reason = "makes and destroys the library's objects")]
+#![allow(unsafe_code, reason = "makes the library's objects")]
 
 use crate::context::Context;
+use crate::error::Error;
+use crate::library::Library;
+use crate::objects::Owned;
 use crate::sys::constants::IBV_QPT_RC;
 use crate::sys::types::{ibv_cq, ibv_pd, ibv_qp_init_attr};
-use crate::{Error, Library};
 use core::mem::zeroed;
-use core::ptr::{NonNull, null_mut};
+use core::ptr::null_mut;
 
-/// What is asked for first, in bytes; doubled as long as it is given.
+/// The first size that is tried, in bytes; it doubles while it is granted.
 const FIRST_BYTES: u32 = 32;
 
 impl Library {
     /// How many bytes a queue pair of the device takes along in a work request
-    /// (`IBV_SEND_INLINE`) at most. No device says it: queue pairs are made that
-    /// take more and more, until one is refused or takes `wished_bytes`.
+    /// (`IBV_SEND_INLINE`) at most. Devices do not report it: queue pairs are made for more
+    /// and more bytes, until one is refused or takes `wished_bytes`.
     ///
     /// # Errors
     /// There is no such device, it cannot be opened, or it makes no queue pair.
@@ -37,33 +39,35 @@ impl Library {
     }
 }
 
-/// What queue pairs are made with, for a moment.
+/// What trial queue pairs are made with. Children stand before their parents, so that
+/// they are dropped first.
 struct Trial<'a> {
+    queue: Owned<ibv_cq>,
+    domain: Owned<ibv_pd>,
     context: &'a Context,
     device: &'a str,
-    domain: NonNull<ibv_pd>,
-    queue: NonNull<ibv_cq>,
 }
 
 impl<'a> Trial<'a> {
     fn new(context: &'a Context, device: &'a str) -> Result<Self, Error> {
         let functions = context.library().functions();
-        // SAFETY: an open device.
-        let domain = NonNull::new(unsafe { (functions.alloc_pd)(context.raw()) })
-            .ok_or_else(|| refused(device, "a protection domain"))?;
-        // SAFETY: an open device; no channel, the first vector.
-        let queue = unsafe { (functions.create_cq)(context.raw(), 1, null_mut(), null_mut(), 0) };
-        let Some(queue) = NonNull::new(queue) else {
-            let error = refused(device, "a completion queue");
-            // SAFETY: nothing was made with it.
-            unsafe { (functions.dealloc_pd)(domain.as_ptr()) };
-            return Err(error);
+        // SAFETY: an open device, which is closed later.
+        let domain = unsafe {
+            let domain = (functions.alloc_pd)(context.raw());
+            let attempted = format!("make a protection domain on {device}");
+            Owned::new(attempted, domain, functions.dealloc_pd)?
+        };
+        // SAFETY: an open device, which is closed later; no channel, the first vector.
+        let queue = unsafe {
+            let queue = (functions.create_cq)(context.raw(), 1, null_mut(), null_mut(), 0);
+            let attempted = format!("make a completion queue on {device}");
+            Owned::new(attempted, queue, functions.destroy_cq)?
         };
         Ok(Self {
+            queue,
+            domain,
             context,
             device,
-            domain,
-            queue,
         })
     }
 
@@ -73,34 +77,20 @@ impl<'a> Trial<'a> {
         let functions = self.context.library().functions();
         // SAFETY: numbers and pointers, for which 0 is a value.
         let mut wanted: ibv_qp_init_attr = unsafe { zeroed() };
-        wanted.send_cq = self.queue.as_ptr();
-        wanted.recv_cq = self.queue.as_ptr();
+        wanted.send_cq = self.queue.raw();
+        wanted.recv_cq = self.queue.raw();
         wanted.qp_type = IBV_QPT_RC;
         wanted.cap.max_send_wr = 1;
         wanted.cap.max_recv_wr = 1;
         wanted.cap.max_send_sge = 1;
         wanted.cap.max_recv_sge = 1;
         wanted.cap.max_inline_data = asked_bytes;
-        // SAFETY: domain and queue are open and of one device.
-        let pair = unsafe { (functions.create_qp)(self.domain.as_ptr(), &raw mut wanted) };
-        let pair = NonNull::new(pair).ok_or_else(|| refused(self.device, "a queue pair"))?;
-        // SAFETY: made above, used by nothing.
-        unsafe { (functions.destroy_qp)(pair.as_ptr()) };
+        // SAFETY: domain and queue are open, of one device, and destroyed later.
+        unsafe {
+            let pair = (functions.create_qp)(self.domain.raw(), &raw mut wanted);
+            let attempted = format!("make a queue pair on {}", self.device);
+            drop(Owned::new(attempted, pair, functions.destroy_qp)?);
+        }
         Ok(wanted.cap.max_inline_data)
     }
-}
-
-impl Drop for Trial<'_> {
-    fn drop(&mut self) {
-        let functions = self.context.library().functions();
-        // SAFETY: no queue pair uses it any more.
-        unsafe { (functions.destroy_cq)(self.queue.as_ptr()) };
-        // SAFETY: nothing is left that was made with it.
-        unsafe { (functions.dealloc_pd)(self.domain.as_ptr()) };
-    }
-}
-
-fn refused(device: &str, what: &str) -> Error {
-    let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
-    Error::system(format!("make {what} on {device}"), errno)
 }

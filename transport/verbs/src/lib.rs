@@ -1,12 +1,12 @@
 //! libibverbs, loaded at run time: InfiniBand, RoCE and soft-RoCE.
 //!
-//! One binary runs where there is no RDMA, and says so; building needs neither
-//! headers nor libclang: see `sys/generate`.
+//! One binary also runs without RDMA: an error reports that the library is missing. A build
+//! needs neither headers nor libclang: see `sys/generate`.
 //!
 //! - [`Library`] loads the library and lists the [`Device`]s.
-//! - [`choose`] says which port is used, and how.
-//! - [`Endpoint`] is everything that one rank opens of it.
-//! - [`greeting`] is how endpoints come to connections: pure.
+//! - [`choose`] selects the port, and how it is used.
+//! - [`Endpoint`] is the endpoint of one rank.
+//! - [`greeting`] is how endpoints establish connections: pure.
 
 mod choose;
 mod context;
@@ -19,6 +19,7 @@ mod inline_size;
 mod library;
 mod memory_lock;
 mod namespace;
+mod objects;
 mod obstacle;
 mod port;
 mod query;
@@ -37,5 +38,5 @@ pub use library::Library;
 pub use memory_lock::MemoryLock;
 pub use port::{LinkLayer, Port, PortState};
 pub use refrain_libfabric::native::{
-    Access, Kind, MemoryId, Part, RemoteMemory, TOKEN_OF_INJECTED,
+    Access, Kind, MemoryId, MessageEndpoint, Part, RemoteMemory, TOKEN_OF_INJECTED,
 };

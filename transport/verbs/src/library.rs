@@ -36,7 +36,7 @@ impl core::fmt::Debug for Library {
 /// Declares the functions that are looked up by name, and their look-up.
 macro_rules! functions {
     ($($field:ident = $symbol:literal @ $version:literal : ($($argument:ident : $type:ty),*) $(-> $result:ty)?;)*) => {
-        /// What is looked up by name; the data path goes through the table of
+        /// Functions that are looked up by name; the data path goes through the table of
         /// functions in a device's context ([`crate::sys::inline`]).
         pub(crate) struct Functions {
             $(pub(crate) $field: unsafe extern "C" fn($($argument: $type),*) $(-> $result)?,)*
@@ -99,8 +99,8 @@ impl Library {
         // SAFETY: the types are those of libibverbs' ABI for these versions.
         let functions = unsafe { Functions::find(&symbols)? };
         // Programs fork: kernels before 5.12 would then give the child the pages that the
-        // device knows, and this process copies. Refused where somebody else has used the
-        // library before, who has decided then.
+        // device knows, and this process copies. It is refused if other code of this process
+        // has used the library before.
         // SAFETY: takes nothing, and may be called at any time.
         let _ = unsafe { (functions.fork_init)() };
         Ok(Self(Arc::new(Loaded {

@@ -29,7 +29,7 @@ impl MemoryLock {
         }
     }
 
-    /// Whether so many bytes can be locked, if nothing else is.
+    /// Whether `bytes` bytes can be locked, if no others are.
     pub fn allows(self, bytes: u64) -> bool {
         match self {
             Self::Unlimited => true,

@@ -1,7 +1,7 @@
 //! What belongs to this network namespace: the kernel shows all GIDs of a device
-//! to every one that shares it.
+//! to each one that shares it.
 
-use crate::{Gid, Reach};
+use crate::gid::{Gid, Reach};
 use rustix::io::Errno;
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType, socket};

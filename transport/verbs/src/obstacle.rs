@@ -1,14 +1,12 @@
 //! What keeps a port from being used, and what to do about it.
 
-use crate::{Chosen, Device, GidType, LinkLayer, Port, PortState, Reach, Transport};
+use crate::device::{Device, Transport};
+use crate::gid::GidType;
+use crate::port::{LinkLayer, Port, PortState};
 
 /// How a machine without RDMA hardware gets a device.
 pub(crate) const SOFT_ROCE: &str = "soft-RoCE makes a device of any network interface: \
      modprobe rdma_rxe && rdma link add rxe0 type rxe netdev INTERFACE (see docs/guide/rdma.md)";
-/// The largest payload of a packet.
-const LARGE_PACKET_BYTES: u32 = 4096;
-/// What an interface needs for it, with all headers there are.
-const LARGE_PACKET_MTU: u32 = 4200;
 
 impl Device {
     /// Why none of its ports can be used, and what to do; none if it can.
@@ -111,35 +109,9 @@ impl Port {
         } else if has(GidType::RoceV1) {
             ", only RoCE v1 ones, which no router takes"
         } else if has(GidType::Unknown) {
-            ", or the kernel does not tell their types"
+            ", or the kernel does not report their types"
         } else {
             ""
         }
-    }
-}
-
-impl Chosen {
-    /// What works, and would work better or farther if something were done.
-    pub fn cautions(&self) -> Vec<String> {
-        let mut cautions = Vec::new();
-        if self.link_layer != LinkLayer::Ethernet {
-            return cautions;
-        }
-        let what = format!("port {} of {}", self.port, self.device);
-        let interface = self.interface.as_deref().unwrap_or("its interface");
-        if self.reach() == Reach::LinkLocal {
-            cautions.push(format!(
-                "{what} has a link-local GID only, which leads nowhere beyond the switch: give \
-                 {interface} an IPv4 address"
-            ));
-        }
-        if self.mtu_bytes < LARGE_PACKET_BYTES {
-            cautions.push(format!(
-                "{what} carries only {} bytes a packet: with an MTU of {LARGE_PACKET_MTU} (or 9000) \
-                 on {interface}, and on every switch between, it is {LARGE_PACKET_BYTES}",
-                self.mtu_bytes
-            ));
-        }
-        cautions
     }
 }

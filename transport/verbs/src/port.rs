@@ -1,6 +1,6 @@
 //! One port of a device.
 
-use crate::Gid;
+use crate::gid::Gid;
 use core::fmt;
 
 /// The logical state of a port.
@@ -10,7 +10,7 @@ pub enum PortState {
     Down,
     /// There is a link, and no subnet manager has configured the port yet.
     Initialising,
-    /// Configured, not yet told to carry data.
+    /// Configured; it does not carry data yet.
     Armed,
     /// Carries data.
     Active,
@@ -27,7 +27,7 @@ pub enum LinkLayer {
     InfiniBand,
     /// Ethernet: RoCE, ports are addressed by GIDs.
     Ethernet,
-    /// Not said.
+    /// Not reported.
     Unknown,
 }
 
@@ -60,7 +60,7 @@ pub struct Port {
     /// Entries of the table of partition keys.
     pub partition_keys: u16,
     /// Lanes times their speed, in Mbit/s, as it is sold (100 Gbit/s is 100 000); 0
-    /// if the device does not say.
+    /// if the device does not report it.
     pub speed_mbit_s: u32,
     /// The entries of its table of GIDs that are not empty, by index.
     pub gids: Vec<Gid>,
@@ -75,7 +75,7 @@ impl Port {
         self.state == PortState::Active
     }
 
-    /// Its queue pairs must be told a GID: on Ethernet always.
+    /// Its queue pairs need a GID: on Ethernet always.
     pub fn needs_gid(&self) -> bool {
         self.link_layer != LinkLayer::InfiniBand || self.grh_required
     }

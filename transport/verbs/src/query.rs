@@ -6,13 +6,15 @@
 )]
 
 use crate::context::{Context, DeviceList};
+use crate::device::{Device, DeviceLimits, Transport};
+use crate::error::Error;
+use crate::gid::{Gid, GidType};
+use crate::library::Library;
 use crate::namespace;
+use crate::port::{LinkLayer, Port, PortState};
 use crate::sys::constants::*;
 use crate::sys::types::{ibv_device, ibv_device_attr, ibv_gid, ibv_port_attr};
 use crate::sysfs::{self, DeviceFolder};
-use crate::{
-    Device, DeviceLimits, Error, Gid, GidType, Library, LinkLayer, Port, PortState, Transport,
-};
 use core::ffi::{CStr, c_int};
 use core::mem::zeroed;
 use core::ptr::NonNull;
@@ -92,25 +94,15 @@ fn found(list: &DeviceList, device: NonNull<ibv_device>) -> Device {
         name: list.name(device),
         transport,
         node_guid: list.guid(device),
-        system_guid: 0,
-        vendor_id: 0,
-        vendor_part_id: 0,
-        hardware_version: 0,
-        firmware: String::new(),
-        limits: DeviceLimits::default(),
-        ports: Vec::new(),
-        refusal: None,
+        ..Device::default()
     };
-    if let Err(error) = list
-        .open(device)
-        .and_then(|context| fill(&mut found, &context))
-    {
-        found.refusal = Some(error);
-    }
+    let opened = list.open(device);
+    let filled = opened.and_then(|context| fill(&mut found, &context));
+    found.refusal = filled.err();
     found
 }
 
-/// What an open device says of itself.
+/// The properties of an open device.
 fn fill(found: &mut Device, context: &Context) -> Result<(), Error> {
     let attributes = attributes(context, &found.name)?;
     found.system_guid = u64::from_be(attributes.sys_image_guid);
@@ -212,7 +204,7 @@ fn state(state: u32) -> PortState {
     }
 }
 
-/// Devices older than Ethernet for them do not say: then it is InfiniBand.
+/// Devices from before RoCE do not report it: they are InfiniBand.
 fn link_layer(attributes: &ibv_port_attr) -> LinkLayer {
     match u32::from(attributes.link_layer) {
         IBV_LINK_LAYER_ETHERNET => LinkLayer::Ethernet,
@@ -222,7 +214,7 @@ fn link_layer(attributes: &ibv_port_attr) -> LinkLayer {
 }
 
 /// Bytes for the number that stands for them. Omni-Path has larger ones, which a
-/// queue pair cannot be told.
+/// queue pair cannot have.
 fn mtu_bytes(number: u32) -> u32 {
     match number {
         IBV_MTU_256 => 256,
@@ -258,7 +250,7 @@ fn speed_mbit_s(speed: u8, width: u8) -> Option<u32> {
     Some(lane * lanes)
 }
 
-/// The entries that are not empty. A queue pair can be told the first 256.
+/// The entries that are not empty. A queue pair can use the first 256.
 fn gids(
     context: &Context,
     attributes: &ibv_port_attr,

@@ -1,6 +1,6 @@
-//! What the kernel says of devices in `/sys` and the library does not.
+//! Properties of devices in `/sys` that the library does not report.
 
-use crate::GidType;
+use crate::gid::GidType;
 use std::fs;
 use std::path::PathBuf;
 

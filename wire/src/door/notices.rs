@@ -1,4 +1,4 @@
-//! Lines for people, one a second at most.
+//! Log lines, at most one a second.
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ impl Notices {
         }
     }
 
-    /// What was noted and not said, due or not: for the end.
+    /// The notes that were not reported, due or not: for the end.
     pub fn rest(&mut self) -> Option<String> {
         let text = self.first.take()?;
         Some(match core::mem::take(&mut self.more) {

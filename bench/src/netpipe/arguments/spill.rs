@@ -1,10 +1,10 @@
-//! The options about the disk below the log.
+//! Options of the disk below the log.
 
-use super::{NetpipeError, wrong};
 use crate::disk;
+use crate::error::BenchError;
 use crate::netpipe::disk_alone;
 use crate::netpipe::log_budget::{LogRoom, TIMES_IN_MEMORY, TIMES_WITH_DISK};
-use crate::netpipe::sizes::format_size;
+use crate::report::format_size;
 use refrain_launch::size;
 use std::path::{Path, PathBuf};
 
@@ -12,95 +12,78 @@ use std::path::{Path, PathBuf};
 const TIMES_MAX: f64 = 1000.0;
 /// Without a disk: the horizon must reach the other rank before the memory ends.
 const TIMES_IN_MEMORY_MAX: f64 = 0.5;
-/// What files take beyond what is live in them: those being filled and those
-/// kept to be used again, in parts of what is live.
+/// Space beyond the live part of the files: files that are being filled, and files kept
+/// to be used again; in parts of the live part.
 const FILES_SLACK: f64 = 0.25;
 /// The same at least, per log: a few files of 64 MiB.
 const FILES_SLACK_BYTES: u64 = 256 << 20;
 
 /// The disk below the log.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct Options {
-    /// Write what does not fit in the log's memory to files in this folder, and
-    /// measure what its disk alone sustains
+pub struct SpillOptions {
+    /// Folder for the part of the log beyond its memory; the disk alone is measured, too
     #[arg(long, value_name = "DIR")]
     pub spill_dir: Option<PathBuf>,
-    /// The most that the files of each rank may take; default: as the job chooses
+    /// Maximum length of the files of each rank [default: chosen by the job]
     #[arg(long, value_name = "SIZE", requires = "spill_dir", value_parser = size::parse)]
     pub log_disk: Option<u64>,
-    /// How much of each rank's log stays in memory before writing begins;
-    /// default: as the job chooses
+    /// Log memory of each rank above which the log is written [default: chosen by the job]
     #[arg(long, value_name = "SIZE", requires = "spill_dir", value_parser = size::parse)]
     pub spill_after: Option<u64>,
     /// How files are written
     #[arg(long, value_name = "auto|uring|plain", default_value = "auto",
           value_parser = ["auto", "uring", "plain"])]
     pub spill_io: String,
-    /// How many times the log's memory is sent before it is freed; default: 0.25,
-    /// with --spill-dir 4
+    /// Bytes sent before the log is freed, in log memories [default: 0.25, with --spill-dir 4]
     #[arg(long, value_name = "N")]
     pub log_times: Option<f64>,
 }
 
-/// The disk that the logs of a sweep spill to.
-#[derive(Clone, Debug)]
-pub struct Spill {
-    pub folder: PathBuf,
-    pub disk_bytes: Option<u64>,
-    pub after_bytes: Option<u64>,
-    pub io: String,
-}
-
-impl Options {
+impl SpillOptions {
     /// Checks the options for `logs` ranks that keep payload.
-    pub fn check(
-        self,
-        memory_bytes: u64,
-        logs: u64,
-    ) -> Result<(LogRoom, Option<Spill>), NetpipeError> {
+    pub fn check(&mut self, memory_bytes: u64, logs: u64) -> Result<LogRoom, BenchError> {
         let times = self.log_times.unwrap_or(match self.spill_dir {
             Some(_) => TIMES_WITH_DISK,
             None => TIMES_IN_MEMORY,
         });
         if !(times > 0.0 && times <= TIMES_MAX) {
-            return Err(wrong(
+            return Err(BenchError::option(
                 "--log-times",
                 format!("a log {times} times as large as its memory cannot be made"),
                 format!("give more than 0 and at most {TIMES_MAX}"),
             ));
         }
         let room = LogRoom::new(memory_bytes, times);
-        let Some(folder) = self.spill_dir else {
-            if times > TIMES_IN_MEMORY_MAX {
-                return Err(wrong(
+        match &mut self.spill_dir {
+            Some(folder) => {
+                check_disk(folder, room, self.log_disk, logs)?;
+                // Ranks may run in another folder.
+                if let Ok(whole) = folder.canonicalize() {
+                    *folder = whole;
+                }
+            }
+            None if times > TIMES_IN_MEMORY_MAX => {
+                return Err(BenchError::option(
                     "--log-times",
                     format!("{times} times its memory do not fit in it"),
                     format!("give at most {TIMES_IN_MEMORY_MAX}, or a --spill-dir"),
                 ));
             }
-            return Ok((room, None));
-        };
-        check_disk(&folder, room, self.log_disk, logs)?;
-        let spill = Spill {
-            // Ranks may run elsewhere.
-            folder: folder.canonicalize().unwrap_or(folder),
-            disk_bytes: self.log_disk,
-            after_bytes: self.spill_after,
-            io: self.spill_io,
-        };
-        Ok((room, Some(spill)))
+            None => {}
+        }
+        Ok(room)
     }
 }
 
-/// A disk that is too small should be known before it is full.
+/// A disk that is too small is reported before it is full.
 fn check_disk(
     folder: &Path,
     room: LogRoom,
     disk_bytes: Option<u64>,
     logs: u64,
-) -> Result<(), NetpipeError> {
+) -> Result<(), BenchError> {
     if !folder.is_dir() {
-        return Err(wrong(
+        return Err(BenchError::option(
             "--spill-dir",
             format!("there is no folder {}", folder.display()),
             "create it first",
@@ -110,7 +93,7 @@ fn check_disk(
     if let Some(disk) =
         disk_bytes.filter(|disk| disk.saturating_add(room.memory_bytes / 2) < between)
     {
-        return Err(wrong(
+        return Err(BenchError::option(
             "--log-disk",
             format!(
                 "{} and the memory do not hold the {} MiB that are sent before the log is freed",
@@ -127,9 +110,9 @@ fn check_disk(
         .min(disk_bytes.unwrap_or(u64::MAX));
     let needed = files
         .saturating_mul(logs)
-        .saturating_add(disk_alone::LANES * disk_alone::LANE_BYTES_MIN);
+        .saturating_add(disk_alone::FILES * disk_alone::FILE_BYTES_MIN);
     if needed > free {
-        return Err(wrong(
+        return Err(BenchError::option(
             "--spill-dir",
             format!(
                 "{logs} logs of {} MiB on disk need {} MiB, {} MiB are free in {}",

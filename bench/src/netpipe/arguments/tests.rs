@@ -11,7 +11,7 @@ struct Line {
 
 const MEMORY: Option<u64> = Some(16 << 30);
 
-fn check(options: &[&str]) -> Result<Settings, NetpipeError> {
+fn check(options: &[&str]) -> Result<Settings, BenchError> {
     let words = ["netpipe"].iter().chain(options);
     Line::try_parse_from(words)
         .expect("clap takes it")
@@ -22,11 +22,10 @@ fn check(options: &[&str]) -> Result<Settings, NetpipeError> {
 /// The option that is blamed, the problem and the help.
 fn refused(options: &[&str]) -> (String, String, String) {
     match check(options) {
-        Err(NetpipeError::Option {
-            option,
-            problem,
-            help,
-        }) => (option.into(), problem, help),
+        Err(BenchError::Failed { problem, help }) => {
+            let (option, problem) = problem.split_once(": ").expect("an option is blamed");
+            (option.into(), problem.into(), help.expect("there is help"))
+        }
         other => panic!("{options:?}: {other:?}"),
     }
 }
@@ -34,11 +33,11 @@ fn refused(options: &[&str]) -> (String, String, String) {
 #[test]
 fn without_options_everything_has_its_default() {
     let settings = check(&[]).unwrap();
-    assert_eq!(settings.fabrics, ["auto"]);
-    assert_eq!(settings.protocols, ["none", "pessimist"]);
-    assert_eq!(settings.receive, Receive::Named);
+    assert_eq!(settings.arguments.fabric, ["auto"]);
+    assert_eq!(settings.arguments.protocol, ["none", "pessimist"]);
+    assert_eq!(settings.arguments.receive, Receive::Named);
     assert_eq!(settings.mode, Mode::PingPong);
-    assert_eq!(settings.round_time, Duration::from_millis(50));
+    assert_eq!(settings.round_time(), Duration::from_millis(50));
     assert_eq!(settings.log_room.memory_bytes, 512 << 20);
     assert_eq!(settings.points.first().unwrap().bytes, 1);
     assert_eq!(settings.largest_bytes(), (4 << 20) + 3);
@@ -66,10 +65,10 @@ fn options_arrive() {
         "1M",
     ])
     .unwrap();
-    assert_eq!(settings.protocols, ["pessimist"]);
-    assert_eq!(settings.receive, Receive::Any);
+    assert_eq!(settings.arguments.protocol, ["pessimist"]);
+    assert_eq!(settings.arguments.receive, Receive::Any);
     assert_eq!(settings.mode, Mode::Stream);
-    assert_eq!(settings.round_time, Duration::from_millis(250));
+    assert_eq!(settings.round_time(), Duration::from_millis(250));
     assert_eq!(settings.log_room.memory_bytes, 1 << 20);
     assert_eq!(settings.points.len(), 9);
     assert!(settings.points.iter().all(|point| !point.perturbed));
@@ -93,7 +92,7 @@ fn a_wrong_name_is_answered_with_those_that_exist() {
 #[test]
 fn several_fabrics_share_the_memory() {
     let settings = check(&["--fabric", "shm,auto"]).unwrap();
-    assert_eq!(settings.fabrics, ["shm", "auto"]);
+    assert_eq!(settings.arguments.fabric, ["shm", "auto"]);
     let problem = refused(&["--fabric", "shm,auto", "--log-memory", "2G"]).1;
     assert!(problem.starts_with("8 ranks"), "{problem}");
 }
@@ -136,7 +135,7 @@ fn times_and_rounds_outside_their_limits_are_refused() {
 #[test]
 fn peers_only_play_ping_pong() {
     assert_eq!(refused(&["--peers", "--stream"]).0, "--peers");
-    assert!(check(&["--peers"]).unwrap().peers);
+    assert!(check(&["--peers"]).unwrap().arguments.peers);
 }
 
 #[test]
@@ -173,8 +172,11 @@ fn a_log_on_disk_has_its_folder_and_grows_beyond_the_memory() {
         "0",
     ])
     .unwrap();
-    let spill = settings.spill.unwrap();
-    assert_eq!((spill.io.as_str(), spill.after_bytes), ("auto", Some(0)));
+    let spill = &settings.arguments.spill;
+    assert_eq!(
+        (spill.spill_io.as_str(), spill.spill_after),
+        ("auto", Some(0))
+    );
     assert_eq!(settings.log_room.between_horizons_bytes, 128 << 20);
     let times = check(&[
         "--spill-dir",
@@ -187,7 +189,7 @@ fn a_log_on_disk_has_its_folder_and_grows_beyond_the_memory() {
     .unwrap();
     assert_eq!(times.log_room.between_horizons_bytes, 80 << 20);
     let without = check(&["--log-memory", "32M"]).unwrap();
-    assert!(without.spill.is_none());
+    assert!(without.arguments.spill.spill_dir.is_none());
     assert_eq!(without.log_room.between_horizons_bytes, 8 << 20);
 }
 

@@ -1,15 +1,14 @@
 //! The sweep with contestants and peers that only pretend.
 
 use super::*;
-use crate::netpipe::arguments::Receive;
+use crate::netpipe::arguments::{Arguments, Receive};
 use crate::netpipe::log_budget::LogRoom;
 use crate::netpipe::log_use::LogUse;
 use crate::netpipe::peers::PeerFigure;
-use crate::netpipe::sizes::series;
+use clap::Parser;
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
-use std::time::Duration;
 
 type Diary = Rc<RefCell<Vec<String>>>;
 
@@ -32,7 +31,7 @@ impl Contestant for Pretender {
         self.protocol
     }
 
-    fn measure(&mut self, round: &Round) -> Result<Samples, NetpipeError> {
+    fn measure(&mut self, round: &Round) -> Result<Samples, BenchError> {
         assert!(self.seeds.insert(round.seed), "each round its own pattern");
         let mut diary = self.diary.borrow_mut();
         diary.push(format!("{} {}", self.protocol, round.bytes));
@@ -53,69 +52,46 @@ impl Contestant for Pretender {
     }
 }
 
-struct PretendedPeer {
-    diary: Diary,
-    fail_at: u64,
-}
-
-impl Peer for PretendedPeer {
-    fn name(&self) -> &str {
-        "peer/test"
-    }
-
-    fn receive(&self) -> Receive {
-        Receive::Named
-    }
-
-    fn groups(&self, sizes: &[u64]) -> Vec<Vec<u64>> {
-        sizes.chunks(2).map(<[u64]>::to_vec).collect()
-    }
-
-    fn measure(&mut self, group: &[u64]) -> Result<Vec<PeerFigure>, PeerError> {
-        self.diary.borrow_mut().push(format!("peer {group:?}"));
-        if group.contains(&self.fail_at) {
-            return Err(PeerError::Failed("it fell over".into()));
-        }
-        Ok(group
-            .iter()
-            .map(|&bytes| PeerFigure {
+fn pretended_peer(diary: Diary, fail_at: u64) -> Peer {
+    Peer {
+        name: "peer/test".into(),
+        receive: Receive::Named,
+        groups: |sizes| sizes.chunks(2).map(<[u64]>::to_vec).collect(),
+        measure: Box::new(move |group| {
+            diary.borrow_mut().push(format!("peer {group:?}"));
+            if group.contains(&fail_at) {
+                return Err(BenchError::failed("it fell over"));
+            }
+            let figure = |&bytes: &u64| PeerFigure {
                 bytes,
                 time_us: 1.0,
-            })
-            .collect())
+            };
+            Ok(group.iter().map(figure).collect())
+        }),
     }
 }
 
 fn settings(min: u64, max: u64, perturbation: u64, rounds: u32) -> Settings {
-    Settings {
-        fabrics: vec!["auto".into()],
-        libfabric: None,
-        libibverbs: None,
-        peer_timeout_ms: 30_000,
-        suspect_after_ms: None,
-        protocols: vec!["none".into(), "pessimist".into()],
-        receive: Receive::Any,
-        mode: Mode::PingPong,
-        points: series(min, max, perturbation),
-        round_time: Duration::from_millis(1),
-        rounds,
-        json: None,
-        plot: None,
-        peers: true,
-        log_room: LogRoom::new(1 << 20, 0.25),
-        spill: None,
-        events: crate::netpipe::arguments::EventOptions::default()
-            .check()
-            .expect("defaults are right"),
-        all_sizes: false,
-        quiet: true,
-    }
+    let line = format!(
+        "netpipe --receive any --time-per-size 0.001 --rounds {rounds} --quiet --min {min} --max {max} \
+         --perturbation {perturbation}"
+    );
+    let line = Line::parse_from(line.split(' '));
+    let mut settings = line.arguments.check_with(None).expect("defaults are right");
+    settings.log_room = LogRoom::new(1 << 20, 0.25);
+    settings
+}
+
+#[derive(clap::Parser)]
+struct Line {
+    #[command(flatten)]
+    arguments: Arguments,
 }
 
 struct Play {
     records: Vec<Record>,
     diary: Vec<String>,
-    result: Result<(), NetpipeError>,
+    result: Result<(), BenchError>,
 }
 
 fn play(settings: &Settings, fail_at: u64, interrupt_after: Option<usize>) -> Play {
@@ -133,21 +109,19 @@ fn play(settings: &Settings, fail_at: u64, interrupt_after: Option<usize>) -> Pl
     let mut none = pretender("none", |seed| if seed % 3 == 1 { 100 } else { 10 });
     let mut pessimist = pretender("pessimist", |seed| if seed % 3 == 1 { 120 } else { 12 });
     let mut records = Vec::new();
-    let result = sweep(
+    let peer = pretended_peer(Rc::clone(&diary), fail_at);
+    let result = Sweep {
         settings,
-        &mut [&mut none, &mut pessimist],
-        None,
-        vec![Box::new(PretendedPeer {
-            diary: Rc::clone(&diary),
-            fail_at,
-        })],
-        &interrupt,
-        &Progress::new(settings.points.len(), true),
-        &mut |record| {
-            records.push(record);
-            Ok(())
-        },
-    );
+        contestants: vec![&mut none, &mut pessimist],
+        disk: None,
+        peers: with_groups(vec![peer], &settings.points),
+        interrupt: &interrupt,
+        progress: &Progress::new("size", settings.points.len(), true),
+    }
+    .run(&mut |record| {
+        records.push(record);
+        Ok(())
+    });
     let diary = diary.borrow().clone();
     Play {
         records,
@@ -214,24 +188,8 @@ fn overhead_is_that_of_the_same_fabric() {
         pretender("ofi:tcp", "none", |_| 100),
         pretender("ofi:tcp", "pessimist", |_| 120),
     ];
-    let mut contestants: Vec<&mut dyn Contestant> = jobs
-        .iter_mut()
-        .map(|job| job as &mut dyn Contestant)
-        .collect();
-    let mut records = Vec::new();
-    sweep(
-        &settings(64, 64, 0, 2),
-        &mut contestants,
-        None,
-        Vec::new(),
-        &Interrupt::default(),
-        &Progress::new(1, true),
-        &mut |record| {
-            records.push(record);
-            Ok(())
-        },
-    )
-    .unwrap();
+    let contestants = jobs.iter_mut().map(|job| job as &mut dyn Contestant);
+    let records = records_of(&settings(64, 64, 0, 2), contestants.collect(), None);
     let overheads: Vec<_> = records
         .iter()
         .map(|record| (record.fabric.as_str(), record.overhead_vs_none))
@@ -247,14 +205,27 @@ fn overhead_is_that_of_the_same_fabric() {
     );
 }
 
-struct PretendedDisk(Vec<Duration>);
-
-impl DiskAlone for PretendedDisk {
-    fn measure(&mut self, time: Duration) -> Result<f64, NetpipeError> {
-        self.0.push(time);
-        // As slow as the machine in round 1 of 3.
-        Ok(if self.0.len() % 3 == 2 { 0.4e6 } else { 4e6 })
+/// All records of a sweep without peers.
+fn records_of<'a>(
+    settings: &'a Settings,
+    contestants: Vec<&'a mut dyn Contestant>,
+    disk: Option<DiskAlone<'a>>,
+) -> Vec<Record> {
+    let mut records = Vec::new();
+    Sweep {
+        settings,
+        contestants,
+        disk,
+        peers: Vec::new(),
+        interrupt: Box::leak(Box::default()),
+        progress: Box::leak(Box::new(Progress::new("size", 1, true))),
     }
+    .run(&mut |record| {
+        records.push(record);
+        Ok(())
+    })
+    .unwrap();
+    records
 }
 
 #[test]
@@ -268,23 +239,15 @@ fn the_disk_has_a_turn_in_each_round_and_the_target_is_of_that_round() {
         seeds: HashSet::new(),
         interrupt_after: None,
     };
-    let mut disk = PretendedDisk(Vec::new());
-    let mut records = Vec::new();
+    let mut turns = Vec::new();
+    let mut disk = |time| {
+        turns.push(time);
+        // As slow as the machine in round 1 of 3.
+        Ok(if turns.len() % 3 == 2 { 0.4e6 } else { 4e6 })
+    };
     let settings = settings(64, 64, 0, 3);
-    sweep(
-        &settings,
-        &mut [&mut pessimist],
-        Some(&mut disk),
-        Vec::new(),
-        &Interrupt::default(),
-        &Progress::new(1, true),
-        &mut |record| {
-            records.push(record);
-            Ok(())
-        },
-    )
-    .unwrap();
-    assert_eq!(disk.0, [settings.round_time; 3]);
+    let records = records_of(&settings, vec![&mut pessimist], Some(&mut disk));
+    assert_eq!(turns, [settings.round_time(); 3]);
     let [record] = records.as_slice() else {
         panic!("{records:?}");
     };
@@ -326,7 +289,7 @@ fn peers_are_not_measured_at_perturbed_sizes() {
 #[test]
 fn an_interrupt_keeps_what_was_measured() {
     let play = play(&settings(1, 64, 0, 2), 0, Some(7));
-    assert!(matches!(play.result, Err(NetpipeError::Interrupted)));
+    assert!(matches!(play.result, Err(BenchError::Interrupted)));
     assert_eq!(play.diary.iter().filter(|e| e.ends_with(" 1")).count(), 4);
     let sizes: Vec<_> = play.records.iter().map(|record| record.bytes).collect();
     assert_eq!(sizes, [1, 1], "size 2 was not complete");
@@ -336,7 +299,7 @@ fn an_interrupt_keeps_what_was_measured() {
 fn the_json_file_has_one_object_a_line_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.json");
-    let mut json = JsonFile::create(&path).unwrap();
+    let mut json = JsonFile::create(path.clone()).unwrap();
     let play = play(&settings(1, 2, 0, 1), 0, None);
     for record in &play.records {
         json.write(record).unwrap();
@@ -347,5 +310,5 @@ fn the_json_file_has_one_object_a_line_at_once() {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     assert_eq!(read, play.records);
-    assert!(JsonFile::create(folder.path()).is_err());
+    assert!(JsonFile::create(folder.path().into()).is_err());
 }

@@ -2,38 +2,28 @@
 //! `libfabric-bin`): a server and a client. States the mean.
 
 use super::pace::Pace;
+use super::peer::{Peer, program};
 use super::process::{Starter, free_port};
-use super::{Peer, PeerError, PeerFigure, program};
-use crate::netpipe::arguments::Receive;
+use crate::error::BenchError;
 use crate::netpipe::fabrics::search_folder;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Where the loader looks for libraries first.
+/// Folders in which the loader looks for libraries first.
 const LIBRARIES_VARIABLE: &str = "LD_LIBRARY_PATH";
-
-/// `fi_pingpong -p PROVIDER`.
-#[derive(Debug)]
-pub struct FiPingpong {
-    name: String,
-    provider: String,
-    starter: Starter,
-    program: PathBuf,
-    pace: Pace,
-}
 
 /// On `provider` as `library` has it (`None`: the installed one).
 ///
 /// # Errors
-/// What was looked for and not found.
+/// The names that were not found.
 pub fn find(
     starter: Starter,
     provider: &str,
     library: Option<&Path>,
     time: Duration,
-) -> Result<FiPingpong, String> {
+) -> Result<Peer, String> {
     let missing = |reason: &str| format!("libfabric/fi_pingpong {provider}: {reason}");
     let program = program(&["fi_pingpong"]).ok_or_else(|| {
         missing("not found (looked for fi_pingpong; Debian package libfabric-bin)")
@@ -42,33 +32,37 @@ pub fn find(
         Some(folder) => vec![libraries_first(folder).map_err(|reason| missing(&reason))?],
         None => Vec::new(),
     };
-    Ok(FiPingpong {
-        name: name(version(&environment).as_deref(), provider),
-        provider: provider.into(),
-        starter: starter.with_environment(environment),
-        program,
-        pace: Pace::new(time),
-    })
+    let name = name(version(&environment).as_deref(), provider);
+    let provider = provider.to_owned();
+    let starter = starter.with_environment(environment);
+    let mut pace = Pace::new(time);
+    Ok(Peer::by_size(name, move |bytes| {
+        pace.measure(bytes, |round_trips| {
+            let port = free_port()?;
+            let both = format!("-p {provider} -e rdm -I {round_trips} -S {bytes}");
+            let server = format!("{both} -B {port}");
+            let client = format!("{both} -P {port} 127.0.0.1");
+            parse(&starter.pair(&program, port, &server, &client)?)
+        })
+    }))
 }
 
-/// The loader's variable with `folder` before what stands there.
+/// The loader's variable with `folder` before its other folders.
 fn libraries_first(folder: PathBuf) -> Result<(OsString, OsString), String> {
     let others = std::env::var_os(LIBRARIES_VARIABLE).unwrap_or_default();
     let folders = std::iter::once(folder).chain(std::env::split_paths(&others));
     std::env::join_paths(folders.filter(|folder| !folder.as_os_str().is_empty()))
         .map(|folders| (LIBRARIES_VARIABLE.into(), folders))
-        .map_err(|error| format!("cannot be told where its library is: {error}"))
+        .map_err(|error| format!("the folder of its library cannot be passed on: {error}"))
 }
 
 /// Such as `libfabric-2.5/fi_pingpong tcp`.
 fn name(version: Option<&str>, provider: &str) -> String {
-    let version = version.map(|version| format!("-{version}"));
-    let version = version.unwrap_or_default();
+    let version = version.map_or(String::new(), |version| format!("-{version}"));
     format!("libfabric{version}/fi_pingpong {provider}")
 }
 
-/// The version of the library that programs use in `environment`: by one that
-/// tells it.
+/// The version of the library that programs use in `environment`, as `fi_info` reports it.
 fn version(environment: &[(OsString, OsString)]) -> Option<String> {
     let output = Command::new(program(&["fi_info"])?)
         .arg("--version")
@@ -89,67 +83,15 @@ fn parse_version(text: &str) -> Option<String> {
     (is_number(major) && is_number(minor)).then(|| format!("{major}.{minor}"))
 }
 
-impl Peer for FiPingpong {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn receive(&self) -> Receive {
-        Receive::Named
-    }
-
-    fn measure(&mut self, group: &[u64]) -> Result<Vec<PeerFigure>, PeerError> {
-        group
-            .iter()
-            .map(|&bytes| self.measure_size(bytes))
-            .collect()
-    }
-}
-
-impl FiPingpong {
-    fn measure_size(&mut self, bytes: u64) -> Result<PeerFigure, PeerError> {
-        let Self {
-            provider,
-            starter,
-            program,
-            pace,
-            ..
-        } = self;
-        let time_us = pace.measure(bytes, |round_trips| {
-            let port = free_port()?;
-            let port_text = port.to_string();
-            let (repeats, size) = (round_trips.to_string(), bytes.to_string());
-            let both = ["-p", provider, "-e", "rdm", "-I", &repeats, "-S", &size];
-            let server = [&both[..], &["-B", &port_text]].concat();
-            let client = [&both[..], &["-P", &port_text, "127.0.0.1"]].concat();
-            parse(&starter.pair(program, port, &server, &client)?)
-        })?;
-        Ok(PeerFigure { bytes, time_us })
-    }
-}
-
 /// The only row of the table: its column `usec/xfer`, half a round trip.
-fn parse(text: &str) -> Result<f64, PeerError> {
-    let strange = || PeerError::Failed(format!("fi_pingpong wrote `{}`", text.trim()));
-    let mut lines = text
-        .lines()
-        .skip_while(|line| !line.split_whitespace().any(|word| word == "usec/xfer"));
-    let header = lines.next().ok_or_else(strange)?;
-    let column = header
-        .split_whitespace()
-        .position(|word| word == "usec/xfer")
-        .ok_or_else(strange)?;
-    let row = lines
-        .find(|line| !line.trim().is_empty())
-        .ok_or_else(strange)?;
-    let time_us: f64 = row
-        .split_whitespace()
-        .nth(column)
-        .and_then(|word| word.parse().ok())
-        .ok_or_else(strange)?;
-    (time_us > 0.0 && time_us.is_finite())
-        .then_some(time_us)
-        .ok_or_else(strange)
+fn parse(text: &str) -> Result<f64, BenchError> {
+    let mut lines = text.lines().map(|line| line.split_whitespace());
+    let column = lines.find_map(|mut words| words.position(|word| word == "usec/xfer"));
+    let mut rows = lines.filter(|words| words.clone().next().is_some());
+    let time_us = column.and_then(|column| rows.next()?.nth(column)?.parse().ok());
+    time_us
+        .filter(|time_us: &f64| *time_us > 0.0 && time_us.is_finite())
+        .ok_or_else(|| BenchError::failed(format!("fi_pingpong wrote `{}`", text.trim())))
 }
 
 #[cfg(test)]

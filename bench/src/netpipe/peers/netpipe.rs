@@ -3,8 +3,9 @@
 //! NetPIPE states the best of its trials for each size, where Refrain states a
 //! median: the comparison favours the peer.
 
-use super::process::{LIMIT, Running, Starter};
-use super::{Peer, PeerError, PeerFigure, program};
+use super::peer::{Peer, PeerFigure, program};
+use super::process::{LIMIT, Starter};
+use crate::error::BenchError;
 use crate::netpipe::arguments::Receive;
 use std::fs;
 use std::path::PathBuf;
@@ -13,97 +14,52 @@ use std::process::Command;
 /// NetPIPE's "Mbps" are 2^20 bits.
 const MEGABIT: f64 = 1024.0 * 1024.0;
 
-/// NetPIPE over one MPI library.
+/// An MPI library with its NetPIPE.
 #[derive(Debug)]
-pub struct NetPipe {
-    name: &'static str,
-    starter: Starter,
-    mpirun: PathBuf,
-    mpirun_options: &'static [&'static str],
-    program: PathBuf,
-    receive: Receive,
-}
-
-/// Over Open MPI.
-///
-/// # Errors
-/// What was looked for and not found.
-pub fn open_mpi(starter: Starter, receive: Receive) -> Result<NetPipe, String> {
-    find(starter, receive, &OPEN_MPI)
-}
-
-/// Over Open MPI restricted to TCP over the loopback interface.
-///
-/// # Errors
-/// What was looked for and not found.
-pub fn open_mpi_tcp(starter: Starter, receive: Receive) -> Result<NetPipe, String> {
-    find(
-        starter,
-        receive,
-        &Library {
-            name: "openmpi-tcp/NetPIPE",
-            // `ob1`: other layers would choose their own way.
-            options: &[
-                "--allow-run-as-root",
-                "--bind-to",
-                "core",
-                "--mca",
-                "pml",
-                "ob1",
-                "--mca",
-                "btl",
-                "self,tcp",
-                "--mca",
-                "btl_tcp_if_include",
-                "lo",
-                "-np",
-                "2",
-            ],
-            ..OPEN_MPI
-        },
-    )
-}
-
-/// Over MPICH.
-///
-/// # Errors
-/// What was looked for and not found.
-pub fn mpich(starter: Starter, receive: Receive) -> Result<NetPipe, String> {
-    find(
-        starter,
-        receive,
-        &Library {
-            name: "mpich/NetPIPE",
-            programs: &["NPmpich", "NPmpich2"],
-            mpiruns: &["mpirun.mpich", "mpiexec.hydra", "mpirun"],
-            version_word: "HYDRA",
-            options: &["-bind-to", "core", "-np", "2"],
-            package: "netpipe-mpich2",
-        },
-    )
-}
-
-struct Library {
+pub struct Library {
     name: &'static str,
     programs: &'static [&'static str],
     mpiruns: &'static [&'static str],
-    /// In what `mpirun --version` says: the plain name may be the other one's.
+    /// In the output of `mpirun --version`: the plain name may be of another library.
     version_word: &'static str,
-    options: &'static [&'static str],
+    options: &'static str,
     package: &'static str,
 }
 
-/// As it chooses itself: shared memory on one host.
-const OPEN_MPI: Library = Library {
+/// Open MPI with its own choice: shared memory on one host.
+pub const OPEN_MPI: Library = Library {
     name: "openmpi/NetPIPE",
     programs: &["NPopenmpi"],
     mpiruns: &["mpirun.openmpi", "mpirun"],
     version_word: "Open MPI",
-    options: &["--allow-run-as-root", "--bind-to", "core", "-np", "2"],
+    options: "--allow-run-as-root --bind-to core -np 2",
     package: "netpipe-openmpi",
 };
 
-fn find(starter: Starter, receive: Receive, library: &Library) -> Result<NetPipe, String> {
+/// Open MPI restricted to TCP over the loopback interface. `ob1`: other layers would
+/// choose another wire.
+pub const OPEN_MPI_TCP: Library = Library {
+    name: "openmpi-tcp/NetPIPE",
+    options: "--allow-run-as-root --bind-to core --mca pml ob1 --mca btl self,tcp \
+              --mca btl_tcp_if_include lo -np 2",
+    ..OPEN_MPI
+};
+
+/// MPICH.
+pub const MPICH: Library = Library {
+    name: "mpich/NetPIPE",
+    programs: &["NPmpich", "NPmpich2"],
+    mpiruns: &["mpirun.mpich", "mpiexec.hydra", "mpirun"],
+    version_word: "HYDRA",
+    options: "-bind-to core -np 2",
+    package: "netpipe-mpich2",
+};
+
+/// NetPIPE over a library.
+///
+/// # Errors
+/// The names that were not found.
+pub fn find(starter: Starter, receive: Receive, library: &'static Library) -> Result<Peer, String> {
     let Library { name, package, .. } = library;
     let program_names = library.programs.join(" or ");
     let netpipe = program(library.programs).ok_or_else(|| {
@@ -118,13 +74,38 @@ fn find(starter: Starter, receive: Receive, library: &Library) -> Result<NetPipe
             let looked_for = library.mpiruns.join(", ");
             format!("{name}: its mpirun was not found (looked for {looked_for})")
         })?;
-    Ok(NetPipe {
-        name: library.name,
-        starter,
-        mpirun,
-        mpirun_options: library.options,
-        program: netpipe,
+    Ok(Peer {
+        name: (*name).into(),
         receive,
+        groups,
+        measure: Box::new(move |group| {
+            let (Some(first), Some(last)) = (group.first(), group.last()) else {
+                return Ok(Vec::new());
+            };
+            let folder = tempfile::Builder::new()
+                .prefix("refrain-netpipe-")
+                .tempdir();
+            let folder = folder.map_err(BenchError::system("no temporary folder"))?;
+            let file = folder.path().join("np.out");
+            let netpipe = netpipe.to_string_lossy();
+            let path = file.to_string_lossy();
+            let (first, last) = (first.to_string(), last.to_string());
+            let mut arguments: Vec<&str> = library.options.split_whitespace().collect();
+            arguments.extend([&*netpipe, "-l", &first, "-u", &last, "-p", "0", "-o", &path]);
+            arguments.extend((receive == Receive::Any).then_some("-z"));
+            starter.start(&mpirun, &arguments, None)?.wait(LIMIT)?;
+            let text = fs::read_to_string(&file);
+            let text =
+                text.map_err(BenchError::system(format!("{name} has written no figures")))?;
+            let mut figures = parse(&text)?;
+            figures.retain(|figure| group.contains(&figure.bytes));
+            if figures.len() < group.len() {
+                return Err(BenchError::failed(format!(
+                    "{name} has left out sizes between {first} and {last}"
+                )));
+            }
+            Ok(figures)
+        }),
     })
 }
 
@@ -133,63 +114,6 @@ fn says_its_version(mpirun: &PathBuf, word: &str) -> bool {
         .arg("--version")
         .output()
         .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(word))
-}
-
-impl NetPipe {
-    fn start(&self, first: &str, last: &str, file: &str) -> Result<Running, PeerError> {
-        let program = self.program.to_string_lossy();
-        let mut arguments = self.mpirun_options.to_vec();
-        arguments.extend([&*program, "-l", first, "-u", last, "-p", "0", "-o", file]);
-        if self.receive == Receive::Any {
-            arguments.push("-z");
-        }
-        self.starter.start(&self.mpirun, &arguments, None)
-    }
-}
-
-impl Peer for NetPipe {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn receive(&self) -> Receive {
-        self.receive
-    }
-
-    fn groups(&self, sizes: &[u64]) -> Vec<Vec<u64>> {
-        groups(sizes)
-    }
-
-    fn measure(&mut self, group: &[u64]) -> Result<Vec<PeerFigure>, PeerError> {
-        let (Some(first), Some(last)) = (group.first(), group.last()) else {
-            return Ok(Vec::new());
-        };
-        let folder = tempfile::Builder::new()
-            .prefix("refrain-netpipe-")
-            .tempdir()
-            .map_err(|error| PeerError::Failed(format!("no temporary folder: {error}")))?;
-        let file = folder.path().join("np.out");
-        self.start(
-            &first.to_string(),
-            &last.to_string(),
-            &file.to_string_lossy(),
-        )?
-        .wait(LIMIT)?;
-        let text = fs::read_to_string(&file).map_err(|error| {
-            PeerError::Failed(format!("{} has written no figures: {error}", self.name))
-        })?;
-        let figures: Vec<PeerFigure> = parse(&text)?
-            .into_iter()
-            .filter(|figure| group.contains(&figure.bytes))
-            .collect();
-        if figures.len() < group.len() {
-            return Err(PeerError::Failed(format!(
-                "{} has left out sizes between {first} and {last}",
-                self.name
-            )));
-        }
-        Ok(figures)
-    }
 }
 
 /// NetPIPE's own series is Refrain's when it begins at a power of two: two
@@ -211,12 +135,12 @@ fn groups(sizes: &[u64]) -> Vec<Vec<u64>> {
 
 /// Lines of bytes, bandwidth and seconds. The bandwidth has more digits than the
 /// seconds.
-fn parse(text: &str) -> Result<Vec<PeerFigure>, PeerError> {
+fn parse(text: &str) -> Result<Vec<PeerFigure>, BenchError> {
     text.lines()
         .filter(|line| !line.trim().is_empty())
         .map(|line| {
             parse_line(line)
-                .ok_or_else(|| PeerError::Failed(format!("NetPIPE wrote `{}`", line.trim())))
+                .ok_or_else(|| BenchError::failed(format!("NetPIPE wrote `{}`", line.trim())))
         })
         .collect()
 }

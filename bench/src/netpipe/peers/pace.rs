@@ -1,18 +1,18 @@
-//! How many round trips a peer shall make: judged from what it has told before,
-//! since providers differ by a factor of ten thousand.
+//! The number of round trips of a peer, estimated from its last time: providers differ by a
+//! factor of ten thousand.
 
-use super::PeerError;
+use crate::error::BenchError;
 use std::time::Duration;
 
-/// Round trips of a start that only finds out how fast the peer is.
+/// Round trips of a start that only estimates the speed of the peer.
 const TRIAL: u64 = 10;
 const ROUND_TRIPS_MAX: u64 = 1_000_000;
 /// Starts for one size at most.
 const STARTS_MAX: u32 = 6;
-/// What a larger message costs more, at most: bytes a µs of a slow wire.
+/// Bytes per µs of a slow wire: the most that a larger message costs more.
 const SLOW_BYTES_PER_US: f64 = 500.0;
 
-/// What is known of a peer's speed.
+/// The speed of a peer, as far as it is known.
 #[derive(Debug)]
 pub struct Pace {
     time: Duration,
@@ -21,21 +21,21 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Of a peer that shall take about `time` for each size.
+    /// For a peer that may take about `time` for each size.
     pub fn new(time: Duration) -> Self {
         Self { time, last: None }
     }
 
     /// Calls `start` with numbers of round trips until one took at least half of
-    /// the time; returns what that one told. It tells half round trips in µs.
+    /// the time; returns its result. `start` returns half round trips in µs.
     ///
     /// # Errors
     /// As `start`.
     pub fn measure(
         &mut self,
         bytes: u64,
-        mut start: impl FnMut(u64) -> Result<f64, PeerError>,
-    ) -> Result<f64, PeerError> {
+        mut start: impl FnMut(u64) -> Result<f64, BenchError>,
+    ) -> Result<f64, BenchError> {
         let mut round_trips = self.last.map_or(TRIAL, |(last_bytes, time_us)| {
             let more_us = bytes.saturating_sub(last_bytes) as f64 / SLOW_BYTES_PER_US;
             self.round_trips(time_us + more_us)
@@ -53,7 +53,7 @@ impl Pace {
         }
     }
 
-    /// So many take about the time that a size shall take.
+    /// Round trips that take about the time of a size.
     fn round_trips(&self, half_us: f64) -> u64 {
         let round_trip_us = 2.0 * half_us;
         ((self.time.as_secs_f64() * 1e6 / round_trip_us) as u64).clamp(TRIAL, ROUND_TRIPS_MAX)
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn an_error_ends_it() {
         let mut pace = Pace::new(Duration::from_millis(1));
-        let told = pace.measure(1, |_| Err(PeerError::Interrupted));
-        assert!(matches!(told, Err(PeerError::Interrupted)));
+        let told = pace.measure(1, |_| Err(BenchError::Interrupted));
+        assert!(matches!(told, Err(BenchError::Interrupted)));
     }
 }

@@ -1,10 +1,10 @@
 //! Starting other programs, waiting for them with a limit, and ending all of
 //! them.
 
-use super::PeerError;
 use super::trampoline::{Become, PEER_VARIABLE};
+use crate::error::BenchError;
 use crate::interrupt::Interrupt;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::machine::readable;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 
 /// A peer that takes longer hangs.
 pub const LIMIT: Duration = Duration::from_secs(60);
-/// How long a peer may take to end after it was asked to.
+/// Time in which a peer must end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(3);
-/// How often a waiting driver looks for Ctrl-C.
+/// Time between two looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often it looks whether a server listens.
+/// Time between two looks whether a server listens.
 const LOOK_LISTENING: Duration = Duration::from_millis(5);
 
 /// Starts programs so that they end with the sweep.
@@ -31,7 +31,7 @@ pub struct Starter {
     interrupt: Interrupt,
     /// This executable; `None`: start programs directly.
     trampoline: Option<PathBuf>,
-    /// Added to the environment of what is started.
+    /// Added to the environment of the programs.
     environment: Vec<(OsString, OsString)>,
 }
 
@@ -72,44 +72,39 @@ impl Starter {
         program: &Path,
         arguments: &[&str],
         core: Option<usize>,
-    ) -> Result<Running, PeerError> {
+    ) -> Result<Running, BenchError> {
         let name = program.display().to_string();
-        let cannot =
-            |error: std::io::Error| PeerError::Failed(format!("cannot start {name}: {error}"));
-        let output = tempfile::tempfile().map_err(cannot)?;
-        let mut command = self.command(program, arguments, core)?;
-        let process = command
+        let cannot = || BenchError::system(format!("cannot start {name}"));
+        let output = tempfile::tempfile().map_err(cannot())?;
+        let mut command = self.command(program, arguments, core);
+        let mut process = command
             .stdin(Stdio::null())
-            .stdout(output.try_clone().map_err(cannot)?)
-            .stderr(output.try_clone().map_err(cannot)?)
+            .stdout(output.try_clone().map_err(cannot())?)
+            .stderr(output.try_clone().map_err(cannot())?)
             .process_group(0)
             .spawn()
-            .map_err(cannot)?;
-        let mut running = Running {
-            name: name.clone(),
+            .map_err(cannot())?;
+        let ended = pidfd_open(Pid::from_child(&process), PidfdFlags::empty());
+        let ended = ended.map_err(|error| {
+            let _ = process.kill();
+            cannot()(error.into())
+        })?;
+        Ok(Running {
+            name,
             process,
-            ended: None,
+            ended,
             output,
             interrupt: self.interrupt.clone(),
-        };
-        running.ended = Some(
-            pidfd_open(running.pid(), PidfdFlags::empty()).map_err(|error| cannot(error.into()))?,
-        );
-        Ok(running)
+        })
     }
 
-    fn command(
-        &self,
-        program: &Path,
-        arguments: &[&str],
-        core: Option<usize>,
-    ) -> Result<Command, PeerError> {
+    fn command(&self, program: &Path, arguments: &[&str], core: Option<usize>) -> Command {
         let Some(trampoline) = &self.trampoline else {
             let mut command = Command::new(program);
             command
                 .args(arguments)
                 .envs(self.environment.iter().cloned());
-            return Ok(command);
+            return command;
         };
         let wanted = Become {
             program: program.into(),
@@ -118,15 +113,14 @@ impl Starter {
             core,
             driver: std::process::id().cast_signed(),
         };
-        let wanted =
-            serde_json::to_string(&wanted).map_err(|error| PeerError::Failed(error.to_string()))?;
+        let wanted = serde_json::to_string(&wanted).expect("paths and words");
         let mut command = Command::new(trampoline);
         command.arg("netpipe-rank").env(PEER_VARIABLE, wanted);
-        Ok(command)
+        command
     }
 
-    /// Runs a server and then a client of it, each on its core; returns what the
-    /// client wrote.
+    /// Runs a server and then a client of it, each on its core, with these command lines;
+    /// returns the output of the client.
     ///
     /// # Errors
     /// When one of them fails or both take too long.
@@ -134,12 +128,16 @@ impl Starter {
         &self,
         program: &Path,
         port: u16,
-        server: &[&str],
-        client: &[&str],
-    ) -> Result<String, PeerError> {
-        let mut server = self.start(program, server, Some(0))?;
+        server: &str,
+        client: &str,
+    ) -> Result<String, BenchError> {
+        let start = |line: &str, core| {
+            let arguments: Vec<&str> = line.split(' ').collect();
+            self.start(program, &arguments, Some(core))
+        };
+        let mut server = start(server, 0)?;
         server.wait_listening(port)?;
-        let text = self.start(program, client, Some(1))?.wait(LIMIT)?;
+        let text = start(client, 1)?.wait(LIMIT)?;
         server.wait(GRACE)?;
         Ok(text)
     }
@@ -150,7 +148,8 @@ impl Starter {
 pub struct Running {
     name: String,
     process: Child,
-    ended: Option<OwnedFd>,
+    /// Readable when the process has ended.
+    ended: OwnedFd,
     output: File,
     interrupt: Interrupt,
 }
@@ -160,27 +159,22 @@ impl Running {
         Pid::from_child(&self.process)
     }
 
-    /// Waits for its end; returns all it wrote.
+    /// Waits for its end; returns its output.
     ///
     /// # Errors
     /// When it fails or takes longer than `limit`.
-    pub fn wait(mut self, limit: Duration) -> Result<String, PeerError> {
+    pub fn wait(mut self, limit: Duration) -> Result<String, BenchError> {
         let began = Instant::now();
         while !self.has_ended(LOOK)? {
-            if self.interrupt.requested() {
-                return Err(PeerError::Interrupted);
-            }
+            self.interrupt.check()?;
             if began.elapsed() > limit {
                 let seconds = limit.as_secs();
                 return Err(self.failed(&format!("did not end within {seconds} s")));
             }
         }
-        let status = self.process.wait().map_err(|error| {
-            PeerError::Failed(format!("cannot wait for {}: {error}", self.name))
-        })?;
-        if self.interrupt.requested() {
-            return Err(PeerError::Interrupted);
-        }
+        let cannot = BenchError::system(format!("cannot wait for {}", self.name));
+        let status = self.process.wait().map_err(cannot)?;
+        self.interrupt.check()?;
         if !status.success() {
             return Err(self.failed(&format!("failed ({status})")));
         }
@@ -188,12 +182,10 @@ impl Running {
     }
 
     /// Waits until something listens on `port`.
-    fn wait_listening(&mut self, port: u16) -> Result<(), PeerError> {
+    fn wait_listening(&mut self, port: u16) -> Result<(), BenchError> {
         let began = Instant::now();
         while !is_listening(port) {
-            if self.interrupt.requested() {
-                return Err(PeerError::Interrupted);
-            }
+            self.interrupt.check()?;
             if self.has_ended(LOOK_LISTENING)? {
                 return Err(self.failed("ended before it listened"));
             }
@@ -204,45 +196,31 @@ impl Running {
         Ok(())
     }
 
-    /// Without reaping it: its number stays its own.
-    fn has_ended(&self, time: Duration) -> Result<bool, PeerError> {
-        let Some(ended) = &self.ended else {
-            return Ok(true);
-        };
-        let timeout = Timespec::try_from(time).unwrap_or_default();
-        match poll(&mut [PollFd::new(ended, PollFlags::IN)], Some(&timeout)) {
-            Ok(ready) => Ok(ready > 0),
-            Err(rustix::io::Errno::INTR) => Ok(false),
-            Err(error) => Err(PeerError::Failed(format!(
-                "cannot wait for {}: {error}",
-                self.name
-            ))),
-        }
+    /// Does not reap it, so that its number is not used again.
+    fn has_ended(&self, time: Duration) -> Result<bool, BenchError> {
+        let cannot = BenchError::system(format!("cannot wait for {}", self.name));
+        readable(&self.ended, time).map_err(cannot)
     }
 
-    /// What happened, with the last thing it said.
-    fn failed(&mut self, what: &str) -> PeerError {
+    /// An error with the last line of its output.
+    fn failed(&mut self, what: &str) -> BenchError {
         let text = self.text();
         let last = text.lines().map(str::trim).rfind(|line| {
-            // Rules and empty lines say nothing.
+            // Not a rule or an empty line.
             line.chars().any(char::is_alphanumeric)
         });
-        PeerError::Failed(match last {
-            Some(line) => format!("{} {what}; it said: {line}", self.name),
+        BenchError::failed(match last {
+            Some(line) => format!("{} {what}; its last output: {line}", self.name),
             None => format!("{} {what}", self.name),
         })
     }
 
     fn text(&mut self) -> String {
         let mut bytes = Vec::new();
-        let read = self
-            .output
-            .rewind()
-            .and_then(|()| self.output.read_to_end(&mut bytes));
-        match read {
-            Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
-            Err(_) => String::new(),
-        }
+        // Without its output the error is less helpful, not wrong.
+        let _ = self.output.rewind();
+        let _ = self.output.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
@@ -251,7 +229,7 @@ impl Drop for Running {
         if matches!(self.process.try_wait(), Ok(Some(_))) {
             return;
         }
-        // Asked first: mpirun ends its ranks, libfabric removes its segments.
+        // SIGTERM first: mpirun ends its ranks, libfabric removes its segments.
         let _ = kill_process_group(self.pid(), Signal::TERM);
         let began = Instant::now();
         while began.elapsed() < GRACE && !self.has_ended(LOOK).unwrap_or(true) {}
@@ -270,8 +248,7 @@ fn kill_and_wait(pid: Pid) {
         return;
     };
     let _ = kill_process(pid, Signal::KILL);
-    let timeout = Timespec::try_from(GRACE).unwrap_or_default();
-    let _ = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&timeout));
+    let _ = readable(&ended, GRACE);
 }
 
 /// All processes below `pid`: ranks of mpirun have groups of their own.
@@ -292,15 +269,15 @@ fn descendants(pid: Pid) -> Vec<Pid> {
     found.split_off(1)
 }
 
-/// A port that nobody uses now.
+/// A port that is free now.
 ///
 /// # Errors
 /// When the system has none.
-pub fn free_port() -> Result<u16, PeerError> {
+pub fn free_port() -> Result<u16, BenchError> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .and_then(|listener| listener.local_addr())
         .map(|address| address.port())
-        .map_err(|error| PeerError::Failed(format!("no free port: {error}")))
+        .map_err(BenchError::system("no free port"))
 }
 
 /// Without connecting: these servers take one connection only.
@@ -342,7 +319,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains("exit status: 3"), "{error}");
-        assert!(error.ends_with("it said: because"), "{error}");
+        assert!(error.ends_with("its last output: because"), "{error}");
     }
 
     /// A program that ignores the request to end and has started another one
@@ -379,7 +356,7 @@ mod tests {
         let interrupt = Interrupt::default();
         let running = shell("sleep 1000", &interrupt);
         interrupt.request();
-        assert!(matches!(running.wait(LIMIT), Err(PeerError::Interrupted)));
+        assert!(matches!(running.wait(LIMIT), Err(BenchError::Interrupted)));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! started again under the hidden subcommand, does it in its own process and
 //! then becomes the peer.
 
-use crate::netpipe::NetpipeError;
+use crate::error::BenchError;
+use crate::netpipe::command::rank_failed;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
@@ -33,18 +34,17 @@ pub struct Become {
 ///
 /// # Errors
 /// When it cannot. Does not return when it can.
-pub fn become_peer_if_asked() -> Result<(), NetpipeError> {
+pub fn become_peer_if_asked() -> Result<(), BenchError> {
     let Some(text) = std::env::var_os(PEER_VARIABLE) else {
         return Ok(());
     };
     let wanted: Become = serde_json::from_slice(text.as_encoded_bytes())
-        .map_err(|error| NetpipeError::InRank(format!("{PEER_VARIABLE}: {error}")))?;
-    set_parent_process_death_signal(Some(Signal::TERM)).map_err(|error| {
-        NetpipeError::InRank(format!("cannot tie a peer to the sweep: {error}"))
-    })?;
+        .map_err(|error| rank_failed(format!("{PEER_VARIABLE}: {error}")))?;
+    set_parent_process_death_signal(Some(Signal::TERM))
+        .map_err(BenchError::system("cannot tie a peer to the sweep"))?;
     // The driver may have ended before that call.
     if getppid().map_or(0, |pid| pid.as_raw_nonzero().get()) != wanted.driver {
-        return Err(NetpipeError::InRank("the sweep has ended".into()));
+        return Err(rank_failed("the sweep has ended".into()));
     }
     if let Some(core) = wanted.core {
         pin(core);
@@ -55,9 +55,7 @@ pub fn become_peer_if_asked() -> Result<(), NetpipeError> {
         .env_remove(PEER_VARIABLE)
         .exec();
     let program = wanted.program.display();
-    Err(NetpipeError::InRank(format!(
-        "cannot start {program}: {error}"
-    )))
+    Err(rank_failed(format!("cannot start {program}: {error}")))
 }
 
 /// Without it the figures are worse, not wrong: failures are passed over.

@@ -1,84 +1,36 @@
 //! `ucx_perftest -t tag_lat` (Debian: `ucx-utils`): a server and a client over
 //! what UCX chooses on one host. States a median.
 
+use super::peer::{Peer, iterations, program};
 use super::process::{Starter, free_port};
-use super::{Peer, PeerError, PeerFigure, iterations, program};
-use crate::netpipe::arguments::Receive;
-use std::path::PathBuf;
+use crate::error::BenchError;
 use std::time::Duration;
 
-/// `ucx_perftest -t tag_lat`.
-#[derive(Debug)]
-pub struct UcxPerftest {
-    starter: Starter,
-    program: PathBuf,
-    time: Duration,
-}
+const NAME: &str = "ucx/ucx_perftest";
 
 /// # Errors
-/// What was looked for and not found.
-pub fn find(starter: Starter, time: Duration) -> Result<UcxPerftest, String> {
-    let program = program(&["ucx_perftest"])
-        .ok_or("ucx/ucx_perftest: not found (looked for ucx_perftest; Debian package ucx-utils)")?;
-    Ok(UcxPerftest {
-        starter,
-        program,
-        time,
-    })
-}
-
-impl Peer for UcxPerftest {
-    fn name(&self) -> &str {
-        "ucx/ucx_perftest"
-    }
-
-    fn receive(&self) -> Receive {
-        Receive::Named
-    }
-
-    fn measure(&mut self, group: &[u64]) -> Result<Vec<PeerFigure>, PeerError> {
-        group
-            .iter()
-            .map(|&bytes| self.measure_size(bytes))
-            .collect()
-    }
-}
-
-impl UcxPerftest {
-    fn measure_size(&self, bytes: u64) -> Result<PeerFigure, PeerError> {
+/// The names that were not found.
+pub fn find(starter: Starter, time: Duration) -> Result<Peer, String> {
+    let program = program(&["ucx_perftest"]).ok_or_else(|| {
+        format!("{NAME}: not found (looked for ucx_perftest; Debian package ucx-utils)")
+    })?;
+    Ok(Peer::by_size(NAME.into(), move |bytes| {
         let port = free_port()?;
-        let port_text = port.to_string();
-        let repeats = iterations(bytes, self.time);
-        let warm_up = (repeats / 10).to_string();
-        let repeats = repeats.to_string();
-        let size = bytes.to_string();
-        let server = ["-p", &port_text];
-        let client = [
-            "127.0.0.1",
-            "-p",
-            &port_text,
-            "-t",
-            "tag_lat",
-            "-s",
-            &size,
-            "-n",
-            &repeats,
-            "-w",
-            &warm_up,
-            "-f",
-        ];
-        let text = self.starter.pair(&self.program, port, &server, &client)?;
-        let time_us = parse(&text)?;
-        Ok(PeerFigure { bytes, time_us })
-    }
+        let repeats = iterations(bytes, time);
+        let warm_up = repeats / 10;
+        let server = format!("-p {port}");
+        let client =
+            format!("127.0.0.1 -p {port} -t tag_lat -s {bytes} -n {repeats} -w {warm_up} -f");
+        parse(&starter.pair(&program, port, &server, &client)?)
+    }))
 }
 
 /// The last row of numbers: iterations, then the median latency.
-fn parse(text: &str) -> Result<f64, PeerError> {
+fn parse(text: &str) -> Result<f64, BenchError> {
     text.lines()
         .rev()
         .find_map(parse_row)
-        .ok_or_else(|| PeerError::Failed(format!("ucx_perftest wrote `{}`", text.trim())))
+        .ok_or_else(|| BenchError::failed(format!("ucx_perftest wrote `{}`", text.trim())))
 }
 
 fn parse_row(line: &str) -> Option<f64> {

@@ -1,21 +1,21 @@
-//! The memory of one rank's messages in one round, and the check that nothing
-//! but what was received has changed in it.
+//! The memory of one rank's messages in one round, and the check that receives have
+//! changed it and nothing else has.
 
-use super::plan::{Message, Round, Slot};
+use super::plan::{Message, MessageId, Round, Slot};
 use super::verify::Post;
 use crate::workload::payload;
 use crate::workload::prng::combine;
+use crate::workload::shape::Piece;
 use refrain::Layout;
 use std::sync::Arc;
 
-/// Bytes on either side of a receive's room that nobody may touch.
+/// Bytes on either side of a receive's room that must not change.
 const GUARD_BYTES: usize = 64;
 
-/// What a rank sends from: one entry for each message of the round, those of
-/// other ranks without data.
+/// The buffer of one message; without data for messages of other ranks.
 #[derive(Debug, Default)]
 pub struct SendBuffer {
-    /// The message where its shape has it, other bytes between.
+    /// The message at the pieces of its shape, other bytes between.
     pub data: Vec<u8>,
     /// Its layout, unless it is a plain slice.
     pub layout: Option<Arc<Layout>>,
@@ -38,7 +38,7 @@ impl SendBuffer {
     }
 }
 
-/// What a rank receives into.
+/// The buffer of one receive.
 #[derive(Debug, Default)]
 pub struct ReceiveBuffer {
     data: Vec<u8>,
@@ -46,23 +46,23 @@ pub struct ReceiveBuffer {
 }
 
 impl ReceiveBuffer {
-    /// Room for a slot, filled with what no message contains.
+    /// Room for a slot, filled with bytes of no message.
     #[must_use]
     pub fn new(slot: &Slot, seed: u64) -> Self {
         let data = payload::make(seed, slot.shape.span_bytes() + 2 * GUARD_BYTES);
         Self { data, seed }
     }
 
-    /// What the library gets.
+    /// The part that the library gets.
     pub fn room(&mut self) -> &mut [u8] {
         let end = self.data.len().saturating_sub(GUARD_BYTES);
         self.data.get_mut(GUARD_BYTES..end).unwrap_or_default()
     }
 
-    /// Compares with what must be there when a message, or none, was received.
+    /// Compares with the content after the receive of a message, or of none.
     ///
     /// # Errors
-    /// What is wrong, for people.
+    /// A description of the difference.
     fn check(&self, slot: &Slot, message: Option<&Message>) -> Result<(), String> {
         let mut expected = payload::make(self.seed, self.data.len());
         if let Some(message) = message {
@@ -72,98 +72,71 @@ impl ReceiveBuffer {
         let Some(at) = payload::first_difference(&self.data, &expected) else {
             return Ok(());
         };
-        let wrong = self
-            .data
-            .iter()
-            .zip(&expected)
-            .filter(|(found, expected)| found != expected)
-            .count();
+        let pairs = self.data.iter().zip(&expected);
+        let wrong = pairs.filter(|(found, expected)| found != expected).count();
+        let pieces: Vec<Piece> = slot.shape.pieces().into_iter().take(3).collect();
         Err(format!(
-            "byte {} of the buffer (its message bytes lie at {:?}…) is {:#04x}, expected {:#04x}; {wrong} bytes are wrong",
+            "byte {} of the buffer (its message bytes lie at {pieces:?}…) is {:#04x}, expected {:#04x}; {wrong} bytes are wrong",
             at as i64 - GUARD_BYTES as i64,
-            &slot.shape.pieces()[..slot.shape.pieces().len().min(3)],
             self.data[at],
             expected[at]
         ))
     }
 }
 
-/// All receive buffers of one rank in one round, by slot.
-#[derive(Debug)]
-pub struct ReceiveBuffers {
-    /// For each slot of this rank.
-    pub first: Vec<ReceiveBuffer>,
-    /// For those that may be posted a second time.
-    pub second: Vec<ReceiveBuffer>,
-}
+/// The buffers of one receive; the second one is empty unless the receive may be posted
+/// again.
+pub type Buffers = [ReceiveBuffer; 2];
 
-impl ReceiveBuffers {
-    /// Room for all receives of `rank`; slots of other ranks get none.
-    #[must_use]
-    pub fn new(round: &Round, rank: u32) -> Self {
-        let make = |second: bool| {
-            let buffer = |(id, slot): (usize, &Slot)| {
-                let wanted = slot.receiver == rank && (!second || slot.needs_second_buffer());
-                let seed = combine(&[
-                    0x6775_6172_6473,
-                    round.number,
-                    u64::from(rank),
-                    id as u64,
-                    second.into(),
-                ]);
-                if wanted {
-                    ReceiveBuffer::new(slot, seed)
-                } else {
-                    ReceiveBuffer::default()
-                }
-            };
-            round.slots.iter().enumerate().map(buffer).collect()
-        };
-        Self {
-            first: make(false),
-            second: make(true),
-        }
-    }
-
-    /// Checks every byte of every buffer, knowing which message each post
-    /// received.
-    ///
-    /// # Errors
-    /// What is wrong, for people.
-    pub fn check(
-        &self,
-        round: &Round,
-        rank: u32,
-        posts: &[Post],
-        received: &[Option<usize>],
-    ) -> Result<(), String> {
-        // A persistent request's last message is the one that remains; they are
-        // all equal. A buffer that never received must not have changed.
-        let mut contents = [vec![None; round.slots.len()], vec![None; round.slots.len()]];
-        for (post, id) in posts.iter().zip(received) {
-            let content = &mut contents[usize::from(post.second_buffer)][post.slot];
-            *content = id.or(*content);
-        }
-        for (buffers, contents) in [&self.first, &self.second].into_iter().zip(contents) {
-            for (id, (buffer, content)) in buffers.iter().zip(contents).enumerate() {
-                let slot = &round.slots[id];
-                if slot.receiver != rank || buffer.data.is_empty() {
-                    continue;
-                }
-                let message = content.map(|id| &round.messages[id]);
-                buffer.check(slot, message).map_err(|wrong| {
-                    let found = resembling(round, rank, slot, &buffer.data[GUARD_BYTES..]);
-                    format!(
-                        "receive {id} {slot:?} of message {content:?} {message:?}: {wrong}{found}"
-                    )
-                })?;
+/// All receive buffers of `rank`, by slot; slots of other ranks have empty ones.
+#[must_use]
+pub fn receive_buffers(round: &Round, rank: u32) -> Vec<Buffers> {
+    let buffers = |(id, slot): (usize, &Slot)| {
+        [false, true].map(|second| {
+            if slot.receiver != rank || second && !slot.needs_second_buffer() {
+                return ReceiveBuffer::default();
             }
-        }
-        Ok(())
-    }
+            let parts = [round.number, u64::from(rank), id as u64, second.into()];
+            ReceiveBuffer::new(slot, combine(&[&[0x6775_6172_6473], &parts[..]].concat()))
+        })
+    };
+    round.slots.iter().enumerate().map(buffers).collect()
 }
 
-/// Names the message that lies in a buffer instead of the expected one.
+/// Checks every byte of every buffer, given the message that each post received.
+///
+/// # Errors
+/// A description of the first wrong buffer.
+pub fn check(
+    buffers: &[Buffers],
+    round: &Round,
+    rank: u32,
+    posts: &[Post],
+    received: &[Option<MessageId>],
+) -> Result<(), String> {
+    // A persistent request's last message is the one that remains; they are
+    // all equal. A buffer that never received must not have changed.
+    let mut contents = vec![[None; 2]; buffers.len()];
+    for (post, id) in posts.iter().zip(received) {
+        let content = &mut contents[post.slot][usize::from(post.second_buffer)];
+        *content = id.or(*content);
+    }
+    for (id, slot) in round.slots.iter().enumerate() {
+        for (buffer, content) in buffers[id].iter().zip(contents[id]) {
+            if buffer.data.is_empty() {
+                continue;
+            }
+            let message = content.map(|id| &round.messages[id]);
+            buffer.check(slot, message).map_err(|wrong| {
+                let found = resembling(round, rank, slot, &buffer.data[GUARD_BYTES..]);
+                format!("receive {id} {slot:?} of message {content:?} {message:?}: {wrong}{found}")
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// The message that is in a buffer instead of the expected one.
 fn resembling(round: &Round, rank: u32, slot: &Slot, room: &[u8]) -> String {
     let begins_with = |message: &Message| {
         let bytes = message.bytes.min(slot.room_bytes).min(64);
@@ -178,17 +151,17 @@ fn resembling(round: &Round, rank: u32, slot: &Slot, room: &[u8]) -> String {
                 .iter()
                 .all(|byte| pieces.next().is_some_and(|at| room[at] == *byte))
     };
-    let to_here = |message: &Message| message.destination == rank;
-    match round
-        .messages
-        .iter()
-        .position(|message| begins_with(message) && to_here(message))
-    {
-        Some(id) => format!("; it begins like message {id} {:?}", round.messages[id]),
-        None => match round.messages.iter().position(begins_with) {
-            Some(id) => format!("; it begins like message {id}, which is for another rank"),
-            None => String::new(),
-        },
+    let messages = || {
+        round
+            .messages
+            .iter()
+            .enumerate()
+            .filter(|it| begins_with(it.1))
+    };
+    let found = messages().find(|(_, message)| message.destination == rank);
+    match found.or_else(|| messages().next()) {
+        Some((id, message)) => format!("; it begins like message {id} {message:?}"),
+        None => String::new(),
     }
 }
 

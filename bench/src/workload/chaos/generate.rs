@@ -17,7 +17,7 @@
 //!
 //! # Why no wildcard starves a receive
 //!
-//! Per receiver and context there are as many receives as messages, and more
+//! Each receiver has one receive per message in each context, and more
 //! specific ones are posted before those less specific that overlap with them.
 //! A message then goes to a wildcard only when all receives that are for it
 //! alone are satisfied. Half-open patterns of one receiver and context are all
@@ -28,29 +28,29 @@ use super::plan::{
     Completion, Ending, Message, MessageId, Pattern, ReceiveManner, Round, SendManner, Slot,
     SlotId, Step,
 };
-use super::shape::Shape;
 use super::sizes;
 use crate::workload::prng::{Prng, combine};
+use crate::workload::shape::Shape;
 
-/// Ranks wait for each other at least every so many rounds: as many rounds may
-/// overlap in time, and have contexts of their own.
+/// Rounds between two barriers, at least. These rounds may overlap in time, and have contexts
+/// of their own.
 pub const EPOCH_ROUNDS: u64 = 4;
 /// Contexts of one round that are used freely, with the longest messages in
 /// each.
 const FREE_CONTEXTS_BYTES_MAX: [usize; 3] = [4 << 10, 64 << 10, usize::MAX];
 /// The context of ordered items.
 const ORDERED: u32 = FREE_CONTEXTS_BYTES_MAX.len() as u32;
-/// What a rank sends at most in the free contexts of a round, so that a
+/// The most that a rank sends in the free contexts of a round, so that a
 /// protocol that keeps payload needs little memory.
 const ROUND_BYTES_MAX: usize = 4 << 20;
 /// The longest message of all.
 const GIANT_BYTES_MAX: usize = 8 << 20;
 const TAGS: [i32; 8] = [0, 1, 2, 3, 77, 65_535, 1 << 20, i32::MAX];
-/// Tag of receives that nothing is sent to.
+/// Tag of receives whose message is never sent.
 const TAG_NEVER: i32 = 999_983;
 const TAG_ORDERED: i32 = 1000;
 
-/// What plans depend on.
+/// Parameters of all plans.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameters {
     /// The seed of the whole run.
@@ -65,7 +65,17 @@ pub struct Parameters {
 /// The plan of one round: the same on every rank.
 #[must_use]
 pub fn round(parameters: Parameters, number: u64) -> Round {
-    let mut generator = Generator::new(parameters, number);
+    let seed = combine(&[parameters.seed, u64::from(parameters.ranks), number]);
+    let mut generator = Generator {
+        parameters,
+        prng: Prng::new(seed),
+        round: Round {
+            number,
+            ..Round::default()
+        },
+        drafts: (0..parameters.ranks).map(|_| Draft::default()).collect(),
+        all_early: Vec::new(),
+    };
     for (index, bytes_max) in FREE_CONTEXTS_BYTES_MAX.into_iter().enumerate() {
         generator.free_messages(index as u32, bytes_max.min(parameters.bytes_max));
     }
@@ -82,7 +92,7 @@ pub fn round(parameters: Parameters, number: u64) -> Round {
     generator.round
 }
 
-/// What one rank does, not yet in one sequence.
+/// The steps of one rank, not yet in one sequence.
 #[derive(Debug, Default)]
 struct Draft {
     /// Posts of stage 1, a sequence for each context.
@@ -107,23 +117,6 @@ struct Generator {
 }
 
 impl Generator {
-    fn new(parameters: Parameters, number: u64) -> Self {
-        Self {
-            parameters,
-            prng: Prng::new(combine(&[
-                parameters.seed,
-                u64::from(parameters.ranks),
-                number,
-            ])),
-            round: Round {
-                number,
-                ..Round::default()
-            },
-            drafts: (0..parameters.ranks).map(|_| Draft::default()).collect(),
-            all_early: Vec::new(),
-        }
-    }
-
     fn ranks(&self) -> usize {
         self.parameters.ranks as usize
     }
@@ -137,6 +130,11 @@ impl Generator {
         self.prng.below(self.ranks()) as u32
     }
 
+    /// A source, or any.
+    fn any_source(&mut self) -> Option<u32> {
+        self.prng.chance(2).then(|| self.any_rank())
+    }
+
     fn message(
         &mut self,
         source: u32,
@@ -146,23 +144,16 @@ impl Generator {
         bytes: usize,
     ) -> MessageId {
         let id = self.round.messages.len();
-        let shape = Shape::random(&mut self.prng, bytes);
-        let manner = SendManner::Isend;
-        let seed = combine(&[
-            self.parameters.seed,
-            self.round.number,
-            u64::from(source),
-            id as u64,
-        ]);
+        let (seed, number) = (self.parameters.seed, self.round.number);
         self.round.messages.push(Message {
             source,
             destination,
             context,
             tag,
-            manner,
-            shape,
+            manner: SendManner::Isend,
+            shape: Shape::random(&mut self.prng, bytes),
             bytes,
-            seed,
+            seed: combine(&[seed, number, u64::from(source), id as u64]),
         });
         id
     }
@@ -174,10 +165,9 @@ impl Generator {
             .collect();
         for _ in 0..self.prng.below((6 >> index) * self.ranks() + 1) {
             let source = self.any_rank();
-            let destination = if self.prng.chance(8) {
-                source
-            } else {
-                self.any_rank()
+            let destination = match self.prng.chance(8) {
+                true => source,
+                false => self.any_rank(),
             };
             let tag = self.prng.pick(&tags);
             let bytes = sizes::random(&mut self.prng, bytes_max).min(self.bytes_left(source));
@@ -194,14 +184,8 @@ impl Generator {
     }
 
     fn bytes_left(&self, source: u32) -> usize {
-        let sent: usize = self
-            .round
-            .messages
-            .iter()
-            .filter(|message| message.source == source)
-            .map(|m| m.bytes)
-            .sum();
-        ROUND_BYTES_MAX.saturating_sub(sent)
+        let own = self.round.messages.iter().filter(|it| it.source == source);
+        ROUND_BYTES_MAX.saturating_sub(own.map(|message| message.bytes).sum())
     }
 
     fn slot(
@@ -218,15 +202,13 @@ impl Generator {
             1 | 2 => bytes + self.prng.below(100),
             _ => bytes,
         };
-        let shape = Shape::random(&mut self.prng, room_bytes);
-        let may_truncate = bytes > room_bytes;
         self.round.slots.push(Slot {
             receiver,
             pattern,
             manner,
-            shape,
+            shape: Shape::random(&mut self.prng, room_bytes),
             room_bytes,
-            may_truncate,
+            may_truncate: bytes > room_bytes,
         });
         id
     }
@@ -242,27 +224,19 @@ impl Generator {
         if early == patterns.len() {
             self.all_early.push((receiver, context));
         }
-        let mut steps = [Vec::new(), Vec::new()];
+        let mut steps = Vec::with_capacity(patterns.len());
         for (place, (pattern, bytes)) in patterns.into_iter().enumerate() {
-            let is_early = place < early;
-            let immediate = is_early || self.prng.chance(2);
-            let manner = if immediate {
-                self.prng.pick(&ReceiveManner::IMMEDIATE)
-            } else {
-                self.prng.pick(&ReceiveManner::BLOCKING)
-            };
+            let immediate = place < early || self.prng.chance(2);
+            let manner = self.receive_manner(immediate);
             let slot = self.slot(receiver, pattern, manner, bytes, false);
-            let step = if immediate {
-                Step::Post(slot)
-            } else {
-                Step::Receive(slot)
-            };
-            steps[usize::from(!is_early)].push(step);
+            steps.push(match immediate {
+                true => Step::Post(slot),
+                false => Step::Receive(slot),
+            });
         }
-        let [early, late] = steps;
         let draft = &mut self.drafts[receiver as usize];
-        draft.early.push(early);
-        draft.late.push(late);
+        draft.late.push(steps.split_off(early));
+        draft.early.push(steps);
     }
 
     /// A pattern for each message to `receiver` in `context`, each with the
@@ -270,64 +244,62 @@ impl Generator {
     fn free_patterns(&mut self, receiver: u32, context: u32) -> Vec<(Pattern, usize)> {
         let open_source = self.prng.chance(2);
         let openness = self.prng.pick(&[0, 1, 2, 4]);
-        let here =
-            |message: &&Message| message.destination == receiver && message.context == context;
-        let messages: Vec<(u32, i32)> = self
-            .round
-            .messages
-            .iter()
-            .filter(here)
-            .map(|m| (m.source, m.tag))
-            .collect();
+        let here = |it: &&Message| it.destination == receiver && it.context == context;
+        let messages: Vec<&Message> = self.round.messages.iter().filter(here).collect();
         let mut patterns = Vec::with_capacity(messages.len());
-        for (source, tag) in messages {
-            let open = if self.prng.below(4) < openness {
-                self.prng.between(1, 2)
-            } else {
-                0
+        for message in &messages {
+            let open = match self.prng.below(4) < openness {
+                true => self.prng.between(1, 2),
+                false => 0,
             };
             let pattern = Pattern {
                 context,
-                source: (open == 0 || (open == 1 && !open_source)).then_some(source),
-                tag: (open == 0 || (open == 1 && open_source)).then_some(tag),
+                source: (open == 0 || (open == 1 && !open_source)).then_some(message.source),
+                tag: (open == 0 || (open == 1 && open_source)).then_some(message.tag),
             };
-            let admitted = self
-                .round
-                .messages
-                .iter()
-                .filter(here)
-                .filter(|message| pattern.admits(message));
-            patterns.push((
-                pattern,
-                admitted.map(|message| message.bytes).max().unwrap_or(0),
-            ));
+            let admitted = messages.iter().filter(|message| pattern.admits(message));
+            let longest = admitted.map(|message| message.bytes).max();
+            patterns.push((pattern, longest.unwrap_or(0)));
         }
         self.prng.shuffle(&mut patterns);
         patterns.sort_by_key(|(pattern, _)| pattern.wildcards());
         patterns
     }
 
-    /// Sometimes a receive for something that never comes.
+    fn receive_manner(&mut self, immediate: bool) -> ReceiveManner {
+        match immediate {
+            true => self.prng.pick(&ReceiveManner::IMMEDIATE),
+            false => self.prng.pick(&ReceiveManner::BLOCKING),
+        }
+    }
+
+    fn send_manner(&mut self, blocks: bool) -> SendManner {
+        match blocks {
+            true => self.prng.pick(&SendManner::BLOCKING),
+            false => self.prng.pick(&SendManner::IMMEDIATE),
+        }
+    }
+
+    fn any_context(&mut self) -> u32 {
+        let index = self.prng.below(ORDERED as usize + 1) as u32;
+        self.context(index)
+    }
+
+    /// Sometimes a receive for a message that is never sent.
     fn never(&mut self, receiver: u32) {
         if self.prng.chance(3) {
-            let source = if self.prng.chance(2) {
-                Some(self.any_rank())
-            } else {
-                None
-            };
-            let index = self.prng.below(ORDERED as usize + 1) as u32;
+            let source = self.any_source();
             let pattern = Pattern {
-                context: self.context(index),
+                context: self.any_context(),
                 source,
                 tag: Some(TAG_NEVER),
             };
             let bytes = self.prng.below(200);
             let slot = self.slot(receiver, pattern, ReceiveManner::CancelNever, bytes, true);
             let draft = &mut self.drafts[receiver as usize];
-            let stage = if self.prng.chance(2) {
-                &mut draft.early
-            } else {
-                &mut draft.late
+            let stage = match self.prng.chance(2) {
+                true => &mut draft.early,
+                false => &mut draft.late,
             };
             stage.push(vec![Step::Post(slot)]);
         }
@@ -342,17 +314,12 @@ impl Generator {
                 ..
             } = self.round.messages[id];
             let may_block = self.all_early.contains(&(destination, context));
-            let manner = if may_block && self.prng.chance(2) {
-                self.prng.pick(&SendManner::BLOCKING)
-            } else {
-                self.prng.pick(&SendManner::IMMEDIATE)
-            };
-            self.round.messages[id].manner = manner;
+            let blocks = may_block && self.prng.chance(2);
+            self.round.messages[id].manner = self.send_manner(blocks);
             let draft = &mut self.drafts[source as usize];
-            let sends = if manner.is_blocking() {
-                &mut draft.blocking
-            } else {
-                &mut draft.immediate
+            let sends = match blocks {
+                true => &mut draft.blocking,
+                false => &mut draft.immediate,
             };
             sends.push(Step::Send(id));
         }
@@ -373,9 +340,9 @@ impl Generator {
         }
     }
 
-    /// What an ordered receive may look like. Ordered messages of a pair come
-    /// in the order of the items, so the tag may be open; the tag is that of
-    /// one item only, so the source may.
+    /// The pattern of an ordered receive. Ordered messages of a pair come in the order of
+    /// the items, so the tag may be open; the tag is that of one item only, so the source
+    /// may.
     fn ordered_pattern(&mut self, source: u32, tag: i32) -> Pattern {
         let open = self.prng.below(3);
         Pattern {
@@ -388,12 +355,14 @@ impl Generator {
     fn ordered_bytes(&mut self) -> usize {
         let bytes_max = self.parameters.bytes_max;
         if self.prng.chance(64) {
-            let giant = (bytes_max.saturating_mul(8))
-                .min(GIANT_BYTES_MAX)
-                .max(bytes_max);
-            return sizes::long(&mut self.prng, bytes_max, giant);
+            let giant = bytes_max.saturating_mul(8).min(GIANT_BYTES_MAX);
+            return sizes::long(&mut self.prng, bytes_max, giant.max(bytes_max));
         }
         sizes::random(&mut self.prng, bytes_max)
+    }
+
+    fn order(&mut self, rank: u32, step: Step) {
+        self.drafts[rank as usize].ordered.push(step);
     }
 
     fn transfer(&mut self, source: u32, destination: u32, tag: i32) {
@@ -401,25 +370,13 @@ impl Generator {
         let context = self.context(ORDERED);
         let message = self.message(source, destination, context, tag, bytes);
         let blocks = self.prng.chance(2);
-        let manners: &[SendManner] = if blocks {
-            &SendManner::BLOCKING
-        } else {
-            &SendManner::IMMEDIATE
-        };
-        self.round.messages[message].manner = self.prng.pick(manners);
+        self.round.messages[message].manner = self.send_manner(blocks);
         let pattern = self.ordered_pattern(source, tag);
-        let manner = if self.prng.chance(3) {
-            self.prng.pick(&ReceiveManner::IMMEDIATE)
-        } else {
-            self.prng.pick(&ReceiveManner::BLOCKING)
-        };
+        let immediate = self.prng.chance(3);
+        let manner = self.receive_manner(immediate);
         let slot = self.slot(destination, pattern, manner, bytes, false);
-        self.drafts[source as usize]
-            .ordered
-            .push(Step::SendAndWait(message));
-        self.drafts[destination as usize]
-            .ordered
-            .push(Step::Receive(slot));
+        self.order(source, Step::SendAndWait(message));
+        self.order(destination, Step::Receive(slot));
     }
 
     fn repeated_transfer(&mut self, source: u32, destination: u32, tag: i32) {
@@ -436,12 +393,11 @@ impl Generator {
             .extend(std::iter::repeat_n(repeated, times - 1));
         let pattern = self.ordered_pattern(source, tag);
         let slot = self.slot(destination, pattern, ReceiveManner::Persistent, bytes, true);
-        self.drafts[source as usize]
-            .ordered
-            .push(Step::SendRepeatedly((first..first + times).collect()));
-        self.drafts[destination as usize]
-            .ordered
-            .push(Step::ReceiveRepeatedly(slot, times));
+        self.order(
+            source,
+            Step::SendRepeatedly((first..first + times).collect()),
+        );
+        self.order(destination, Step::ReceiveRepeatedly(slot, times));
     }
 
     /// Every rank sends to the one some places on, at the same time.
@@ -461,14 +417,12 @@ impl Generator {
             let bytes = self.round.messages[messages[source as usize]].bytes;
             let pattern = self.ordered_pattern(source, tag);
             let slot = self.slot(receiver, pattern, ReceiveManner::Sendrecv, bytes, true);
-            let step = Step::Exchange(messages[receiver as usize], slot);
-            self.drafts[receiver as usize].ordered.push(step);
+            self.order(receiver, Step::Exchange(messages[receiver as usize], slot));
         }
     }
 
     fn programs(&mut self) {
-        // Receives posted long before anything comes; much sent before
-        // anything is received.
+        // Barriers after receives are posted, and after messages are sent.
         let (after_posts, after_sends) = (self.prng.chance(4), self.prng.chance(4));
         for mut draft in std::mem::take(&mut self.drafts) {
             self.prng.shuffle(&mut draft.immediate);
@@ -490,7 +444,7 @@ impl Generator {
         }
     }
 
-    /// Merges sequences, with a few steps in between that oblige to nothing.
+    /// Merges sequences, with a few steps in between that need no other rank.
     fn stage(&mut self, mut sequences: Vec<Vec<Step>>) -> Vec<Step> {
         let idle = (0..self.prng.below(5)).map(|_| self.idle_step()).collect();
         sequences.push(idle);
@@ -501,21 +455,10 @@ impl Generator {
         if self.prng.chance(2) {
             return Step::Poke(self.prng.pick(&Completion::TESTS));
         }
-        let index = self.prng.below(ORDERED as usize + 1) as u32;
-        let source = if self.prng.chance(2) {
-            Some(self.any_rank())
-        } else {
-            None
-        };
-        let tag = if self.prng.chance(2) {
-            Some(self.prng.pick(&TAGS))
-        } else {
-            None
-        };
         Step::Iprobe(Pattern {
-            context: self.context(index),
-            source,
-            tag,
+            context: self.any_context(),
+            source: self.any_source(),
+            tag: self.prng.chance(2).then(|| self.prng.pick(&TAGS)),
         })
     }
 

@@ -1,11 +1,18 @@
-//! What a rank has sent, in the order of its calls, and the comparison with what
-//! its payload log says. LOG-2
+//! The messages that a rank has sent, in the order of its calls, compared with its
+//! payload log. LOG-2
 
 use super::plan::Message;
 use crate::workload::collective;
 use crate::workload::error::{WorkloadError, ensure};
 use crate::workload::payload;
 use refrain::{Ssn, World};
+
+/// The messages to each rank.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// By receiver; empty when the log is not checked.
+    by_receiver: Vec<Vec<Sent>>,
+}
 
 /// One message; its bytes follow from the seed.
 #[derive(Clone, Copy, Debug)]
@@ -16,23 +23,16 @@ struct Sent {
     seed: u64,
 }
 
-/// What was sent to each rank.
-#[derive(Debug, Default)]
-pub struct Ledger {
-    /// By receiver; empty when nobody will ask.
-    by_receiver: Vec<Vec<Sent>>,
-}
-
 impl Ledger {
-    /// A ledger of everything, for a job of so many ranks.
+    /// A ledger of all messages to this number of ranks.
     #[must_use]
-    pub fn of_all(ranks: u32) -> Self {
+    pub fn new(ranks: u32) -> Self {
         Self {
             by_receiver: vec![Vec::new(); ranks as usize],
         }
     }
 
-    /// A message is about to be sent.
+    /// Notes a message before it is sent.
     pub fn note(&mut self, message: &Message) {
         if let Some(sent) = self.by_receiver.get_mut(message.destination as usize) {
             sent.push(Sent {
@@ -45,7 +45,7 @@ impl Ledger {
     }
 
     /// Reads this rank's log to every other rank, from the first message on, and
-    /// compares it with what was sent. Returns how many messages that were.
+    /// compares it with the messages sent. Returns their number.
     ///
     /// # Errors
     /// Those of the library, and the first difference.

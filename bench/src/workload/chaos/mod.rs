@@ -7,7 +7,6 @@ mod ledger;
 mod pending;
 mod plan;
 mod run;
-mod shape;
 mod sizes;
 mod verify;
 
@@ -24,37 +23,36 @@ use std::time::{Duration, Instant};
 /// Options of `chaos`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// What all random choices are made from.
+    /// Seed of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Stop after the round in which the ranks together have done so many
-    /// operations.
+    /// Number of operations of all ranks, after which the round is the last.
     #[arg(long, default_value_t = 2000)]
     operations: u64,
-    /// Longest message in bytes; rare ones are up to eight times as long, 8 MiB
-    /// at most.
+    /// Length of the longest message in bytes; rare ones are up to eight times as long,
+    /// 8 MiB at most.
     #[arg(long, default_value_t = 1 << 20)]
     bytes_max: usize,
-    /// Go on for so long instead of for a number of operations. The last line
-    /// then depends on how far the job came.
+    /// Time of the run, instead of a number of operations. The last line then depends on
+    /// the speed of the job.
     #[arg(long, value_name = "SECONDS", conflicts_with = "operations")]
     duration: Option<u64>,
     /// Run only this round; with the seed of a failure.
     #[arg(long, value_name = "ROUND", conflicts_with_all = ["operations", "duration"])]
     only_round: Option<u64>,
-    /// Give up when a rank makes no progress for so long; 0: never.
+    /// Time without progress of a rank after which it gives up; 0: never.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     patience: u64,
     /// Free nothing, and at the end read every rank's payload log from its first
     /// message on and compare it with what was sent.
     #[arg(long)]
     check_log: bool,
-    /// Say on standard error what each round is.
+    /// Describe each round on standard error.
     #[arg(long)]
     verbose: bool,
 }
 
-/// What was done so far; the same on every rank except for the checksum.
+/// Counts of the rounds so far; the same on every rank except for the checksum.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     rounds: u64,
@@ -69,22 +67,18 @@ impl Tally {
         self.rounds += 1;
         self.operations += round.operations() as u64;
         self.messages += round.messages.len() as u64;
-        self.bytes += round
-            .messages
-            .iter()
-            .map(|message| message.bytes as u64)
-            .sum::<u64>();
-        self.checksum = self
-            .checksum
-            .wrapping_add(combine(&[round.number, checksum]));
+        let bytes = round.messages.iter().map(|message| message.bytes as u64);
+        self.bytes += bytes.sum::<u64>();
+        let checksum = combine(&[round.number, checksum]);
+        self.checksum = self.checksum.wrapping_add(checksum);
     }
 }
 
 /// Runs the workload on this rank; rank 0 gets the line to print.
 ///
 /// # Errors
-/// Those of the library, and everything that is not as it must be, with what
-/// is needed to see it again.
+/// Those of the library, and everything that violates the plan or MPI's rules, with the
+/// command that repeats it.
 pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, WorkloadError> {
     let rank = world.rank().0;
     if rank == 0 {
@@ -95,15 +89,11 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
         );
     }
     let watchdog = Watchdog::start(options.patience);
-    let mut ledger = if options.check_log {
-        ensure!(
-            world.protocol() != "none",
-            "--check-log: protocol none keeps nothing to be read"
-        );
-        Ledger::of_all(world.size())
-    } else {
-        Ledger::default()
-    };
+    ensure!(
+        !options.check_log || world.protocol() != "none",
+        "--check-log: protocol none keeps nothing to be read"
+    );
+    let mut ledger = Ledger::new(if options.check_log { world.size() } else { 0 });
     let tally = rounds(world, options, &watchdog, &mut ledger)?;
     if options.check_log {
         watchdog.place(format!("seed {}, reading the log", options.seed));
@@ -165,15 +155,12 @@ fn one_round(
     let before = world.statistics();
     let checksum = run::round(world, round, options.seed, watchdog, ledger)?;
     let sent = world.statistics().messages_sent - before.messages_sent;
-    let planned = round
-        .messages
-        .iter()
-        .filter(|message| message.source == world.rank().0)
-        .count() as u64;
-    // Barriers add to what is planned.
+    let own = |message: &&plan::Message| message.source == world.rank().0;
+    let planned = round.messages.iter().filter(own).count() as u64;
+    // Barriers send messages beyond the plan.
     ensure!(
         sent >= planned,
-        "{planned} messages were to be sent, the statistics say {sent}"
+        "the plan has {planned} messages, the statistics count {sent}"
     );
     let publishes = round.publishes[world.rank().index()] && !options.check_log;
     if publishes && world.protocol() != "none" && !world.recovers() {
@@ -187,8 +174,8 @@ fn one_round(
     Ok(checksum)
 }
 
-/// The same answer on every rank. The clock is asked by rank 0 alone, at the
-/// end of an epoch, and its answer travels as a message.
+/// The same answer on every rank. Rank 0 alone reads the clock, at the end of an
+/// epoch, and sends the answer as a message.
 fn is_over(
     world: &mut World,
     options: &Options,
@@ -209,7 +196,7 @@ fn is_over(
     Ok(collective::sum(world, u64::from(over))? > 0)
 }
 
-/// What to do to see a failure again.
+/// The command that repeats a failure.
 fn reproduction(world: &World, options: &Options, number: u64) -> String {
     let Options {
         seed, bytes_max, ..

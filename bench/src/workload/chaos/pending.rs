@@ -1,11 +1,14 @@
-//! Requests that are not complete yet, and all the ways to complete them.
+//! A rank in the middle of a round: its requests, and all the ways to complete them.
 
-use super::plan::{Completion, MessageId};
-use super::run::{Execution, outcome};
-use super::verify::Outcome;
+use super::buffers::SendBuffer;
+use super::ledger::Ledger;
+use super::plan::{Completion, MessageId, ReceiveManner, Round, Slot};
+use super::verify::{Outcome, Post, outcome};
 use crate::workload::error::{WorkloadError, ensure};
+use crate::workload::prng::Prng;
 use crate::workload::watchdog::Watchdog;
-use refrain::{Request, Status};
+use refrain::{Error, Layout, Request, Scope, Status};
+use std::sync::Arc;
 
 /// What a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,61 +16,69 @@ pub enum Owner {
     /// A message of this rank.
     Send(MessageId),
     /// A receive: index into the posts.
-    Receive {
-        /// Which one.
-        post: usize,
-        /// Whether it may end with an error.
-        may_truncate: bool,
-    },
-    /// A receive for what never comes.
-    Never {
-        /// Which one.
-        post: usize,
-    },
+    Receive(usize),
 }
 
 /// A request that is not complete yet.
 #[derive(Debug)]
 pub struct Pending {
-    /// It.
     pub request: Request,
-    /// What it is for.
     pub owner: Owner,
 }
 
-impl Owner {
-    fn is_receive(self) -> bool {
-        matches!(self, Self::Receive { .. })
+/// A rank in the middle of a round.
+pub(super) struct Execution<'x, 's, 'env> {
+    pub(super) scope: &'x mut Scope<'s, 'env>,
+    pub(super) round: &'x Round,
+    pub(super) rank: u32,
+    pub(super) prng: Prng,
+    pub(super) outgoing: &'env [SendBuffer],
+    pub(super) layouts: &'env [Option<Arc<Layout>>],
+    /// The two buffers of each slot, until they are lent out.
+    pub(super) rooms: Vec<[Option<&'env mut [u8]>; 2]>,
+    /// In the order of posting.
+    pub(super) posts: Vec<Post>,
+    pub(super) pending: Vec<Pending>,
+    pub(super) ledger: &'x mut Ledger,
+}
+
+/// Places of requests in a call, with their results.
+type Completed = Vec<(usize, Result<Status, Error>)>;
+
+impl Execution<'_, '_, '_> {
+    /// The slot of a receive.
+    fn slot(&self, owner: Owner) -> Option<&Slot> {
+        match owner {
+            Owner::Send(_) => None,
+            Owner::Receive(post) => Some(&self.round.slots[self.posts[post].slot]),
+        }
+    }
+
+    /// Whether it is a receive for a message that is never sent.
+    fn is_never(&self, owner: Owner) -> bool {
+        let slot = self.slot(owner);
+        slot.is_some_and(|slot| slot.manner == ReceiveManner::CancelNever)
     }
 
     /// Whether it may be completed together with others: an error of one of
     /// them has no place in the result of such a call.
-    fn is_sociable(self) -> bool {
-        !matches!(
-            self,
-            Self::Receive {
-                may_truncate: true,
-                ..
-            }
-        )
+    fn is_sociable(&self, owner: Owner) -> bool {
+        self.slot(owner).is_none_or(|slot| !slot.may_truncate)
     }
-}
 
-type Completed = Vec<(usize, Result<Status, refrain::Error>)>;
-
-impl Execution<'_, '_, '_> {
     /// One test of some requests of any kind.
     pub(super) fn poke(&mut self, completion: Completion) -> Result<(), WorkloadError> {
-        let chosen = self.choose(completion, |_| true);
+        let chosen = self.choose(completion, |_, _| true);
         self.attempt(completion, &chosen).map(|_| ())
     }
 
     /// Completes at least one receive, if one is pending.
     pub(super) fn await_receives(&mut self, completion: Completion) -> Result<(), WorkloadError> {
         loop {
-            let chosen = self.choose(completion, Owner::is_receive);
-            let may_wait_for_none = chosen.is_empty();
-            if self.attempt(completion, &chosen)? > 0 || may_wait_for_none {
+            let chosen = self.choose(completion, |execution, owner| {
+                execution.slot(owner).is_some() && !execution.is_never(owner)
+            });
+            if chosen.is_empty() || self.attempt(completion, &chosen)? > 0 {
                 return Ok(());
             }
             std::thread::yield_now();
@@ -77,10 +88,9 @@ impl Execution<'_, '_, '_> {
     /// Completes the requests from this place on.
     pub(super) fn complete_from(&mut self, place: usize) -> Result<(), WorkloadError> {
         while self.pending.len() > place {
-            let completion = if self.prng.chance(2) {
-                Completion::Wait
-            } else {
-                Completion::Test
+            let completion = match self.prng.chance(2) {
+                true => Completion::Wait,
+                false => Completion::Test,
             };
             if self.attempt(completion, &[self.pending.len() - 1])? == 0 {
                 std::thread::yield_now();
@@ -91,9 +101,9 @@ impl Execution<'_, '_, '_> {
 
     /// Completes everything.
     pub(super) fn finish(&mut self, watchdog: &Watchdog) -> Result<(), WorkloadError> {
-        for pending in &mut self.pending {
-            if matches!(pending.owner, Owner::Never { .. }) {
-                self.scope.cancel(&mut pending.request)?;
+        for at in 0..self.pending.len() {
+            if self.is_never(self.pending[at].owner) {
+                self.scope.cancel(&mut self.pending[at].request)?;
             }
         }
         let mut left = usize::MAX;
@@ -104,57 +114,64 @@ impl Execution<'_, '_, '_> {
                 watchdog.place(self.whereabouts());
             }
             let completion = self.prng.pick(&Completion::ALL);
-            let chosen = self.choose(completion, |_| true);
+            let chosen = self.choose(completion, |_, _| true);
             if self.attempt(completion, &chosen)? == 0 {
                 std::thread::yield_now();
             }
         }
-        self.check_null_requests()
-    }
-
-    /// With nothing to wait for, nothing waits.
-    fn check_null_requests(&mut self) -> Result<(), WorkloadError> {
-        let mut nulls = [Request::null(), Request::null()];
+        // With nothing to wait for, nothing waits.
+        let nulls = || [Request::NULL; 2];
+        let completed = [
+            self.scope.wait_any(&mut nulls())?.is_some(),
+            self.scope.test_any(&mut nulls())?.is_some(),
+            !self.scope.wait_some(&mut nulls())?.is_empty(),
+            !self.scope.test_some(&mut nulls())?.is_empty(),
+        ];
         ensure!(
-            self.scope.wait_any(&mut nulls)?.is_none(),
-            "wait_any completed a null request"
-        );
-        ensure!(
-            self.scope.test_any(&mut nulls)?.is_none(),
-            "test_any completed a null request"
-        );
-        ensure!(
-            self.scope.wait_some(&mut nulls)?.is_empty(),
-            "wait_some completed a null request"
-        );
-        ensure!(
-            self.scope.test_some(&mut nulls)?.is_empty(),
-            "test_some completed a null request"
+            completed == [false; 4],
+            "wait_any, test_any, wait_some, test_some completed null requests: {completed:?}"
         );
         Ok(())
     }
 
-    /// Some of the pending requests, in any order, that one call may complete.
-    fn choose(&mut self, completion: Completion, allowed: impl Fn(Owner) -> bool) -> Vec<usize> {
-        let alone = matches!(completion, Completion::Wait | Completion::Test);
-        let fits = |owner: Owner| allowed(owner) && (alone || owner.is_sociable());
-        let mut chosen: Vec<usize> = (0..self.pending.len())
-            .filter(|&at| fits(self.pending[at].owner))
-            .collect();
-        self.prng.shuffle(&mut chosen);
-        let most = if alone { 1 } else { chosen.len() };
-        if most > 0 {
-            let keep = if alone || self.prng.chance(2) {
-                most
-            } else {
-                self.prng.between(1, most)
+    /// The pending requests, for the watchdog.
+    fn whereabouts(&self) -> String {
+        let (number, rank) = (self.round.number, self.rank);
+        let mut place = format!("round {number}, rank {rank}, its end, still pending:");
+        for pending in self.pending.iter().take(10) {
+            place += &match pending.owner {
+                Owner::Send(id) => format!(" send {id} {:?};", self.round.messages[id]),
+                Owner::Receive(post) => {
+                    let slot = self.posts[post].slot;
+                    format!(" receive {slot} {:?};", self.round.slots[slot])
+                }
             };
-            chosen.truncate(keep);
+        }
+        place
+    }
+
+    /// Some of the pending requests, in any order, that one call may complete.
+    fn choose(
+        &mut self,
+        completion: Completion,
+        is_allowed: impl Fn(&Self, Owner) -> bool,
+    ) -> Vec<usize> {
+        let alone = matches!(completion, Completion::Wait | Completion::Test);
+        let fits = |&at: &usize| {
+            let owner = self.pending[at].owner;
+            is_allowed(self, owner) && (alone || self.is_sociable(owner))
+        };
+        let mut chosen: Vec<usize> = (0..self.pending.len()).filter(fits).collect();
+        self.prng.shuffle(&mut chosen);
+        if alone {
+            chosen.truncate(1);
+        } else if !chosen.is_empty() && !self.prng.chance(2) {
+            chosen.truncate(self.prng.between(1, chosen.len()));
         }
         chosen
     }
 
-    /// One call for the chosen requests; returns how many it completed.
+    /// One call for the chosen requests; returns the number that it completed.
     fn attempt(
         &mut self,
         completion: Completion,
@@ -163,19 +180,15 @@ impl Execution<'_, '_, '_> {
         if chosen.is_empty() {
             return Ok(0);
         }
-        let take = |at: &usize| std::mem::replace(&mut self.pending[*at].request, Request::null());
-        let mut requests: Vec<Request> = chosen.iter().map(take).collect();
+        let mut requests: Vec<Request> =
+            chosen.iter().map(|&at| self.pending[at].request).collect();
         let completed = self.call(completion, &mut requests)?;
         let mut done = vec![false; requests.len()];
         for (place, result) in &completed {
             ensure!(
-                *place < done.len(),
-                "{completion:?} completed request {place} of {}",
+                done.get(*place) == Some(&false),
+                "{completion:?} completed request {place} of {} which does not exist or is complete",
                 done.len()
-            );
-            ensure!(
-                !done[*place],
-                "{completion:?} completed request {place} twice"
             );
             done[*place] = true;
             let owner = self.pending[chosen[*place]].owner;
@@ -184,7 +197,7 @@ impl Execution<'_, '_, '_> {
                 "{completion:?} completed a request of {owner:?} and left it active"
             );
             ensure!(
-                result.is_ok() || !owner.is_sociable(),
+                result.is_ok() || !self.is_sociable(owner),
                 "{completion:?} for {owner:?}: {result:?}"
             );
         }
@@ -199,14 +212,12 @@ impl Execution<'_, '_, '_> {
         for (place, result) in completed {
             self.settle(self.pending[chosen[place]].owner, result)?;
         }
-        let mut finished: Vec<usize> = (0..chosen.len())
-            .filter(|&place| done[place])
-            .map(|place| chosen[place])
-            .collect();
-        finished.sort_unstable();
-        for at in finished.into_iter().rev() {
-            self.pending.remove(at);
-        }
+        let mut at = 0;
+        self.pending.retain(|_| {
+            let place = chosen.iter().position(|chosen| *chosen == at);
+            at += 1;
+            place.is_none_or(|place| !done[place])
+        });
         Ok(count)
     }
 
@@ -215,86 +226,47 @@ impl Execution<'_, '_, '_> {
         completion: Completion,
         requests: &mut [Request],
     ) -> Result<Completed, WorkloadError> {
+        let all = |statuses: Vec<Status>| statuses.into_iter().enumerate().collect();
+        let scope = &mut *self.scope;
         let completed: Vec<(usize, Status)> = match completion {
-            Completion::Wait => return Ok(vec![(0, self.scope.wait(&mut requests[0]))]),
+            Completion::Wait => return Ok(vec![(0, scope.wait(&mut requests[0]))]),
             Completion::Test => {
-                return Ok(self
-                    .scope
-                    .test(&mut requests[0])
-                    .transpose()
-                    .map(|result| (0, result))
-                    .into_iter()
-                    .collect());
+                let result = scope.test(&mut requests[0]).transpose();
+                return Ok(result.map(|result| (0, result)).into_iter().collect());
             }
-            Completion::WaitAny => {
-                let completed = self.scope.wait_any(requests)?;
-                ensure!(
-                    completed.is_some(),
-                    "wait_any found nothing to wait for in {} requests",
-                    requests.len()
-                );
-                completed.into_iter().collect()
-            }
-            Completion::TestAny => self.scope.test_any(requests)?.into_iter().collect(),
-            Completion::WaitSome => {
-                let completed = self.scope.wait_some(requests)?;
-                ensure!(
-                    !completed.is_empty(),
-                    "wait_some completed none of {} requests",
-                    requests.len()
-                );
-                completed
-            }
-            Completion::TestSome => self.scope.test_some(requests)?,
-            Completion::WaitAll => {
-                let statuses = self.scope.wait_all(requests)?;
-                ensure!(
-                    statuses.len() == requests.len(),
-                    "wait_all: {} statuses",
-                    statuses.len()
-                );
-                statuses.into_iter().enumerate().collect()
-            }
-            Completion::TestAll => {
-                let statuses = self.scope.test_all(requests)?;
-                let right = statuses
-                    .as_ref()
-                    .is_none_or(|statuses| statuses.len() == requests.len());
-                ensure!(right, "test_all: not as many statuses as requests");
-                statuses
-                    .unwrap_or_default()
-                    .into_iter()
-                    .enumerate()
-                    .collect()
-            }
+            Completion::WaitAny => scope.wait_any(requests)?.into_iter().collect(),
+            Completion::TestAny => scope.test_any(requests)?.into_iter().collect(),
+            Completion::WaitSome => scope.wait_some(requests)?,
+            Completion::TestSome => scope.test_some(requests)?,
+            Completion::WaitAll => all(scope.wait_all(requests)?),
+            Completion::TestAll => all(scope.test_all(requests)?.unwrap_or_default()),
         };
+        let (done, count) = (completed.len(), requests.len());
+        ensure!(
+            done > 0 || Completion::TESTS.contains(&completion),
+            "{completion:?} completed none of {count} requests"
+        );
+        let is_all = matches!(completion, Completion::WaitAll | Completion::TestAll);
+        ensure!(
+            !is_all || done == 0 || done == count,
+            "{completion:?} returned {done} statuses of {count} requests"
+        );
+        let completed = completed.into_iter();
         Ok(completed
-            .into_iter()
             .map(|(place, status)| (place, Ok(status)))
             .collect())
     }
 
-    /// Notes what became of a request.
-    fn settle(
-        &mut self,
-        owner: Owner,
-        result: Result<Status, refrain::Error>,
-    ) -> Result<(), WorkloadError> {
-        let outcome = outcome(result);
+    /// Notes the outcome of a request.
+    fn settle(&mut self, owner: Owner, result: Result<Status, Error>) -> Result<(), WorkloadError> {
+        let outcome = outcome(result)?;
+        let is_cancelled = outcome == Outcome::Cancelled;
         match owner {
-            Owner::Send(_) => {
-                let outcome = outcome?;
+            Owner::Send(_) => ensure!(!is_cancelled, "a send ended with {outcome:?}"),
+            Owner::Receive(post) => {
                 ensure!(
-                    matches!(outcome, Outcome::Received { .. }),
-                    "a send ended with {outcome:?}"
-                );
-            }
-            Owner::Receive { post, .. } => self.posts[post].outcome = Some(outcome?),
-            Owner::Never { post } => {
-                let outcome = outcome?;
-                ensure!(
-                    outcome == Outcome::Cancelled,
-                    "a receive for what nobody sends ended with {outcome:?}"
+                    is_cancelled || !self.is_never(owner),
+                    "a receive for a message that is never sent ended with {outcome:?}"
                 );
                 self.posts[post].outcome = Some(outcome);
             }

@@ -1,15 +1,14 @@
 //! What the ranks do in one round of chaos. Every rank knows the whole plan.
 
-use super::shape::Shape;
+use crate::workload::shape::Shape;
 
 /// Index into [`Round::messages`].
 pub type MessageId = usize;
 /// Index into [`Round::slots`].
 pub type SlotId = usize;
 
-/// How a message is sent.
+/// The operation that sends a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names of the operations")]
 pub enum SendManner {
     Send,
     Ssend,
@@ -22,33 +21,26 @@ pub enum SendManner {
 
 impl SendManner {
     /// Those that return at once.
-    pub const IMMEDIATE: [SendManner; 4] = [
-        SendManner::Isend,
-        SendManner::Issend,
-        SendManner::Persistent,
-        SendManner::PersistentSynchronous,
+    pub const IMMEDIATE: [Self; 4] = [
+        Self::Isend,
+        Self::Issend,
+        Self::Persistent,
+        Self::PersistentSynchronous,
     ];
     /// Those that may wait for the receiver.
-    pub const BLOCKING: [SendManner; 2] = [SendManner::Send, SendManner::Ssend];
-
-    /// Whether the call may wait for the receiver.
-    #[must_use]
-    pub fn is_blocking(self) -> bool {
-        Self::BLOCKING.contains(&self)
-    }
+    pub const BLOCKING: [Self; 2] = [Self::Send, Self::Ssend];
 }
 
-/// How a message is received.
+/// The operations that receive a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names of the operations")]
 pub enum ReceiveManner {
     Irecv,
     Persistent,
-    /// A matched probe if there is something already, else a receive.
+    /// A matched probe if a message is there already, else a receive.
     ImprobeElseIrecv,
     /// Posted and cancelled at once; posted again if it had not matched.
     CancelRace,
-    /// For a message that nobody sends; cancelled at the end of the round.
+    /// For a message that is never sent; cancelled at the end of the round.
     CancelNever,
     Recv,
     ProbeRecv,
@@ -62,54 +54,45 @@ pub enum ReceiveManner {
 
 impl ReceiveManner {
     /// Those that return at once.
-    pub const IMMEDIATE: [ReceiveManner; 4] = [
-        ReceiveManner::Irecv,
-        ReceiveManner::Persistent,
-        ReceiveManner::ImprobeElseIrecv,
-        ReceiveManner::CancelRace,
+    pub const IMMEDIATE: [Self; 4] = [
+        Self::Irecv,
+        Self::Persistent,
+        Self::ImprobeElseIrecv,
+        Self::CancelRace,
     ];
     /// Those that wait for the message.
-    pub const BLOCKING: [ReceiveManner; 7] = [
-        ReceiveManner::Recv,
-        ReceiveManner::ProbeRecv,
-        ReceiveManner::IprobeRecv,
-        ReceiveManner::MprobeMrecv,
-        ReceiveManner::MprobeImrecv,
-        ReceiveManner::ImprobeMrecv,
-        ReceiveManner::ImprobeImrecv,
+    pub const BLOCKING: [Self; 7] = [
+        Self::Recv,
+        Self::ProbeRecv,
+        Self::IprobeRecv,
+        Self::MprobeMrecv,
+        Self::MprobeImrecv,
+        Self::ImprobeMrecv,
+        Self::ImprobeImrecv,
     ];
 }
 
 /// One message of a round.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// Who sends it.
     pub source: u32,
-    /// Who receives it.
     pub destination: u32,
-    /// In which context.
     pub context: u32,
-    /// With which tag.
     pub tag: i32,
-    /// How.
     pub manner: SendManner,
     /// How its bytes lie in the sender's buffer.
     pub shape: Shape,
-    /// Its length.
     pub bytes: usize,
-    /// What its payload is made from: no other message of the job has it,
-    /// except repetitions by one persistent request.
+    /// The seed of its payload: no other message of the job has it, except repetitions by
+    /// one persistent request.
     pub seed: u64,
 }
 
 /// What a receive accepts; `None`: any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
-    /// The context.
     pub context: u32,
-    /// The sender.
     pub source: Option<u32>,
-    /// The tag.
     pub tag: Option<i32>,
 }
 
@@ -122,7 +105,7 @@ impl Pattern {
             && self.tag.is_none_or(|tag| tag == message.tag)
     }
 
-    /// How many of its two parts are open.
+    /// Number of its two parts that are open.
     #[must_use]
     pub fn wildcards(&self) -> usize {
         usize::from(self.source.is_none()) + usize::from(self.tag.is_none())
@@ -132,15 +115,13 @@ impl Pattern {
 /// One receive of a round.
 #[derive(Clone, Debug)]
 pub struct Slot {
-    /// Who receives.
+    /// The rank that receives.
     pub receiver: u32,
-    /// What.
     pub pattern: Pattern,
-    /// How.
     pub manner: ReceiveManner,
     /// How the bytes lie in the receiver's buffer.
     pub shape: Shape,
-    /// Room for so many message bytes.
+    /// Message bytes that fit.
     pub room_bytes: usize,
     /// Whether a message that may come is longer than the room.
     pub may_truncate: bool,
@@ -154,9 +135,8 @@ impl Slot {
     }
 }
 
-/// How requests are completed.
+/// The call that completes requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names of the operations")]
 pub enum Completion {
     Wait,
     WaitAny,
@@ -169,34 +149,28 @@ pub enum Completion {
 }
 
 impl Completion {
-    /// All of them.
-    pub const ALL: [Completion; 8] = [
-        Completion::Wait,
-        Completion::WaitAny,
-        Completion::WaitSome,
-        Completion::WaitAll,
-        Completion::Test,
-        Completion::TestAny,
-        Completion::TestSome,
-        Completion::TestAll,
+    pub const ALL: [Self; 8] = [
+        Self::Wait,
+        Self::WaitAny,
+        Self::WaitSome,
+        Self::WaitAll,
+        Self::Test,
+        Self::TestAny,
+        Self::TestSome,
+        Self::TestAll,
     ];
     /// Those that return at once.
-    pub const TESTS: [Completion; 4] = [
-        Completion::Test,
-        Completion::TestAny,
-        Completion::TestSome,
-        Completion::TestAll,
-    ];
+    pub const TESTS: [Self; 4] = [Self::Test, Self::TestAny, Self::TestSome, Self::TestAll];
 }
 
-/// One thing that a rank does.
+/// One step of a rank's program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Starts to receive and goes on.
+    /// Begins to receive.
     Post(SlotId),
     /// Receives and waits until it is done.
     Receive(SlotId),
-    /// Sends and goes on as soon as the manner of the message allows.
+    /// Sends, and waits only if the manner of the message does.
     Send(MessageId),
     /// Sends and waits until it is done.
     SendAndWait(MessageId),
@@ -204,11 +178,11 @@ pub enum Step {
     Exchange(MessageId, SlotId),
     /// Sends equal messages with one persistent request, one after the other.
     SendRepeatedly(Vec<MessageId>),
-    /// Receives so often with one persistent request.
+    /// Receives a number of messages with one persistent request.
     ReceiveRepeatedly(SlotId, usize),
-    /// Tests some requests once, whatever comes of it.
+    /// Tests some requests once, with any result.
     Poke(Completion),
-    /// Looks for a message once, whatever comes of it.
+    /// Looks for a message once, with any result.
     Iprobe(Pattern),
     /// Completes at least one of some pending receives, if there are any.
     Await(Completion),
@@ -222,28 +196,25 @@ pub enum Step {
 pub struct Round {
     /// Counted from 0.
     pub number: u64,
-    /// All messages.
     pub messages: Vec<Message>,
     /// All receives.
     pub slots: Vec<Slot>,
-    /// For each rank, its steps.
+    /// The steps of each rank.
     pub programs: Vec<Vec<Step>>,
     /// For each rank, whether it publishes a horizon afterwards.
     pub publishes: Vec<bool>,
-    /// Whether all ranks wait for each other afterwards, through the launcher
-    /// or by messages.
     pub ends_with: Ending,
 }
 
 /// How a round ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ending {
-    /// Ranks go on alone; the next round has other contexts.
+    /// Ranks continue alone; the next round has other contexts.
     #[default]
     Open,
-    /// They wait for each other by messages.
+    /// All ranks wait for each other by messages.
     Barrier,
-    /// They wait for each other through the launcher.
+    /// All ranks wait for each other through the launcher.
     Fence,
 }
 

@@ -1,8 +1,8 @@
-//! Lengths at which transports change their ways.
+//! Lengths at which transports change the protocol of a message.
 
 use crate::workload::prng::Prng;
 
-/// Where eager and fragmented ways and rendezvous begin, more or less.
+/// Approximate limits of eager, fragmented and rendezvous messages.
 const THRESHOLDS: [usize; 10] = [
     64,
     4 << 10,
@@ -16,8 +16,8 @@ const THRESHOLDS: [usize; 10] = [
     1 << 20,
 ];
 
-/// How far from such a place lengths lie: on it, beside it, and by what headers
-/// take of a slot or add to a frame (48 and 64 bytes, both, two of the latter).
+/// Distances of lengths from a limit: on it, beside it, and the lengths of headers in a
+/// slot or a frame (48 and 64 bytes, both, two of the latter).
 const DISTANCES: [usize; 7] = [0, 1, 2, 48, 64, 112, 128];
 
 /// A random length, at most `most`: often small, often next to a power of two

@@ -1,57 +1,89 @@
-//! Whether what a rank received is what the plan and MPI's rules allow.
+//! Checks that the plan and MPI's rules allow what a rank received.
 
-use super::plan::{MessageId, Pattern, Round, SlotId};
+use super::plan::{Message, MessageId, Pattern, Round, Slot, SlotId};
+use crate::workload::error::WorkloadError;
+use refrain::{Error, Status};
 use std::collections::HashMap;
 
-/// What became of a receive.
+/// The result of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A message came.
     Received {
-        /// Whose.
         source: u32,
-        /// Its tag.
         tag: i32,
-        /// Its length.
         bytes: u64,
-    },
-    /// A message came that was longer than the room.
-    Truncated {
-        /// Whose.
-        source: u32,
-        /// Its tag.
-        tag: i32,
-        /// Its length.
-        bytes: u64,
-        /// The room.
-        room_bytes: u64,
+        /// The room, if the message was longer.
+        truncated_to: Option<u64>,
     },
     /// It was cancelled before a message came.
     Cancelled,
 }
 
+impl Outcome {
+    /// The outcome of a receive that gets this message.
+    #[must_use]
+    pub fn of(message: &Message, slot: &Slot) -> Self {
+        let truncates = message.bytes > slot.room_bytes;
+        Self::Received {
+            source: message.source,
+            tag: message.tag,
+            bytes: message.bytes as u64,
+            truncated_to: truncates.then_some(slot.room_bytes as u64),
+        }
+    }
+}
+
+/// The outcome of a receive, as the library reports it.
+///
+/// # Errors
+/// Those of the library but a truncation.
+pub fn outcome(result: Result<Status, Error>) -> Result<Outcome, WorkloadError> {
+    match result {
+        Ok(status) if status.cancelled => Ok(Outcome::Cancelled),
+        Ok(status) => Ok(Outcome::Received {
+            source: status.source.0,
+            tag: status.tag,
+            bytes: status.bytes,
+            truncated_to: None,
+        }),
+        Err(Error::Truncated {
+            source_rank,
+            tag,
+            message_bytes,
+            buffer_bytes,
+        }) => Ok(Outcome::Received {
+            source: source_rank.0,
+            tag,
+            bytes: message_bytes,
+            truncated_to: Some(buffer_bytes),
+        }),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// A receive that was posted; a matched probe counts from when it matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Post {
-    /// Which of the plan's receives.
+    /// Its slot of the plan.
     pub slot: SlotId,
-    /// What it accepted: for a receive after a probe, what the probe found.
+    /// What it accepts: for a receive after a probe, the message of the probe.
     pub pattern: Pattern,
     /// Whether it has the slot's second buffer.
     pub second_buffer: bool,
-    /// What came of it; `None` while it is pending.
+    /// Its outcome; `None` while it is pending.
     pub outcome: Option<Outcome>,
 }
 
-/// Finds out which message each of a rank's posts received. `posts` are in the
+/// Finds the message that each of a rank's posts received. `posts` are in the
 /// order of posting.
 ///
 /// Messages of one sender with one context and tag fit the same receives, so
 /// they must be received in the order of sending: status and order together
-/// say which message it was, whatever it contains.
+/// identify the message, without its content.
 ///
 /// # Errors
-/// What is wrong, for people.
+/// A description of the first violation.
 pub fn assign(round: &Round, rank: u32, posts: &[Post]) -> Result<Vec<Option<MessageId>>, String> {
     let order = round.send_order();
     let mut streams = streams_to(round, rank, &order);
@@ -63,9 +95,7 @@ pub fn assign(round: &Round, rank: u32, posts: &[Post]) -> Result<Vec<Option<Mes
                 received.push(None);
                 continue;
             }
-            Some(
-                Outcome::Received { source, tag, .. } | Outcome::Truncated { source, tag, .. },
-            ) => (source, tag),
+            Some(Outcome::Received { source, tag, .. }) => (source, tag),
         };
         let stream = streams.get_mut(&(source, post.pattern.context, tag));
         let id = stream.and_then(Iterator::next).ok_or_else(|| {
@@ -92,46 +122,27 @@ fn streams_to(
     rank: u32,
     order: &[usize],
 ) -> HashMap<(u32, u32, i32), std::vec::IntoIter<MessageId>> {
+    let mut ids: Vec<MessageId> = (0..round.messages.len()).collect();
+    ids.retain(|&id| round.messages[id].destination == rank);
+    ids.sort_by_key(|&id| order[id]);
     let mut streams: HashMap<_, Vec<MessageId>> = HashMap::new();
-    for (id, message) in round
-        .messages
-        .iter()
-        .enumerate()
-        .filter(|(_, message)| message.destination == rank)
-    {
-        streams
-            .entry((message.source, message.context, message.tag))
-            .or_default()
-            .push(id);
+    for id in ids {
+        let message = &round.messages[id];
+        let key = (message.source, message.context, message.tag);
+        streams.entry(key).or_default().push(id);
     }
-    streams
-        .into_iter()
-        .map(|(key, mut ids)| {
-            ids.sort_by_key(|&id| order[id]);
-            (key, ids.into_iter())
-        })
-        .collect()
+    let streams = streams.into_iter();
+    streams.map(|(key, ids)| (key, ids.into_iter())).collect()
 }
 
 fn check_status(round: &Round, post: &Post, id: MessageId) -> Result<(), String> {
     let message = &round.messages[id];
-    let room = round.slots[post.slot].room_bytes;
     if !post.pattern.admits(message) {
         return Err(format!(
             "receive {post:?} does not accept message {id}: {message:?}"
         ));
     }
-    let (source, tag, bytes) = (message.source, message.tag, message.bytes as u64);
-    let expected = if message.bytes > room {
-        Outcome::Truncated {
-            source,
-            tag,
-            bytes,
-            room_bytes: room as u64,
-        }
-    } else {
-        Outcome::Received { source, tag, bytes }
-    };
+    let expected = Outcome::of(message, &round.slots[post.slot]);
     if post.outcome != Some(expected) {
         return Err(format!(
             "receive {} got {:?} for message {id}, expected {expected:?} (or messages overtook each other)",
@@ -155,8 +166,8 @@ fn check_overtaking(
         for (after, later) in posts[place + 1..].iter().zip(&received[place + 1..]) {
             let Some(later) = *later else { continue };
             let (mine, other) = (&round.messages[id], &round.messages[later]);
-            if mine.source == other.source && post.pattern.admits(other) && order[id] > order[later]
-            {
+            let both_fit = mine.source == other.source && post.pattern.admits(other);
+            if both_fit && order[id] > order[later] {
                 return Err(format!(
                     "message {id} overtook message {later}: receive {post:?} was posted before {after:?}; \
                      {mine:?}; {other:?}"

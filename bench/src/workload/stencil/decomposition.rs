@@ -1,4 +1,4 @@
-//! Who owns which part of a grid: a cartesian grid of ranks, as close to a cube
+//! The parts of a grid and their ranks: a cartesian grid of ranks, as close to a cube
 //! as their number allows.
 
 /// Highest number of dimensions.
@@ -39,7 +39,7 @@ impl Decomposition {
             .sum()
     }
 
-    /// Where a rank stands among the ranks.
+    /// The coordinates of a rank.
     #[must_use]
     pub fn coordinates(&self, rank: usize) -> [usize; AXES] {
         let [_, rows, columns] = self.ranks;

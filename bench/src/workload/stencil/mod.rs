@@ -6,10 +6,11 @@ mod decomposition;
 mod face;
 mod grid;
 
+use super::collective;
 use super::coordinated::Coordinated;
 use super::error::{WorkloadError, ensure};
+use super::horizon::Horizon;
 use super::prng::combine;
-use super::{Horizon, collective};
 use decomposition::{AXES, Decomposition};
 use face::Face;
 use grid::{CELL_BYTES, Grid};
@@ -30,11 +31,11 @@ pub struct Options {
     /// Cells along each dimension.
     #[arg(long, default_value_t = 64)]
     size: usize,
-    /// How often all cells change.
+    /// Number of iterations, in each of which all cells change.
     #[arg(long, default_value_t = 100)]
     iterations: u64,
-    /// Sum up the grid over all ranks every so many iterations; 0: never. The
-    /// sums are part of the checksum.
+    /// Iterations between two sums of the grid over all ranks; 0: no sums. The sums are part
+    /// of the checksum.
     #[arg(long, value_name = "ITERATIONS", default_value_t = 10)]
     reduce_every: u64,
     /// Use persistent requests instead of isend and irecv.
@@ -52,7 +53,7 @@ pub struct Options {
     horizon: Horizon,
 }
 
-/// What comes out.
+/// The result on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Outcome {
     grid_hash: u64,
@@ -104,15 +105,12 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
             "the ranks computed {outcome:x?}, one alone computes {expected:x?}"
         );
     }
-    let line = format!(
+    let mut line = format!(
         "stencil: dimensions {} size {} iterations {} checksum {:016x}",
         options.dimensions, options.size, options.iterations, outcome.checksum
     );
     if options.print_grid_hash {
-        return Ok(Some(format!(
-            "stencil: grid hash {:016x}\n{line}",
-            outcome.grid_hash
-        )));
+        line = format!("stencil: grid hash {:016x}\n{line}", outcome.grid_hash);
     }
     Ok(Some(line))
 }
@@ -155,7 +153,7 @@ fn iterate(
     })
 }
 
-/// The same without any rank but this.
+/// The same on this rank alone.
 fn serial(options: &Options) -> Outcome {
     let mut grid = Grid::new([0; AXES], options.cells());
     let mut next = grid.clone();
@@ -197,11 +195,11 @@ fn wrap_around(grid: &mut Grid, axes: &[usize]) {
     }
 }
 
-/// One face, and who is behind it.
+/// One face, and the rank behind it.
 struct Side {
     face: Face,
     neighbour: u32,
-    layout: Arc<Layout>,
+    layout: Option<Arc<Layout>>,
     bytes: usize,
     send_tag: i32,
     receive_tag: i32,
@@ -224,13 +222,13 @@ impl Halo {
         for &axis in options.axes() {
             for upper in [false, true] {
                 let face = Face { axis, upper };
-                // The tag says which face of its sender a message is: with two
+                // The tag names the face of the sender: with two
                 // ranks along an axis both sides lead to the same neighbour.
                 let tag = |upper: bool| 2 * axis as i32 + i32::from(upper);
                 sides.push(Side {
                     face,
                     neighbour: decomposition.neighbour(rank, axis, upper) as u32,
-                    layout: face.bytes(grid).layout()?,
+                    layout: face.shape(grid).layout()?,
                     bytes: face.cells(grid) * CELL_BYTES,
                     send_tag: tag(upper),
                     receive_tag: tag(!upper),
@@ -280,7 +278,8 @@ impl Halo {
             });
         }
         for side in &self.sides {
-            let face = Outgoing::with_layout(side.face.slice(grid), &side.layout)?;
+            let layout = side.layout.as_ref().expect("a face is no plain slice");
+            let face = Outgoing::with_layout(side.face.slice(grid), layout)?;
             let to = to(side.neighbour).tag(side.send_tag).context(CONTEXT);
             requests.push(if self.persistent {
                 scope.send_init(face, to)?

@@ -1,9 +1,8 @@
 //! Steps of ranks that die and come again. They speak to the launcher as a later
 //! life does, and check what it tells.
 
-use refrain::Rank;
 use refrain_job::JobError;
-use refrain_job::control::message::{RecoveryFigures, StatusFigures};
+use refrain_job::control::message::{RecoveryFigures, StatusFigures, ToLauncher};
 use refrain_job::control::{ControlPlane, News};
 use rustix::fs::MemfdFlags;
 use rustix::process::{Signal, getpid, kill_process};
@@ -56,11 +55,13 @@ pub fn act(control: &mut Option<ControlPlane>, name: &str, value: &str) -> Resul
         "remains" => expect_remains(super::joined(control)?, value)?,
         "begin" => super::joined(control)?.tell_beginning(number(value))?,
         "mark" => super::joined(control)?.mark_output(number(value))?,
-        "stable" => super::joined(control)?.tell_stable(number(value), 1000, 0)?,
-        "recovered" => super::joined(control)?.tell_recovered(RecoveryFigures {
-            events: number(value),
-            ..RecoveryFigures::default()
-        })?,
+        "stable" => super::joined(control)?.report(&stable(number(value), 1000))?,
+        "recovered" => {
+            super::joined(control)?.report(&ToLauncher::Recovered(Box::new(RecoveryFigures {
+                events: number(value),
+                ..RecoveryFigures::default()
+            })))?
+        }
         "ask" => ask(super::joined(control)?)?,
         "meet" => meet(super::joined(control)?)?,
         "wait-up" => wait_for_life(super::joined(control)?, value, false)?,
@@ -70,7 +71,9 @@ pub fn act(control: &mut Option<ControlPlane>, name: &str, value: &str) -> Resul
         "serve-until" => wait_until(super::joined(control)?, || Path::new(value).exists())?,
         "heed" => wait_until(super::joined(control)?, || HEEDED.get() >= number(value))?,
         "unasked" => assert_eq!(HEEDED.get(), 0),
-        "want" => super::joined(control)?.want_checkpoint(Rank(number(value) as u32))?,
+        "want" => {
+            super::joined(control)?.report(&ToLauncher::WantCheckpoint(number(value) as u32))?
+        }
         "last-fence" => last_fence(super::joined(control)?)?,
         "clock" => {
             let expected = (!value.is_empty()).then(|| number(value));
@@ -101,10 +104,18 @@ fn heed_request(control: &mut ControlPlane) -> Result<(), JobError> {
         return Ok(());
     }
     let checkpoint = HEEDED.get() + 1;
-    control.tell_taking(checkpoint)?;
-    control.tell_stable(checkpoint, 5000, 0)?;
+    control.report(&ToLauncher::Taking(checkpoint))?;
+    control.report(&stable(checkpoint, 5000))?;
     HEEDED.set(checkpoint);
     Ok(())
+}
+
+fn stable(checkpoint: u64, bytes: u64) -> ToLauncher {
+    ToLauncher::Stable {
+        checkpoint,
+        bytes,
+        log_bytes: 0,
+    }
 }
 
 fn number(text: &str) -> u64 {
@@ -210,7 +221,9 @@ fn take_news(control: &mut ControlPlane) -> Result<(), JobError> {
             }
             News::Remains { .. } | News::Departed(_) => {}
             News::CheckpointWanted => heed_request(control)?,
-            News::StatusAsked => control.tell_status(FIGURES.with_borrow(Clone::clone))?,
+            News::StatusAsked => control.report(&ToLauncher::Status(Box::new(
+                FIGURES.with_borrow(Clone::clone),
+            )))?,
         }
     }
     Ok(())

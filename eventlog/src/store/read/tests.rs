@@ -60,7 +60,7 @@ fn written() -> SimulatedDisk {
     disk
 }
 
-/// All of a row, in pieces, from a number on.
+/// All of a log, in pieces, from a number on.
 fn read_in_pieces(reader: &Reader<'_>, from: u64) -> Vec<u8> {
     let mut question = Question {
         job: JOB,
@@ -68,7 +68,7 @@ fn read_in_pieces(reader: &Reader<'_>, from: u64) -> Vec<u8> {
         from: EventIndex(from),
         after_clock: None,
     };
-    let mut bookmark = Bookmark::default();
+    let mut position = GroupPosition::default();
     let mut all = Vec::new();
     let mut is_last = false;
     while !is_last {
@@ -83,7 +83,7 @@ fn read_in_pieces(reader: &Reader<'_>, from: u64) -> Vec<u8> {
             piece.extend_from_slice(batch);
             ControlFlow::Continue(())
         };
-        let read = reader.read(&question, &mut bookmark, &mut each);
+        let read = reader.read(&question, &mut position, &mut each);
         read.expect("it is complete");
         question.from = next;
         all.extend(piece);
@@ -91,8 +91,8 @@ fn read_in_pieces(reader: &Reader<'_>, from: u64) -> Vec<u8> {
     all
 }
 
-/// What is read in pieces is the row, and no piece reads again what those before
-/// it have read.
+/// What is read in pieces is the log, and no piece reads again what those before it have
+/// read.
 // EL-5
 #[test]
 fn pieces_go_on_where_the_last_has_ended() {
@@ -122,7 +122,7 @@ fn pieces_go_on_where_the_last_has_ended() {
     }
 }
 
-/// Where the row was cut meanwhile, the bookmark is of a place that does not count.
+/// Where the log was cut meanwhile, the position is of a place that does not count.
 #[test]
 fn a_bookmark_that_is_nowhere_is_passed_over() {
     let files = Folder::from(Directory::from(written()));
@@ -140,23 +140,23 @@ fn a_bookmark_that_is_nowhere_is_passed_over() {
         from: EventIndex(10),
         after_clock: None,
     };
-    let mut bookmark = Bookmark::default();
-    let first_of = |question: &Question, bookmark: &mut Bookmark| {
+    let mut position = GroupPosition::default();
+    let first_of = |question: &Question, position: &mut GroupPosition| {
         let mut first = None;
         let mut each = |batch: &[u8]| {
             first = BatchHeader::peek(batch).ok().map(|header| header.first);
             ControlFlow::Break(())
         };
-        let read = reader.read(question, bookmark, &mut each);
+        let read = reader.read(question, position, &mut each);
         read.expect("it is there");
         first
     };
-    assert_eq!(first_of(&question, &mut bookmark), Some(EventIndex(10)));
+    assert_eq!(first_of(&question, &mut position), Some(EventIndex(10)));
     // In another file, and again where it was.
     question.from = EventIndex(2 * BATCHES - 3);
     let expected = Some(EventIndex(2 * BATCHES - 4));
-    assert_eq!(first_of(&question, &mut bookmark), expected);
-    assert_eq!(first_of(&question, &mut bookmark), expected);
+    assert_eq!(first_of(&question, &mut position), expected);
+    assert_eq!(first_of(&question, &mut position), expected);
     question.from = EventIndex(10);
-    assert_eq!(first_of(&question, &mut bookmark), Some(EventIndex(10)));
+    assert_eq!(first_of(&question, &mut position), Some(EventIndex(10)));
 }

@@ -42,10 +42,7 @@ fn told(words: &[FromAgent]) -> Vec<String> {
 /// the output first, or cuts that of the next life in the wrong place. REC-4
 #[test]
 fn output_is_passed_on_before_the_mark_that_follows_it() {
-    let marks = [
-        ToLauncher::Mark { checkpoint: 4 },
-        ToLauncher::Beginning { checkpoint: 4 },
-    ];
+    let marks = [ToLauncher::Mark(4), ToLauncher::Beginning(4)];
     for mark in marks {
         let (mut rank, mut of_rank) = printer();
         let mut frame = BytesMut::new();

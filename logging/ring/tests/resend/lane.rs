@@ -196,7 +196,7 @@ impl Lane {
             _ if fails => Err("the disk is out of order".to_owned()),
             // A horizon has passed it meanwhile.
             None => Err("it is gone".to_owned()),
-            Some(bytes) => Ok(Box::new(bytes) as ChunkBytes),
+            Some(bytes) => Ok(ChunkBytes::new(bytes)),
         };
         assert!(self.resend.arrived(token, bytes));
     }
@@ -206,7 +206,7 @@ impl Lane {
         let (token, sequence) = self.next_answer(writer, 0).expect("a read is under way");
         let mut bytes = writer.disk.bytes(sequence).expect("it is on disk");
         bytes[100_000] ^= 1;
-        assert!(self.resend.arrived(token, Ok(Box::new(bytes))));
+        assert!(self.resend.arrived(token, Ok(ChunkBytes::new(bytes))));
     }
 
     fn next_answer(&mut self, writer: &Writer, which: usize) -> Option<(u64, u64)> {

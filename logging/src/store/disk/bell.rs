@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Between whoever submits and the thread that sleeps.
+/// Wakes the store's thread for its user.
 #[derive(Debug)]
 pub(super) struct Bell {
     counter: OwnedFd,

@@ -70,10 +70,7 @@ impl Files {
     /// What is tried with a file, for errors.
     pub fn attempt(&self, doing: &str, file: FileNumber) -> String {
         match self.files.get(&file) {
-            Some(known) => {
-                let path = self.directory.path(&known.name);
-                format!("{doing} {}", path.display())
-            }
+            Some(known) => format!("{doing} {}", self.directory.path(&known.name).display()),
             None => format!("{doing} file {}, which is not there", file.0),
         }
     }
@@ -82,13 +79,10 @@ impl Files {
     /// fails.
     pub fn make(&mut self, file: FileNumber, header: &FileHeader) -> Result<(), StoreError> {
         let (name, made_file) = self.make_named(header)?;
-        let made = self.fill(&made_file, header);
-        if let Err(error) = made {
-            let attempted = format!(
-                "making {} with {} bytes",
-                self.directory.path(&name).display(),
-                header.file_bytes()
-            );
+        if let Err(error) = self.fill(&made_file, header) {
+            let path = self.directory.path(&name);
+            let bytes = header.file_bytes();
+            let attempted = format!("making {} with {bytes} bytes", path.display());
             let removed = self.directory.remove(&name);
             return Err(and_left(StoreError { attempted, error }, removed));
         }
@@ -100,7 +94,7 @@ impl Files {
         for attempt in 1..=SAME_NAME_MAX {
             let name = self.name(header, attempt);
             match self.with_descriptors(|directory| directory.create(&name)) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) if is_taken(&error) => {}
                 Err(error) => return Err(self.failed("making", &name, error)),
                 Ok(file) => return Ok((name, file)),
             }
@@ -149,12 +143,11 @@ impl Files {
             let error = io::Error::new(io::ErrorKind::InvalidInput, "it has another length");
             return Err(fail(self, error));
         }
-        // Nothing to do, unless somebody has cut it. The header comes before the
-        // name: readers go by the header.
-        self.fill(&opened, header)
-            .map_err(|error| fail(self, error))?;
-        let name = self
-            .rename(old, header)
+        // Has nothing to do, unless the file was cut. The header comes before the name:
+        // readers go by the header.
+        let filled = self.fill(&opened, header);
+        let name = filled
+            .and_then(|()| self.rename(old, header))
             .map_err(|error| fail(self, error))?;
         self.forget(old);
         self.add(file, header, name, opened);
@@ -169,7 +162,7 @@ impl Files {
                 return Ok(name);
             }
             match self.directory.rename_to_new(old, &name) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) if is_taken(&error) => {}
                 other => return other.map(|()| name),
             }
         }
@@ -276,10 +269,9 @@ impl Files {
 
     fn failed(&self, doing: &str, name: &str, error: io::Error) -> StoreError {
         let path = self.directory.path(name);
-        let advice = if is_lack_of_descriptors(&error) {
-            " (raise the limit of open files, `ulimit -n`)"
-        } else {
-            ""
+        let advice = match is_lack_of_descriptors(&error) {
+            true => " (raise the limit of open files, `ulimit -n`)",
+            false => "",
         };
         StoreError {
             attempted: format!("{doing} {}{advice}", path.display()),
@@ -297,6 +289,10 @@ fn and_left(mut failed: StoreError, removed: io::Result<()>) -> StoreError {
         failed.attempted += &left;
     }
     failed
+}
+
+fn is_taken(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AlreadyExists
 }
 
 fn is_lack_of_descriptors(error: &io::Error) -> bool {

@@ -3,10 +3,10 @@
 //!
 //! The rank's thread only hands over and polls: it never waits, and makes a
 //! system call only to wake the other thread when that sleeps. That thread seals
-//! chunks and moves bytes by an engine of `refrain-storage`, io_uring or plain calls, past the page cache where the file
-//! system can. What cannot be had is gone without: direct I/O, room taken in
-//! advance, io_uring ([`DiskStore::describe`] tells). No signal handler of the
-//! program runs there.
+//! chunks and moves bytes by an engine of `refrain-storage`: io_uring or plain calls, past the page cache
+//! where the file system allows it. The store works without direct I/O, without room
+//! taken in advance and without io_uring ([`DiskStore::describe`] says what it uses).
+//! No signal handler of the program runs in that thread.
 //!
 //! A file's name is the prefix and the name of its header; where that is taken
 //! already (a first chunk that could not be written in an earlier file), `-2`,
@@ -17,9 +17,6 @@ pub(super) mod files;
 mod options;
 pub(super) mod pool;
 pub(super) mod worker;
-
-#[cfg(test)]
-mod tests;
 
 pub use options::{DiskError, DiskOptions};
 
@@ -34,16 +31,17 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use worker::{Command, Work, Worker};
+use worker::{Disk, Work, Worker};
 
 /// Most transfers under way at once.
 const UNDER_WAY_MAX: usize = 1024;
-/// Buffers for reading that are kept when nobody uses them.
+/// Unused read buffers that are kept.
 const SPARE_BUFFERS_MAX: usize = 16;
 
 /// Segment files in a directory; see the [module](self).
 pub struct DiskStore {
-    commands: Sender<Command>,
+    /// `None`: the store is dropped.
+    commands: Sender<Option<Operation>>,
     completions: Receiver<Completion>,
     bell: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
@@ -59,12 +57,11 @@ impl fmt::Debug for DiskStore {
 }
 
 impl DiskStore {
-    /// Makes sure that files can be written in the directory, and starts the
-    /// thread.
+    /// Checks that files can be written in the directory, and starts the thread.
     ///
     /// # Errors
-    /// When no files can be made there, the cores are not this process's, or the
-    /// system has no thread or no io_uring and that was demanded.
+    /// When no files can be made there, the process may not use the cores, or the system
+    /// has no thread or no io_uring and the options demand it.
     pub fn new(options: DiskOptions) -> Result<Self, DiskError> {
         let (io, under_way_max) = (options.engine, options.under_way_max);
         let make_engine = move |directory: &Directory| {
@@ -80,23 +77,27 @@ impl DiskStore {
         Self::with_engine(options, Box::new(make_engine))
     }
 
-    fn with_engine(options: DiskOptions, make_engine: MakeEngine) -> Result<Self, DiskError> {
+    pub(super) fn with_engine(
+        options: DiskOptions,
+        make_engine: MakeEngine,
+    ) -> Result<Self, DiskError> {
         if options.file_prefix.contains('/') {
-            return Err(DiskError::Prefix(options.file_prefix));
+            let prefix = options.file_prefix;
+            let why = format!("{prefix:?} cannot begin a file name: it must not contain `/`");
+            return Err(DiskError(why));
         }
         let directory = Directory::open(&options.directory)
-            .map_err(|error| DiskError::of_directory(&options.directory, error))?;
+            .map_err(|error| DiskError::of_directory(&options.directory, &error))?;
         let directory = directory
             .past_the_page_cache()
-            .map_err(|error| DiskError::of_probe(&options.directory, error))?;
-        let bell = Arc::new(Bell::new().map_err(DiskError::Thread)?);
+            .map_err(|error| DiskError::of_probe(&options.directory, &error))?;
+        let bell = Arc::new(Bell::new().map_err(DiskError::of_thread)?);
         let (send_command, commands) = unbounded();
         let (send_completion, completions) = unbounded();
         let (report, reported) = bounded(1);
         let thread_bell = bell.clone();
         let body = move || {
-            let started = start(&options, &directory, make_engine);
-            let engine = match started {
+            let engine = match start(&options, &directory, make_engine) {
                 Ok(engine) => engine,
                 Err(error) => return drop(report.send(Err(error))),
             };
@@ -106,10 +107,12 @@ impl DiskStore {
                 commands,
                 completions: send_completion,
                 bell: thread_bell,
-                files: Files::new(directory, options.file_prefix, options.descriptors_max),
-                engine,
-                is_direct: access == "direct",
-                pool: Pool::new(SPARE_BUFFERS_MAX),
+                disk: Disk {
+                    files: Files::new(directory, options.file_prefix, options.descriptors_max),
+                    engine,
+                    is_direct: access == "direct",
+                    pool: Pool::new(SPARE_BUFFERS_MAX),
+                },
                 job: options.job,
                 queue: VecDeque::new(),
                 ended: Vec::new(),
@@ -121,61 +124,55 @@ impl DiskStore {
         let builder = std::thread::Builder::new().name("refrain-spill".into());
         let thread = with_signals_blocked(|| builder.spawn(body))
             .and_then(|started| started)
-            .map_err(DiskError::Thread)?;
-        let started = reported.recv().unwrap_or_else(|_| {
-            let error = io::Error::other("it panicked when it began");
-            Err(DiskError::Thread(error))
-        });
-        let description = match started {
-            Ok(description) => description,
-            Err(error) => {
-                let _ = thread.join();
-                return Err(error);
-            }
-        };
-        Ok(Self {
+            .map_err(DiskError::of_thread)?;
+        let started = reported.recv();
+        let mut store = Self {
             commands: send_command,
             completions,
             bell,
             thread: Some(thread),
-            description,
-        })
+            description: String::new(),
+        };
+        // Where it has not started, this drops the store and so joins the thread.
+        store.description =
+            started.unwrap_or_else(|_| Err(DiskError::of_thread("it panicked at its start")))?;
+        Ok(store)
     }
 
-    fn hand_over(&mut self, command: Command) {
-        // The thread listens until it is told to end.
+    fn hand_over(&mut self, command: Option<Operation>) {
+        // The thread listens until it takes `None`.
         let _ = self.commands.send(command);
         self.bell.ring();
     }
 }
 
-/// Makes the engine, in the thread that is going to use it.
-type MakeEngine = Box<dyn FnOnce(&Directory) -> io::Result<Box<dyn Engine<Work>>> + Send>;
+/// Makes the engine, in the thread that uses it.
+pub(super) type MakeEngine =
+    Box<dyn FnOnce(&Directory) -> io::Result<Box<dyn Engine<Work>>> + Send>;
 
-/// What the thread does first.
+/// The first steps of the thread.
 fn start(
     options: &DiskOptions,
     directory: &Directory,
     make_engine: MakeEngine,
 ) -> Result<Box<dyn Engine<Work>>, DiskError> {
     if let Some(cores) = &options.cores {
-        rustix::thread::sched_setaffinity(None, cores)
-            .map_err(|error| DiskError::Cores(error.into()))?;
+        rustix::thread::sched_setaffinity(None, cores).map_err(DiskError::of_cores)?;
     }
-    make_engine(directory).map_err(DiskError::Uring)
+    make_engine(directory).map_err(DiskError::of_uring)
 }
 
 fn plain(reason: Option<String>) -> Box<dyn Engine<Work>> {
     Box::new(Inline::new(reason))
 }
 
-fn uring_or_plain(uring: io::Result<Box<dyn Engine<Work>>>) -> Box<dyn Engine<Work>> {
+pub(super) fn uring_or_plain(uring: io::Result<Box<dyn Engine<Work>>>) -> Box<dyn Engine<Work>> {
     uring.unwrap_or_else(|error| plain(Some(format!("no io_uring: {error}"))))
 }
 
 impl Store for DiskStore {
     fn submit(&mut self, operation: Operation) {
-        self.hand_over(Command::Operation(operation));
+        self.hand_over(Some(operation));
     }
 
     fn poll(&mut self) -> Option<Completion> {
@@ -189,9 +186,9 @@ impl Store for DiskStore {
 
 impl Drop for DiskStore {
     fn drop(&mut self) {
-        self.hand_over(Command::Close);
+        self.hand_over(None);
         if let Some(thread) = self.thread.take() {
-            // It catches its panics.
+            // The thread catches its panics.
             let _ = thread.join();
         }
     }

@@ -2,6 +2,7 @@
 
 use refrain_storage::Io;
 use rustix::thread::CpuSet;
+use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -42,75 +43,66 @@ impl DiskOptions {
     }
 }
 
-/// Why there is no store.
+/// Why there is no store, and what to do.
 #[derive(Debug, Error)]
-pub enum DiskError {
-    /// Nothing there.
-    #[error("the spill directory {} does not exist: make it, or choose another", .0.display())]
-    Missing(PathBuf),
-    /// Something else there.
-    #[error("{} is not a directory: choose another for spilling", .0.display())]
-    NotADirectory(PathBuf),
-    /// The prefix would lead elsewhere.
-    #[error("{0:?} is no beginning of a file name: it must not contain `/`")]
-    Prefix(String),
-    /// No file can be made there.
-    #[error("no file can be made in the spill directory {}: {error}; allow writing there, or choose another", .directory.display())]
-    NotWritable {
-        /// The directory.
-        directory: PathBuf,
-        /// The system's words.
-        error: io::Error,
-    },
-    /// Not even a block fits.
-    #[error("no room in the spill directory {}: {error}; free some, or choose another", .directory.display())]
-    NoRoom {
-        /// The directory.
-        directory: PathBuf,
-        /// The system's words.
-        error: io::Error,
-    },
-    /// Another error on the first file.
-    #[error("writing a first file in the spill directory {}: {error}; choose another", .directory.display())]
-    Probe {
-        /// The directory.
-        directory: PathBuf,
-        /// The system's words.
-        error: io::Error,
-    },
-    /// io_uring was demanded.
-    #[error("io_uring cannot be used here: {0}; choose plain writes")]
-    Uring(#[source] io::Error),
-    /// The cores are not this process's.
-    #[error("the thread that writes the log cannot run on the chosen cores: {0}; choose others")]
-    Cores(#[source] io::Error),
-    /// No thread, or none of the means to wake it.
-    #[error("no thread to write the log: {0}; raise the limits of processes and open files")]
-    Thread(#[source] io::Error),
-}
+#[error("{0}")]
+pub struct DiskError(pub(super) String);
 
 impl DiskError {
-    /// Of opening a directory.
-    pub(super) fn of_directory(directory: &Path, error: io::Error) -> Self {
-        let directory = directory.to_owned();
-        match error.kind() {
-            io::ErrorKind::NotFound => Self::Missing(directory),
-            io::ErrorKind::NotADirectory => Self::NotADirectory(directory),
-            _ => Self::NotWritable { directory, error },
-        }
+    /// Opening the directory failed.
+    pub(super) fn of_directory(directory: &Path, error: &io::Error) -> Self {
+        let path = directory.display();
+        Self(match error.kind() {
+            io::ErrorKind::NotFound => {
+                format!("the spill directory {path} does not exist: make it, or choose another")
+            }
+            io::ErrorKind::NotADirectory => {
+                format!("{path} is not a directory: choose another for spilling")
+            }
+            _ => return Self::not_writable(directory, error),
+        })
     }
 
-    /// Of writing a first file.
-    pub(super) fn of_probe(directory: &Path, error: io::Error) -> Self {
-        let directory = directory.to_owned();
-        match error.kind() {
+    fn not_writable(directory: &Path, error: &io::Error) -> Self {
+        Self(format!(
+            "no file can be made in the spill directory {}: {error}; allow writing there, or choose another",
+            directory.display()
+        ))
+    }
+
+    /// Writing a first file failed.
+    pub(super) fn of_probe(directory: &Path, error: &io::Error) -> Self {
+        let path = directory.display();
+        Self(match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                Self::NotWritable { directory, error }
+                return Self::not_writable(directory, error);
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Self::NoRoom { directory, error }
+                format!(
+                    "no room in the spill directory {path}: {error}; free some, or choose another"
+                )
             }
-            _ => Self::Probe { directory, error },
-        }
+            _ => format!(
+                "writing a first file in the spill directory {path}: {error}; choose another"
+            ),
+        })
+    }
+
+    pub(super) fn of_uring(error: io::Error) -> Self {
+        Self(format!(
+            "io_uring cannot be used here: {error}; choose plain writes"
+        ))
+    }
+
+    pub(super) fn of_cores(error: impl Display) -> Self {
+        Self(format!(
+            "the thread that writes the log cannot run on the chosen cores: {error}; choose others"
+        ))
+    }
+
+    pub(super) fn of_thread(error: impl Display) -> Self {
+        Self(format!(
+            "no thread to write the log: {error}; raise the limits of processes and open files"
+        ))
     }
 }

@@ -5,7 +5,7 @@ use refrain_ring::CHUNK_BYTES;
 use refrain_storage::AlignedBuffer;
 use std::fmt;
 
-/// Buffers of one chunk. As many as are in use at once, and a few to spare.
+/// Buffers of one chunk. Keeps a few that are not in use.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct Pool {
     spare: Receiver<AlignedBuffer>,
@@ -13,7 +13,7 @@ pub(in crate::store) struct Pool {
 }
 
 impl Pool {
-    /// At most `spare_max` buffers are kept that nobody uses.
+    /// Keeps at most `spare_max` unused buffers.
     pub fn new(spare_max: usize) -> Self {
         let (give_back, spare) = bounded(spare_max);
         Self { spare, give_back }

@@ -5,6 +5,7 @@ use super::{Checkpointed, Traffic, World};
 use crate::Error;
 use core::fmt;
 use refrain_checkpoint::{SectionKind, Writing};
+use refrain_job::control::message::ToLauncher;
 use refrain_job::stderr::report;
 use refrain_rank::checkpoint::{LogSaving, Transfer, encode_engine};
 use refrain_ring::Rank;
@@ -83,7 +84,7 @@ pub(super) fn take(
         return Err(Error::Config("there is no place for checkpoints".into()));
     };
     if let Some(control) = &mut world.control {
-        control.tell_taking(number)?;
+        control.report(&ToLauncher::Taking(number))?;
     }
     let mut writing = store
         .begin(world.rank, world.incarnation, number)
@@ -100,7 +101,12 @@ pub(super) fn take(
     for left in &stable.left {
         report(format_args!("rank {}: {left}", world.rank));
     }
-    world.tell(|control| control.tell_stable(number, stable.bytes, log_bytes))?;
+    let is_stable = ToLauncher::Stable {
+        checkpoint: number,
+        bytes: stable.bytes,
+        log_bytes,
+    };
+    world.tell(|control| control.report(&is_stable))?;
     world.checkpoints.traffic_before = traffic;
     // GC-1: stable first, then published.
     world.engine.publish(&horizon);

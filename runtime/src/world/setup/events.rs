@@ -6,7 +6,7 @@ use crate::protocol::{LoggerClient, Waiting};
 use core::time::Duration;
 use refrain_eventlog::Level;
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
-use refrain_eventlog::message::Way;
+use refrain_eventlog::message::CommitPath;
 use refrain_job::choice::events::{WayChoice, way};
 use refrain_job::config::JobConfig;
 use refrain_job::control::ControlPlane;
@@ -51,10 +51,11 @@ pub(super) fn connect(
     let (way, provider) = match way(&settings.way)? {
         WayChoice::Auto => (None, None),
         WayChoice::Fixed(way) => (Some(way), None),
-        WayChoice::Provider(provider) => (Some(Way::Libfabric), Some(provider)),
+        WayChoice::Provider(provider) => (Some(CommitPath::Libfabric), Some(provider)),
     };
     let is_local = |address: &ServerAddress| matches!(address, ServerAddress::Unix(_));
-    let by_memory = way == Some(Way::SharedMemory) || way.is_none() && loggers.iter().all(is_local);
+    let by_memory =
+        way == Some(CommitPath::SharedMemory) || way.is_none() && loggers.iter().all(is_local);
     let quorum = settings.quorum.of(loggers.len());
     let client = Client::connect(ClientOptions {
         job: membership.job,

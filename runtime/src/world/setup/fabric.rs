@@ -1,6 +1,6 @@
 //! Making a rank's fabric: which ones are needed, and how they find each other.
 //!
-//! Each rank publishes a [`Card`] under `address/RANK`: its host, and the address
+//! Each rank publishes a [`BusinessCard`] under `address/RANK`: its host, and the address
 //! of the fabric that it has made already. With `auto` that is shared memory;
 //! only a job on several hosts makes the far fabric, too: the one that
 //! rank 0 has chosen (`provider`) from what all have (`port/RANK`: why a rank has no
@@ -15,7 +15,7 @@ use core::time::Duration;
 use refrain_job::choice::{self, FabricChoice, provider};
 use refrain_job::config::JobConfig;
 use refrain_job::control::ControlPlane;
-use refrain_job::control::card::Card;
+use refrain_job::control::business_card::BusinessCard;
 use refrain_job::control::host::HostIdentity;
 use refrain_job::stderr::report;
 use refrain_ring::{Incarnation, Rank, Region};
@@ -351,7 +351,7 @@ impl Making<'_> {
     }
 
     fn publish(&mut self, host: HostIdentity, near: &Address, far: Vec<u8>) -> Result<(), Error> {
-        let card = Card {
+        let card = BusinessCard {
             incarnation: self.membership.incarnation,
             host,
             near: near.bytes.clone(),

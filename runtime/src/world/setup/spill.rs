@@ -40,7 +40,7 @@ pub(super) fn disk(
         writes_max: WRITES_MAX.min(chunks / 2).max(1) as usize,
     };
     let store = DiskStore::new(DiskOptions {
-        engine: choice::spill_io(&config.spill_io)?,
+        engine: choice::disk_engine("--spill-io", &config.spill_io)?,
         under_way_max: 2 * options.writes_max,
         cores: cores(config),
         ..DiskOptions::new(directory, &*config.spill_prefix, membership.job)

@@ -1,9 +1,13 @@
 //! The command line.
 
 use crate::campaign::Seeds;
-use clap::{ArgGroup, Parser, ValueEnum, value_parser};
-use refrain_sim::model::Size;
-use refrain_sim::plan::{Plan, ProtocolPlan, Wishes};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgGroup, Parser, value_parser};
+use refrain_logging::Member;
+use refrain_sim::explorer::Exploration;
+use refrain_sim::model;
+use refrain_sim::plan::Plan;
+use refrain_sim::plan::generate::PlanOptions;
 use refrain_sim::planted::{Known, Planted};
 use refrain_sim::world::explored;
 use std::time::Duration;
@@ -14,7 +18,7 @@ use std::time::Duration;
 #[command(name = "refrain-sim", version, arg_required_else_help = true)]
 #[command(group = ArgGroup::new("what").args(["seed", "seeds", "minutes", "explore"]))]
 pub struct Arguments {
-    /// Run this seed only, and tell what it is.
+    /// Run this seed only, and print its plan.
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
     /// Number of seeds to run.
@@ -23,7 +27,7 @@ pub struct Arguments {
     /// Minutes to run seeds for.
     #[arg(long, value_name = "MINUTES", value_parser = minutes)]
     minutes: Option<Duration>,
-    /// The first seed of many.
+    /// First of many seeds.
     #[arg(
         long,
         value_name = "SEED",
@@ -31,54 +35,46 @@ pub struct Arguments {
         conflicts_with = "seed"
     )]
     first: u64,
-    /// Seeds at the same time [default: one per core].
+    /// Number of threads, each with one seed [default: one per core].
     #[arg(long, value_name = "THREADS", value_parser = value_parser!(u32).range(1..=1024))]
     jobs: Option<u32>,
     /// Ranks of every job, 2 to 16 [default: the seed decides].
-    #[arg(long, value_parser = value_parser!(u32).range(2..=i64::from(Wishes::RANKS_MAX)))]
+    #[arg(long, value_parser = value_parser!(u32).range(2..=i64::from(PlanOptions::RANKS_MAX)))]
     ranks: Option<u32>,
     /// Protocol of every job [default: the seed decides].
-    #[arg(long, value_enum)]
-    protocol: Option<ProtocolName>,
-    /// Operations of each rank, roughly.
+    #[arg(long, value_parser = PossibleValuesParser::new(["pessimist", "pessimist-classic"])
+        .try_map(|name| name.parse::<Member>()))]
+    protocol: Option<Member>,
+    /// Approximate number of operations of each rank.
     #[arg(long, default_value_t = 200, value_parser = value_parser!(u32).range(1..=100_000))]
     operations: u32,
-    /// Nothing fails.
+    /// Run jobs without faults.
     #[arg(long)]
     no_faults: bool,
-    /// Plant a bug that must be found; `all`: one after the other; `list`: name
-    /// them.
+    /// Plant a bug that must be found; all: one after the other; list: print their names.
     #[arg(long, value_name = "BUG")]
     plant: Option<String>,
-    /// Explore the protocol's core in this size, exhaustively, or restarts of real
-    /// engines (`restart`: all sizes of these); `list`: name them.
+    /// Explore all states of the protocol's core or of restarts of real engines (restart: all of
+    /// these) in this size; list: print the sizes.
     #[arg(long, value_name = "SIZE")]
     explore: Option<String>,
-    /// Run each seed twice and compare.
+    /// Run each seed twice and compare the runs.
     #[arg(long)]
     pub twice: bool,
-    /// Do not look for a smaller plan that fails.
+    /// Do not search for a smaller plan that fails.
     #[arg(long)]
     pub no_shrink: bool,
-    /// Print everything that happens to one seed.
+    /// Print every effect of one seed.
     #[arg(long)]
     pub trace: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ProtocolName {
-    Pessimist,
-    PessimistClassic,
-}
-
 /// What is to be done.
 pub enum Task {
-    /// Sizes of the model are to be named.
-    ListSizes,
-    /// The model is to be explored.
-    Explore(Size),
-    /// Restarts are to be explored, in all these sizes.
-    ExploreRestarts(Vec<(&'static str, explored::Size)>),
+    /// What can be explored is to be named.
+    ListExplorations,
+    /// These are to be explored.
+    Explore(Vec<Explored>),
     /// Planted bugs are to be named.
     ListPlanted,
     /// All planted bugs are to be found.
@@ -91,41 +87,32 @@ pub enum Task {
     Many(Seeds),
 }
 
-fn size(name: &str) -> Result<Size, String> {
-    let unknown = || {
-        let names = names().join(", ");
-        format!("there is no size {name} of the model: there are {names}")
-    };
-    Size::named(name).ok_or_else(unknown)
-}
+/// A name, and the exploration that it stands for.
+pub type Explored = (String, Box<dyn Fn() -> Exploration>);
 
-/// What can be explored.
-pub fn names() -> Vec<String> {
-    let restarts = explored::Size::NAMES.map(|name| format!("restart-{name}"));
-    let core = Size::NAMES.map(String::from);
-    let all = core.into_iter().chain(["restart".into()]);
-    all.chain(restarts).collect()
-}
-
-/// All sizes of restarts, or the one with this name.
-fn restarts(name: &str) -> Option<Vec<(&'static str, explored::Size)>> {
-    let wanted = name.strip_prefix("restart")?;
-    let is_wanted = |size: &str| wanted.is_empty() || wanted.strip_prefix('-') == Some(size);
-    let each = explored::Size::NAMES
-        .into_iter()
-        .filter(|name| is_wanted(name));
-    let found: Vec<_> = each
-        .filter_map(|name| Some((name, explored::Size::named(name)?)))
-        .collect();
-    (!found.is_empty()).then_some(found)
+/// Everything that can be explored.
+pub fn explorations() -> Vec<Explored> {
+    let mut all: Vec<Explored> = Vec::new();
+    for name in model::Size::NAMES {
+        if let Some(size) = model::Size::named(name) {
+            all.push((name.to_owned(), Box::new(move || model::run(&size))));
+        }
+    }
+    for name in explored::Size::NAMES {
+        if let Some(size) = explored::Size::named(name) {
+            let run = move || explored::run(&size);
+            all.push((format!("restart-{name}"), Box::new(run)));
+        }
+    }
+    all
 }
 
 fn minutes(text: &str) -> Result<Duration, String> {
-    let minutes: f64 = text.parse().map_err(|_| "not a number".to_string())?;
+    let minutes: f64 = text.parse().map_err(|_| "it is no number".to_string())?;
     if minutes > 0.0 && minutes < 1e6 {
         Ok(Duration::from_secs_f64(minutes * 60.0))
     } else {
-        Err("not a time".into())
+        Err("it is not above 0 and below 1000000".into())
     }
 }
 
@@ -133,24 +120,31 @@ impl Arguments {
     /// What is to be done.
     ///
     /// # Errors
-    /// What is wrong with the options, for people.
+    /// What is wrong with the options.
     pub fn task(&self) -> Result<Task, String> {
         // Not left to clap: it forgives what the group excludes.
         if self.trace && self.seed.is_none() {
-            return Err("--trace prints what happens to one seed: say --seed SEED".into());
+            return Err("--trace prints the effects of one seed: add --seed SEED".into());
         }
         match self.explore.as_deref() {
-            Some("list") => return Ok(Task::ListSizes),
+            Some("list") => return Ok(Task::ListExplorations),
             Some(name) => {
-                let task = restarts(name).map(Task::ExploreRestarts);
-                return task.map_or_else(|| size(name).map(Task::Explore), Ok);
+                let mut chosen = explorations();
+                let is_restart = |it: &str| name == "restart" && it.starts_with("restart-");
+                chosen.retain(|(it, _)| it == name || is_restart(it));
+                return match chosen.is_empty() {
+                    true => Err(format!(
+                        "no exploration is called `{name}`: see --explore list"
+                    )),
+                    false => Ok(Task::Explore(chosen)),
+                };
             }
             None => {}
         }
         match self.plant.as_deref() {
             Some("list") => return Ok(Task::ListPlanted),
             Some("all") if self.seed.is_some() => {
-                return Err("--plant all looks for bugs in many seeds: leave --seed out".into());
+                return Err("--plant all looks for bugs in many seeds: remove --seed".into());
             }
             Some("all") => return Ok(Task::FindAll),
             Some(name) => {
@@ -164,11 +158,13 @@ impl Arguments {
         match (self.seed, self.many()) {
             (Some(seed), _) => Ok(Task::One(seed)),
             (None, Some(seeds)) => Ok(Task::Many(seeds)),
-            (None, None) => Err("say --seed SEED, --seeds COUNT or --minutes MINUTES".into()),
+            (None, None) => {
+                Err("no seeds: add --seed SEED, --seeds COUNT or --minutes MINUTES".into())
+            }
         }
     }
 
-    /// Which of many seeds, if it is said.
+    /// The seeds of a campaign, if they are given.
     pub fn many(&self) -> Option<Seeds> {
         match (self.seeds, self.minutes) {
             (Some(count), _) => Some(Seeds::Count(self.first, count)),
@@ -196,18 +192,14 @@ impl Arguments {
 
     /// The plan of a seed with a bug planted, or none.
     pub fn plan_with(&self, seed: u64, planted: Option<Planted>) -> Plan {
-        let protocol = self.protocol.map(|name| match name {
-            ProtocolName::Pessimist => ProtocolPlan::Pessimist,
-            ProtocolName::PessimistClassic => ProtocolPlan::PessimistClassic,
-        });
-        let wishes = Wishes {
+        let options = PlanOptions {
             ranks: self.ranks,
-            protocol,
+            protocol: self.protocol,
             operations: self.operations,
             planted,
             has_faults: !self.no_faults,
         };
-        Plan::generate(seed, &wishes)
+        Plan::generate(seed, &options)
     }
 
     /// The command that runs a plan again.
@@ -216,8 +208,8 @@ impl Arguments {
         if let Some(ranks) = self.ranks {
             command += &format!(" --ranks {ranks}");
         }
-        if let Some(name) = self.protocol.and_then(|name| name.to_possible_value()) {
-            command += &format!(" --protocol {}", name.get_name());
+        if let Some(protocol) = self.protocol {
+            command += &format!(" --protocol {}", protocol.name());
         }
         if self.operations != 200 {
             command += &format!(" --operations {}", self.operations);

@@ -3,8 +3,7 @@
 use crate::arguments::Arguments;
 use indicatif::{ProgressBar, ProgressStyle};
 use refrain_sim::planted::Planted;
-use refrain_sim::world::{Failure, FaultCounts, Totals};
-use std::fmt;
+use refrain_sim::world::{Counts, Failure};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -27,12 +26,17 @@ pub struct Campaign<'a> {
     pub planted: Option<Planted>,
 }
 
+/// A seed that failed.
+type Failed = (u64, Box<Failure>);
+
 /// What a campaign came to.
 pub struct Report {
-    /// Of all runs that were well.
-    pub tally: Tally,
+    /// Runs that were well.
+    pub seeds: u64,
+    /// What they came to.
+    pub counts: Counts,
     /// The lowest seed that failed.
-    pub failed: Option<(u64, Box<Failure>)>,
+    pub failed: Option<Failed>,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -44,7 +48,7 @@ struct Shared {
     /// No seed from here on is begun any more.
     end: AtomicU64,
     until: Option<Instant>,
-    progress: Progress,
+    progress: ProgressBar,
 }
 
 impl Campaign<'_> {
@@ -59,10 +63,11 @@ impl Campaign<'_> {
             next: AtomicU64::new(first),
             end: AtomicU64::new(end),
             until,
-            progress: Progress::new(self.seeds),
+            progress: progress(self.seeds),
         };
         let mut report = Report {
-            tally: Tally::default(),
+            seeds: 0,
+            counts: Counts::default(),
             failed: None,
             elapsed: Duration::ZERO,
         };
@@ -72,164 +77,55 @@ impl Campaign<'_> {
             let threads: Vec<_> = (0..threads).map(|_| work()).collect();
             for thread in threads {
                 // It does not panic: runs that do are failures.
-                let (tally, failed) = thread.join().expect("a thread of the campaign");
-                report.tally.merge(&tally);
-                report.failed = earlier(report.failed.take(), failed);
+                let (seeds, counts, failed) = thread.join().expect("a thread of the campaign");
+                report.seeds += seeds;
+                report.counts.merge(&counts);
+                let both = report.failed.take().into_iter().chain(failed);
+                report.failed = both.min_by_key(|(seed, _)| *seed);
             }
         });
-        shared.progress.end();
+        shared.progress.finish_and_clear();
         report.elapsed = began.elapsed();
         report
     }
 
-    fn work(&self, shared: &Shared) -> (Tally, Option<(u64, Box<Failure>)>) {
-        let mut tally = Tally::default();
+    fn work(&self, shared: &Shared) -> (u64, Counts, Option<Failed>) {
+        let (mut seeds, mut counts) = (0, Counts::default());
         loop {
             // Seeds are begun in order, so that all before one that fails have
             // been run: the lowest that fails is the same every time.
             let seed = shared.next.fetch_add(1, Ordering::Relaxed);
             let is_late = shared.until.is_some_and(|until| Instant::now() >= until);
             if is_late || seed >= shared.end.load(Ordering::Relaxed) {
-                return (tally, None);
+                return (seeds, counts, None);
             }
             let plan = self.arguments.plan_with(seed, self.planted);
             match crate::checked(&plan, self.arguments.twice, false) {
-                Ok(totals) => tally.add(&totals),
+                Ok(totals) => {
+                    seeds += 1;
+                    counts.merge(&totals.counts);
+                }
                 Err(failed) => {
                     shared.end.fetch_min(seed, Ordering::Relaxed);
-                    return (tally, Some((seed, failed)));
+                    return (seeds, counts, Some((seed, failed)));
                 }
             }
-            shared.progress.ran();
+            shared.progress.inc(1);
         }
     }
 }
 
-fn earlier(
-    one: Option<(u64, Box<Failure>)>,
-    other: Option<(u64, Box<Failure>)>,
-) -> Option<(u64, Box<Failure>)> {
-    let both = [one, other].into_iter().flatten();
-    both.min_by_key(|(seed, _)| *seed)
-}
-
-/// Draws on a terminal only.
-pub struct Progress(ProgressBar);
-
-impl Progress {
-    /// Of a campaign that begins.
-    pub fn new(seeds: Seeds) -> Self {
-        let bar = match seeds {
-            Seeds::Count(_, count) => ProgressBar::new(count),
-            Seeds::Time(..) => ProgressBar::no_length(),
-        };
-        let template = match seeds {
-            Seeds::Count(..) => "{elapsed} {bar:40} {pos} of {len} seeds, {per_sec}",
-            Seeds::Time(..) => "{elapsed} {pos} seeds, {per_sec}",
-        };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        Self(bar)
-    }
-
-    /// One seed more.
-    pub fn ran(&self) {
-        self.0.inc(1);
-    }
-
-    /// The campaign is over.
-    pub fn end(&self) {
-        self.0.finish_and_clear();
-    }
-}
-
-/// The sum of runs.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
-    /// How many.
-    pub seeds: u64,
-    sum: Totals,
-}
-
-impl Tally {
-    /// Adds a run.
-    pub fn add(&mut self, run: &Totals) {
-        self.seeds += 1;
-        let sum = &mut self.sum;
-        sum.steps += run.steps;
-        sum.calls += run.calls;
-        sum.frames += run.frames;
-        sum.events += run.events;
-        for (sum, more) in sum.kinds.iter_mut().zip(run.kinds) {
-            *sum += more;
-        }
-        sum.checkpoints += run.checkpoints;
-        sum.recollections += run.recollections;
-        sum.lives += run.lives;
-        sum.stops += run.stops;
-        let (faults, more) = (&mut sum.faults, &run.faults);
-        faults.rank_kills += more.rank_kills;
-        faults.logger_kills += more.logger_kills;
-        faults.forgotten += more.forgotten;
-        faults.checkpoint_kills += more.checkpoint_kills;
-        faults.suspicions += more.suspicions;
-        faults.pauses += more.pauses;
-        faults.disconnects += more.disconnects;
-        faults.disks += more.disks;
-        faults.losses += more.losses;
-    }
-
-    /// Adds the sum of others.
-    pub fn merge(&mut self, other: &Tally) {
-        let seeds = self.seeds + other.seeds;
-        self.add(&other.sum);
-        self.seeds = seeds;
-    }
-}
-
-impl fmt::Display for Tally {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Totals {
-            steps,
-            calls,
-            frames,
-            events,
-            checkpoints,
-            recollections,
-            lives,
-            stops,
-            faults,
-            kinds: _,
-            digest: _,
-        } = self.sum;
-        let FaultCounts {
-            rank_kills,
-            logger_kills,
-            forgotten,
-            checkpoint_kills,
-            suspicions,
-            pauses,
-            disconnects,
-            disks,
-            losses,
-        } = faults;
-        writeln!(
-            f,
-            "{} seeds: {calls} calls, {frames} frames, {events} events, {checkpoints} checkpoints in {steps} steps",
-            self.seeds
-        )?;
-        writeln!(
-            f,
-            "faults: {rank_kills} ranks, {logger_kills} loggers, {checkpoint_kills} checkpoint stores killed; {forgotten} loggers lost all; {suspicions} suspicions, {pauses} pauses, {disconnects} disconnections, {disks} of disks"
-        )?;
-        writeln!(
-            f,
-            "{losses} jobs lost acknowledged events: {stops} of them stopped for it, the others went on as they were"
-        )?;
-        write!(
-            f,
-            "{lives} later lives played again and went on; {recollections} of them were checked before in the reference"
-        )
+/// How far a campaign is: on a terminal only.
+fn progress(seeds: Seeds) -> ProgressBar {
+    let (bar, template) = match seeds {
+        Seeds::Count(_, count) => (
+            ProgressBar::new(count),
+            "{elapsed} {bar:40} {pos} of {len} seeds, {per_sec}",
+        ),
+        Seeds::Time(..) => (ProgressBar::no_length(), "{elapsed} {pos} seeds, {per_sec}"),
+    };
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
     }
 }

@@ -4,7 +4,7 @@ mod arguments;
 mod campaign;
 
 use arguments::{Arguments, Task};
-use campaign::{Campaign, Seeds, Tally};
+use campaign::{Campaign, Seeds};
 use clap::Parser;
 use refrain_sim::happening::Breach;
 use refrain_sim::plan::Plan;
@@ -26,22 +26,17 @@ fn main() -> ExitCode {
             }
             true
         }
-        Ok(Task::ListSizes) => {
-            for name in arguments::names() {
+        Ok(Task::ListExplorations) => {
+            for (name, _) in arguments::explorations() {
                 println!("{name}");
             }
             true
         }
-        Ok(Task::Explore(size)) => {
-            let exploration = refrain_sim::model::run(&size);
-            println!("{exploration}");
-            exploration.counterexample.is_none()
-        }
-        Ok(Task::ExploreRestarts(sizes)) => sizes.iter().fold(true, |all, (name, size)| {
+        Ok(Task::Explore(all)) => all.iter().fold(true, |all, (name, explore)| {
             let began = Instant::now();
-            let exploration = refrain_sim::world::explored::run(size);
+            let exploration = explore();
             let seconds = began.elapsed().as_secs_f64();
-            println!("restart-{name}: {exploration} ({seconds:.1} s)");
+            println!("{name}: {exploration} ({seconds:.1} s)");
             all & exploration.counterexample.is_none()
         }),
         Ok(Task::FindAll) => Planted::ALL
@@ -70,9 +65,7 @@ fn one(arguments: &Arguments, seed: u64) -> bool {
     let began = Instant::now();
     match checked(&plan, arguments.twice, arguments.trace) {
         Ok(totals) => {
-            let mut tally = Tally::default();
-            tally.add(&totals);
-            println!("{tally}");
+            println!("counted:{}", totals.counts);
             println!("digest {:016x}, {:?}", totals.digest, began.elapsed());
             true
         }
@@ -91,8 +84,8 @@ fn many(arguments: &Arguments, seeds: Seeds) -> bool {
         planted: None,
     };
     let report = campaign.run();
-    println!("{}", report.tally);
-    println!("{}", pace(report.tally.seeds, report.elapsed));
+    println!("counted:{}", report.counts);
+    println!("{}", pace(report.seeds, report.elapsed));
     match report.failed {
         None => true,
         Some((seed, failed)) => {
@@ -115,7 +108,7 @@ thread_local! {
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Panics are told with the seed in which they happened, not when they do.
+/// Panics are reported with their seeds, not when they happen.
 fn remember_panics() {
     std::panic::set_hook(Box::new(|panic| {
         PANIC.with(|last| *last.borrow_mut() = panic.to_string());
@@ -125,7 +118,7 @@ fn remember_panics() {
 /// Runs a plan, `twice` if that is wanted. A panic is a failure like others.
 ///
 /// # Errors
-/// What must not be.
+/// The broken rule.
 fn checked(plan: &Plan, twice: bool, is_loud: bool) -> Result<Totals, Box<Failure>> {
     let totals = once(plan, is_loud)?;
     if twice {
@@ -184,7 +177,7 @@ fn is_same(arguments: &Arguments, plan: &Plan, failed: &Failure) -> bool {
     run.is_err_and(|other| other.breach.oracle == failed.breach.oracle)
 }
 
-/// Looks for a planted bug in as many seeds as are said, or as it may take.
+/// Looks for a planted bug in the given seeds, or in those within which it must be found.
 /// Whether it was found.
 fn find(arguments: &Arguments, known: &Known) -> bool {
     let stated = Seeds::Count(arguments.first(), known.seeds);
@@ -205,10 +198,7 @@ fn find(arguments: &Arguments, known: &Known) -> bool {
             true
         }
         None => {
-            println!(
-                "{:24} NOT FOUND in {} seeds",
-                known.name, report.tally.seeds
-            );
+            println!("{:24} NOT FOUND in {} seeds", known.name, report.seeds);
             false
         }
     }

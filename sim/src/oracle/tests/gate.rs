@@ -136,12 +136,7 @@ fn a_life_waits_for_its_own_events() {
         .see(Happening::Called(next_life(), Clock(1), &call))
         .unwrap();
     let frame = first_frame(0, 3, 24, 24);
-    let posted = |from| Happening::Posted {
-        from,
-        to: Rank(1),
-        header: &frame,
-        payload: &[],
-    };
+    let posted = |from| Happening::Posted(from, Rank(1), &frame, &[]);
     stage.see(posted(next_life())).unwrap();
     // What the old one does is for the fence to judge.
     stage.see(posted(life(0))).unwrap();

@@ -20,11 +20,7 @@ impl Stage<Logs> {
     }
 
     fn take(&mut self, number: u32, clock: u64) {
-        let taken = Happening::CheckpointTaken {
-            life: life(1),
-            number,
-            clock: Clock(clock),
-        };
+        let taken = Happening::CheckpointTaken(life(1), number, Clock(clock));
         self.see(taken).unwrap();
     }
 
@@ -37,11 +33,7 @@ impl Stage<Logs> {
     }
 
     fn free(&mut self, first: u64) -> Result<(), Breach> {
-        self.see(Happening::Freed {
-            sender: Rank(0),
-            receiver: Rank(1),
-            first: Ssn(first),
-        })
+        self.see(Happening::Freed(Rank(0), Rank(1), Ssn(first)))
     }
 }
 

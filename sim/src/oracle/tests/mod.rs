@@ -7,9 +7,11 @@ mod log;
 mod orphan;
 mod outcome;
 
-use super::{Oracle, Witness};
+use super::rule::{Oracle, Witness, breach};
+use crate::choices::determinant;
 use crate::happening::{Breach, Happening, Life};
-use crate::program::{Answer, Call, Ended, From, RequestNumber, STAMP_BYTES};
+use crate::plan::STAMP_BYTES;
+use crate::program::{Answer, Call, Ended, From, RequestNumber};
 use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
 use refrain_transport::protocol::Event;
@@ -17,20 +19,16 @@ use refrain_transport::protocol::Event;
 /// A job of which only what oracles ask for is there.
 #[derive(Debug, Default)]
 struct World {
+    alive: [Incarnation; 2],
     stable: Option<Clock>,
     forgotten: Option<Clock>,
     /// What rank 1 was told of rank 0.
     told: Incarnation,
-    must_finish: bool,
 }
 
 impl Witness for World {
-    fn now_step(&self) -> u64 {
-        7
-    }
-
-    fn alive(&self, _rank: Rank) -> Option<Incarnation> {
-        Some(self.told)
+    fn alive(&self, rank: Rank) -> Option<Incarnation> {
+        Some(self.alive.get(rank.index()).copied().unwrap_or_default())
     }
 
     fn stable_clock(&self, _rank: Rank) -> Option<Clock> {
@@ -47,10 +45,6 @@ impl Witness for World {
 
     fn forgotten_clock(&self, _rank: Rank) -> Option<Clock> {
         self.forgotten
-    }
-
-    fn must_finish(&self) -> bool {
-        self.must_finish
     }
 }
 
@@ -72,7 +66,11 @@ impl<O: Oracle> Stage<O> {
     }
 
     fn see(&mut self, happening: Happening<'_>) -> Result<(), Breach> {
-        self.oracle.see(&happening, &self.world)
+        if let Happening::Began(life) = happening {
+            self.world.alive[life.rank.index()] = life.incarnation;
+        }
+        let seen = self.oracle.see(&happening, &self.world);
+        seen.map_err(|what| breach(self.oracle.name(), what))
     }
 
     fn called(&mut self, rank: u32, clock: u64, call: &Call) -> Result<(), Breach> {
@@ -84,16 +82,16 @@ impl<O: Oracle> Stage<O> {
     }
 
     fn event(&mut self, rank: u32, event: Event<'_>) -> Result<(), Breach> {
-        self.see(Happening::Event(life(rank), event))
+        self.see(Happening::Event(life(rank), determinant(&event)))
     }
 
     fn posted(&mut self, rank: u32, header: &RecordHeader, payload: &[u8]) -> Result<(), Breach> {
-        self.see(Happening::Posted {
-            from: life(rank),
-            to: Rank(1 - rank),
+        self.see(Happening::Posted(
+            life(rank),
+            Rank(1 - rank),
             header,
             payload,
-        })
+        ))
     }
 
     fn control(&mut self, rank: u32, control: Control) -> Result<(), Breach> {
@@ -105,7 +103,8 @@ impl<O: Oracle> Stage<O> {
     }
 
     fn at_end(&mut self) -> Result<(), Breach> {
-        self.oracle.at_end(&self.world)
+        let ended = self.oracle.at_end(&self.world);
+        ended.map_err(|what| breach(self.oracle.name(), what))
     }
 }
 

@@ -1,6 +1,5 @@
 //! No orphans.
 
-use super::super::choices::determinant;
 use super::super::orphan::{Again, Orphans};
 use super::*;
 use refrain_logging::determinant::{Determinant, Match, Matched};
@@ -48,7 +47,7 @@ fn events() -> [Event<'static>; 6] {
 fn again() -> Again {
     let message = |number| (Rank(1), 3, payload(0, number, 30));
     Again {
-        sent_before: vec![0, 0],
+        sent_before: vec![Ssn(0), Ssn(0)],
         sent: vec![message(0), message(1)],
         printed_before: 0,
         printed: vec![0, 1],
@@ -72,7 +71,7 @@ fn what_was_seen_is_made_again() {
     judge(&other).unwrap();
     // Played from a checkpoint behind all that.
     let before = Again {
-        sent_before: vec![0, 1],
+        sent_before: vec![Ssn(0), Ssn(1)],
         printed_before: 1,
         ..Again::default()
     };
@@ -109,10 +108,7 @@ fn orphans_are_found() {
 #[test]
 fn what_is_held_is_what_happened() {
     let stage = stage();
-    let judge = |held: &[Determinant]| {
-        let judged = stage.oracle.judge_held(Rank(0), held, None, &stage.world);
-        judged.map(|_| ())
-    };
+    let judge = |held: &[Determinant]| stage.oracle.judge_held(Rank(0), held, None, &stage.world);
     let all: Vec<Determinant> = events().iter().map(determinant).collect();
     judge(&all).unwrap();
     let merged_runs: Vec<Determinant> = all[..4]
@@ -142,16 +138,16 @@ fn what_is_held_is_what_happened() {
     // another message, a probe that fails, the first of a batch only.
     let mut cut = merged_runs.clone();
     cut[2] = part(&REQUESTS[..1], false);
-    assert_breach(judge(&cut), "orphan", "completion 7");
+    assert_breach(judge(&cut), "orphan", "outcome 7");
     let mut turned = merged_runs.clone();
     turned[2] = part(&[Clock(1), Clock(3), Clock(2)], false);
-    assert_breach(judge(&turned), "orphan", "completion 7");
+    assert_breach(judge(&turned), "orphan", "outcome 7");
     let mut other = merged_runs.clone();
     other[0] = determinant(&wildcard_match(4, 1, 1));
     assert_breach(judge(&other), "orphan", "match 1");
     let mut failed = merged_runs.clone();
     failed[1] = determinant(&nothing(6));
-    assert_breach(judge(&failed), "orphan", "probe 6");
+    assert_breach(judge(&failed), "orphan", "outcome 6");
     assert_breach(judge(&merged_runs[..1]), "orphan", "is not held");
     let mut twice = merged_runs.clone();
     twice.push(determinant(&wildcard_match(9, 1, 0)));
@@ -180,18 +176,17 @@ fn what_is_not_stable_or_superseded_may_be_missing() {
     });
     let judge = |stage: &Stage<Orphans>, held: &[Determinant], after: Option<u64>| {
         let after = after.map(Clock);
-        let judged = stage.oracle.judge_held(Rank(0), held, after, &stage.world);
-        judged.map(|_| ())
+        stage.oracle.judge_held(Rank(0), held, after, &stage.world)
     };
     // That the receive was completed at 4 did not happen.
-    assert_breach(judge(&stage, &[first], None), "orphan", "completion 4");
+    assert_breach(judge(&stage, &[first], None), "orphan", "outcome 4");
     let first = determinant(&wildcard_match(4, 1, 0));
     judge(&stage, &[first], None).unwrap();
     assert_breach(judge(&stage, &[], None), "orphan", "match 1");
     judge(&stage, &[], Some(4)).unwrap();
     stage.world.stable = Some(Clock(9));
     judge(&stage, &[], Some(7)).unwrap();
-    assert_breach(judge(&stage, &[], Some(6)), "orphan", "completion 7");
+    assert_breach(judge(&stage, &[], Some(6)), "orphan", "outcome 7");
 }
 
 /// What a life sends and prints that was replaced need not be made again.

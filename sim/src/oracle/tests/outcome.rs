@@ -1,10 +1,11 @@
 //! The reference comes to the same.
 
-use super::super::outcome::{Outcomes, Told};
+use super::super::outcome::{History, Outcomes};
 use super::*;
-use crate::plan::{Plan, Wishes};
+use crate::plan::Plan;
+use crate::plan::generate::PlanOptions;
 use crate::reference::tests::{ended, play};
-use refrain_logging::determinant::Determinant;
+use refrain_logging::determinant::{Determinant, Match};
 
 /// What can be changed of what was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ enum Change {
 
 /// A whole job, as it is seen, with a change; what the oracle says of it.
 fn judge(seed: u64, change: Change) -> Result<(), Breach> {
-    let plan = Plan::generate(seed, &Wishes::default());
+    let plan = Plan::generate(seed, &PlanOptions::default());
     let ended = ended(&plan, seed);
     let references = play(&plan, ended.choices).expect("it ends");
     let mut outcomes = Outcomes::new(plan.ranks);
@@ -38,7 +39,9 @@ fn judge(seed: u64, change: Change) -> Result<(), Breach> {
             records.pop();
         }
         for record in &records {
-            tell(record, |event| see(Happening::Event(life, event)).unwrap());
+            for event in events(record) {
+                see(Happening::Event(life, event)).unwrap();
+            }
         }
         for (number, sent) in reference.sends().iter().enumerate() {
             let is_first = number == 0;
@@ -68,53 +71,21 @@ fn judge(seed: u64, change: Change) -> Result<(), Breach> {
     outcomes.judge(&plan, &states)
 }
 
-/// The events that a record stands for.
-fn tell(record: &Determinant, mut told: impl FnMut(Event<'_>)) {
+/// The events of an engine that a record stands for.
+fn events(record: &Determinant) -> Vec<Determinant> {
     match record {
-        Determinant::Match(it) => {
-            let matched = it.matched;
-            told(Event::Match {
+        Determinant::Match(it) if it.is_completed => vec![
+            Determinant::Match(Match {
+                is_completed: false,
+                ..*it
+            }),
+            Determinant::Completion {
                 at: it.at,
-                request: matched.request,
-                source: matched.source,
-                ssn: matched.ssn,
-                is_named: it.is_named,
-            });
-            if it.is_completed {
-                told(Event::Completion {
-                    clock: it.at,
-                    requests: &[matched.request],
-                });
-            }
-        }
-        Determinant::Probe {
-            at,
-            source,
-            ssn,
-            tag,
-            bytes,
-        } => told(Event::Probe {
-            clock: *at,
-            source: *source,
-            ssn: *ssn,
-            tag: *tag,
-            bytes: *bytes,
-        }),
-        Determinant::Completion { at, requests, .. } => told(Event::Completion {
-            clock: *at,
-            requests,
-        }),
-        Determinant::Cancelled { at, request } => told(Event::Cancelled {
-            clock: *at,
-            request: *request,
-        }),
-        Determinant::Number { at, series, value } => told(Event::Number {
-            clock: *at,
-            series: *series,
-            value: *value,
-        }),
-        Determinant::Bytes { at, bytes } => told(Event::Bytes { clock: *at, bytes }),
-        Determinant::Nothing { at, .. } => told(Event::Nothing { clock: *at }),
+                requests: vec![it.matched.request],
+                continues: false,
+            },
+        ],
+        other => vec![other.clone()],
     }
 }
 
@@ -153,7 +124,7 @@ fn what_comes_out_otherwise_is_found() {
 // REC-4
 #[test]
 fn a_set_that_a_dead_life_left_unfinished_is_done_anew() {
-    let mut happened = Told::default();
+    let mut happened = History::default();
     let set = |requests: &[u64], continues| Determinant::Completion {
         at: Clock(10),
         requests: requests.iter().copied().map(Clock).collect(),

@@ -1,10 +1,12 @@
 //! REC-4, REC-5
 
 use super::*;
-use crate::plan::{Plan, Wishes};
+use crate::plan::Plan;
+use crate::plan::generate::PlanOptions;
 use crate::program::{Answer, Call, Ended, Found, Program, RequestNumber, Stamp, TakenNumber};
+use crate::reference::SentMessage;
 use crate::reference::tests::{ended, play};
-use crate::reference::{Beginning, Delivered, SentMessage};
+use crate::saved::{Beginning, Delivered, Saved, Tally};
 use refrain_logging::determinant::Determinant;
 use refrain_ring::{Clock, Rank};
 
@@ -19,11 +21,11 @@ struct Past {
 
 impl Past {
     fn new(seed: u64) -> Self {
-        let wishes = Wishes {
+        let options = PlanOptions {
             operations: 100,
-            ..Wishes::default()
+            ..PlanOptions::default()
         };
-        let plan = Plan::generate(seed, &wishes);
+        let plan = Plan::generate(seed, &options);
         let ended = ended(&plan, seed);
         let references = play(&plan, ended.choices).expect("it ends");
         let of_each = references.iter();
@@ -32,16 +34,15 @@ impl Past {
             records: ended.records,
             sends: of_each.clone().map(|it| it.sends().to_vec()).collect(),
             prints: of_each.clone().map(|it| it.prints().to_vec()).collect(),
-            checkpoints: of_each.map(|it| it.checkpoints().to_vec()).collect(),
+            checkpoints: of_each.map(|it| it.checkpoints.clone()).collect(),
         }
     }
 
     /// What a rank would collect that is started from there.
-    fn collected(&self, rank: usize, beginning: Beginning, printed: usize) -> Recollection {
+    fn collected(&self, rank: usize, beginning: Beginning) -> Recollection {
         let clock = beginning.clock;
         let saved = Saved {
             beginning,
-            printed,
             engine: None,
         };
         let messages = |source: usize| {
@@ -69,7 +70,7 @@ impl Past {
     }
 
     fn whole_past(&self, rank: usize) -> Recollection {
-        self.collected(rank, beginning(&self.plan, rank as u32), 0)
+        self.collected(rank, beginning(&self.plan, rank as u32))
     }
 
     fn made(&self, rank: usize) -> Vec<(Rank, i32, Vec<u8>)> {
@@ -116,11 +117,8 @@ fn what_is_collected_behind_a_checkpoint_makes_the_rest() {
         for rank in 0..past.sends.len() {
             for beginning in &past.checkpoints[rank] {
                 checkpoints += 1;
-                let sent: u64 = beginning.next_ssn_to.iter().map(|ssn| ssn.0).sum();
-                let again = past
-                    .collected(rank, beginning.clone(), 0)
-                    .play(false)
-                    .unwrap();
+                let sent: u64 = beginning.tally.next_ssn_to.iter().map(|ssn| ssn.0).sum();
+                let again = past.collected(rank, beginning.clone()).play(false).unwrap();
                 assert_eq!(again.sent, past.made(rank)[sent as usize..]);
                 assert!(past.prints[rank].ends_with(&again.printed));
             }
@@ -165,7 +163,7 @@ fn what_is_missing_leaves_records_over() {
 // LOG-4
 #[test]
 fn a_tally_knows_what_a_program_had() {
-    let plan = Plan::generate(1, &Wishes::default());
+    let plan = Plan::generate(1, &PlanOptions::default());
     let mut tally = Tally::new(plan.ranks);
     let send = Call::Isend {
         to: Rank(1),
@@ -199,28 +197,18 @@ fn a_tally_knows_what_a_program_had() {
             payload: stamp.encode().to_vec(),
         }]));
     }
-    let saved = tally.save(
-        &Program::new(&plan, Rank(0)),
-        Clock(8),
-        super::super::EnginePart::default(),
-    );
-    let Beginning {
-        answer,
-        clock,
+    let Tally {
         requests,
         taken,
         next_ssn_to,
         delivered,
-        ..
-    } = saved.beginning;
-    assert_eq!(
-        (answer, clock, requests, taken),
-        (Answer::Done, Clock(8), 3, 1)
-    );
-    assert_eq!((saved.printed, next_ssn_to[1]), (1, Ssn(2)));
+        printed,
+    } = tally;
+    assert_eq!((requests, taken, printed), (3, 1, 1));
+    assert_eq!(next_ssn_to[1], Ssn(2));
     let expected = Delivered {
         before: Ssn(1),
-        and: vec![Ssn(2)],
+        and: [Ssn(2)].into(),
     };
     assert_eq!(delivered[1], expected);
     assert_eq!(delivered[0], Delivered::default());

@@ -1,7 +1,8 @@
 mod tested_send;
 
 use super::*;
-use crate::plan::{Plan, Wishes};
+use crate::plan::Plan;
+use crate::plan::generate::PlanOptions;
 use proptest::prelude::*;
 use refrain_logging::determinant::Determinant;
 
@@ -14,6 +15,10 @@ pub(crate) struct Final {
     pub prints: Vec<u64>,
     /// Its last operation.
     pub clock: Clock,
+}
+
+fn choices<'a>(records: impl IntoIterator<Item = &'a Determinant>) -> Choices {
+    Choices::of(records).expect("records of one life")
 }
 
 /// All ranks at their ends.
@@ -36,11 +41,11 @@ fn run_job(plan: &Plan, choices: Vec<Choices>) -> Result<Vec<Final>, Vec<Stop>> 
 }
 
 fn plan(seed: u64) -> Plan {
-    let wishes = Wishes {
+    let options = PlanOptions {
         operations: 100,
-        ..Wishes::default()
+        ..PlanOptions::default()
     };
-    Plan::generate(seed, &wishes)
+    Plan::generate(seed, &options)
 }
 
 /// A job without faults.
@@ -62,7 +67,7 @@ pub(crate) fn ended(plan: &Plan, chance: u64) -> Ended {
                 clock,
             })
             .collect(),
-        choices: run.records.iter().map(Choices::new).collect(),
+        choices: run.records.iter().map(choices).collect(),
         records: run.records,
         programs: run.programs,
     }
@@ -112,13 +117,13 @@ proptest! {
         let whole = play(&plan, ended.choices).expect("it ends");
         for (rank, records) in ended.records.iter().enumerate() {
             let kept = &records[..cut.index(records.len() + 1)];
-            let choices = Choices::new(kept);
+            let choices = choices(kept);
             let program = Program::new(&plan, Rank(rank as u32));
             let beginning = Beginning::new(program, plan.ranks, Clock(plan.first_clock));
-            let told_before = choices.told_before();
+            let complete_before = choices.complete_before();
             let mut part = alone(rank, &beginning, choices, &whole);
             match part.run() {
-                Stop::EndOfRecords { clock } => prop_assert!(clock >= told_before),
+                Stop::EndOfRecords { clock } => prop_assert!(clock >= complete_before),
                 Stop::Finished => {}
                 other => prop_assert!(false, "{}rank {rank}: {other:?}", plan),
             }
@@ -134,8 +139,8 @@ proptest! {
         let ended = ended(&plan, chance);
         let whole = play(&plan, ended.choices).expect("it ends");
         for (rank, first) in whole.iter().enumerate() {
-            for beginning in first.checkpoints() {
-                let choices = Choices::new(&ended.records[rank]);
+            for beginning in &first.checkpoints {
+                let choices = choices(&ended.records[rank]);
                 let mut later = alone(rank, beginning, choices, &whole);
                 prop_assert_eq!(later.run(), Stop::Finished);
                 prop_assert_eq!(later.state(), first.state());
@@ -195,7 +200,7 @@ fn a_wrong_record_is_seen() {
         };
         matched.ssn = Ssn(matched.ssn.0 + 1);
         let mut all = ended.choices.clone();
-        all[rank] = Choices::new(&records);
+        all[rank] = choices(&records);
         let other = run_job(&plan, all);
         assert_ne!(other.ok().as_ref(), Some(&ended.finals), "rank {rank}");
         wrong += 1;

@@ -1,6 +1,7 @@
 //! Two lives that differ in what a test of a send told, and so in their records.
 
-use super::super::{Choices, Outcome, Told};
+use super::choices;
+use crate::choices::{Outcome, Recorded};
 use refrain_logging::determinant::batch::HEADER_BYTES;
 use refrain_logging::determinant::record::decode;
 use refrain_logging::determinant::recorder::{Identity, Recorder};
@@ -41,6 +42,6 @@ fn records_tell_whether_a_tested_send_was_complete() {
     });
     assert_ne!(complete, pending);
     let found = Outcome::Completed(vec![send]);
-    assert_eq!(Choices::new(&complete).at(test), Told::Outcome(&found));
-    assert_eq!(Choices::new(&pending).at(test), Told::Nothing);
+    assert_eq!(choices(&complete).at(test), Recorded::Outcome(&found));
+    assert_eq!(choices(&pending).at(test), Recorded::Nothing);
 }

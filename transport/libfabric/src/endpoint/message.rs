@@ -1,89 +1,31 @@
-//! Messages: gathered from registered memory, received into it.
+//! Messages that are gathered from registered memory.
 
 #![allow(unsafe_code, reason = "hands registered memory to the provider")]
 
-use super::{Endpoint, PeerAddress, closed};
-use crate::constants::{FI_COMPLETION, FI_INJECT};
+use super::{Endpoint, PeerAddress};
+use crate::error::{Error, Refused};
+use crate::native::Part;
 use crate::sys::attributes::fi_msg;
+use crate::sys::constants::{FI_EMSGSIZE, FI_EOPBADSTATE};
 use crate::sys::inline;
-use crate::{Error, Kind, Part, Refused};
 use core::ffi::c_void;
 use core::ptr::null_mut;
 use libc::iovec;
 
-/// The most parts of one message, if the provider can have as many.
+/// The most parts of one message; a provider may have a lower limit.
 pub const PARTS_MAX: usize = 4;
 
-/// Where the bytes of a message are.
-struct Gathered {
+/// The parts of a message, as the provider takes them.
+pub(super) struct Gathered {
     iov: [iovec; PARTS_MAX],
     descriptors: [*mut c_void; PARTS_MAX],
     count: usize,
-    bytes: usize,
+    pub(super) bytes: usize,
 }
 
 impl Endpoint {
-    /// Sends a message that is made of `parts`, in this order. Its completion
-    /// brings `token` back; until then nobody may write the parts.
-    ///
-    /// # Errors
-    /// See [`Refused`]; also a part that is not within registered memory, more
-    /// parts or bytes than the provider can have.
     #[inline]
-    pub fn send(&mut self, to: PeerAddress, parts: &[Part], token: u64) -> Result<(), Refused> {
-        let mut gathered = self.gather(parts, self.limits.message_bytes)?;
-        let begun = self.operations.begin(Kind::Send, token, gathered.bytes);
-        let (index, context) = begun.ok_or(Refused::Full)?;
-        let status = self.send_message(to, &mut gathered, context, FI_COMPLETION);
-        self.started(Some(index), Kind::Send, status)
-    }
-
-    /// Sends a short message that the provider copies at once: the parts are
-    /// free when this returns, and no completion comes. Failing later, it is
-    /// reported with [`TOKEN_OF_INJECTED`](crate::TOKEN_OF_INJECTED).
-    ///
-    /// # Errors
-    /// As of [`Endpoint::send`], but for [`Refused::Full`]; also more bytes than
-    /// [`crate::Info::inject_bytes`], which providers do not check.
-    #[inline]
-    pub fn inject(&mut self, to: PeerAddress, parts: &[Part]) -> Result<(), Refused> {
-        let mut gathered = self.gather(parts, self.limits.inject_bytes)?;
-        let context = self.operations.injected();
-        let status = self.send_message(to, &mut gathered, context, FI_INJECT);
-        self.started(None, Kind::Send, status)
-    }
-
-    /// Posts memory for one message, from whichever peer. Its completion brings
-    /// `token` back; until then nobody else may use the part. A longer message
-    /// completes with an error ([`Error::is_truncated`]); libfabric 1.17
-    /// `ofi_rxm` also loses the connection by it.
-    ///
-    /// # Errors
-    /// See [`Refused`]; also a part that is not within registered memory.
-    #[inline]
-    pub fn receive(&mut self, part: Part, token: u64) -> Result<(), Refused> {
-        let (memory, descriptor) = self.locate(&part).ok_or_else(out_of_bounds)?;
-        let objects = self.objects.as_ref().ok_or_else(closed)?;
-        let endpoint = objects.endpoint.raw();
-        let begun = self.operations.begin(Kind::Receive, token, part.bytes);
-        let (index, context) = begun.ok_or(Refused::Full)?;
-        // SAFETY: the endpoint is open; the part is within memory that stays
-        // mapped until it is closed, and the context as well.
-        let status = unsafe {
-            inline::fi_recv(
-                endpoint,
-                memory.cast(),
-                part.bytes,
-                descriptor,
-                u64::MAX, // from whomever
-                context,
-            )
-        };
-        self.started(Some(index), Kind::Receive, status)
-    }
-
-    #[inline]
-    fn gather(&self, parts: &[Part], bytes_max: usize) -> Result<Gathered, Refused> {
+    pub(super) fn gather(&self, parts: &[Part], bytes_max: usize) -> Result<Gathered, Refused> {
         let empty = iovec {
             iov_base: null_mut(),
             iov_len: 0,
@@ -115,7 +57,7 @@ impl Endpoint {
     }
 
     #[inline]
-    fn send_message(
+    pub(super) fn send_message(
         &self,
         to: PeerAddress,
         gathered: &mut Gathered,
@@ -123,7 +65,7 @@ impl Endpoint {
         flags: u64,
     ) -> isize {
         let Some(objects) = &self.objects else {
-            return -(crate::constants::FI_EOPBADSTATE as isize);
+            return -(FI_EOPBADSTATE as isize);
         };
         let message = fi_msg {
             msg_iov: gathered.iov.as_ptr(),
@@ -159,7 +101,7 @@ fn too_many_parts(parts_max: usize) -> Error {
 fn too_long(bytes: usize, bytes_max: usize) -> Error {
     Error::new(
         "send a message",
-        crate::constants::FI_EMSGSIZE,
+        FI_EMSGSIZE,
         format!("it has {bytes} bytes, at most {bytes_max} can be sent this way"),
     )
 }

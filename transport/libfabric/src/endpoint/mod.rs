@@ -1,4 +1,4 @@
-//! Everything that one rank opens of a provider's offer.
+//! The endpoint of one rank at a provider.
 
 mod completion;
 mod contract;
@@ -14,7 +14,10 @@ pub use completion::Completion;
 pub use message::PARTS_MAX;
 pub use peers::PeerAddress;
 
-use crate::{Error, Info, Kind, Library, Refused};
+use crate::error::{Error, Refused};
+use crate::info::Info;
+use crate::library::Library;
+use crate::native::{Kind, MessageEndpoint};
 use neighbours::Remains;
 use objects::Objects;
 use operations::Operations;
@@ -49,15 +52,15 @@ impl Default for EndpointOptions {
 /// One rank's fabric, domain, address vector, completion queue (for both
 /// directions) and enabled endpoint.
 ///
-/// Completions of sends, reads and writes only say that the operation is over
-/// and its memory free again. Whether the peer has the data is not said by
-/// every provider alike (`ofi_rxm` ignores `FI_DELIVERY_COMPLETE` on messages).
+/// Completions of sends and reads report only that the operation is over and its memory
+/// free again. Providers differ in whether the peer has the data then (`ofi_rxm` ignores
+/// `FI_DELIVERY_COMPLETE` on messages).
 ///
-/// With manual progress nothing moves, also nothing that peers want of this
-/// endpoint's memory, but during [`Endpoint::poll`].
+/// With manual progress, operations of this endpoint and of its peers move only during
+/// [`MessageEndpoint::poll`].
 ///
-/// It can move to another thread, but not be shared between threads: providers
-/// are told that accesses exclude each other.
+/// It can move to another thread, but not be shared between threads: providers rely on
+/// accesses that exclude each other.
 pub struct Endpoint {
     // None after `close`.
     objects: Option<Objects>,
@@ -70,8 +73,7 @@ pub struct Endpoint {
     greeted: Vec<Vec<u8>>,
 }
 
-/// What the provider cannot do, kept near. Providers do not check all of it
-/// themselves.
+/// The provider's limits. Providers do not check all of them.
 struct Limits {
     inject_bytes: usize,
     parts: usize,
@@ -86,7 +88,7 @@ struct Limits {
 
 impl Limits {
     fn of(info: &Info) -> Self {
-        use crate::constants::{FI_MR_ENDPOINT, FI_MR_LOCAL, FI_MR_VIRT_ADDR};
+        use crate::sys::constants::{FI_MR_ENDPOINT, FI_MR_LOCAL, FI_MR_VIRT_ADDR};
         let has = |mode| info.mr_mode() & mode != 0;
         Self {
             inject_bytes: info.inject_bytes(),
@@ -113,13 +115,13 @@ impl core::fmt::Debug for Endpoint {
 impl Endpoint {
     /// Opens and enables everything.
     ///
-    /// Of the `shm` provider, a process can have several endpoints if each
-    /// inserts the others before it polls for the first time; libfabric 2.5
-    /// crashes else. What they hold is given back when all are closed.
+    /// A process can have several endpoints of the `shm` provider if each inserts the
+    /// others before its first poll; otherwise libfabric 2.5 crashes. Their memory is freed
+    /// when all are closed.
     ///
     /// # Errors
     /// The provider's. `info` must come from `library` and describe an endpoint
-    /// of type [`crate::EndpointType::Rdm`].
+    /// of type `FI_EP_RDM`.
     pub fn open(library: &Library, info: &Info, options: &EndpointOptions) -> Result<Self, Error> {
         if !library.is_same(info.library()) {
             return Err(Error::invalid(
@@ -127,7 +129,7 @@ impl Endpoint {
                 "the offer comes from another library; ask the one that opens",
             ));
         }
-        if info.endpoint_type() != crate::EndpointType::Rdm {
+        if !info.is_rdm() {
             return Err(Error::invalid(
                 "open an endpoint",
                 "the offer is not for a reliable endpoint without connections (FI_EP_RDM)",
@@ -156,37 +158,6 @@ impl Endpoint {
     /// Operations in flight, posted receives included.
     pub fn operations_in_flight(&self) -> usize {
         self.operations.in_flight()
-    }
-
-    /// Closes everything, children first. Operations in flight are given up,
-    /// their completions lost. Later calls find the endpoint closed; closing
-    /// again does nothing.
-    ///
-    /// The provider `verbs` of libfabric 1.x may crash there: its endpoints are left
-    /// to the end of the process, with the memory that they may use.
-    ///
-    /// After it the provider of this process touches no memory that is used for
-    /// anything else. A peer
-    /// that was asked for data of a read by the `shm` provider may still put it
-    /// where the read wanted it: let reads complete first.
-    ///
-    /// # Errors
-    /// The first that a provider has. What could not be closed is leaked, with
-    /// all memory that operations in flight might still use.
-    pub fn close(&mut self) -> Result<(), Error> {
-        let Some(objects) = self.objects.take() else {
-            return Ok(());
-        };
-        if self.limits.stays_open {
-            self.leave_open(objects);
-            return Ok(());
-        }
-        let result = self.close_objects(objects);
-        if result.is_err() {
-            core::mem::forget(core::mem::take(&mut self.registrations));
-        }
-        self.registrations.clear();
-        result
     }
 
     /// Leaves the objects, and all memory that they may use, to the end of the process.
@@ -243,7 +214,7 @@ impl Endpoint {
         if let Some(index) = index {
             self.operations.take_back(index);
         }
-        if status == -(crate::constants::FI_EAGAIN as isize) {
+        if status == -(crate::sys::constants::FI_EAGAIN as isize) {
             return Err(Refused::Again);
         }
         let library = self.info.library();
@@ -255,14 +226,14 @@ impl Endpoint {
 fn closed() -> Error {
     Error::new(
         "use an endpoint",
-        crate::constants::FI_EOPBADSTATE,
+        crate::sys::constants::FI_EOPBADSTATE,
         "it is closed",
     )
 }
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        // What could not be closed is leaked; there is nobody to tell.
+        // What could not be closed is leaked.
         let _ = self.close();
     }
 }

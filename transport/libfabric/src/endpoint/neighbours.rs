@@ -4,7 +4,7 @@
 //! pointer to its segment, not a mapping of its own. Reading the completion
 //! queue or removing an address after such a neighbour was closed crashes. So
 //! what the provider has of a closed endpoint stays until all neighbours are
-//! closed too; nobody polls it any more.
+//! closed too, and is not polled any more.
 //!
 //! Such peers must also have been greeted: libfabric 2.5 learns where to put
 //! messages for a neighbour only from the neighbour's own first attempt to send,
@@ -16,7 +16,8 @@
 
 use super::objects::Objects;
 use super::operations::Operations;
-use crate::{Error, Info};
+use crate::error::Error;
+use crate::info::Info;
 use std::sync::{Mutex, PoisonError};
 
 /// What stays of a closed endpoint.

@@ -5,12 +5,13 @@
     reason = "opens and closes libfabric's objects through their tables of functions"
 )]
 
-use crate::constants::{FI_EBUSY, FI_RECV, FI_SELECTIVE_COMPLETION, FI_TRANSMIT};
 use crate::endpoint::EndpointOptions;
+use crate::error::Error;
+use crate::info::Info;
 use crate::sys::attributes::*;
+use crate::sys::constants::{FI_EBUSY, FI_RECV, FI_SELECTIVE_COMPLETION, FI_TRANSMIT};
 use crate::sys::inline;
 use crate::sys::objects::*;
-use crate::{AddressVectorType, Error, Info};
 use core::mem::zeroed;
 use core::ptr::{NonNull, null_mut};
 
@@ -27,7 +28,7 @@ impl Object for fid_mr {}
 pub(super) struct Opened<T: Object>(NonNull<T>);
 
 impl<T: Object> Opened<T> {
-    /// What `open` leaves in the pointer that it is given.
+    /// The object that `open` writes to the pointer that it gets.
     pub(super) fn by(
         info: &Info,
         attempted: &'static str,
@@ -35,9 +36,13 @@ impl<T: Object> Opened<T> {
     ) -> Result<Self, Error> {
         let mut object = null_mut();
         info.library().check(attempted, open(&raw mut object))?;
-        NonNull::new(object)
-            .map(Self)
-            .ok_or_else(|| Error::new(attempted, crate::constants::FI_EOTHER, "it gave no object"))
+        NonNull::new(object).map(Self).ok_or_else(|| {
+            Error::new(
+                attempted,
+                crate::sys::constants::FI_EOTHER,
+                "it gave no object",
+            )
+        })
     }
 
     #[inline]
@@ -50,11 +55,11 @@ impl<T: Object> Opened<T> {
         self.0.as_ptr().cast()
     }
 
-    /// Closes it; an object that cannot be closed stays open for ever.
+    /// Closes it; an object that cannot be closed stays open.
     pub(super) fn close(self, info: &Info, attempted: &'static str) -> Result<(), Error> {
         let object = self.fid();
         core::mem::forget(self);
-        // SAFETY: it is open, and nobody else has it.
+        // SAFETY: it is open, and owned by this value alone.
         let status = unsafe { inline::fi_close(object) };
         info.library().check(attempted, status)
     }
@@ -62,7 +67,7 @@ impl<T: Object> Opened<T> {
 
 impl<T: Object> Drop for Opened<T> {
     fn drop(&mut self) {
-        // SAFETY: it is open, and nobody else has it. A refusal is of no use here.
+        // SAFETY: it is open, and owned by this value alone. A refusal is ignored.
         unsafe { inline::fi_close(self.fid()) };
     }
 }
@@ -133,9 +138,8 @@ impl Objects {
         })
     }
 
-    /// Closes all, children first; what has children left stays open for ever.
-    /// `registrations` closes those of the domain, when no operation uses them
-    /// any more.
+    /// Closes all, children first; an object that still has children stays open.
+    /// `registrations` closes those of the domain, when no operation uses them any more.
     pub(super) fn close(
         self,
         info: &Info,
@@ -169,11 +173,7 @@ fn open_vector(
 ) -> Result<Opened<fid_av>, Error> {
     // SAFETY: zero is a value of every field.
     let mut attributes: fi_av_attr = unsafe { zeroed() };
-    // Not every provider takes "unspecified".
-    attributes.type_ = match info.av_type() {
-        AddressVectorType::Map => FI_AV_MAP,
-        _ => FI_AV_TABLE,
-    };
+    attributes.type_ = info.av_type();
     attributes.count = options.av_count;
     Opened::by(info, "open the address vector", |vector| {
         // SAFETY: the domain is open, the attributes live during the call.
@@ -181,7 +181,8 @@ fn open_vector(
     })
 }
 
-/// With a file descriptor to wait on where that is wanted and can be had.
+/// Opens the completion queue, with a file descriptor to wait on if that is wanted and
+/// the provider has one.
 fn open_queue(
     info: &Info,
     domain: &Opened<fid_domain>,

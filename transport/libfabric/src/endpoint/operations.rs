@@ -1,17 +1,16 @@
-//! Operations in flight: what the provider needs of each, and what we do.
+//! Operations in flight: the provider's context of each, and its entry here.
 //!
 //! A provider is given a pointer with every operation and hands it back with
 //! the completion. Some keep their own state in the memory behind it
-//! (`FI_CONTEXT2`: 64 bytes), so each operation has a line of its own, at an
-//! address that does not change. What we remember stands beside it, where no
-//! provider writes.
+//! (`FI_CONTEXT2`: 64 bytes), so each operation has a cache line at an address that does
+//! not change. Its entry lies elsewhere, where no provider writes.
 
 #![allow(
     unsafe_code,
     reason = "memory that providers write while operations are in flight"
 )]
 
-use crate::Kind;
+use crate::native::Kind;
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::ptr::NonNull;

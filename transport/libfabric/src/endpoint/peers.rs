@@ -1,102 +1,52 @@
-//! Addresses: the own one, and those of peers.
-
-#![allow(unsafe_code, reason = "calls the provider's address functions")]
+//! Addresses of peers.
 
 use super::{Endpoint, neighbours};
-use crate::Error;
-use crate::constants::{FI_ADDR_STR, FI_EOTHER, FI_ETOOSMALL};
-use crate::sys::inline;
+use crate::error::Refused;
+use crate::native::MessageEndpoint;
 
-/// How this endpoint names a peer. Values are used again after
-/// [`Endpoint::remove`]: what comes from a peer must say which incarnation it
-/// comes from.
+/// Names a peer of this endpoint. Values are used again after a peer was removed:
+/// messages must carry the incarnation of their sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PeerAddress(pub(super) u64);
 
 /// Longer than the addresses of all providers.
 const ADDRESS_BYTES_MAX: usize = 1024;
 
-impl Endpoint {
-    /// The own address, for peers to [`Endpoint::insert`]. Its length varies
-    /// between providers, and with names also within one.
-    ///
-    /// # Errors
-    /// The provider's.
-    pub fn name(&self) -> Result<Vec<u8>, Error> {
-        let endpoint = self.objects()?.endpoint.raw();
-        let mut name = vec![0; 256];
-        loop {
-            let mut bytes = name.len();
-            // SAFETY: the endpoint is open, the buffer as long as is said.
-            let status =
-                unsafe { inline::fi_getname(endpoint, name.as_mut_ptr().cast(), &mut bytes) };
-            if status == -FI_ETOOSMALL && bytes > name.len() {
-                name.resize(bytes, 0);
-                continue;
-            }
-            self.info
-                .library()
-                .check("ask for the own address", status)?;
-            name.truncate(bytes);
-            return Ok(name);
-        }
-    }
+/// An address as providers read it: aligned for their structures, and with more bytes
+/// behind it, since they take the length from the format.
+pub(super) struct Name([u64; ADDRESS_BYTES_MAX / 8]);
 
-    /// Makes a peer known by the address that it gave out.
-    ///
+impl Name {
     /// # Errors
-    /// The provider's, or the address cannot be one of this provider.
-    pub fn insert(&mut self, address: &[u8]) -> Result<PeerAddress, Error> {
-        const ATTEMPTED: &str = "insert the address of a peer";
+    /// Why no provider has such an address, in words.
+    pub(super) fn new(address: &[u8], ends_in_zero: bool) -> Result<Self, String> {
         if address.is_empty() || address.len() >= ADDRESS_BYTES_MAX {
-            return Err(Error::invalid(
-                ATTEMPTED,
-                format!("no provider has addresses of {} bytes", address.len()),
+            return Err(format!(
+                "no provider has addresses of {} bytes",
+                address.len()
             ));
         }
-        if self.info.address_format() == FI_ADDR_STR && address.last() != Some(&0) {
-            return Err(Error::invalid(
-                ATTEMPTED,
-                "addresses of this provider end in a zero byte",
-            ));
+        if ends_in_zero && address.last() != Some(&0) {
+            return Err("addresses of this provider end in a zero byte".into());
         }
-        // Providers take the length from the format: behind the bytes that came
-        // there must be more, and all must be aligned for their structures.
-        let mut aligned = [0_u64; ADDRESS_BYTES_MAX / 8];
-        // SAFETY: shorter than the array, by the check above.
-        unsafe {
-            core::ptr::copy_nonoverlapping(
-                address.as_ptr(),
-                aligned.as_mut_ptr().cast(),
-                address.len(),
-            );
+        let mut aligned = [0; ADDRESS_BYTES_MAX / 8];
+        for (word, bytes) in aligned.iter_mut().zip(address.chunks(8)) {
+            let mut padded = [0; 8];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_ne_bytes(padded);
         }
-        let mut handle = u64::MAX;
-        // SAFETY: the vector is open, the address in a buffer that is long enough.
-        let inserted = unsafe {
-            inline::fi_av_insert(
-                self.objects()?.vector.raw(),
-                aligned.as_ptr().cast(),
-                &mut handle,
-            )
-        };
-        match inserted {
-            1 => {
-                self.greet(address, PeerAddress(handle));
-                Ok(PeerAddress(handle))
-            }
-            status if status < 0 => Err(self.info.library().error(ATTEMPTED, status.into())),
-            _ => Err(Error::new(
-                ATTEMPTED,
-                FI_EOTHER,
-                "the provider does not take it",
-            )),
-        }
+        Ok(Self(aligned))
     }
 
+    pub(super) fn as_ptr(&self) -> *const core::ffi::c_void {
+        self.0.as_ptr().cast()
+    }
+}
+
+impl Endpoint {
     /// Greets a neighbour by an attempt to send. Before the first poll, and the
     /// first time, the provider cannot know the neighbour: nothing is sent.
-    fn greet(&mut self, name: &[u8], peer: PeerAddress) {
+    pub(super) fn greet(&mut self, name: &[u8], peer: PeerAddress) {
         let may_greet = self.limits.has_neighbours
             && !self.has_polled
             && neighbours::include(name)
@@ -104,20 +54,7 @@ impl Endpoint {
         if may_greet {
             self.greeted.push(name.to_vec());
             let result = self.inject(peer, &[]);
-            debug_assert_eq!(result, Err(crate::Refused::Again));
+            debug_assert_eq!(result, Err(Refused::Again));
         }
-    }
-
-    /// Forgets a peer: after it was started again it has another address.
-    ///
-    /// # Errors
-    /// The provider's.
-    pub fn remove(&mut self, peer: PeerAddress) -> Result<(), Error> {
-        let mut handle = peer.0;
-        // SAFETY: the vector is open; providers check the handle.
-        let status = unsafe { inline::fi_av_remove(self.objects()?.vector.raw(), &mut handle) };
-        self.info
-            .library()
-            .check("remove the address of a peer", status)
     }
 }

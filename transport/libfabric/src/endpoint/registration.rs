@@ -4,11 +4,12 @@
 
 use super::Endpoint;
 use super::objects::Opened;
-use crate::constants::*;
-use crate::native::check_registered;
+use crate::error::Error;
+use crate::info::Info;
+use crate::native::{Access, MemoryId, Part, RemoteMemory};
+use crate::sys::constants::*;
 use crate::sys::inline;
 use crate::sys::objects::fid_mr;
-use crate::{Access, Error, Info, MemoryId, Part, RemoteMemory};
 use core::ffi::c_void;
 use refrain_ring::Region;
 
@@ -33,50 +34,42 @@ impl Registration {
             object.close(info, "give up registered memory")
         })
     }
+
+    /// What peers need to read or write the memory.
+    pub(super) fn remote_key(&self, adds_virtual_address: bool) -> RemoteMemory {
+        let base = match adds_virtual_address {
+            true => self.base.addr() as u64,
+            false => 0,
+        };
+        RemoteMemory {
+            key: self.key,
+            base,
+        }
+    }
 }
 
 impl Endpoint {
-    /// Registers `bytes` bytes of `region` from `offset` on. The region's
-    /// memory stays mapped until the endpoint is closed.
+    /// As [`register`](crate::native::MessageEndpoint::register), with the key that peers
+    /// are to use where the provider does not choose it itself (`FI_MR_PROV_KEY`). Keys
+    /// that count from 1, as those of `register`, are easily guessed. The region's memory
+    /// stays mapped until the endpoint is closed.
     ///
-    /// What operations and peers do with the memory follows the discipline of
-    /// [`Region`]: the caller sees to it that nobody writes bytes that are
-    /// being sent or read, nor reads those that may be received into or written.
-    ///
-    /// # Errors
-    /// Out of bounds, or the provider's: often that less memory may be locked
-    /// than is needed (`ulimit -l`).
-    pub fn register(
-        &mut self,
-        region: &Region,
-        offset: usize,
-        bytes: usize,
-        access: Access,
-    ) -> Result<MemoryId, Error> {
-        let key = self.registrations.len() as u64 + 1;
-        self.register_with_key(region, offset, bytes, access, key)
-    }
-
-    /// As [`Endpoint::register`], with the key that peers are to use where the
-    /// provider does not choose it itself (`FI_MR_PROV_KEY`). Keys that count
-    /// from 1, as those of [`Endpoint::register`], are easily guessed.
+    /// Operations and peers follow the discipline of [`Region`]: bytes that are sent or
+    /// read are not written meanwhile, and bytes that may be received into or written are
+    /// not read.
     ///
     /// # Errors
-    /// As [`Endpoint::register`]; also a key that is in use, or has more than
-    /// [`Info::mr_key_bytes`].
+    /// The provider's: often that less memory may be locked than is needed (`ulimit -l`);
+    /// also a key that is in use, or has more than [`Info::mr_key_bytes`].
     pub fn register_with_key(
         &mut self,
         region: &Region,
-        offset: usize,
-        bytes: usize,
         access: Access,
         key: u64,
     ) -> Result<MemoryId, Error> {
         const ATTEMPTED: &str = "register memory";
-        check_registered(offset, bytes, region.bytes())
-            .map_err(|words| Error::invalid(ATTEMPTED, words))?;
-        let base = region.at(offset);
-        let memory = MemoryId::of_index(self.registrations.len())
+        let (base, bytes) = (region.at(0), region.bytes());
+        let memory = MemoryId::of_registration(self.registrations.len(), bytes)
             .map_err(|words| Error::invalid(ATTEMPTED, words))?;
         let objects = self.objects()?;
         let object = Opened::by(&self.info, ATTEMPTED, |registration| {
@@ -116,10 +109,9 @@ impl Endpoint {
         Ok(memory)
     }
 
-    /// Gives up memory that was registered for peers only: their reads and
-    /// writes fail from now on. One whose beginning the provider has taken
-    /// already may still come to its end, so the region's memory stays mapped
-    /// until the endpoint is closed. Giving up again does nothing.
+    /// Deregisters memory that was registered for peers only: their reads and writes fail
+    /// from now on. A write that the provider has begun may still end, so the region's
+    /// memory stays mapped until the endpoint is closed. Deregistering again does nothing.
     ///
     /// # Errors
     /// The provider's, or the memory was registered with [`Access::LOCAL`] too:
@@ -141,22 +133,6 @@ impl Endpoint {
         registration.bytes = 0;
         registration.descriptor = core::ptr::null_mut();
         registration.close(&self.info)
-    }
-
-    /// What peers need to read or write registered memory.
-    ///
-    /// # Panics
-    /// The memory was registered with another endpoint.
-    pub fn remote_key(&self, memory: MemoryId) -> RemoteMemory {
-        let registration = &self.registrations[memory.index()];
-        RemoteMemory {
-            key: registration.key,
-            base: if self.limits.adds_virtual_address {
-                registration.base.addr() as u64
-            } else {
-                0
-            },
-        }
     }
 
     pub(super) fn descriptor(&self, memory: MemoryId) -> Option<*mut c_void> {

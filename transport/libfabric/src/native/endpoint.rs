@@ -1,27 +1,28 @@
-//! What users of an endpoint may expect: [`MessageEndpoint`].
+//! The contract of endpoints: [`MessageEndpoint`].
 //!
 //! Messages go from registered memory to a peer that is known by its address, whole,
-//! in order while nothing breaks, into whichever receive was posted first; memory
-//! of peers can be read and written, perhaps. There are no connections in the
+//! in order while nothing breaks, into the receive that was posted first. Memory of peers
+//! can be read and written if the fabric can do so. There are no connections in the
 //! interface. All calls are dispatched statically.
 
-use super::{Access, Completion, MemoryId, Part, Refused, RemoteMemory};
+use super::memory::{Access, MemoryId, Part, RemoteMemory};
+use super::operation::{Completion, Refused};
 use core::fmt::{Debug, Display};
 use core::ptr::NonNull;
 use refrain_ring::Region;
 use std::os::fd::BorrowedFd;
 
-/// What has become of the operations with a peer that was forgotten.
+/// The state of the operations with a peer that was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// They complete by and by, as others do.
+    /// They complete later, as others do.
     Completing,
-    /// They are over: no memory is touched for that peer any more, and none of them
-    /// completes, but those whose completion was polled before.
+    /// They are over: no memory is touched for that peer any more, and only those complete
+    /// whose completion was polled before.
     Over,
 }
 
-/// An error of an endpoint. Displayed: what was attempted, and the words.
+/// An error of an endpoint; displayed as what was attempted, and the words.
 pub trait EndpointError: Clone + Debug + Display {
     /// What was attempted.
     fn attempted(&self) -> &str;
@@ -29,27 +30,26 @@ pub trait EndpointError: Clone + Debug + Display {
     fn words(&self) -> &str;
 }
 
-/// An operation that is over. Its token is what it was started with; one that no
-/// operation was started with is of an injected message that failed, and the peer
-/// then whom that was for, if it is known.
+/// The end of an operation, with its token and its peer. The completion of an injected
+/// message that failed has a token of its own and the peer, if that is known.
 pub type CompletionOf<E> = Completion<<E as MessageEndpoint>::Peer, <E as MessageEndpoint>::Error>;
 
 /// A reliable message endpoint without connections in its interface.
 ///
-/// A completion says no more than that the operation is over and its memory free
-/// again: the fabric acknowledges by itself. Tokens come back once, those of an
-/// endpoint that is closed never.
+/// A completion reports only that the operation is over and its memory free again: the
+/// protocols above acknowledge. A token comes back once, or never if the endpoint is
+/// closed.
 pub trait MessageEndpoint: Debug + Sized {
     /// Names a peer.
     type Peer: Copy + Debug + PartialEq;
     /// Its errors.
     type Error: EndpointError;
 
-    /// A message that its addressee has taken may be overwritten though its
-    /// completion has not come: should it still be read, to be sent once more, then
-    /// for a receiver that drops it.
+    /// Whether a message that its receiver has taken may be overwritten before its
+    /// completion comes: the device may read it once more, for a receiver that drops it.
     const TAKEN_IS_FREE: bool;
-    /// So many completions of sends to one peer may stay away until more is sent.
+    /// The number of completions of sends to one peer that may be delayed until more is
+    /// sent.
     const LATE_COMPLETIONS: usize;
 
     /// Registers the whole of `region`, whose memory stays mapped until the
@@ -74,11 +74,11 @@ pub trait MessageEndpoint: Debug + Sized {
     /// When the bytes are no address.
     fn insert(&mut self, name: &[u8]) -> Result<Self::Peer, Self::Error>;
 
-    /// Forgets a peer, which is never used again.
+    /// Removes a peer, which is never used again.
     ///
     /// # Errors
-    /// When it cannot be forgotten: its operations may complete or not then, and
-    /// touch memory until the endpoint is closed.
+    /// When it cannot be removed: its operations may complete or not then, and touch
+    /// memory until the endpoint is closed.
     fn remove(&mut self, peer: Self::Peer) -> Result<Removal, Self::Error>;
 
     /// The longest message that [`MessageEndpoint::inject`] takes.
@@ -87,12 +87,12 @@ pub trait MessageEndpoint: Debug + Sized {
     /// Whether memory that is read into must be registered.
     fn reads_into_registered_only(&self) -> bool;
 
-    /// Whether reads are over when the call that begins them returns, and errors
-    /// are reported without saying of which one.
+    /// Whether reads are over when the call that begins them returns, and errors do not
+    /// name the read that failed.
     fn fails_namelessly(&self) -> bool;
 
-    /// Sends a message that is made of `parts`; nobody may write them until the
-    /// completion has brought `token` back.
+    /// Sends a message that consists of `parts`, which may not be written until the
+    /// completion brings `token` back.
     ///
     /// # Errors
     /// [`Refused`]; nothing is sent then.
@@ -110,22 +110,22 @@ pub trait MessageEndpoint: Debug + Sized {
     /// [`Refused`]; nothing is sent then.
     fn inject(&mut self, to: Self::Peer, parts: &[Part]) -> Result<(), Refused<Self::Error>>;
 
-    /// Posts memory for one message, from whichever peer.
+    /// Posts memory for one message from any peer.
     ///
     /// # Errors
     /// [`Refused`].
     fn receive(&mut self, part: Part, token: u64) -> Result<(), Refused<Self::Error>>;
 
-    /// Reads memory of a peer. `local` names the registered memory that `to` lies
-    /// in, if it does.
+    /// Reads memory of a peer into `to`: an address, and the registered memory that
+    /// contains it, if any.
     ///
     /// # Errors
     /// [`Refused`].
     ///
     /// # Safety
-    /// `to .. to + bytes` stays writable and is not touched by anybody until the
-    /// completion has brought `token` back or the endpoint was closed; if `local` is
-    /// given, it lies within that memory.
+    /// The bytes at the address stay writable and are not accessed until the completion
+    /// brings `token` back or the endpoint is closed; they lie within the registered
+    /// memory, if one is given.
     #[expect(unsafe_code, reason = "declares what users must promise")]
     unsafe fn read(
         &mut self,
@@ -136,8 +136,8 @@ pub trait MessageEndpoint: Debug + Sized {
         token: u64,
     ) -> Result<(), Refused<Self::Error>>;
 
-    /// Writes a part to memory of a peer. The completion that brings `token` back says that
-    /// it lies there.
+    /// Writes a part to memory of a peer. When the completion brings `token` back, it lies
+    /// there.
     ///
     /// # Errors
     /// [`Refused`].
@@ -149,99 +149,33 @@ pub trait MessageEndpoint: Debug + Sized {
         token: u64,
     ) -> Result<(), Refused<Self::Error>>;
 
-    /// Whether operations find a connection to a peer. Until then it is polled, also where
-    /// there is nothing to do: only so does one come about.
+    /// Whether operations have a connection to a peer. The connection is made by polls,
+    /// also when there is nothing else to do.
     fn is_connected(&self, _peer: Self::Peer) -> bool {
         true
     }
 
-    /// Appends what has completed, and moves everything along.
+    /// Appends completions to `out`, and makes progress.
     ///
     /// # Errors
     /// The endpoint is of no use any more.
     fn poll(&mut self, out: &mut Vec<CompletionOf<Self>>) -> Result<(), Self::Error>;
 
-    /// Whether all that was injected has left this process, so that it may end.
-    /// Asked for again and again, with polls in between, it becomes so.
+    /// Whether everything that was injected has left this process, so that it may end. Call
+    /// it repeatedly, with polls in between, until it is.
     fn has_sent_all(&mut self) -> bool;
 
-    /// Whether nothing is left to do, so that waiting on the descriptor misses
-    /// nothing. Else: poll again.
+    /// Whether nothing is left to do, so that a wait on the descriptor misses nothing.
+    /// Otherwise poll again.
     fn may_sleep(&mut self) -> bool;
 
-    /// What to wait on, if there is anything.
+    /// The descriptor to wait on, if there is one.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Ends everything: no memory is touched any more.
+    /// Closes the endpoint: no memory is touched any more. Later calls fail; closing again
+    /// does nothing.
     ///
     /// # Errors
     /// What could not be closed is leaked, with its memory.
     fn close(&mut self) -> Result<(), Self::Error>;
-}
-
-/// The methods of [`MessageEndpoint`] that endpoints of both libraries have under the same
-/// names.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! native_methods {
-    () => {
-        fn register(&mut self, region: &Region, access: Access) -> Result<MemoryId, Error> {
-            self.register(region, 0, region.bytes(), access)
-        }
-
-        fn remote_key(&self, memory: MemoryId) -> RemoteMemory {
-            self.remote_key(memory)
-        }
-
-        fn name(&self) -> Result<Vec<u8>, Error> {
-            self.name()
-        }
-
-        fn insert(&mut self, name: &[u8]) -> Result<PeerAddress, Error> {
-            self.insert(name)
-        }
-
-        #[inline]
-        fn send(&mut self, to: PeerAddress, parts: &[Part], token: u64) -> Result<(), Refused> {
-            self.send(to, parts, token)
-        }
-
-        #[inline]
-        fn inject(&mut self, to: PeerAddress, parts: &[Part]) -> Result<(), Refused> {
-            self.inject(to, parts)
-        }
-
-        #[inline]
-        fn receive(&mut self, part: Part, token: u64) -> Result<(), Refused> {
-            self.receive(part, token)
-        }
-
-        #[inline]
-        fn write(
-            &mut self,
-            to: PeerAddress,
-            part: Part,
-            remote: RemoteMemory,
-            token: u64,
-        ) -> Result<(), Refused> {
-            self.write(to, part, remote.base, remote.key, true, token)
-        }
-
-        #[inline]
-        fn poll(&mut self, out: &mut Vec<Completion>) -> Result<(), Error> {
-            self.poll(out)
-        }
-
-        fn may_sleep(&mut self) -> bool {
-            Endpoint::may_sleep(self)
-        }
-
-        fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-            self.wait_fd()
-        }
-
-        fn close(&mut self) -> Result<(), Error> {
-            self.close()
-        }
-    };
 }

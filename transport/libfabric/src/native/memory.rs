@@ -1,20 +1,20 @@
-//! Registered memory: what operations may be given, and what peers may reach.
+//! Registered memory: for operations of an endpoint and of its peers.
 
 use core::ops::BitOr;
 
-/// What may be done with registered memory. Join with `|`.
+/// Access to registered memory. Join with `|`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access(u8);
 
 impl Access {
-    /// By operations of this endpoint, in all roles.
+    /// All operations of this endpoint.
     pub const LOCAL: Self = Self(1);
     /// Peers may read it.
     pub const REMOTE_READ: Self = Self(2);
     /// Peers may write it; by verbs they may read it, too.
     pub const REMOTE_WRITE: Self = Self(4);
 
-    /// Whether all that `other` allows is allowed.
+    /// Whether it allows everything that `other` allows.
     pub const fn allows(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -28,16 +28,19 @@ impl BitOr for Access {
     }
 }
 
-/// Names memory that was registered with one endpoint, as long as that is open.
+/// Names memory that is registered with one endpoint, while that is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MemoryId(u32);
 
 impl MemoryId {
-    /// For the registration of that number.
+    /// For registration number `index`, of a region of `bytes` bytes.
     ///
     /// # Errors
-    /// Why there can be no more, in words.
-    pub fn of_index(index: usize) -> Result<Self, &'static str> {
+    /// Why it cannot be registered, in words.
+    pub fn of_registration(index: usize, bytes: usize) -> Result<Self, &'static str> {
+        if bytes == 0 {
+            return Err("the region is empty");
+        }
         u32::try_from(index)
             .map(Self)
             .map_err(|_| "too many registrations")
@@ -53,16 +56,16 @@ impl MemoryId {
 /// Some bytes of registered memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// Which.
+    /// The registered memory.
     pub memory: MemoryId,
-    /// From the beginning of what was registered, in bytes.
+    /// From the beginning of the registered memory, in bytes.
     pub offset: usize,
-    /// How many.
+    /// Length in bytes.
     pub bytes: usize,
 }
 
 impl Part {
-    /// Whether it is within memory of that many bytes.
+    /// Whether it is within `memory_bytes` bytes of memory.
     #[inline]
     pub const fn is_within(&self, memory_bytes: usize) -> bool {
         self.bytes <= memory_bytes && self.offset <= memory_bytes - self.bytes
@@ -72,28 +75,11 @@ impl Part {
 /// What a peer needs to read or write registered memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RemoteMemory {
-    /// The key. Of verbs, in the low 32 bits.
+    /// The key; for verbs, of 32 bits.
     pub key: u64,
-    /// What an offset is added to: the virtual address, or 0 where a provider of
-    /// libfabric works without those (`FI_MR_VIRT_ADDR`).
+    /// The address of the first byte: virtual, or 0 if a provider of libfabric works
+    /// without virtual addresses (`FI_MR_VIRT_ADDR`).
     pub base: u64,
-}
-
-/// Looks whether `bytes` bytes from `offset` on can be registered of a region of so
-/// many bytes.
-///
-/// # Errors
-/// Why not, in words.
-pub fn check_registered(offset: usize, bytes: usize, region_bytes: usize) -> Result<(), String> {
-    let fits = offset
-        .checked_add(bytes)
-        .is_some_and(|end| end <= region_bytes);
-    if fits && bytes > 0 {
-        return Ok(());
-    }
-    Err(format!(
-        "{bytes} bytes from {offset} on are not within the {region_bytes} of the region"
-    ))
 }
 
 #[cfg(test)]
@@ -110,7 +96,7 @@ mod tests {
 
     #[test]
     fn parts_are_within_memory_or_not() {
-        let memory = MemoryId::of_index(0).unwrap();
+        let memory = MemoryId::of_registration(0, 1).unwrap();
         for (offset, bytes, is_within) in [
             (0, 10, true),
             (10, 0, true),
@@ -131,13 +117,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_what_is_outside_cannot_be_registered() {
-        for (offset, bytes) in [(0, 10), (9, 1)] {
-            check_registered(offset, bytes, 10).unwrap();
-        }
-        for (offset, bytes) in [(0, 0), (0, 11), (10, 1), (usize::MAX, 2)] {
-            let words = check_registered(offset, bytes, 10).unwrap_err();
-            assert!(words.contains("not within the 10"), "{words}");
-        }
+    fn an_empty_region_cannot_be_registered() {
+        let words = MemoryId::of_registration(0, 0).unwrap_err();
+        assert!(words.contains("empty"), "{words}");
     }
 }

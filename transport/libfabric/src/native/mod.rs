@@ -1,13 +1,12 @@
-//! What the bindings of libfabric and of libibverbs have in common.
+//! Code that the bindings of libfabric and of libibverbs share.
 //!
-//! - [`Symbols`] loads a library at run time; [`LoadError`] says why it could not.
-//!   A binary that is built on these bindings starts where the libraries are missing,
-//!   and says so when one is needed.
-//! - [`MessageEndpoint`] is what users of an endpoint may expect, whichever the library.
+//! - [`Symbols`] loads a library at run time; [`LoadError`] is why it cannot. A binary
+//!   with these bindings starts without the libraries, and fails when one is needed.
+//! - [`MessageEndpoint`] is the contract of the endpoints of both libraries.
 //! - [`Access`], [`MemoryId`], [`Part`] and [`RemoteMemory`] name registered memory.
-//! - [`Refused`] and [`Completion`] are how operations of an endpoint begin and end.
+//! - [`Refused`] and [`Completion`]: an operation is not begun, or over.
 //!
-//! Does not know which symbols a library has, or how endpoints do what they do.
+//! It does not know which symbols a library has, or how endpoints work.
 
 mod endpoint;
 mod load_error;
@@ -16,7 +15,7 @@ mod operation;
 mod symbols;
 
 pub use endpoint::{CompletionOf, EndpointError, MessageEndpoint, Removal};
-pub use load_error::{LoadError, Obstacle};
-pub use memory::{Access, MemoryId, Part, RemoteMemory, check_registered};
+pub use load_error::{LoadError, Native, Obstacle};
+pub use memory::{Access, MemoryId, Part, RemoteMemory};
 pub use operation::{Completion, Kind, Refused, TOKEN_OF_INJECTED};
-pub use symbols::{Native, Symbols, text};
+pub use symbols::{Symbols, text};

@@ -2,7 +2,7 @@
 
 use thiserror::Error as ThisError;
 
-/// The token of errors that belong to no operation: of injected messages.
+/// The token of errors of injected messages, which have no operation.
 pub const TOKEN_OF_INJECTED: u64 = u64::MAX;
 
 /// The kind of an operation.
@@ -33,30 +33,30 @@ impl Kind {
 /// Why an operation was not begun.
 #[derive(Debug, Clone, PartialEq, Eq, ThisError)]
 pub enum Refused<E> {
-    /// There is no room now, or no way to the peer yet: poll, and try again.
-    #[error("there is no room now, or no way to the peer yet: poll, and try again")]
+    /// There is no room now, or no connection to the peer yet: poll, and try again.
+    #[error("there is no room now, or no connection to the peer yet: poll, and try again")]
     Again,
-    /// As many operations as the endpoint was opened for are in flight.
+    /// The limit of operations in flight is reached.
     #[error("as many operations as the endpoint was opened for are in flight")]
     Full,
-    /// It will not go.
+    /// It fails.
     #[error(transparent)]
     Failed(#[from] E),
 }
 
-/// An operation is over: of an endpoint that names peers by `P` and fails with `E`.
+/// The end of an operation of an endpoint that names peers by `P` and fails with `E`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completion<P, E> {
-    /// What the operation was started with.
+    /// The token that the operation was started with.
     pub token: u64,
-    /// What it was.
+    /// The kind of the operation.
     pub kind: Kind,
-    /// Received bytes; of other operations, how many it was started with.
+    /// Received bytes; of other operations, the bytes that it was started with.
     pub bytes: usize,
-    /// Whom it was with, where that is known: providers of libfabric do not say. A
-    /// message received by verbs can come of a peer that was not inserted, where
-    /// the endpoint's options allow that.
+    /// The peer, if it is known: providers of libfabric do not report it. A message
+    /// received by verbs can come from a peer that was not inserted, if the endpoint's
+    /// options allow that.
     pub peer: Option<P>,
-    /// Whether it did what it should.
+    /// Whether it succeeded.
     pub outcome: Result<(), E>,
 }

@@ -5,23 +5,10 @@
     reason = "loading a library runs its initialisers, and the types of its symbols cannot be checked"
 )]
 
-use super::{LoadError, Obstacle};
+use super::load_error::{LoadError, Native, Obstacle};
 use core::ffi::{CStr, c_char, c_void};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::path::{Path, PathBuf};
-
-/// A library as it is asked for and told of.
-#[derive(Debug)]
-pub struct Native {
-    /// What it is called: `libfabric`.
-    pub name: &'static str,
-    /// The file that the loader looks for where none is named: `libfabric.so.1`.
-    pub file: &'static str,
-    /// What serves, in words: `libfabric 1.17 or newer`.
-    pub wanted: &'static str,
-    /// What to install, in words: `libfabric 1.17 or newer (Debian: libfabric1)`.
-    pub install: &'static str,
-}
 
 /// A loaded library; it is never unloaded.
 #[derive(Debug)]
@@ -41,8 +28,8 @@ impl Symbols {
     /// See [`LoadError`].
     ///
     /// # Safety
-    /// The initialisers of the library do no harm here. Those of another one, named
-    /// by mistake, are as trusted as whoever named it.
+    /// The initialisers of the library do no harm. Those of another library, named by
+    /// mistake, are trusted as the name is.
     pub unsafe fn load(native: &'static Native, path: Option<&Path>) -> Result<Self, LoadError> {
         let path = path.unwrap_or(Path::new(native.file));
         // SAFETY: the caller answers for the initialisers.
@@ -96,13 +83,13 @@ impl Symbols {
     }
 }
 
-/// The loader tells only in words what was wrong.
+/// The loader reports only text.
 fn obstacle(path: &Path, error: &libloading::Error) -> Obstacle {
     let words = std::error::Error::source(error)
         .map_or_else(|| error.to_string(), |source| source.to_string());
     let is_a_file_name = path.components().count() == 1;
-    // Of a library that is itself there but lacks another, the loader says
-    // "cannot open shared object file" too, about the other.
+    // If the file exists and needs another library that is missing, the loader reports
+    // "cannot open shared object file" about that library.
     let is_missing = if is_a_file_name {
         words.starts_with(&*path.to_string_lossy()) && words.contains("cannot open shared object")
     } else {

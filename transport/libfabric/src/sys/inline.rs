@@ -7,7 +7,7 @@
 //!
 //! # Safety
 //! Of all functions here: objects are open, and opened by the calls that the
-//! manual pages name; pointers are valid as the manual page of the call says,
+//! manual pages name; pointers are valid as the manual page of the call demands,
 //! buffers and contexts of operations until the operation has completed.
 
 #![allow(unsafe_code, reason = "calls through libfabric's tables of functions")]
@@ -19,53 +19,49 @@ use core::ffi::{c_char, c_int, c_void};
 use core::mem::offset_of;
 use core::ptr::null_mut;
 
-/// `FI_CHECK_OP` and the call: `call!(table: fi_ops_x, entry(arguments))`.
+/// `FI_CHECK_OP` and the call: `call!(object.table, entry(arguments))`.
 macro_rules! call {
-    ($table:expr, $type:ty, $entry:ident($($argument:expr),*)) => {{
-        let table: *mut $type = $table;
-        // SAFETY: a table of an open object is valid as long as the object; an
-        // entry is only looked at where the table is long enough to have it.
-        let entry = unsafe {
-            if table.is_null() || (*table).size <= offset_of!($type, $entry) {
-                None
-            } else {
-                (*table).$entry
+    ($object:ident.$table:ident, $entry:ident($($argument:expr),*)) => {{
+        // SAFETY: the object is open, and its table valid as long. An entry is only looked
+        // at where the table is long enough to have it. The caller's arguments are as the
+        // manual page wants them.
+        unsafe {
+            let table = (*$object).$table;
+            let has_entry = !table.is_null() && {
+                let entry = &raw const (*table).$entry;
+                (*table).size > entry.addr() - table.addr()
+            };
+            let entry = if has_entry { (*table).$entry } else { None };
+            match entry {
+                Some(entry) => entry($($argument),*),
+                None => (-FI_ENOSYS) as _,
             }
-        };
-        match entry {
-            // SAFETY: the caller's arguments are as the manual page wants them.
-            Some(entry) => unsafe { entry($($argument),*) },
-            None => (-FI_ENOSYS) as _,
         }
     }};
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_close(object: *mut fid) -> c_int {
-    // SAFETY: the object is open.
-    call!(unsafe { (*object).ops }, fi_ops, close(object))
+    call!(object.ops, close(object))
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_bind(object: *mut fid, other: *mut fid, flags: u64) -> c_int {
-    // SAFETY: the object is open.
-    call!(unsafe { (*object).ops }, fi_ops, bind(object, other, flags))
+    call!(object.ops, bind(object, other, flags))
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_control(object: *mut fid, command: c_int, argument: *mut c_void) -> c_int {
-    // SAFETY: the object is open.
-    let table = unsafe { (*object).ops };
-    call!(table, fi_ops, control(object, command, argument))
+    call!(object.ops, control(object, command, argument))
 }
 
 /// `fi_enable` of an endpoint, `fi_mr_enable` of a registration.
 ///
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_enable(object: *mut fid) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fi_control(object, FI_ENABLE, null_mut()) }
@@ -74,90 +70,63 @@ pub unsafe fn fi_enable(object: *mut fid) -> c_int {
 /// The file descriptor of a queue that was opened with `FI_WAIT_FD`.
 ///
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn get_wait_fd(queue: *mut fid, fd: &mut c_int) -> c_int {
     // SAFETY: as the caller promises; the command writes one int.
     unsafe { fi_control(queue, FI_GETWAIT, core::ptr::from_mut(fd).cast()) }
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_domain(
     fabric: *mut fid_fabric,
     info: *mut fi_info,
     domain: *mut *mut fid_domain,
 ) -> c_int {
-    // SAFETY: the fabric is open.
-    let table = unsafe { (*fabric).ops };
-    call!(
-        table,
-        fi_ops_fabric,
-        domain(fabric, info, domain, null_mut())
-    )
+    call!(fabric.ops, domain(fabric, info, domain, null_mut()))
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_trywait(fabric: *mut fid_fabric, objects: &mut [*mut fid]) -> c_int {
-    // SAFETY: the fabric is open.
-    let table = unsafe { (*fabric).ops };
     call!(
-        table,
-        fi_ops_fabric,
+        fabric.ops,
         trywait(fabric, objects.as_mut_ptr(), objects.len() as c_int)
     )
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_endpoint(
     domain: *mut fid_domain,
     info: *mut fi_info,
     endpoint: *mut *mut fid_ep,
 ) -> c_int {
-    // SAFETY: the domain is open.
-    let table = unsafe { (*domain).ops };
-    call!(
-        table,
-        fi_ops_domain,
-        endpoint(domain, info, endpoint, null_mut())
-    )
+    call!(domain.ops, endpoint(domain, info, endpoint, null_mut()))
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_av_open(
     domain: *mut fid_domain,
     attributes: *mut fi_av_attr,
     vector: *mut *mut fid_av,
 ) -> c_int {
-    // SAFETY: the domain is open.
-    let table = unsafe { (*domain).ops };
-    call!(
-        table,
-        fi_ops_domain,
-        av_open(domain, attributes, vector, null_mut())
-    )
+    call!(domain.ops, av_open(domain, attributes, vector, null_mut()))
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_cq_open(
     domain: *mut fid_domain,
     attributes: *mut fi_cq_attr,
     queue: *mut *mut fid_cq,
 ) -> c_int {
-    // SAFETY: the domain is open.
-    let table = unsafe { (*domain).ops };
-    call!(
-        table,
-        fi_ops_domain,
-        cq_open(domain, attributes, queue, null_mut())
-    )
+    call!(domain.ops, cq_open(domain, attributes, queue, null_mut()))
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_mr_reg(
     domain: *mut fid_domain,
     memory: *const c_void,
@@ -166,13 +135,10 @@ pub unsafe fn fi_mr_reg(
     requested_key: u64,
     registration: *mut *mut fid_mr,
 ) -> c_int {
-    // SAFETY: the domain is open.
-    let (table, domain) = unsafe { ((*domain).mr, &raw mut (*domain).fid) };
     call!(
-        table,
-        fi_ops_mr,
+        domain.mr,
         reg(
-            domain,
+            &raw mut (*domain).fid,
             memory,
             bytes,
             access,
@@ -186,65 +152,57 @@ pub unsafe fn fi_mr_reg(
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_av_insert(
     vector: *mut fid_av,
     address: *const c_void,
     handle: &mut fi_addr_t,
 ) -> c_int {
-    // SAFETY: the address vector is open.
-    let table = unsafe { (*vector).ops };
     call!(
-        table,
-        fi_ops_av,
+        vector.ops,
         insert(vector, address, 1, handle, 0, null_mut())
     )
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_av_remove(vector: *mut fid_av, handle: &mut fi_addr_t) -> c_int {
-    // SAFETY: the address vector is open.
-    let table = unsafe { (*vector).ops };
-    call!(table, fi_ops_av, remove(vector, handle, 1, 0))
+    call!(vector.ops, remove(vector, handle, 1, 0))
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_getname(endpoint: *mut fid_ep, address: *mut c_void, bytes: &mut usize) -> c_int {
-    // SAFETY: the endpoint is open.
-    let (table, endpoint) = unsafe { ((*endpoint).cm, &raw mut (*endpoint).fid) };
-    call!(table, fi_ops_cm, getname(endpoint, address, bytes))
+    call!(
+        endpoint.cm,
+        getname(&raw mut (*endpoint).fid, address, bytes)
+    )
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 #[inline]
 pub unsafe fn fi_cq_read(queue: *mut fid_cq, entries: *mut c_void, count: usize) -> isize {
-    // SAFETY: the queue is open.
-    let table = unsafe { (*queue).ops };
-    call!(table, fi_ops_cq, read(queue, entries, count))
+    call!(queue.ops, read(queue, entries, count))
 }
 
 /// # Safety
-/// As said for the module; behind `entry` there is more room than the entry of
+/// As for the module; behind `entry` there is more room than the entry of
 /// API 1.17 needs.
 pub unsafe fn fi_cq_readerr(queue: *mut fid_cq, entry: *mut fi_cq_err_entry) -> isize {
-    // SAFETY: the queue is open.
-    let table = unsafe { (*queue).ops };
-    call!(table, fi_ops_cq, readerr(queue, entry, 0))
+    call!(queue.ops, readerr(queue, entry, 0))
 }
 
 /// The provider's words for an error, or null.
 ///
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_cq_strerror(
     queue: *mut fid_cq,
     entry: &fi_cq_err_entry,
     text: &mut [u8],
 ) -> *const c_char {
-    // SAFETY: the queue is open, and its table as long as its `size` says.
+    // SAFETY: the queue is open, and its table as long as its `size`.
     unsafe {
         let table = (*queue).ops;
         if table.is_null() || (*table).size <= offset_of!(fi_ops_cq, strerror) {
@@ -263,7 +221,7 @@ pub unsafe fn fi_cq_strerror(
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 #[inline]
 pub unsafe fn fi_recv(
     endpoint: *mut fid_ep,
@@ -273,38 +231,29 @@ pub unsafe fn fi_recv(
     from: fi_addr_t,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: the endpoint is open.
-    let table = unsafe { (*endpoint).msg };
     call!(
-        table,
-        fi_ops_msg,
+        endpoint.msg,
         recv(endpoint, memory, bytes, descriptor, from, context)
     )
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 #[inline]
 pub unsafe fn fi_sendmsg(endpoint: *mut fid_ep, message: &fi_msg, flags: u64) -> isize {
-    // SAFETY: the endpoint is open.
-    let table = unsafe { (*endpoint).msg };
-    call!(table, fi_ops_msg, sendmsg(endpoint, message, flags))
+    call!(endpoint.msg, sendmsg(endpoint, message, flags))
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 #[inline]
 pub unsafe fn fi_readmsg(endpoint: *mut fid_ep, message: &fi_msg_rma, flags: u64) -> isize {
-    // SAFETY: the endpoint is open.
-    let table = unsafe { (*endpoint).rma };
-    call!(table, fi_ops_rma, readmsg(endpoint, message, flags))
+    call!(endpoint.rma, readmsg(endpoint, message, flags))
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 #[inline]
 pub unsafe fn fi_writemsg(endpoint: *mut fid_ep, message: &fi_msg_rma, flags: u64) -> isize {
-    // SAFETY: the endpoint is open.
-    let table = unsafe { (*endpoint).rma };
-    call!(table, fi_ops_rma, writemsg(endpoint, message, flags))
+    call!(endpoint.rma, writemsg(endpoint, message, flags))
 }

@@ -2,7 +2,7 @@
 
 use crate::bytes::{clear, fill, holds};
 use crate::pair::{Pair, with_every_provider};
-use refrain_libfabric::{Error, Kind, Part, Refused};
+use refrain_libfabric::{Error, Kind, MessageEndpoint, Part, Refused, RemoteMemory};
 
 const REGION_BYTES: usize = 4 << 20;
 const HEADER_BYTES: usize = 48;
@@ -138,7 +138,12 @@ fn parts_outside_registered_memory_are_refused() {
             assert!(is_invalid(pair.a.endpoint.send(to, &[part], 1)));
             assert!(is_invalid(pair.a.endpoint.inject(to, &[part])));
             assert!(is_invalid(pair.a.endpoint.receive(part, 1)));
-            assert!(is_invalid(pair.a.endpoint.write(to, part, 0, 0, false, 1)));
+            assert!(is_invalid(pair.a.endpoint.write(
+                to,
+                part,
+                RemoteMemory::default(),
+                1
+            )));
         }
         let tiny = Part {
             memory,

@@ -2,8 +2,8 @@
 
 use refrain_libfabric::constants::{FI_MSG, FI_RMA};
 use refrain_libfabric::{
-    Access, Completion, Endpoint, EndpointOptions, Hints, Info, Library, MemoryId, PeerAddress,
-    Refused,
+    Access, Completion, Endpoint, EndpointOptions, Hints, Info, Library, MemoryId, MessageEndpoint,
+    PeerAddress, Refused,
 };
 use refrain_ring::Region;
 use std::path::Path;
@@ -55,7 +55,6 @@ pub fn hints(provider: &str) -> Hints {
         provider: Some(provider.to_owned()),
         caps: FI_MSG | FI_RMA,
         node: over_sockets.then(|| "127.0.0.1".to_owned()),
-        source: over_sockets,
         ..Hints::default()
     }
 }
@@ -115,7 +114,7 @@ impl Pair {
             let mut endpoint = Endpoint::open(library, info, options).unwrap();
             let region = Region::heap(region_bytes);
             let access = Access::LOCAL | Access::REMOTE_READ | Access::REMOTE_WRITE;
-            let memory = endpoint.register(&region, 0, region_bytes, access).unwrap();
+            let memory = endpoint.register(&region, access).unwrap();
             (endpoint, region, memory)
         };
         let (mut a, mut b) = (open(), open());

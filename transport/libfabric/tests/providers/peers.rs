@@ -2,7 +2,7 @@
 
 use crate::bytes::{fill, holds};
 use crate::pair::{OPTIONS, Pair, with_every_provider};
-use refrain_libfabric::{Access, Endpoint, Part};
+use refrain_libfabric::{Access, Endpoint, MessageEndpoint, Part};
 use refrain_ring::Region;
 
 fn part(memory: refrain_libfabric::MemoryId, offset: usize, bytes: usize) -> Part {
@@ -49,9 +49,7 @@ fn another_endpoint_takes_the_place_of_a_peer() {
 
         let mut endpoint = Endpoint::open(library, info, &OPTIONS).unwrap();
         let region = Region::heap(1 << 16);
-        let memory = endpoint
-            .register(&region, 0, 1 << 16, Access::LOCAL)
-            .unwrap();
+        let memory = endpoint.register(&region, Access::LOCAL).unwrap();
         let name = pair.a.endpoint.name().unwrap();
         pair.b.peer = endpoint.insert(&name).unwrap();
         pair.a.peer = pair.a.endpoint.insert(&endpoint.name().unwrap()).unwrap();

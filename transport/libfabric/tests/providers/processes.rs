@@ -13,7 +13,8 @@ use crate::bytes::{clear, fill, holds};
 use crate::pair::{OPTIONS, hints, with_every_provider};
 use core::ptr::NonNull;
 use refrain_libfabric::{
-    Access, Completion, Endpoint, Info, Library, MemoryId, Part, PeerAddress, Refused,
+    Access, Completion, Endpoint, Info, Library, MemoryId, MessageEndpoint, Part, PeerAddress,
+    Refused, RemoteMemory,
 };
 use refrain_ring::Region;
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -38,10 +39,10 @@ fn a_peer_in_another_process() {
         this.peer = Some(this.endpoint.insert(&unhex(&name)).unwrap());
         let key = peer.ask("key");
         let (key, base) = key.split_once(' ').unwrap();
-        let remote = (
-            key.parse().unwrap(),
-            base.parse::<u64>().unwrap() + AT as u64,
-        );
+        let remote = RemoteMemory {
+            key: key.parse().unwrap(),
+            base: base.parse::<u64>().unwrap() + AT as u64,
+        };
 
         this.message(&mut peer);
         for bytes in [8, 1024, 256 << 10] {
@@ -49,9 +50,7 @@ fn a_peer_in_another_process() {
         }
         for bytes in [64, 4096, 64 << 10, 1 << 20] {
             this.read(&mut peer, bytes, remote);
-            for delivery_complete in [false, true] {
-                this.write(&mut peer, bytes, remote, delivery_complete);
-            }
+            this.write(&mut peer, bytes, remote);
         }
         this.outlives(peer);
     });
@@ -71,7 +70,7 @@ impl Own {
         let mut endpoint = Endpoint::open(library, info, &OPTIONS).unwrap();
         let region = Region::heap(BYTES);
         let access = Access::LOCAL | Access::REMOTE_READ | Access::REMOTE_WRITE;
-        let memory = endpoint.register(&region, 0, BYTES, access).unwrap();
+        let memory = endpoint.register(&region, access).unwrap();
         Self {
             endpoint,
             region,
@@ -158,7 +157,7 @@ impl Own {
         panic!("no reply");
     }
 
-    fn read(&mut self, peer: &mut Peer, bytes: usize, (key, address): (u64, u64)) {
+    fn read(&mut self, peer: &mut Peer, bytes: usize, remote: RemoteMemory) {
         let seed = bytes.ilog2() as u8;
         peer.ask(&format!("fill {bytes} {seed}"));
         clear(&self.region, AT, bytes + 1);
@@ -169,7 +168,7 @@ impl Own {
             peer,
             |this| {
                 // SAFETY: registered memory that stays until all is over.
-                unsafe { this.endpoint.read(from, to, bytes, memory, address, key, 2) }
+                unsafe { this.endpoint.read(from, (to, memory), bytes, remote, 2) }
             },
             |_| {},
         );
@@ -178,32 +177,23 @@ impl Own {
         println!("  read of {bytes}: {}", without_help(is_alone));
     }
 
-    fn write(
-        &mut self,
-        peer: &mut Peer,
-        bytes: usize,
-        (key, address): (u64, u64),
-        delivery_complete: bool,
-    ) {
-        let seed = bytes.ilog2() as u8 + 100 + u8::from(delivery_complete);
+    fn write(&mut self, peer: &mut Peer, bytes: usize, remote: RemoteMemory) {
+        let seed = bytes.ilog2() as u8 + 100;
         fill(&self.region, AT, bytes, seed);
         peer.ask(&format!("clear {}", bytes + 1));
         let (part, to) = (self.part(bytes), self.peer.unwrap());
         let mut is_there = false;
         let is_alone = self.run(
             peer,
-            |this| {
-                this.endpoint
-                    .write(to, part, address, key, delivery_complete, 3)
-            },
+            |this| this.endpoint.write(to, part, remote, 3),
             |peer| is_there = peer.ask(&format!("holds {bytes} {seed}")) == "true",
         );
         println!(
-            "  write of {bytes}, delivery complete {delivery_complete}: {}{}",
+            "  write of {bytes}: {}{}",
             without_help(is_alone),
             if is_there { "" } else { ", BYTES NOT THERE" }
         );
-        assert!(is_there || !delivery_complete);
+        assert!(is_there);
         for _ in 0..1000 {
             if peer.ask(&format!("holds {bytes} {seed}")) == "true" {
                 return;

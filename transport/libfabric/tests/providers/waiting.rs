@@ -1,7 +1,7 @@
 //! File descriptors to wait on.
 
 use crate::pair::{OPTIONS, Pair, with_every_provider};
-use refrain_libfabric::{Access, Endpoint, EndpointOptions, Part};
+use refrain_libfabric::{Access, Endpoint, EndpointOptions, MessageEndpoint, Part};
 use refrain_ring::Region;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsRawFd;
@@ -30,7 +30,7 @@ fn an_endpoint_may_have_a_descriptor() {
 
         // A message to itself: not sleeping before it is there.
         let region = Region::heap(4096);
-        let memory = endpoint.register(&region, 0, 4096, Access::LOCAL).unwrap();
+        let memory = endpoint.register(&region, Access::LOCAL).unwrap();
         let me = endpoint.name().unwrap();
         let me = endpoint.insert(&me).unwrap();
         let part = |offset| Part {

@@ -42,36 +42,28 @@ impl Pair {
     /// Encodes both as one address.
     ///
     /// # Panics
-    /// For parts above 64 KiB, and a far part with memory: no fabric has such.
+    /// For parts above 64 KiB, and a far part with memory: no fabric has such a part.
     pub fn encode(self) -> Address {
-        let flags = [(&self.near, NEAR), (&self.far, FAR)]
-            .into_iter()
-            .filter(|(part, _)| part.is_some())
-            .fold(0, |flags, (_, flag)| flags | flag);
-        let (near, memory) = self
-            .near
-            .map_or_else(Default::default, |near| (near.bytes, near.memory));
-        let far = self.far.map_or_else(Vec::new, |far| {
-            assert!(
-                far.memory.is_none(),
-                "the address of a far fabric carries no memory"
-            );
-            far.bytes
-        });
-        let length = |part: &[u8]| {
-            u16::try_from(part.len())
-                .expect("addresses are short")
-                .to_le_bytes()
+        let flags = u8::from(self.near.is_some()) * NEAR | u8::from(self.far.is_some()) * FAR;
+        let near = self.near.unwrap_or_default();
+        let far = self.far.unwrap_or_default();
+        assert!(
+            far.memory.is_none(),
+            "the address of a far fabric carries no memory"
+        );
+        let length = |part: &Address| {
+            let length = u16::try_from(part.bytes.len());
+            length.expect("addresses are short").to_le_bytes()
         };
         let mut bytes = vec![VERSION, flags];
-        bytes.extend_from_slice(&length(&near));
-        bytes.extend_from_slice(&length(&far));
-        bytes.extend_from_slice(&near);
-        bytes.extend_from_slice(&far);
+        for part in [&length(&near)[..], &length(&far), &near.bytes, &far.bytes] {
+            bytes.extend_from_slice(part);
+        }
+        let memory = near.memory;
         Address { bytes, memory }
     }
 
-    /// Takes an address apart.
+    /// Decodes the two addresses.
     ///
     /// # Errors
     /// When it is not one that this version writes.
@@ -80,9 +72,8 @@ impl Pair {
         if bytes.first() != Some(&VERSION) {
             return Err(PairError::Version);
         }
-        let (head, parts) = bytes
-            .split_at_checked(HEAD_BYTES)
-            .ok_or(PairError::Damaged)?;
+        let split = bytes.split_at_checked(HEAD_BYTES);
+        let (head, parts) = split.ok_or(PairError::Damaged)?;
         let length = |at: usize| usize::from(u16::from_le_bytes([head[at], head[at + 1]]));
         let (flags, near_bytes, far_bytes) = (head[1], length(2), length(4));
         let absent_but_long = (flags & NEAR == 0 && near_bytes > 0)
@@ -92,15 +83,13 @@ impl Pair {
             return Err(PairError::Damaged);
         }
         let (near, far) = parts.split_at(near_bytes);
+        let part = |flag: u8, bytes: &[u8], memory| {
+            let bytes = bytes.to_vec();
+            (flags & flag != 0).then_some(Address { bytes, memory })
+        };
         Ok(Self {
-            near: (flags & NEAR != 0).then(|| Address {
-                bytes: near.to_vec(),
-                memory: address.memory.clone(),
-            }),
-            far: (flags & FAR != 0).then(|| Address {
-                bytes: far.to_vec(),
-                memory: None,
-            }),
+            near: part(NEAR, near, address.memory.clone()),
+            far: part(FAR, far, None),
         })
     }
 }

@@ -204,7 +204,7 @@ fn a_busy_near_side_does_not_starve_the_far_one() {
         ["near poll", "far poll"].repeat(3),
         "idle: both"
     );
-    mixed.near_mut().busy = 1;
+    mixed.near.busy = 1;
     let polls = 10 * NEAR_POLLS_MAX;
     (0..polls).for_each(|_| assert_eq!(mixed.poll(&mut Nothing).unwrap(), 1));
     let far = take(&calls)
@@ -229,7 +229,7 @@ fn a_wait_is_one_slice_that_grows_while_nothing_comes() {
         );
     }
     assert_eq!(waited(&mut mixed, 70), "near wait 70 us, far wait 0 us");
-    mixed.far_mut().busy = 1;
+    mixed.far.busy = 1;
     mixed.poll(&mut Nothing).unwrap();
     take(&calls);
     assert_eq!(waited(&mut mixed, long), "near wait 50 us, far wait 0 us");
@@ -239,9 +239,9 @@ fn a_wait_is_one_slice_that_grows_while_nothing_comes() {
 fn it_is_drained_when_both_are() {
     let (mut mixed, _) = mixed();
     assert!(mixed.is_drained());
-    mixed.far_mut().drained = false;
+    mixed.far.drained = false;
     assert!(!mixed.is_drained());
-    mixed.far_mut().drained = true;
-    mixed.near_mut().drained = false;
+    mixed.far.drained = true;
+    mixed.near.drained = false;
     assert!(!mixed.is_drained());
 }

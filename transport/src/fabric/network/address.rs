@@ -1,4 +1,4 @@
-//! What a rank publishes so that others reach it over a network.
+//! The address that a rank publishes for its peers on a network.
 //!
 //! Format (little endian): version ([`ADDRESS_VERSION`], 1 byte), length of the
 //! provider's name (1 byte), length of the endpoint's address (2 bytes), rank (4),
@@ -8,6 +8,7 @@
 //! length: they say how long theirs is.
 
 use refrain_ring::{Incarnation, Rank};
+use std::net::{IpAddr, SocketAddr};
 use thiserror::Error;
 
 /// Version of the published address. A reader refuses every other.
@@ -18,11 +19,11 @@ pub const FIXED_BYTES: usize = 52;
 /// A published address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkAddress {
-    /// Whose it is.
+    /// The rank.
     pub rank: Rank,
-    /// In which life.
+    /// Its incarnation.
     pub incarnation: Incarnation,
-    /// Of which job.
+    /// The job.
     pub job: u64,
     /// libfabric's name of the provider, or `verbs`.
     pub provider: String,
@@ -30,17 +31,17 @@ pub struct NetworkAddress {
     pub name: Vec<u8>,
     /// The longest message that its receives have room for, in bytes.
     pub message_bytes_max: u32,
-    /// Frames that may be on their way to it from one peer.
+    /// Frames that may be in flight to it from one peer.
     pub credits: u32,
     /// Bytes that the log of one channel holds before it waits.
     pub window_bytes: u64,
     /// Remote key of the log memory; 0 without remote memory access.
     pub key: u64,
-    /// What an offset in the log memory is added to.
+    /// The remote address of offset 0 of the log memory.
     pub base: u64,
 }
 
-/// Why bytes are no address.
+/// Why bytes are not an address.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AddressError {
     /// Fewer or more bytes than the address says.
@@ -65,7 +66,7 @@ impl NetworkAddress {
     /// Encodes the address.
     ///
     /// # Panics
-    /// When a name is longer than any provider's is.
+    /// When a name is too long for its length field.
     pub fn encode(&self) -> Vec<u8> {
         let provider_bytes =
             u8::try_from(self.provider.len()).expect("names of providers are short");
@@ -123,8 +124,8 @@ impl NetworkAddress {
         })
     }
 
-    /// Why ranks with these addresses do not understand each other, if so. What is
-    /// compared follows from provider and size of the job, unless libraries differ.
+    /// Why ranks with these addresses cannot work together, if so. The compared values follow
+    /// from provider and size of the job, unless libraries differ.
     pub fn mismatch(&self, own: &Self) -> Option<String> {
         if self.provider != own.provider {
             return Some(format!(
@@ -142,23 +143,25 @@ impl NetworkAddress {
         None
     }
 
-    /// The endpoint's address for people: internet addresses are written out,
-    /// text as it is, the rest in hexadecimal.
+    /// The endpoint's address in readable form: an internet address, text, or hexadecimal.
     pub fn readable(&self) -> String {
         let name = &self.name[..];
         if let Some(host) = refrain_verbs::readable(name) {
             return host;
         }
         let family = name.first_chunk().map(|family| u16::from_ne_bytes(*family));
+        let socket = |ip: IpAddr| {
+            let port = u16::from_be_bytes([name[2], name[3]]);
+            SocketAddr::new(ip, port).to_string()
+        };
         match (family, name.len()) {
             (Some(2), 16) => {
-                let port = u16::from_be_bytes([name[2], name[3]]);
-                format!("{}.{}.{}.{}:{port}", name[4], name[5], name[6], name[7])
+                let octets = name[4..].first_chunk::<4>().expect("sixteen bytes");
+                socket((*octets).into())
             }
             (Some(10), 28) => {
-                let port = u16::from_be_bytes([name[2], name[3]]);
-                let octets: [u8; 16] = name[8..24].try_into().expect("sixteen bytes");
-                format!("[{}]:{port}", std::net::Ipv6Addr::from(octets))
+                let octets = name[8..].first_chunk::<16>().expect("28 bytes");
+                socket((*octets).into())
             }
             _ => {
                 let text = name.strip_suffix(&[0]).unwrap_or(name);

@@ -1,9 +1,9 @@
-//! What arrives: whose it is, and what becomes of operations that are over.
+//! Completions: arriving messages, and the ends of sends and reads.
 
 use super::Network;
 use super::operation::Operation;
-use super::taking::{Body, Handed, take};
-use super::waiting::Greetings;
+use super::peer::peer_of;
+use super::taking::{Body, Handed};
 use super::wire::{
     BRIEF_BYTES, BRIEF_KIND, BriefHeader, Kind, WIRE_BYTES, WireHeader, nearest, nearest_u16,
 };
@@ -24,25 +24,17 @@ impl<E: MessageEndpoint> Network<E> {
             Operation::Receive(slot) => {
                 let calls = match &completion.outcome {
                     Ok(()) => self.arrived(slot, completion.bytes, sink),
-                    // A message that is too long is none of ours.
+                    // A message that is too long comes from no rank of the job.
                     Err(_) => 0,
                 };
                 self.to_post.push(slot);
-                calls
+                return calls;
             }
-            Operation::Send(slot) => {
-                self.sent(slot, &completion);
-                0
-            }
-            Operation::Read(fetch) => {
-                self.read(fetch, &completion);
-                0
-            }
-            Operation::Injected => {
-                self.injected(&completion);
-                0
-            }
+            Operation::Send(slot) => self.sent(slot, &completion),
+            Operation::Read(fetch) => self.read(fetch, &completion),
+            Operation::Injected => self.injected(&completion),
         }
+        0
     }
 
     #[inline]
@@ -50,10 +42,7 @@ impl<E: MessageEndpoint> Network<E> {
         let Some(under_way) = self.transmitter.completed(slot) else {
             return;
         };
-        let peer = self.peers[under_way.rank.index()]
-            .as_mut()
-            .filter(|peer| peer.connection == under_way.connection);
-        let Some(peer) = peer else {
+        let Some(peer) = peer_of(&mut self.peers, under_way.connection) else {
             return;
         };
         if let Some(sequence) = under_way.sequence {
@@ -61,66 +50,60 @@ impl<E: MessageEndpoint> Network<E> {
         }
         match &completion.outcome {
             Ok(()) => peer.patience.succeeded(),
-            Err(error) => peer.failed(error, self.started.elapsed()),
+            Err(error) => peer.failed(error, self.transmitter.started.elapsed()),
         }
     }
 
-    /// Where it is not known whom it was meant for, whoever has not acknowledged
-    /// everything may have missed it.
+    /// An injected message failed. Where its addressee is not known, it may be any peer
+    /// that has not acknowledged everything.
     #[cold]
     fn injected(&mut self, completion: &CompletionOf<E>) {
-        if let Err(error) = &completion.outcome {
-            let now = self.now();
-            if let Some(fetch) = self.fetching.failed_namelessly() {
-                return self.read(fetch, completion);
+        let Err(error) = &completion.outcome else {
+            return;
+        };
+        if let Some(fetch) = self.fetching.failed_namelessly() {
+            return self.read(fetch, completion);
+        }
+        let now = self.now();
+        if let Some(connection) = self.fetching.refused_namelessly() {
+            if let Some(peer) = peer_of(&mut self.peers, connection) {
+                peer.failed(error, now);
             }
-            if let Some((rank, connection)) = self.fetching.refused_namelessly() {
-                let peer = self.peers[rank.index()].as_mut();
-                if let Some(peer) = peer.filter(|peer| peer.connection == connection) {
-                    peer.failed(error, now);
-                }
-                return;
-            }
-            let named = completion.peer;
-            for peer in self.peers.iter_mut().flatten() {
-                let is_meant = match named {
-                    Some(address) => peer.address == address,
-                    None => peer.sending.is_unanswered(),
-                };
-                if is_meant {
-                    peer.failed(error, now);
-                }
+            return;
+        }
+        for peer in self.peers.iter_mut().flatten() {
+            let is_meant = match completion.peer {
+                Some(address) => peer.address == address,
+                None => peer.sending.is_unanswered(),
+            };
+            if is_meant {
+                peer.failed(error, now);
             }
         }
     }
 
     fn read(&mut self, fetch: usize, completion: &CompletionOf<E>) {
-        let fetched = self
-            .fetching
-            .completed(fetch, completion.outcome.is_ok(), &self.peers);
-        let now = self.now();
-        let Some(fetched) = fetched else { return };
-        let Some(peer) = self.peers[fetched.rank.index()]
-            .as_mut()
-            .filter(|peer| peer.connection == fetched.connection)
-        else {
+        let is_whole = completion.outcome.is_ok();
+        let completed = self.fetching.completed(fetch, is_whole, &mut self.peers);
+        let Some((peer, sequence)) = completed else {
             return;
         };
         match &completion.outcome {
             Ok(()) => {
-                peer.receiving.let_go(fetched.sequence);
+                peer.receiving.let_go(sequence);
                 peer.patience.succeeded();
             }
-            Err(error) => peer.failed(error, now),
+            Err(error) => peer.failed(error, self.transmitter.started.elapsed()),
         }
-        self.note_attention(fetched.rank);
+        let rank = peer.rank;
+        self.note_attention(rank);
     }
 
     /// A message lies in a slot.
     #[inline]
     fn arrived(&mut self, slot: usize, bytes: usize, sink: Option<&mut dyn Sink>) -> usize {
         let message = self.slots.arrived(slot, bytes);
-        // What is not ours is not answered: it may come from anybody.
+        // Other messages are not answered: any process may have sent them.
         let decoded = if message.first() == Some(&BRIEF_KIND) {
             self.decode_brief(message)
         } else {
@@ -142,21 +125,17 @@ impl<E: MessageEndpoint> Network<E> {
             .as_mut()
             .filter(|peer| peer.incarnation == header.incarnation && !peer.is_lost);
         let Some(peer) = connected else {
-            // FENCE-1: nothing of an older life is looked at. A later one is not
-            // connected yet: it will be asked to send again.
-            if u64::from(header.incarnation.0) >= self.acceptable[index] {
+            // FENCE-1: messages of an older life are dropped. A later life is not connected
+            // yet: it will be asked to send again.
+            if self.acceptable.allows(header.source, header.incarnation) {
                 self.early[index] = Some(header.incarnation);
             }
             return 0;
         };
-        let handed = take(peer, &header, body, sink);
+        let handed = peer.take(&header, body, sink);
         self.note_attention(header.source);
-        match header.kind {
-            Kind::Hello if self.send_bare(header.source, Kind::HelloAnswer) => {
-                Greetings::note(&mut self.greetings.answered, header.source);
-            }
-            Kind::HelloAnswer => Greetings::note(&mut self.greetings.answers, header.source),
-            _ => {}
+        if matches!(header.kind, Kind::Hello | Kind::HelloAnswer) {
+            self.greeted(header.source, header.kind);
         }
         match handed {
             Ok(Handed::Nothing) => 0,
@@ -173,10 +152,8 @@ impl<E: MessageEndpoint> Network<E> {
             }
         }
     }
-}
 
-impl<E: MessageEndpoint> Network<E> {
-    /// The header that a short one stands for.
+    /// The full header that a short one stands for.
     #[inline]
     fn decode_brief<'a>(&self, message: &'a [u8]) -> Option<(WireHeader, Body<'a>)> {
         let brief = BriefHeader::decode(message).ok()?;

@@ -1,14 +1,13 @@
-//! What is due to peers: acknowledgements, what has to be sent again, what had to
-//! wait, questions, and receives for the provider.
+//! Work that is due: acknowledgements, frames to send again, frames that had to wait,
+//! questions, and receives for the provider.
 
 use super::lane::{Owed, Step};
-use super::operation::token_of_receive;
+use super::operation::Operation;
 use super::transmit::{Body, Outgoing};
 use super::wire::Kind;
 use super::{Network, data, native};
 use core::time::Duration;
-use refrain_libfabric::native::MessageEndpoint;
-use refrain_libfabric::native::Refused;
+use refrain_libfabric::native::{MessageEndpoint, Refused};
 use refrain_ring::Rank;
 
 impl<E: MessageEndpoint> Network<E> {
@@ -27,7 +26,10 @@ impl<E: MessageEndpoint> Network<E> {
     pub(super) fn post_receives(&mut self) {
         while let Some(slot) = self.to_post.last().copied() {
             let whole = self.slots.whole(slot);
-            match self.endpoint.receive(whole, token_of_receive(slot)) {
+            match self
+                .endpoint
+                .receive(whole, Operation::Receive(slot).token())
+            {
                 Ok(()) => {
                     self.to_post.pop();
                 }
@@ -40,8 +42,8 @@ impl<E: MessageEndpoint> Network<E> {
         }
     }
 
-    /// Does for peers what is due: sends again, sends control frames that had to
-    /// wait, acknowledges.
+    /// Does the work that is due: sends again, sends control frames that had to wait,
+    /// acknowledges.
     #[inline]
     pub(super) fn attend(&mut self, at_least: Owed) {
         let mut index = 0;
@@ -60,19 +62,14 @@ impl<E: MessageEndpoint> Network<E> {
     /// Whether the peer needs attention again.
     #[inline]
     pub(super) fn attend_to(&mut self, rank: Rank, at_least: Owed) -> bool {
-        let Some(peer) = &self.peers[rank.index()] else {
+        let peer = self.peers[rank.index()].as_ref();
+        let Some(peer) = peer.filter(|peer| !peer.is_lost) else {
             return false;
         };
-        if peer.is_lost {
-            return false;
-        }
-        if peer.patience.holds_back() {
-            return true;
-        }
-        if peer.sending.has_backlog() && !self.pump_backlog(rank) {
-            return true;
-        }
-        if !self.prove(rank) {
+        let must_wait = peer.patience.holds_back()
+            || peer.sending.has_backlog() && !self.pump_backlog(rank)
+            || !self.prove(rank);
+        if must_wait {
             return true;
         }
         let Some(peer) = &self.peers[rank.index()] else {
@@ -85,39 +82,34 @@ impl<E: MessageEndpoint> Network<E> {
         if owed < at_least {
             return true;
         }
-        let kind = if peer.receiving.misses() {
-            Kind::Again
-        } else {
-            Kind::Acknowledge
+        let kind = match peer.receiving.misses() {
+            true => Kind::Again,
+            false => Kind::Acknowledge,
         };
         !self.send_bare(rank, kind)
     }
 
-    /// Asks a peer that was in trouble where nothing else is under way that says when
-    /// that is over; whether all is done for that.
+    /// Asks a peer after an error if no operation is in flight that would show that the error
+    /// is over. Returns false if the provider did not take the question.
     #[inline]
     fn prove(&mut self, rank: Rank) -> bool {
         let peer = self.peers[rank.index()].as_ref();
         !peer.is_some_and(|peer| peer.patience.wants_proof()) || self.send_bare(rank, Kind::Ask)
     }
 
-    /// Sends what waits for one peer; whether all is sent.
+    /// Sends the waiting frames of one peer; whether all were sent.
     #[cold]
     pub(super) fn pump_backlog(&mut self, rank: Rank) -> bool {
-        let started = self.started;
         let Some(peer) = &mut self.peers[rank.index()] else {
             return true;
         };
-        let now = || started.elapsed();
         while let Some((sequence, sent)) = peer.sending.to_resend() {
             let outgoing = data(sequence, &sent);
-            let transmitted = self
-                .transmitter
-                .transmit(&mut self.endpoint, peer, &outgoing, now);
-            let Ok(under_way) = transmitted else {
-                return false;
-            };
-            peer.sending.resent(under_way);
+            let transmitter = &mut self.transmitter;
+            match transmitter.transmit(&mut self.endpoint, peer, &outgoing) {
+                Some(under_way) => peer.sending.resent(under_way),
+                None => return false,
+            }
         }
         while let Some((sequence, words)) = peer.sending.next_control() {
             let outgoing = Outgoing {
@@ -126,13 +118,11 @@ impl<E: MessageEndpoint> Network<E> {
                 offset: 0,
                 body: Body::Words(words),
             };
-            let transmitted = self
-                .transmitter
-                .transmit(&mut self.endpoint, peer, &outgoing, now);
-            if transmitted.is_err() {
-                return false;
+            let transmitter = &mut self.transmitter;
+            match transmitter.transmit(&mut self.endpoint, peer, &outgoing) {
+                Some(_) => peer.sending.control_sent(),
+                None => return false,
             }
-            peer.sending.control_sent();
         }
         true
     }
@@ -142,12 +132,10 @@ impl<E: MessageEndpoint> Network<E> {
     pub(super) fn look_at_clocks(&mut self) {
         let now = self.now();
         for index in 0..self.peers.len() {
-            let Some(peer) = &mut self.peers[index] else {
+            let peer = self.peers[index].as_mut();
+            let Some(peer) = peer.filter(|peer| !peer.is_lost) else {
                 continue;
             };
-            if peer.is_lost {
-                continue;
-            }
             let (rank, unanswered) = (peer.rank, peer.sending.is_unanswered());
             match peer.patience.step(now, unanswered) {
                 Step::Nothing => {}
@@ -181,21 +169,20 @@ impl<E: MessageEndpoint> Network<E> {
         peer.is_lost = true;
         let connection = peer.connection;
         self.lost.push(rank);
-        self.fetching.disconnected(rank, connection);
+        self.fetching.disconnected(connection);
     }
 
     #[inline]
     pub(super) fn pump_fetches(&mut self) {
-        let started = self.started;
+        let started = self.transmitter.started;
         self.fetching
-            .pump(&mut self.endpoint, &mut self.peers, || started.elapsed());
+            .pump(&mut self.endpoint, &mut self.peers, started);
     }
 
     pub(super) fn next_clock_at(&self) -> Option<Duration> {
-        self.peers
-            .iter()
-            .flatten()
-            .filter(|peer| !peer.is_lost)
+        let peers = self.peers.iter().flatten();
+        let present = peers.filter(|peer| !peer.is_lost);
+        present
             .filter_map(|peer| peer.patience.next_step_at())
             .min()
     }

@@ -1,17 +1,17 @@
-//! What is chosen for the [`Way`] of a provider, and why.
+//! The choices that follow from the [`PayloadPath`] of a provider.
 
 use core::ops::Range;
 use refrain_ring::ChannelLog;
 
 /// Memory for messages that arrive, of one rank, for all its peers.
 const RECEIVE_BYTES: usize = 64 << 20;
-/// No slot is shorter, however many the peers: then the memory is more.
+/// The shortest slot. With very many peers the memory exceeds `RECEIVE_BYTES` instead.
 const SLOT_BYTES_MIN: usize = 4 << 10;
 const CREDITS_MIN: usize = 4;
 const CREDITS_MAX: usize = 64;
-/// Control frames on their way to one peer at most.
+/// Most control frames in flight to one peer.
 pub const CONTROL_CREDITS: usize = 16;
-/// Receives for what has no credits: acknowledgements, questions, greetings.
+/// Receives for messages without credits: acknowledgements, questions, greetings.
 /// They are rare; more of them wait at the provider.
 const UNCREDITED: usize = 8;
 
@@ -22,7 +22,7 @@ pub struct Choices {
     pub fragment_bytes: usize,
     /// Payloads from this length on are read by the receiver; `None`: never.
     pub distant_bytes_min: Option<usize>,
-    /// Frames on their way to one peer at most.
+    /// Most frames in flight to one peer.
     pub credits: usize,
     /// Receives that are posted.
     pub receives: usize,
@@ -35,14 +35,14 @@ const STAGED_BYTES_MIN: usize = refrain_ring::copy::STREAM_BYTES_MIN;
 
 /// How long messages travel best over one kind of provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct PayloadPath {
     /// Payload bytes per frame.
     pub fragment_bytes: usize,
     /// Payloads from this length on are read by the receiver; `None`: never.
     pub distant_bytes_min: Option<usize>,
 }
 
-/// What a provider can do at most.
+/// The limits of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one message.
@@ -60,36 +60,38 @@ pub struct Overrides {
     pub fragment_bytes: Option<usize>,
     /// Payloads from this length on are read; 0: never.
     pub distant_bytes_min: Option<usize>,
-    /// Frames on their way to one peer at most.
+    /// Most frames in flight to one peer.
     pub credits: Option<usize>,
 }
 
 impl Choices {
     /// For one provider in a job of `size` ranks.
-    pub fn new(mut way: Way, limits: Limits, size: u32, overrides: Overrides) -> Self {
+    pub fn new(mut path: PayloadPath, limits: Limits, size: u32, overrides: Overrides) -> Self {
         if let Some(bytes) = overrides.fragment_bytes {
-            way.fragment_bytes = bytes.clamp(64, ChannelLog::PAYLOAD_BYTES_MAX);
+            path.fragment_bytes = bytes.clamp(64, ChannelLog::PAYLOAD_BYTES_MAX);
         }
         if let Some(bytes) = overrides.distant_bytes_min {
-            way.distant_bytes_min = (bytes > 0).then_some(bytes);
+            path.distant_bytes_min = (bytes > 0).then_some(bytes);
         }
         if !limits.can_read {
-            way.distant_bytes_min = None;
+            path.distant_bytes_min = None;
         }
         let longest = limits.message_bytes_max.saturating_sub(256);
-        way.fragment_bytes = way.fragment_bytes.min(longest);
+        path.fragment_bytes = path.fragment_bytes.min(longest);
         let peers = size.saturating_sub(1).max(1) as usize;
-        // In a job of many ranks slots are shorter, and credits fewer: the same
-        // for all ranks, who know its size.
+        // In a job of many ranks slots are shorter and credits fewer. The choice depends on
+        // the size of the job alone: it is the same for all ranks.
         let slots_min = peers * (CREDITS_MIN + CONTROL_CREDITS + UNCREDITED);
         if overrides == Overrides::default() {
-            way.shorten((RECEIVE_BYTES / slots_min).max(SLOT_BYTES_MIN) - 128);
+            path.shorten((RECEIVE_BYTES / slots_min).max(SLOT_BYTES_MIN) - 128);
         }
-        // What is longer than a slot must be read: else it would be cut off on
-        // arrival, again and again.
-        let cannot_be_sent = way.fragment_bytes + 1;
-        way.distant_bytes_min = way.distant_bytes_min.map(|bytes| bytes.min(cannot_be_sent));
-        let slot_bytes = way.slot_payload_bytes() + 128;
+        // A payload longer than a slot must be read: it would be cut off on arrival, again
+        // and again.
+        let cannot_be_sent = path.fragment_bytes + 1;
+        path.distant_bytes_min = path
+            .distant_bytes_min
+            .map(|bytes| bytes.min(cannot_be_sent));
+        let slot_bytes = slot_payload_bytes(path.fragment_bytes, path.distant_bytes_min) + 128;
         let slots = RECEIVE_BYTES / peers / slot_bytes;
         let credits = slots
             .saturating_sub(CONTROL_CREDITS + UNCREDITED)
@@ -97,21 +99,21 @@ impl Choices {
         let credits = overrides.credits.unwrap_or(credits).max(2);
         let receives = peers.saturating_mul(credits + CONTROL_CREDITS + UNCREDITED);
         Self {
-            fragment_bytes: way.fragment_bytes,
-            distant_bytes_min: way.distant_bytes_min,
+            fragment_bytes: path.fragment_bytes,
+            distant_bytes_min: path.distant_bytes_min,
             credits,
-            // Where messages are copied when they are sent.
-            staged_bytes: match way.distant_bytes_min {
-                None => STAGED_BYTES_MIN..way.fragment_bytes + 1,
+            // Staging pays off where messages are copied when they are sent.
+            staged_bytes: match path.distant_bytes_min {
+                None => STAGED_BYTES_MIN..path.fragment_bytes + 1,
                 Some(_) => 0..0,
             },
-            // What cannot be posted, the provider holds back by itself.
+            // More messages than that wait at the provider.
             receives: receives.min(limits.receives_max.max(16)),
         }
     }
 
-    /// The length of fragments in a log of so many bytes. One that is reused has
-    /// to hold several while others are acknowledged.
+    /// The length of fragments in a log of `window_bytes`. A log that is reused has to hold
+    /// several while others are acknowledged.
     pub fn fragment_bytes_in(&self, window_bytes: u64) -> usize {
         let is_tight = window_bytes < 16 * self.fragment_bytes as u64;
         if is_tight && self.distant_bytes_min.is_none() {
@@ -123,11 +125,7 @@ impl Choices {
 
     /// The longest payload that comes in a message.
     pub fn slot_payload_bytes(&self) -> usize {
-        Way {
-            fragment_bytes: self.fragment_bytes,
-            distant_bytes_min: self.distant_bytes_min,
-        }
-        .slot_payload_bytes()
+        slot_payload_bytes(self.fragment_bytes, self.distant_bytes_min)
     }
 
     /// The longest payload of a frame.
@@ -140,36 +138,36 @@ impl Choices {
     }
 }
 
-impl Way {
-    /// Messages become no longer than that.
+impl PayloadPath {
+    /// Limits the payload of messages.
     fn shorten(&mut self, slot_payload_bytes: usize) {
         match &mut self.distant_bytes_min {
             Some(bytes) => *bytes = (*bytes).min(slot_payload_bytes + 1),
             None => self.fragment_bytes = self.fragment_bytes.min(slot_payload_bytes),
         }
     }
+}
 
-    fn slot_payload_bytes(&self) -> usize {
-        self.distant_bytes_min.map_or(self.fragment_bytes, |bytes| {
-            bytes.saturating_sub(1).min(self.fragment_bytes)
-        })
-    }
+fn slot_payload_bytes(fragment_bytes: usize, distant_bytes_min: Option<usize>) -> usize {
+    distant_bytes_min.map_or(fragment_bytes, |bytes| {
+        bytes.saturating_sub(1).min(fragment_bytes)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const WAYS: [Way; 3] = [
-        Way {
+    const PATHS: [PayloadPath; 3] = [
+        PayloadPath {
             fragment_bytes: 128 << 10,
             distant_bytes_min: None,
         },
-        Way {
+        PayloadPath {
             fragment_bytes: (16 << 10) - 128,
             distant_bytes_min: None,
         },
-        Way {
+        PayloadPath {
             fragment_bytes: 128 << 10,
             distant_bytes_min: Some(16 << 10),
         },
@@ -184,23 +182,23 @@ mod tests {
             receives_max: usize::MAX >> 1,
             can_read: true,
         };
-        for way in WAYS {
+        for path in PATHS {
             for size in [1, 2, 3, 16, 100, 500, 4096] {
-                let choices = Choices::new(way, limits, size, Overrides::default());
+                let choices = Choices::new(path, limits, size, Overrides::default());
                 let slot_bytes = choices.slot_payload_bytes() + 128;
                 let bytes = choices.receives * slot_bytes;
                 let peers = size.saturating_sub(1).max(1) as usize;
                 let least = peers * (CREDITS_MIN + CONTROL_CREDITS + UNCREDITED) * SLOT_BYTES_MIN;
                 assert!(
                     bytes <= RECEIVE_BYTES.max(least),
-                    "{way:?} of {size} ranks: {choices:?} take {bytes} bytes"
+                    "{path:?} of {size} ranks: {choices:?} take {bytes} bytes"
                 );
                 assert!(choices.credits >= CREDITS_MIN && choices.fragment_bytes > 1000);
             }
         }
     }
 
-    /// What a provider cannot do is not chosen, whatever is wished.
+    /// Overrides do not choose what a provider cannot do.
     #[test]
     fn limits_hold() {
         let limits = Limits {
@@ -208,12 +206,12 @@ mod tests {
             receives_max: 100,
             can_read: false,
         };
-        let wished = Overrides {
+        let overrides = Overrides {
             distant_bytes_min: Some(1),
             ..Overrides::default()
         };
-        for way in WAYS {
-            let choices = Choices::new(way, limits, 64, wished);
+        for path in PATHS {
+            let choices = Choices::new(path, limits, 64, overrides);
             assert_eq!(choices.distant_bytes_min, None);
             assert!(choices.receives <= 100);
             assert!(choices.slot_payload_bytes() + 256 <= 10_000);

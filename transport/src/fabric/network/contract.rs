@@ -1,7 +1,10 @@
 //! The network as a [`Fabric`].
 
-use super::lane::Owed;
-use super::peer::Peer;
+use super::address::NetworkAddress;
+use super::choices::CONTROL_CREDITS;
+use super::lane::{Owed, Patience, Receiving, Sending};
+use super::operation::Operation;
+use super::peer::{Connection, FabricPeer};
 use super::{IDLE_POLLS, Network, POLLS_PER_LOOK, RECORD_HEAD_BYTES, data, native, sent, whole};
 use crate::control::Control;
 use crate::fabric::{
@@ -9,8 +12,9 @@ use crate::fabric::{
 };
 use crate::gate::Pass;
 use core::time::Duration;
-use refrain_libfabric::native::MessageEndpoint;
+use refrain_libfabric::native::{MessageEndpoint, Removal};
 use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader};
+use std::collections::BTreeMap;
 
 impl<E: MessageEndpoint> Fabric for Network<E> {
     fn attributes(&self) -> &Attributes {
@@ -18,9 +22,10 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
     }
 
     fn address(&self) -> Address {
+        let bytes = self.own.encode();
         Address {
-            bytes: self.own.encode(),
-            memory: None,
+            bytes,
+            ..Address::default()
         }
     }
 
@@ -30,11 +35,58 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
         incarnation: Incarnation,
         address: &Address,
     ) -> Result<(), FabricError> {
-        self.connect_life(peer, incarnation, address)
+        let published = self.acceptable_address(peer, incarnation, address)?;
+        self.disconnect(peer);
+        let inserted = self.endpoint.insert(&published.name);
+        let address = inserted.map_err(|error| {
+            let reason = format!("{error} ({})", published.readable());
+            FabricError::Attach { peer, reason }
+        })?;
+        self.acceptable.connected(peer, incarnation);
+        self.connections = self.connections.wrapping_add(1);
+        let credits = self.choices.credits as u64;
+        let tell_bytes = (published.window_bytes / 4).max(1);
+        let mut receiving = Receiving::new(credits, CONTROL_CREDITS as u64, tell_bytes);
+        if self.early[peer.index()].take() >= Some(incarnation) {
+            receiving.missed_the_beginning();
+        }
+        self.peers[peer.index()] = Some(FabricPeer {
+            rank: peer,
+            incarnation,
+            address,
+            published,
+            connection: Connection {
+                rank: peer,
+                number: self.connections,
+            },
+            sending: Sending::new(credits, CONTROL_CREDITS as u64),
+            receiving,
+            patience: Patience::new(self.options.lost_after, self.options.suspect_after),
+            is_broken: false,
+            is_lost: false,
+            has_attention: false,
+            was_answered: false,
+            has_answered: false,
+            last_error: None,
+            kept: BTreeMap::new(),
+        });
+        self.note_attention(peer);
+        Ok(())
     }
 
     fn disconnect(&mut self, peer: Rank) {
-        self.fence(peer);
+        if let Some(Some(fenced)) = self.peers.get_mut(peer.index()).map(Option::take) {
+            // FENCE-1: its operations belong to a connection that is over.
+            self.attention.retain(|rank| *rank != peer);
+            self.lost.retain(|rank| *rank != peer);
+            self.fetching.disconnected(fenced.connection);
+            // An address that the provider cannot remove is not used again.
+            if let Ok(Removal::Over) = self.endpoint.remove(fenced.address) {
+                self.settle();
+                self.transmitter.removed(fenced.connection);
+                self.fetching.removed(fenced.connection);
+            }
+        }
     }
 
     #[inline]
@@ -51,21 +103,17 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
             payload_bytes <= self.attributes.frame_payload_bytes_max,
             "a frame of {payload_bytes} bytes of payload: no slot has room for it"
         );
-        let distant = self
-            .choices
-            .distant_bytes_min
-            .is_some_and(|bytes_min| payload_bytes >= bytes_min);
+        let distant_bytes_min = self.choices.distant_bytes_min;
+        let distant = distant_bytes_min.is_some_and(|bytes_min| payload_bytes >= bytes_min);
         let mut sent = sent(frame, distant);
         let mut outgoing = data(state.sending.next(), &sent);
         let own = (self.options.rank, self.options.incarnation);
         if let Some(whole) = whole(frame, &self.region, &state.receiving, own, sent.distant) {
             outgoing.body = whole;
         }
-        let started = self.started;
-        let transmitted = self
-            .transmitter
-            .transmit(&mut self.endpoint, state, &outgoing, || started.elapsed());
-        let Ok(under_way) = transmitted else {
+        let transmitter = &mut self.transmitter;
+        let transmitted = transmitter.transmit(&mut self.endpoint, state, &outgoing);
+        let Some(under_way) = transmitted else {
             self.was_refused = true;
             return Err(Refusal::Busy);
         };
@@ -88,12 +136,9 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
         if !state.sending.may_post() || !state.can_be_sent_to() || !is_short {
             return Err(Refusal::Busy);
         }
-        let started = self.started;
         self.transmitter
-            .stage(&mut self.endpoint, state, header, fill, || {
-                started.elapsed()
-            })
-            .map_err(|_| Refusal::Busy)
+            .stage(&mut self.endpoint, state, header, fill)
+            .ok_or(Refusal::Busy)
     }
 
     fn staged(&mut self, peer: Rank, frame: &Frame) {
@@ -111,7 +156,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
         if !state.sending.push_control(words) {
             return Err(Refusal::Busy);
         }
-        // Behind those that wait, if any do.
+        // Behind control frames that wait.
         if state.can_be_sent_to() {
             self.pump_backlog(peer);
         }
@@ -136,7 +181,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
             if !self.batch.is_empty() {
                 calls += self.take_batch(sink);
             }
-            // What came is answered first: slots can wait, unless many do.
+            // Answers come first: empty slots can wait, unless there are many.
             if !self.to_post.is_empty() && (calls == 0 || self.to_post.len() >= self.repost_from) {
                 self.post_receives();
             }
@@ -173,14 +218,15 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
     }
 
     fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
-        self.connected(place)
-            .and_then(|peer| peer.kept.get(&place.position.0))
-            .and_then(|payload| payload.get(..payload_bytes))
+        let peer = self.peers.get(place.source.index());
+        peer.and_then(|peer| peer.as_ref().filter(|peer| peer.holds(place)))
+            .and_then(|peer| peer.kept.get(&place.position.0)?.get(..payload_bytes))
             .unwrap_or(&[])
     }
 
     fn let_go(&mut self, place: Place) {
-        if let Some(peer) = self.connected_mut(place)
+        if let Some(Some(peer)) = self.peers.get_mut(place.source.index())
+            && peer.holds(place)
             && peer.kept.remove(&place.position.0).is_none()
         {
             peer.receiving.let_go(place.position.0);
@@ -190,8 +236,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
 
     fn fetch(&mut self, place: Place, landing: Landing) {
         let peer = self.peers.get(place.source.index());
-        let peer = peer.and_then(Option::as_ref);
-        match peer.filter(|peer| u64::from(peer.incarnation.0) == place.locator) {
+        match peer.and_then(|peer| peer.as_ref().filter(|peer| peer.holds(place))) {
             Some(peer) if !peer.is_lost => {
                 self.fetching.begin(peer, place.position.0, landing);
                 self.pump_fetches();
@@ -202,26 +247,21 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
 
     fn is_drained(&mut self) -> bool {
         self.attend(Owed::WhenIdle);
-        let is_owed = |rank: &Rank| {
-            self.peers[rank.index()]
-                .as_ref()
-                .is_some_and(|peer| peer.can_be_sent_to())
-        };
-        let is_connected = |rank: Rank, connection: u32| {
-            self.peers[rank.index()]
-                .as_ref()
-                .is_some_and(|peer| peer.connection == connection && !peer.is_lost)
+        let peer = |rank: Rank| self.peers[rank.index()].as_ref();
+        let is_owed = |rank: &Rank| peer(*rank).is_some_and(FabricPeer::can_be_sent_to);
+        let is_connected = |connection: Connection| {
+            peer(connection.rank).is_some_and(|peer| peer.connection == connection && !peer.is_lost)
         };
         self.is_closed
             || self.endpoint.has_sent_all()
                 && !self.transmitter.is_busy(is_connected)
                 && !self.attention.iter().any(is_owed)
-                && self.peers.iter().flatten().all(Peer::is_drained)
+                && self.peers.iter().flatten().all(FabricPeer::is_drained)
     }
 
     fn close(&mut self) {
         self.is_closed = true;
-        // An error leaks what could not be closed: nothing is freed under it.
+        // On an error the endpoint leaks its objects: no memory is freed under them.
         let _ = self.endpoint.close();
         self.fetching.closed();
         self.batch.clear();
@@ -233,6 +273,42 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
 }
 
 impl<E: MessageEndpoint> Network<E> {
+    /// The address of a life that may be connected now.
+    fn acceptable_address(
+        &self,
+        peer: Rank,
+        incarnation: Incarnation,
+        address: &Address,
+    ) -> Result<NetworkAddress, FabricError> {
+        self.acceptable.check(peer, incarnation)?;
+        let refuse = |reason: String| FabricError::Attach { peer, reason };
+        let published = NetworkAddress::decode(&address.bytes);
+        let published = published.map_err(|error| refuse(error.to_string()))?;
+        let life = (published.rank, published.incarnation, published.job);
+        if life != (peer, incarnation, self.own.job) {
+            return Err(refuse(format!(
+                "the address is of rank {} in incarnation {} of job {:x}",
+                published.rank, published.incarnation, published.job
+            )));
+        }
+        match published.mismatch(&self.own) {
+            Some(mismatch) => Err(refuse(mismatch)),
+            None => Ok(published),
+        }
+    }
+
+    /// Handles completions of sends and reads. Arrived messages stay for the next poll.
+    fn settle(&mut self) {
+        for completion in core::mem::take(&mut self.batch) {
+            match Operation::of(completion.token) {
+                Operation::Receive(_) => self.batch.push(completion),
+                _ => {
+                    self.complete(completion, None);
+                }
+            }
+        }
+    }
+
     fn take_batch(&mut self, sink: &mut dyn Sink) -> usize {
         let mut calls = 0;
         let mut batch = core::mem::take(&mut self.batch);

@@ -5,25 +5,22 @@
     reason = "lets the provider write into memory that a sink has lent for a landing"
 )]
 
-use super::operation::token_of_read;
-use super::peer::Peer;
+use super::operation::Operation;
+use super::peer::{Connection, FabricPeer, peer_of};
 use super::slots::Slots;
 use crate::fabric::{Landed, Landing};
-use core::time::Duration;
-use refrain_libfabric::native::MessageEndpoint;
-use refrain_libfabric::native::{Refused, RemoteMemory};
-use refrain_ring::Rank;
+use refrain_libfabric::native::{MessageEndpoint, Refused, RemoteMemory};
 use slab::Slab;
 use std::collections::VecDeque;
+use std::time::Instant;
 
-/// Reads under way at a time.
-const READS_MAX: usize = 64;
+/// Most reads in flight.
+pub const READS_MAX: usize = 64;
 
 /// One landing that has not ended.
 #[derive(Debug)]
 struct Fetch {
-    rank: Rank,
-    connection: u32,
+    connection: Connection,
     sequence: u64,
     landing: Landing,
     /// Where the payload lies, in the peer's address space.
@@ -31,14 +28,6 @@ struct Fetch {
     bytes: usize,
     /// The slot that it is read into first, where landings cannot be registered.
     bounce: Option<usize>,
-}
-
-/// What a read was for that is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fetched {
-    pub rank: Rank,
-    pub connection: u32,
-    pub sequence: u64,
 }
 
 /// All landings of this rank.
@@ -49,21 +38,21 @@ pub struct Fetching {
     queue: VecDeque<usize>,
     /// Begun and not completed, oldest first.
     under_way: VecDeque<usize>,
-    /// The peer whose memory the provider did not want to read last.
-    refused: Option<(Rank, u32)>,
-    /// Reads are over when the call that begins them returns, and an error is
-    /// reported without saying of which one (`shm`, 1.17 and 2.5).
+    /// The peer of the read that the provider refused last.
+    refused: Option<Connection>,
+    /// Reads end within the call that begins them, and an error is reported without the
+    /// token of the read (`shm`, 1.17 and 2.5).
     fails_namelessly: bool,
     /// Registered memory to read into, where the provider demands it
     /// (`FI_MR_LOCAL`): the memory of programs is not registered.
     bounce: Option<(Slots, Vec<usize>)>,
-    /// Ended, to be told to the sink.
+    /// Ended, to be reported to the sink.
     ended: Vec<(u64, Landed)>,
 }
 
 impl Fetching {
     /// `bounce`: slots for the longest payload, where the provider demands it.
-    /// `fails_namelessly`: errors of reads come without a name.
+    /// `fails_namelessly`: errors of reads come without a token.
     pub fn new(bounce: Option<Slots>, fails_namelessly: bool) -> Self {
         Self {
             fetches: Slab::new(),
@@ -79,20 +68,19 @@ impl Fetching {
         }
     }
 
-    /// Reads that are begun at most at a time.
-    pub fn reads_max() -> usize {
-        READS_MAX
-    }
-
-    /// Brings the payload of a frame that `peer` holds.
-    pub fn begin<E: MessageEndpoint>(&mut self, peer: &Peer<E>, sequence: u64, landing: Landing) {
+    /// Queues the read of a payload that `peer` holds.
+    pub fn begin<E: MessageEndpoint>(
+        &mut self,
+        peer: &FabricPeer<E>,
+        sequence: u64,
+        landing: Landing,
+    ) {
         let held = peer.receiving.held(sequence);
         let Some(held) = held.filter(|held| held.bytes <= landing.bytes()) else {
             self.ended.push((landing.token(), Landed::Lost));
             return;
         };
         let index = self.fetches.insert(Fetch {
-            rank: peer.rank,
             connection: peer.connection,
             sequence,
             remote: RemoteMemory {
@@ -106,45 +94,42 @@ impl Fetching {
         self.queue.push_back(index);
     }
 
-    /// A landing for a frame that is gone.
+    /// Ends a landing for a frame that is gone.
     pub fn lose(&mut self, landing: &Landing) {
         self.ended.push((landing.token(), Landed::Lost));
     }
 
-    /// Begins what can be begun.
+    /// Begins queued reads.
     #[inline]
     pub fn pump<E: MessageEndpoint>(
         &mut self,
         endpoint: &mut E,
-        peers: &mut [Option<Peer<E>>],
-        now: impl Fn() -> Duration,
+        peers: &mut [Option<FabricPeer<E>>],
+        started: Instant,
     ) {
         if !self.queue.is_empty() {
-            self.pump_queue(endpoint, peers, now);
+            self.pump_queue(endpoint, peers, started);
         }
     }
 
     fn pump_queue<E: MessageEndpoint>(
         &mut self,
         endpoint: &mut E,
-        peers: &mut [Option<Peer<E>>],
-        now: impl Fn() -> Duration,
+        peers: &mut [Option<FabricPeer<E>>],
+        started: Instant,
     ) {
-        // A peer that refuses has its later reads wait too; others have not.
+        // After a refusal the later reads of that peer wait too; those of others do not.
         let mut refused = None;
         for _ in 0..self.queue.len() {
             let Some(index) = self.queue.pop_front() else {
                 return;
             };
-            let fetch = &self.fetches[index];
-            let peer = peers[fetch.rank.index()]
-                .as_mut()
-                .filter(|peer| peer.connection == fetch.connection && !peer.is_lost);
-            let Some(peer) = peer else {
+            let peer = peer_of(peers, self.fetches[index].connection);
+            let Some(peer) = peer.filter(|peer| !peer.is_lost) else {
                 self.end(index, Landed::Lost);
                 continue;
             };
-            if refused == Some(peer.rank) || !peer.can_be_sent_to() {
+            if refused == Some(peer.connection) || !peer.can_be_sent_to() {
                 self.queue.push_back(index);
                 continue;
             }
@@ -155,12 +140,12 @@ impl Fetching {
                     return;
                 }
                 Err(Refused::Again) => {
-                    refused = Some(peer.rank);
-                    self.refused = Some((peer.rank, peer.connection));
+                    refused = Some(peer.connection);
+                    self.refused = refused;
                     self.queue.push_back(index);
                 }
                 Err(Refused::Failed(error)) => {
-                    peer.failed(&error, now());
+                    peer.failed(&error, started.elapsed());
                     self.queue.push_back(index);
                 }
             }
@@ -170,7 +155,7 @@ impl Fetching {
     fn start<E: MessageEndpoint>(
         &mut self,
         endpoint: &mut E,
-        peer: &Peer<E>,
+        peer: &FabricPeer<E>,
         index: usize,
     ) -> Result<(), Refused<E::Error>> {
         if self.under_way.len() == READS_MAX {
@@ -194,58 +179,50 @@ impl Fetching {
                 (to, local),
                 fetch.bytes,
                 fetch.remote,
-                token_of_read(index),
+                Operation::Read(index).token(),
             )?;
         }
         self.under_way.push_back(index);
         Ok(())
     }
 
-    /// The provider reports an error and does not say of what. Where that may have
-    /// been a read, the one that failed: completions come in the order in which
-    /// reads were begun.
+    /// The read that failed when the provider reports an error without a token, if such an
+    /// error can mean a read: completions come in the order in which reads were begun.
     pub fn failed_namelessly(&self) -> Option<usize> {
         let oldest = self.under_way.front().copied();
         oldest.filter(|_| self.fails_namelessly)
     }
 
-    /// Likewise: a read that was not begun because it had failed.
-    pub fn refused_namelessly(&mut self) -> Option<(Rank, u32)> {
+    /// Likewise the connection of a read that failed before it was begun.
+    pub fn refused_namelessly(&mut self) -> Option<Connection> {
         self.refused.take().filter(|_| self.fails_namelessly)
     }
 
-    /// A read has completed, well or not. Returns whose frame it was for, if that
-    /// peer is still connected.
-    pub fn completed<E: MessageEndpoint>(
+    /// A read has completed, well or not. Returns the peer and the number of the frame, if
+    /// that peer is still connected.
+    pub fn completed<'p, E: MessageEndpoint>(
         &mut self,
         index: usize,
         is_whole: bool,
-        peers: &[Option<Peer<E>>],
-    ) -> Option<Fetched> {
+        peers: &'p mut [Option<FabricPeer<E>>],
+    ) -> Option<(&'p mut FabricPeer<E>, u64)> {
         let fetch = self.fetches.get(index)?;
+        let sequence = fetch.sequence;
         // The oldest, as a rule.
         let place = self.under_way.iter().position(|begun| *begun == index)?;
         self.under_way.remove(place);
-        let fetched = Fetched {
-            rank: fetch.rank,
-            connection: fetch.connection,
-            sequence: fetch.sequence,
-        };
-        let is_current = peers[fetch.rank.index()]
-            .as_ref()
-            .is_some_and(|peer| peer.connection == fetch.connection && !peer.is_lost);
-        if !is_current {
+        let Some(peer) = peer_of(peers, fetch.connection).filter(|peer| !peer.is_lost) else {
             self.end(index, Landed::Lost);
             return None;
-        }
+        };
         if !is_whole {
-            // Once more, when the peer's trouble is over, or it is lost then.
+            // It is read again when the errors of the peer are over; else the peer is lost.
             self.queue.push_back(index);
-            return Some(fetched);
+            return Some((peer, sequence));
         }
         if let (Some((slots, _)), Some(slot)) = (&self.bounce, fetch.bounce) {
             let payload = slots.arrived(slot, fetch.bytes);
-            // SAFETY: the landing has room for so many bytes (looked at when it
+            // SAFETY: the landing has room for the payload (checked when it
             // began) and is the fabric's until it ended.
             unsafe {
                 core::ptr::copy_nonoverlapping(
@@ -256,7 +233,7 @@ impl Fetching {
             }
         }
         self.end(index, Landed::Whole);
-        Some(fetched)
+        Some((peer, sequence))
     }
 
     fn end(&mut self, index: usize, landed: Landed) {
@@ -267,30 +244,24 @@ impl Fetching {
         self.ended.push((fetch.landing.token(), landed));
     }
 
-    /// A peer was disconnected: what is not begun is lost now, what the provider
-    /// still writes when it has done with it.
-    pub fn disconnected(&mut self, rank: Rank, connection: u32) {
-        let fetches = &self.fetches;
-        let is_lost = |index: &usize| {
-            fetches[*index].rank == rank && fetches[*index].connection == connection
-        };
-        let lost: Vec<usize> = self.queue.iter().copied().filter(is_lost).collect();
-        self.queue.retain(|index| !lost.contains(index));
-        for index in lost {
-            self.end(index, Landed::Lost);
-        }
+    /// A peer was disconnected: reads that are not begun are lost now, those that are
+    /// begun when the provider has completed them.
+    pub fn disconnected(&mut self, connection: Connection) {
+        self.lose_of(connection, |fetching| &mut fetching.queue);
     }
 
-    /// Nothing of a connection is under way any more.
-    pub fn removed(&mut self, rank: Rank, connection: u32) {
-        let fetches = &self.fetches;
-        let is_its = |index: &usize| {
-            fetches[*index].rank == rank && fetches[*index].connection == connection
-        };
-        let over: Vec<usize> = self.under_way.iter().copied().filter(is_its).collect();
-        self.under_way.retain(|index| !over.contains(index));
-        for index in over {
-            self.end(index, Landed::Lost);
+    /// No operation of a connection is in flight any more.
+    pub fn removed(&mut self, connection: Connection) {
+        self.lose_of(connection, |fetching| &mut fetching.under_way);
+    }
+
+    fn lose_of(&mut self, of: Connection, list: fn(&mut Self) -> &mut VecDeque<usize>) {
+        for index in core::mem::take(list(self)) {
+            if self.fetches[index].connection == of {
+                self.end(index, Landed::Lost);
+            } else {
+                list(self).push_back(index);
+            }
         }
     }
 
@@ -298,9 +269,8 @@ impl Fetching {
     pub fn closed(&mut self) {
         self.queue.clear();
         self.under_way.clear();
-        let all: Vec<usize> = self.fetches.iter().map(|(index, _)| index).collect();
-        for index in all {
-            self.end(index, Landed::Lost);
+        for fetch in self.fetches.drain() {
+            self.ended.push((fetch.landing.token(), Landed::Lost));
         }
     }
 

@@ -1,69 +1,64 @@
 //! Every reliable message endpoint without connections behind one fabric: libfabric's
-//! ([`ofi`](super::ofi)) and, of any other library, whatever is a [`MessageEndpoint`].
+//! ([`ofi`](super::ofi)) and any other [`MessageEndpoint`].
 //!
 //! - A frame is sent as [wire header | record] from the registered log, and
-//!   received into posted slots; a peer sends at most as many as it has credits,
-//!   so that no receiver is overrun. (What all peers together may send beyond the
-//!   receives that a provider takes, it holds back itself.) Matching is the
+//!   received into posted slots; a peer sends no more than it has credits, so
+//!   that no receiver is overrun. (Messages beyond the receives that a provider takes
+//!   wait at the provider.) Matching is the
 //!   engine's: providers' own is not to be trusted (1.17 `shm` swallows peeked
 //!   messages).
 //! - Payload above a length is *distant* where the provider can read remote
 //!   memory well: only the record's header is sent, and the receiver reads the
 //!   payload out of the sender's log into the memory of the receive.
-//! - Nobody writes into a rank's memory one-sided: a fenced peer cannot either
+//! - No rank writes into another's memory one-sided, and so no fenced peer does
 //!   (FENCE-1).
-//! - What is acknowledged, by the receiving fabric and not by the provider, is
-//!   released. What is not is sent again from the log when a connection broke
-//!   (see [`lane`]).
+//! - Frames are released when the receiving fabric, not the provider, has acknowledged
+//!   them. Others are sent again from the log when a connection broke (see [`lane`]).
 //!
-//! *Provider* is what is below the endpoint: one of libfabric's, or a device.
+//! *Provider* means the layer below the endpoint: a provider of libfabric, or a device.
 
 pub mod address;
 mod arrivals;
 mod attention;
 mod choices;
-mod connecting;
 mod contract;
 mod fetching;
 pub mod lane;
 mod operation;
 mod peer;
-#[cfg(test)]
-mod rare;
 mod slots;
 mod taking;
+#[cfg(test)]
+mod tests;
 mod transmit;
 mod waiting;
 pub mod wire;
 
-pub use choices::{Choices, Limits, Overrides, Way};
+pub use choices::{Choices, Limits, Overrides, PayloadPath};
 pub use refrain_libfabric::native::MessageEndpoint;
 
-use super::{Attributes, FabricError, Place};
+use super::{Acceptable, Attributes, FabricError};
 use address::NetworkAddress;
 use core::time::Duration;
-use fetching::Fetching;
+use fetching::{Fetching, READS_MAX};
 use lane::Sent;
-use peer::Peer;
+use peer::FabricPeer;
 use refrain_libfabric::native::{Access, CompletionOf, EndpointError, LoadError, MemoryId};
 use refrain_ring::{Frame, Incarnation, Position, Rank, RecordKind, Region};
 use slots::Slots;
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
-use std::time::Instant;
-use transmit::{Body, Outgoing, Transmitter};
-use waiting::Greetings;
+use transmit::{Body, Outgoing, STAGES, Transmitter};
 use wire::{Kind, WIRE_BYTES};
 
-/// Polls without anything after which even a peer that has credits left is told
-/// what was taken.
+/// Idle polls after which counters are reported even to a peer that has credits left.
 const IDLE_POLLS: u32 = 64;
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 1024;
 /// Bytes of a record before its payload, when that is longer than a few bytes.
 const RECORD_HEAD_BYTES: usize = refrain_ring::payload_offset(usize::MAX >> 1);
-/// Messages that the provider reads from the log at a time. There is room for
-/// those, too, that it never completes after their peer died (`sockets`).
+/// Messages that the provider reads from the log at a time. There is room for those, too,
+/// that it never completes after their peer died.
 const MESSAGES_MAX: usize = 1024;
 
 /// Which rank of which job it is, and how long its peers may be in trouble.
@@ -83,7 +78,7 @@ pub struct NetworkOptions {
     /// counts as lost.
     pub lost_after: Duration,
     /// How long a peer may leave frames unanswered until it is reported as lost;
-    /// `None`: for ever. A rank that computes answers nothing meanwhile.
+    /// `None`: without limit. A rank that computes answers nothing meanwhile.
     pub suspect_after: Option<Duration>,
 }
 
@@ -100,26 +95,23 @@ pub struct Network<E: MessageEndpoint> {
     slots: Slots,
     transmitter: Transmitter,
     fetching: Fetching,
-    peers: Vec<Option<Peer<E>>>,
-    /// The lowest incarnation of each peer that was never connected. FENCE-1
-    acceptable: Vec<u64>,
+    peers: Vec<Option<FabricPeer<E>>>,
+    acceptable: Acceptable,
     /// A life of each peer of which something came before it was connected.
     early: Vec<Option<Incarnation>>,
     connections: u32,
-    /// Peers to whom something is owed, or for whom something waits.
+    /// Peers that need an acknowledgement, or for which frames wait.
     attention: Vec<Rank>,
-    greetings: Greetings,
-    /// Read from the provider and not looked at.
+    /// Completions that were read and not handled.
     batch: Vec<CompletionOf<E>>,
     /// Empty receive slots that the provider has to be given.
     to_post: Vec<usize>,
-    /// With so many empty slots they are posted before anything else.
+    /// With this many empty slots they are posted before anything else.
     repost_from: usize,
     failures: Option<FabricError>,
-    /// The provider refused a post: nothing will say when it has room again.
+    /// The provider refused a post. It does not report when it has room again.
     was_refused: bool,
     lost: Vec<Rank>,
-    started: Instant,
     idle_polls: u32,
     polls: u32,
     is_closed: bool,
@@ -127,22 +119,14 @@ pub struct Network<E: MessageEndpoint> {
     alarm: Option<OwnedFd>,
 }
 
-/// Registered memory of a fabric.
-struct Memory {
-    log: MemoryId,
-    slots: Slots,
-    transmitter: Transmitter,
-    bounce: Option<Slots>,
-}
-
 impl<E: MessageEndpoint> Network<E> {
-    /// Operations besides receives that are under way together at most, in a job of
-    /// `size` ranks: what the endpoint has to be opened for.
+    /// Most operations in flight besides receives in a job of `size` ranks: the endpoint is
+    /// opened for that number.
     pub(super) fn operations_max(size: u32) -> usize {
-        Self::messages_max(size) + Transmitter::stages_max() + Fetching::reads_max()
+        Self::messages_max(size) + STAGES + READS_MAX
     }
 
-    /// Messages that are under way together at most, and not injected.
+    /// Most messages in flight that are not injected.
     fn messages_max(size: u32) -> usize {
         MESSAGES_MAX + E::LATE_COMPLETIONS * size as usize
     }
@@ -162,10 +146,10 @@ impl<E: MessageEndpoint> Network<E> {
         region: &Region,
     ) -> Result<Self, FabricError> {
         let made = Self::make_memory(&mut endpoint, &options, &choices, region);
-        let memory = made.map_err(|error| native(&error))?;
+        let (log, slots, transmitter, bounce) = made.map_err(|error| native(&error))?;
         let remote = choices
             .distant_bytes_min
-            .map(|_| endpoint.remote_key(memory.log))
+            .map(|_| endpoint.remote_key(log))
             .unwrap_or_default();
         let own = NetworkAddress {
             rank: options.rank,
@@ -179,29 +163,33 @@ impl<E: MessageEndpoint> Network<E> {
             key: remote.key,
             base: remote.base,
         };
-        let slots = memory.slots;
         let size = options.size as usize;
         let mut fabric = Self {
-            attributes: attributes(name, &choices, options.window_bytes),
+            attributes: Attributes {
+                name,
+                reads_in_place: false,
+                frame_payload_bytes_max: choices.payload_bytes_max(),
+                fragment_bytes: choices.fragment_bytes_in(options.window_bytes),
+                eager_bytes_max: options.window_bytes / 4,
+                staged_bytes: choices.staged_bytes.clone(),
+            },
             choices,
             region: region.clone(),
             own,
             to_post: (0..slots.count()).collect(),
             repost_from: slots.count().div_ceil(4),
             slots,
-            transmitter: memory.transmitter,
-            fetching: Fetching::new(memory.bounce, endpoint.fails_namelessly()),
+            transmitter,
+            fetching: Fetching::new(bounce, endpoint.fails_namelessly()),
             peers: (0..size).map(|_| None).collect(),
-            acceptable: vec![0; size],
+            acceptable: Acceptable::new(options.rank, options.size),
             early: vec![None; size],
             connections: 0,
             attention: Vec::with_capacity(size),
-            greetings: Greetings::default(),
             batch: Vec::with_capacity(512),
             failures: None,
             was_refused: false,
             lost: Vec::new(),
-            started: Instant::now(),
             idle_polls: 0,
             polls: 0,
             is_closed: false,
@@ -213,16 +201,18 @@ impl<E: MessageEndpoint> Network<E> {
         fabric.failures.take().map_or(Ok(fabric), Err)
     }
 
+    /// Registers the log and makes the fabric's own memory: for arrivals, for departures,
+    /// and for reads where landings cannot be registered.
     fn make_memory(
         endpoint: &mut E,
         options: &NetworkOptions,
         choices: &Choices,
         region: &Region,
-    ) -> Result<Memory, E::Error> {
-        let access = if choices.distant_bytes_min.is_some() {
-            Access::LOCAL | Access::REMOTE_READ
-        } else {
-            Access::LOCAL
+    ) -> Result<(MemoryId, Slots, Transmitter, Option<Slots>), E::Error> {
+        let is_read = choices.distant_bytes_min.is_some();
+        let access = match is_read {
+            true => Access::LOCAL | Access::REMOTE_READ,
+            false => Access::LOCAL,
         };
         let log = endpoint.register(region, access)?;
         let slots = Slots::new(endpoint, slot_bytes(choices), choices.receives)?;
@@ -235,50 +225,18 @@ impl<E: MessageEndpoint> Network<E> {
             choices.staged_bytes.end,
         )?;
         let must_register = endpoint.reads_into_registered_only();
-        let bounce = (must_register && choices.distant_bytes_min.is_some()).then(|| {
-            let reads_max = Fetching::reads_max();
-            Slots::new(endpoint, choices.payload_bytes_max(), reads_max)
-        });
-        Ok(Memory {
-            log,
-            slots,
-            transmitter,
-            bounce: bounce.transpose()?,
-        })
+        let bounce = (must_register && is_read)
+            .then(|| Slots::new(endpoint, choices.payload_bytes_max(), READS_MAX));
+        Ok((log, slots, transmitter, bounce.transpose()?))
     }
 
-    /// What it is over.
+    /// The endpoint below.
     pub(super) fn endpoint(&self) -> &E {
         &self.endpoint
     }
 
     fn now(&self) -> Duration {
-        self.started.elapsed()
-    }
-
-    fn connected(&self, place: Place) -> Option<&Peer<E>> {
-        self.peers
-            .get(place.source.index())?
-            .as_ref()
-            .filter(|peer| u64::from(peer.incarnation.0) == place.locator)
-    }
-
-    fn connected_mut(&mut self, place: Place) -> Option<&mut Peer<E>> {
-        self.peers
-            .get_mut(place.source.index())?
-            .as_mut()
-            .filter(|peer| u64::from(peer.incarnation.0) == place.locator)
-    }
-}
-
-fn attributes(name: Cow<'static, str>, choices: &Choices, window_bytes: u64) -> Attributes {
-    Attributes {
-        name,
-        reads_in_place: false,
-        frame_payload_bytes_max: choices.payload_bytes_max(),
-        fragment_bytes: choices.fragment_bytes_in(window_bytes),
-        eager_bytes_max: window_bytes / 4,
-        staged_bytes: choices.staged_bytes.clone(),
+        self.transmitter.started.elapsed()
     }
 }
 
@@ -287,7 +245,7 @@ fn slot_bytes(choices: &Choices) -> usize {
     WIRE_BYTES + RECORD_HEAD_BYTES + choices.slot_payload_bytes()
 }
 
-/// What has to be known of a frame until it is released.
+/// The facts about a frame that are kept until it is released.
 #[inline]
 fn sent(frame: &Frame, distant: bool) -> Sent {
     Sent {
@@ -342,17 +300,11 @@ fn whole(
 
 impl From<LoadError> for FabricError {
     fn from(error: LoadError) -> Self {
-        Self::Native {
-            attempted: error.attempted().to_owned(),
-            words: error.words().to_owned(),
-        }
+        Self::refused(error.attempted(), &error.words())
     }
 }
 
 /// The provider's words as the fabric's error.
 pub(super) fn native(error: &impl EndpointError) -> FabricError {
-    FabricError::Native {
-        attempted: error.attempted().to_owned(),
-        words: error.words().to_owned(),
-    }
+    FabricError::refused(error.attempted(), &error.words())
 }

@@ -1,7 +1,6 @@
 //! Operations of the endpoint, by their tokens.
 
-/// What the tokens of operations mean: the operation in the top byte, what it is
-/// about below.
+/// A token has the kind of operation in the top byte, and its index below.
 const SEND: u64 = 1 << 56;
 const RECEIVE: u64 = 2 << 56;
 const READ: u64 = 3 << 56;
@@ -19,25 +18,17 @@ pub enum Operation {
     Injected,
 }
 
-/// For a message with that header slot.
-#[inline]
-pub fn token_of_send(slot: usize) -> u64 {
-    SEND | slot as u64
-}
-
-/// For a receive into that slot.
-#[inline]
-pub fn token_of_receive(slot: usize) -> u64 {
-    RECEIVE | slot as u64
-}
-
-/// For the read of that fetch.
-#[inline]
-pub fn token_of_read(fetch: usize) -> u64 {
-    READ | fetch as u64
-}
-
 impl Operation {
+    #[inline]
+    pub fn token(self) -> u64 {
+        match self {
+            Self::Send(slot) => SEND | slot as u64,
+            Self::Receive(slot) => RECEIVE | slot as u64,
+            Self::Read(fetch) => READ | fetch as u64,
+            Self::Injected => 0,
+        }
+    }
+
     #[inline]
     pub fn of(token: u64) -> Self {
         let index = (token & (SEND - 1)) as usize;

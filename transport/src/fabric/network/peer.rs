@@ -2,20 +2,39 @@
 
 use super::address::NetworkAddress;
 use super::lane::{Patience, Receiving, Sending};
+use crate::fabric::Place;
 use core::time::Duration;
 use refrain_libfabric::native::MessageEndpoint;
 use refrain_ring::{Incarnation, Rank};
 use std::collections::BTreeMap;
 
+/// A connection with a peer: each one has a number of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    pub rank: Rank,
+    pub number: u32,
+}
+
+/// The peer at the other end of a connection, while it lasts.
+#[inline]
+pub fn peer_of<E: MessageEndpoint>(
+    peers: &mut [Option<FabricPeer<E>>],
+    connection: Connection,
+) -> Option<&mut FabricPeer<E>> {
+    peers[connection.rank.index()]
+        .as_mut()
+        .filter(|peer| peer.connection == connection)
+}
+
 /// One connected peer: where it is, and the lanes with it.
 #[derive(Debug)]
-pub struct Peer<E: MessageEndpoint> {
+pub struct FabricPeer<E: MessageEndpoint> {
     pub rank: Rank,
     pub incarnation: Incarnation,
     pub address: E::Peer,
     pub published: NetworkAddress,
     /// Tells completions of this connection from those of earlier ones.
-    pub connection: u32,
+    pub connection: Connection,
     pub sending: Sending,
     pub receiving: Receiving,
     pub patience: Patience,
@@ -25,17 +44,26 @@ pub struct Peer<E: MessageEndpoint> {
     pub is_lost: bool,
     /// It is on the list of those that need attention.
     pub has_attention: bool,
-    /// What the provider said last about it.
+    /// It has greeted, and was answered.
+    pub was_answered: bool,
+    /// It has answered a greeting.
+    pub has_answered: bool,
+    /// The last error of the provider about it.
     pub last_error: Option<String>,
     /// Payload of kept frames, by their number.
     pub kept: BTreeMap<u64, Box<[u8]>>,
 }
 
-impl<E: MessageEndpoint> Peer<E> {
+impl<E: MessageEndpoint> FabricPeer<E> {
     /// Whether anything may be transmitted to it now.
     #[inline]
     pub fn can_be_sent_to(&self) -> bool {
         !self.is_lost && !self.patience.holds_back()
+    }
+
+    /// Whether a frame with this place came on this connection.
+    pub fn holds(&self, place: Place) -> bool {
+        u64::from(self.incarnation.0) == place.locator
     }
 
     /// The provider reports an error about it.
@@ -45,7 +73,7 @@ impl<E: MessageEndpoint> Peer<E> {
         self.patience.failed(now);
     }
 
-    /// Whether the log still has to hold something for it.
+    /// Whether the log need not hold frames for it.
     pub fn is_drained(&self) -> bool {
         self.is_lost || self.patience.is_troubled() || !self.sending.is_needed()
     }

@@ -14,8 +14,8 @@ use refrain_ring::Region;
 ///
 /// A slot belongs to the provider from the call that gives it away (a receive, a
 /// send) until the completion of that operation came, and to this process
-/// otherwise. The callers of [`Slots::arrived`] and [`Slots::write`] keep to it:
-/// they name only slots whose completion they hold, or that were never given away.
+/// otherwise. The callers of [`Slots::arrived`] and [`Slots::write`] keep this
+/// rule: they name only slots whose completion they hold, or that were never given away.
 #[derive(Debug)]
 pub struct Slots {
     region: Region,
@@ -35,7 +35,7 @@ impl Slots {
         count: usize,
     ) -> Result<Self, E::Error> {
         let slot_bytes = slot_bytes.next_multiple_of(64);
-        let region = Region::pages(slot_bytes * count);
+        let region = Region::heap(slot_bytes * count);
         let memory = endpoint.register(&region, Access::LOCAL)?;
         Ok(Self {
             region,
@@ -86,7 +86,7 @@ impl Slots {
             .expect("a region does not begin at address 0")
     }
 
-    /// What has arrived in a slot.
+    /// The message that has arrived in a slot.
     #[inline]
     pub fn arrived(&self, slot: usize, bytes: usize) -> &[u8] {
         assert!(
@@ -107,7 +107,7 @@ impl Slots {
         assert!(end <= self.slot_bytes, "a slot's bytes");
         let to = self.region.at(slot * self.slot_bytes + head.len());
         // SAFETY: in bounds by the assertions here and in `write`; the slot is not
-        // given away, and `&mut self` lends it to nobody else meanwhile.
+        // given away, and `&mut self` makes this the only borrow.
         fill(unsafe { core::slice::from_raw_parts_mut(to, bytes) });
     }
 

@@ -1,23 +1,22 @@
-//! How messages leave: header and body in one message, copied by the provider
-//! when it is small enough, else sent from where they lie.
+//! Sending: header and body go in one message. The provider copies a small one (inject)
+//! and sends others from registered memory.
 
 use super::lane::Counters;
-use super::operation::token_of_send;
-use super::peer::Peer;
+use super::operation::Operation;
+use super::peer::{Connection, FabricPeer};
 use super::slots::Slots;
 use super::wire::{BRIEF_BYTES, BriefHeader, Kind, WIRE_BYTES, WireHeader, connection_key};
 use crate::control::CONTROL_BYTES;
-use core::time::Duration;
-use refrain_libfabric::native::MessageEndpoint;
-use refrain_libfabric::native::{MemoryId, Part, Refused};
+use refrain_libfabric::native::{MemoryId, MessageEndpoint, Part, Refused};
 use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind};
+use std::time::Instant;
 
 /// What follows the header.
 #[derive(Clone, Copy, Debug)]
 pub enum Body {
     /// Nothing.
     Nothing,
-    /// So many bytes of the log from `offset` on.
+    /// `bytes` bytes of the log from `offset` on.
     Log {
         /// In the region.
         offset: usize,
@@ -36,7 +35,7 @@ pub enum Body {
     },
 }
 
-/// What is to be transmitted.
+/// A message to transmit.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing {
     /// The header's kind.
@@ -49,15 +48,10 @@ pub struct Outgoing {
     pub body: Body,
 }
 
-/// Why nothing was transmitted: later, or never.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotNow;
-
 /// A message that the provider reads until its completion.
 #[derive(Clone, Copy, Debug)]
 pub struct UnderWay {
-    pub rank: Rank,
-    pub connection: u32,
+    pub connection: Connection,
     /// Of a data frame, its number, if the log must hold it until then.
     pub sequence: Option<u64>,
 }
@@ -71,6 +65,8 @@ pub struct Transmitter {
     pub job: u64,
     pub rank: Rank,
     pub incarnation: Incarnation,
+    /// When the clock of the fabric began.
+    pub started: Instant,
     log: MemoryId,
     headers: Slots,
     /// Header slots that no operation uses.
@@ -85,11 +81,11 @@ pub struct Transmitter {
 /// Header and record header, with the gap before the payload.
 const FULL_HEAD_BYTES: usize = WIRE_BYTES + refrain_ring::payload_offset(usize::MAX >> 1);
 
-/// Frames that are sent from memory of the fabric at a time.
-const STAGES: usize = 8;
+/// Most staged frames in flight: they are sent from memory of the fabric.
+pub const STAGES: usize = 8;
 
 impl Transmitter {
-    /// With room for `messages_max` messages under way.
+    /// With room for `messages_max` messages in flight.
     ///
     /// # Errors
     /// When the provider does not register the memory for headers.
@@ -101,13 +97,15 @@ impl Transmitter {
         staged_bytes_max: usize,
     ) -> Result<Self, E::Error> {
         let slots = messages_max + 1;
-        let stages = (staged_bytes_max > 0)
-            .then(|| Slots::new(endpoint, FULL_HEAD_BYTES + staged_bytes_max, STAGES))
-            .transpose()?;
+        let stages = match staged_bytes_max {
+            0 => None,
+            bytes => Some(Slots::new(endpoint, FULL_HEAD_BYTES + bytes, STAGES)?),
+        };
         Ok(Self {
             job,
             rank,
             incarnation,
+            started: Instant::now(),
             log,
             headers: Slots::new(endpoint, WIRE_BYTES + CONTROL_BYTES, slots)?,
             free: (SCRATCH + 1..slots).rev().collect(),
@@ -119,35 +117,33 @@ impl Transmitter {
     }
 
     /// Transmits one message. Returns how many operations of the provider read
-    /// the body from now on (0 or 1). An error of the provider goes to the peer's
-    /// account.
+    /// the body from now on (0 or 1); `None`: the provider did not take it. An error of
+    /// the provider goes to the peer's account.
     #[inline]
     pub fn transmit<E: MessageEndpoint>(
         &mut self,
         endpoint: &mut E,
-        peer: &mut Peer<E>,
+        peer: &mut FabricPeer<E>,
         outgoing: &Outgoing,
-        now: impl FnOnce() -> Duration,
-    ) -> Result<u32, NotNow> {
+    ) -> Option<u32> {
         let counters = peer.receiving.counters();
-        let mut words = [0; CONTROL_BYTES];
+        let words;
         let mut tail: &[u8] = &[];
         let (brief, full);
         let (head, log_offset, log_bytes): (&[u8], usize, usize) = match &outgoing.body {
             Body::Whole { record, offset } => {
-                brief = self.brief_header(peer, outgoing.sequence, record, counters);
+                brief = self.brief_header(peer.incarnation, outgoing.sequence, record, counters);
                 (&brief, *offset, record.payload_bytes as usize)
             }
             body => {
-                full = self.header(peer, outgoing, counters).encode();
+                let numbers = (outgoing.kind, outgoing.sequence, outgoing.offset);
+                full = self.header(peer.incarnation, numbers, counters).encode();
                 let mut log = (0, 0);
                 match body {
                     Body::Log { offset, bytes } => log = (*offset, *bytes),
                     Body::Words(control) => {
-                        for (place, word) in words.chunks_exact_mut(8).zip(control) {
-                            place.copy_from_slice(&word.to_le_bytes());
-                        }
-                        tail = &words;
+                        words = control.map(u64::to_le_bytes);
+                        tail = words.as_flattened();
                     }
                     Body::Nothing | Body::Whole { .. } => {}
                 }
@@ -155,14 +151,14 @@ impl Transmitter {
             }
         };
         let head_bytes = head.len() + tail.len();
-        // Of what is injected nobody says that it arrived: in trouble, that is what
-        // has to be known.
+        // Injected messages have no completion. After an error a completion is needed, to
+        // know that the error is over.
         let is_injected =
             head_bytes + log_bytes <= self.inject_bytes && !peer.patience.is_troubled();
         let slot = if is_injected {
             SCRATCH
         } else {
-            *self.free.last().ok_or(NotNow)?
+            *self.free.last()?
         };
         self.headers.write(slot, head, tail);
         let log = Part {
@@ -175,83 +171,68 @@ impl Transmitter {
         let sent = if is_injected {
             endpoint.inject(peer.address, parts)
         } else {
-            endpoint.send(peer.address, parts, token_of_send(slot))
+            endpoint.send(peer.address, parts, Operation::Send(slot).token())
         };
-        match sent {
-            Ok(()) => {}
-            Err(Refused::Again | Refused::Full) => return Err(NotNow),
-            Err(Refused::Failed(error)) => {
-                peer.failed(&error, now());
-                return Err(NotNow);
-            }
-        }
-        peer.receiving.told(counters, outgoing.kind == Kind::Again);
+        self.was_taken(peer, sent).then_some(())?;
+        peer.receiving
+            .reported(counters, outgoing.kind == Kind::Again);
         if is_injected {
-            return Ok(0);
+            return Some(0);
         }
         peer.patience.begun();
         self.free.pop();
         let is_data = matches!(outgoing.kind, Kind::Frame | Kind::Distant);
         let holds_log = is_data && !E::TAKEN_IS_FREE;
         self.under_way[slot] = Some(UnderWay {
-            rank: peer.rank,
             connection: peer.connection,
             sequence: holds_log.then_some(outgoing.sequence),
         });
-        Ok(u32::from(holds_log))
+        Some(u32::from(holds_log))
     }
 
     /// Transmits a frame that is not in the log yet.
     pub fn stage<E: MessageEndpoint>(
         &mut self,
         endpoint: &mut E,
-        peer: &mut Peer<E>,
+        peer: &mut FabricPeer<E>,
         record: &RecordHeader,
         fill: &mut dyn FnMut(&mut [u8]),
-        now: impl FnOnce() -> Duration,
-    ) -> Result<(), NotNow> {
+    ) -> Option<()> {
         let counters = peer.receiving.counters();
         let sequence = peer.sending.next();
         let (brief, full);
         let head: &[u8] = if record.kind == RecordKind::Eager
             && u64::from(record.payload_bytes) == record.extent
         {
-            brief = self.brief_header(peer, sequence, record, counters);
+            brief = self.brief_header(peer.incarnation, sequence, record, counters);
             &brief
         } else {
-            full = self.full_head(peer, sequence, record, counters);
+            full = self.full_head(peer.incarnation, sequence, record, counters);
             &full
         };
-        let stage = *self.free_stages.last().ok_or(NotNow)?;
-        let stages = self.stages.as_mut().ok_or(NotNow)?;
+        let stage = *self.free_stages.last()?;
+        let stages = self.stages.as_mut()?;
         let bytes = record.payload_bytes as usize;
         stages.fill(stage, head, bytes, fill);
         let slot = self.headers.count() + stage;
         let part = stages.part(stage, head.len() + bytes);
-        match endpoint.send(peer.address, &[part], token_of_send(slot)) {
-            Ok(()) => {}
-            Err(Refused::Again | Refused::Full) => return Err(NotNow),
-            Err(Refused::Failed(error)) => {
-                peer.failed(&error, now());
-                return Err(NotNow);
-            }
-        }
-        peer.receiving.told(counters, false);
+        let sent = endpoint.send(peer.address, &[part], Operation::Send(slot).token());
+        self.was_taken(peer, sent).then_some(())?;
+        peer.receiving.reported(counters, false);
         peer.patience.begun();
         self.free_stages.pop();
         self.under_way[slot] = Some(UnderWay {
-            rank: peer.rank,
             connection: peer.connection,
             // The log is not read by this operation.
             sequence: None,
         });
-        Ok(())
+        Some(())
     }
 
     #[inline]
-    fn brief_header<E: MessageEndpoint>(
+    fn brief_header(
         &self,
-        peer: &Peer<E>,
+        to_incarnation: Incarnation,
         sequence: u64,
         record: &RecordHeader,
         counters: Counters,
@@ -259,7 +240,7 @@ impl Transmitter {
         BriefHeader {
             flags: record.flags as u8,
             source: self.rank,
-            key: connection_key(self.job, self.incarnation, peer.incarnation),
+            key: connection_key(self.job, self.incarnation, to_incarnation),
             sequence: sequence as u32,
             taken: counters.taken as u32,
             control_taken: counters.control_taken as u16,
@@ -271,42 +252,37 @@ impl Transmitter {
         .encode()
     }
 
-    fn full_head<E: MessageEndpoint>(
+    fn full_head(
         &self,
-        peer: &Peer<E>,
+        to_incarnation: Incarnation,
         sequence: u64,
         record: &RecordHeader,
         counters: Counters,
     ) -> [u8; FULL_HEAD_BYTES] {
-        let outgoing = Outgoing {
-            kind: Kind::Frame,
-            sequence,
-            offset: 0,
-            body: Body::Nothing,
-        };
         let mut head = [0; FULL_HEAD_BYTES];
-        head[..WIRE_BYTES].copy_from_slice(&self.header(peer, &outgoing, counters).encode());
+        let header = self.header(to_incarnation, (Kind::Frame, sequence, 0), counters);
+        head[..WIRE_BYTES].copy_from_slice(&header.encode());
         head[WIRE_BYTES..][..RecordHeader::BYTES].copy_from_slice(&record.encode());
         head
     }
 
-    fn header<E: MessageEndpoint>(
+    fn header(
         &self,
-        peer: &Peer<E>,
-        outgoing: &Outgoing,
+        to_incarnation: Incarnation,
+        (kind, sequence, offset): (Kind, u64, u64),
         counters: Counters,
     ) -> WireHeader {
         WireHeader {
-            kind: outgoing.kind,
+            kind,
             source: self.rank,
             incarnation: self.incarnation,
-            to_incarnation: peer.incarnation,
+            to_incarnation,
             job: self.job,
-            sequence: outgoing.sequence,
+            sequence,
             taken: counters.taken,
             control_taken: counters.control_taken,
             held: counters.held,
-            offset: outgoing.offset,
+            offset,
         }
     }
 
@@ -321,33 +297,35 @@ impl Transmitter {
         Some(under_way)
     }
 
-    /// Nothing of a connection is under way any more.
-    pub fn removed(&mut self, rank: Rank, connection: u32) {
+    /// No operation of a connection is in flight any more.
+    pub fn removed(&mut self, connection: Connection) {
         for slot in 0..self.under_way.len() {
-            let is_its =
-                |message: &UnderWay| (message.rank, message.connection) == (rank, connection);
-            if self.under_way[slot].as_ref().is_some_and(is_its) {
+            if self.under_way[slot].is_some_and(|message| message.connection == connection) {
                 self.completed(slot);
             }
         }
     }
 
-    /// Staged messages under way at most.
-    pub fn stages_max() -> usize {
-        STAGES
-    }
-
-    /// Whether the provider still reads messages to connections that count. Some
-    /// to peers that are gone it never completes (`sockets`).
-    pub fn is_busy(&self, counts: impl Fn(Rank, u32) -> bool) -> bool {
+    /// Whether the provider still reads messages to connections that count. Some to
+    /// peers that are gone may never complete.
+    pub fn is_busy(&self, counts: impl Fn(Connection) -> bool) -> bool {
         let stages = self.stages.as_ref().map_or(0, Slots::count);
         let any_under_way =
             self.free.len() + 1 < self.headers.count() || self.free_stages.len() < stages;
-        any_under_way
-            && self
-                .under_way
-                .iter()
-                .flatten()
-                .any(|message| counts(message.rank, message.connection))
+        let mut under_way = self.under_way.iter().flatten();
+        any_under_way && under_way.any(|message| counts(message.connection))
+    }
+
+    /// Whether the provider took a message. Its error goes to the peer's account.
+    #[inline]
+    fn was_taken<E: MessageEndpoint>(
+        &self,
+        peer: &mut FabricPeer<E>,
+        sent: Result<(), Refused<E::Error>>,
+    ) -> bool {
+        if let Err(Refused::Failed(error)) = &sent {
+            peer.failed(error, self.started.elapsed());
+        }
+        sent.is_ok()
     }
 }

@@ -1,45 +1,22 @@
-//! How a rank sleeps, and how it greets its neighbours at the start.
+//! How a rank sleeps, and how ranks greet each other at the start.
 
 use super::Network;
 use super::lane::Owed;
 use super::operation::Operation;
 use super::transmit::{Body, Outgoing};
 use super::wire::{Kind, WireHeader};
-use crate::fabric::FabricError;
+use crate::fabric::{Fabric as _, FabricError};
 use core::time::Duration;
 use refrain_libfabric::native::{CompletionOf, MessageEndpoint};
 use refrain_ring::Rank;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Naps of a rank whose provider cannot wake it.
 const NAP_FIRST: Duration = Duration::from_micros(20);
 const NAP_LAST: Duration = Duration::from_millis(1);
 /// Between two greetings.
 const GREET_AGAIN: Duration = Duration::from_millis(500);
-
-/// Greetings that have come and gone.
-#[derive(Debug, Default)]
-pub(super) struct Greetings {
-    /// Who has greeted and was answered.
-    pub answered: Vec<Rank>,
-    /// Who has answered.
-    pub answers: Vec<Rank>,
-}
-
-impl Greetings {
-    pub fn note(list: &mut Vec<Rank>, rank: Rank) {
-        if !list.contains(&rank) {
-            list.push(rank);
-        }
-    }
-
-    /// A later life greets anew.
-    pub fn forget(&mut self, rank: Rank) {
-        self.answered.retain(|of| *of != rank);
-        self.answers.retain(|of| *of != rank);
-    }
-}
 
 impl<E: MessageEndpoint> Network<E> {
     /// A wait ends, too, when this descriptor is readable: at once where the
@@ -61,77 +38,57 @@ impl<E: MessageEndpoint> Network<E> {
     /// it where there is one; else it naps, longer and longer.
     pub(super) fn sleep(&mut self, timeout: Duration) {
         let begin = self.now();
-        self.post_receives();
         self.look_at_clocks();
-        self.attend(Owed::WhenIdle);
-        self.pump_fetches();
         let was_refused = core::mem::take(&mut self.was_refused);
         let mut nap = NAP_FIRST;
         loop {
+            self.post_receives();
+            self.pump_fetches();
+            self.attend(Owed::WhenIdle);
+            if self.batch.is_empty()
+                && let Err(error) = self.endpoint.poll(&mut self.batch)
+            {
+                self.failures.get_or_insert(super::native(&error));
+            }
             let has_news = !self.batch.is_empty()
                 || !self.lost.is_empty()
                 || self.fetching.has_ended()
                 || self.failures.is_some();
-            if has_news {
-                return;
-            }
-            if let Err(error) = self.endpoint.poll(&mut self.batch) {
-                self.failures.get_or_insert(super::native(&error));
-            }
-            if !self.batch.is_empty() {
-                return;
-            }
             let now = self.now();
             let left = timeout.saturating_sub(now.saturating_sub(begin));
-            if left.is_zero() {
-                return;
-            }
             let due = self.next_clock_at();
-            if due.is_some_and(|due| due <= now) {
+            let left = due.map_or(left, |due| left.min(due.saturating_sub(now)));
+            if has_news || left.is_zero() {
                 return;
             }
-            let left = due.map_or(left, |due| left.min(due.saturating_sub(now)));
-            // What the provider refused has to be tried again: no sleep for that.
+            // An operation that the provider refused has to be tried again: no sleep.
             let can_sleep = self.attention.is_empty()
                 && self.to_post.is_empty()
                 && !self.fetching.waits()
                 && !was_refused
                 && self.endpoint.may_sleep();
-            match self.endpoint.wait_fd().filter(|_| can_sleep) {
-                Some(descriptor) => {
-                    let left = Timespec::try_from(left).ok();
-                    let own = PollFd::new(&descriptor, PollFlags::IN);
-                    // Interrupted or not: everything is looked at again.
-                    match &self.alarm {
-                        None => drop(poll(&mut [own], left.as_ref())),
-                        Some(alarm) => {
-                            let mut wanted = [own, PollFd::new(alarm, PollFlags::IN)];
-                            let _ = poll(&mut wanted, left.as_ref());
-                            if !wanted[1].revents().is_empty() {
-                                return;
-                            }
-                        }
-                    }
+            if let Some(descriptor) = self.endpoint.wait_fd().filter(|_| can_sleep) {
+                if wait_for(descriptor, self.alarm.as_ref(), left) {
+                    return;
                 }
-                None => {
-                    std::thread::sleep(nap.min(left));
-                    if was_refused {
-                        return;
-                    }
-                    if self.is_called() {
-                        return;
-                    }
-                    nap = (nap * 2).min(NAP_LAST);
-                    self.post_receives();
-                    self.pump_fetches();
-                    self.attend(Owed::WhenIdle);
+            } else {
+                std::thread::sleep(nap.min(left));
+                if was_refused || self.is_called() {
+                    return;
                 }
+                nap = (nap * 2).min(NAP_LAST);
             }
         }
     }
 
-    /// See [`Network::greet`].
-    pub(super) fn greet_and_answer(
+    /// Exchanges a greeting with other ranks, so that an address that does not answer is
+    /// found at the start: sends one to `to`, waits for its answer, and answers those of
+    /// `from`. All ranks of the job call it at about the same time, after they connected;
+    /// a rank is in `from` of the rank that it greets.
+    ///
+    /// # Errors
+    /// [`FabricError::Silent`] after `timeout`.
+    pub fn greet(
         &mut self,
         to: Option<Rank>,
         from: &[Rank],
@@ -142,39 +99,36 @@ impl<E: MessageEndpoint> Network<E> {
         let mut deferred = Vec::new();
         loop {
             let now = self.now();
-            let answered = to.is_none_or(|to| self.greetings.answers.contains(&to));
-            let waits_for = from
-                .iter()
-                .find(|rank| !self.greetings.answered.contains(rank));
-            let silent = to.filter(|_| !answered).or(waits_for.copied());
+            let unanswered = to.filter(|to| !self.has_answered(*to));
+            let has_not_greeted = |rank: &&Rank| {
+                let peer = self.peers[rank.index()].as_ref();
+                !peer.is_some_and(|peer| peer.was_answered)
+            };
+            let silent = unanswered.or_else(|| from.iter().find(has_not_greeted).copied());
             let Some(silent) = silent else {
                 break;
             };
             if now.saturating_sub(begin) >= timeout {
                 return Err(self.silent(silent, timeout));
             }
-            if let Some(to) = to.filter(|_| !answered && now >= greet_at) {
+            if let Some(to) = unanswered.filter(|_| now >= greet_at) {
                 let is_sent = self.send_bare(to, Kind::Hello);
                 greet_at = now + if is_sent { GREET_AGAIN } else { NAP_FIRST };
             }
             self.look_at_clocks();
-            self.sleep_a_little(timeout.saturating_sub(now.saturating_sub(begin)));
+            if self.batch.is_empty() {
+                let left = timeout.saturating_sub(now.saturating_sub(begin));
+                self.wait(left.min(NAP_LAST));
+            }
             self.take_greetings(&mut deferred)?;
         }
-        // What else has come is handed over by the next poll.
+        // The next poll hands the other messages over.
         deferred.append(&mut self.batch);
         self.batch = deferred;
         Ok(())
     }
 
-    /// Waits for something, but not for what has come before.
-    fn sleep_a_little(&mut self, left: Duration) {
-        if self.batch.is_empty() {
-            self.sleep(left.min(NAP_LAST));
-        }
-    }
-
-    /// Answers greetings among what has come, and puts the rest aside.
+    /// Answers greetings among the completions, and puts the others aside.
     fn take_greetings(&mut self, deferred: &mut Vec<CompletionOf<E>>) -> Result<(), FabricError> {
         for completion in core::mem::take(&mut self.batch) {
             match Operation::of(completion.token) {
@@ -195,16 +149,37 @@ impl<E: MessageEndpoint> Network<E> {
                 .is_ok_and(|header| matches!(header.kind, Kind::Hello | Kind::HelloAnswer))
     }
 
+    /// A peer has greeted, or has answered a greeting.
+    #[cold]
+    pub(super) fn greeted(&mut self, by: Rank, kind: Kind) {
+        let answers = kind == Kind::Hello && self.send_bare(by, Kind::HelloAnswer);
+        if let Some(peer) = &mut self.peers[by.index()] {
+            peer.was_answered |= answers;
+            peer.has_answered |= kind == Kind::HelloAnswer;
+        }
+    }
+
     /// Greets a peer, and does not wait for its answer.
-    #[cfg(test)]
-    pub(in crate::fabric) fn greet_once(&mut self, to: Rank) {
+    #[cfg(any(test, feature = "test-doubles"))]
+    pub fn greet_once(&mut self, to: Rank) {
         self.send_bare(to, Kind::Hello);
     }
 
     /// Whether a peer has answered a greeting.
-    #[cfg(test)]
-    pub(in crate::fabric) fn was_answered_by(&self, rank: Rank) -> bool {
-        self.greetings.answers.contains(&rank)
+    pub fn has_answered(&self, rank: Rank) -> bool {
+        let peer = self.peers[rank.index()].as_ref();
+        peer.is_some_and(|peer| peer.has_answered)
+    }
+
+    fn silent(&self, peer: Rank, waited: Duration) -> FabricError {
+        let state = self.peers[peer.index()].as_ref();
+        let address = state.map_or_else(String::new, |state| state.published.readable());
+        let words = state.and_then(|state| state.last_error.clone());
+        FabricError::Silent {
+            peer,
+            address: words.map_or(address.clone(), |words| format!("{address} ({words})")),
+            waited_s: waited.as_secs(),
+        }
     }
 
     /// Sends a message without a body; whether the provider took it.
@@ -225,9 +200,22 @@ impl<E: MessageEndpoint> Network<E> {
             offset,
             body: Body::Nothing,
         };
-        let started = self.started;
         self.transmitter
-            .transmit(&mut self.endpoint, peer, &outgoing, || started.elapsed())
-            .is_ok()
+            .transmit(&mut self.endpoint, peer, &outgoing)
+            .is_some()
     }
+}
+
+/// Waits until a descriptor is readable, or the time is over. An interrupted wait returns
+/// early. Returns whether the alarm is readable.
+fn wait_for(descriptor: BorrowedFd<'_>, alarm: Option<&OwnedFd>, left: Duration) -> bool {
+    let left = Timespec::try_from(left).ok();
+    let own = PollFd::new(&descriptor, PollFlags::IN);
+    let Some(alarm) = alarm else {
+        let _ = poll(&mut [own], left.as_ref());
+        return false;
+    };
+    let mut wanted = [own, PollFd::new(alarm, PollFlags::IN)];
+    let _ = poll(&mut wanted, left.as_ref());
+    !wanted[1].revents().is_empty()
 }

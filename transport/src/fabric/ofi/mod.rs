@@ -1,8 +1,8 @@
 //! libfabric: every provider with reliable endpoints without connections
 //! (`FI_EP_RDM`) as a [`Network`].
 
+mod payload_path;
 mod providers;
-mod ways;
 
 pub use super::network::Overrides;
 pub use providers::{Provider, library_version, providers};
@@ -13,7 +13,7 @@ use refrain_libfabric::{Endpoint, EndpointOptions};
 use refrain_ring::Region;
 use std::path::PathBuf;
 
-/// What a rank brings to the fabric.
+/// Options of the fabric.
 #[derive(Clone, Debug)]
 pub struct OfiOptions {
     /// Which rank of which job it is, and how long peers may be in trouble.
@@ -35,8 +35,8 @@ impl Network<Endpoint> {
     /// # Errors
     /// When library or provider are missing or refuse: in the provider's words.
     pub fn create(options: OfiOptions, region: &Region) -> Result<Self, FabricError> {
-        let (library, info) = providers::open(&options)?;
-        let choices = ways::choices(&info, options.network.size, options.overrides);
+        let (library, info) = providers::open(options.library.as_deref(), &options.provider)?;
+        let choices = payload_path::choices(&info, options.network.size, options.overrides);
         let operations_max = choices.receives + Self::operations_max(options.network.size);
         let opened = Endpoint::open(
             &library,

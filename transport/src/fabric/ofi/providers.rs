@@ -1,14 +1,13 @@
-//! The providers of libfabric: what they are, and what they promise.
+//! The providers of libfabric and their properties.
 
-use super::OfiOptions;
-use super::ways;
+use super::payload_path;
 use crate::fabric::FabricError;
-use crate::fabric::network::Overrides;
+use crate::fabric::network::{Overrides, native};
 use refrain_libfabric::constants::{FI_MSG, FI_ORDER_SAS, FI_RMA, FI_SOCKADDR_IN};
 use refrain_libfabric::{EndpointType, Hints, Info, Library};
 use std::path::Path;
 
-/// One provider as installed here, and what it promises.
+/// A provider as installed here, with its properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provider {
     /// libfabric's name.
@@ -20,8 +19,8 @@ pub struct Provider {
     /// How long messages travel: `read` (by RMA out of the sender's log) or
     /// `messages`.
     pub long_messages: &'static str,
-    /// How a waiting rank sleeps: `descriptor`, or `naps` of up to a millisecond;
-    /// `not tried` where nobody has.
+    /// How a waiting rank sleeps: `descriptor`, `naps` of up to a millisecond, or
+    /// `not tried`.
     pub sleeps: &'static str,
     /// Bytes that are sent without a completion at most.
     pub inject_bytes: usize,
@@ -31,12 +30,19 @@ pub struct Provider {
     pub write_completion: &'static str,
 }
 
+/// Why a provider that libfabric offers is refused.
+const OBSOLETE: &str = "libfabric's sockets provider is obsolete and not supported: use tcp";
+
+fn is_obsolete(provider: &str) -> bool {
+    provider.split(';').any(|layer| layer == "sockets")
+}
+
 /// Loads the library and finds the offer of a provider.
-pub(super) fn open(options: &OfiOptions) -> Result<(Library, Info), FabricError> {
-    let library = Library::load(options.library.as_deref())?;
-    let infos = offers(&library, Some(&options.provider))?;
-    let Some(info) = infos.into_iter().next() else {
-        return Err(unknown(&library, &options.provider));
+pub(super) fn open(library: Option<&Path>, provider: &str) -> Result<(Library, Info), FabricError> {
+    let library = Library::load(library)?;
+    let first = offers(&library, Some(provider))?.into_iter().next();
+    let Some(info) = first else {
+        return Err(unknown(&library, provider));
     };
     Ok((library, info))
 }
@@ -45,7 +51,7 @@ pub(super) fn open(options: &OfiOptions) -> Result<(Library, Info), FabricError>
 /// remote memory access first, on an internet address first (other families
 /// need more than an address to be reached).
 fn offers(library: &Library, provider: Option<&str>) -> Result<Vec<Info>, FabricError> {
-    let mut infos = Vec::new();
+    let mut found = Vec::new();
     for caps in [FI_MSG | FI_RMA, FI_MSG] {
         let hints = Hints {
             provider: provider.map(str::to_owned),
@@ -53,45 +59,47 @@ fn offers(library: &Library, provider: Option<&str>) -> Result<Vec<Info>, Fabric
             msg_order: FI_ORDER_SAS,
             ..Hints::default()
         };
-        match library.infos(&hints) {
-            Ok(found) => infos.extend(found),
-            Err(error) if error.is_no_data() => {}
-            Err(error) => return Err(super::native(&error)),
-        }
-        if provider.is_some() && !infos.is_empty() {
+        found.extend(infos(library, &hints)?);
+        if provider.is_some() && !found.is_empty() {
             break;
         }
     }
-    infos.sort_by_key(|info| {
+    found.retain(|info| !is_obsolete(&info.provider()));
+    found.sort_by_key(|info| {
         let is_internet = info.address_format() == FI_SOCKADDR_IN;
         let is_loopback = is_internet && info.source_address().get(4) == Some(&127);
         (!is_internet, is_loopback)
     });
-    Ok(infos)
+    Ok(found)
+}
+
+fn infos(library: &Library, hints: &Hints) -> Result<Vec<Info>, FabricError> {
+    match library.infos(hints) {
+        Err(error) if error.is_no_data() => Ok(Vec::new()),
+        found => found.map_err(|error| native(&error)),
+    }
 }
 
 fn unknown(library: &Library, provider: &str) -> FabricError {
-    let names = offers(library, None)
-        .map(|infos| names_of(&infos).join(", "))
-        .unwrap_or_default();
+    let words = if is_obsolete(provider) {
+        OBSOLETE.into()
+    } else {
+        let mut names: Vec<String> = Vec::new();
+        for info in offers(library, None).unwrap_or_default() {
+            if !names.contains(&info.provider()) {
+                names.push(info.provider());
+            }
+        }
+        format!(
+            "libfabric {} offers no such provider here: choose one of {} (see `refrain info --providers`)",
+            library.version(),
+            names.join(", ")
+        )
+    };
     FabricError::Native {
         attempted: format!("open libfabric's provider {provider:?}"),
-        words: format!(
-            "libfabric {} offers no such provider here: choose one of {names} (see `refrain info --providers`)",
-            library.version()
-        ),
+        words,
     }
-}
-
-fn names_of(infos: &[Info]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for info in infos {
-        let name = info.provider();
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
 }
 
 /// The version of a libfabric, as `1.17`.
@@ -114,41 +122,32 @@ pub fn providers(library: Option<&Path>) -> Result<Vec<Provider>, FabricError> {
         endpoint: EndpointType::Any,
         ..Hints::default()
     };
-    let every = match library.infos(&every) {
-        Ok(infos) => infos,
-        Err(error) if error.is_no_data() => Vec::new(),
-        Err(error) => return Err(super::native(&error)),
-    };
+    let others = infos(&library, &every)?;
+    let usable = usable.iter().map(|info| (info, true));
+    let others = others.iter().map(|info| (info, false));
     let mut found: Vec<Provider> = Vec::new();
-    for info in usable.iter().chain(&every) {
-        if found
-            .iter()
-            .all(|provider| provider.name != info.provider())
-        {
-            let is_usable = found.len() < names_of(&usable).len();
-            found.push(statement(info, is_usable));
+    for (info, is_usable) in usable.chain(others) {
+        let name = info.provider();
+        if found.iter().all(|provider| provider.name != name) {
+            found.push(statement(info, name, is_usable));
         }
     }
     Ok(found)
 }
 
-fn statement(info: &Info, is_usable: bool) -> Provider {
-    let choices = ways::choices(info, 2, Overrides::default());
-    let name = info.provider();
+fn statement(info: &Info, name: String, is_usable: bool) -> Provider {
+    let choices = payload_path::choices(info, 2, Overrides::default());
     let version = info.provider_version();
+    let reads = choices.distant_bytes_min.is_some();
     let known = Known::of(&name);
+    let refused = match is_obsolete(&name) {
+        true => OBSOLETE,
+        false => "no reliable endpoints without connections that keep the order of messages",
+    };
     Provider {
         version: (version.major, version.minor),
-        usable: if is_usable {
-            Ok(())
-        } else {
-            Err("no reliable endpoints without connections that keep the order of messages".into())
-        },
-        long_messages: if choices.distant_bytes_min.is_some() {
-            "read"
-        } else {
-            "messages"
-        },
+        usable: is_usable.then_some(()).ok_or_else(|| refused.into()),
+        long_messages: if reads { "read" } else { "messages" },
         sleeps: known.sleeps,
         inject_bytes: info.inject_bytes(),
         message_completion: known.message,
@@ -157,56 +156,59 @@ fn statement(info: &Info, is_usable: bool) -> Provider {
     }
 }
 
-/// What was found out about a provider by the tests of `refrain-libfabric`
-/// (a peer in another process that polls, and one that does not), with libfabric
-/// 1.17 and 2.5. libfabric's documents promise more than all of them keep.
+/// Properties of a provider as the tests of `refrain-libfabric` have found them (a peer in
+/// another process that polls, and one that does not), with libfabric 1.17 and 2.5. Not
+/// all providers keep what libfabric's documents promise.
 struct Known {
     sleeps: &'static str,
     message: &'static str,
     write: &'static str,
 }
 
+/// By layer; the first layer that a provider has counts.
+const KNOWN: [(&str, Known); 4] = [
+    (
+        // Accepts FI_DELIVERY_COMPLETE on messages and ignores it. No provider is relied
+        // on for more: the fabric acknowledges messages itself.
+        "ofi_rxm",
+        Known {
+            sleeps: "descriptor",
+            message: "buffer free, whatever is asked",
+            write: "in memory; target must poll",
+        },
+    ),
+    (
+        // A process that is killed or stopped inside the provider may hold a lock (1.17)
+        // or a place in a queue (2.5) in the memory of others, which then wait for ever. A
+        // fenced peer's reads that need its answer (no CMA) never end. Inside a host the
+        // fabric `shm` survives kills at any moment.
+        "shm",
+        Known {
+            sleeps: "naps",
+            message: "buffer free",
+            write: "in memory; target must poll",
+        },
+    ),
+    ("tcp", TCP),
+    ("net", TCP),
+];
+
+const TCP: Known = Known {
+    sleeps: "descriptor",
+    message: "buffer free",
+    write: "in memory; target must poll",
+};
+
+const NOT_TRIED: Known = Known {
+    sleeps: "not tried",
+    message: "not tried",
+    write: "not tried",
+};
+
 impl Known {
-    fn of(provider: &str) -> Self {
-        let layers: Vec<&str> = provider.split(';').collect();
-        let is = |name: &str| layers.contains(&name);
-        if is("ofi_rxm") {
-            // Accepts FI_DELIVERY_COMPLETE on messages and ignores it. Of no
-            // provider more is relied on: the fabric acknowledges itself.
-            Self {
-                sleeps: "descriptor",
-                message: "buffer free, whatever is asked",
-                write: "in memory; target must poll",
-            }
-        } else if is("shm") {
-            // A process that is killed, or stopped, inside of the provider may hold
-            // a lock (1.17) or a place in a queue (2.5) that lies in the memory of
-            // others: those wait for it for ever, and a fenced peer's reads that
-            // need its answer (no CMA) never end. Where ranks are killed at any
-            // moment, the fabric `shm` is the one to use inside a host.
-            Self {
-                sleeps: "naps",
-                message: "buffer free",
-                write: "in memory; target must poll",
-            }
-        } else if is("tcp") || is("net") {
-            Self {
-                sleeps: "descriptor",
-                message: "buffer free",
-                write: "in memory; target must poll",
-            }
-        } else if is("sockets") {
-            Self {
-                sleeps: "descriptor",
-                message: "buffer free",
-                write: "in memory",
-            }
-        } else {
-            Self {
-                sleeps: "not tried",
-                message: "not tried",
-                write: "not tried",
-            }
-        }
+    fn of(provider: &str) -> &'static Self {
+        let has_layer = |name: &str| provider.split(';').any(|layer| layer == name);
+        let known = KNOWN.iter().find(|(layer, _)| has_layer(layer));
+        known.map_or(&NOT_TRIED, |(_, known)| known)
     }
 }

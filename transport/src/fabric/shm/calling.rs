@@ -2,45 +2,37 @@
 //! control socket do not end a wait on a futex.
 //!
 //! The launcher sends, sets `called`, and wakes the rank if it sleeps. The rank
-//! says that it sleeps, and looks at `called` a last time. Both have a full fence
-//! between the two, so that one of them sees the other.
+//! sets `sleeping`, and looks at `called` a last time. Both execute a full fence in
+//! between, so that at least one sees the store of the other.
 
-use super::DeadLogError;
-use super::dead::check_file;
-use super::segment::{SEGMENT_MAGIC, Segment};
+use super::dead::{DeadLogError, attach_checked};
+use super::segment::Segment;
 use super::wake;
-use core::sync::atomic::Ordering::{Acquire, SeqCst};
+use core::sync::atomic::Ordering::SeqCst;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// The bell of a rank, outside of its job's ranks.
+/// The doorbell of a rank, outside of its job's ranks.
 #[derive(Debug)]
 pub struct Caller {
     segment: Segment,
 }
 
 impl Caller {
-    /// Of the rank that made this segment.
+    /// The doorbell of the rank that made this segment.
     ///
     /// # Errors
     /// When the descriptor is not of a rank's segment, or cannot be mapped.
     pub fn new(file: Arc<OwnedFd>) -> Result<Self, DeadLogError> {
-        check_file(&file)?;
-        let segment = Segment::attach_bell(file)?;
-        let magic = segment.head().magic.load(Acquire);
-        if magic != SEGMENT_MAGIC {
-            return Err(DeadLogError::NoSegment(format!(
-                "it begins with {magic:#018x}, not {SEGMENT_MAGIC:#018x}"
-            )));
-        }
+        let segment = attach_checked(&file, Segment::attach_doorbell)?;
         Ok(Self { segment })
     }
 
     /// Ends the rank's wait, or the next one if it does not wait now.
     pub fn call(&self) {
-        let bell = self.segment.bell();
-        bell.called.swap(1, SeqCst);
-        wake::wake(&bell.sleeping);
+        let doorbell = self.segment.doorbell();
+        doorbell.called.swap(1, SeqCst);
+        wake::wake(&doorbell.sleeping);
     }
 }
 
@@ -66,7 +58,7 @@ mod tests {
             window_bytes: 1 << 20,
         };
         let (fabric, _) = Shm::create(options).expect("memory");
-        let caller = Caller::new(Arc::clone(fabric.own.file())).expect("its bell");
+        let caller = Caller::new(Arc::clone(fabric.own.file())).expect("its doorbell");
         (fabric, caller)
     }
 

@@ -1,7 +1,7 @@
 //! The contract's calls: connecting, posting, polling, waiting.
 
-use super::incoming::{Incoming, IncomingOptions};
-use super::segment::{self, CONTROL_SLOTS, Segment, arena_offset};
+use super::incoming::{Incoming, life_word};
+use super::segment::{CONTROL_SLOTS, Lane, Segment, arena_offset};
 use super::{Peer, Shm, wake};
 use crate::control::Control;
 use crate::fabric::{
@@ -14,46 +14,36 @@ use core::time::Duration;
 use refrain_ring::{CHUNK_BYTES, Frame, Incarnation, Position, Rank};
 use std::sync::Arc;
 
-/// How a lane says for which incarnation of its receiver it is.
-fn life_word(receiver: Incarnation) -> u64 {
-    u64::from(receiver.0) + 1
-}
+impl Peer {
+    /// Rings as rank `me`, after a store for this peer, unless it polls that lane.
+    #[inline]
+    fn ring_if_asked(&self, lane: &Lane, me: Rank) {
+        self.after_store();
+        if lane.ring.load(Relaxed) != 0 {
+            self.ring(me);
+        }
+    }
 
-/// The sender's half of [`wake`]: between a store for `peer` and a look at what it
-/// asks for.
-#[inline(always)]
-fn after_store(peer: &Peer) {
-    if peer.both_answer_barriers {
-        compiler_fence(SeqCst);
-    } else {
-        fence(SeqCst);
+    /// The sender's half of [`wake`]: between a store for this peer and the look at
+    /// what it asks for.
+    #[inline(always)]
+    fn after_store(&self) {
+        if self.both_answer_barriers {
+            compiler_fence(SeqCst);
+        } else {
+            fence(SeqCst);
+        }
     }
 }
 
 impl Shm {
-    /// After a store for `peer`: rings, unless it polls this lane.
-    #[inline]
-    fn ring_if_asked(&self, peer: &Peer) {
-        after_store(peer);
-        if self.own.lane(peer.rank).ring.load(Relaxed) != 0 {
-            self.ring(peer);
-        }
-    }
-
     fn new_peer(&self, rank: Rank, incarnation: Incarnation, segment: Segment) -> Peer {
-        let head = segment.head();
+        let answers = segment.head().answers_barriers.load(Acquire) == 1;
+        let own = (self.options.rank, self.options.incarnation);
         Peer {
             rank,
-            both_answer_barriers: self.registered && head.answers_barriers.load(Acquire) == 1,
-            incoming: Incoming::new(IncomingOptions {
-                source: rank,
-                incarnation,
-                destination: self.options.rank,
-                life: life_word(self.options.incarnation),
-                region: segment.region(),
-                arena_offset: head.arena_offset.load(Acquire) as usize,
-                window_bytes: head.window_bytes.load(Acquire),
-            }),
+            both_answer_barriers: self.registered && answers,
+            incoming: Incoming::new((rank, incarnation), own, &segment),
             segment,
             control_posted: 0,
             control_taken: 0,
@@ -71,11 +61,9 @@ impl Shm {
             return Ok(0);
         };
         let lane = peer.segment.lane(self.options.rank);
-        if !peer.incoming.is_open() {
-            // Asked before it was ours, the sender may have forgotten it.
-            if peer.incoming.open(lane) && self.hot.contains(&rank) {
-                lane.ring.store(0, Relaxed);
-            }
+        // Asked before the lane was ours, the sender may have forgotten it.
+        if !peer.incoming.is_open && peer.incoming.open(lane) && self.hot.contains(&rank) {
+            lane.ring.store(0, Relaxed);
         }
         let calls = peer.incoming.poll(lane, sink);
         if calls.is_err() {
@@ -93,10 +81,9 @@ impl Shm {
         };
         let lane = peer.segment.lane(self.options.rank);
         if peer.incoming.publish_released(lane) {
-            after_store(peer);
+            peer.after_store();
             if lane.waits_for_room.load(Relaxed) == 1 && lane.waits_for_room.swap(0, SeqCst) == 1 {
-                let peer = &self.peers[rank.index()];
-                peer.iter().for_each(|peer| self.ring(peer));
+                peer.ring(self.options.rank);
             }
         }
     }
@@ -120,36 +107,19 @@ impl Fabric for Shm {
         incarnation: Incarnation,
         address: &Address,
     ) -> Result<(), FabricError> {
-        let refuse = |reason: &str| {
-            Err(FabricError::Attach {
-                peer,
-                reason: reason.into(),
-            })
-        };
-        if peer == self.options.rank || peer.0 >= self.options.size {
-            return refuse("only other ranks of the job can be connected");
-        }
-        if u64::from(incarnation.0) < self.acceptable[peer.index()] {
-            return refuse("this incarnation was connected before: only a later one may come");
-        }
+        self.acceptable.check(peer, incarnation)?;
         let Some(memory) = &address.memory else {
-            return refuse("its address carries no shared memory: is it on another host?");
+            let reason = "its address carries no shared memory: is it on another host?".into();
+            return Err(FabricError::Attach { peer, reason });
         };
         let segment = Segment::attach(Arc::clone(memory))?;
-        segment::check(
-            &segment,
-            peer,
-            incarnation,
-            self.options.job,
-            self.options.size,
-        )?;
+        segment.check((peer, incarnation), self.options.job, self.options.size)?;
         self.disconnect(peer);
-        self.acceptable[peer.index()] = u64::from(incarnation.0) + 1;
+        self.acceptable.connected(peer, incarnation);
         self.peers[peer.index()] = Some(self.new_peer(peer, incarnation, segment));
         let lane = self.own.lane(peer);
         lane.for_life.store(life_word(incarnation), Release);
-        // What it posted before we were connected rang a bell that nobody could
-        // answer.
+        // Frames that it posted before this connection rang the doorbell too early.
         self.make_hot(peer);
         self.ring_self_again_unless_drained(peer);
         Ok(())
@@ -158,16 +128,15 @@ impl Fabric for Shm {
     fn disconnect(&mut self, peer: Rank) {
         if let Some(Some(_)) = self.peers.get_mut(peer.index()).map(Option::take) {
             self.hot.retain(|hot| *hot != peer);
-            // FENCE-1: the next incarnation finds our lane to it as if new.
+            // FENCE-1: the next incarnation finds an empty lane.
             let lane = self.own.lane(peer);
             lane.for_life.store(0, Release);
             lane.first_chunk.store(0, Relaxed);
             lane.released.store(0, Relaxed);
             lane.control_taken.store(0, Relaxed);
             lane.waits_for_room.store(0, Relaxed);
-            lane.control
-                .iter()
-                .for_each(|slot| slot.sequence.store(0, Relaxed));
+            let slots = lane.control.iter();
+            slots.for_each(|slot| slot.sequence.store(0, Relaxed));
             lane.ring.store(1, Release);
         }
     }
@@ -178,18 +147,13 @@ impl Fabric for Shm {
             return Err(Refusal::NotConnected(peer));
         };
         self.region.publish(frame);
+        let lane = self.own.lane(peer);
         if !state.has_begun {
             state.has_begun = true;
             let chunk = (frame.offset - arena_offset(self.options.size)) / CHUNK_BYTES;
-            self.own
-                .lane(peer)
-                .first_chunk
-                .store(chunk as u64 + 1, Release);
+            lane.first_chunk.store(chunk as u64 + 1, Release);
         }
-        let state = self.peers[peer.index()]
-            .as_ref()
-            .ok_or(Refusal::NotConnected(peer))?;
-        self.ring_if_asked(state);
+        state.ring_if_asked(lane, self.options.rank);
         Ok(())
     }
 
@@ -206,16 +170,12 @@ impl Fabric for Shm {
         }
         let slot = &lane.control[(state.control_posted % CONTROL_SLOTS) as usize];
         let words = control.encode(self.options.rank, self.options.incarnation);
-        slot.words
-            .iter()
-            .zip(words)
-            .for_each(|(place, word)| place.store(word.to_le(), Relaxed));
+        for (place, word) in slot.words.iter().zip(words) {
+            place.store(word.to_le(), Relaxed);
+        }
         state.control_posted += 1;
         slot.sequence.store(state.control_posted, Release);
-        let state = self.peers[peer.index()]
-            .as_ref()
-            .ok_or(Refusal::NotConnected(peer))?;
-        self.ring_if_asked(state);
+        state.ring_if_asked(lane, self.options.rank);
         Ok(())
     }
 
@@ -230,8 +190,8 @@ impl Fabric for Shm {
     #[inline]
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
         let mut calls = 0;
-        if self.is_rung() {
-            calls += self.answer_bell(sink)?;
+        if self.is_rung(Relaxed) {
+            calls += self.answer_doorbell(sink)?;
         }
         let mut index = 0;
         while let Some(rank) = self.hot.get(index).copied() {
@@ -277,14 +237,14 @@ impl Fabric for Shm {
 
     fn wait(&mut self, timeout: Duration) {
         self.ask_to_be_rung(1);
-        self.own.bell().sleeping.store(1, SeqCst);
+        self.own.doorbell().sleeping.store(1, SeqCst);
         wake::before_last_look(self.registered);
         if !self.anything_new() {
-            wake::sleep(&self.own.bell().sleeping, timeout);
+            wake::sleep(&self.own.doorbell().sleeping, timeout);
         }
-        self.own.bell().sleeping.store(0, SeqCst);
-        // Before the caller reads what the launcher has sent: a later call stays.
-        self.own.bell().called.store(0, SeqCst);
+        self.own.doorbell().sleeping.store(0, SeqCst);
+        // Before the caller reads the control socket: a later call remains set.
+        self.own.doorbell().called.store(0, SeqCst);
         self.ask_to_be_rung(0);
     }
 }

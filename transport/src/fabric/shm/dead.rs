@@ -1,4 +1,4 @@
-//! The log of a rank that is dead: its segment lives as long as somebody holds
+//! The log of a rank that is dead: its segment lives as long as a process holds
 //! its descriptor, and another process of the host can read it. LOG-2
 
 use super::segment::{RANKS_MAX, SEGMENT_MAGIC, Segment, arena_offset};
@@ -11,10 +11,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// The log memory of a rank, and what its segment says of it.
+/// The log memory of a rank, and the identity in its segment.
 #[derive(Clone, Debug)]
 pub struct DeadLog {
-    /// The whole segment; it stays mapped as long as this lives.
+    /// The whole segment; it stays mapped as long as this exists.
     pub region: Region,
     /// Where its log's chunks lie: from the arena's beginning to the end of the
     /// last chunk that was ever written to.
@@ -30,7 +30,7 @@ pub struct DeadLog {
 /// Why a descriptor gives no log.
 #[derive(Debug, Error)]
 pub enum DeadLogError {
-    /// It is of something else, or of another version's segment.
+    /// It is not a segment of this version.
     #[error("this is no shared segment of a rank: {0}")]
     NoSegment(String),
     /// The system could not map it.
@@ -38,21 +38,14 @@ pub enum DeadLogError {
     Map(#[from] FabricError),
 }
 
-/// Maps the segment of a rank that is dead and reaped: what a living one writes
-/// meanwhile would be missed, or read as damage.
+/// Maps the segment of a rank that is dead and reaped: records that a living
+/// rank writes meanwhile would be missed, or read as damage.
 ///
 /// # Errors
 /// When the descriptor is not of a rank's whole segment.
 pub fn open_dead_log(file: Arc<OwnedFd>) -> Result<DeadLog, DeadLogError> {
-    check_file(&file)?;
-    let segment = Segment::attach(Arc::clone(&file))?;
+    let segment = attach_checked(&file, Segment::attach)?;
     let head = segment.head();
-    let magic = head.magic.load(Acquire);
-    if magic != SEGMENT_MAGIC {
-        return refuse(format!(
-            "it begins with {magic:#018x}, not {SEGMENT_MAGIC:#018x}"
-        ));
-    }
     let (rank, size) = (head.rank.load(Acquire), head.size.load(Acquire));
     if size > RANKS_MAX || rank >= size {
         return refuse(format!("rank {rank} of {size} ranks"));
@@ -84,9 +77,12 @@ fn refuse<T>(why: String) -> Result<T, DeadLogError> {
     Err(DeadLogError::NoSegment(why))
 }
 
-/// Only a memory file that cannot be shortened is mapped: touching what is gone
-/// kills the process. Segments are made so.
-pub(super) fn check_file(file: &OwnedFd) -> Result<(), DeadLogError> {
+/// Maps a file of a rank's segment. Only a memory file that cannot be shortened is mapped:
+/// access to a truncated part kills the process. Segments have that seal.
+pub(super) fn attach_checked(
+    file: &Arc<OwnedFd>,
+    attach: fn(Arc<OwnedFd>) -> Result<Segment, FabricError>,
+) -> Result<Segment, DeadLogError> {
     let seals = fcntl_get_seals(file).or_else(|_| refuse("it is no memory file".into()))?;
     if !seals.contains(SealFlags::SHRINK) {
         return refuse("it may be shortened while it is read".into());
@@ -95,14 +91,21 @@ pub(super) fn check_file(file: &OwnedFd) -> Result<(), DeadLogError> {
     if bytes < arena_offset(1) as i64 {
         return refuse(format!("{bytes} bytes are too few"));
     }
-    Ok(())
+    let segment = attach(Arc::clone(file))?;
+    let magic = segment.head().magic.load(Acquire);
+    if magic != SEGMENT_MAGIC {
+        return refuse(format!(
+            "it begins with {magic:#018x}, not {SEGMENT_MAGIC:#018x}"
+        ));
+    }
+    Ok(segment)
 }
 
-/// The end of the chunk with the last byte that has memory: to look at a page
-/// without any would make the system provide it.
+/// The end of the chunk with the last byte that has memory: reading a page without
+/// memory would allocate it.
 fn written_end(file: &OwnedFd, begin: usize, bytes: usize) -> usize {
     let mut end = begin;
-    // Where the system tells nothing, everything is looked at.
+    // Where the system does not report holes, the whole log is read.
     while let Ok(data) = seek(file, SeekFrom::Data(end as u64)) {
         match seek(file, SeekFrom::Hole(data)) {
             Ok(hole) if hole as usize > end => end = hole as usize,

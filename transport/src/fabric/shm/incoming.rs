@@ -1,11 +1,11 @@
 //! The receiver's side of one pair of lanes: reads the peer's log and control
-//! slots, and remembers what was left in place.
+//! slots, and keeps a list of the frames that were left in place.
 
 #![allow(unsafe_code, reason = "reads kept records again")]
 
-use super::segment::{CONTROL_SLOTS, Lane};
+use super::segment::{CONTROL_SLOTS, Lane, Segment};
 use crate::control::Control;
-use crate::fabric::{Arrival, Disposition, FabricError, Payload, Place, Sink};
+use crate::fabric::{Arrival, Disposition, FabricError, Payload, Place, Sink, check_sender};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use refrain_ring::{
     CHUNK_BYTES, ChannelReader, ChunkId, Incarnation, Position, Rank, ReadError, Region,
@@ -26,39 +26,34 @@ fn locator(incarnation: Incarnation, payload_offset: usize) -> u64 {
     u64::from(incarnation.0) << LOCATOR_OFFSET_BITS | payload_offset as u64
 }
 
-/// Whose lane it is, and where.
-#[derive(Debug)]
-pub(super) struct IncomingOptions {
-    pub source: Rank,
-    /// Of the source.
-    pub incarnation: Incarnation,
-    pub destination: Rank,
-    /// What the lane says when it is for this life of the destination.
-    pub life: u64,
-    /// Memory of the source.
-    pub region: Region,
-    pub arena_offset: usize,
-    pub window_bytes: u64,
+/// The word by which a lane names the incarnation of its receiver.
+pub(super) fn life_word(receiver: Incarnation) -> u64 {
+    u64::from(receiver.0) + 1
 }
 
 #[derive(Debug)]
 pub(super) struct Incoming {
-    options: IncomingOptions,
-    source: Rank,
-    incarnation: Incarnation,
+    source: (Rank, Incarnation),
+    pub(super) destination: Rank,
+    /// The lane's word when it is for this life of the destination.
+    life: u64,
+    /// Memory of the source.
+    region: Region,
+    arena_offset: usize,
     window_bytes: u64,
     /// The lane is for this life: everything in it is.
-    is_open: bool,
+    pub(super) is_open: bool,
     reader: Option<ChannelReader>,
-    /// Frames left in place, oldest first; those let go behind an older one wait.
+    /// Frames left in place, oldest first. A frame that was let go stays listed until all
+    /// older ones are let go.
     kept: VecDeque<Kept>,
     control_taken: u64,
     control_published: u64,
     released_published: Position,
-    idle_polls: u32,
+    pub(super) idle_polls: u32,
     /// The last poll found nothing, and the sender knows what it may reuse.
     settled: bool,
-    broken: bool,
+    pub(super) broken: bool,
 }
 
 #[derive(Debug)]
@@ -68,12 +63,20 @@ struct Kept {
 }
 
 impl Incoming {
-    pub(super) fn new(options: IncomingOptions) -> Self {
+    /// The lane from `source`, whose segment this is, to `destination`.
+    pub(super) fn new(
+        source: (Rank, Incarnation),
+        destination: (Rank, Incarnation),
+        segment: &Segment,
+    ) -> Self {
+        let head = segment.head();
         Self {
-            source: options.source,
-            incarnation: options.incarnation,
-            window_bytes: options.window_bytes,
-            options,
+            source,
+            destination: destination.0,
+            life: life_word(destination.1),
+            region: segment.region(),
+            arena_offset: head.arena_offset.load(Acquire) as usize,
+            window_bytes: head.window_bytes.load(Acquire),
             is_open: false,
             reader: None,
             kept: VecDeque::new(),
@@ -86,16 +89,8 @@ impl Incoming {
         }
     }
 
-    pub(super) fn is_broken(&self) -> bool {
-        self.broken
-    }
-
-    pub(super) fn is_open(&self) -> bool {
-        self.is_open
-    }
-
-    /// Looks whether the sender knows of this life: before, what is in the lane
-    /// is for the one before. FENCE-1
+    /// Checks whether the sender knows this life. Until then the lane holds frames for an
+    /// earlier life. FENCE-1
     #[cold]
     pub(super) fn open(&mut self, lane: &Lane) -> bool {
         self.is_open = self.is_for_us(lane);
@@ -103,11 +98,7 @@ impl Incoming {
     }
 
     fn is_for_us(&self, lane: &Lane) -> bool {
-        lane.for_life.load(Acquire) == self.options.life
-    }
-
-    pub(super) fn idle_polls(&self) -> u32 {
-        self.idle_polls
+        lane.for_life.load(Acquire) == self.life
     }
 
     /// Whether a poll would find something.
@@ -137,16 +128,15 @@ impl Incoming {
         quiet
     }
 
-    /// Takes what has arrived, up to a burst.
+    /// Takes frames that have arrived, up to a burst.
     #[inline]
     pub(super) fn poll(&mut self, lane: &Lane, sink: &mut dyn Sink) -> Result<usize, FabricError> {
         if self.broken || !self.is_open {
             self.idle_polls = self.idle_polls.saturating_add(1);
             return Ok(0);
         }
-        let taken = self
-            .poll_control(lane, sink)
-            .and_then(|calls| Ok(calls + self.poll_data(lane, sink)?));
+        let controls = self.poll_control(lane, sink);
+        let taken = controls.and_then(|calls| Ok(calls + self.poll_data(lane, sink)?));
         match taken {
             Ok(0) => self.idle_polls = self.idle_polls.saturating_add(1),
             Ok(_) => self.idle_polls = 0,
@@ -161,14 +151,12 @@ impl Incoming {
         while calls < BURST_FRAMES && self.next_control_is_there(lane) {
             let slot = &lane.control[(self.control_taken % CONTROL_SLOTS) as usize];
             let words = core::array::from_fn(|word| u64::from_le(slot.words[word].load(Relaxed)));
-            let (control, source, incarnation) =
-                Control::decode(words).map_err(|error| FabricError::BadControl {
-                    source_rank: self.source,
-                    error,
-                })?;
+            let source_rank = self.source.0;
+            let (control, source, incarnation) = Control::decode(words)
+                .map_err(|error| FabricError::BadControl { source_rank, error })?;
             self.control_taken += 1;
             calls += 1;
-            self.check_identity(source, incarnation)?;
+            check_sender(self.source, (source, incarnation))?;
             sink.control(source, control);
         }
         Ok(calls)
@@ -179,38 +167,33 @@ impl Incoming {
         if self.reader.is_none() {
             self.begin(lane)?;
         }
+        let connected = self.source;
+        let Some(reader) = &mut self.reader else {
+            return Ok(0);
+        };
         let mut calls = 0;
         while calls < BURST_FRAMES {
-            let Some(reader) = &mut self.reader else {
-                break;
-            };
             let record = match reader.peek() {
                 Ok(Some(record)) => record,
                 Ok(None) => break,
-                Err(error) => return Err(self.broken_log(error)),
+                Err(error) => return Err(FabricError::of_log(connected.0, error)),
             };
             let (header, position) = (&record.header, record.position);
-            if (header.source, header.incarnation) != (self.source, self.incarnation) {
-                return self
-                    .check_identity(header.source, header.incarnation)
-                    .map(|()| calls);
-            }
+            let payload_bytes = header.payload_bytes;
+            check_sender(connected, (header.source, header.incarnation))?;
+            let held_from = self.kept.front().map_or(position, |kept| kept.position);
             let disposition = sink.frame(Arrival {
                 header,
                 payload: Payload::Here(record.payload),
                 place: Place {
-                    source: self.source,
+                    source: connected.0,
                     position,
-                    locator: locator(self.incarnation, record.payload_offset),
+                    locator: locator(connected.1, record.payload_offset),
                 },
-                pressed: pressed(
-                    &self.kept,
-                    position,
-                    header.payload_bytes,
-                    self.window_bytes,
-                ),
+                // A window is two chunks at least, and a kept frame holds its chunk.
+                pressed: position.0 + u64::from(payload_bytes) - held_from.0
+                    > self.window_bytes / 4,
             });
-            let payload_bytes = header.payload_bytes;
             match disposition {
                 Disposition::Consumed => {}
                 Disposition::Keep => self.kept.push_back(Kept {
@@ -219,9 +202,7 @@ impl Incoming {
                 }),
                 Disposition::Fetch(_) => unreachable!("no frame of this fabric is distant"),
             }
-            if let Some(reader) = &mut self.reader {
-                reader.advance(payload_bytes);
-            }
+            reader.advance(payload_bytes);
             calls += 1;
         }
         Ok(calls)
@@ -232,57 +213,22 @@ impl Incoming {
         let first = lane.first_chunk.load(Acquire);
         if first != 0 {
             let chunk = ChunkId(u32::try_from(first - 1).unwrap_or(u32::MAX));
-            let options = &self.options;
-            let reader = ChannelReader::new(options.region.clone(), options.arena_offset, chunk);
-            let reader = reader.map_err(|error| self.broken_log(error))?;
+            let broken = |error| FabricError::of_log(self.source.0, error);
+            let reader = ChannelReader::new(self.region.clone(), self.arena_offset, chunk);
+            let reader = reader.map_err(broken)?;
             let (source, destination, incarnation) = reader.log();
-            self.check_identity(source, incarnation)?;
-            if destination != options.destination {
-                return Err(self.broken_log(ReadError::Link(first - 1)));
+            check_sender(self.source, (source, incarnation))?;
+            if destination != self.destination {
+                return Err(broken(ReadError::Link(first - 1)));
             }
             self.reader = Some(reader);
         }
         Ok(())
     }
 
-    #[cold]
-    fn broken_log(&self, error: ReadError) -> FabricError {
-        let source_rank = self.source;
-        match error {
-            ReadError::Header(error) => FabricError::Garbage { source_rank, error },
-            ReadError::Link(chunk) => FabricError::BrokenLog { source_rank, chunk },
-            ReadError::Overrun(payload_bytes) => FabricError::Garbage {
-                source_rank,
-                error: refrain_ring::HeaderError::Extent {
-                    payload_bytes,
-                    offset: 0,
-                },
-            },
-        }
-    }
-
-    #[inline]
-    fn check_identity(&self, source: Rank, incarnation: Incarnation) -> Result<(), FabricError> {
-        if source != self.source {
-            return Err(FabricError::WrongSource {
-                lane: self.source,
-                claimed: source,
-            });
-        }
-        if incarnation != self.incarnation {
-            return Err(FabricError::WrongIncarnation {
-                source_rank: source,
-                found: incarnation,
-                connected: self.incarnation,
-            });
-        }
-        Ok(())
-    }
-
     pub(super) fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
-        let is_kept = self
-            .kept_index(place)
-            .is_some_and(|index| !self.kept[index].let_go);
+        let index = self.kept_index(place);
+        let is_kept = index.is_some_and(|index| !self.kept[index].let_go);
         let Some(reader) = self.reader.as_ref().filter(|_| is_kept) else {
             return &[];
         };
@@ -304,18 +250,18 @@ impl Incoming {
 
     /// A place of an older incarnation names nothing here.
     fn kept_index(&self, place: Place) -> Option<usize> {
-        if place.locator >> LOCATOR_OFFSET_BITS
-            != locator(self.incarnation, 0) >> LOCATOR_OFFSET_BITS
-        {
+        let own = locator(self.source.1, 0);
+        if place.locator >> LOCATOR_OFFSET_BITS != own >> LOCATOR_OFFSET_BITS {
             return None;
         }
+        let position = |kept: &Kept| kept.position;
         self.kept
-            .binary_search_by_key(&place.position, |kept| kept.position)
+            .binary_search_by_key(&place.position, position)
             .ok()
     }
 
-    /// Tells the sender what it may reuse: when a whole chunk has become free,
-    /// and otherwise when the lane is idle. Returns whether it told anything.
+    /// Publishes up to where the sender may reuse its log: when a whole chunk has become
+    /// free, and otherwise when the lane is idle. Returns whether it published anything.
     #[inline]
     pub(super) fn publish_released(&mut self, lane: &Lane) -> bool {
         let idle = self.idle_polls > 0;
@@ -323,41 +269,27 @@ impl Incoming {
         let Some(reader) = &self.reader else {
             return self.publish_control(lane);
         };
-        let released = self
-            .kept
-            .front()
-            .map_or(reader.position(), |kept| kept.position);
+        let oldest = self.kept.front();
+        let released = oldest.map_or(reader.position(), |kept| kept.position);
         let chunk = |position: Position| position.0 / CHUNK_BYTES as u64;
-        let told = released != self.released_published
+        let published = released != self.released_published
             && (idle || chunk(released) != chunk(self.released_published));
-        if told {
+        if published {
             self.released_published = released;
             lane.released.store(released.0, Release);
         }
-        self.publish_control(lane) || told
+        self.publish_control(lane) || published
     }
 
     #[inline]
     fn publish_control(&mut self, lane: &Lane) -> bool {
         let unpublished = self.control_taken - self.control_published;
-        let told = unpublished >= CONTROL_PUBLISH_FRAMES || unpublished > 0 && self.idle_polls > 0;
-        if told {
+        let published =
+            unpublished >= CONTROL_PUBLISH_FRAMES || unpublished > 0 && self.idle_polls > 0;
+        if published {
             self.control_published = self.control_taken;
             lane.control_taken.store(self.control_taken, Release);
         }
-        told
+        published
     }
-}
-
-/// Whether keeping the frame at `position` could make the sender stall: a
-/// window is two chunks at least, and a kept frame holds its whole chunk.
-#[inline]
-fn pressed(
-    kept: &VecDeque<Kept>,
-    position: Position,
-    payload_bytes: u32,
-    window_bytes: u64,
-) -> bool {
-    let held_from = kept.front().map_or(position, |kept| kept.position);
-    position.0 + u64::from(payload_bytes) - held_from.0 > window_bytes / 4
 }

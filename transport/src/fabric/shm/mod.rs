@@ -3,14 +3,14 @@
 //!
 //! - A post is one release store; the receiver finds it by polling the place
 //!   where the next record will begin. A receiver polls the lanes that are busy
-//!   ([`HOT_LANES_MAX`]); senders on other lanes ring its bell.
-//! - A killed process leaves whole records or none, and nobody waits for a lock
-//!   that it held: there is none.
+//!   ([`HOT_LANES_MAX`]); senders on other lanes ring its doorbell.
+//! - A killed process leaves whole records or none, and no process waits for a
+//!   lock that it held: there are no locks.
 //! - FENCE-1: each incarnation has a memory of its own; after
-//!   [`Fabric::disconnect`](super::Fabric::disconnect) the old one is not looked at any more. What a dead
-//!   receiver could still store into *our* segment are its positions; the
-//!   launcher reaps a process before it announces the next incarnation, and a
-//!   reaped process stores nothing.
+//!   [`Fabric::disconnect`](super::Fabric::disconnect) the old one is not read any
+//!   more. A dead receiver could still store its positions into *our* segment; the
+//!   launcher reaps a process before it announces the next incarnation, and a reaped
+//!   process stores nothing.
 //! - Our lane to a peer begins anew with each of its lives, and says for which of
 //!   them it is: a new life that finds us before we know of it neither reads nor
 //!   stores anything there.
@@ -29,11 +29,11 @@ pub use calling::Caller;
 pub use dead::{DeadLog, DeadLogError, open_dead_log};
 pub use segment::RANKS_MAX;
 
-use super::{Attributes, FabricError};
+use super::{Acceptable, Attributes, FabricError};
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use incoming::Incoming;
 use refrain_ring::{Arena, CHUNK_BYTES, ChannelLog, Incarnation, Rank, Region};
-use segment::{SEGMENT_MAGIC, Segment, arena_offset};
+use segment::{Lane, SEGMENT_MAGIC, Segment, arena_offset};
 
 /// Lanes that a rank polls without being rung.
 pub const HOT_LANES_MAX: usize = 32;
@@ -43,7 +43,7 @@ const COLD_AFTER_POLLS: u32 = 4096;
 /// while the other side copies the one before (docs/design/performance.md).
 const FRAGMENT_BYTES: usize = 16 << 10;
 
-/// What a rank brings to the fabric.
+/// Options of the fabric.
 #[derive(Clone, Copy, Debug)]
 pub struct ShmOptions {
     /// The job; segments of other jobs are refused.
@@ -69,8 +69,7 @@ pub struct Shm {
     region: Region,
     registered: bool,
     peers: Vec<Option<Peer>>,
-    /// The lowest incarnation of each peer that was never connected. FENCE-1
-    acceptable: Vec<u64>,
+    acceptable: Acceptable,
     hot: Vec<Rank>,
 }
 
@@ -84,7 +83,7 @@ struct Peer {
     control_posted: u64,
     /// Lower bound of what the peer has taken.
     control_taken: u64,
-    /// What the peer had let go of, and taken, when that was last looked at.
+    /// The released position and the control frames taken when they were last looked at.
     seen: (u64, u64),
     has_begun: bool,
 }
@@ -129,7 +128,7 @@ impl Shm {
             region,
             registered,
             peers: (0..options.size).map(|_| None).collect(),
-            acceptable: vec![0; options.size as usize],
+            acceptable: Acceptable::new(options.rank, options.size),
             hot: Vec::with_capacity(HOT_LANES_MAX),
         };
         Ok((fabric, arena))
@@ -141,6 +140,17 @@ impl Shm {
 }
 
 impl Peer {
+    /// Its lane to this rank.
+    #[inline]
+    fn lane(&self) -> &Lane {
+        self.segment.lane(self.incoming.destination)
+    }
+
+    /// Whether a poll of its lane would find something.
+    fn is_ready(&self) -> bool {
+        self.incoming.ready(self.lane())
+    }
+
     fn has_sent(&self) -> bool {
         self.has_begun || self.control_posted > 0
     }
@@ -158,7 +168,7 @@ fn describe(own: &Segment, options: &ShmOptions, registered: bool) {
     head.arena_offset.store(arena_offset as u64, Relaxed);
     head.segment_bytes.store(own.bytes() as u64, Relaxed);
     head.window_bytes.store(options.window_bytes, Relaxed);
-    // Receivers hear of a lane's first frame by the bell.
+    // Receivers hear of a lane's first frame by the doorbell.
     (0..options.size).for_each(|rank| own.lane(Rank(rank)).ring.store(1, Relaxed));
     head.magic.store(SEGMENT_MAGIC, Release);
 }

@@ -1,32 +1,34 @@
-//! Bells: which lanes a rank polls, and how the others make themselves heard.
+//! Doorbells: which lanes a rank polls, and how senders on the other lanes wake it.
 
 use super::{COLD_AFTER_POLLS, HOT_LANES_MAX, Peer, Shm, wake};
 use crate::fabric::{FabricError, Sink};
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::Ordering::{self, Relaxed, SeqCst};
 use refrain_ring::Rank;
 
+impl Peer {
+    #[cold]
+    pub(super) fn ring(&self, me: Rank) {
+        let doorbell = self.segment.doorbell();
+        doorbell.rung[me.index() / 64].fetch_or(1 << (me.index() % 64), SeqCst);
+        wake::wake(&doorbell.sleeping);
+    }
+}
+
 impl Shm {
-    #[cold]
-    pub(super) fn ring(&self, peer: &Peer) {
-        let me = self.options.rank.index();
-        let bell = peer.segment.bell();
-        bell.rung[me / 64].fetch_or(1 << (me % 64), SeqCst);
-        wake::wake(&bell.sleeping);
-    }
-
     #[inline]
-    pub(super) fn is_rung(&self) -> bool {
+    pub(super) fn is_rung(&self, ordering: Ordering) -> bool {
         let words = (self.options.size as usize).div_ceil(64);
-        let rung = &self.own.bell().rung[..words];
-        rung.iter().any(|word| word.load(Relaxed) != 0)
+        let rung = &self.own.doorbell().rung[..words];
+        rung.iter().any(|word| word.load(ordering) != 0)
     }
 
-    /// Takes the bell and polls who has rung; they become hot where there is room.
+    /// Takes the doorbell and polls the peers that have rung; they become hot where there is
+    /// room.
     #[cold]
-    pub(super) fn answer_bell(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
+    pub(super) fn answer_doorbell(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
         let mut calls = 0;
         for word in 0..(self.options.size as usize).div_ceil(64) {
-            let rung = &self.own.bell().rung[word];
+            let rung = &self.own.doorbell().rung[word];
             if rung.load(Relaxed) == 0 {
                 continue;
             }
@@ -45,17 +47,13 @@ impl Shm {
     }
 
     pub(super) fn make_hot(&mut self, rank: Rank) {
-        let Some(Some(peer)) = self.peers.get(rank.index()) else {
-            return;
-        };
-        if peer.incoming.is_broken() || self.hot.contains(&rank) {
+        let may_be_hot = self.peer(rank).is_some_and(|peer| !peer.incoming.broken);
+        if !may_be_hot || self.hot.contains(&rank) {
             return;
         }
-        if self.hot.len() == HOT_LANES_MAX && !self.drop_a_cold_lane() {
-            return;
-        }
-        if let Some(peer) = &self.peers[rank.index()] {
-            peer.segment.lane(self.options.rank).ring.store(0, Relaxed);
+        if self.hot.len() < HOT_LANES_MAX || self.drop_a_cold_lane() {
+            let peer = self.peer(rank).expect("seen above");
+            peer.lane().ring.store(0, Relaxed);
             self.hot.push(rank);
         }
     }
@@ -63,12 +61,12 @@ impl Shm {
     fn drop_a_cold_lane(&mut self) -> bool {
         let cold = self.hot.iter().position(|rank| {
             self.peer(*rank)
-                .is_none_or(|peer| peer.incoming.idle_polls() > COLD_AFTER_POLLS)
+                .is_none_or(|peer| peer.incoming.idle_polls > COLD_AFTER_POLLS)
         });
         let Some(index) = cold else { return false };
         let rank = self.hot.swap_remove(index);
         if let Some(peer) = self.peer(rank) {
-            peer.segment.lane(self.options.rank).ring.store(1, Relaxed);
+            peer.lane().ring.store(1, Relaxed);
             wake::before_last_look(self.registered);
             self.ring_self_again_unless_drained(rank);
         }
@@ -77,37 +75,24 @@ impl Shm {
 
     /// A lane that is not hot must not be forgotten while it holds something.
     pub(super) fn ring_self_again_unless_drained(&self, rank: Rank) {
-        if let Some(peer) = self.peer(rank)
-            && peer.incoming.ready(peer.segment.lane(self.options.rank))
-        {
-            self.own.bell().rung[rank.index() / 64].fetch_or(1 << (rank.index() % 64), SeqCst);
+        if self.peer(rank).is_some_and(Peer::is_ready) {
+            self.own.doorbell().rung[rank.index() / 64].fetch_or(1 << (rank.index() % 64), SeqCst);
         }
     }
 
     pub(super) fn anything_new(&mut self) -> bool {
-        let me = self.options.rank;
-        let words = (self.options.size as usize).div_ceil(64);
-        let rung = self.own.bell().rung[..words]
-            .iter()
-            .any(|word| word.load(SeqCst) != 0);
-        let arrived = self
-            .hot
-            .iter()
-            .filter_map(|rank| self.peer(*rank))
-            .any(|peer| peer.incoming.ready(peer.segment.lane(me)));
-        let called = self.own.bell().called.load(SeqCst) != 0;
+        let rung = self.is_rung(SeqCst);
+        let mut hot = self.hot.iter().filter_map(|rank| self.peer(*rank));
+        let arrived = hot.any(Peer::is_ready);
+        let called = self.own.doorbell().called.load(SeqCst) != 0;
         rung || called || arrived || self.room_was_made()
     }
 
     /// Whether a receiver made room since this was last looked at.
     fn room_was_made(&mut self) -> bool {
         let mut made = false;
-        for peer in self
-            .peers
-            .iter_mut()
-            .flatten()
-            .filter(|peer| peer.has_sent())
-        {
+        let peers = self.peers.iter_mut().flatten();
+        for peer in peers.filter(|peer| peer.has_sent()) {
             let lane = self.own.lane(peer.rank);
             let seen = (lane.released.load(SeqCst), lane.control_taken.load(SeqCst));
             made |= seen != core::mem::replace(&mut peer.seen, seen);
@@ -117,11 +102,8 @@ impl Shm {
 
     /// Before sleeping: senders shall ring, and receivers that make room shall.
     pub(super) fn ask_to_be_rung(&self, asked: u32) {
-        let me = self.options.rank;
-        for rank in &self.hot {
-            if let Some(peer) = self.peer(*rank) {
-                peer.segment.lane(me).ring.store(asked, SeqCst);
-            }
+        for peer in self.hot.iter().filter_map(|rank| self.peer(*rank)) {
+            peer.lane().ring.store(asked, SeqCst);
         }
         for rank in (0..self.options.size).map(Rank) {
             if self.peer(rank).is_some_and(Peer::has_sent) {

@@ -14,6 +14,7 @@
 use crate::control::CONTROL_BYTES;
 use crate::fabric::FabricError;
 use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use refrain_ring::{Incarnation, Rank, Region, placement};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
@@ -25,7 +26,7 @@ use std::sync::Arc;
 pub(super) const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"rfrnshm\x02");
 /// Log memory begins, and grows, in steps of a huge page.
 pub(super) const EXTENT_BYTES: usize = 2 << 20;
-/// Control frames under way on one lane at most.
+/// Most control frames in flight on one lane.
 pub(super) const CONTROL_SLOTS: u64 = 64;
 /// Ranks that can share one host.
 pub const RANKS_MAX: u32 = 4096;
@@ -47,10 +48,10 @@ pub(super) struct Head {
     pub window_bytes: AtomicU64,
 }
 
-/// Where a rank sleeps, and who has something for it.
+/// Where a rank sleeps, and which peers have something for it.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub(super) struct Bell {
+pub(super) struct Doorbell {
     /// Futex: 1 while the rank sleeps or is about to. Peers set it to 0.
     pub sleeping: AtomicU32,
     /// 1: the launcher has called since the rank last woke.
@@ -94,11 +95,11 @@ pub(super) struct Lane {
 }
 
 const _: () = assert!(
-    size_of::<Head>() == 64 && size_of::<Bell>() == 64 + 512 && size_of::<ControlSlot>() == 64
+    size_of::<Head>() == 64 && size_of::<Doorbell>() == 64 + 512 && size_of::<ControlSlot>() == 64
 );
 const _: () = assert!(size_of::<Lane>() == 192 + 64 * 64);
 
-const BELL_OFFSET: usize = 4096;
+const DOORBELL_OFFSET: usize = 4096;
 const LANES_OFFSET: usize = 8192;
 
 /// A mapped segment, own or of a peer.
@@ -118,14 +119,14 @@ struct Mapping {
 }
 
 // SAFETY: the mapping is plain memory, unmapped only by the last owner; all
-// access goes through atomics or the discipline of `Region`.
+// access goes through atomics or by the rules of `Region`.
 unsafe impl Send for Mapping {}
 // SAFETY: as for Send.
 unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range was reserved by `map` and nobody refers to it any more.
+        // SAFETY: the range was reserved by `map` and nothing refers to it any more.
         let _ = unsafe { rustix::mm::munmap(self.reserved.as_ptr().cast(), self.reserved_bytes) };
     }
 }
@@ -151,44 +152,36 @@ impl Segment {
             reserve_pages(&file, 0, arena_offset(size))?;
             Ok(file)
         };
-        let file = make().map_err(|error| FabricError::Os {
-            attempted: format!(
+        let file = make().map_err(|error| {
+            let attempted = format!(
                 "making a shared segment of {} MiB for rank {rank} (lower --log-memory, or raise `ulimit -f` or the container's memory limit)",
                 bytes >> 20
-            ),
-            error,
+            );
+            FabricError::refused(attempted, &error)
         })?;
         Self::open(Arc::new(file), bytes)
     }
 
-    /// Maps the head and the bell of a rank's segment, and nothing else.
-    pub(super) fn attach_bell(file: Arc<OwnedFd>) -> Result<Self, FabricError> {
+    /// Maps the head and the doorbell of a rank's segment, and nothing else.
+    pub(super) fn attach_doorbell(file: Arc<OwnedFd>) -> Result<Self, FabricError> {
         Self::open(file, LANES_OFFSET)
     }
 
     /// Maps a peer's segment.
     pub(super) fn attach(file: Arc<OwnedFd>) -> Result<Self, FabricError> {
-        let bytes = rustix::fs::fstat(&file)
-            .map_err(|error| FabricError::Os {
-                attempted: "looking at a peer's segment".into(),
-                error: error.into(),
-            })?
-            .st_size as usize;
-        Self::open(file, bytes)
+        let stat = rustix::fs::fstat(&file)
+            .map_err(|error| FabricError::refused("looking at a peer's segment", &error))?;
+        Self::open(file, stat.st_size as usize)
     }
 
     fn open(file: Arc<OwnedFd>, bytes: usize) -> Result<Self, FabricError> {
-        let mapping = map(&file, bytes).map_err(|error| FabricError::Os {
-            attempted: format!(
-                "mapping a shared segment of {} MiB (raise `ulimit -v`?)",
-                bytes >> 20
-            ),
-            error,
+        let mapping = map(&file, bytes).map_err(|error| {
+            let mib = bytes >> 20;
+            let attempted = format!("mapping a shared segment of {mib} MiB (raise `ulimit -v`?)");
+            FabricError::refused(attempted, &error)
         })?;
-        Ok(Self {
-            mapping: Arc::new(mapping),
-            file,
-        })
+        let mapping = Arc::new(mapping);
+        Ok(Self { mapping, file })
     }
 
     pub(super) fn file(&self) -> &Arc<OwnedFd> {
@@ -203,8 +196,8 @@ impl Segment {
         self.at(0)
     }
 
-    pub(super) fn bell(&self) -> &Bell {
-        self.at(BELL_OFFSET)
+    pub(super) fn doorbell(&self) -> &Doorbell {
+        self.at(DOORBELL_OFFSET)
     }
 
     #[inline]
@@ -215,7 +208,7 @@ impl Segment {
     /// The whole segment as a region for a log.
     pub(super) fn region(&self) -> Region {
         // SAFETY: the mapping is readable, writable, page-aligned and kept by
-        // the owner; logs follow the region's discipline.
+        // the owner; logs follow the rules of regions.
         unsafe {
             Region::from_raw(
                 self.mapping.base,
@@ -253,6 +246,50 @@ impl Segment {
         Ok(())
     }
 
+    /// Checks a peer's segment before it is used.
+    pub(super) fn check(
+        &self,
+        (peer, incarnation): (Rank, Incarnation),
+        job: u64,
+        size: u32,
+    ) -> Result<(), FabricError> {
+        let refuse = |reason: String| Err(FabricError::Attach { peer, reason });
+        let (bytes, head) = (self.bytes(), self.head());
+        if bytes < arena_offset(size) {
+            return refuse(format!(
+                "its segment has {bytes} bytes, too few for a job of {size} ranks"
+            ));
+        }
+        let magic = head.magic.load(Acquire);
+        if magic != SEGMENT_MAGIC {
+            return refuse(format!(
+                "its segment begins with {magic:#018x}, not {SEGMENT_MAGIC:#018x}: run the same refrain on every rank"
+            ));
+        }
+        let found = (
+            head.job.load(Acquire),
+            Rank(head.rank.load(Acquire)),
+            Incarnation(head.incarnation.load(Acquire)),
+            head.size.load(Acquire),
+        );
+        if found != (job, peer, incarnation, size) {
+            return refuse(format!(
+                "its segment is of job {:x}, rank {}, incarnation {}, {} ranks; expected job {job:x}, rank {peer}, incarnation {incarnation}, {size} ranks",
+                found.0, found.1, found.2, found.3
+            ));
+        }
+        let layout = (
+            head.arena_offset.load(Acquire),
+            head.segment_bytes.load(Acquire),
+        );
+        if layout != (arena_offset(size) as u64, bytes as u64) {
+            return refuse(
+                "its segment is laid out differently: run the same refrain on every rank".into(),
+            );
+        }
+        Ok(())
+    }
+
     #[inline]
     fn at<T>(&self, offset: usize) -> &T {
         assert!(
@@ -274,12 +311,11 @@ fn check_file_size_limit(bytes: usize) -> io::Result<()> {
     }
 }
 
-/// Since Linux 6.1; works whatever the setting for shared huge pages is.
+/// Since Linux 6.1; works with every setting for shared huge pages.
 const MADV_COLLAPSE: libc::c_int = 25;
 
-/// `fallocate`: the only way to hear of missing memory as an error and not as
-/// a signal at the first touch. Many pages take long, and any signal, also one that
-/// is ignored, ends the call.
+/// Calls `fallocate`: only it reports missing memory as an error instead of a signal at the
+/// first access. The call takes long, and any signal, even an ignored one, ends it.
 fn reserve_pages(file: impl AsFd, offset: usize, bytes: usize) -> io::Result<()> {
     Ok(rustix::io::retry_on_intr(|| {
         rustix::fs::fallocate(&file, FallocateFlags::empty(), offset as u64, bytes as u64)
@@ -291,7 +327,7 @@ fn map(file: &OwnedFd, bytes: usize) -> io::Result<Mapping> {
     use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
     let reserved_bytes = bytes + EXTENT_BYTES;
     // SAFETY: a fresh reservation of address space, then the file over a part
-    // of it that belongs to nobody else.
+    // of it that nothing else uses.
     unsafe {
         let reserved = mmap_anonymous(
             core::ptr::without_provenance_mut(placement::next_address(reserved_bytes)),
@@ -316,50 +352,4 @@ fn map(file: &OwnedFd, bytes: usize) -> io::Result<Mapping> {
         )?;
         Ok(mapping)
     }
-}
-
-/// Checks a peer's segment before anything in it is believed.
-pub(super) fn check(
-    segment: &Segment,
-    peer: Rank,
-    incarnation: Incarnation,
-    job: u64,
-    size: u32,
-) -> Result<(), FabricError> {
-    use core::sync::atomic::Ordering::Acquire;
-    let refuse = |reason: String| Err(FabricError::Attach { peer, reason });
-    if segment.bytes() < arena_offset(size) {
-        return refuse(format!(
-            "its segment has {} bytes, too few for a job of {size} ranks",
-            segment.bytes()
-        ));
-    }
-    let head = segment.head();
-    let magic = head.magic.load(Acquire);
-    if magic != SEGMENT_MAGIC {
-        return refuse(format!(
-            "its segment begins with {magic:#018x}, not {SEGMENT_MAGIC:#018x}: run the same refrain on every rank"
-        ));
-    }
-    let found = (
-        head.job.load(Acquire),
-        Rank(head.rank.load(Acquire)),
-        Incarnation(head.incarnation.load(Acquire)),
-        head.size.load(Acquire),
-    );
-    if found != (job, peer, incarnation, size) {
-        return refuse(format!(
-            "its segment is of job {:x}, rank {}, incarnation {}, {} ranks; expected job {job:x}, rank {peer}, incarnation {incarnation}, {size} ranks",
-            found.0, found.1, found.2, found.3
-        ));
-    }
-    let arena = head.arena_offset.load(Acquire);
-    if arena != arena_offset(size) as u64
-        || head.segment_bytes.load(Acquire) != segment.bytes() as u64
-    {
-        return refuse(
-            "its segment is laid out differently: run the same refrain on every rank".into(),
-        );
-    }
-    Ok(())
 }

@@ -1,9 +1,9 @@
 //! Sleeping and waking without a fence on the fast path.
 //!
-//! The race to win: a sender posts and then looks whether the receiver wants
-//! to be rung; a receiver says that it wants to be rung and then looks whether
-//! something was posted. Each must do its store before its load, or both miss.
-//! On the sender's side that would be a full fence for every message. Instead
+//! The race: a sender posts and then checks whether the receiver asks for
+//! the doorbell; a receiver asks for the doorbell and then checks whether a frame was
+//! posted. Each must do its store before its load, or both miss. For the sender that
+//! would be a full fence per message. Instead
 //! the receiver, which is about to sleep anyway, has the kernel run a barrier
 //! on all processors that run ranks (`membarrier`, global expedited); the
 //! sender only keeps the compiler from turning the two around. Where the
@@ -37,11 +37,11 @@ pub(super) fn sleep(sleeping: &AtomicU32, timeout: Duration) {
         tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: timeout.subsec_nanos().into(),
     };
-    // Any result is a reason to look again: woken, already 0, interrupted, over.
+    // The caller checks again after every result: woken, already 0, interrupted, timed out.
     let _ = futex::wait(sleeping, futex::Flags::empty(), 1, Some(&timeout));
 }
 
-/// Wakes whoever sleeps there.
+/// Wakes the process that sleeps there.
 #[inline]
 pub(super) fn wake(sleeping: &AtomicU32) {
     if sleeping.load(Ordering::SeqCst) == 1 && sleeping.swap(0, Ordering::SeqCst) == 1 {

@@ -2,8 +2,8 @@
 
 use super::LaneKind;
 use super::Network;
-use super::arrivals::Arrived;
-use super::ledger::Bytes;
+use super::arrivals::{Arrived, ArrivedFrame};
+use super::lane::Bytes;
 use super::lives::address_of;
 use super::trace::{Event, Life, Route};
 use crate::control::Control;
@@ -13,13 +13,8 @@ use crate::fabric::{
 };
 use crate::gate::Pass;
 use core::time::Duration;
-use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader};
+use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader, Region};
 use std::collections::BTreeMap;
-use std::rc::Rc;
-
-/// Names a kept frame: also its incarnation, so that an old place never means a
-/// new frame.
-type KeptKey = (Rank, u64, Position);
 
 #[derive(Debug)]
 struct Kept {
@@ -33,18 +28,22 @@ pub struct SimFabric {
     network: Network,
     life: Life,
     attributes: Attributes,
-    kept: BTreeMap<KeptKey, Kept>,
+    /// The memory of its log.
+    region: Region,
+    /// The locator is the incarnation of the sender.
+    kept: BTreeMap<Place, Kept>,
     /// A frame that is not in its log yet.
     staged: Option<(Route, Vec<u8>)>,
 }
 
 impl SimFabric {
-    pub(super) fn new(network: Network, life: Life) -> Self {
-        let attributes = network.state.borrow().options.attributes.clone();
+    pub(super) fn new(network: Network, life: Life, region: Region) -> Self {
+        let attributes = network.state().options.attributes.clone();
         Self {
             network,
             life,
             attributes,
+            region,
             kept: BTreeMap::new(),
             staged: None,
         }
@@ -55,7 +54,7 @@ impl SimFabric {
         &self.network
     }
 
-    fn hand_frame(&mut self, frame: &Handed<'_>, sink: &mut dyn Sink) {
+    fn hand_frame(&mut self, frame: ArrivedFrame, sink: &mut dyn Sink) {
         let (route, position) = (frame.route, frame.position);
         let place = Place {
             source: route.from.rank,
@@ -64,7 +63,7 @@ impl SimFabric {
         };
         let payload = &frame.bytes[RecordHeader::BYTES..];
         let disposition = sink.frame(Arrival {
-            header: frame.header,
+            header: &frame.header,
             payload: if frame.distant {
                 Payload::Distant(payload.len())
             } else {
@@ -73,58 +72,33 @@ impl SimFabric {
             place,
             pressed: frame.pressed,
         });
-        let mut network = self.network.state.borrow_mut();
+        let mut network = self.network.state();
         match disposition {
             Disposition::Consumed => network.consume(route, position, frame.distant),
             Disposition::Keep => {
                 network.keep(route, frame.distant);
-                let kept = Kept {
-                    bytes: Rc::clone(frame.bytes),
-                    distant: frame.distant,
-                };
-                self.kept.insert(key(place), kept);
+                let (bytes, distant) = (frame.bytes, frame.distant);
+                self.kept.insert(place, Kept { bytes, distant });
             }
             Disposition::Fetch(landing) => {
                 assert!(frame.distant, "{route:?}: the payload was here");
-                network.fetch(route, position, Rc::clone(frame.bytes), landing);
+                network.fetch(route, position, frame.bytes, landing);
             }
         }
     }
 
-    /// The way that a frame came.
+    /// The route of a frame.
     fn route_of(&self, place: Place) -> Route {
-        let incarnation = u32::try_from(place.locator).expect("made from a u32");
-        let from = Life {
-            rank: place.source,
-            incarnation: Incarnation(incarnation),
-        };
-        Route {
-            to: self.life,
-            from,
-        }
+        let incarnation = Incarnation(place.locator as u32);
+        Route::new(Life::new(place.source, incarnation), self.life)
     }
 }
 
-/// A frame on its way to the sink.
-struct Handed<'a> {
-    route: Route,
-    position: Position,
-    header: &'a RecordHeader,
-    bytes: &'a Bytes,
-    distant: bool,
-    pressed: bool,
-}
-
-/// What was lent to the network goes back to its owners.
+/// Memory that was lent to the network returns to its owners.
 impl Drop for SimFabric {
     fn drop(&mut self) {
-        let mut network = self.network.state.borrow_mut();
-        network.port(self.life).landings.forget();
+        self.network.state().port(self.life).landings.forget();
     }
-}
-
-fn key(place: Place) -> KeptKey {
-    (place.source, place.locator, place.position)
 }
 
 impl Fabric for SimFabric {
@@ -142,26 +116,27 @@ impl Fabric for SimFabric {
         incarnation: Incarnation,
         address: &Address,
     ) -> Result<(), FabricError> {
-        let rank = peer;
-        let peer = Life { rank, incarnation };
-        let mut network = self.network.state.borrow_mut();
-        network.connect(self.life, peer, address)?;
-        self.kept.retain(|(source, ..), _| *source != rank);
+        let (life, region) = (Life::new(peer, incarnation), self.region.clone());
+        let mut network = self.network.state();
+        network.connect(self.life, life, address, region)?;
+        self.kept.retain(|place, _| place.source != peer);
         Ok(())
     }
 
     fn disconnect(&mut self, peer: Rank) {
-        self.network.state.borrow_mut().disconnect(self.life, peer);
-        self.kept.retain(|(source, ..), _| *source != peer);
+        self.network.state().disconnect(self.life, peer);
+        self.kept.retain(|place, _| place.source != peer);
     }
 
     fn post(&mut self, _pass: Pass, peer: Rank, frame: &Frame) -> Result<(), Refusal> {
-        let mut network = self.network.state.borrow_mut();
-        network.post(self.life, peer, frame)
+        let mut network = self.network.state();
+        let route = network.admit(self.life, peer, LaneKind::Data)?;
+        network.post_admitted(route, frame);
+        Ok(())
     }
 
-    /// The frame is on its way when it is in the log: nothing can happen in
-    /// between, and what lies there must be what left.
+    /// The frame is sent when it is in the log: nothing happens in between, and the log must
+    /// hold the staged bytes.
     fn stage(
         &mut self,
         _pass: Pass,
@@ -175,7 +150,7 @@ impl Fabric for SimFabric {
             "frames of {payload_bytes} bytes of payload are not staged"
         );
         assert!(self.staged.is_none(), "one frame is staged at a time");
-        let mut network = self.network.state.borrow_mut();
+        let mut network = self.network.state();
         let route = network.admit(self.life, peer, LaneKind::Data)?;
         let mut bytes = header.encode().to_vec();
         bytes.resize(RecordHeader::BYTES + payload_bytes, 0);
@@ -187,52 +162,30 @@ impl Fabric for SimFabric {
     fn staged(&mut self, peer: Rank, frame: &Frame) {
         let (route, bytes) = self.staged.take().expect("a frame was staged");
         assert_eq!(route.to.rank, peer, "the frame was staged for another rank");
-        let mut network = self.network.state.borrow_mut();
+        let mut network = self.network.state();
         network.add_event(Event::Staged(route, frame.position));
-        let posted = network.post_admitted(route, frame);
-        if let Some(posted) = posted {
-            assert!(
-                *posted == *bytes,
-                "the log holds something else than what left"
-            );
+        if let Some(posted) = network.post_admitted(route, frame) {
+            assert!(*posted == *bytes, "the log differs from what was staged");
         }
     }
 
     fn post_control(&mut self, _pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {
         let words = control.encode(self.life.rank, self.life.incarnation);
-        let mut network = self.network.state.borrow_mut();
-        network.post_control(self.life, peer, words)
+        self.network.state().post_control(self.life, peer, words)
     }
 
     fn released(&mut self, peer: Rank) -> Position {
-        self.network.state.borrow().released(self.life, peer)
+        self.network.state().released(self.life, peer)
     }
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
-        let calls_max = self.network.state.borrow_mut().begin_poll(self.life);
+        let calls_max = self.network.state().begin_poll(self.life);
         let mut calls = 0;
         while calls < calls_max {
-            let arrived = self.network.state.borrow_mut().take_arrival(self.life)?;
+            let arrived = self.network.state().take_arrival(self.life)?;
             match arrived {
                 None => break,
-                Some(Arrived::Frame {
-                    route,
-                    position,
-                    header,
-                    bytes,
-                    distant,
-                    pressed,
-                }) => {
-                    let frame = Handed {
-                        route,
-                        position,
-                        header: &header,
-                        bytes: &bytes,
-                        distant,
-                        pressed,
-                    };
-                    self.hand_frame(&frame, sink);
-                }
+                Some(Arrived::Frame(frame)) => self.hand_frame(frame, sink),
                 Some(Arrived::Landed(token, how)) => sink.landed(token, how),
                 Some(Arrived::Control(source, control)) => sink.control(source, control),
                 Some(Arrived::Lost(peer)) => sink.peer_lost(peer),
@@ -243,31 +196,29 @@ impl Fabric for SimFabric {
     }
 
     fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
-        let kept = self
-            .kept
-            .get(&key(place))
-            .expect("the frame is kept: it was neither let go nor its peer disconnected");
+        let kept = self.kept.get(&place);
+        let kept = kept.expect("the frame is neither let go nor its peer disconnected");
         assert!(!kept.distant, "{place:?}: the payload is not here");
         &kept.bytes[RecordHeader::BYTES..][..payload_bytes]
     }
 
     fn let_go(&mut self, place: Place) {
-        let Some(kept) = self.kept.remove(&key(place)) else {
+        let Some(kept) = self.kept.remove(&place) else {
             return;
         };
         let route = self.route_of(place);
-        let mut network = self.network.state.borrow_mut();
+        let mut network = self.network.state();
         network.let_go(route, place.position, kept.distant);
     }
 
     fn is_drained(&mut self) -> bool {
-        self.network.state.borrow().is_drained(self.life)
+        self.network.state().is_drained(self.life)
     }
 
     fn fetch(&mut self, place: Place, landing: Landing) {
-        let kept = self.kept.remove(&key(place));
+        let kept = self.kept.remove(&place);
         let route = self.route_of(place);
-        let mut network = self.network.state.borrow_mut();
+        let mut network = self.network.state();
         match kept {
             Some(kept) => {
                 assert!(kept.distant, "{place:?}: the payload is here");
@@ -279,11 +230,11 @@ impl Fabric for SimFabric {
     }
 
     fn close(&mut self) {
-        self.network.state.borrow_mut().close(self.life);
+        self.network.state().close(self.life);
         self.kept.clear();
     }
 
     fn wait(&mut self, timeout: Duration) {
-        self.network.state.borrow_mut().wait(self.life, timeout);
+        self.network.state().wait(self.life, timeout);
     }
 }

@@ -1,29 +1,30 @@
-//! Landings: payload of distant frames on its way into a receiver's memory.
+//! Landings: payload of distant frames in flight to a receiver's memory.
 //!
-//! As a device does, the network writes without the receiver's help, and into
-//! nothing that was taken back: a landing that ended is forgotten first.
+//! As a device does, the network writes without the receiver's help, and not
+//! into memory that was taken back: a landing that ended is removed first.
 
 #![allow(
     unsafe_code,
     reason = "writes into memory that is lent by pointer, as a device does"
 )]
 
-use super::ledger::Bytes;
-use super::state::State;
+use super::lane::Bytes;
+use super::random::Random;
+use super::state::NetworkState;
 use super::trace::{Event, Life, Route};
 use crate::fabric::{Landed, Landing};
 use core::ptr::NonNull;
 use refrain_ring::{Position, Rank, RecordHeader};
 use std::collections::VecDeque;
 
-/// A payload on its way.
+/// A payload in flight.
 #[derive(Debug)]
 struct Flight {
     route: Route,
     position: Position,
     bytes: Bytes,
     landing: Landing,
-    /// When, and how. Unset: its sender is dead, and nobody notices.
+    /// When and how it ends. Unset: its sender is dead, and no peer notices.
     ends: Option<(u64, Landed)>,
 }
 
@@ -31,8 +32,8 @@ struct Flight {
 #[derive(Debug, Default)]
 pub(super) struct Landings {
     under_way: Vec<Flight>,
-    /// Ended and not told yet, in the order of their ends.
-    ended: VecDeque<(u64, Landed)>,
+    /// Ended and not reported yet, in the order of their ends.
+    pub(super) ended: VecDeque<(u64, Landed)>,
 }
 
 impl Landings {
@@ -41,19 +42,7 @@ impl Landings {
         ends.map(|(due, _)| due).min()
     }
 
-    pub(super) fn any_ended(&self) -> bool {
-        !self.ended.is_empty()
-    }
-
-    pub(super) fn take_ended(&mut self) -> Option<(u64, Landed)> {
-        self.ended.pop_front()
-    }
-
-    pub(super) fn lose(&mut self, landing: &Landing) {
-        self.ended.push_back((landing.token(), Landed::Lost));
-    }
-
-    /// The endpoint is gone, and whoever lent the memory with it.
+    /// The endpoint is dropped, and the lent memory with it.
     pub(super) fn forget(&mut self) {
         self.under_way.clear();
         self.ended.clear();
@@ -67,20 +56,19 @@ impl Flight {
 
     fn write(&self, bytes: usize) {
         let payload = &self.payload()[..bytes];
-        // SAFETY: there is room for the payload (looked at by `fetch`), and the
+        // SAFETY: there is room for the payload (checked by `fetch`), and the
         // memory is this landing's until it ended, its life was closed or its
-        // endpoint dropped: a flight is forgotten then.
+        // endpoint dropped: the flight is removed then.
         unsafe {
             let from = NonNull::from(payload).cast();
-            self.landing
-                .to()
-                .copy_from_nonoverlapping(from, payload.len());
+            let to = self.landing.to();
+            to.copy_from_nonoverlapping(from, payload.len());
         }
     }
 }
 
-impl State {
-    /// Begins to bring the payload of a distant frame.
+impl NetworkState {
+    /// Begins the landing of a distant frame.
     pub(super) fn fetch(&mut self, route: Route, position: Position, bytes: Bytes, to: Landing) {
         let payload_bytes = bytes.len() - RecordHeader::BYTES;
         assert!(
@@ -89,7 +77,7 @@ impl State {
             to.bytes()
         );
         let port = &self.ports[&route.to];
-        if !port.alive {
+        if port.dead {
             return;
         }
         if port.closed || port.connected(route.from.rank) != Some(route.from.incarnation) {
@@ -98,7 +86,8 @@ impl State {
         let ends = if self.is_alive(route.from) {
             Some((self.due(), Landed::Whole))
         } else {
-            self.due_of_loss()
+            let ticks_max = self.options.faults.loss_notice_ticks_max;
+            loss(self.now(), ticks_max, &mut self.random)
         };
         self.port(route.to).landings.under_way.push(Flight {
             route,
@@ -112,23 +101,18 @@ impl State {
     /// A landing ends before it began.
     pub(super) fn lose(&mut self, life: Life, landing: &Landing) {
         let port = self.port(life);
-        port.landings.lose(landing);
+        port.landings
+            .ended
+            .push_back((landing.token(), Landed::Lost));
         port.woken = true;
     }
 
-    /// When a landing from a dead rank ends, if ever by itself.
-    fn due_of_loss(&mut self) -> Option<(u64, Landed)> {
-        let ticks_max = self.options.faults.loss_notice_ticks_max?;
-        let due = self.now() + 1 + self.random.up_to(ticks_max);
-        Some((due, Landed::Lost))
-    }
-
-    /// Ends the landings that are due, all others go on.
+    /// Ends the landings that are due.
     pub(super) fn deliver_landings(&mut self) {
         let now = self.now();
         let is_due = |flight: &mut Flight| flight.ends.is_some_and(|(due, _)| due <= now);
         let mut due: Vec<Flight> = Vec::new();
-        for port in self.ports.values_mut().filter(|port| port.alive) {
+        for port in self.ports.values_mut().filter(|port| !port.dead) {
             due.extend(port.landings.under_way.extract_if(.., is_due));
         }
         due.sort_by_key(|flight| flight.ends.map(|(due, _)| due));
@@ -167,28 +151,29 @@ impl State {
         }
     }
 
-    /// A rank was killed: what was landing there is nobody's any more, what
-    /// comes from it never comes whole.
+    /// A rank was killed: landings there are forgotten, landings from there never become
+    /// whole.
     pub(super) fn kill_landings(&mut self, life: Life) {
         self.port(life).landings.forget();
-        let receivers: Vec<Life> = self.ports.keys().copied().collect();
-        for receiver in receivers {
-            let mut under_way = core::mem::take(&mut self.port(receiver).landings.under_way);
-            for flight in under_way
-                .iter_mut()
-                .filter(|flight| flight.route.from == life)
-            {
-                flight.ends = self.due_of_loss();
+        let (now, ticks_max) = (self.now(), self.options.faults.loss_notice_ticks_max);
+        for port in self.ports.values_mut() {
+            let under_way = port.landings.under_way.iter_mut();
+            for flight in under_way.filter(|flight| flight.route.from == life) {
+                flight.ends = loss(now, ticks_max, &mut self.random);
             }
-            self.port(receiver).landings.under_way = under_way;
         }
     }
 
-    /// Nothing goes out of this endpoint or into it any more.
+    /// Closes an endpoint: no frame leaves it or reaches it any more.
     pub(super) fn close(&mut self, life: Life) {
         if self.is_alive(life) {
             self.port(life).closed = true;
             self.lose_landings(life, None);
         }
     }
+}
+
+/// When and how a landing from a dead rank ends, if it ever does by itself.
+fn loss(now: u64, ticks_max: Option<u64>, random: &mut Random) -> Option<(u64, Landed)> {
+    Some((now + 1 + random.up_to(ticks_max?), Landed::Lost))
 }

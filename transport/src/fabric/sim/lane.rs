@@ -1,31 +1,43 @@
-//! One [`Lane`]: what is on its way, and what has arrived and was not polled.
+//! One [`Lane`]: frames that are in flight, and frames that have arrived and were not
+//! polled.
 
+use refrain_ring::{Position, ReadError};
 use std::collections::VecDeque;
+use std::rc::Rc;
 
-/// A FIFO with a delay and room for so many frames.
+/// A frame as it was posted: a record's encoded header and payload, or a control frame.
+pub(super) type Bytes = Rc<[u8]>;
+
+/// A frame on a lane.
 #[derive(Debug)]
-pub(super) struct Lane<T> {
-    in_flight: VecDeque<(u64, T)>,
-    arrived: VecDeque<T>,
+pub(super) struct Packet {
+    /// Where the record lies in the sender's log. Control frames and injected bytes have
+    /// no position.
+    pub(super) position: Option<Position>,
+    /// Or why the sender's log holds no record there.
+    pub(super) bytes: Result<Bytes, ReadError>,
+}
+
+/// A FIFO with a delay and room for `frames_max` frames.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    /// With the ticks at which they are due, in order.
+    pub(super) in_flight: VecDeque<(u64, Packet)>,
+    pub(super) arrived: VecDeque<Packet>,
     last_due: u64,
-    /// Frames that went to a dead receiver: they take room for ever.
-    buried: usize,
+    /// Frames that went to a dead receiver: they keep taking room.
+    pub(super) buried: usize,
     /// Polled frames that still take room (kept, where frames are copied).
     pub(super) held: usize,
     frames_max: usize,
     stopped: bool,
 }
 
-impl<T> Lane<T> {
+impl Lane {
     pub(super) fn new(frames_max: usize) -> Self {
         Self {
-            in_flight: VecDeque::new(),
-            arrived: VecDeque::new(),
-            last_due: 0,
-            buried: 0,
-            held: 0,
             frames_max,
-            stopped: false,
+            ..Self::default()
         }
     }
 
@@ -38,50 +50,37 @@ impl<T> Lane<T> {
         self.held * 2 >= self.frames_max
     }
 
-    /// Sends a frame that is due at `due`, or with the one before it if that
-    /// is later: never overtaking.
-    pub(super) fn send(&mut self, due: u64, frame: T) {
+    /// Sends a frame that is due at `due`, or with the frame before it if that is later:
+    /// frames of one lane do not overtake each other.
+    pub(super) fn send(
+        &mut self,
+        due: u64,
+        position: Option<Position>,
+        bytes: Result<Bytes, ReadError>,
+    ) {
         self.last_due = self.last_due.max(due);
-        self.in_flight.push_back((self.last_due, frame));
+        let packet = Packet { position, bytes };
+        self.in_flight.push_back((self.last_due, packet));
     }
 
     pub(super) fn next_due(&self) -> Option<u64> {
         self.in_flight.front().map(|(due, _)| *due)
     }
 
-    pub(super) fn take_due(&mut self, now: u64) -> Option<T> {
-        if self.next_due()? > now {
-            return None;
-        }
-        self.in_flight.pop_front().map(|(_, frame)| frame)
+    pub(super) fn take_due(&mut self, now: u64) -> Option<Packet> {
+        let first = self.in_flight.pop_front_if(|(due, _)| *due <= now);
+        first.map(|(_, packet)| packet)
     }
 
-    /// The first frame on its way, whenever it is due.
-    pub(super) fn take_first(&mut self) -> Option<T> {
-        self.in_flight.pop_front().map(|(_, frame)| frame)
+    /// The first frame in flight, whenever it is due.
+    pub(super) fn take_first(&mut self) -> Option<Packet> {
+        self.in_flight.pop_front().map(|(_, packet)| packet)
     }
 
-    /// What is on its way, in order.
-    pub(super) fn in_flight(&self) -> impl Iterator<Item = &T> {
-        self.in_flight.iter().map(|(_, frame)| frame)
-    }
-
-    pub(super) fn arrive(&mut self, frame: T) {
+    pub(super) fn arrive(&mut self, packet: Packet) {
         if !self.stopped {
-            self.arrived.push_back(frame);
+            self.arrived.push_back(packet);
         }
-    }
-
-    pub(super) fn bury(&mut self) {
-        self.buried += 1;
-    }
-
-    pub(super) fn has_arrivals(&self) -> bool {
-        !self.arrived.is_empty()
-    }
-
-    pub(super) fn take_arrival(&mut self) -> Option<T> {
-        self.arrived.pop_front()
     }
 
     /// Never reads this lane again.
@@ -96,12 +95,8 @@ impl<T> Lane<T> {
         self.held = 0;
     }
 
-    pub(super) fn in_flight_count(&self) -> usize {
-        self.in_flight.len()
-    }
-
-    /// Loses all but the first `survivors` frames in flight, and lets those
-    /// come up to `later` ticks late.
+    /// Loses all but the first `survivors` frames in flight, and delays those by
+    /// `later` ticks.
     pub(super) fn cut(&mut self, survivors: usize, later: u64) {
         self.in_flight.truncate(survivors);
         for (due, _) in &mut self.in_flight {

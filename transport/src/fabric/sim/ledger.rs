@@ -1,18 +1,18 @@
-//! The [`Ledger`]: what a sender's log owes to one receiver.
+//! The [`Ledger`]: the frames that a sender's log has to hold for one receiver.
 //!
 //! It reads each frame when it is posted, and once more when it is released:
 //! the engine must not have changed or freed it in between. A real device may
-//! read the log at any time until then, so an engine that breaks this promise
-//! is stopped by a panic that names the frame.
+//! read the log at any time until then, so breaking this
+//! promise is a panic that names the frame.
 
+use super::lane::Bytes;
 use super::trace::Route;
-use refrain_ring::{CHUNK_BYTES, ChannelReader, ChunkId, Frame, Position, ReadError, RecordHeader};
-use refrain_ring::{Region, record_bytes};
+use refrain_ring::{
+    CHUNK_BYTES, ChannelReader, ChunkId, Frame, Position, ReadError, RecordHeader, Region,
+    record_bytes,
+};
 use std::collections::VecDeque;
 use std::rc::Rc;
-
-/// A frame as it was posted: encoded header and payload.
-pub(super) type Bytes = Rc<[u8]>;
 
 #[derive(Debug)]
 struct Posted {
@@ -23,24 +23,19 @@ struct Posted {
 }
 
 #[derive(Debug)]
-struct Readers {
-    posting: ChannelReader,
-    releasing: ChannelReader,
-}
-
-#[derive(Debug)]
 pub(super) struct Ledger {
     route: Route,
     region: Region,
-    readers: Option<Readers>,
+    /// Where frames are posted, and where they are released.
+    readers: Option<[ChannelReader; 2]>,
     unreleased: VecDeque<Posted>,
-    /// Releases on their way to the sender: due tick and position.
+    /// Releases in flight to the sender: due tick and position.
     notices: VecDeque<(u64, Position)>,
-    released: Position,
-    /// End of the last frame whose release is on its way.
+    pub(super) released: Position,
+    /// End of the last frame whose release is in flight.
     done_to: Position,
     broken: bool,
-    /// The sender is gone or has disconnected: it owes its log nothing more.
+    /// The sender is dead or has disconnected: the log is not checked any more.
     closed: bool,
 }
 
@@ -59,66 +54,51 @@ impl Ledger {
         }
     }
 
-    /// Reads a frame out of the log, after publishing it there. `None` once
-    /// the log is broken: what lies behind cannot be found.
+    /// Publishes a frame and reads it out of the log. `None` once the log is broken: the
+    /// records behind cannot be found.
     pub(super) fn post(&mut self, frame: &Frame) -> Option<Result<Bytes, ReadError>> {
         frame.publish(&self.region);
         if self.broken {
             return None;
         }
-        let readers = match &mut self.readers {
-            Some(readers) => readers,
-            none => match open(&self.region, frame) {
-                Ok(readers) => {
-                    // The lane begins here.
-                    self.done_to = frame.position;
-                    none.insert(readers)
-                }
-                Err(error) => {
-                    self.broken = true;
-                    return Some(Err(error));
-                }
-            },
-        };
-        match copy_at(&mut readers.posting, frame.position) {
-            Ok(copied) => {
-                let (position, end, bytes) = copied.unwrap_or_else(|| self.out_of_order(frame));
-                self.unreleased.push_back(Posted {
-                    position,
-                    end,
-                    bytes: Rc::clone(&bytes),
-                    done: false,
-                });
-                Some(Ok(bytes))
-            }
-            Err(error) => {
-                self.broken = true;
-                Some(Err(error))
-            }
-        }
+        let posted = self.read_posted(frame);
+        self.broken = posted.is_err();
+        Some(posted)
     }
 
-    fn out_of_order(&self, frame: &Frame) -> ! {
-        panic!(
-            "{:?} posted the frame at {:?} out of order: a lane begins with any record of its log, and goes on in order over published ones",
-            self.route, frame.position
-        )
+    fn read_posted(&mut self, frame: &Frame) -> Result<Bytes, ReadError> {
+        if self.readers.is_none() {
+            // The lane begins here.
+            self.readers = Some([open(&self.region, frame)?, open(&self.region, frame)?]);
+            self.done_to = frame.position;
+        }
+        let [posting, _] = self.readers.as_mut().expect("opened above");
+        let copied = copy_at(posting, frame.position)?;
+        let (end, bytes) = copied.unwrap_or_else(|| {
+            panic!(
+                "{:?} posted the frame at {:?} out of order: a lane begins with any record of its log, and goes on in order over published ones",
+                self.route, frame.position
+            )
+        });
+        self.unreleased.push_back(Posted {
+            position: frame.position,
+            end,
+            bytes: Rc::clone(&bytes),
+            done: false,
+        });
+        Ok(bytes)
     }
 
     /// The receiver needs the frame at `position` no more. Returns the position
     /// up to which the log is free now, if that moved.
     pub(super) fn done(&mut self, position: Position) -> Option<Position> {
-        let index = self
-            .unreleased
-            .binary_search_by_key(&position, |posted| posted.position)
-            .ok()?;
-        self.unreleased[index].done = true;
+        let unreleased = &mut self.unreleased;
+        let index = unreleased.binary_search_by_key(&position, |posted| posted.position);
+        unreleased[index.ok()?].done = true;
         let before = self.done_to;
-        while self.unreleased.front().is_some_and(|posted| posted.done) {
-            if let Some(posted) = self.unreleased.pop_front() {
-                self.prove_unchanged(&posted);
-                self.done_to = posted.end;
-            }
+        while let Some(posted) = self.unreleased.pop_front_if(|posted| posted.done) {
+            self.prove_unchanged(&posted);
+            self.done_to = posted.end;
         }
         (self.done_to != before).then_some(self.done_to)
     }
@@ -127,10 +107,9 @@ impl Ledger {
         if self.closed {
             return;
         }
-        let readers = self.readers.as_mut().expect("something was posted");
-        let found = copy_at(&mut readers.releasing, posted.position);
-        let same = matches!(&found, Ok(Some((position, _, bytes)))
-            if *position == posted.position && *bytes == posted.bytes);
+        let [_, releasing] = self.readers.as_mut().expect("the frame was posted");
+        let found = copy_at(releasing, posted.position);
+        let same = matches!(&found, Ok(Some((_, bytes))) if *bytes == posted.bytes);
         assert!(
             same,
             "{:?}: the frame at {:?} was changed or freed before it was released",
@@ -138,7 +117,7 @@ impl Ledger {
         );
     }
 
-    /// Tells the sender at `due`, or with the notice before it.
+    /// The sender learns of it at `due`, or with the notice before it if that is later.
     pub(super) fn notify(&mut self, due: u64, position: Position) {
         let due = self.notices.back().map_or(due, |(last, _)| due.max(*last));
         self.notices.push_back((due, position));
@@ -148,21 +127,14 @@ impl Ledger {
         self.notices.front().map(|(due, _)| *due)
     }
 
-    /// Moves the released position by what is due; whether it moved.
+    /// Applies the releases that are due; whether the position moved.
     pub(super) fn take_due(&mut self, now: u64) -> bool {
         let mut moved = false;
-        while let Some((due, position)) = self.notices.front().copied()
-            && due <= now
-        {
-            self.notices.pop_front();
+        while let Some((_, position)) = self.notices.pop_front_if(|(due, _)| *due <= now) {
             self.released = position;
             moved = true;
         }
         moved
-    }
-
-    pub(super) fn released(&self) -> Position {
-        self.released
     }
 
     /// Bytes of log from the oldest frame that is not done to `position`.
@@ -170,63 +142,50 @@ impl Ledger {
         position.0.saturating_sub(self.done_to.0)
     }
 
-    /// Whether a frame whose payload is of such a length is not done.
+    /// Whether a frame is not done whose payload has a length for which `of` holds.
     pub(super) fn owes(&self, of: impl Fn(usize) -> bool) -> bool {
         let open = self.unreleased.iter().filter(|posted| !posted.done);
         let payloads = open.map(|posted| posted.bytes.len() - RecordHeader::BYTES);
         !self.closed && payloads.into_iter().any(of)
     }
 
-    /// The sender may do with the log as it likes from now on.
+    /// The sender may change its log from now on.
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.notices.clear();
     }
 }
 
-fn open(region: &Region, first: &Frame) -> Result<Readers, ReadError> {
+/// A reader at the first frame of a lane.
+fn open(region: &Region, first: &Frame) -> Result<ChannelReader, ReadError> {
     let chunk = u32::try_from(first.offset / CHUNK_BYTES).unwrap_or(u32::MAX);
-    let reader = || {
-        let mut reader = ChannelReader::new(region.clone(), 0, ChunkId(chunk))?;
-        while reader.position() < first.position
-            && let Some(record) = reader.peek()?
-        {
-            let payload_bytes = record.header.payload_bytes;
-            reader.advance(payload_bytes);
-        }
-        Ok::<_, ReadError>(reader)
-    };
-    Ok(Readers {
-        posting: reader()?,
-        releasing: reader()?,
-    })
+    let mut reader = ChannelReader::new(region.clone(), 0, ChunkId(chunk))?;
+    while reader.position() < first.position
+        && let Some(record) = reader.peek()?
+    {
+        let payload_bytes = record.header.payload_bytes;
+        reader.advance(payload_bytes);
+    }
+    Ok(reader)
 }
 
-/// Copies the record at a position that the reader comes to over published ones,
-/// if there is one: where it begins and ends, header and payload.
+/// Copies the record at a position that the reader reaches over published records, if
+/// there is one: the position behind it, and its header and payload.
 fn copy_at(
     reader: &mut ChannelReader,
     position: Position,
-) -> Result<Option<(Position, Position, Bytes)>, ReadError> {
-    let record = loop {
-        match reader.peek()? {
-            Some(record) if record.position < position => {
-                let payload_bytes = record.header.payload_bytes;
-                reader.advance(payload_bytes);
-            }
-            Some(record) if record.position == position => break reader.peek()?,
-            _ => return Ok(None),
+) -> Result<Option<(Position, Bytes)>, ReadError> {
+    while let Some(record) = reader.peek()?
+        && record.position <= position
+    {
+        let payload_bytes = record.header.payload_bytes;
+        if record.position == position {
+            let bytes = [&record.header.encode()[..], record.payload].concat();
+            let end = Position(position.0 + record_bytes(payload_bytes as usize) as u64);
+            reader.advance(payload_bytes);
+            return Ok(Some((end, bytes.into())));
         }
-    };
-    let Some(record) = record else {
-        return Ok(None);
-    };
-    let mut bytes = Vec::with_capacity(RecordHeader::BYTES + record.payload.len());
-    bytes.extend_from_slice(&record.header.encode());
-    bytes.extend_from_slice(record.payload);
-    let payload_bytes = record.header.payload_bytes;
-    let begin = record.position;
-    let end = Position(begin.0 + record_bytes(payload_bytes as usize) as u64);
-    reader.advance(payload_bytes);
-    Ok(Some((begin, end, bytes.into())))
+        reader.advance(payload_bytes);
+    }
+    Ok(None)
 }

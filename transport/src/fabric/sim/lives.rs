@@ -1,88 +1,76 @@
-//! Who reaches whom: connecting, fencing, killing.
+//! Connecting, fencing and killing lives.
 
-use super::state::State;
+use super::state::{Link, NetworkState};
 use super::trace::{Event, Life, Route};
 use crate::fabric::{Address, FabricError};
-use refrain_ring::Rank;
+use refrain_ring::{Rank, Region};
 
-/// What a simulated address begins with.
+/// The first bytes of a simulated address.
 const ADDRESS_MAGIC: &[u8; 4] = b"sim\x01";
 
 pub(super) fn address_of(life: Life) -> Address {
-    let mut bytes = ADDRESS_MAGIC.to_vec();
-    bytes.extend_from_slice(&life.rank.0.to_le_bytes());
-    bytes.extend_from_slice(&life.incarnation.0.to_le_bytes());
+    let (rank, incarnation) = (life.rank.0, life.incarnation.0);
+    let bytes = [
+        *ADDRESS_MAGIC,
+        rank.to_le_bytes(),
+        incarnation.to_le_bytes(),
+    ]
+    .concat();
     Address {
         bytes,
-        memory: None,
+        ..Address::default()
     }
 }
 
-impl State {
+impl NetworkState {
     pub(super) fn connect(
         &mut self,
         life: Life,
         peer: Life,
         address: &Address,
+        region: Region,
     ) -> Result<(), FabricError> {
-        self.check_connect(life, peer, address)
-            .map_err(|reason| FabricError::Attach {
-                peer: peer.rank,
-                reason: reason.to_owned(),
-            })?;
+        self.check_connect(life, peer, address)?;
         self.disconnect(life, peer.rank);
         let entry = self.port(life).peers.entry(peer.rank).or_default();
         entry.connected = Some(peer.incarnation);
         entry.accepts_from = u64::from(peer.incarnation.0);
-        let route = Route {
-            to: peer,
-            from: life,
-        };
-        self.open_link(route);
+        let route = Route::new(life, peer);
+        self.links
+            .insert(route, Link::new(route, region, &self.options));
         self.add_event(Event::Connected(route));
         Ok(())
     }
 
-    fn check_connect(&self, life: Life, peer: Life, address: &Address) -> Result<(), &'static str> {
-        if peer.rank == life.rank {
-            return Err("a rank is not connected to itself: messages to oneself stay above");
-        }
-        if address.bytes != address_of(peer).bytes {
-            return Err("the address is not that of this rank and incarnation");
-        }
-        if !self.ports.contains_key(&peer) {
-            return Err("this incarnation was never started in this network");
-        }
+    fn check_connect(&self, life: Life, peer: Life, address: &Address) -> Result<(), FabricError> {
         let port = &self.ports[&life];
-        if port.fences(peer) || port.connected(peer.rank) == Some(peer.incarnation) {
-            return Err("this incarnation was connected before: start the rank again");
-        }
-        Ok(())
+        let reason = if peer.rank == life.rank {
+            "a rank is not connected to itself: messages to oneself stay above"
+        } else if address.bytes != address_of(peer).bytes {
+            "the address is not that of this rank and incarnation"
+        } else if !self.ports.contains_key(&peer) {
+            "this incarnation was never started in this network"
+        } else if port.fences(peer) || port.connected(peer.rank) == Some(peer.incarnation) {
+            "this incarnation was connected before: start the rank again"
+        } else {
+            return Ok(());
+        };
+        let (peer, reason) = (peer.rank, reason.into());
+        Err(FabricError::Attach { peer, reason })
     }
 
-    /// FENCE-1: what has arrived of this incarnation is forgotten, what still
-    /// arrives is dropped.
+    /// FENCE-1: frames of this incarnation that have arrived are forgotten, later ones are
+    /// dropped.
     pub(super) fn disconnect(&mut self, life: Life, peer: Rank) {
-        let port = self.port(life);
-        let Some(entry) = port.peers.get_mut(&peer) else {
+        let Some(entry) = self.port(life).peers.get_mut(&peer) else {
             return;
         };
         let Some(incarnation) = entry.connected.take() else {
             return;
         };
         entry.accepts_from = u64::from(incarnation.0) + 1;
-        let rank = peer;
-        let peer = Life { rank, incarnation };
-        let (inward, outward) = (
-            Route {
-                to: life,
-                from: peer,
-            },
-            Route {
-                to: peer,
-                from: life,
-            },
-        );
+        let from = Life::new(peer, incarnation);
+        let (inward, outward) = (Route::new(from, life), Route::new(life, from));
         if let Some(link) = self.links.get_mut(&outward) {
             link.ledger.close();
         }
@@ -92,47 +80,34 @@ impl State {
             link.data.clear_arrivals();
             link.control.clear_arrivals();
         }
-        self.lose_landings(life, Some(rank));
+        self.lose_landings(life, Some(peer));
         self.add_event(Event::Fenced(inward));
     }
 
-    pub(super) fn kill_newest(&mut self, rank: Rank) {
-        if let Some(life) = self.newest(rank) {
-            self.kill(life);
-        }
-    }
-
     pub(super) fn kill(&mut self, life: Life) {
-        if !core::mem::replace(&mut self.port(life).alive, false) {
+        if core::mem::replace(&mut self.port(life).dead, true) {
             return;
         }
         let later_max = self.options.faults.late_ticks_max;
         for (route, link) in &mut self.links {
             if route.from == life {
-                let random = &mut self.random;
-                let survivors = random.up_to(link.data.in_flight_count() as u64);
-                link.data.cut(survivors as usize, random.up_to(later_max));
-                let survivors = random.up_to(link.control.in_flight_count() as u64);
-                link.control
-                    .cut(survivors as usize, random.up_to(later_max));
+                for lane in [&mut link.data, &mut link.control] {
+                    let survivors = self.random.up_to(lane.in_flight.len() as u64);
+                    lane.cut(survivors as usize, self.random.up_to(later_max));
+                }
                 link.ledger.close();
             }
         }
         self.kill_landings(life);
-        self.schedule_loss_notices(life);
-        self.add_event(Event::Killed(life));
-    }
-
-    fn schedule_loss_notices(&mut self, lost: Life) {
-        let Some(ticks_max) = self.options.faults.loss_notice_ticks_max else {
-            return;
-        };
         let now = self.now();
-        for port in self.ports.values_mut().filter(|port| port.alive) {
-            if port.connected(lost.rank) == Some(lost.incarnation) {
-                let due = now + 1 + self.random.up_to(ticks_max);
-                port.losses.push((due, lost));
+        if let Some(ticks_max) = self.options.faults.loss_notice_ticks_max {
+            for port in self.ports.values_mut().filter(|port| !port.dead) {
+                if port.connected(life.rank) == Some(life.incarnation) {
+                    let due = now + 1 + self.random.up_to(ticks_max);
+                    port.losses.push((due, life));
+                }
             }
         }
+        self.add_event(Event::Killed(life));
     }
 }

@@ -1,8 +1,8 @@
 //! The simulated fabric: a job's ranks in one process, in virtual time.
 //!
 //! A [`Network`] joins the [`SimFabric`] endpoints of one simulated job. It has
-//! one seed, and no clock, thread or other chance: the same calls with the same
-//! seed do the same again ([`Network::digest`]). Virtual time goes on only by
+//! one seed, and no clock, thread or other randomness: the same calls with the same
+//! seed give the same run ([`Network::digest`]). Virtual time advances only by
 //! [`Network::step`], [`Network::advance`] and [`Fabric::wait`](super::Fabric).
 //!
 //! # Faults, and what must survive each
@@ -13,20 +13,20 @@
 //! | a lane has room for few frames; posts are refused although there is room | every frame: a refused post has no effect |
 //! | distant frames land late and in any order, or (with their sender gone) in part, or never | every message that is delivered is whole; no message waits for another's landing |
 //! | waking without a reason | every result, and idle ranks stay idle |
-//! | [`Network::kill`]: of what a rank posted a prefix (per lane, by chance) arrives, the rest never; what was sent to it vanishes | all other ranks, and the frames that arrive are whole and in order |
+//! | [`Network::kill`]: a random prefix of its frames arrives per lane, the others never; frames to it vanish | all other ranks, and the frames that arrive are whole and in order |
 //! | late writes of a dead incarnation: the prefix surfaces long after the kill, also after the rank was started again | everything: nothing of a fenced incarnation reaches a sink (FENCE-1) |
 //! | the loss of a peer is reported soon, late, or never | the other ranks; none may rely on the report |
 //! | [`Network::inject`]: garbage on a lane | all other lanes; the reader gets a typed error |
-//! | planted bug [`Faults::fence_off`]: the fence lets everything through | nothing: it is there so that a check can be seen to find it |
+//! | planted bug [`Faults::fence_off`]: the fence lets everything through | nothing: a check proves with it that it finds the bug |
 //!
-//! A post takes effect wholly or not at all; a rank killed in the middle of one
-//! is a rank killed before it.
+//! A post takes effect wholly or not at all: a kill in the middle of a post counts as
+//! before it.
 //!
 //! The network also watches the engine above: a frame must lie unchanged in the
 //! log until it is released, and frames are posted in the log's order. Breaking
 //! either is a panic.
 //!
-//! Who explores leaves time alone, and says which frame arrives next
+//! An explorer lets no time pass, and chooses which frame arrives next
 //! ([`Network::deliver_first`]).
 
 mod arrivals;
@@ -40,9 +40,6 @@ mod random;
 mod state;
 mod trace;
 
-#[cfg(test)]
-mod tests;
-
 pub use arrivals::POLL_CALLS_MAX;
 pub use choosing::OnItsWay;
 pub use endpoint::SimFabric;
@@ -50,8 +47,8 @@ pub use trace::{Event, Life, Route};
 
 use crate::fabric::Attributes;
 use refrain_ring::{Arena, ChannelLog, Incarnation, Rank, Region};
-use state::State;
-use std::cell::RefCell;
+use state::NetworkState;
+use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
 /// Nanoseconds that a tick of virtual time stands for in
@@ -67,45 +64,45 @@ pub enum LaneKind {
     Control,
 }
 
-/// How the network misbehaves.
+/// The faults of a network.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// A frame or release is delayed by 0 to so many ticks.
+    /// Most ticks by which a frame or release is delayed.
     pub delay_ticks_max: u64,
-    /// What a killed rank had posted surfaces up to so many ticks later.
+    /// Most ticks by which the posted frames of a killed rank are late.
     pub late_ticks_max: u64,
     /// Posts in 1000 that are refused although there is room.
     pub busy_per_mille: u32,
     /// Waits in 1000 that return without a reason.
     pub spurious_wake_per_mille: u32,
-    /// The peers of a killed rank are told after 0 to so many ticks; if unset,
-    /// never.
+    /// Most ticks until the peers of a killed rank get a report of its loss; if unset, they
+    /// get none.
     pub loss_notice_ticks_max: Option<u64>,
     /// Planted bug: frames of fenced incarnations are handed over.
     pub fence_off: bool,
 }
 
-/// What a network is like.
+/// Options of a network.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where all chance comes from.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// What the endpoints say of themselves. With
+    /// The attributes of the endpoints. With
     /// [`reads_in_place`](Attributes::reads_in_place) a frame is released when
     /// the receiver has let go of it; else when it has arrived.
     pub attributes: Attributes,
     /// The window that the engines give each channel's log, in bytes: kept
     /// frames that pin more than half of it make the network press.
     pub window_bytes: u64,
-    /// Frames with at least so many payload bytes arrive distant, except those
-    /// without any; if unset, none does.
+    /// Fewest payload bytes of frames that arrive distant (never frames without payload); if
+    /// unset, none does.
     pub distant_bytes_min: Option<usize>,
     /// Room of a data lane, in frames: in flight, arrived, and (unless read in
     /// place, or distant) kept.
     pub data_lane_frames: usize,
     /// Room of a control lane, in frames.
     pub control_lane_frames: usize,
-    /// How it misbehaves.
+    /// Its faults.
     pub faults: Faults,
     /// Whether [`Network::events`] are kept beside their digest.
     pub keeps_trace: bool,
@@ -158,14 +155,14 @@ impl Options {
         self
     }
 
-    /// The same with distant frames, from so many payload bytes on.
+    /// The same with distant frames, from `bytes_min` payload bytes on.
     #[must_use]
     pub fn distant_from(mut self, bytes_min: usize) -> Self {
         self.distant_bytes_min = Some(bytes_min);
         self
     }
 
-    /// Whether a frame with so much payload arrives distant.
+    /// Whether a frame with this payload arrives distant.
     fn is_distant(&self, payload_bytes: usize) -> bool {
         self.distant_bytes_min
             .is_some_and(|bytes_min| payload_bytes >= bytes_min.max(1))
@@ -175,14 +172,14 @@ impl Options {
 /// The simulated network of one job. Clones are handles to the same network.
 #[derive(Clone, Debug)]
 pub struct Network {
-    state: Rc<RefCell<State>>,
+    state: Rc<RefCell<NetworkState>>,
 }
 
 impl Network {
     /// A network without ranks.
     pub fn new(options: Options) -> Self {
         Self {
-            state: Rc::new(RefCell::new(State::new(options))),
+            state: Rc::new(RefCell::new(NetworkState::new(options))),
         }
     }
 
@@ -206,56 +203,62 @@ impl Network {
     /// # Panics
     /// As [`Network::start`].
     pub fn start_in(&self, rank: Rank, incarnation: Incarnation, region: Region) -> SimFabric {
-        let life = Life { rank, incarnation };
-        self.state.borrow_mut().start(life, region);
-        SimFabric::new(self.clone(), life)
+        let life = Life::new(rank, incarnation);
+        self.state().start(life);
+        SimFabric::new(self.clone(), life, region)
+    }
+
+    fn state(&self) -> RefMut<'_, NetworkState> {
+        self.state.borrow_mut()
     }
 
     /// Kills the newest life of a rank. Its endpoint does nothing any more.
     pub fn kill(&self, rank: Rank) {
-        self.state.borrow_mut().kill_newest(rank);
+        let mut state = self.state();
+        if let Some(life) = state.newest(rank) {
+            state.kill(life);
+        }
     }
 
     /// Kills a life of a rank that need not be its newest.
     pub fn kill_life(&self, rank: Rank, incarnation: Incarnation) {
-        self.state.borrow_mut().kill(Life { rank, incarnation });
+        self.state().kill(Life::new(rank, incarnation));
     }
 
-    /// Goes on to the next moment at which something is due, and delivers it.
-    /// False when nothing is on its way.
+    /// Advances to the next tick at which a delivery is due, and delivers. False when nothing
+    /// is in flight.
     pub fn step(&self) -> bool {
-        self.state.borrow_mut().step()
+        self.state().step()
     }
 
-    /// Lets time pass and delivers what is due in it.
+    /// Advances time and makes the deliveries that are due.
     pub fn advance(&self, ticks: u64) {
-        self.state.borrow_mut().advance(ticks);
+        self.state().advance(ticks);
     }
 
     /// Ticks since the beginning.
     pub fn now(&self) -> u64 {
-        self.state.borrow().now()
+        self.state().now()
     }
 
-    /// Puts bytes on the lane from one rank's newest life to another's, behind
-    /// what was posted there. False when there is no such lane.
+    /// Puts bytes on the lane from one rank's newest life to another's, behind the frames
+    /// that were posted there. False when there is no such lane.
     pub fn inject(&self, from: Rank, to: Rank, lane: LaneKind, bytes: &[u8]) -> bool {
-        self.state.borrow_mut().inject(from, to, lane, bytes)
+        self.state().inject(from, to, lane, bytes)
     }
 
-    /// The frame that was posted last, wherever: its encoded header and its
-    /// payload. For those who watch what leaves.
+    /// The frame that was posted last in the network: encoded header and payload.
     pub fn last_posted(&self) -> Option<Rc<[u8]>> {
-        self.state.borrow().last_posted.clone()
+        self.state().last_posted.clone()
     }
 
-    /// A hash of everything that happened so far, and when.
+    /// A hash of all events so far and their ticks.
     pub fn digest(&self) -> u64 {
-        self.state.borrow().trace.digest()
+        self.state().trace.digest()
     }
 
-    /// Everything that happened so far with its tick, if the options say so.
+    /// All events so far with their ticks, if the options keep them.
     pub fn events(&self) -> Vec<(u64, Event)> {
-        self.state.borrow().trace.events().to_vec()
+        self.state().trace.events().to_vec()
     }
 }

@@ -1,4 +1,4 @@
-//! The one source of chance: splitmix64 (Steele, Lea and Flood, 2014).
+//! The only source of randomness: splitmix64 (Steele, Lea and Flood, 2014).
 
 /// A seeded sequence of numbers.
 #[derive(Debug)]

@@ -1,46 +1,53 @@
-//! The [`State`] of a network: lives, links and time.
+//! The [`NetworkState`] of a network: lives, links and time.
 
 use super::landings::Landings;
-use super::lane::Lane;
-use super::ledger::{Bytes, Ledger};
+use super::lane::{Bytes, Lane, Packet};
+use super::ledger::Ledger;
 use super::random::Random;
 use super::trace::{Event, Life, Route, Trace};
 use super::{LaneKind, Options, TICK_NS};
 use crate::fabric::{RELEASED_WHOLLY, Refusal};
 use core::time::Duration;
-use refrain_ring::{Frame, Incarnation, Position, Rank, ReadError, RecordHeader, Region};
+use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader, Region};
 use std::collections::BTreeMap;
 
-/// What travels on a data lane.
-#[derive(Debug)]
-pub(super) enum DataFrame {
-    /// A record, or bytes that claim to be one. Injected ones have no position.
-    Bytes(Option<Position>, Bytes),
-    /// The place in the sender's log where a record should be.
-    Broken(ReadError),
-}
-
-/// The two lanes of a route, and what the sender's log owes to them.
+/// The two lanes of a route, and which frames the sender's log still has to hold.
 #[derive(Debug)]
 pub(super) struct Link {
-    pub(super) data: Lane<DataFrame>,
-    pub(super) control: Lane<Bytes>,
+    pub(super) data: Lane,
+    pub(super) control: Lane,
     pub(super) ledger: Ledger,
+}
+
+impl Link {
+    pub(super) fn new(route: Route, region: Region, options: &Options) -> Self {
+        Self {
+            data: Lane::new(options.data_lane_frames),
+            control: Lane::new(options.control_lane_frames),
+            ledger: Ledger::new(route, region),
+        }
+    }
+
+    pub(super) fn lane(&mut self, lane: LaneKind) -> &mut Lane {
+        match lane {
+            LaneKind::Data => &mut self.data,
+            LaneKind::Control => &mut self.control,
+        }
+    }
 }
 
 /// What one life knows of one peer.
 #[derive(Debug, Default)]
 pub(super) struct Peer {
     pub(super) connected: Option<Incarnation>,
-    /// FENCE-1: lower incarnations are refused for ever.
+    /// FENCE-1: lower incarnations are refused.
     pub(super) accepts_from: u64,
 }
 
 /// One life's place in the network.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Port {
-    region: Region,
-    pub(super) alive: bool,
+    pub(super) dead: bool,
     /// Its rank has closed it.
     pub(super) closed: bool,
     pub(super) woken: bool,
@@ -52,9 +59,8 @@ pub(super) struct Port {
 
 impl Port {
     pub(super) fn fences(&self, from: Life) -> bool {
-        self.peers
-            .get(&from.rank)
-            .is_some_and(|peer| u64::from(from.incarnation.0) < peer.accepts_from)
+        let peer = self.peers.get(&from.rank);
+        peer.is_some_and(|peer| u64::from(from.incarnation.0) < peer.accepts_from)
     }
 
     pub(super) fn connected(&self, peer: Rank) -> Option<Incarnation> {
@@ -63,7 +69,7 @@ impl Port {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct NetworkState {
     pub(super) options: Options,
     pub(super) random: Random,
     pub(super) trace: Trace,
@@ -74,7 +80,7 @@ pub(super) struct State {
     pub(super) last_posted: Option<Bytes>,
 }
 
-impl State {
+impl NetworkState {
     pub(super) fn new(options: Options) -> Self {
         Self {
             random: Random::new(options.seed),
@@ -87,62 +93,35 @@ impl State {
         }
     }
 
-    pub(super) fn start(&mut self, life: Life, region: Region) {
-        assert!(
-            self.newest(life.rank)
-                .is_none_or(|newest| newest.incarnation < life.incarnation),
-            "{life:?} was started before"
-        );
-        let port = Port {
-            region,
-            alive: true,
-            closed: false,
-            woken: false,
-            peers: BTreeMap::new(),
-            losses: Vec::new(),
-            landings: Landings::default(),
-        };
-        self.ports.insert(life, port);
+    pub(super) fn start(&mut self, life: Life) {
+        let newest = self.newest(life.rank);
+        assert!(newest < Some(life), "{life:?} was started before");
+        self.ports.insert(life, Port::default());
     }
 
+    /// The newest life of a rank.
     pub(super) fn newest(&self, rank: Rank) -> Option<Life> {
-        let life = |incarnation| Life { rank, incarnation };
-        self.ports
-            .range(life(Incarnation(0))..=life(Incarnation(u32::MAX)))
-            .next_back()
-            .map(|(life, _)| *life)
+        let [first, last] = [0, u32::MAX].map(|number| Life::new(rank, Incarnation(number)));
+        let newest = self.ports.range(first..=last).next_back();
+        newest.map(|(life, _)| *life)
     }
 
     pub(super) fn port(&mut self, life: Life) -> &mut Port {
-        self.ports
-            .get_mut(&life)
-            .expect("an endpoint was started with its port")
+        let port = self.ports.get_mut(&life);
+        port.expect("an endpoint was started with its port")
     }
 
     pub(super) fn is_alive(&self, life: Life) -> bool {
-        self.ports[&life].alive
+        !self.ports[&life].dead
     }
 
     /// The route to a connected peer.
     pub(super) fn route_to(&self, from: Life, peer: Rank) -> Option<Route> {
-        let port = self
-            .ports
-            .get(&from)
-            .filter(|port| port.alive && !port.closed)?;
-        let incarnation = port.connected(peer)?;
-        let rank = peer;
-        let to = Life { rank, incarnation };
-        Some(Route { to, from })
-    }
-
-    pub(super) fn open_link(&mut self, route: Route) {
-        let region = self.ports[&route.from].region.clone();
-        let link = Link {
-            data: Lane::new(self.options.data_lane_frames),
-            control: Lane::new(self.options.control_lane_frames),
-            ledger: Ledger::new(route, region),
-        };
-        self.links.insert(route, link);
+        let port = &self.ports[&from];
+        let incarnation = port
+            .connected(peer)
+            .filter(|_| !port.dead && !port.closed)?;
+        Some(Route::new(from, Life::new(peer, incarnation)))
     }
 
     pub(super) fn add_event(&mut self, event: Event) {
@@ -156,32 +135,20 @@ impl State {
 }
 
 /// Sending.
-impl State {
-    pub(super) fn post(&mut self, from: Life, to: Rank, frame: &Frame) -> Result<(), Refusal> {
-        let route = self.admit(from, to, LaneKind::Data)?;
-        self.post_admitted(route, frame);
-        Ok(())
-    }
-
+impl NetworkState {
     /// Returns the frame's bytes as they lie in the log, unless that is broken.
     pub(super) fn post_admitted(&mut self, route: Route, frame: &Frame) -> Option<Bytes> {
         let due = self.due();
         let link = self.links.get_mut(&route)?;
-        let posted = link.ledger.post(frame);
-        let bytes = match &posted {
-            Some(Ok(bytes)) => Some(bytes.clone()),
-            _ => None,
-        };
-        match posted {
-            Some(Ok(bytes)) => link
-                .data
-                .send(due, DataFrame::Bytes(Some(frame.position), bytes)),
-            Some(Err(error)) => link.data.send(due, DataFrame::Broken(error)),
-            None => {}
+        let mut sent = None;
+        if let Some(bytes) = link.ledger.post(frame) {
+            sent = bytes.as_ref().ok().cloned();
+            let position = sent.as_ref().map(|_| frame.position);
+            link.data.send(due, position, bytes);
         }
         self.add_event(Event::Posted(route, LaneKind::Data, frame.position));
-        self.last_posted.clone_from(&bytes);
-        bytes
+        self.last_posted.clone_from(&sent);
+        sent
     }
 
     pub(super) fn post_control(
@@ -192,20 +159,15 @@ impl State {
     ) -> Result<(), Refusal> {
         let route = self.admit(from, to, LaneKind::Control)?;
         let due = self.due();
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let link = self.links.get_mut(&route).expect("admitted");
-        link.control.send(due, bytes.into());
+        let bytes = words.map(u64::to_le_bytes).as_flattened().into();
+        self.link(route).control.send(due, None, Ok(bytes));
         self.add_event(Event::Posted(route, LaneKind::Control, Position(0)));
         Ok(())
     }
 
     pub(super) fn admit(&mut self, from: Life, to: Rank, lane: LaneKind) -> Result<Route, Refusal> {
         let route = self.route_to(from, to).ok_or(Refusal::NotConnected(to))?;
-        let link = &self.links[&route];
-        let full = match lane {
-            LaneKind::Data => link.data.is_full(),
-            LaneKind::Control => link.control.is_full(),
-        };
+        let full = self.link(route).lane(lane).is_full();
         let refused_by_chance = self.random.chance(self.options.faults.busy_per_mille);
         if full || refused_by_chance {
             // There is room again at once where there was room all the time.
@@ -221,20 +183,14 @@ impl State {
             return false;
         };
         let due = self.due();
-        let Some(link) = self.links.get_mut(&Route { to, from }) else {
-            return false;
-        };
-        match lane {
-            LaneKind::Data => link.data.send(due, DataFrame::Bytes(None, bytes.into())),
-            LaneKind::Control => link.control.send(due, bytes.into()),
-        }
-        true
+        let link = self.links.get_mut(&Route::new(from, to));
+        link.map(|link| link.lane(lane).send(due, None, Ok(bytes.into())))
+            .is_some()
     }
 
     pub(super) fn released(&self, from: Life, to: Rank) -> Position {
-        self.route_to(from, to).map_or(RELEASED_WHOLLY, |route| {
-            self.links[&route].ledger.released()
-        })
+        let route = self.route_to(from, to);
+        route.map_or(RELEASED_WHOLLY, |route| self.links[&route].ledger.released)
     }
 
     /// The receiver, or its memory, needs a frame of the log no more.
@@ -249,7 +205,7 @@ impl State {
 }
 
 /// Time.
-impl State {
+impl NetworkState {
     pub(super) fn now(&self) -> u64 {
         self.now
     }
@@ -262,16 +218,13 @@ impl State {
                 link.ledger.next_due(),
             ]
         });
-        let losses = self
-            .ports
-            .values()
-            .filter(|port| port.alive)
-            .flat_map(|port| &port.losses)
-            .filter(|(due, _)| *due > self.now)
-            .map(|(due, _)| *due);
-        let landings = self.ports.values().filter(|port| port.alive);
-        let landings = landings.filter_map(|port| port.landings.next_due());
-        on_links.flatten().chain(losses).chain(landings).min()
+        let alive = self.ports.values().filter(|port| !port.dead);
+        let at_ports = alive.flat_map(|port| {
+            let losses = port.losses.iter().map(|(due, _)| *due);
+            let later = losses.filter(|due| *due > self.now);
+            later.chain(port.landings.next_due())
+        });
+        on_links.flatten().chain(at_ports).min()
     }
 
     pub(super) fn step(&mut self) -> bool {
@@ -291,19 +244,16 @@ impl State {
         self.now = end;
     }
 
-    /// Until something is there for this life, or something moved at all, or
-    /// the time is over.
+    /// Waits until the next delivery anywhere, or until the time is over; not at all if
+    /// this life has arrivals.
     pub(super) fn wait(&mut self, life: Life, timeout: Duration) {
-        let spurious = self
-            .random
-            .chance(self.options.faults.spurious_wake_per_mille);
+        let per_mille = self.options.faults.spurious_wake_per_mille;
+        let spurious = self.random.chance(per_mille);
         if spurious || self.ports[&life].woken || self.has_arrivals(life) {
             return;
         }
-        let ticks = timeout.as_nanos() / u128::from(TICK_NS);
-        let end = self
-            .now
-            .saturating_add(u64::try_from(ticks).unwrap_or(u64::MAX));
+        let ticks = u64::try_from(timeout.as_nanos() / u128::from(TICK_NS));
+        let end = self.now.saturating_add(ticks.unwrap_or(u64::MAX));
         if self.next_due().is_some_and(|due| due <= end) {
             self.step();
         } else {
@@ -313,15 +263,19 @@ impl State {
 
     /// Delivers everything that is due.
     fn deliver(&mut self) {
+        let now = self.now;
         let routes: Vec<Route> = self.links.keys().copied().collect();
         for route in routes {
-            self.deliver_data(route);
-            self.deliver_control(route);
+            for lane in [LaneKind::Data, LaneKind::Control] {
+                while let Some(packet) = self.link(route).lane(lane).take_due(now) {
+                    self.deliver_packet(route, lane, packet);
+                }
+            }
             self.deliver_releases(route);
         }
         self.deliver_landings();
         for port in self.ports.values_mut() {
-            port.woken |= port.losses.iter().any(|(due, _)| *due <= self.now);
+            port.woken |= port.losses.iter().any(|(due, _)| *due <= now);
         }
     }
 
@@ -336,49 +290,38 @@ impl State {
     pub(super) fn is_drained(&self, life: Life) -> bool {
         let distant = |payload_bytes| self.options.is_distant(payload_bytes);
         let outward = self.links.iter().filter(|(route, _)| route.from == life);
-        outward
-            .filter(|(route, _)| self.is_open(**route))
-            .all(|(_, link)| {
-                link.data.in_flight_count() == 0
-                    && link.control.in_flight_count() == 0
-                    && !link.ledger.owes(distant)
-            })
+        let mut open = outward.filter(|(route, _)| self.is_open(**route));
+        open.all(|(_, link)| {
+            let lanes = [&link.data, &link.control];
+            lanes.iter().all(|lane| lane.in_flight.is_empty()) && !link.ledger.owes(distant)
+        })
     }
 
     /// Whether the receiver takes what arrives on a route.
     pub(super) fn is_open(&self, route: Route) -> bool {
-        self.ports.get(&route.to).is_some_and(|port| {
-            port.alive
-                && !port.closed
-                && (self.options.faults.fence_off || !port.fences(route.from))
-        })
+        let fence_off = self.options.faults.fence_off;
+        let port = &self.ports[&route.to];
+        !port.dead && !port.closed && (fence_off || !port.fences(route.from))
     }
 
     pub(super) fn link(&mut self, route: Route) -> &mut Link {
-        self.links
-            .get_mut(&route)
-            .expect("routes come from the links")
+        let link = self.links.get_mut(&route);
+        link.expect("routes come from the links")
     }
 
-    fn deliver_data(&mut self, route: Route) {
-        let now = self.now;
-        while let Some(frame) = self.link(route).data.take_due(now) {
-            self.deliver_frame(route, frame);
-        }
-    }
-
-    pub(super) fn deliver_frame(&mut self, route: Route, frame: DataFrame) {
+    pub(super) fn deliver_packet(&mut self, route: Route, lane: LaneKind, packet: Packet) {
         if !self.is_open(route) {
-            self.link(route).data.bury();
-            self.add_event(Event::Dropped(route, LaneKind::Data));
-            return;
+            self.link(route).lane(lane).buried += 1;
+            return self.add_event(Event::Dropped(route, lane));
         }
-        let position = match &frame {
-            DataFrame::Bytes(position, bytes) if !self.is_distant(bytes) => *position,
-            _ => None,
-        };
-        self.link(route).data.arrive(frame);
-        self.arrived(route, LaneKind::Data);
+        let is_whole = packet
+            .bytes
+            .as_ref()
+            .is_ok_and(|bytes| !self.is_distant(bytes));
+        let position = packet.position.filter(|_| is_whole);
+        self.link(route).lane(lane).arrive(packet);
+        self.port(route.to).woken = true;
+        self.add_event(Event::Arrived(route, lane));
         if let Some(position) = position
             && !self.options.attributes.reads_in_place
         {
@@ -386,33 +329,11 @@ impl State {
         }
     }
 
-    fn deliver_control(&mut self, route: Route) {
-        let now = self.now;
-        while let Some(frame) = self.link(route).control.take_due(now) {
-            self.deliver_control_frame(route, frame);
-        }
-    }
-
-    pub(super) fn deliver_control_frame(&mut self, route: Route, frame: Bytes) {
-        if self.is_open(route) {
-            self.link(route).control.arrive(frame);
-            self.arrived(route, LaneKind::Control);
-        } else {
-            self.link(route).control.bury();
-            self.add_event(Event::Dropped(route, LaneKind::Control));
-        }
-    }
-
-    fn arrived(&mut self, route: Route, lane: LaneKind) {
-        self.port(route.to).woken = true;
-        self.add_event(Event::Arrived(route, lane));
-    }
-
     pub(super) fn deliver_releases(&mut self, route: Route) {
         let now = self.now;
         let ledger = &mut self.link(route).ledger;
         if ledger.take_due(now) {
-            let released = ledger.released();
+            let released = ledger.released;
             self.port(route.from).woken = true;
             self.add_event(Event::Released(route, released));
         }

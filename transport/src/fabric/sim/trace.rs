@@ -9,17 +9,29 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub struct Life {
     /// The rank.
     pub rank: Rank,
-    /// How often it was started before.
+    /// Its incarnation.
     pub incarnation: Incarnation,
 }
 
-/// The way from one life to another; each has two lanes.
+/// The direction from one life to another; each has two lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Route {
     /// The receiver. First, so that a receiver's routes lie together.
     pub to: Life,
     /// The sender.
     pub from: Life,
+}
+
+impl Life {
+    pub(super) fn new(rank: Rank, incarnation: Incarnation) -> Self {
+        Self { rank, incarnation }
+    }
+}
+
+impl Route {
+    pub(super) fn new(from: Life, to: Life) -> Self {
+        Self { to, from }
+    }
 }
 
 /// One thing that happened in the network.
@@ -43,7 +55,7 @@ pub enum Event {
     Released(Route, Position),
     /// The payload of a distant frame is wholly at its receiver.
     Landed(Route, Position),
-    /// It never will be.
+    /// The payload of a distant frame will not become whole.
     LandingLost(Route, Position),
     /// A rank can reach another.
     Connected(Route),
@@ -51,7 +63,7 @@ pub enum Event {
     Fenced(Route),
     /// A rank was killed.
     Killed(Life),
-    /// A rank was told that another is lost.
+    /// The loss of a rank was reported to another.
     NoticedLoss(Route),
 }
 

@@ -6,7 +6,7 @@ pub use super::network::Overrides;
 pub use refrain_verbs::{Chosen, Device, PortChoice};
 
 use super::FabricError;
-use super::network::{Choices, Limits, Network, NetworkOptions, Way, native};
+use super::network::{Choices, Limits, Network, NetworkOptions, PayloadPath, native};
 use refrain_ring::Region;
 use refrain_verbs::{Counters, DeviceLimits, Endpoint, EndpointOptions, Library};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// The name that goes with addresses, and that `--fabric` takes.
 const NAME: &str = "verbs";
 
-/// What a rank brings to the fabric.
+/// Options of the fabric.
 #[derive(Clone, Debug)]
 pub struct VerbsOptions {
     /// Which rank of which job it is, and how long peers may be in trouble.
@@ -40,7 +40,7 @@ impl Network<Endpoint> {
         let library = Library::load(options.library.as_deref())?;
         let chosen = choose_of(&library, &options.port)?;
         let mut choices = Choices::new(
-            WAY,
+            PATH,
             limits(&chosen.limits, chosen.message_max_bytes as usize),
             options.network.size,
             options.overrides,
@@ -69,17 +69,17 @@ impl Network<Endpoint> {
         )
     }
 
-    /// What the device was asked for so far, and what it told.
+    /// Requests to the device and its completions so far.
     pub fn counters(&self) -> &Counters {
         self.endpoint().counters()
     }
 }
 
 /// Hardware reads at line rate without the sender's processor. Below this length
-/// a message is there before a question for it would be. What is read goes through
-/// memory of the fabric, since the program's is not registered: one copy on the
-/// receiver, as of what is sent.
-const WAY: Way = Way {
+/// a message arrives before a request to read would. Reads go through memory of the
+/// fabric, since the program's memory is not registered: the receiver copies once, as with
+/// messages.
+const PATH: PayloadPath = PayloadPath {
     fragment_bytes: 128 << 10,
     distant_bytes_min: Some(16 << 10),
 };

@@ -1,14 +1,21 @@
 //! Which device, port, GID and packet size are used.
 
-use crate::gid::Address;
+use crate::device::{Device, DeviceLimits};
+use crate::error::Error;
+use crate::gid::{Address, Gid, GidType, Reach};
 use crate::obstacle::SOFT_ROCE;
-use crate::{Device, DeviceLimits, Error, Gid, GidType, LinkLayer, Port, Reach};
+use crate::port::{LinkLayer, Port};
 use core::fmt;
 
-/// Bytes of a packet's payload that a queue pair can be told.
+/// The payload sizes of packets that a queue pair can have, in bytes.
 pub const PACKET_BYTES: [u32; 5] = [256, 512, 1024, 2048, 4096];
 
-/// What is wanted of the choice; the default leaves all to it.
+/// The largest payload of a packet.
+const LARGE_PACKET_BYTES: u32 = 4096;
+/// The MTU of an interface for it, with all headers.
+const LARGE_PACKET_MTU: u32 = 4200;
+
+/// Constraints of the choice; by default there are none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct PortChoice {
     /// A device by name.
@@ -22,7 +29,7 @@ pub struct PortChoice {
     pub mtu_bytes: Option<u32>,
 }
 
-/// What was chosen, with all that opening it needs.
+/// The chosen port, with everything that is needed to open it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
     /// The device's name.
@@ -51,7 +58,7 @@ pub struct Chosen {
 
 /// Chooses a port, and on it a GID and a packet size.
 ///
-/// Of several ports that fit what is wanted it is the first that can be used: its
+/// Of several ports that satisfy the constraints it is the first that can be used: its
 /// device can be opened, it is active, and on Ethernet it has a GID of RoCE v2.
 /// On Ethernet the GID is the first of RoCE v2 that is an IPv4 address, else the
 /// first that is an IPv6 address, else a link-local one, for two reasons: RoCE v1
@@ -128,9 +135,9 @@ fn named<'a>(devices: &'a [Device], wanted: &PortChoice) -> Result<Vec<&'a Devic
     Ok(found)
 }
 
-/// The port as it would be used, or what is in the way.
+/// The port as it would be used, or why it cannot be used.
 fn chosen(device: &Device, port: &Port, wanted: &PortChoice) -> Result<Chosen, String> {
-    // Asked for by its index, a GID may also be one that is not chosen by itself.
+    // A GID that is asked for by its index need not be one of the default choice.
     let gid = match wanted.gid_index {
         Some(index) => {
             if !port.is_active() {
@@ -173,8 +180,7 @@ fn chosen(device: &Device, port: &Port, wanted: &PortChoice) -> Result<Chosen, S
 }
 
 impl Port {
-    /// The GID that is chosen if none is asked for: see [`choose`]; none if there
-    /// is none that fits.
+    /// The GID that is chosen by default: see [`choose`]; none if none fits.
     pub fn best_gid(&self) -> Option<&Gid> {
         match self.link_layer {
             LinkLayer::InfiniBand => self.gids.iter().min_by_key(|gid| gid.index),
@@ -199,7 +205,7 @@ fn no_gid(device: &Device, port: &Port, index: u8) -> String {
     )
 }
 
-/// Nothing of what was looked at can be used.
+/// No port can be used.
 fn none_fits(devices: &[Device], wanted: &PortChoice, obstacles: &[String]) -> Error {
     if !obstacles.is_empty() {
         return error(obstacles.join("; "));
@@ -217,7 +223,7 @@ fn none_fits(devices: &[Device], wanted: &PortChoice, obstacles: &[String]) -> E
     ))
 }
 
-/// Words for what there is.
+/// The names, or "none".
 fn list(names: impl Iterator<Item = String>) -> String {
     let names: Vec<String> = names.collect();
     if names.is_empty() {
@@ -228,13 +234,37 @@ fn list(names: impl Iterator<Item = String>) -> String {
 }
 
 impl Chosen {
+    /// What works, and would work better or farther if something were done.
+    pub fn cautions(&self) -> Vec<String> {
+        let mut cautions = Vec::new();
+        if self.link_layer != LinkLayer::Ethernet {
+            return cautions;
+        }
+        let what = format!("port {} of {}", self.port, self.device);
+        let interface = self.interface.as_deref().unwrap_or("its interface");
+        if self.reach() == Reach::LinkLocal {
+            cautions.push(format!(
+                "{what} has a link-local GID only, which leads nowhere beyond the switch: give \
+                 {interface} an IPv4 address"
+            ));
+        }
+        if self.mtu_bytes < LARGE_PACKET_BYTES {
+            cautions.push(format!(
+                "{what} carries only {} bytes a packet: with an MTU of {LARGE_PACKET_MTU} (or 9000) \
+                 on {interface}, and on every switch between, it is {LARGE_PACKET_BYTES}",
+                self.mtu_bytes
+            ));
+        }
+        cautions
+    }
+
     /// Which addresses its GID reaches.
     pub fn reach(&self) -> Reach {
         Address(self.gid).reach()
     }
 }
 
-/// For people: `rxe0:1, Ethernet, GID 1 (10.0.0.4), 1024 bytes a packet`.
+/// For messages: `rxe0:1, Ethernet, GID 1 (10.0.0.4), 1024 bytes a packet`.
 impl fmt::Display for Chosen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}, {}, ", self.device, self.port, self.link_layer)?;

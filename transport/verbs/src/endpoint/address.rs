@@ -22,7 +22,7 @@ pub const ADDRESS_BYTES: usize = 49;
 
 const BEGINNING: [u8; 4] = *b"RV\x01\0";
 
-/// What an address says.
+/// The content of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) identity: Identity,
@@ -83,7 +83,7 @@ impl Address {
     }
 }
 
-/// The host in an address, for people: `10.0.0.7`, `fe80::1`, or `LID 3` in an
+/// The host in an address, for messages: `10.0.0.7`, `fe80::1`, or `LID 3` in an
 /// InfiniBand subnet. `None` if it is no address.
 pub fn readable(address: &[u8]) -> Option<String> {
     let contact = Address::decode(address).ok()?.contact;

@@ -1,4 +1,4 @@
-//! Completions: whose they are, and what else they say.
+//! Completions of the device, and what follows from them.
 
 #![allow(unsafe_code, reason = "reads the device's completion queue")]
 
@@ -7,7 +7,7 @@ use super::failure::told;
 use super::pair::State;
 use super::send_queue::Role;
 use super::work_request::{PairId, WorkRequest};
-use super::{Endpoint, Open, PeerAddress, closed};
+use super::{Open, PeerAddress};
 use crate::sys::constants::*;
 use crate::sys::inline;
 use crate::sys::types::ibv_wc;
@@ -19,26 +19,13 @@ use core::mem::MaybeUninit;
 const BATCH: usize = 32;
 /// Batches read by one call: a peer that never pauses must not keep us here.
 const BATCHES_MAX: usize = 16;
-/// While nothing is expected, the clock is read at one of so many polls.
+/// While nothing is expected, the clock is read at one of this number of polls.
 const POLLS_PER_LOOK: u32 = 64;
-/// The same while greetings are under way, or queue pairs are being given up.
+/// The same while greetings are under way, or queue pairs are draining.
 const POLLS_PER_LOOK_EXPECTING: u32 = 8;
 
 /// An operation is over.
 pub type Completion = refrain_libfabric::native::Completion<PeerAddress, Error>;
-
-impl Endpoint {
-    /// Appends what has completed to `out`. Makes and mends connections, too: call
-    /// it often, and whenever an operation was refused.
-    ///
-    /// # Errors
-    /// The device failed: the endpoint is of no use any more.
-    #[inline]
-    pub fn poll(&mut self, out: &mut Vec<Completion>) -> Result<(), Error> {
-        let open = self.open.as_mut().ok_or_else(closed)?;
-        open.poll(out)
-    }
-}
 
 impl Open {
     #[inline]
@@ -82,19 +69,16 @@ impl Open {
         to: &mut [MaybeUninit<ibv_wc>; BATCH],
     ) -> Result<usize, Error> {
         let queue = self.device.completions.raw();
-        // SAFETY: the queue is open, and there is room for as many.
+        // SAFETY: the queue is open, and there is room for a batch.
         let count = unsafe { inline::ibv_poll_cq(queue, BATCH as c_int, to.as_mut_ptr().cast()) };
         let count = usize::try_from(count).map_err(|_| {
-            Error::invalid(
-                "read the completion queue",
-                "the device says no more than that it cannot",
-            )
+            Error::invalid("read the completion queue", "the device reports no reason")
         })?;
         self.counters.completions += count as u64;
         Ok(count)
     }
 
-    /// Reads what is in the completion queue now, to be handled later.
+    /// Reads all completions that are there now, to be handled later.
     pub(super) fn read_ahead(&mut self) -> Result<(), Error> {
         let mut completions = [const { MaybeUninit::<ibv_wc>::uninit() }; BATCH];
         for _ in 0..=self.sizes.completions / BATCH {
@@ -128,7 +112,7 @@ impl Open {
             .by_number(completion.qp_num)
             .and_then(|id| self.pairs.get_mut(id))
             .filter(|pair| pair.state == State::Bound);
-        // FENCE-1: what came by a queue pair that was given up does not count.
+        // FENCE-1: messages of a stopped queue pair do not count.
         let Some(pair) = pair else {
             let was_message = completion.status == IBV_WC_SUCCESS;
             self.counters.dropped += u64::from(was_message);
@@ -183,7 +167,7 @@ impl Open {
             out.extend(told(entry, peer, failure));
         });
         if half.is_some() {
-            // What follows it says only that it was given up.
+            // The request behind it is only flushed.
             pair.half = half;
         }
     }

@@ -1,4 +1,4 @@
-//! Connections: what the greetings decide is done to queue pairs.
+//! Connections: carries out for queue pairs what the greetings decide.
 
 use super::pair::{Making, State};
 use super::work_request::PairId;
@@ -8,18 +8,18 @@ use crate::greeting::{Effect, Greeting, Offer, Standing};
 use core::time::Duration;
 use std::collections::VecDeque;
 
-/// What completions say of connections: dealt with when all are read.
+/// Events of connections that follow from completions: handled when all are read.
 pub(super) enum Happening {
-    /// A queue pair was given up, as it does not work any more.
+    /// A queue pair was stopped, as it does not work any more.
     Broke(PairId),
-    /// A message came by one that may not be known to be connected.
+    /// A message arrived on a queue pair that may not be known to be connected.
     Arrived(PairId),
-    /// A greeting came.
+    /// A greeting arrived.
     Heard(Greeting),
 }
 
 impl Open {
-    /// Whether something is to be said or heard, so that time matters.
+    /// Whether greetings or queue pairs are under way, so that time matters.
     #[inline]
     pub(super) fn is_expecting(&self) -> bool {
         !self.progress.happenings.is_empty()
@@ -51,12 +51,12 @@ impl Open {
         Ok((id, offer))
     }
 
-    /// Deals with what completions said of connections.
+    /// Handles the events of connections.
     pub(super) fn happened(&mut self, now: Duration) {
         for happening in core::mem::take(&mut self.progress.happenings) {
             let mut effects = Vec::new();
             let peer = match happening {
-                Happening::Broke(id) if self.forget_stranger_of(id) => None,
+                Happening::Broke(id) if self.forget_client_of(id) => None,
                 Happening::Broke(id) => self.connection_of(id, |connecting, generation| {
                     connecting.broke(now, generation, &mut effects);
                 }),
@@ -90,12 +90,12 @@ impl Open {
     ) -> Option<PeerAddress> {
         let address = match self.peers.directory.of(greeting) {
             Standing::Known(address) if self.has_broken(address, greeting) => {
-                self.forget_stranger(address);
+                self.forget_client(address);
                 None
             }
             Standing::Known(address) => Some(address),
-            Standing::Stranger if self.options.accepts_unknown => self.admit(now, greeting),
-            // FENCE-1: of whoever was removed, or for whoever was here before.
+            Standing::Unknown if self.options.accepts_unknown => self.admit(now, greeting),
+            // FENCE-1: from a removed peer, or for an earlier endpoint with this address.
             _ => None,
         };
         let Some(peer) = address.and_then(|address| self.peers.get_mut(address)) else {
@@ -107,8 +107,8 @@ impl Open {
         Some(peer.address)
     }
 
-    /// Lets time pass for all connections. Of those that are due as many as can be
-    /// greeted, who waits longest first; the others at the next look.
+    /// Advances the time of all connections. Those that are due longest are greeted first,
+    /// within the free buffers; the others at the next call.
     pub(super) fn tick(&mut self, now: Duration) {
         let mut due: Vec<(Duration, PeerAddress)> = self
             .peers
@@ -153,7 +153,7 @@ impl Open {
         }
     }
 
-    /// Whether it arrives does not matter, nor whether it leaves: it is said again.
+    /// A greeting that is lost, or cannot be sent, is repeated.
     fn greet(&mut self, peer: PeerAddress, greeting: &Greeting) {
         let Some(peer) = self.peers.get(peer) else {
             return;
@@ -218,8 +218,8 @@ impl Open {
         }
     }
 
-    /// Gives a queue pair up: it takes nothing and sends nothing from now on. Its
-    /// peer is told by and by; its requests come back with errors.
+    /// Stops a queue pair: it receives and sends nothing from now on. Greetings inform its
+    /// peer; its requests come back with errors.
     pub(super) fn give_up(&mut self, id: PairId) {
         let now = self.clock.elapsed();
         let Some(pair) = self.pairs.get_mut(id) else {
@@ -241,7 +241,7 @@ impl Open {
             peer.pair = None;
             let address = peer.address;
             self.peers.establish(address, false);
-            self.strangers.unconnected(address, now);
+            self.unknown_clients.unconnected(address, now);
             self.counters.replacements += 1;
             self.progress.happenings.push(Happening::Broke(id));
         }
@@ -255,7 +255,7 @@ impl Open {
         peer.is_some_and(|peer| peer.is_established)
     }
 
-    /// Whom a queue pair is for, in words.
+    /// The peer of a queue pair, in words.
     pub(super) fn words_of(&self, id: PairId) -> String {
         let peer = self.pairs.get(id).and_then(|pair| pair.peer);
         match peer.and_then(|peer| self.peers.get(peer)) {

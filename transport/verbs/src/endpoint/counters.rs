@@ -1,4 +1,4 @@
-//! What an endpoint has done, in numbers.
+//! Counters of an endpoint.
 
 /// Counts since the endpoint was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -9,8 +9,8 @@ pub struct Counters {
     pub work_requests: u64,
     /// Requests of these that were signalled: each brings a completion.
     pub signalled: u64,
-    /// Signalled requests of this crate itself, which tell that those before them
-    /// are over; among the above.
+    /// Signalled requests of this crate itself, whose completions mean that those before
+    /// them are over; included above.
     pub markers: u64,
     /// Messages that were handed over with their bytes (`IBV_SEND_INLINE`).
     pub inline: u64,
@@ -20,27 +20,26 @@ pub struct Counters {
     pub receive_doorbells: u64,
     /// Completions that the device brought, of all kinds.
     pub completions: u64,
-    /// Times that the device was asked to wake who sleeps.
+    /// Requests to the device to wake this process.
     pub notifications: u64,
     /// Connections that were made, with those made again.
     pub connections: u64,
     /// Queue pairs that broke or that the peer replaced.
     pub replacements: u64,
-    /// Received messages that were dropped, as their queue pair was given up.
+    /// Received messages that were dropped, as their queue pair was stopped.
     pub dropped: u64,
     /// Greetings that were sent.
     pub greetings_sent: u64,
-    /// Greetings of peers that came.
+    /// Greetings of peers that arrived.
     pub greetings_heard: u64,
     /// Datagrams that were no greetings, or greetings of others or for others.
     pub greetings_ignored: u64,
-    /// Times that the device gave up the queue pair for greetings, and it was made
-    /// ready again.
+    /// Restarts of the queue pair for greetings, after the device had stopped it.
     pub greeting_restarts: u64,
-    /// Times that a peer was silent though a greeting of it was expected.
+    /// Times that a peer was silent while a greeting of it was expected.
     pub silences: u64,
     /// Asynchronous events of the device.
     pub events: u64,
-    /// Those that told of a port that went down or came up.
+    /// Those about a port that went down or came up.
     pub port_events: u64,
 }

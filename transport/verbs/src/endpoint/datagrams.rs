@@ -3,12 +3,12 @@
 #![allow(unsafe_code, reason = "hands buffers for datagrams to the device")]
 
 use super::device::Device;
-use super::objects::Owned;
 use super::pair::{Making, modify};
 use super::port::LocalPort;
 use super::registration::Registration;
 use super::work_request::WorkRequest;
 use crate::greeting::{Contact, GREETING_BYTES, Greeting};
+use crate::objects::Owned;
 use crate::sys::constants::*;
 use crate::sys::inline;
 use crate::sys::types::*;
@@ -35,7 +35,7 @@ pub(super) struct Datagrams {
     /// Buffers in each direction.
     each: usize,
     free: Vec<u32>,
-    /// Restarts so far: completions of before say nothing any more.
+    /// Restarts so far: completions from before a restart are ignored.
     epoch: u16,
     is_broken: bool,
     restart_at: Duration,
@@ -58,10 +58,9 @@ impl Datagrams {
         let device = making.device;
         let each = making.sizes.greetings;
         let bytes = 2 * each * BUFFER_BYTES;
-        let buffers = Region::pages(bytes);
+        let buffers = Region::heap(bytes);
         let library = device.library();
-        let access = Access::LOCAL;
-        let memory = Registration::new(library, &device.domain, &buffers, 0, bytes, access)?;
+        let memory = Registration::new(library, &device.domain, &buffers, Access::LOCAL)?;
         let capacity = ibv_qp_cap {
             max_send_wr: each as u32,
             max_recv_wr: each as u32,
@@ -94,8 +93,8 @@ impl Datagrams {
         self.is_broken.then_some(self.restart_at)
     }
 
-    /// Begins anew under the same number, after the device has given it up: a port
-    /// that goes down takes it along.
+    /// Restarts it with the same number, after the device has stopped it, as when its port
+    /// goes down.
     pub(super) fn restart(
         &mut self,
         now: Duration,
@@ -146,8 +145,8 @@ impl Datagrams {
         }
     }
 
-    /// Ways to peers are found anew, as soon as no greeting is under way by one: a port
-    /// keeps its address, and its way (the hardware address, on Ethernet) may change.
+    /// Finds the routes to peers again, as soon as no greeting uses one: a port keeps its
+    /// address, and its route (the hardware address, on Ethernet) may change.
     pub(super) fn find_routes_anew(&mut self) {
         self.has_old_routes = true;
     }
@@ -157,7 +156,7 @@ impl Datagrams {
         u32::from(self.epoch) << 16 | index
     }
 
-    /// The buffer of a completion, unless it is one of before.
+    /// The buffer of a completion, unless that is from before a restart.
     fn buffer_of(&self, number: u32) -> Option<u32> {
         (number >> 16 == u32::from(self.epoch)).then_some(number & 0xffff)
     }
@@ -168,7 +167,7 @@ impl Datagrams {
     }
 
     /// Sends a greeting, if a buffer is free and the way is known: whether it
-    /// arrives does not matter, greetings are said again.
+    /// arrives does not matter, greetings are repeated.
     pub(super) fn send(
         &mut self,
         device: &Device,
@@ -182,7 +181,7 @@ impl Datagrams {
         };
         let offset = (self.each + index as usize) * BUFFER_BYTES;
         let bytes = greeting.encode();
-        // SAFETY: the buffer is as long, and nobody uses it: it was free.
+        // SAFETY: the buffer is long enough, and not in use: it was free.
         unsafe {
             self.buffers
                 .at(offset)
@@ -203,7 +202,7 @@ impl Datagrams {
         };
         let mut refused = null_mut();
         // SAFETY: the queue pair and the route are open, the buffer is registered
-        // and nobody writes it before it is free again.
+        // and not written before it is free again.
         let status =
             unsafe { inline::ibv_post_send(self.pair.raw(), &raw mut request, &raw mut refused) };
         if status != 0 {
@@ -223,7 +222,7 @@ impl Datagrams {
         self.is_broken |= status != IBV_WC_SUCCESS;
     }
 
-    /// What a datagram of that many bytes, with its route, says.
+    /// The greeting in a datagram of `bytes` bytes, which include the route.
     pub(super) fn heard(
         &mut self,
         number: u32,
@@ -262,8 +261,8 @@ impl Datagrams {
             num_sge: 1,
         };
         let mut refused = null_mut();
-        // SAFETY: the queue pair is open; the buffer is registered, and nobody
-        // looks at it before the device gives it back.
+        // SAFETY: the queue pair is open; the buffer is registered, and not accessed
+        // before the device gives it back.
         let status =
             unsafe { inline::ibv_post_recv(self.pair.raw(), &raw mut request, &raw mut refused) };
         match status {
@@ -311,7 +310,7 @@ impl Datagrams {
         Ok(raw)
     }
 
-    /// Destroys all, children first; what is refused stays for ever.
+    /// Destroys all, children first; an object that cannot be destroyed stays.
     pub(super) fn close(self) -> Result<(), Error> {
         let mut result = self.pair.destroy("destroy the queue pair for greetings");
         for route in self.routes {

@@ -1,10 +1,10 @@
-//! What an endpoint opens of a device, but for queue pairs.
+//! The objects of a device that an endpoint opens, except queue pairs.
 
 #![allow(unsafe_code, reason = "opens objects of the library")]
 
-use super::objects::{Owned, check, last_errno};
 use super::sizes::Sizes;
 use crate::context::Context;
+use crate::objects::{Owned, check, last_errno};
 use crate::sys::types::*;
 use crate::{Chosen, Error, Library};
 use core::ffi::c_int;
@@ -25,7 +25,7 @@ impl Device {
     pub(super) fn open(library: &Library, chosen: &Chosen, sizes: &Sizes) -> Result<Self, Error> {
         let functions = library.functions();
         let context = Context::open(library, &chosen.device)?;
-        // SAFETY: (as of all calls below) what it is made with is open, and
+        // SAFETY: (as of all calls below) the objects that it is made with are open, and
         // destroyed later by the order of the fields.
         let domain = unsafe {
             let domain = (functions.alloc_pd)(context.raw());
@@ -71,7 +71,7 @@ impl Device {
         self.context.library()
     }
 
-    /// Destroys all, children first; what is refused stays for ever.
+    /// Destroys all, children first; an object that cannot be destroyed stays.
     pub(super) fn close(self) -> Result<(), Error> {
         self.receives
             .destroy("destroy the shared receive queue")

@@ -1,9 +1,9 @@
-//! The end of queue pairs: given up, drained, destroyed.
+//! The end of queue pairs: stopped, drained, destroyed.
 //!
 //! A queue pair is destroyed when all that was posted to it has come back: its
-//! send queue is empty, and the device has said that it takes no receive any more
-//! (`IBV_EVENT_QP_LAST_WQE_REACHED`). Not every device says so; then some time
-//! must pass. Its number is forgotten when every completion of it is dealt with.
+//! send queue is empty, and the device has reported that it takes no receive any more
+//! (`IBV_EVENT_QP_LAST_WQE_REACHED`). Some devices do not report it; then some time must
+//! pass. Its number is forgotten when all its completions are handled.
 
 use super::failure::told;
 use super::send_queue::Role;
@@ -13,11 +13,11 @@ use crate::Error;
 use core::time::Duration;
 use std::time::Instant;
 
-/// How long a device has to say that a queue pair takes no receive any more.
+/// Time for a device to report that a queue pair takes no receive any more.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// The same where somebody waits for it.
+/// The same while a caller waits for it.
 const SHORT_PATIENCE: Duration = Duration::from_millis(5);
-/// For how long somebody waits at most.
+/// The longest wait of a caller.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
 impl Open {
@@ -43,7 +43,7 @@ impl Open {
         // What has not come back by now never will.
         let error = Error::completed(
             "complete an operation",
-            "the connection was given up, and the device never said what became of it".to_owned(),
+            "the connection was given up, and the device never reported its result".to_owned(),
             libc::ECANCELED,
         );
         while let Some(entry) = pair.queue.give_up() {
@@ -83,7 +83,7 @@ impl Open {
 
     /// See [`super::Endpoint::remove`].
     pub(super) fn remove(&mut self, address: PeerAddress) -> Result<(), Error> {
-        self.strangers.remove(address);
+        self.unknown_clients.remove(address);
         let gone = self.peers.take(address).ok_or_else(|| {
             Error::invalid(
                 "remove a peer",

@@ -1,4 +1,4 @@
-//! What a device says by itself: asynchronous events.
+//! Asynchronous events of a device.
 
 #![allow(unsafe_code, reason = "reads the device's events")]
 
@@ -17,7 +17,7 @@ impl Open {
     /// Reads what has come.
     ///
     /// # Errors
-    /// The device says that it works no more.
+    /// The device has failed.
     pub(super) fn read_events(&mut self) -> Result<(), Error> {
         let library = self.device.library().clone();
         for _ in 0..EVENTS_MAX {
@@ -46,7 +46,7 @@ impl Open {
                     if let State::Draining { is_last, .. } = &mut pair.state {
                         *is_last = true;
                     } else {
-                        // It stopped by itself.
+                        // The device has stopped it.
                         self.give_up_last(id);
                     }
                 }

@@ -1,4 +1,4 @@
-//! What is said of operations that are over, and of connections that broke.
+//! Completions for the caller, and errors of connections that broke.
 
 use super::completion::Completion;
 use super::send_queue::{Entry, Role};
@@ -8,8 +8,7 @@ use crate::sys::constants::*;
 use crate::{Error, Kind, Library, TOKEN_OF_INJECTED};
 
 impl Open {
-    /// A completion says that a queue pair does not work any more: gives it up,
-    /// and says why in words.
+    /// A completion reports that a queue pair has failed: stops it, and returns the error.
     #[cold]
     pub(super) fn broke(&mut self, id: PairId, status: u32) -> Error {
         let library = self.device.library().clone();
@@ -28,7 +27,7 @@ impl Open {
     }
 }
 
-/// What the caller is told of an entry that is over.
+/// The caller's completion of an entry that is over.
 #[inline]
 pub(super) fn told(
     entry: Entry,

@@ -5,7 +5,7 @@
 use super::posting::{Request, empty_piece};
 use super::registration::out_of_bounds;
 use super::send_queue::Role;
-use super::{Endpoint, Open, PeerAddress, closed};
+use super::{Open, PeerAddress};
 use crate::sys::constants::{IBV_SEND_INLINE, IBV_WR_SEND};
 use crate::sys::types::ibv_sge;
 use crate::{Error, Kind, Part, Refused};
@@ -13,75 +13,16 @@ use crate::{Error, Kind, Part, Refused};
 /// The most parts of one message.
 pub const PARTS_MAX: usize = 4;
 
-/// Where the bytes of a message are.
+/// The parts of a message, as the device takes them.
 pub(super) struct Gathered {
     pub(super) pieces: [ibv_sge; PARTS_MAX],
     pub(super) count: usize,
     pub(super) bytes: usize,
 }
 
-impl Endpoint {
-    /// Sends a message that is made of `parts`, in this order. Its completion
-    /// brings `token` back; until then nobody may write the parts. It says that the
-    /// peer's device has the message, not that the peer has seen it.
-    ///
-    /// # Errors
-    /// See [`Refused`]; also a part that is not within registered memory, more
-    /// parts or bytes than can be had, a peer that was removed.
-    #[inline]
-    pub fn send(&mut self, to: PeerAddress, parts: &[Part], token: u64) -> Result<(), Refused> {
-        let open = self.open.as_mut().ok_or_else(closed)?;
-        let gathered = open.gather(parts, open.message_bytes)?;
-        open.send_message(to, gathered, Role::Told(Kind::Send), token, 0)
-    }
-
-    /// Sends a short message that goes into the request itself: the parts are
-    /// free when this returns, and no completion comes. Failing later, it is
-    /// reported with [`crate::TOKEN_OF_INJECTED`].
-    ///
-    /// # Errors
-    /// As of [`Endpoint::send`]; also more bytes than [`Endpoint::inject_bytes`].
-    #[inline]
-    pub fn inject(&mut self, to: PeerAddress, parts: &[Part]) -> Result<(), Refused> {
-        let open = self.open.as_mut().ok_or_else(closed)?;
-        let gathered = open.gather(parts, open.inline_bytes as usize)?;
-        let flag = match gathered.bytes {
-            0 => 0,
-            _ => IBV_SEND_INLINE,
-        };
-        let token = crate::TOKEN_OF_INJECTED;
-        open.send_message(to, gathered, Role::Untold, token, flag)
-    }
-
-    /// Posts memory for one message, from whichever peer. Its completion brings
-    /// `token` back; until then nobody else may use the part. A longer message
-    /// completes with an error, and its connection is made anew.
-    ///
-    /// Receives are handed to the device some together; where it has only few, by the
-    /// next [`Endpoint::poll`] at the latest.
-    ///
-    /// # Errors
-    /// See [`Refused`]; also a part that is not within registered memory.
-    #[inline]
-    pub fn receive(&mut self, part: Part, token: u64) -> Result<(), Refused> {
-        let open = self.open.as_mut().ok_or_else(closed)?;
-        let (addr, lkey) = open.registrations.locate(&part).ok_or_else(out_of_bounds)?;
-        let length =
-            u32::try_from(part.bytes).map_err(|_| too_long(part.bytes, u32::MAX as usize))?;
-        let piece = ibv_sge { addr, length, lkey };
-        if !open.receives.begin(piece, token) {
-            return Err(Refused::Full);
-        }
-        if open.receives.has_chain() {
-            open.receives.post(&open.device, &mut open.counters)?;
-        }
-        Ok(())
-    }
-}
-
 impl Open {
     #[inline]
-    fn gather(&self, parts: &[Part], bytes_max: usize) -> Result<Gathered, Refused> {
+    pub(super) fn gather(&self, parts: &[Part], bytes_max: usize) -> Result<Gathered, Refused> {
         let mut gathered = Gathered {
             pieces: [empty_piece(); PARTS_MAX],
             count: 0,
@@ -108,7 +49,7 @@ impl Open {
     }
 
     #[inline]
-    fn send_message(
+    pub(super) fn send_message(
         &mut self,
         to: PeerAddress,
         mut gathered: Gathered,
@@ -130,7 +71,7 @@ impl Open {
             key: 0,
         };
         // SAFETY: the pieces are of registered memory that stays mapped, and the
-        // caller leaves them alone until they are told to be free.
+        // caller leaves them alone until the completion.
         unsafe { self.post(id, core::slice::from_mut(&mut request), Kind::Send)? };
         self.counters.inline += u64::from(flags & IBV_SEND_INLINE != 0);
         Ok(())
@@ -150,7 +91,7 @@ fn too_many_parts() -> Refused {
 pub(super) fn too_long(bytes: usize, bytes_max: usize) -> Refused {
     Error::invalid(
         "start an operation",
-        format!("it is of {bytes} bytes, at most {bytes_max} can be had this way"),
+        format!("it has {bytes} bytes, at most {bytes_max} are possible this way"),
     )
     .into()
 }

@@ -1,5 +1,5 @@
-//! Everything that one rank opens of a device: messages to many peers, by one
-//! reliable queue pair each.
+//! The endpoint of one rank at a device: messages to many peers, by one reliable queue pair
+//! each.
 //!
 //! One shared receive queue and one completion queue serve all queue pairs. They
 //! are connected, and mended when they break, by greetings over one queue pair
@@ -16,7 +16,6 @@ mod drains;
 mod events;
 mod failure;
 mod message;
-mod objects;
 mod open;
 mod options;
 mod pair;
@@ -30,7 +29,7 @@ mod registration;
 mod remote_memory;
 mod send_queue;
 mod sizes;
-mod strangers;
+mod unknown_clients;
 mod waiting;
 mod work_request;
 
@@ -41,21 +40,21 @@ pub use message::PARTS_MAX;
 pub use options::{EndpointOptions, Retry};
 pub use peers::PeerAddress;
 
-use crate::{Chosen, Error, Library};
+use crate::{Chosen, Error, Library, MessageEndpoint};
 use open::Open;
 
 /// A reliable endpoint for messages, and for reading and writing the memory of
 /// peers, without connections to care for.
 ///
-/// Completions of sends and of writes that are not placed only say that the
-/// operation is over and its memory free again: the peer's device has the data.
-/// Those of sends come some together, at the latest some milliseconds after.
+/// A completion of a send means that the operation is over and its memory free again: the
+/// peer's device has the data.
+/// Completions of sends come in groups, at the latest some milliseconds after.
 ///
-/// A connection that breaks is made anew, by itself. What was under way completes
-/// with an error, messages that arrived and were not polled yet may be lost.
+/// The endpoint replaces a connection that breaks. Operations under way complete with an
+/// error, and messages that arrived and were not polled yet may be lost.
 ///
 /// Nothing but the device is needed for peers to read and write memory of this
-/// endpoint; greetings need [`Endpoint::poll`].
+/// endpoint; greetings need [`MessageEndpoint::poll`].
 ///
 /// It can move to another thread, but not be shared between threads.
 pub struct Endpoint {
@@ -71,7 +70,7 @@ impl Endpoint {
     /// Opens everything.
     ///
     /// # Errors
-    /// The device's, or it cannot have as many entries of queues as asked for.
+    /// The device's, or its queues cannot have the requested lengths.
     pub fn open(
         library: &Library,
         chosen: &Chosen,
@@ -85,11 +84,6 @@ impl Endpoint {
             receives_max: open.sizes.receives,
             open: Some(Box::new(open)),
         })
-    }
-
-    /// Bytes of the longest message that can be injected.
-    pub fn inject_bytes(&self) -> usize {
-        self.inject_bytes
     }
 
     /// Bytes of the longest message, read or write.
@@ -115,35 +109,9 @@ impl Endpoint {
             .map_or(&self.counters, |open| &open.counters)
     }
 
-    /// Whether the devices of the peers have everything that was sent, as far as
-    /// those are connected. Asked for, the device says so by and by: poll, and ask
-    /// again.
-    pub fn has_sent_all(&mut self) -> bool {
-        self.open.as_mut().is_none_or(|open| open.has_sent_all())
-    }
-
-    /// Whether messages can be sent to a peer at this moment.
-    pub fn is_connected(&self, peer: PeerAddress) -> bool {
-        let open = self.open.as_ref();
-        let peer = open.and_then(|open| open.peers.get(peer));
-        peer.is_some_and(|peer| peer.is_established)
-    }
-
-    /// Closes everything, children first. Operations in flight are given up,
-    /// their completions lost; the device touches no memory any more. Later calls
-    /// find the endpoint closed; closing again does nothing.
-    ///
-    /// Waits some milliseconds for the device.
-    ///
-    /// # Errors
-    /// The first that the device has. What could not be closed is leaked, with
-    /// all memory that operations in flight might still use.
-    pub fn close(&mut self) -> Result<(), Error> {
-        let Some(open) = self.open.take() else {
-            return Ok(());
-        };
-        self.counters = open.counters;
-        open.close()
+    #[inline]
+    fn open_mut(&mut self) -> Result<&mut Open, Error> {
+        self.open.as_deref_mut().ok_or_else(closed)
     }
 }
 
@@ -163,7 +131,7 @@ impl core::fmt::Debug for Endpoint {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        // What could not be closed is leaked; there is nobody to tell.
+        // What could not be closed is leaked.
         let _ = self.close();
     }
 }

@@ -1,4 +1,4 @@
-//! Everything that is open, and what time changes in it.
+//! An open endpoint, and what depends on time in it.
 
 use super::completion::Completion;
 use super::connections::Happening;
@@ -15,7 +15,7 @@ use super::receives::Receives;
 use super::registration::Registrations;
 use super::remote_memory::ReadBack;
 use super::sizes::Sizes;
-use super::strangers::Strangers;
+use super::unknown_clients::UnknownClients;
 use super::waiting::Waiting;
 use super::work_request::PairId;
 use crate::greeting::Identity;
@@ -24,8 +24,7 @@ use crate::{Chosen, Error, Library};
 use core::time::Duration;
 use std::time::Instant;
 
-/// What is open. Children stand before their parents, so that they are dropped
-/// first.
+/// An open endpoint. Children stand before their parents, so that they are dropped first.
 pub(super) struct Open {
     pub(super) pairs: Pairs,
     pub(super) datagrams: Datagrams,
@@ -34,7 +33,7 @@ pub(super) struct Open {
     pub(super) waiting: Waiting,
     pub(super) device: Device,
     pub(super) peers: Peers,
-    pub(super) strangers: Strangers,
+    pub(super) unknown_clients: UnknownClients,
     pub(super) receives: Receives,
     pub(super) identity: Identity,
     pub(super) port: LocalPort,
@@ -49,31 +48,31 @@ pub(super) struct Open {
     pub(super) counters: Counters,
 }
 
-/// What is under way between two polls.
+/// State between two polls.
 #[derive(Default)]
 pub(super) struct Progress {
-    /// Told to the caller at the next poll: never receives.
+    /// For the caller at the next poll: never receives.
     pub(super) ready: Vec<Completion>,
-    /// Completions that were read and are still to be dealt with.
+    /// Completions that were read and are still to be handled.
     pub(super) read_ahead: Vec<ibv_wc>,
     pub(super) happenings: Vec<Happening>,
     /// There was no room, though some of what takes it may be over.
     pub(super) wants_markers: bool,
     pub(super) polls: u32,
     pub(super) look_at: Duration,
-    /// The device works no more.
+    /// The device has failed.
     pub(super) fatal: Option<Error>,
 }
 
 impl Progress {
-    /// The next poll looks at what takes time, whenever the last one did.
+    /// The next poll handles everything that depends on time.
     pub(super) fn look_soon(&mut self) {
         self.polls = u32::MAX;
         self.look_at = Duration::ZERO;
     }
 }
 
-/// Time between two looks at what takes time.
+/// Time between two calls of [`Open::look`].
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// Keys with this bit are for the system itself.
@@ -110,7 +109,7 @@ impl Open {
             waiting,
             device,
             peers: Peers::new(identity),
-            strangers: Strangers::default(),
+            unknown_clients: UnknownClients::default(),
             receives: Receives::new(sizes.receives),
             identity,
             port,
@@ -125,8 +124,8 @@ impl Open {
         })
     }
 
-    /// Looks at all that takes time: greetings, queue pairs that are given up, sends
-    /// that nobody will tell of, events of the device.
+    /// Handles everything that depends on time: greetings, stopped queue pairs, sends
+    /// without a completion, events of the device.
     pub(super) fn look(&mut self) -> Result<(), Error> {
         if let Some(error) = &self.progress.fatal {
             return Err(error.clone());
@@ -143,7 +142,7 @@ impl Open {
         if self.pairs.draining() > 0 {
             self.destroy_drained(now)?;
         }
-        self.probe_strangers(now);
+        self.probe_clients(now);
         self.tick(now);
         Ok(())
     }
@@ -155,8 +154,8 @@ impl Open {
         has_sent_all
     }
 
-    /// The queue pair for greetings begins anew, if the device gave it up. That of a
-    /// device that refuses is tried again later.
+    /// Restarts the queue pair for greetings, if the device has stopped it. If the device
+    /// refuses, the next attempt comes later.
     fn restart_greetings(&mut self, now: Duration) -> Result<(), Error> {
         if self.datagrams.restart_at().is_some_and(|at| at <= now) {
             // The completion queue has room for what is posted once.
@@ -181,12 +180,11 @@ impl Open {
         ticks
             .chain(soon)
             .chain(self.datagrams.restart_at())
-            .chain(self.strangers.next_at())
+            .chain(self.unknown_clients.next_at())
             .min()
     }
 
-    /// Sends that have been the last of their queue pair for a while: a marker goes
-    /// behind them.
+    /// Posts a marker behind sends that have been the last of their queue pair for a while.
     fn mark_old(&mut self) {
         let wants_all = core::mem::take(&mut self.progress.wants_markers);
         let mut old: Vec<PairId> = Vec::new();
@@ -210,7 +208,7 @@ impl Open {
         for id in &ids {
             self.give_up(*id);
         }
-        // Whatever the device says, it is asked to destroy them.
+        // They are destroyed even if the device does not drain them.
         let _ = self.wait_for(&ids);
         let mut result = Ok(());
         for pair in self.pairs.take_all() {

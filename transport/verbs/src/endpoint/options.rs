@@ -14,9 +14,9 @@ pub struct EndpointOptions {
     /// Bytes of messages that are to go into requests themselves
     /// ([`super::Endpoint::inject`]); fewer where the device cannot.
     pub inject_bytes: usize,
-    /// Whoever knows the address may connect, inserted or not.
+    /// Any process that knows the address may connect, inserted or not.
     pub accepts_unknown: bool,
-    /// When a peer is taken for gone.
+    /// When a peer counts as dead.
     pub retry: Retry,
 }
 
@@ -33,7 +33,7 @@ impl Default for EndpointOptions {
     }
 }
 
-/// How long a device tries before it says that a peer does not answer.
+/// How long a device tries before it reports that a peer does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
     /// How long it waits for an answer: 4.096 µs · 2^`timeout`, at most 31.

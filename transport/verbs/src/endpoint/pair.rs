@@ -3,13 +3,13 @@
 #![allow(unsafe_code, reason = "makes and moves queue pairs of the device")]
 
 use super::device::Device;
-use super::objects::{Owned, check};
 use super::port::LocalPort;
 use super::send_queue::{MARKERS_MAX, SendQueue};
 use super::sizes::Sizes;
 use super::work_request::PairId;
 use super::{PARTS_MAX, PeerAddress, Retry, random};
 use crate::greeting::{Contact, Offer};
+use crate::objects::{Owned, check};
 use crate::sys::constants::*;
 use crate::sys::types::*;
 use crate::{Error, Library};
@@ -17,17 +17,17 @@ use core::ffi::c_int;
 use core::mem::zeroed;
 use core::time::Duration;
 
-/// How far a queue pair is.
+/// The state of a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nobody is bound to it.
+    /// It is not bound.
     Fresh,
     /// Connected to a queue pair of the peer.
     Bound,
-    /// Given up: what was posted comes back with errors.
+    /// Stopped: its requests come back with errors.
     Draining {
         since: Duration,
-        /// The device said that it takes no receive any more.
+        /// The device has reported that it takes no receive any more.
         is_last: bool,
     },
 }
@@ -36,21 +36,21 @@ pub(super) enum State {
 pub(super) struct Pair {
     object: Owned<ibv_qp>,
     pub(super) id: PairId,
-    /// None: the peer was removed, and is told of no more.
+    /// None: the peer was removed, and nothing completes for it any more.
     pub(super) peer: Option<PeerAddress>,
     pub(super) offer: Offer,
     pub(super) queue: SendQueue,
     pub(super) state: State,
-    /// Why it broke; what comes back behind is told of this.
+    /// Why it broke; later completions carry this reason.
     pub(super) failure: Option<Error>,
-    /// As many requests were begun at the last look for old ones.
+    /// The next sequence number at the last look for old requests.
     pub(super) seen: u32,
     pub(super) is_marked: bool,
     /// Why the first half of what comes next failed.
     pub(super) half: Option<Error>,
 }
 
-/// What a queue pair is made of.
+/// The parts that a queue pair is made with.
 pub(super) struct Making<'a> {
     pub(super) device: &'a Device,
     pub(super) port: &'a LocalPort,
@@ -94,7 +94,7 @@ impl Making<'_> {
     }
 
     /// How many bytes can go into a request, of those that are wished: devices do
-    /// not say, but refuse.
+    /// not report a limit, but refuse.
     pub(super) fn inline_bytes(&self, wished: u32) -> Result<u32, Error> {
         let mut bytes = wished;
         loop {
@@ -151,7 +151,7 @@ impl Making<'_> {
     }
 }
 
-/// What is usually the reason.
+/// Adds the usual reasons.
 fn explain(error: Error) -> Error {
     match error.errno() {
         libc::ENOMEM => error.with_remedy(
@@ -244,7 +244,7 @@ impl Pair {
         // SAFETY: zero is a value of every field.
         let mut attributes: ibv_qp_attr = unsafe { zeroed() };
         attributes.qp_state = IBV_QPS_ERR;
-        // One that refuses is destroyed all the same, if later.
+        // If the device refuses, it is destroyed all the same, later.
         let _ = modify(
             library,
             &self.object,
@@ -276,7 +276,7 @@ impl Pair {
     }
 }
 
-/// A queue pair that has not given back all by then never will.
+/// After this time a queue pair counts as drained.
 const LONGEST_DRAIN: Duration = Duration::from_secs(1);
 
 pub(super) fn modify(

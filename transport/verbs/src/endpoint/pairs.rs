@@ -5,7 +5,7 @@ use super::work_request::PairId;
 use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::HashMap;
 
-/// Queue pairs, those that are given up and not yet destroyed among them.
+/// Queue pairs, with those that are stopped and not yet destroyed.
 pub(super) struct Pairs {
     slots: Vec<Option<Pair>>,
     /// What the next queue pair of each slot is called.
@@ -15,7 +15,7 @@ pub(super) struct Pairs {
     draining: usize,
 }
 
-/// Numbers of queue pairs come from the device: nobody chooses them to collide.
+/// Numbers of queue pairs come from the device: they are not chosen to collide.
 #[derive(Default)]
 struct NumberHasher(u64);
 
@@ -92,12 +92,12 @@ impl Pairs {
         Some(pair)
     }
 
-    /// One more has been given up.
+    /// One more has been stopped.
     pub(super) fn gave_up_one(&mut self) {
         self.draining += 1;
     }
 
-    /// How many are given up and not yet destroyed.
+    /// The number that are stopped and not yet destroyed.
     pub(super) fn draining(&self) -> usize {
         self.draining
     }

@@ -1,8 +1,8 @@
-//! Peers: who they are, and which queue pair each has now.
+//! Peers: their identities and queue pairs.
 
+use super::Open;
 use super::address::Address;
 use super::work_request::PairId;
-use super::{Endpoint, Open, closed};
 use crate::Error;
 use crate::greeting::{Connecting, Contact, Directory, Identity};
 
@@ -88,7 +88,7 @@ impl Peers {
         Some(peer)
     }
 
-    /// Says whether messages can be sent to it.
+    /// Records whether messages can be sent to it.
     pub(super) fn establish(&mut self, address: PeerAddress, is_established: bool) {
         let Some(peer) = self.get_mut(address) else {
             return;
@@ -110,56 +110,6 @@ impl Peers {
 impl PeerAddress {
     fn slot(self) -> usize {
         self.0 as u32 as usize
-    }
-}
-
-impl Endpoint {
-    /// The own address, for [`Endpoint::insert`] of others: it says where greetings
-    /// go, and who this endpoint is. Whoever knows it may connect, if unknown
-    /// peers are accepted: it is a secret then.
-    ///
-    /// # Errors
-    /// The endpoint is closed.
-    pub fn name(&self) -> Result<Vec<u8>, Error> {
-        let open = self.open.as_ref().ok_or_else(closed)?;
-        let address = Address {
-            identity: open.identity,
-            contact: open.port.contact,
-        };
-        Ok(address.encode())
-    }
-
-    /// Makes a peer known, and begins to connect to it. Until that is done,
-    /// operations are refused with [`crate::Refused::Again`]. Inserting a peer
-    /// that is known, because it greeted first, gives the address it has already.
-    ///
-    /// # Errors
-    /// No address of verbs, the own one, one that was removed before, or more
-    /// peers than asked for.
-    pub fn insert(&mut self, address: &[u8]) -> Result<PeerAddress, Error> {
-        let open = self.open.as_mut().ok_or_else(closed)?;
-        let address = Address::decode(address)?;
-        let known = |peer: &&Peer| peer.identity == address.identity;
-        if let Some(peer) = open.peers.iter().find(known) {
-            let address = peer.address;
-            open.strangers.remove(address);
-            return Ok(address);
-        }
-        open.insert(address)
-    }
-
-    /// Forgets a peer (FENCE-1). When this returns, it reads and writes no memory of
-    /// this endpoint any more, no operation with it is in flight, and none will
-    /// complete, not even those that were begun; nor will it be heard again under
-    /// the same address.
-    ///
-    /// Waits some milliseconds for the device.
-    ///
-    /// # Errors
-    /// It was removed before, or the device's: then it may still be there.
-    pub fn remove(&mut self, peer: PeerAddress) -> Result<(), Error> {
-        let open = self.open.as_mut().ok_or_else(closed)?;
-        open.remove(peer)
     }
 }
 

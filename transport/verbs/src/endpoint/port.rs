@@ -12,7 +12,7 @@ pub(super) struct LocalPort {
     pub(super) number: u8,
     gid_index: Option<u8>,
     pub(super) contact: Contact,
-    /// For people.
+    /// For messages.
     pub(super) words: String,
 }
 

@@ -39,7 +39,7 @@ impl Open {
             return Err(Refused::Again);
         };
         if self.in_flight + count > self.sizes.operations {
-            // Some of those may be over, and nobody was told.
+            // Some of those may be over without a completion.
             self.progress.wants_markers = true;
             return Err(Refused::Full);
         }
@@ -52,8 +52,8 @@ impl Open {
     /// Hands a chain of requests over, for which there is room.
     ///
     /// # Safety
-    /// The pieces are of registered memory, which stays so and is used as the
-    /// requests say until their completions.
+    /// The pieces are of registered memory, which stays registered and is accessed only by
+    /// the requests until their completions.
     #[inline]
     pub(super) unsafe fn post(
         &mut self,
@@ -109,8 +109,7 @@ impl Open {
         Ok(())
     }
 
-    /// The device took only the first `taken`: the connection cannot go on when
-    /// there are any.
+    /// The device took only the first `taken`: if there are any, the connection is stopped.
     #[cold]
     fn not_posted(
         &mut self,
@@ -133,8 +132,7 @@ impl Open {
         Err(Error::system(kind.attempted(), status).into())
     }
 
-    /// Posts a request that tells when all before it are over, if none is on its
-    /// way.
+    /// Posts a marker: its completion means that all requests before it are over.
     pub(super) fn mark(&mut self, id: PairId) {
         let Some(pair) = self.pairs.get_mut(id) else {
             return;

@@ -11,9 +11,9 @@ use crate::sys::types::{ibv_recv_wr, ibv_sge};
 use core::ffi::c_int;
 use core::ptr::null_mut;
 
-/// So many are handed over at once, with one doorbell.
+/// Receives that are handed over at once, with one doorbell.
 const CHAIN: usize = 16;
-/// With fewer than that at the device none waits for others.
+/// With fewer receives at the device, none waits for others.
 const FEW: usize = 2 * CHAIN;
 
 /// A posted receive.
@@ -82,7 +82,7 @@ impl Receives {
         self.entries.len() - self.free.len()
     }
 
-    /// A message came: the token of the receive. `None` for a number that none has.
+    /// A message has come: returns the token of the receive; `None` for an unknown number.
     #[inline]
     pub(super) fn end(&mut self, index: u32) -> Option<u64> {
         let entry = self.entries.get_mut(index as usize)?;
@@ -105,7 +105,7 @@ impl Receives {
         }
     }
 
-    /// Hands over what is collected, but for what can wait for others.
+    /// Hands over collected receives; those that can wait for others stay.
     ///
     /// # Errors
     /// The device's, but for a queue that is full for the moment.

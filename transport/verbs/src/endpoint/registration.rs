@@ -2,14 +2,16 @@
 
 #![allow(unsafe_code, reason = "registers memory with the device")]
 
-use super::objects::Owned;
-use super::{Endpoint, closed};
+use super::Endpoint;
+use crate::objects::Owned;
 use crate::sys::constants::*;
 use crate::sys::types::{ibv_mr, ibv_pd};
 use crate::{Access, Error, Library, MemoryId, Part, Refused, RemoteMemory};
 use core::ffi::c_int;
-use refrain_libfabric::native::check_registered;
 use refrain_ring::Region;
+
+/// For errors: "cannot …".
+pub(super) const ATTEMPTED: &str = "register memory";
 
 /// Registered memory; the device forgets it before it may be unmapped.
 pub(super) struct Registration {
@@ -27,20 +29,15 @@ unsafe impl Send for Registration {}
 
 impl Registration {
     /// # Errors
-    /// Out of bounds, or the device's.
+    /// The device's.
     pub(super) fn new(
         library: &Library,
         domain: &Owned<ibv_pd>,
         region: &Region,
-        offset: usize,
-        bytes: usize,
         access: Access,
     ) -> Result<Self, Error> {
-        const ATTEMPTED: &str = "register memory";
-        check_registered(offset, bytes, region.bytes())
-            .map_err(|words| Error::invalid(ATTEMPTED, words))?;
         let functions = library.functions();
-        let base = region.at(offset);
+        let (base, bytes) = (region.at(0), region.bytes());
         let access = flags(access) as c_int;
         // SAFETY: the domain is open and is destroyed later; the memory is mapped
         // as long as the clone of the region below.
@@ -68,7 +65,7 @@ impl Registration {
         self.local_key
     }
 
-    /// The device forgets it. What it does not let go stays, with the memory.
+    /// Deregisters it. If the device refuses, the memory stays mapped.
     pub(super) fn close(self) -> Result<(), Error> {
         let result = self.object.destroy("give up registered memory");
         if result.is_err() {
@@ -94,7 +91,7 @@ fn flags(access: Access) -> u32 {
     allowed.fold(0, |flags, (_, of_one)| flags | of_one)
 }
 
-/// What is usually the reason.
+/// Adds the usual reason.
 fn explain(error: Error) -> Error {
     match error.errno() {
         libc::ENOMEM => error.with_remedy(
@@ -108,7 +105,7 @@ fn explain(error: Error) -> Error {
 
 /// Everything that is registered, by [`MemoryId`].
 #[derive(Default)]
-pub(super) struct Registrations(Vec<Option<Registration>>);
+pub(super) struct Registrations(pub(super) Vec<Option<Registration>>);
 
 impl Registrations {
     pub(super) fn get(&self, memory: MemoryId) -> Option<&Registration> {
@@ -132,7 +129,20 @@ impl Registrations {
         fits.then_some(registration.local_key)
     }
 
-    /// Closes all, and says what went wrong first.
+    /// Of memory that was given up, a key that does not exist.
+    ///
+    /// # Panics
+    /// The memory was registered with another endpoint.
+    pub(super) fn remote_key(&self, memory: MemoryId) -> RemoteMemory {
+        let slot = self.0.get(memory.index());
+        let registration = slot.expect("memory of this endpoint").as_ref();
+        registration.map_or_else(RemoteMemory::default, |registration| RemoteMemory {
+            key: u64::from(registration.remote_key),
+            base: registration.address(0),
+        })
+    }
+
+    /// Closes all, and returns the first error.
     pub(super) fn close(self) -> Result<(), Error> {
         let mut result = Ok(());
         for registration in self.0.into_iter().flatten() {
@@ -143,39 +153,6 @@ impl Registrations {
 }
 
 impl Endpoint {
-    /// Registers `bytes` bytes of `region` from `offset` on. The region's
-    /// memory stays mapped until it is given up or the endpoint is closed.
-    ///
-    /// What operations and peers do with the memory follows the discipline of
-    /// [`Region`]: the caller sees to it that nobody writes bytes that are
-    /// being sent or read, nor reads those that may be received into or written.
-    ///
-    /// # Errors
-    /// Out of bounds, or the device's: often that less memory may be locked
-    /// than is needed (`ulimit -l`).
-    pub fn register(
-        &mut self,
-        region: &Region,
-        offset: usize,
-        bytes: usize,
-        access: Access,
-    ) -> Result<MemoryId, Error> {
-        let open = self.open.as_mut().ok_or_else(closed)?;
-        let memory = MemoryId::of_index(open.registrations.0.len())
-            .map_err(|words| Error::invalid("register memory", words))?;
-        let device = &open.device;
-        let registration = Registration::new(
-            device.library(),
-            &device.domain,
-            region,
-            offset,
-            bytes,
-            access,
-        )?;
-        open.registrations.0.push(Some(registration));
-        Ok(memory)
-    }
-
     /// Gives up registered memory. When this returns, peers read and write it no
     /// more: the device waits for what it has begun. Operations of this endpoint
     /// that still use it fail, and with them their connections. Giving up again
@@ -184,36 +161,14 @@ impl Endpoint {
     /// # Errors
     /// The device's; the memory then stays mapped for ever.
     pub fn deregister(&mut self, memory: MemoryId) -> Result<(), Error> {
-        let open = self.open.as_mut().ok_or_else(closed)?;
-        let slot = open
-            .registrations
-            .0
-            .get_mut(memory.index())
-            .ok_or_else(|| {
-                Error::invalid(
-                    "give up registered memory",
-                    "it was registered with another endpoint",
-                )
-            })?;
+        let registrations = &mut self.open_mut()?.registrations.0;
+        let slot = registrations.get_mut(memory.index()).ok_or_else(|| {
+            Error::invalid(
+                "give up registered memory",
+                "it was registered with another endpoint",
+            )
+        })?;
         slot.take().map_or(Ok(()), Registration::close)
-    }
-
-    /// What peers need to read or write registered memory; of memory that was
-    /// given up, a key that none has.
-    ///
-    /// # Panics
-    /// The memory was registered with another endpoint.
-    pub fn remote_key(&self, memory: MemoryId) -> RemoteMemory {
-        let registration = self.open.as_ref().and_then(|open| {
-            let slot = open.registrations.0.get(memory.index());
-            slot.expect("memory of this endpoint").as_ref()
-        });
-        registration.map_or(RemoteMemory { key: 0, base: 0 }, |registration| {
-            RemoteMemory {
-                key: u64::from(registration.remote_key),
-                base: registration.address(0),
-            }
-        })
     }
 }
 

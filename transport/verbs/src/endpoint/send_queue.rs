@@ -1,22 +1,21 @@
-//! What is in the send queue of one queue pair, and which of it is over.
+//! The requests in the send queue of one queue pair, and which of them are over.
 //!
 //! Requests are executed and end in order. Only some are *signalled*: their
-//! completion says that all before them are over too. A request that fails, and
-//! each behind it, completes with an error, signalled or not. Pure: the device is
-//! elsewhere.
+//! completion means that all before them are over too. A request that fails, and
+//! each behind it, completes with an error, signalled or not. Pure.
 
 use crate::Kind;
 use std::collections::VecDeque;
 
-/// One of so many requests is signalled.
+/// One of this number of requests is signalled.
 pub(super) const SIGNALLED_EVERY: u32 = 16;
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// The caller is told when it is over.
+    /// The caller gets a completion.
     Told(Kind),
-    /// An injected message: nobody is told.
+    /// An injected message: the caller gets no completion.
     Untold,
     /// The first half of what the request behind it ends.
     Half,
@@ -151,12 +150,12 @@ impl SendQueue {
             .count() as u32;
     }
 
-    /// Whether the caller waits for a request that no completion will tell of.
+    /// Whether the caller waits for a request without a completion of the device.
     pub(super) fn needs_marker(&self) -> bool {
         self.awaited > 0
     }
 
-    /// Whether there are requests that no completion will tell of.
+    /// Whether there are requests without a completion of the device.
     pub(super) fn has_unsignalled(&self) -> bool {
         self.unsignalled > 0
     }
@@ -166,10 +165,9 @@ impl SendQueue {
         self.first.wrapping_add(self.entries.len() as u32)
     }
 
-    /// A completion for this request came: it is over, and with it all before it,
-    /// which went well. Oldest first, they are handed to `over`, with whether it is
-    /// the one that the completion is of. A completion of none that is in the queue
-    /// says nothing.
+    /// Takes in a completion for this request: it is over, and all before it have
+    /// succeeded. Oldest first, they are passed to `over`, with whether it is the request
+    /// of the completion. A completion of an unknown request is ignored.
     #[inline]
     pub(super) fn end(&mut self, sequence: u32, mut over: impl FnMut(Entry, bool)) {
         let distance = sequence.wrapping_sub(self.first) as usize;
@@ -193,7 +191,7 @@ impl SendQueue {
         let entry = self.entries.pop_front()?;
         self.first = self.first.wrapping_add(1);
         self.markers -= usize::from(entry.role == Role::Marker);
-        // An unsignalled one goes by itself only when it failed.
+        // An unsignalled one has a completion of its own only when it failed.
         if (self.entries.len() as u32) < self.unsignalled {
             self.unsignalled -= 1;
             self.awaited -= u32::from(matches!(entry.role, Role::Told(_)));

@@ -1,4 +1,4 @@
-//! How long the queues are: what is wished, within what the device can.
+//! Lengths of queues, within the device's limits.
 
 use super::EndpointOptions;
 use super::send_queue::{MARKERS_MAX, SIGNALLED_EVERY};
@@ -14,7 +14,7 @@ pub(super) struct Sizes {
     pub(super) operations: usize,
     /// Requests in the send queue of one pair.
     pub(super) send_room: usize,
-    /// Queue pairs, those that are given up and not yet destroyed among them.
+    /// Queue pairs, with those that are stopped and not yet destroyed.
     pub(super) pairs: usize,
     /// Buffers for greetings, in each direction: all peers of a job that begins greet
     /// at the same time.
@@ -31,7 +31,7 @@ const GREETINGS: core::ops::RangeInclusive<usize> = 64..=512;
 
 impl Sizes {
     /// # Errors
-    /// The device cannot have as many.
+    /// The device's limits are too low.
     pub(super) fn of(options: &EndpointOptions, limits: &DeviceLimits) -> Result<Self, Error> {
         let pairs = options.peers_max.saturating_mul(2).clamp(2, SLOTS_MAX);
         let greetings = options
@@ -75,7 +75,7 @@ impl Sizes {
         })
     }
 
-    /// What a device that refused was asked for.
+    /// The lengths, for the error of a device that refuses them.
     pub(super) fn words(&self) -> String {
         format!(
             "it was to have {} entries: for {} receives, {} operations and {} queue pairs",

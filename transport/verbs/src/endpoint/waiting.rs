@@ -2,10 +2,10 @@
 
 #![allow(unsafe_code, reason = "makes descriptors of the system")]
 
+use super::Open;
 use super::device::Device;
-use super::objects::{check, last_errno};
-use super::{Endpoint, Open};
 use crate::Error;
+use crate::objects::{check, last_errno};
 use crate::sys::inline;
 use core::ffi::c_int;
 use core::mem::zeroed;
@@ -20,12 +20,12 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 pub(super) struct Waiting {
     all: OwnedFd,
     timer: OwnedFd,
-    /// The device was asked to say when the next completion comes.
+    /// The device was asked to report the next completion.
     is_armed: bool,
     timer_at: Option<Duration>,
 }
 
-/// Why one was woken.
+/// The reasons to wake.
 const COMPLETIONS: u64 = 1;
 const EVENTS: u64 = 2;
 const TIME: u64 = 3;
@@ -35,7 +35,7 @@ impl Waiting {
         const ATTEMPTED: &str = "make a descriptor to wait on";
         let owned = |fd: c_int| match fd {
             0.. => {
-                // SAFETY: just made, and nobody else has it.
+                // SAFETY: just made, and owned here alone.
                 Ok(unsafe { OwnedFd::from_raw_fd(fd) })
             }
             _ => Err(Error::system(ATTEMPTED, last_errno())),
@@ -71,6 +71,11 @@ impl Waiting {
         })
     }
 
+    /// Readable when there is something to do.
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.all.as_fd()
+    }
+
     /// Whether there is a completion event, and whether events of the device.
     fn woken_by(&self) -> (bool, bool) {
         // SAFETY: zero is a value of every field.
@@ -103,32 +108,9 @@ impl Waiting {
     }
 }
 
-impl Endpoint {
-    /// The file descriptor to wait on until it is readable. It may only be waited
-    /// on after [`Endpoint::may_sleep`] said so.
-    pub fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.open.as_ref()?.waiting.all.as_fd())
-    }
-
-    /// Whether nothing is left to do, so that waiting on the file descriptor
-    /// misses nothing: the device is asked to wake us. Else: poll first.
-    pub fn may_sleep(&mut self) -> bool {
-        let Some(open) = self.open.as_mut() else {
-            return false;
-        };
-        match open.may_sleep() {
-            Ok(may) => may,
-            Err(error) => {
-                // The next poll says so.
-                open.progress.fatal = Some(error);
-                false
-            }
-        }
-    }
-}
-
 impl Open {
-    fn may_sleep(&mut self) -> Result<bool, Error> {
+    /// Whether nothing is left to do; the device wakes this process then.
+    pub(super) fn may_sleep(&mut self) -> Result<bool, Error> {
         self.receives.post(&self.device, &mut self.counters)?;
         let (by_completion, by_event) = self.waiting.woken_by();
         if by_event {
@@ -175,7 +157,7 @@ impl Open {
             count += 1;
         }
         if count > 0 {
-            // SAFETY: the one queue of the channel; as many events were read.
+            // SAFETY: the one queue of the channel; `count` events were read.
             unsafe { (functions.ack_cq_events)(self.device.completions.raw(), count) };
             self.waiting.is_armed = false;
         }

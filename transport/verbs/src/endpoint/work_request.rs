@@ -1,4 +1,4 @@
-//! Numbers of work requests (`wr_id`): whose a completion is.
+//! Numbers of work requests (`wr_id`), which identify completions.
 //!
 //! A completion that was on its way while its queue pair was replaced must not be
 //! taken for one of the next: slot and epoch name the queue pair, and an epoch
@@ -31,7 +31,7 @@ impl PairId {
     }
 }
 
-/// What a work request is.
+/// The kind of a work request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WorkRequest {
     /// One of the send queue of a pair, by its sequence number.

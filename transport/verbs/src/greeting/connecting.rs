@@ -1,19 +1,19 @@
 //! One peer: the rules of [`Pairing`] with time and greetings around them.
 
 use super::pace::Pace;
-use super::pairing::{Hearing, Pairing, Step};
+use super::pairing::{Pairing, Step};
 use super::wire::{Contact, Greeting, Identity, Offer, Stage};
 use core::time::Duration;
 
-/// What the caller is to do, in this order. When one fails the rest of the same
-/// call is dropped and [`Connecting::broke`] called.
+/// What the caller has to do, in this order. When one fails, it drops the rest of the same
+/// call and calls [`Connecting::broke`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Send this to the peer. Whether it arrives does not matter.
     Send(Greeting),
-    /// Give up my queue pair, if there is one still, make a fresh one, and hand it
-    /// over with [`Connecting::offered`] and this generation. Said again at each
-    /// tick until then, so one that cannot be made now may be made later.
+    /// Stop my queue pair, if there still is one, make a fresh one, and pass it to
+    /// [`Connecting::offered`] with this generation. Repeated at each tick until then, so
+    /// that one that cannot be made now may be made later.
     Replace {
         /// Of the fresh one.
         generation: u32,
@@ -30,8 +30,8 @@ pub enum Effect {
         /// Of both.
         generation: u32,
     },
-    /// The peer said nothing for [`SILENT_AFTER`](super::SILENT_AFTER) or longer,
-    /// while a greeting is expected of it. Said once for each silence.
+    /// No greeting has come for [`SILENT_AFTER`](super::SILENT_AFTER) or longer, while one
+    /// is expected. Reported once for each silence.
     Silent {
         /// When it was heard last, or when this began.
         since: Duration,
@@ -47,7 +47,7 @@ pub struct Connecting {
     own: Identity,
     own_contact: Contact,
     their: Identity,
-    /// As their newest greeting says.
+    /// From their newest greeting.
     contact: Option<Contact>,
     pairing: Pairing,
     pace: Pace,
@@ -73,17 +73,15 @@ impl Connecting {
         }
     }
 
-    /// A greeting came. One of another sender or for another addressee has no
+    /// Takes in a greeting. A greeting of another sender or for another addressee has no
     /// effect (FENCE-1), nor has an old one.
     pub fn heard(&mut self, now: Duration, greeting: &Greeting, effects: &mut Vec<Effect>) {
         if greeting.from != self.their || greeting.to != self.own {
             return;
         }
         let mut steps = Vec::new();
-        let heard = self
-            .pairing
-            .hear(greeting.offer, greeting.stage, &mut steps);
-        if heard == Hearing::Ignored {
+        let (offer, stage) = (greeting.offer, greeting.stage);
+        if !self.pairing.hear(offer, stage, &mut steps) {
             return;
         }
         self.contact = Some(greeting.contact);
@@ -107,9 +105,8 @@ impl Connecting {
         }
     }
 
-    /// The queue pair that [`Effect::Replace`] asked for. Says whether it is still
-    /// the one that is wanted; if not, nothing has happened, and it is to be
-    /// destroyed.
+    /// Takes in the queue pair that [`Effect::Replace`] asked for. Returns whether it is
+    /// still wanted; if not, nothing has changed, and the caller destroys it.
     #[must_use]
     pub fn offered(&mut self, now: Duration, offer: Offer, effects: &mut Vec<Effect>) -> bool {
         let mut steps = Vec::new();
@@ -121,8 +118,8 @@ impl Connecting {
         is_wanted
     }
 
-    /// Data arrived on my queue pair of this generation: as good as a greeting
-    /// that says that theirs is bound to it.
+    /// Data arrived on my queue pair of this generation: equivalent to a greeting that
+    /// theirs is bound to it.
     pub fn data_arrived(&mut self, now: Duration, generation: u32, effects: &mut Vec<Effect>) {
         let mut steps = Vec::new();
         self.pairing.data_arrived(generation, &mut steps);
@@ -146,7 +143,7 @@ impl Connecting {
         }
     }
 
-    /// When to tick next; `None` while all is said.
+    /// When to tick next; `None` while no greeting is needed.
     pub fn next_tick_at(&self) -> Option<Duration> {
         self.pace.next_at()
     }
@@ -186,8 +183,8 @@ impl Connecting {
         }
     }
 
-    /// Says where this side is, if there is something to say; the pace goes on
-    /// while an answer is needed.
+    /// Sends a greeting with the state of this side, if it has a queue pair; the pace
+    /// continues while an answer is needed.
     fn say(
         &mut self,
         effects: &mut Vec<Effect>,

@@ -1,4 +1,4 @@
-//! Whose greetings count.
+//! The senders whose greetings are taken.
 
 use super::wire::{Greeting, Identity};
 use std::collections::{HashMap, HashSet};
@@ -13,26 +13,26 @@ pub struct Directory<P> {
     gone: HashSet<Identity>,
 }
 
-/// What is known of the sender of a greeting.
+/// The sender of a greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing<P> {
     /// A peer.
     Known(P),
-    /// Nobody that was ever known.
-    Stranger,
-    /// It was removed: it is not answered.
+    /// Not known, and never was.
+    Unknown,
+    /// Removed: it gets no answer.
     Gone,
-    /// The greeting is for another endpoint, which had this address before.
+    /// The greeting is for an earlier endpoint with this address.
     ForAnother,
 }
 
-/// The endpoint of that identity was removed, or is there already, or is oneself.
+/// The endpoint of that identity was removed, is known, or is this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the endpoint {0:?} was known before: a peer that comes back needs a new one")]
 pub struct Gone(pub Identity);
 
 impl<P: Copy> Directory<P> {
-    /// Of an endpoint that knows nobody yet.
+    /// For an endpoint without peers.
     pub fn new(own: Identity) -> Self {
         Self {
             own,
@@ -61,7 +61,7 @@ impl<P: Copy> Directory<P> {
         self.known.remove(&identity)
     }
 
-    /// What is known of the sender.
+    /// Looks up the sender.
     pub fn of(&self, greeting: &Greeting) -> Standing<P> {
         if greeting.to != self.own {
             return Standing::ForAnother;
@@ -69,7 +69,7 @@ impl<P: Copy> Directory<P> {
         match self.known.get(&greeting.from) {
             Some(&peer) => Standing::Known(peer),
             None if self.gone.contains(&greeting.from) => Standing::Gone,
-            None => Standing::Stranger,
+            None => Standing::Unknown,
         }
     }
 }

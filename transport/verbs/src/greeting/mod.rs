@@ -1,11 +1,11 @@
 //! How two endpoints agree on a pair of queue pairs, over datagrams that may be
-//! lost, repeated and overtaken. docs/design/verbs-connections.md says what and why.
+//! lost, repeated and overtaken. See docs/design/verbs-connections.md.
 //!
 //! A reliable queue pair is bound once, to one queue pair of the other side, and
 //! works only if that one is bound to it. When one breaks, both sides need fresh
-//! ones: the next *generation*. A [`Greeting`] says which generation its sender is
-//! at, with which queue pair, and how far that one is. [`Pairing`] holds the rules,
-//! [`Connecting`] adds time, and [`Directory`] knows whose greetings count at all.
+//! ones: the next *generation*. A [`Greeting`] contains the generation of its sender, with
+//! the queue pair and its stage. [`Pairing`] holds the rules,
+//! [`Connecting`] adds time, and [`Directory`] has the senders whose greetings are taken.
 //!
 //! Pure: no clock, no socket, no verbs. Time and greetings come in, [`Effect`]s
 //! go out.
@@ -19,7 +19,7 @@ mod wire;
 pub use connecting::{Connecting, Effect};
 pub use directory::{Directory, Gone, Standing};
 pub use pace::{CALM, REPEAT_MAX, REPEAT_MIN, SILENT_AFTER};
-pub use pairing::{Hearing, Pairing, Step};
+pub use pairing::{Pairing, Step};
 pub use wire::{
     Contact, GREETING_BYTES, GREETING_VERSION, Greeting, GreetingError, Identity, NUMBER_MAX,
     Offer, Stage,

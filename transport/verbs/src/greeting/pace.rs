@@ -1,4 +1,4 @@
-//! When to say something again, and how soon to try again.
+//! When to repeat a greeting, and when to replace a queue pair.
 
 use core::time::Duration;
 
@@ -9,20 +9,19 @@ pub const REPEAT_MAX: Duration = Duration::from_millis(250);
 /// A queue pair that breaks so long after the one before is replaced at once; one
 /// that breaks sooner after a gap that doubles as the greetings' does.
 pub const CALM: Duration = Duration::from_secs(1);
-/// A peer that said nothing for so long, while something is expected of it, is
-/// reported.
+/// A peer is reported that sends nothing for this time while a greeting is expected.
 pub const SILENT_AFTER: Duration = Duration::from_secs(1);
 
 /// The one timer of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     next_at: Option<Duration>,
-    /// The last between two that said the same.
+    /// The last gap between two equal greetings.
     gap: Duration,
     broke_at: Option<Duration>,
     /// The last that a replacement waited.
     broken_gap: Duration,
-    /// When the peer was heard, or something began to be expected of it.
+    /// When the peer was heard last, or a greeting began to be expected.
     heard_at: Duration,
     silence_told: bool,
 }
@@ -43,24 +42,24 @@ impl Pace {
         self.next_at
     }
 
-    /// Something new is to be said: again after the shortest gap.
+    /// A new greeting is sent, and repeated after the shortest gap.
     pub(super) fn begin_anew(&mut self, now: Duration) {
         self.gap = REPEAT_MIN;
         self.next_at = Some(now + self.gap);
     }
 
-    /// The same is said as the timer wants: the gap doubles.
+    /// The greeting is repeated by the timer: the gap doubles.
     pub(super) fn repeated(&mut self, now: Duration) {
         self.gap = doubled(self.gap);
         self.next_at = Some(now + self.gap);
     }
 
-    /// The same is said as an answer: the gap stays.
+    /// The greeting is repeated as an answer: the gap stays.
     pub(super) fn answered(&mut self, now: Duration) {
         self.next_at = Some(now + self.gap.max(REPEAT_MIN));
     }
 
-    /// Nothing is to be said any more.
+    /// No greeting is needed any more.
     pub(super) fn rest(&mut self) {
         self.next_at = None;
     }
@@ -78,13 +77,13 @@ impl Pace {
         self.expect(now);
     }
 
-    /// From now on the peer should say something.
+    /// From now on a greeting of the peer is expected.
     pub(super) fn expect(&mut self, now: Duration) {
         self.heard_at = now;
         self.silence_told = false;
     }
 
-    /// When the peer was heard, or something began to be expected of it.
+    /// When the peer was heard last, or a greeting began to be expected.
     pub(super) fn heard_at(&self) -> Duration {
         self.heard_at
     }

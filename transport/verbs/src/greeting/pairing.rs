@@ -9,14 +9,14 @@ use super::wire::{Offer, Stage};
 /// the one it belongs with, whatever comes late or twice. The rules:
 ///
 /// 1. Mine is bound to theirs of the same generation, as soon as I know that one.
-/// 2. When mine breaks I go on to the next generation; when I hear of a higher one
-///    than mine, to that. Each time I need a fresh queue pair, and mine is over.
+/// 2. When mine breaks I begin the next generation; when I hear of a higher one than
+///    mine, that one. Each time I need a fresh queue pair, and mine is over.
 /// 3. The pair is established for me when mine is bound and I know that theirs is:
-///    they said so, or data arrived on mine.
+///    by a greeting, or because data arrived on mine.
 ///
-/// What a side says is monotone: its generation grows, and within one it is first
-/// fresh and then bound. So what was heard last is not what came last but the
-/// highest; everything below is old and ignored.
+/// The greetings of a side are monotone: the generation grows, and within one the queue
+/// pair is first fresh and then bound. So the newest greeting is the highest, not the last
+/// to arrive; everything below is old and ignored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pairing {
     /// Of my queue pair, or of the one that is wanted.
@@ -38,7 +38,7 @@ struct Theirs {
     is_bound: bool,
 }
 
-/// What is to be done.
+/// What the caller has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// My queue pair is over; a fresh one of this generation is wanted.
@@ -58,15 +58,6 @@ pub enum Step {
     },
 }
 
-/// What came of a greeting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Hearing {
-    /// It is older than another, or contradicts it.
-    Ignored,
-    /// It is the newest, or says the same as the newest.
-    Taken,
-}
-
 impl Pairing {
     /// A side with its first queue pair.
     pub fn new(first: Offer) -> Self {
@@ -77,13 +68,14 @@ impl Pairing {
         }
     }
 
-    /// They say that they have this queue pair, and how far it is.
-    pub fn hear(&mut self, offer: Offer, stage: Stage, steps: &mut Vec<Step>) -> Hearing {
+    /// Takes in the other side's queue pair and its stage. Returns whether it counts: a
+    /// greeting that is older than another, or contradicts it, is ignored.
+    pub fn hear(&mut self, offer: Offer, stage: Stage, steps: &mut Vec<Step>) -> bool {
         let is_bound = stage != Stage::Fresh;
         if let Some(known) = self.theirs
             && known.is_above(offer, is_bound)
         {
-            return Hearing::Ignored;
+            return false;
         }
         self.theirs = Some(Theirs { offer, is_bound });
         if offer.generation > self.generation {
@@ -91,12 +83,11 @@ impl Pairing {
         } else {
             self.settle(steps);
         }
-        Hearing::Taken
+        true
     }
 
-    /// The fresh queue pair that was asked for is there. Says whether it is still
-    /// the one that is wanted; if not, nothing has happened, and it is to be
-    /// destroyed.
+    /// Takes in the fresh queue pair that was asked for. Returns whether it is still
+    /// wanted; if not, nothing has changed, and the caller destroys it.
     #[must_use]
     pub fn offered(&mut self, offer: Offer, steps: &mut Vec<Step>) -> bool {
         if self.wanted() != Some(offer.generation) {
@@ -107,8 +98,8 @@ impl Pairing {
         true
     }
 
-    /// My queue pair of this generation broke. One that is over already is
-    /// ignored; so is the last of 2^32, which stays as it is.
+    /// My queue pair of this generation broke. It is ignored if it is over already, and if
+    /// it is the last of 2^32, which stays as it is.
     pub fn broke(&mut self, generation: u32, steps: &mut Vec<Step>) {
         let is_mine = self.mine.is_some() && self.generation == generation;
         if let (true, Some(next)) = (is_mine, generation.checked_add(1)) {
@@ -127,8 +118,7 @@ impl Pairing {
         }
     }
 
-    /// What there is to say: my queue pair and how far it is. `None` while one is
-    /// wanted.
+    /// My queue pair and its stage; `None` while one is wanted.
     pub fn stand(&self) -> Option<(Offer, Stage)> {
         self.mine.map(|mine| (mine.offer, mine.stage))
     }
@@ -176,7 +166,7 @@ impl Mine {
 }
 
 impl Theirs {
-    /// Whether they cannot say the other any more, or never could.
+    /// Whether their side cannot send the other state any more, or never could.
     fn is_above(&self, offer: Offer, is_bound: bool) -> bool {
         if offer.generation != self.offer.generation {
             return offer.generation < self.offer.generation;

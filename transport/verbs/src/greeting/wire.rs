@@ -38,8 +38,8 @@ pub const NUMBER_MAX: u32 = (1 << 24) - 1;
 const MAGIC: [u8; 4] = *b"RfGr";
 const RESERVED: [core::ops::Range<usize>; 2] = [6..8, 81..84];
 
-/// Who an endpoint is: random, new with every endpoint, so that no two lives of a
-/// rank share it (FENCE-1).
+/// Identifies an endpoint: random and new for each endpoint, so that no two lives of a rank
+/// share it (FENCE-1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity(pub [u8; 16]);
 
@@ -49,7 +49,7 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// Where greetings to an endpoint go, and what a connection to it must respect.
+/// The address for greetings to an endpoint, and the limits of a connection to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Contact {
     /// GID of the port.
@@ -68,7 +68,7 @@ pub struct Contact {
     pub reads_asked: u8,
 }
 
-/// A fresh queue pair: nobody was bound to it when it was made.
+/// A fresh queue pair, which is not bound to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Offer {
     /// The attempt at a pair that it was made for, from 1 on. Both sides count in
@@ -81,7 +81,7 @@ pub struct Offer {
     pub psn: u32,
 }
 
-/// How far a queue pair is.
+/// The stage of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stage {
     /// It is bound to none.
@@ -92,25 +92,25 @@ pub enum Stage {
     Established,
 }
 
-/// What one endpoint tells another.
+/// A message from one endpoint to another about their connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Greeting {
-    /// Who says it.
+    /// The sender.
     pub from: Identity,
-    /// To whom.
+    /// The addressee.
     pub to: Identity,
     /// The sender's queue pair for the addressee.
     pub offer: Offer,
-    /// How far it is. An answer helps until it is established.
+    /// The stage of that queue pair. An answer helps until it is established.
     pub stage: Stage,
-    /// How the sender is reached.
+    /// The address of the sender.
     pub contact: Contact,
 }
 
 /// Why bytes are no greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GreetingError {
-    /// As many bytes as no greeting has.
+    /// The wrong number of bytes.
     #[error("a greeting of {0} bytes instead of {GREETING_BYTES}")]
     Length(usize),
     /// Something else's datagram.

@@ -6,7 +6,7 @@
 use super::types::{ibv_cq, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_srq, ibv_wc};
 use core::ffi::c_int;
 
-/// Said of an operation that a driver does not have: none lacks one of these.
+/// The error of an operation that a driver does not have; every driver has these.
 const NO_OPERATION: c_int = libc::EOPNOTSUPP;
 
 /// `ibv_poll_cq(3)`: how many completions were written, or a negative number.

@@ -5,7 +5,7 @@
 //! neither libclang nor the headers. The headers define the calls of the data
 //! path as inline functions that go through the table of functions in a device's
 //! context; `inline.rs` has those that are used here. All others are looked up in
-//! the library, each in the version whose structures are these.
+//! the library, each in the version that has these structures.
 //!
 //! These structures have not changed since the version `IBVERBS_1.1` of the
 //! interface; newer libraries append fields only to what they allocate

@@ -2,7 +2,7 @@
 
 use crate::bytes::{put_word, word};
 use crate::pair::{Ground, Pair, ground};
-use refrain_verbs::{Completion, Kind, Refused};
+use refrain_verbs::{Completion, Kind, MessageEndpoint, Refused};
 use std::process::Command;
 
 /// The link between the two ports, in the guest of `ci/softroce`; mended in the end.

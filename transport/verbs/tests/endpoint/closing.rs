@@ -10,7 +10,7 @@ use crate::pair::{Pair, Side, ground};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 use refrain_ring::Region;
-use refrain_verbs::{Access, Endpoint, EndpointOptions, Refused};
+use refrain_verbs::{Access, Endpoint, EndpointOptions, MessageEndpoint, Refused, RemoteMemory};
 use std::sync::Arc;
 
 /// Operations of all kinds, with one poll at most.
@@ -26,13 +26,10 @@ fn begin_operations(pair: &mut Pair) {
         let _ = b.endpoint.receive(into_b, 1);
         let from = part(a, index);
         let _ = a.endpoint.send(peer, &[from], 2);
-        let _ = a.endpoint.write(peer, from, key.base, key.key, true, 3);
+        let _ = a.endpoint.write(peer, from, key, 3);
         let to = NonNull::new(a.region.at((24 + index) * BYTES)).unwrap();
         // SAFETY: the test keeps the region until both endpoints are closed.
-        let _ = unsafe {
-            a.endpoint
-                .read(peer, to, BYTES, a.memory, key.base, key.key, 4)
-        };
+        let _ = unsafe { a.endpoint.read(peer, (to, Some(a.memory)), BYTES, key, 4) };
     }
 }
 
@@ -76,7 +73,7 @@ fn a_closed_endpoint_says_so() {
         a.send(peer, &[part], 1),
         a.inject(peer, &[part]),
         a.receive(part, 1),
-        a.write(peer, part, 0, 0, false, 1),
+        a.write(peer, part, RemoteMemory::default(), 1),
     ] {
         assert!(matches!(result, Err(Refused::Failed(_))), "{result:?}");
     }
@@ -114,11 +111,7 @@ fn registered_memory_lives_as_long_as_its_registration() {
         };
         // SAFETY: the memory of `inner`, which the owner keeps.
         let region = unsafe { Region::from_raw(base, 8192, Arc::new(owner)) };
-        let memory = pair
-            .b
-            .endpoint
-            .register(&region, 0, 8192, Access::LOCAL)
-            .unwrap();
+        let memory = pair.b.endpoint.register(&region, Access::LOCAL).unwrap();
         drop(region);
         assert!(!is_freed.load(Ordering::Relaxed));
         if gives_up {
@@ -131,22 +124,11 @@ fn registered_memory_lives_as_long_as_its_registration() {
 }
 
 #[test]
-fn memory_outside_the_region_is_not_registered() {
+fn an_empty_region_is_not_registered() {
     let Some(ground) = ground() else { return };
     let mut side = Side::open(&ground, 0, 4096, &EndpointOptions::default());
-    let region = Region::heap(4096);
-    for (offset, bytes) in [
-        (0, 4097),
-        (4096, 1),
-        (usize::MAX, 2),
-        (1, usize::MAX),
-        (0, 0),
-    ] {
-        let refused = side
-            .endpoint
-            .register(&region, offset, bytes, Access::LOCAL);
-        assert!(refused.is_err(), "{bytes} from {offset}");
-    }
+    let refused = side.endpoint.register(&Region::heap(0), Access::LOCAL);
+    assert!(refused.is_err());
 }
 
 /// Opened and closed again and again: nothing is left of them, in the process or in

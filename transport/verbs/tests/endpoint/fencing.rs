@@ -2,7 +2,7 @@
 
 use crate::bytes::{copy, put_word};
 use crate::pair::{Ground, LIMIT, Pair, Side, ground};
-use refrain_verbs::{EndpointOptions, Refused};
+use refrain_verbs::{EndpointOptions, MessageEndpoint, Refused};
 use std::time::Instant;
 
 /// Writes and messages of `a` without end.
@@ -25,7 +25,8 @@ impl Flood {
 
     /// Another few messages and writes, with contents that are always new.
     fn pour(&mut self) {
-        let key = self.pair.b.endpoint.remote_key(self.pair.b.memory);
+        let mut key = self.pair.b.endpoint.remote_key(self.pair.b.memory);
+        key.base += 1 << 19;
         let a = &mut self.pair.a;
         let peer = a.peer();
         for _ in 0..16 {
@@ -34,9 +35,7 @@ impl Flood {
             put_word(&a.region, offset, self.count);
             let part = a.part(offset, 1024);
             let _ = a.endpoint.send(peer, &[part], 1);
-            let _ = a
-                .endpoint
-                .write(peer, part, key.base + (1 << 19), key.key, true, 2);
+            let _ = a.endpoint.write(peer, part, key, 2);
         }
         a.poll();
         a.completions.clear();
@@ -132,10 +131,7 @@ fn operations_with_a_removed_peer_are_gone() {
     for token in 0..40 {
         // No receive is posted: they wait.
         begun += usize::from(pair.a.endpoint.send(peer, &[part], token).is_ok());
-        let write = pair
-            .a
-            .endpoint
-            .write(peer, part, key.base, key.key, true, token);
+        let write = pair.a.endpoint.write(peer, part, key, token);
         begun += usize::from(write.is_ok());
     }
     assert!(begun > 40);

@@ -2,7 +2,7 @@
 
 use crate::bytes::{put_word, word};
 use crate::pair::{Pair, Side, ground};
-use refrain_verbs::{EndpointOptions, Refused};
+use refrain_verbs::{EndpointOptions, MessageEndpoint, Refused};
 
 /// Signals and doorbells, not time: 1,000 messages need at most one doorbell each,
 /// and one signal in 16.

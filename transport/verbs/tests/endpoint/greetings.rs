@@ -1,7 +1,7 @@
 //! Greetings to many peers at a time, as when a large job begins.
 
 use crate::pair::{Ground, LIMIT, Side, ground};
-use refrain_verbs::EndpointOptions;
+use refrain_verbs::{EndpointOptions, MessageEndpoint};
 use std::time::Instant;
 
 /// An endpoint for so many peers and one more.

@@ -11,5 +11,5 @@ mod messages;
 mod pair;
 mod processes;
 mod remote_memory;
-mod strangers;
+mod unknown_clients;
 mod waiting;

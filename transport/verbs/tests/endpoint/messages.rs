@@ -2,7 +2,7 @@
 
 use crate::bytes::{fill, holds};
 use crate::pair::{Pair, ground};
-use refrain_verbs::{Kind, PARTS_MAX, Refused, TOKEN_OF_INJECTED};
+use refrain_verbs::{Kind, MessageEndpoint, PARTS_MAX, Refused, TOKEN_OF_INJECTED};
 
 #[test]
 fn a_message_arrives_both_ways() {

@@ -2,8 +2,8 @@
 
 use refrain_ring::Region;
 use refrain_verbs::{
-    Access, Chosen, Completion, Endpoint, EndpointOptions, Error, Library, MemoryId, Part,
-    PeerAddress, PortChoice, Refused, choose,
+    Access, Chosen, Completion, Endpoint, EndpointOptions, Error, Library, MemoryId,
+    MessageEndpoint, Part, PeerAddress, PortChoice, Refused, choose,
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -78,7 +78,7 @@ impl Side {
         let mut endpoint = Self::try_open(ground, port, options).unwrap();
         let region = Region::heap(region_bytes);
         let access = Access::LOCAL | Access::REMOTE_READ | Access::REMOTE_WRITE;
-        let memory = endpoint.register(&region, 0, region_bytes, access).unwrap();
+        let memory = endpoint.register(&region, access).unwrap();
         Self {
             endpoint,
             peer: None,

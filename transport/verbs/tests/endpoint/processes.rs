@@ -5,7 +5,7 @@
 
 use crate::bytes::{fill, holds};
 use crate::pair::{Ground, LIMIT, Side, ground};
-use refrain_verbs::{Completion, EndpointOptions, Kind, PeerAddress, Refused};
+use refrain_verbs::{Completion, EndpointOptions, Kind, MessageEndpoint, PeerAddress, Refused};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Instant;

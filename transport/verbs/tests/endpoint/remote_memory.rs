@@ -9,20 +9,22 @@ use crate::bytes::{fill, holds};
 use crate::pair::{Pair, ground};
 use core::ptr::NonNull;
 use refrain_ring::Region;
-use refrain_verbs::{Access, Completion, Kind, Refused};
+use refrain_verbs::{Access, Completion, Kind, MessageEndpoint, Refused, RemoteMemory};
 
 fn read(pair: &mut Pair, to: usize, from: usize, bytes: usize, key: u64, token: u64) -> Completion {
     let base = pair.b.endpoint.remote_key(pair.b.memory).base;
     pair.start(|pair| {
         let peer = pair.a.peer();
         let at = NonNull::new(pair.a.region.at(to)).unwrap();
-        let (memory, from) = (pair.a.memory, base + from as u64);
+        let memory = Some(pair.a.memory);
+        let base = base + from as u64;
+        let remote = RemoteMemory { key, base };
         // SAFETY: the region lives as long as the pair, and nobody looks before
         // the completion.
         unsafe {
             pair.a
                 .endpoint
-                .read(peer, at, bytes, memory, from, key, token)
+                .read(peer, (at, memory), bytes, remote, token)
         }
     });
     pair.until(|pair| pair.a.completion(token))
@@ -43,20 +45,29 @@ fn memory_of_a_peer_is_read() {
     }
     let outside = NonNull::new(pair.a.region.at(0)).unwrap();
     let peer = pair.a.peer();
-    let memory = pair.a.memory;
+    let memory = Some(pair.a.memory);
+    let remote = RemoteMemory { key, base: 0 };
     // SAFETY: it is refused: more than there is.
     let refused = unsafe {
         pair.a
             .endpoint
-            .read(peer, outside, (4 << 20) + 1, memory, 0, key, 1)
+            .read(peer, (outside, memory), (4 << 20) + 1, remote, 1)
     };
     assert!(matches!(refused, Err(Refused::Failed(_))), "{refused:?}");
 }
 
-/// EL-1: when the completion of a placed write comes, the bytes lie in the peer's
+/// The memory from `offset` on.
+fn beyond(remote: RemoteMemory, offset: u64) -> RemoteMemory {
+    RemoteMemory {
+        base: remote.base + offset,
+        ..remote
+    }
+}
+
+/// EL-1: when the completion of a write comes, the bytes lie in the peer's
 /// memory, though the peer does nothing for it.
 #[test]
-fn placed_writes_lie_there_when_they_complete() {
+fn writes_lie_there_when_they_complete() {
     let Some(ground) = ground() else { return };
     let mut pair = Pair::open(&ground, 4 << 20);
     pair.connect();
@@ -70,10 +81,8 @@ fn placed_writes_lie_there_when_they_complete() {
             fill(&pair.a.region, 0, bytes, seed);
             let part = pair.a.part(0, bytes);
             let before = *pair.a.endpoint.counters();
-            pair.a
-                .endpoint
-                .write(pair.a.peer(), part, key.base + 64, key.key, true, 5)
-                .unwrap();
+            let to = beyond(key, 64);
+            pair.a.endpoint.write(pair.a.peer(), part, to, 5).unwrap();
             let after = *pair.a.endpoint.counters();
             assert_eq!(after.doorbells - before.doorbells, 1);
             assert_eq!(after.signalled - before.signalled, 1);
@@ -91,10 +100,9 @@ fn placed_writes_lie_there_when_they_complete() {
     }
 }
 
-/// Writes that are not placed tell when their memory is free; a message behind
-/// them finds them done.
+/// A message that follows a write finds it done.
 #[test]
-fn plain_writes_come_before_a_message() {
+fn writes_come_before_a_message() {
     let Some(ground) = ground() else { return };
     let mut pair = Pair::open(&ground, 1 << 20);
     let key = pair.b.endpoint.remote_key(pair.b.memory);
@@ -103,9 +111,8 @@ fn plain_writes_come_before_a_message() {
         let (part, into) = (pair.a.part(0, 5000), pair.b.part(0, 64));
         pair.b.endpoint.receive(into, 1).unwrap();
         pair.start(|pair| {
-            pair.a
-                .endpoint
-                .write(pair.a.peer(), part, key.base + 4096, key.key, false, 2)
+            let to = beyond(key, 4096);
+            pair.a.endpoint.write(pair.a.peer(), part, to, 2)
         });
         pair.start(|pair| pair.a.endpoint.inject(pair.a.peer(), &[]));
         pair.until(|pair| pair.b.completion(1));
@@ -123,16 +130,17 @@ fn a_wrong_key_is_refused() {
     fill(&pair.b.region, 0, 64, 1);
     fill(&pair.a.region, 0, 64, 2);
     let part = pair.a.part(0, 64);
-    for placed in [false, true] {
-        let wrong = key.key ^ 0x0001_0100;
+    for _ in 0..2 {
+        let wrong = RemoteMemory {
+            key: key.key ^ 0x0001_0100,
+            ..key
+        };
         pair.start(|pair| {
             let peer = pair.a.peer();
-            pair.a
-                .endpoint
-                .write(peer, part, key.base, wrong, placed, 3)
+            pair.a.endpoint.write(peer, part, wrong, 3)
         });
         let error = pair.until(|pair| pair.a.completion(3)).outcome.unwrap_err();
-        println!("placed {placed}: {error}");
+        println!("{error}");
         assert_eq!(error.errno(), libc_eacces());
         assert!(holds(&pair.b.region, 0, 64, 1), "written with a wrong key");
     }
@@ -158,16 +166,14 @@ fn memory_that_is_given_up_is_not_written() {
     let memory = pair
         .b
         .endpoint
-        .register(&region, 0, 8192, Access::REMOTE_WRITE)
+        .register(&region, Access::REMOTE_WRITE)
         .unwrap();
     let key = pair.b.endpoint.remote_key(memory);
     let part = pair.a.part(0, 4096);
     let write = |pair: &mut Pair, token| {
         pair.start(|pair| {
             let peer = pair.a.peer();
-            pair.a
-                .endpoint
-                .write(peer, part, key.base, key.key, true, token)
+            pair.a.endpoint.write(peer, part, key, token)
         });
         pair.until(|pair| pair.a.completion(token)).outcome
     };
@@ -184,7 +190,7 @@ fn memory_that_is_given_up_is_not_written() {
     let again = pair
         .b
         .endpoint
-        .register(&region, 0, 8192, Access::REMOTE_WRITE)
+        .register(&region, Access::REMOTE_WRITE)
         .unwrap();
     assert_ne!(pair.b.endpoint.remote_key(again).key, key.key);
     assert!(write(&mut pair, 3).is_err());
@@ -200,16 +206,14 @@ fn memory_for_reading_is_not_written() {
     let memory = pair
         .b
         .endpoint
-        .register(&region, 0, 4096, Access::REMOTE_READ)
+        .register(&region, Access::REMOTE_READ)
         .unwrap();
     let key = pair.b.endpoint.remote_key(memory);
     fill(&pair.a.region, 0, 64, 9);
     let part = pair.a.part(0, 64);
     pair.start(|pair| {
         let peer = pair.a.peer();
-        pair.a
-            .endpoint
-            .write(peer, part, key.base, key.key, true, 1)
+        pair.a.endpoint.write(peer, part, key, 1)
     });
     assert!(pair.until(|pair| pair.a.completion(1)).outcome.is_err());
     assert!(!holds(&region, 0, 64, 9));

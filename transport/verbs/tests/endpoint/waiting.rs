@@ -2,7 +2,7 @@
 
 use crate::bytes::{put_word, word};
 use crate::pair::{Side, ground};
-use refrain_verbs::{EndpointOptions, Refused};
+use refrain_verbs::{EndpointOptions, MessageEndpoint, Refused};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Nobody is to be woken by this.

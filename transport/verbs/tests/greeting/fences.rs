@@ -59,7 +59,7 @@ proptest! {
         late in any_greeting(identity(1), identity(0)),
     ) {
         let mut directory = Directory::new(identity(0));
-        prop_assert_eq!(directory.of(&late), Standing::Stranger);
+        prop_assert_eq!(directory.of(&late), Standing::Unknown);
         directory.insert(identity(1), 11).expect("it is new");
         prop_assert_eq!(directory.of(&late), Standing::Known(11));
         prop_assert_eq!(directory.remove(identity(1)), Some(11));

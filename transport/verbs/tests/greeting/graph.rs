@@ -2,7 +2,7 @@
 //! any of it at any time, as often as it likes, or never: loss, repetition, delay
 //! and reordering of any extent are all in it.
 
-use refrain_verbs::greeting::{Hearing, Offer, Pairing, Stage, Step};
+use refrain_verbs::greeting::{Offer, Pairing, Stage, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is on its way, for ever.
@@ -102,11 +102,11 @@ impl World {
     fn deliver(&mut self, side: usize, message: Message) {
         match message {
             Message::Greeting(generation, stage) => {
-                let mut heard = Hearing::Ignored;
+                let mut counts = false;
                 self.step(side, |pairing, steps| {
-                    heard = pairing.hear(offer(1 - side, generation), stage, steps);
+                    counts = pairing.hear(offer(1 - side, generation), stage, steps);
                 });
-                if heard == Hearing::Taken {
+                if counts {
                     self.sides[side].heard = (generation, stage != Stage::Fresh);
                 }
                 self.forget(side);

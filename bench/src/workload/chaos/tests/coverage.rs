@@ -3,7 +3,7 @@
 use super::epoch;
 use crate::workload::chaos::generate::{self, Parameters};
 use crate::workload::chaos::plan::{Completion, Ending, ReceiveManner, Round, SendManner, Step};
-use crate::workload::chaos::shape::Shape;
+use crate::workload::shape::Shape;
 use std::collections::{HashMap, HashSet};
 use std::mem::discriminant;
 

@@ -168,21 +168,11 @@ impl<'a> Model<'a> {
         let message = self.message(id);
         let (post, received) = &mut self.ranks[rank].posts[round][post];
         let slot = &self.rounds[round].slots[post.slot];
-        let (source, tag, bytes) = (message.source, message.tag, message.bytes as u64);
-        post.outcome = Some(if message.bytes > slot.room_bytes {
-            assert!(
-                slot.may_truncate,
-                "{message:?} is too long for {slot:?}, which the plan does not know"
-            );
-            Outcome::Truncated {
-                source,
-                tag,
-                bytes,
-                room_bytes: slot.room_bytes as u64,
-            }
-        } else {
-            Outcome::Received { source, tag, bytes }
-        });
+        assert!(
+            slot.may_truncate || message.bytes <= slot.room_bytes,
+            "{message:?} is too long for {slot:?}, which the plan does not know"
+        );
+        post.outcome = Some(Outcome::of(message, slot));
         *received = Some(id.1);
         self.matched[id.0][id.1] = true;
     }
@@ -301,7 +291,7 @@ impl<'a> Model<'a> {
         let (post, _) = &mut self.ranks[rank].posts[round][post];
         let never = self.rounds[round].slots[post.slot].manner == ReceiveManner::CancelNever;
         if never {
-            assert_eq!(post.outcome, None, "something came that nobody sends");
+            assert_eq!(post.outcome, None, "something came that is never sent");
             post.outcome = Some(Outcome::Cancelled);
         }
         never
@@ -323,7 +313,7 @@ impl<'a> Model<'a> {
             },
             Step::Send(id) => {
                 self.emit(rank, (round, id));
-                if self.message((round, id)).manner.is_blocking() {
+                if SendManner::BLOCKING.contains(&self.message((round, id)).manner) {
                     return Waits::Sent(vec![(round, id)]);
                 }
                 self.ranks[rank].pending_sends.push((round, id));

@@ -16,19 +16,7 @@ fn legal(seed: u64) -> (Round, Vec<Post>, Vec<Option<MessageId>>) {
 
 /// The outcome that a post would have with another message.
 fn with_message(round: &Round, post: Post, id: MessageId) -> Post {
-    let message = &round.messages[id];
-    let (source, tag, bytes) = (message.source, message.tag, message.bytes as u64);
-    let room_bytes = round.slots[post.slot].room_bytes as u64;
-    let outcome = if bytes > room_bytes {
-        Outcome::Truncated {
-            source,
-            tag,
-            bytes,
-            room_bytes,
-        }
-    } else {
-        Outcome::Received { source, tag, bytes }
-    };
+    let outcome = Outcome::of(&round.messages[id], &round.slots[post.slot]);
     Post {
         outcome: Some(outcome),
         ..post

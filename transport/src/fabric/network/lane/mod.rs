@@ -1,15 +1,15 @@
-//! What two ranks owe each other: numbers, credits, acknowledgements and what
-//! to send again. Pure: time comes in, what is to be sent goes out.
+//! The two sides of a lane: numbers, credits, acknowledgements and frames to send
+//! again. Pure: time is an argument, messages to send are results.
 //!
 //! The log is the buffer for sending again: a frame stays in it until the
-//! receiver has said that it took it. So a lane survives a connection that
-//! breaks under it, and nothing depends on what a provider's completion of a
-//! message means (`ofi_rxm` accepts `FI_DELIVERY_COMPLETE` and ignores it).
+//! receiver has acknowledged it. So a lane survives a connection that
+//! breaks under it, and nothing depends on the meaning of a provider's completion of a
+//! message (`ofi_rxm` accepts `FI_DELIVERY_COMPLETE` and ignores it).
 //!
 //! - [`Sending`] numbers frames and sends at most `credits` more than were taken,
 //!   so that a receiver is never overrun.
 //! - [`Receiving`] takes frames in the order of their numbers and counts them. A
-//!   number too high says that something is missing; one too low is a duplicate.
+//!   number too high shows that frames are missing; one too low is a duplicate.
 //! - [`Patience`] says when to ask a silent peer, and when to give it up.
 
 mod patience;
@@ -18,17 +18,6 @@ mod sending;
 #[cfg(test)]
 mod tests;
 
-pub use patience::{Patience, PatienceOptions, Step};
-pub use receiving::{HeldFrame, Owed, Receiving, Verdict};
+pub use patience::{Patience, Step};
+pub use receiving::{Counters, HeldFrame, Owed, Receiving};
 pub use sending::{Overclaim, Sending, Sent};
-
-/// What a receiver tells with every message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Data frames taken.
-    pub taken: u64,
-    /// Of these, how many of the last ones the log has to hold.
-    pub held: u32,
-    /// Control frames taken.
-    pub control_taken: u64,
-}

@@ -1,10 +1,10 @@
 //! When to ask a silent peer, and when to give it up.
 //!
 //! Providers differ in what they report of a dead peer: shm nothing, `net` and
-//! `tcp` refuse sends for ever with `-FI_EAGAIN`, `ofi_rxm` says `ENOTCONN` after
+//! `tcp` refuse all sends with `-FI_EAGAIN`, `ofi_rxm` says `ENOTCONN` after
 //! the first send. So the lane has clocks of its own: it asks a peer that does
 //! not acknowledge, tries again after an error, and gives a peer up when errors
-//! last, or (only if told so) when silence lasts: a rank that computes is silent
+//! last, or (only with a limit) when silence lasts: a rank that computes is silent
 //! too.
 
 #[cfg(test)]
@@ -17,34 +17,28 @@ const ASK_LAST: Duration = Duration::from_secs(60);
 const RETRY_FIRST: Duration = Duration::from_millis(10);
 const RETRY_LAST: Duration = Duration::from_secs(1);
 
-/// For how long a peer may be in trouble, or silent.
-#[derive(Clone, Copy, Debug)]
-pub struct PatienceOptions {
-    /// Errors of the provider.
-    pub lost_after: Duration,
-    /// Silence, if that counts at all.
-    pub suspect_after: Option<Duration>,
-}
-
-/// What is to be done about a peer.
+/// The next action about a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing now.
     Nothing,
-    /// Ask it what it has taken.
+    /// Ask it which frames it has taken.
     Ask,
-    /// Send again what is not acknowledged: an error was long enough ago.
+    /// Send unacknowledged frames again: an error was long enough ago.
     Resend,
-    /// It is lost: its provider has reported errors for so long.
+    /// It is lost: its provider has reported errors for this time.
     Lost(Duration),
-    /// It has been silent for so long.
+    /// It has been silent for this time.
     Silent(Duration),
 }
 
-/// The clocks of one peer. All times are since one beginning.
+/// The clocks of one peer. All times count from the same instant.
 #[derive(Debug)]
 pub struct Patience {
-    options: PatienceOptions,
+    /// How long the provider may report errors until the peer is lost.
+    lost_after: Duration,
+    /// How long the peer may be silent; `None`: without limit.
+    suspect_after: Option<Duration>,
     /// When the peer is asked, while something is unanswered.
     ask_at: Option<Duration>,
     ask_interval: Duration,
@@ -58,19 +52,20 @@ struct Trouble {
     since: Duration,
     retry_at: Duration,
     interval: Duration,
-    /// It was tried again, and nothing is known yet.
+    /// It was tried again, without an outcome yet.
     retried: bool,
-    /// Something is under way since, of which the provider will tell.
+    /// An operation was begun since, which the provider will complete.
     proves: bool,
     /// When it was tried last.
     tried_at: Option<Duration>,
 }
 
 impl Patience {
-    /// With a peer that nothing is known of.
-    pub fn new(options: PatienceOptions) -> Self {
+    /// For a new peer.
+    pub fn new(lost_after: Duration, suspect_after: Option<Duration>) -> Self {
         Self {
-            options,
+            lost_after,
+            suspect_after,
             ask_at: None,
             ask_interval: ASK_FIRST,
             silent_since: None,
@@ -78,8 +73,7 @@ impl Patience {
         }
     }
 
-    /// Something was heard of the peer: it lives. `has_news`: and acknowledged
-    /// something.
+    /// A message of the peer came: it is alive. `has_news`: the message acknowledges frames.
     #[inline]
     pub fn heard(&mut self, has_news: bool) {
         self.silent_since = None;
@@ -90,8 +84,8 @@ impl Patience {
         }
     }
 
-    /// The provider reports an error about the peer. A transmission that failed
-    /// before the last try has nothing new to say.
+    /// The provider reports an error about the peer. Errors of transmissions
+    /// from before the last retry change nothing.
     pub fn failed(&mut self, now: Duration) {
         match &mut self.trouble {
             None => {
@@ -113,8 +107,7 @@ impl Patience {
         }
     }
 
-    /// An operation with the peer was begun whose end the provider will tell, well
-    /// or not.
+    /// An operation with the peer was begun that the provider will complete or fail.
     #[inline]
     pub fn begun(&mut self) {
         if let Some(trouble) = &mut self.trouble {
@@ -122,16 +115,16 @@ impl Patience {
         }
     }
 
-    /// Whether nothing would say that the trouble is over: it may be tried again, and
-    /// nothing was begun since.
+    /// Whether an operation has to be begun to show that the error is over: retrying is
+    /// allowed, and no operation was begun since.
     #[inline]
     pub fn wants_proof(&self) -> bool {
         self.trouble
             .is_some_and(|trouble| trouble.retried && !trouble.proves)
     }
 
-    /// The provider has sent something to the peer, or read something of it. If that was
-    /// tried after an error, the error is over, though the peer may compute and say nothing.
+    /// A send to the peer or a read from it succeeded. If that was a retry after an error, the
+    /// error is over, even if the peer computes and sends nothing.
     #[inline]
     pub fn succeeded(&mut self) {
         if self.trouble.is_some_and(|trouble| trouble.retried) {
@@ -139,7 +132,7 @@ impl Patience {
         }
     }
 
-    /// Nothing is transmitted to a peer in trouble, until it is tried again.
+    /// Whether transmissions wait after an error until the retry.
     #[inline]
     pub fn holds_back(&self) -> bool {
         self.trouble.is_some_and(|trouble| !trouble.retried)
@@ -151,16 +144,15 @@ impl Patience {
         self.trouble.is_some()
     }
 
-    /// Looks at the clocks. `unanswered`: something was sent that the peer has
-    /// not acknowledged.
+    /// Checks the clocks. `unanswered`: the peer has not acknowledged all frames.
     pub fn step(&mut self, now: Duration, unanswered: bool) -> Step {
         if let Some(trouble) = &mut self.trouble {
             let lasts = now.saturating_sub(trouble.since);
-            // Not before it was tried again: this rank may have computed so long.
+            // Not before a retry: this rank may have computed for that time.
             let had_a_chance = trouble
                 .tried_at
                 .is_some_and(|at| now.saturating_sub(at) >= RETRY_FIRST);
-            if lasts >= self.options.lost_after && had_a_chance {
+            if lasts >= self.lost_after && had_a_chance {
                 return Step::Lost(lasts);
             }
             if !trouble.retried && now >= trouble.retry_at {
@@ -176,11 +168,7 @@ impl Patience {
             return Step::Nothing;
         }
         let silent = now.saturating_sub(*self.silent_since.get_or_insert(now));
-        if self
-            .options
-            .suspect_after
-            .is_some_and(|limit| silent >= limit)
-        {
+        if self.suspect_after.is_some_and(|limit| silent >= limit) {
             return Step::Silent(silent);
         }
         let ask_at = *self.ask_at.get_or_insert(now + self.ask_interval);
@@ -195,7 +183,7 @@ impl Patience {
     /// When [`Patience::step`] has to be called next, at the latest.
     pub fn next_step_at(&self) -> Option<Duration> {
         let trouble = self.trouble.map(|trouble| {
-            let lost_at = trouble.since + self.options.lost_after;
+            let lost_at = trouble.since + self.lost_after;
             let lost_at = trouble
                 .tried_at
                 .map_or(lost_at, |at| lost_at.max(at + RETRY_FIRST));
@@ -205,12 +193,9 @@ impl Patience {
                 trouble.retry_at.min(lost_at)
             }
         });
-        let limit = self.options.suspect_after;
-        let silent = self
-            .silent_since
-            .zip(limit)
-            .map(|(since, limit)| since + limit);
-        // Nobody is asked who is held back: that would be due for ever.
+        let silent = self.silent_since.zip(self.suspect_after);
+        let silent = silent.map(|(since, limit)| since + limit);
+        // A peer that is held back is not asked: its ask would stay due.
         let ask = self.ask_at.filter(|_| !self.holds_back());
         trouble.into_iter().chain(ask).chain(silent).min()
     }

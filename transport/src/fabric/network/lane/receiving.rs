@@ -1,9 +1,19 @@
 //! The receiving side of one peer.
 
-use super::Counters;
 use std::collections::VecDeque;
 
-/// What a record takes in the log besides its payload, at most.
+/// The counters of a receiver, which go with every message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Data frames taken.
+    pub taken: u64,
+    /// Of these, how many of the last ones the log has to hold.
+    pub held: u32,
+    /// Control frames taken.
+    pub control_taken: u64,
+}
+
+/// Most bytes of a record in the log besides its payload.
 const RECORD_BYTES: usize = 128;
 
 /// A taken frame whose payload is still in the sender's log.
@@ -20,63 +30,54 @@ pub struct HeldFrame {
     let_go: bool,
 }
 
-/// What to do with a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is the next one.
-    Take,
-    /// It came before, or something before it is missing.
-    Drop,
-}
-
 /// Whether the peer is owed an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owed {
-    /// It knows all.
+    /// The sender knows the counters.
     Nothing,
-    /// When nothing is sent to it soon anyway.
+    /// Once the rank is idle: the next message would carry it.
     WhenIdle,
-    /// Now: it may be waiting for it.
+    /// Now: the sender may be waiting for it.
     Now,
 }
 
-/// What was taken, and what of it the sender knows.
+/// The frames taken, and the counters that the sender knows.
 #[derive(Debug)]
 pub struct Receiving {
     credits: u64,
     control_credits: u64,
-    /// Payload bytes after which the sender is told at once.
-    tell_bytes: u64,
+    /// Payload bytes after which the counters are reported at once.
+    report_bytes: u64,
     taken: u64,
     control_taken: u64,
     held: VecDeque<HeldFrame>,
     /// Bytes of log taken, roughly.
     taken_bytes: u64,
-    told: Counters,
-    /// Payload bytes let go since the sender was told.
-    untold_bytes: u64,
-    /// It sent something twice or asked: it does not know what was taken.
+    reported: Counters,
+    /// Payload bytes let go since the last report.
+    unreported_bytes: u64,
+    /// It sent a frame twice or asked: it does not know the counters.
     asked: bool,
-    /// Something is missing, and the sender is to be told.
+    /// Frames are missing, and the sender has to be asked for them.
     missing: bool,
-    /// It was told that what comes after these counts is missing.
+    /// The counters with which the sender was last asked for missing frames.
     missed: Option<(u64, u64)>,
 }
 
 impl Receiving {
-    /// A fresh lane. The sender knows the credits; it is told after half of them,
-    /// or after `tell_bytes`.
-    pub fn new(credits: u64, control_credits: u64, tell_bytes: u64) -> Self {
+    /// A fresh lane. The counters are reported after half of the credits, or after
+    /// `report_bytes`.
+    pub fn new(credits: u64, control_credits: u64, report_bytes: u64) -> Self {
         Self {
             credits,
             control_credits,
-            tell_bytes,
+            report_bytes,
             taken: 0,
             control_taken: 0,
             held: VecDeque::new(),
             taken_bytes: 0,
-            told: Counters::default(),
-            untold_bytes: 0,
+            reported: Counters::default(),
+            unreported_bytes: 0,
             asked: false,
             missing: false,
             missed: None,
@@ -89,34 +90,28 @@ impl Receiving {
         self.taken
     }
 
-    /// A data frame has come.
+    /// A data frame has come; whether it is the next one, and to be taken.
     #[inline]
-    pub fn data(&mut self, sequence: u64) -> Verdict {
-        if sequence == self.taken {
-            return Verdict::Take;
-        }
-        self.out_of_order(sequence, self.taken)
+    pub fn is_next(&mut self, sequence: u64) -> bool {
+        sequence == self.taken || self.out_of_order(sequence, self.taken)
     }
 
-    /// A control frame has come.
+    /// A control frame has come; whether it is the next one, and to be taken.
     #[inline]
-    pub fn control(&mut self, sequence: u64) -> Verdict {
-        if sequence == self.control_taken {
-            return Verdict::Take;
-        }
-        self.out_of_order(sequence, self.control_taken)
+    pub fn is_next_control(&mut self, sequence: u64) -> bool {
+        sequence == self.control_taken || self.out_of_order(sequence, self.control_taken)
     }
 
-    /// A frame that came again is acknowledged again; the first one of several
-    /// that are too far is answered, the others have the same cause.
+    /// A frame that came again is acknowledged again. Of several frames that are too far
+    /// ahead the first one is answered: the others have the same cause.
     #[cold]
-    fn out_of_order(&mut self, found: u64, expected: u64) -> Verdict {
+    fn out_of_order(&mut self, found: u64, expected: u64) -> bool {
         if found < expected {
             self.asked = true;
         } else if self.missed != Some((self.taken, self.control_taken)) {
             self.missing = true;
         }
-        Verdict::Drop
+        false
     }
 
     /// The next data frame was taken, payload and all.
@@ -124,7 +119,7 @@ impl Receiving {
     pub fn took(&mut self, payload_bytes: usize) {
         self.taken += 1;
         self.taken_bytes += (payload_bytes + RECORD_BYTES) as u64;
-        self.untold_bytes += payload_bytes as u64;
+        self.unreported_bytes += payload_bytes as u64;
     }
 
     /// The next data frame was taken, its payload was not: it is held.
@@ -147,7 +142,7 @@ impl Receiving {
         self.control_taken += 1;
     }
 
-    /// The sender says how far it has sent.
+    /// The sender asks, with the numbers of its next frames.
     pub fn asked(&mut self, next: u64, control_next: u64) {
         self.asked = true;
         if next > self.taken || control_next > self.control_taken {
@@ -173,9 +168,10 @@ impl Receiving {
     }
 
     fn held_index(&self, sequence: u64) -> Option<usize> {
-        self.held
-            .binary_search_by_key(&sequence, |held| held.sequence)
-            .ok()
+        let found = self
+            .held
+            .binary_search_by_key(&sequence, |held| held.sequence);
+        found.ok()
     }
 
     /// A held frame's payload is not needed any more.
@@ -186,20 +182,18 @@ impl Receiving {
         let held = &mut self.held[index];
         if !held.let_go {
             held.let_go = true;
-            self.untold_bytes += held.bytes as u64;
+            self.unreported_bytes += held.bytes as u64;
         }
         while self.held.front().is_some_and(|held| held.let_go) {
             self.held.pop_front();
         }
     }
 
-    /// What the sender is told with every message.
+    /// The counters that go with every message.
     #[inline]
     pub fn counters(&self) -> Counters {
-        let held = self
-            .held
-            .front()
-            .map_or(0, |held| self.taken - held.sequence);
+        let oldest = self.held.front();
+        let held = oldest.map_or(0, |held| self.taken - held.sequence);
         Counters {
             taken: self.taken,
             held: u32::try_from(held).unwrap_or(u32::MAX),
@@ -207,12 +201,11 @@ impl Receiving {
         }
     }
 
-    /// The counters are on their way to the sender. `again`: and that something
-    /// is missing.
+    /// The counters were sent. `again`: together with the request for missing frames.
     #[inline]
-    pub fn told(&mut self, counters: Counters, again: bool) {
-        self.told = counters;
-        self.untold_bytes = 0;
+    pub fn reported(&mut self, counters: Counters, again: bool) {
+        self.reported = counters;
+        self.unreported_bytes = 0;
         self.asked = false;
         if again {
             self.missing = false;
@@ -220,7 +213,7 @@ impl Receiving {
         }
     }
 
-    /// Whether the sender has to hear that something is missing.
+    /// Whether the sender has to be asked for missing frames.
     #[inline]
     pub fn misses(&self) -> bool {
         self.missing
@@ -230,14 +223,14 @@ impl Receiving {
     #[inline]
     pub fn owed(&self) -> Owed {
         let now = self.counters();
-        if now == self.told && !self.asked && !self.missing {
+        if now == self.reported && !self.asked && !self.missing {
             return Owed::Nothing;
         }
         let is_due = self.asked
             || self.missing
-            || now.taken - self.told.taken >= self.credits.div_ceil(2)
-            || now.control_taken - self.told.control_taken >= self.control_credits.div_ceil(2)
-            || self.untold_bytes >= self.tell_bytes;
+            || now.taken - self.reported.taken >= self.credits.div_ceil(2)
+            || now.control_taken - self.reported.control_taken >= self.control_credits.div_ceil(2)
+            || self.unreported_bytes >= self.report_bytes;
         if is_due { Owed::Now } else { Owed::WhenIdle }
     }
 }

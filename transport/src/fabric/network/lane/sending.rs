@@ -1,6 +1,6 @@
 //! The sending side of one peer.
 
-use super::Counters;
+use super::receiving::Counters;
 use refrain_ring::Position;
 use std::collections::VecDeque;
 use thiserror::Error;
@@ -20,7 +20,7 @@ pub struct Sent {
     pub under_way: u32,
 }
 
-/// A peer acknowledges what was never sent.
+/// A peer acknowledges frames that were never sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("it acknowledges {claimed} frames of {sent} that were sent")]
 pub struct Overclaim {
@@ -30,7 +30,7 @@ pub struct Overclaim {
     pub sent: u64,
 }
 
-/// Numbers, credits and what was not acknowledged.
+/// Numbers, credits and unacknowledged frames.
 #[derive(Debug)]
 pub struct Sending {
     credits: u64,
@@ -51,7 +51,7 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// A fresh lane, on which so many frames may be unacknowledged.
+    /// A fresh lane with credits for data and control frames.
     pub fn new(credits: u64, control_credits: u64) -> Self {
         Self {
             credits,
@@ -104,7 +104,7 @@ impl Sending {
         Some((self.cursor, *self.frames.get(index)?))
     }
 
-    /// It was.
+    /// The frame of [`to_resend`](Self::to_resend) was transmitted.
     pub fn resent(&mut self, under_way: u32) {
         let index = (self.cursor - self.first) as usize;
         self.frames[index].under_way += under_way;
@@ -114,11 +114,8 @@ impl Sending {
     /// The provider has completed a transmission of frame `sequence`.
     #[inline]
     pub fn completed(&mut self, sequence: u64) {
-        let index = sequence.wrapping_sub(self.first);
-        if let Some(sent) = usize::try_from(index)
-            .ok()
-            .and_then(|index| self.frames.get_mut(index))
-        {
+        let index = sequence.wrapping_sub(self.first) as usize;
+        if let Some(sent) = self.frames.get_mut(index) {
             sent.under_way = sent.under_way.saturating_sub(1);
         }
         self.release();
@@ -139,22 +136,22 @@ impl Sending {
         Some((self.control_cursor, *self.controls.get(index)?))
     }
 
-    /// It was.
+    /// The frame of [`next_control`](Self::next_control) was transmitted.
     pub fn control_sent(&mut self) {
         self.control_cursor += 1;
     }
 
-    /// Whether anything waits to be transmitted.
+    /// Whether frames wait to be transmitted.
     #[inline]
     pub fn has_backlog(&self) -> bool {
         self.cursor != self.next() || self.control_cursor != self.control_next()
     }
 
-    /// What the peer has taken; older news than what is known change nothing.
+    /// The peer reports its counters; older counters than the known ones change nothing.
     /// Returns whether anything was new.
     ///
     /// # Errors
-    /// When it claims what was never sent; nothing has changed then.
+    /// When it claims frames that were never sent; nothing has changed then.
     #[inline]
     pub fn acknowledged(&mut self, counters: Counters) -> Result<bool, Overclaim> {
         if counters.taken > self.next() || counters.control_taken > self.control_next() {
@@ -192,7 +189,7 @@ impl Sending {
         }
     }
 
-    /// Something was lost on the way: all that is not taken is sent again.
+    /// Frames were lost: all that are not taken are sent again.
     pub fn go_back(&mut self) {
         self.cursor = self.taken;
         self.control_cursor = self.control_taken;
@@ -210,8 +207,8 @@ impl Sending {
         }
     }
 
-    /// Up to where the log is not needed any more: the receiver has taken it and
-    /// let it go, and the provider has done with it.
+    /// The position before which the log is not needed: the receiver has taken the frames and
+    /// let them go, and the provider has completed their transmissions.
     #[inline]
     pub fn released(&self) -> Position {
         self.released
@@ -223,7 +220,7 @@ impl Sending {
         self.taken != self.next() || !self.controls.is_empty()
     }
 
-    /// Whether the log is still needed for anything that was posted.
+    /// Whether posted frames or control frames are still needed.
     pub fn is_needed(&self) -> bool {
         !self.frames.is_empty() || !self.controls.is_empty()
     }

@@ -67,10 +67,7 @@ impl Side {
         Self {
             sending: Sending::new(CREDITS, CONTROL_CREDITS),
             receiving: Receiving::new(CREDITS, CONTROL_CREDITS, 1 << 20),
-            patience: Patience::new(PatienceOptions {
-                lost_after: Duration::from_secs(1_000_000),
-                suspect_after: None,
-            }),
+            patience: Patience::new(Duration::from_secs(1_000_000), None),
             posted: 0,
             controls_posted: 0,
             taken: Vec::new(),
@@ -83,7 +80,8 @@ impl Side {
     fn send(&mut self, kind: Kind) {
         let counters = self.receiving.counters();
         self.wire.push_back(Message { kind, counters });
-        self.receiving.told(counters, matches!(kind, Kind::Again));
+        self.receiving
+            .reported(counters, matches!(kind, Kind::Again));
     }
 
     fn post(&mut self, distant: bool) {
@@ -140,20 +138,20 @@ impl Side {
         self.patience.heard(news);
         match message.kind {
             Kind::Data { sequence, offset } => {
-                if self.receiving.data(sequence) == Verdict::Take {
+                if self.receiving.is_next(sequence) {
                     self.receiving.took(100);
                     self.taken.push(offset);
                 }
             }
             Kind::Distant { sequence, offset } => {
-                if self.receiving.data(sequence) == Verdict::Take {
+                if self.receiving.is_next(sequence) {
                     let held = self.receiving.took_distant(offset as u64, 100);
                     self.holding.push(held);
                     self.taken.push(offset);
                 }
             }
             Kind::Control { sequence, word } => {
-                if self.receiving.control(sequence) == Verdict::Take {
+                if self.receiving.is_next_control(sequence) {
                     self.receiving.took_control();
                     self.controls_taken.push(word);
                 }
@@ -174,7 +172,7 @@ impl Side {
                 self.send(Kind::Ask { next, control_next });
             }
             Step::Resend => self.sending.go_back(),
-            Step::Lost(_) | Step::Silent(_) => panic!("nobody is lost here"),
+            Step::Lost(_) | Step::Silent(_) => panic!("no peer is lost here"),
         }
         self.pump();
         self.acknowledge(Owed::WhenIdle);
@@ -378,7 +376,7 @@ fn a_frame_under_way_is_not_released() {
 }
 
 #[test]
-fn credits_stop_a_sender_and_half_of_them_are_told_at_once() {
+fn credits_stop_a_sender_and_half_of_them_are_reported_at_once() {
     let mut side = Side::new();
     let mut peer = Side::new();
     for _ in 0..2 * CREDITS {
@@ -386,8 +384,8 @@ fn credits_stop_a_sender_and_half_of_them_are_told_at_once() {
     }
     assert_eq!(side.posted, CREDITS);
     for number in 1..=CREDITS / 2 {
-        assert!(peer.wire.is_empty(), "told after {number} frames");
+        assert!(peer.wire.is_empty(), "reported after {number} frames");
         peer.arrive(side.wire.pop_front().unwrap());
     }
-    assert_eq!(peer.wire.len(), 1, "half of the credits are told");
+    assert_eq!(peer.wire.len(), 1, "half of the credits are reported");
 }

@@ -1,5 +1,4 @@
 use super::*;
-use refrain_ring::Ssn;
 
 fn header() -> WireHeader {
     WireHeader {

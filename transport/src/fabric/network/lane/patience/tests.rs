@@ -1,13 +1,10 @@
-use super::{Patience, PatienceOptions, Step};
+use super::{Patience, Step};
 use core::time::Duration;
 
 #[test]
 fn errors_are_tried_again_ever_more_slowly_until_the_peer_is_lost() {
     let at = Duration::from_millis;
-    let mut patience = Patience::new(PatienceOptions {
-        lost_after: at(500),
-        suspect_after: None,
-    });
+    let mut patience = Patience::new(at(500), None);
     patience.failed(at(0));
     patience.failed(at(1));
     assert!(patience.holds_back() && patience.is_troubled());
@@ -30,10 +27,7 @@ fn errors_are_tried_again_ever_more_slowly_until_the_peer_is_lost() {
 #[test]
 fn silence_counts_only_while_something_is_unanswered_and_if_told_so() {
     let at = Duration::from_secs;
-    let mut patience = Patience::new(PatienceOptions {
-        lost_after: at(1),
-        suspect_after: Some(at(60)),
-    });
+    let mut patience = Patience::new(at(1), Some(at(60)));
     for second in 0..100 {
         assert_eq!(patience.step(at(second), false), Step::Nothing);
     }
@@ -45,10 +39,7 @@ fn silence_counts_only_while_something_is_unanswered_and_if_told_so() {
     assert_eq!(patience.step(at(160), true), Step::Silent(at(60)));
     patience.heard(false);
     assert_eq!(patience.step(at(161), true), Step::Nothing);
-    let mut for_ever = Patience::new(PatienceOptions {
-        lost_after: at(1),
-        suspect_after: None,
-    });
+    let mut for_ever = Patience::new(at(1), None);
     for second in 0..1000 {
         let step = for_ever.step(at(second), true);
         assert!(matches!(step, Step::Nothing | Step::Ask), "{step:?}");
@@ -58,13 +49,9 @@ fn silence_counts_only_while_something_is_unanswered_and_if_told_so() {
 /// An error that is over is no reason to give up a peer that computes, and a rank
 /// that has computed itself tries before it gives up.
 #[test]
-fn an_error_that_is_over_loses_nobody() {
+fn an_error_that_is_over_loses_no_peer() {
     let at = Duration::from_millis;
-    let options = PatienceOptions {
-        lost_after: at(30_000),
-        suspect_after: None,
-    };
-    let mut patience = Patience::new(options);
+    let mut patience = Patience::new(at(30_000), None);
     patience.failed(at(0));
     patience.succeeded();
     assert!(patience.is_troubled(), "that was sent before the error");
@@ -74,7 +61,7 @@ fn an_error_that_is_over_loses_nobody() {
         let step = patience.step(at(second * 1000), true);
         assert!(matches!(step, Step::Nothing | Step::Ask), "{step:?}");
     }
-    let mut late = Patience::new(options);
+    let mut late = Patience::new(at(30_000), None);
     late.failed(at(0));
     assert_eq!(late.step(at(40_000), true), Step::Resend);
     assert!(!matches!(late.step(at(40_001), true), Step::Lost(_)));
@@ -86,10 +73,7 @@ fn an_error_that_is_over_loses_nobody() {
 #[test]
 fn a_lost_tail_is_found_while_the_peer_keeps_talking() {
     let at = Duration::from_millis;
-    let mut patience = Patience::new(PatienceOptions {
-        lost_after: at(1000),
-        suspect_after: None,
-    });
+    let mut patience = Patience::new(at(1000), None);
     let asked = (0..100).any(|step| {
         patience.heard(false);
         patience.step(at(step * 10), true) == Step::Ask
@@ -97,15 +81,12 @@ fn a_lost_tail_is_found_while_the_peer_keeps_talking() {
     assert!(asked);
 }
 
-/// A peer that is held back is not asked, however long that is due: whoever sleeps until
-/// the next step sleeps.
+/// A peer that is held back is not asked, however long that is due: a rank that sleeps
+/// until the next step does sleep.
 #[test]
 fn the_next_step_lies_ahead_while_a_peer_is_held_back() {
     let at = Duration::from_millis;
-    let mut patience = Patience::new(PatienceOptions {
-        lost_after: at(30_000),
-        suspect_after: None,
-    });
+    let mut patience = Patience::new(at(30_000), None);
     assert_eq!(patience.step(at(0), true), Step::Nothing);
     let ask_at = patience.next_step_at().unwrap();
     // Errors until it is tried again after its ask is due.

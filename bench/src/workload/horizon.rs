@@ -1,0 +1,50 @@
+//! Horizons and checkpoints of a workload.
+
+use super::error::WorkloadError;
+use refrain::{Image, World};
+
+/// When a workload states that what it received needs no resending (LOG-4), and
+/// when it takes checkpoints.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Horizon {
+    /// Rounds between two horizons; 0: never. Default 64, but never in a job with restarts,
+    /// whose ranks need what a horizon would free.
+    #[arg(long, value_name = "ROUNDS")]
+    horizon_every: Option<u64>,
+    /// Rounds between two checkpoints; 0: only if the job asks for one.
+    #[arg(long, value_name = "ROUNDS", default_value_t = 0)]
+    checkpoint_every: u64,
+}
+
+impl Horizon {
+    #[cfg(test)]
+    pub fn never() -> Self {
+        Self {
+            horizon_every: Some(0),
+            checkpoint_every: 0,
+        }
+    }
+
+    /// To be called after each round, counted from 0; `save` gives the state from which the
+    /// next round can continue.
+    ///
+    /// # Errors
+    /// Those of the library.
+    pub fn after(
+        self,
+        world: &mut World,
+        round: u64,
+        save: impl FnOnce(&mut Image<'_>) -> Result<(), refrain::Error>,
+    ) -> Result<(), WorkloadError> {
+        let is_due = |every: u64| every > 0 && (round + 1).is_multiple_of(every);
+        let recovers = world.recovers();
+        if recovers && (is_due(self.checkpoint_every) || world.checkpoint_requested()?) {
+            world.checkpoint(save)?;
+        }
+        let horizon_every = self.horizon_every.unwrap_or(if recovers { 0 } else { 64 });
+        if is_due(horizon_every) && world.protocol() != "none" {
+            world.publish_horizon()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,40 @@
+//! How a client commits, and to which loggers.
+
+use crate::Level;
+use crate::message::CommitPath;
+use core::time::Duration;
+use refrain_ring::{Incarnation, Rank};
+use refrain_verbs::PortChoice;
+use refrain_wire::ServerAddress;
+
+/// Settings of a client.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// The job.
+    pub job: u64,
+    /// The rank.
+    pub rank: Rank,
+    /// Its life.
+    pub incarnation: Incarnation,
+    /// The replicas of its shard.
+    pub loggers: Vec<ServerAddress>,
+    /// How many of them make a commit stable (1 to all).
+    pub quorum: usize,
+    /// What a commit has to reach at each of them. EL-1
+    pub level: Level,
+    /// How to commit; `None`: shared memory where the address allows it, else
+    /// messages.
+    pub way: Option<CommitPath>,
+    /// How long [`Client::connect`](super::Client::connect) waits for a quorum.
+    pub connect_wait: Duration,
+    /// The file of libfabric, for [`CommitPath::Libfabric`].
+    pub libfabric: Option<String>,
+    /// The file of libibverbs, for [`CommitPath::Libfabric`] by
+    /// [`VERBS`](crate::remote::VERBS).
+    pub libibverbs: Option<String>,
+    /// The provider, for [`CommitPath::Libfabric`]: one of libfabric, or
+    /// [`VERBS`](crate::remote::VERBS).
+    pub provider: Option<String>,
+    /// Which port of which device is used by verbs.
+    pub verbs_port: PortChoice,
+}

@@ -1,0 +1,196 @@
+//! What ranks have put, ask for and wait for: the state behind put, get and
+//! fence. Pure: messages come in, answers go out.
+
+use super::link::Memory;
+use std::collections::HashMap;
+
+/// A published value.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// As it was put.
+    pub value: Vec<u8>,
+    /// The descriptor that was put with it.
+    pub memory: Option<Memory>,
+}
+
+/// What a rank is blocked in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// In a get of this key.
+    Key(String),
+    /// In a fence.
+    Fence {
+        /// Behind which it has left the job.
+        last: bool,
+    },
+}
+
+/// What comes of a rank's reaching a fence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fencing {
+    /// It waits for others.
+    Waits,
+    /// All have passed this fence before, also an earlier life of this rank.
+    HasPassed,
+    /// All pass it now.
+    Opens {
+        /// The ranks that leave the job with it.
+        leaving: Vec<usize>,
+    },
+}
+
+impl Waiting {
+    /// For people, behind "waits".
+    pub fn describe(&self) -> String {
+        match self {
+            Waiting::Key(key) => format!("for the key {key:?}"),
+            Waiting::Fence { .. } => "in a fence".into(),
+        }
+    }
+}
+
+/// The board of one job.
+#[derive(Debug)]
+pub struct KeyValues {
+    entries: HashMap<String, Entry>,
+    waiting: Vec<Option<Waiting>>,
+    /// Fences that all ranks have passed.
+    generation: u64,
+}
+
+impl KeyValues {
+    /// For a job of `ranks` ranks.
+    pub fn new(ranks: usize) -> Self {
+        Self {
+            entries: HashMap::new(),
+            waiting: vec![None; ranks],
+            generation: 0,
+        }
+    }
+
+    /// What `rank` is blocked in.
+    pub fn waiting(&self, rank: usize) -> Option<&Waiting> {
+        self.waiting[rank].as_ref()
+    }
+
+    /// Publishes `entry`; returns the ranks that get it now.
+    pub fn put(&mut self, key: &str, entry: Entry) -> Vec<usize> {
+        self.entries.insert(key.to_owned(), entry);
+        let mut served = Vec::new();
+        for (rank, waiting) in self.waiting.iter_mut().enumerate() {
+            if matches!(waiting, Some(Waiting::Key(wanted)) if wanted == key) {
+                *waiting = None;
+                served.push(rank);
+            }
+        }
+        served
+    }
+
+    /// The entry under `key`, if a rank has put it.
+    pub fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries.get(key)
+    }
+
+    /// `rank` asks for `key`. If it is not there the rank waits.
+    ///
+    /// # Errors
+    /// A rank that waits already: it broke the protocol.
+    pub fn get(&mut self, rank: usize, key: &str) -> Result<Option<&Entry>, String> {
+        self.refuse_when_waiting(rank)?;
+        if !self.entries.contains_key(key) {
+            self.waiting[rank] = Some(Waiting::Key(key.to_owned()));
+        }
+        Ok(self.entries.get(key))
+    }
+
+    /// `rank` has reached its fence number `generation`. A later life comes past
+    /// those again that an earlier one has helped to pass. It does not open as long
+    /// as the process of one that waits there is dead (`lives`): that one is about
+    /// to be [forgotten](Self::forget), and its next life comes again.
+    ///
+    /// # Errors
+    /// A rank that waits already, or is ahead of all others: it broke the
+    /// protocol.
+    pub fn fence(
+        &mut self,
+        rank: usize,
+        generation: u64,
+        last: bool,
+        lives: impl Fn(usize) -> bool,
+    ) -> Result<Fencing, String> {
+        self.refuse_when_waiting(rank)?;
+        if generation > self.generation {
+            return Err(format!(
+                "is at fence {generation}, the job at fence {}",
+                self.generation
+            ));
+        }
+        if generation < self.generation {
+            return Ok(Fencing::HasPassed);
+        }
+        self.waiting[rank] = Some(Waiting::Fence { last });
+        let is_there = |waiting: &Option<Waiting>| matches!(waiting, Some(Waiting::Fence { .. }));
+        if !self.waiting.iter().all(is_there) || !(0..self.waiting.len()).all(lives) {
+            return Ok(Fencing::Waits);
+        }
+        let is_last = |rank: &usize| self.waiting[*rank] == Some(Waiting::Fence { last: true });
+        let leaving = (0..self.waiting.len()).filter(is_last).collect();
+        self.waiting.fill(None);
+        self.generation += 1;
+        Ok(Fencing::Opens { leaving })
+    }
+
+    /// A life of `rank` is over: it waits for nothing, and what it had put under
+    /// `keys` is void.
+    pub fn forget(&mut self, rank: usize, keys: &[String]) {
+        self.waiting[rank] = None;
+        for key in keys {
+            self.entries.remove(key);
+        }
+    }
+
+    fn refuse_when_waiting(&self, rank: usize) -> Result<(), String> {
+        match &self.waiting[rank] {
+            Some(waiting) => Err(format!(
+                "sent a message while it waits {}",
+                waiting.describe()
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// A rank that waits for something that cannot come, given which ranks have ended:
+    /// a fence that an ended rank will not reach, or all that are left wait.
+    pub fn stalled(&self, ended: impl Fn(usize) -> bool) -> Option<StalledWait> {
+        let ranks = 0..self.waiting.len();
+        let waiter = ranks
+            .clone()
+            .find(|rank| self.waiting[*rank].is_some() && !ended(*rank))?;
+        let fencing = ranks.clone().find(|rank| {
+            matches!(self.waiting[*rank], Some(Waiting::Fence { .. })) && !ended(*rank)
+        });
+        let gone = ranks.clone().find(|rank| ended(*rank));
+        if let (Some(waiter), Some(gone)) = (fencing, gone) {
+            return Some(StalledWait {
+                waiter,
+                gone: Some(gone),
+            });
+        }
+        let all_wait = ranks
+            .clone()
+            .all(|rank| ended(rank) || self.waiting[rank].is_some());
+        all_wait.then_some(StalledWait { waiter, gone })
+    }
+}
+
+/// A wait that will not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StalledWait {
+    /// One of the ranks that wait.
+    pub waiter: usize,
+    /// A rank that has ended and is missed.
+    pub gone: Option<usize>,
+}
+
+#[cfg(test)]
+mod tests;

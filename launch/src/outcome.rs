@@ -1,0 +1,147 @@
+//! How a job ended.
+
+use super::recoveries::{Recovery, summarize};
+use refrain_job::Statistics;
+
+/// Exit status of a job in which replayed messages had other bytes, and everything
+/// else went well.
+pub const DIFFERED: i32 = 80;
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Exit status for the launcher: that of the first rank that failed (128 +
+    /// signal for a killed one; 1 for one that failed with status 0), 128 +
+    /// signal when a signal ended the launcher, 141 (as by SIGPIPE) when
+    /// its output has no reader any more, [`DIFFERED`] when replayed messages had
+    /// other bytes and all else went well, or 0.
+    pub status: i32,
+    /// What happened, for people; `None` after a good end, and when the reader of the
+    /// output is gone.
+    pub failure: Option<String>,
+    /// What ranks have told of themselves, by rank, where they were to
+    /// ([`EventConfig::statistics`](refrain_job::config::EventConfig::statistics)).
+    pub statistics: Vec<Option<Statistics>>,
+    /// Deaths of ranks that were restarted, in the order in which they were
+    /// over.
+    pub recoveries: Vec<Recovery>,
+    /// By rank.
+    pub checkpoints: Vec<CheckpointCounts>,
+}
+
+/// What became of a rank's checkpoints, in all its lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct CheckpointCounts {
+    /// How often the rank was asked for one.
+    pub orders: u64,
+    /// How many were stable, asked for or not.
+    pub stable: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Outcome {
+    /// Without statistics, recoveries and checkpoints.
+    pub fn new(status: i32, failure: Option<String>) -> Self {
+        Self {
+            status,
+            failure,
+            statistics: Vec::new(),
+            recoveries: Vec::new(),
+            checkpoints: Vec::new(),
+        }
+    }
+
+    /// The outcome at the end of the job, and a line that is still to be printed.
+    pub fn conclude(self, recoveries: &[Recovery]) -> (Self, Option<String>) {
+        let summary = summarize(recoveries);
+        match (self.status, &self.failure, &summary) {
+            (0, None, Some(_)) => (Self::new(DIFFERED, summary), None),
+            _ => (self, summary),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recoveries::explain;
+    use crate::verdict::Cause;
+    use refrain_job::control::message::DifferenceFigures;
+    use refrain_job::control::message::RecoveryFigures;
+
+    fn figures(differing: u64) -> RecoveryFigures {
+        RecoveryFigures {
+            compared: 100,
+            compared_bytes: 2400,
+            differing,
+            differing_bytes: 4 * differing,
+            first_difference: (differing > 0).then(|| DifferenceFigures {
+                operation: 7,
+                receiver: 1,
+                message: 2,
+                context: 0,
+                tag: 5,
+                bytes: 24,
+                ranges: vec![(4, 8)],
+                has_more: false,
+            }),
+            ..RecoveryFigures::default()
+        }
+    }
+
+    fn recovery(rank: u32, figures: Option<RecoveryFigures>) -> Recovery {
+        Recovery {
+            rank,
+            incarnation: 0,
+            signal: 9,
+            cause: Cause::Unknown,
+            noticed_us: None,
+            started_us: 0,
+            joined_us: None,
+            total_us: None,
+            figures,
+        }
+    }
+
+    #[test]
+    fn a_rank_is_explained_once_it_differs() {
+        assert_eq!(explain(3, &figures(0)), None);
+        let line = explain(3, &figures(2)).expect("it differs");
+        let begin = "rank 3 sent other bytes in its replay than before: \
+         2 of 100 compared messages differ, in 8 of 2400 bytes; operation 7: \
+         message 2 to rank 1 (context 0, tag 5, 24 bytes) has other bytes at 4..7; ";
+        assert!(line.starts_with(begin), "{line}");
+        for option in ["--record-clocks", "--same-memory", "--divergence stop"] {
+            assert!(line.contains(option), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_job_that_differed_has_a_status_of_its_own() {
+        let all = [
+            recovery(0, None),
+            recovery(1, Some(figures(0))),
+            recovery(5, Some(figures(2))),
+            recovery(3, Some(figures(1))),
+            recovery(5, Some(figures(2))),
+        ];
+        let good = Outcome::new(0, None);
+        assert_eq!(good.clone().conclude(&all[..2]), (good.clone(), None));
+        let (outcome, line) = good.conclude(&all);
+        assert_eq!((outcome.status, line), (DIFFERED, None));
+        let summary = outcome.failure.expect("it says why");
+        let begin = "the replay of 2 ranks sent other bytes than before: \
+         5 of 400 compared messages differ, in 20 of 9600 bytes; \
+         first difference: rank 5, operation 7: message 2 to rank 1";
+        assert!(summary.starts_with(begin), "{summary}");
+    }
+
+    #[test]
+    fn a_job_that_failed_keeps_its_status_and_reports_both() {
+        let failed = Outcome::new(3, Some("rank 1 exited".into()));
+        let (outcome, line) = failed.clone().conclude(&[recovery(5, Some(figures(2)))]);
+        assert_eq!(outcome, failed);
+        assert!(line.expect("a line").contains("the replay of rank 5 sent"));
+    }
+}
