@@ -157,8 +157,8 @@ impl Protected {
     /// `bytes` bytes from `base` on.
     ///
     /// # Safety
-    /// As long as it is kept, they must be readable and writable, and nobody else
-    /// may touch them while it is read or filled.
+    /// As long as it is kept, they must be readable and writable, and the program
+    /// must not touch them while it is read or filled.
     pub unsafe fn new(base: *mut c_void, bytes: usize) -> Result<Self, Failure> {
         check_bytes("memory", base, bytes)?;
         let base = some_address(base);

@@ -184,7 +184,7 @@ mod tests {
     use refrain_logging::store::faulty::{Delivery, MemoryOptions, MemoryStore};
     use refrain_ring::Incarnation;
 
-    /// A clock that stands still, and nobody who listens.
+    /// A clock that stands still; reports are dropped.
     struct Silent;
 
     impl Environment for Silent {

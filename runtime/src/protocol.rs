@@ -1,5 +1,5 @@
-//! The events of a rank that is a process: the client of the event logger, with
-//! a clock, and what is told of waiting for it.
+//! The events of a rank that is a process: the client of the event loggers, with
+//! a clock, and how long emissions wait for it.
 
 use core::time::Duration;
 use refrain_eventlog::client::Client;
@@ -13,7 +13,7 @@ use refrain_ring::Clock;
 use refrain_transport::engine;
 use std::time::Instant;
 
-/// Commits between two looks after loggers that are lost.
+/// Commits between two checks of lost loggers.
 const COMMITS_PER_LOOK: u32 = 256;
 
 /// The engine of a rank that is a process.
@@ -26,7 +26,7 @@ pub(crate) struct LoggerClient {
     begin: Instant,
     is_instant: bool,
     has_left: bool,
-    /// Commits until loggers that are lost are looked after, though a quorum of
+    /// Commits until lost loggers are checked again, though a quorum of
     /// the others makes everything stable.
     until_look: u32,
     /// Batches by their numbers of determinants: 1, 2 to 3, 4 to 7 …
@@ -136,7 +136,7 @@ impl Commits for LoggerClient {
     }
 }
 
-/// How long emissions wait, and output that does.
+/// How long emissions wait, among them output.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     /// Since when an emission waits, and for how many events, the first. Others

@@ -84,7 +84,7 @@ pub enum Determinant<R = Vec<Clock>, B = Vec<u8>> {
         at: Clock,
         /// The requests, by the clocks at their posts.
         requests: R,
-        /// The set goes on in the next determinant, which has the same clock.
+        /// The set continues in the next determinant, which has the same clock.
         continues: bool,
     },
     /// A receive was taken back before it was matched.

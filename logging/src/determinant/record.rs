@@ -176,7 +176,7 @@ pub fn decode(header: &BatchHeader, payload: &[u8]) -> Result<Vec<Determinant>, 
     Ok(determinants)
 }
 
-/// A set that continues goes on at once, at the same clock.
+/// A set that continues does so in the next determinant, at the same clock.
 fn may_follow(before: &Determinant, next: &Determinant) -> bool {
     match before {
         Determinant::Completion {

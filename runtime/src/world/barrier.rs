@@ -1,4 +1,4 @@
-//! Meeting points of all ranks.
+//! The barrier and the fence of all ranks.
 
 #![allow(unsafe_code, reason = "empty buffers need no lender")]
 
@@ -14,8 +14,8 @@ const CONTEXT_BARRIER: u32 = CONTEXT_RESERVED_MIN;
 
 impl World {
     /// Returns when every rank has called it. A dissemination barrier over
-    /// messages (Hensgen, Finkel, Manber 1988): ⌈log₂ n⌉ rounds, and progress
-    /// goes on for everything else meanwhile.
+    /// messages (Hensgen, Finkel, Manber 1988): ⌈log₂ n⌉ rounds, and everything
+    /// else makes progress meanwhile.
     ///
     /// # Errors
     /// As [`World::send`].
@@ -64,8 +64,8 @@ impl World {
     }
 
     /// Returns when every rank has called it, through the launcher: slow, but
-    /// independent of the fabric. Progress goes on meanwhile: others may need
-    /// this rank's acknowledgements to come here too.
+    /// independent of the fabric. The rank makes progress meanwhile: others may need
+    /// its acknowledgements to get here, too.
     ///
     /// # Errors
     /// When the launcher ends the job; else as [`World::send`].
@@ -78,8 +78,8 @@ impl World {
         self.fence_while(false, |world| world.make_progress().map(|_| ()))
     }
 
-    /// Does `meanwhile` again and again until every rank is in the fence. `last`:
-    /// behind it the rank has left. What this tells others must be stable.
+    /// Repeats `meanwhile` until every rank is in the fence. `last`: the rank leaves the job
+    /// with it. All events before it must be stable.
     pub(super) fn fence_while(
         &mut self,
         last: bool,

@@ -23,7 +23,7 @@ static EXISTS: AtomicBool = AtomicBool::new(false);
 //   `Send`.
 // - Buffers of requests are memory of the program, by pointer. Those of blocking
 //   calls are given back before the call returns. A scope borrows the world, so
-//   that it cannot move meanwhile; and whoever lends a buffer by pointer
+//   that it cannot move meanwhile; and the caller that lends a buffer by pointer
 //   (`SendBuffer::bytes`, `ReceiveBuffer::bytes`) promises that no thread touches it until the
 //   request has ended.
 // - Providers of libfabric are asked for `FI_THREAD_DOMAIN`: accesses exclude each

@@ -25,7 +25,7 @@ pub(super) struct JobTime {
 }
 
 impl JobTime {
-    /// For a life that goes on from `last_ns`.
+    /// For a life that continues from `last_ns`.
     pub(super) fn new(config: &JobConfig, last_ns: i64) -> Self {
         let began_ns = match config.began_unix_ns {
             0 => 0,
@@ -61,7 +61,7 @@ impl World {
     ///
     /// One operation of the clock, and an event: in its replay, a later life gets the recorded
     /// times, and continues from the last of them. With `--record-clocks off` it gets the
-    /// current time. Before [`World::restored`], in a life that goes on from a checkpoint, it
+    /// current time. Before [`World::restored`], in a life that continues from a checkpoint, it
     /// is no operation, and the time is not recorded.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl World {
     ///
     /// `series`: the kind of number, 1 to 15; numbers of one series take least room in the event
     /// log when they are close to each other. Series 0 is
-    /// [`World::time`]'s. Before [`World::restored`], in a life that goes on from a
+    /// [`World::time`]'s. Before [`World::restored`], in a life that continues from a
     /// checkpoint, it is no operation: `fresh` is returned and not recorded.
     ///
     /// # Errors

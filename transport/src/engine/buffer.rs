@@ -368,7 +368,7 @@ impl Staging {
     pub(super) fn lend(self, bytes: usize, token: u64) -> (Lent, Landing) {
         assert!(bytes <= self.capacity());
         let memory = NonNull::from(Box::leak(self.0));
-        // SAFETY: nobody else has a pointer to it, and it is a box again only by
+        // SAFETY: there is no other pointer to it, and it is a box again only by
         // `Lent::end`.
         let landing = unsafe { Landing::new(memory.cast(), bytes, token) };
         (Lent(memory), landing)
@@ -378,7 +378,7 @@ impl Staging {
 impl Lent {
     /// To be called when the landing has ended, or its fabric was closed.
     pub(super) fn end(self) -> Staging {
-        // SAFETY: it was a box, and nobody writes to it any more.
+        // SAFETY: it was a box, and is not written any more.
         Staging(unsafe { Box::from_raw(self.0.as_ptr()) })
     }
 }

@@ -17,8 +17,8 @@ const ROUNDS_MAX: u32 = 30_000;
 const ROUND: Duration = Duration::from_millis(1);
 
 impl<P: Protocol> Engine<P> {
-    /// Gives a request's buffer back now, whatever its state. A send goes on
-    /// from a copy; what a receive would get is dropped. Where payload is being
+    /// Gives a request's buffer back now, whatever its state. A send continues
+    /// from a copy; the message of a receive is dropped. Where payload is being
     /// written into the buffer by a peer's device this waits for its end, makes
     /// progress meanwhile, and as a last resort closes the fabric.
     ///

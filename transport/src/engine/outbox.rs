@@ -123,7 +123,7 @@ impl Outbox {
         !self.backlog.is_empty() || !self.controls.is_empty()
     }
 
-    /// Whether the next [`Outbox::progress`] goes on though nothing arrives.
+    /// Whether the next [`Outbox::progress`] sends more, without an arrival.
     pub fn is_mid_burst(&self) -> bool {
         self.is_mid_burst && !self.backlog.is_empty()
     }

@@ -124,7 +124,7 @@ impl Source {
         }
     }
 
-    /// Raises the horizon that the sender is told: all its messages before `ssn` are free.
+    /// Raises the horizon to be sent to the sender: all its messages before `ssn` are free.
     /// Returns whether it was lower before. LOG-4
     pub fn raise_horizon(&mut self, ssn: Ssn) -> bool {
         let is_news = ssn > self.horizon.of(ssn.stream());

@@ -8,7 +8,7 @@ use refrain_ring::{ArenaFull, Rank, ReserveError};
 /// Why packing came to a halt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stall {
-    /// A receiver has to consume before its channel's window goes on.
+    /// A receiver has to consume before its channel's window moves.
     Window,
     /// The log memory is in use; only a horizon frees it.
     Budget,
@@ -108,7 +108,7 @@ impl Outbox {
     }
 }
 
-/// Whether a log for which the system has no more memory goes on in what it has:
+/// Whether a log for which the system has no more memory continues in what it has:
 /// chunks come free as the disk takes them.
 fn gets_by_with_what_it_has(means: &Means<'_>) -> bool {
     means.log.spilling.is_on() && means.log.arena.used_bytes() > 0

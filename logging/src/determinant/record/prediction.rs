@@ -1,5 +1,5 @@
-//! What writer and reader both expect of the next determinant: all that came
-//! before it in the same batch, and nothing else.
+//! The prediction of the next determinant, by writer and reader: from those before it in the
+//! same batch, and nothing else.
 
 use crate::determinant::Determinant;
 use refrain_ring::{Rank, Ssn};
@@ -50,7 +50,7 @@ impl Sources {
             .position(|&rank| rank == source.0)
     }
 
-    /// Who is at a place, and the number expected of it.
+    /// The source at a place, and the number expected of it.
     #[inline]
     pub(super) fn at(&self, place: usize) -> Option<(Rank, Ssn)> {
         let rank = *self.ranks[..self.known].get(place)?;
@@ -116,7 +116,7 @@ pub(super) struct Requests {
     stride: u64,
 }
 
-/// What a writer says of a request that is not the one expected: 0, the other
+/// How a writer encodes a request that is not the predicted one: 0, the other
 /// rule holds from now on; else by how much the lag differs from the last,
 /// zigzag. (No difference is what one of the two rules says.)
 pub(super) type RequestChange = u64;
@@ -189,9 +189,9 @@ pub(super) struct Prediction {
     pub(super) mode: u8,
     /// The requests of matches.
     pub(super) requests: Requests,
-    /// The last SSN of anybody.
+    /// The last SSN of any source.
     pub(super) ssn: u64,
-    /// Who was met.
+    /// The sources that were met.
     pub(super) sources: Sources,
     /// Tag and length that the last probe found.
     pub(super) probed: (i32, u64),
@@ -214,7 +214,7 @@ impl Prediction {
         }
     }
 
-    /// The same as a new one, without clearing what nobody will look at.
+    /// The same as a new one, without clearing fields that are not read again.
     #[inline]
     pub(super) fn begin(&mut self, clock: u64) {
         self.clock = clock;

@@ -1,10 +1,10 @@
-//! What a checkpoint gives back to its program.
+//! The contents of a checkpoint, for its program.
 
 use crate::Error;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
-/// What the program had put into the checkpoint that it goes on from.
+/// The sections that the program had put into the checkpoint that it continues from.
 #[derive(Debug)]
 pub struct Restored {
     number: u64,

@@ -1,4 +1,4 @@
-//! The way of a rank's events to where they are stable.
+//! The connection of a rank to its event loggers.
 
 use super::Membership;
 use crate::Error;
@@ -18,7 +18,7 @@ use refrain_logging::pessimist::Pessimist;
 use refrain_ring::Incarnation;
 use std::os::fd::AsFd;
 
-/// A rank's way to its loggers, and what they had of its lives before.
+/// The connection, and the position of earlier lives.
 pub(super) struct Connected {
     pub(super) events: Pessimist<LoggerClient>,
     pub(super) loggers: Vec<ServerAddress>,
@@ -30,8 +30,8 @@ pub(super) struct Connected {
 }
 
 /// Connects to the loggers of this rank's shard, if the protocol logs events
-/// and the job has loggers: one that was started without a launcher has nobody
-/// who could ever ask. EL-4
+/// and the job has loggers: a rank that was started without a launcher is never
+/// restarted. EL-4
 pub(super) fn connect(
     config: &JobConfig,
     membership: &Membership,

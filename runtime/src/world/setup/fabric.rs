@@ -2,7 +2,7 @@
 //!
 //! Each rank publishes a [`BusinessCard`] under `address/RANK`: its host, and the address
 //! of the fabric that it has made already. With `auto` that is shared memory;
-//! only a job on several hosts goes on and makes the far fabric too, the one that
+//! only a job on several hosts makes the far fabric, too: the one that
 //! rank 0 has chosen (`provider`) from what all have (`port/RANK`: why a rank has no
 //! RDMA port, empty if it has one), published under `far/RANK`.
 
