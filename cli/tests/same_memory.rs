@@ -39,7 +39,11 @@ fn lives(options: &str, wrapper: &[&str], with: impl FnOnce(&mut Command)) -> (E
         .stdin(Stdio::null());
     with(&mut command);
     let ended = run(&mut command).expect(0);
-    assert!(ended.err.contains("incarnation 1 continues"), "{}", ended.err);
+    assert!(
+        ended.err.contains("incarnation 1 continues"),
+        "{}",
+        ended.err
+    );
     let facts = [0, 1].map(|incarnation| facts(&folder.path().join(format!("1-{incarnation}"))));
     (ended, facts)
 }
