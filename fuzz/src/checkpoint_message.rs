@@ -46,7 +46,10 @@ fn any_messages(bytes: &[u8]) {
                     session.strip(strip, part.len())
                 })
             }
-            _ => session.message(generated::value(input)),
+            _ => match generated::value(input) {
+                Some(message) => session.message(message),
+                None => return,
+            },
         };
         if let Answer::Send(found) = answer {
             panic!("a checkpoint that was never complete: {found:?}");
