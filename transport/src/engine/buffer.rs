@@ -240,7 +240,7 @@ impl ReceiveBuffer {
 
     /// Copies `data`, which is the message from `offset` on; what does not fit
     /// is dropped.
-    #[inline]
+    #[inline(always)]
     pub(super) fn unpack(&self, offset: u64, data: &[u8]) {
         let room = self.room_bytes().saturating_sub(offset);
         let data = &data[..data.len().min(usize::try_from(room).unwrap_or(usize::MAX))];

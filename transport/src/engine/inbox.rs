@@ -177,7 +177,7 @@ impl<P: Protocol> Delivery<'_, P> {
     }
 
     /// Which receive gets a message of the program that has begun to arrive.
-    #[inline]
+    #[inline(always)]
     pub(super) fn place(&mut self, head: &MessageHead) -> Place {
         if self.inbox.replay.is_some() {
             return self.inbox.place_from_records(head, self.requests);
@@ -197,6 +197,7 @@ impl<P: Protocol> Delivery<'_, P> {
     }
 
     /// Everything that a match entails, but for the payload.
+    #[inline(always)]
     pub(super) fn match_made(&mut self, head: &MessageHead, id: RequestId) {
         let (inbox, source) = (&mut *self.inbox, head.envelope.source);
         let Some(request) = self.requests.get_mut(id) else {

@@ -410,8 +410,12 @@ impl<P: Protocol> Engine<P> {
             return self.send_in_turn(stream, clock, buffer, to);
         };
         // The common case: one record, at once.
-        let (outbox, mut means) = self.sending();
-        let (destination, log) = (&mut outbox.destinations[to.rank.index()], &mut means.log);
+        let log = &mut LogMeans {
+            fabric: &mut *self.fabric,
+            arena: &mut self.arena,
+            gate: &self.gate,
+            spilling: &mut self.spilling,
+        };
         let ssn = destination.next.of(stream);
         let header = to.header(RecordKind::Eager, ssn, bytes);
         let is_staged = destination.limits.staged_bytes.contains(&bytes)
@@ -432,7 +436,7 @@ impl<P: Protocol> Engine<P> {
             destination.next.raise_to(ssn.next());
             if log.fabric.post(pass, to.rank, &frame).is_err() {
                 destination.packed.push_back((frame, log.gate.mark()));
-                outbox.note_backlog(to.rank);
+                self.outbox.note_backlog(to.rank);
             } else if bytes < STREAM_BYTES_MIN as u64 {
                 destination.log.clear_ahead(log.arena);
             }

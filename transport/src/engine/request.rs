@@ -211,7 +211,7 @@ impl Requests {
     }
 
     /// Ends a request.
-    #[inline]
+    #[inline(always)]
     pub fn finish(&mut self, id: RequestId, outcome: Outcome) {
         if let Some(request) = self.get_mut(id) {
             request.state = RequestState::Done(outcome);
@@ -229,7 +229,7 @@ impl Requests {
     }
 
     /// Ends a receive if all of its message has arrived; returns whether it has ended.
-    #[inline]
+    #[inline(always)]
     pub fn finish_receive_if_whole(&mut self, id: RequestId) -> bool {
         let Some(receiving) = self.receiving(id) else {
             return true;

@@ -83,29 +83,30 @@ impl<T, const LISTS: usize> Pool<T, LISTS> {
 
     /// Adds an entry at the end of these lists.
     #[inline]
+    #[expect(
+        clippy::needless_range_loop,
+        reason = "iterators over the array are slower"
+    )]
     pub(super) fn append(&mut self, value: T, lists: [&mut List; LISTS]) -> u32 {
         let index = match some(self.free) {
             Some(index) => index,
             None => self.grow(),
         };
-        for (which, list) in lists.iter().enumerate() {
-            if let Some(tail) = some(list.tail) {
-                self.nodes[tail as usize].links[which].next = index;
-            }
-        }
         let node = &mut self.nodes[index as usize];
         self.free = node.links[0].next;
         node.number = self.next_number;
         node.value = Some(value);
-        for (links, list) in node.links.iter_mut().zip(lists) {
-            *links = Links {
+        for which in 0..LISTS {
+            let list = &mut *lists[which];
+            self.nodes[index as usize].links[which] = Links {
                 previous: list.tail,
                 next: NONE,
             };
-            list.tail = index;
-            if list.is_empty() {
-                list.head = index;
+            match some(list.tail) {
+                Some(tail) => self.nodes[tail as usize].links[which].next = index,
+                None => list.head = index,
             }
+            list.tail = index;
         }
         self.next_number += 1;
         self.count += 1;
@@ -133,8 +134,13 @@ impl<T, const LISTS: usize> Pool<T, LISTS> {
 
     /// Takes an entry out, off the lists that it is on.
     #[inline]
+    #[expect(
+        clippy::needless_range_loop,
+        reason = "iterators over the array are slower"
+    )]
     pub(super) fn take(&mut self, index: u32, lists: [&mut List; LISTS]) -> T {
-        for (which, list) in lists.into_iter().enumerate() {
+        for which in 0..LISTS {
+            let list = &mut *lists[which];
             let Links { previous, next } = self.nodes[index as usize].links[which];
             match some(previous) {
                 Some(previous) => self.nodes[previous as usize].links[which].next = next,
