@@ -36,7 +36,7 @@ pub trait Wire: Debug {
     /// The session has ended.
     fn hear(&mut self) -> Result<Option<ToClient>, WireError>;
 
-    /// The next descriptor that came with a message.
+    /// Takes the next descriptor that came with a message, if any.
     fn take_descriptor(&mut self) -> Option<OwnedFd>;
 }
 

@@ -31,10 +31,11 @@ pub struct ReadRequest {
     pub after_clock: Option<Clock>,
     /// The log must end at this number or a higher one.
     pub until: EventIndex,
-    /// Which life wrote the last determinant before that
-    /// ([`Client::follows`](super::Client::follows)): a replica that is not fenced yet
-    /// may have others there, and more behind. The life that asks writes its own there,
-    /// so none of that is given. `None`: any log will do, with all that it has.
+    /// Incarnation that wrote the last determinant before `until`
+    /// ([`Client::follows`](super::Client::follows)). A replica that is not fenced yet
+    /// may have another log up to there, and more behind it. The life that asks writes its own
+    /// determinants from `until` on, so later ones are not returned. `None`: any log is accepted
+    /// as a whole.
     pub follows: Option<Incarnation>,
     /// Number of replicas that make a commit stable.
     pub quorum: usize,

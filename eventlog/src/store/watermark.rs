@@ -1,5 +1,5 @@
-//! How far a logger's files were stored, in a file beside them: so that files which
-//! end earlier are noticed (EL-3). Format: docs/formats/event-files.md.
+//! The number of the last stored group, in a file beside the logger's files: a start detects
+//! files that end earlier (EL-3). Format: docs/formats/event-files.md.
 
 /// Version of the file. A reader refuses every other.
 pub(crate) const WATERMARK_VERSION: u32 = 1;
