@@ -214,7 +214,7 @@ impl<C: Commits> Pessimist<C> {
         self.stable >= self.recorded && self.commits.leave()
     }
 
-    /// Events so far.
+    /// Number of events so far.
     pub fn recorded(&self) -> u64 {
         self.recorded
     }
@@ -304,12 +304,12 @@ impl<C: Commits> Pessimist<C> {
         self.recorder.counts()
     }
 
-    /// Where batches become stable.
+    /// The commits.
     pub fn commits(&self) -> &C {
         &self.commits
     }
 
-    /// Where batches become stable.
+    /// The commits, for changes.
     pub fn commits_mut(&mut self) -> &mut C {
         &mut self.commits
     }

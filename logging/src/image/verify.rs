@@ -161,7 +161,7 @@ fn verify_log(image: &LogImage, key: &LogKey, index: &LogIndex) -> LogVerificati
     found
 }
 
-/// Begins to read copies ahead.
+/// Begins to read the next `count` copies.
 fn ahead_of<'a>(
     copies: &mut impl Iterator<Item = &'a Copy>,
     count: usize,

@@ -3,7 +3,7 @@
 //! A file holds the chunks `first_sequence .. first_sequence + slots` of one
 //! channel, each in its own slot, so that the place of a chunk follows from its
 //! sequence number. A slot that holds another chunk than its own was not written
-//! since the file was taken into use again: it is empty.
+//! since the file was reused, and counts as empty.
 
 use core::fmt;
 use refrain_ring::{CHUNK_BYTES, Incarnation, Rank};
