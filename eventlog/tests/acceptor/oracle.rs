@@ -1,4 +1,4 @@
-//! A row with every determinant in it.
+//! A log that keeps every determinant.
 
 use super::batches::Which;
 use refrain_eventlog::acceptor::{Refusal, Verdict};
@@ -45,11 +45,11 @@ struct Kept {
 
 #[derive(Clone, Debug)]
 pub struct Oracle {
-    /// All that there ever were from `start` on, also the trimmed ones.
+    /// All determinants from `start` on, including trimmed ones.
     row: Vec<Kept>,
     start: u64,
     start_clock: u64,
-    /// So many of them are trimmed.
+    /// Number of trimmed ones among them.
     gone: usize,
     trimmed: u64,
     pub latest: u32,
