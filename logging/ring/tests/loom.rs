@@ -187,7 +187,7 @@ fn publication_between_clearings() {
     });
 }
 
-/// The log goes on in the next chunk without a gap.
+/// The log continues in the next chunk without a gap.
 #[test]
 fn chunk_change() {
     explore(|| {
@@ -204,8 +204,8 @@ fn chunk_change() {
     });
 }
 
-/// Pack now, publish when stable: what the gate holds back is seen by nobody,
-/// also when the log has meanwhile gone on in the next chunk.
+/// Pack now, publish when stable: records that the gate holds are invisible to readers,
+/// even when the log has meanwhile continued in the next chunk.
 #[test]
 fn gated_batch() {
     explore(|| {
@@ -288,7 +288,7 @@ fn chunk_reuse_cleared_ahead() {
     assert!(REUSED.load(Relaxed), "some interleaving reuses a chunk");
 }
 
-/// The models above see a fault when there is one.
+/// The models above detect a fault.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn chunk_reuse_needs_a_release() {
