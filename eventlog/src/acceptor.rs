@@ -180,7 +180,7 @@ pub struct Life {
 /// The sender of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The rank itself: only its latest life may.
+    /// The rank itself: only its latest life may send batches.
     Writer,
     /// Another replica of the shard: copies of batches of any life.
     Replica,
@@ -382,7 +382,8 @@ impl RankLog {
             self.last_clock = clock;
             self.lives.clear();
         }
-        // The writer of the one before is kept: other replicas may still have it.
+        // The life that wrote the determinant before `first` is kept: other replicas may still
+        // have that determinant.
         let passed = self.lives.partition_point(|life| life.start < first);
         self.lives.drain(..passed.saturating_sub(1));
     }

@@ -22,7 +22,7 @@ pub(crate) fn encode(group: u64) -> [u8; WATERMARK_BYTES] {
 /// The group number in the file.
 ///
 /// # Errors
-/// What is wrong with the bytes.
+/// The problem with the bytes.
 pub(crate) fn read(bytes: &[u8]) -> Result<u64, String> {
     let bytes: &[u8; WATERMARK_BYTES] = match bytes.try_into() {
         Ok(bytes) => bytes,

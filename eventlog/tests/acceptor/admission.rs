@@ -146,7 +146,7 @@ fn without_marks_what_was_taken_over_is_lost() {
         (2, all, [1, 0, 0]),
         // The second does not ask row 0; only row 1 has something of it.
         (0, [false, true, true], [0, 1, 0]),
-        // The third goes on from row 0 without asking row 1; says nothing.
+        // The third continues log 0 without asking log 1, and writes nothing.
         (1, [true, false, true], [0, 0, 0]),
         // The fourth asks row 0 and row 1.
         (2, all, [1, 1, 1]),
@@ -202,7 +202,7 @@ fn a_row_that_was_given_up_wholly_still_names_its_last_life() {
         replica.row.writer_before(EventIndex(4)),
         Some(Incarnation(1))
     );
-    // Another that ends before goes on there.
+    // Another log, which ends before that, continues there.
     let mut behind = RankLog::default();
     behind.hello(RANK, Incarnation(1)).expect("new");
     behind

@@ -101,7 +101,7 @@ impl Oracle {
             return Outcome::Stale;
         }
         let batch_end = batch.first + u64::from(batch.count);
-        // An empty row (nobody's, or all given up at its start) has no last life.
+        // An empty log (new, or trimmed up to its start) has no last life.
         let last_life = self.row.last().map(|kept| kept.incarnation);
         if Some(batch.incarnation) >= last_life {
             if batch.first > self.end() {

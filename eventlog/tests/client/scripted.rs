@@ -240,7 +240,7 @@ pub fn connect<T: Send>(
     })
 }
 
-/// Polls with a clock that goes on by a second each time, so that nothing waits.
+/// Polls with a clock that advances by a second each time, so that nothing waits.
 pub struct Clockwork(pub Duration);
 
 impl Clockwork {

@@ -73,7 +73,7 @@ fn a_new_life_cuts_what_its_predecessor_wrote_beyond_its_recovery() {
             }
             old.wire.say(&ToLogger::Leave);
             old.await_stable(20);
-            // The new life recovered 12 of them, and knows of no more.
+            // The new life has recovered 12 of them, and no more.
             let mut new = Rank::join(&server.socket, NEW, 12, way);
             assert_eq!(new.welcome.end.0, 12);
             assert_eq!(new.welcome.last_clock.0, 110);

@@ -59,7 +59,8 @@ fn leave_ring(folder: &Path, logger: LoggerId) {
     writer.write(&LIFE.batch(0, 1)).expect("room");
 }
 
-/// What was stored while the server waited for it rang, and nobody answered.
+/// A completed write at the start, whose event is never handled, must not wake the server
+/// again and again.
 #[test]
 fn a_server_that_took_something_from_a_ring_at_its_start_sleeps() {
     let folder = TempDir::new().expect("a folder");

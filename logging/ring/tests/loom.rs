@@ -70,7 +70,7 @@ impl Sender {
     /// A channel of two chunks' window, and the reader of its log.
     fn open(arena: &mut Arena, destination: Rank) -> (Self, Receiver) {
         let mut log = ChannelLog::new(SOURCE, INCARNATION, destination, 2 * CHUNK);
-        // The log begins when it first needs room; its receiver is told where.
+        // The log begins when it first needs room; its receiver gets the first chunk.
         let none = log.append_if(arena, 0, true, message(destination, 0), |_, _| false);
         assert!(none.expect("room").is_none());
         let first = log.first_chunk().expect("the log has begun");

@@ -143,7 +143,7 @@ fn verify_log(image: &LogImage, key: &LogKey, index: &LogIndex) -> LogVerificati
         }
     }
     let is_whole = |sequence: &u64| whole.binary_search(sequence).is_ok();
-    // A place in one file whose chunk is in another file.
+    // Drops empty places in one file whose chunk is in another file.
     found
         .findings
         .retain(|finding| finding.why != ChunkFault::Unwritten || !is_whole(&finding.sequence));

@@ -121,8 +121,8 @@ fn recorded(batches: &[Vec<u8>]) -> RecordedEvents {
     recorded_events(&all).expect("it can be true")
 }
 
-/// A set of which a life left only a part ended anew in the next life: that one
-/// tells all of it, and nothing is added to what is told later.
+/// A set that a life recorded only in part completed again in the next life: the later
+/// record is complete, and the part is not added to it.
 // REC-4
 #[test]
 fn what_a_dead_life_left_of_a_set_is_not_used() {

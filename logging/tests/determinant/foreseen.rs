@@ -57,8 +57,8 @@ impl Commits for Taking {
 /// The next action of a rank.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A receive is matched so many operations after the last, and completed so many
-    /// behind that (0: at once), if at all; then something is sent, or not.
+    /// A receive is matched some operations after the last, and completed some operations
+    /// later (0: at once), if at all; then something is sent, or not.
     Receive {
         source: u32,
         after: u64,

@@ -251,7 +251,7 @@ impl Story {
                     let end = told.receive(matched.request);
                     let (source, ssn) = (matched.source, matched.ssn);
                     let message = RecordedReceive::Gets { source, ssn };
-                    // Behind an operation that is told, before the next.
+                    // After an operation with a recorded outcome, before the next.
                     let may_miss = at.0 + 1 >= told.before().0;
                     assert!(end == message || (may_miss && end == RecordedReceive::Open));
                     continue;
@@ -289,7 +289,7 @@ impl Story {
         }
     }
 
-    /// All is told, and runs are runs.
+    /// Checks at the end that all events are recorded, and that runs are complete.
     pub fn end(&self) {
         assert_eq!(self.told_pieces.len(), self.happened.len());
         for &(first, last, count) in &self.run_told {

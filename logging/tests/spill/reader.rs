@@ -1,4 +1,4 @@
-//! Reading back while everything else goes on: each record from a message on
+//! Reading back while all other work continues: each record from a message on
 //! comes once, in order, as it was sent. LOG-2
 
 use crate::channel::Channel;

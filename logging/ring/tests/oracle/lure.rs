@@ -69,7 +69,7 @@ pub fn bytes(region: &Region, range: Range<usize>) -> Vec<u8> {
 /// The memory before the chunks has another owner, and is not 0 either.
 pub fn used_region(first_chunk_offset: usize, chunks: usize) -> Region {
     let region = Region::heap(first_chunk_offset + chunks * CHUNK_BYTES);
-    // SAFETY: in bounds, and nobody else has the region yet.
+    // SAFETY: in bounds, and no other code has the region yet.
     unsafe { region.at(0).write_bytes(0xa5, first_chunk_offset) };
     let mut arena = Arena::new(region.clone(), first_chunk_offset, Box::new(|_, _| Ok(())));
     let mut log = ChannelLog::new(SOURCE, INCARNATION, Rank(0), u64::MAX);
