@@ -1,11 +1,11 @@
-//! How long a one-sided commit takes, and how many there are in a second.
+//! Measures the latency of one-sided commits, and their rate.
 //!
 //! ```text
 //! cargo run --release -p refrain-eventlog --example remote_latency -- [--library FILE] PROVIDER...
 //! ```
 //!
 //! The logger is another process. It either sleeps until its provider wakes it,
-//! as the server does, or looks all the time, as a NIC would.
+//! as the server does, or polls continuously, as a NIC would.
 
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::message::RemoteRing;
@@ -28,7 +28,7 @@ type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 const WARM_UP: usize = 200;
 const COMMITS: usize = 20_000;
 const STREAM: Duration = Duration::from_millis(500);
-/// For one commit, and for one provider that does not answer.
+/// Timeout for one commit, and for one provider.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn main() -> Outcome {
@@ -79,7 +79,7 @@ fn measure(provider: &str, library: &Path, way: &str) -> Outcome<String> {
         .stdout(Stdio::piped())
         .spawn()?;
     let result = measure_with(&mut child, library);
-    // Its standard input ends: so does it.
+    // The logger ends when its standard input ends.
     drop(child.stdin.take());
     child.wait()?;
     std::fs::remove_file(&ring)?;
@@ -101,7 +101,7 @@ fn measure_with(child: &mut Child, library: &Path) -> Outcome<String> {
         key: key.parse()?,
         address: octets?,
     };
-    // Also where it is not believed: it is only measured.
+    // Also for providers that are not trusted: this only measures.
     let delivery = Delivery::Honoured;
     let mut writer = RemoteWriter::open(
         library_file(provider, library),
@@ -119,7 +119,7 @@ fn measure_with(child: &mut Child, library: &Path) -> Outcome<String> {
     ))
 }
 
-/// The library's file: of libibverbs the installed one.
+/// The library's file; for libibverbs the installed one.
 fn library_file<'a>(provider: &str, library: &'a Path) -> Option<&'a Path> {
     (provider != VERBS).then_some(library)
 }
@@ -143,7 +143,7 @@ fn round_trips(writer: &mut RemoteWriter, bytes: usize) -> Outcome<(f64, f64)> {
         if index >= WARM_UP {
             took_ns.push(start.elapsed().as_nanos() as u64);
         }
-        // Naps of a millisecond need not be measured so often.
+        // Sleeps of a millisecond need fewer samples.
         if begin.elapsed() > PATIENCE / 5 && took_ns.len() > 500 {
             break;
         }
@@ -173,7 +173,7 @@ fn stream(writer: &mut RemoteWriter, bytes: usize) -> Outcome<f64> {
     Ok(count as f64 / start.elapsed().as_secs_f64())
 }
 
-/// The logger, until its standard input ends.
+/// Runs the logger until its standard input ends.
 fn serve(provider: &str, library: &Path, ring: &Path, is_busy: bool) -> Outcome {
     let file = File::options().read(true).write(true).open(ring)?;
     let memory = RingMemory::open(&file)?;

@@ -1,17 +1,17 @@
-//! What a logger accepts, and of whom: pure, and the same in the server, the
+//! Decides which batches a logger accepts. Pure, and the same code in the server, the
 //! simulator and the model checker.
 //!
-//! Each (job, rank) has a [`RankLog`]: it knows the latest incarnation, how far the
-//! determinants reach, and from where on they are still kept. A batch is taken if it is
-//! of that incarnation and continues where the log ends; one that the log already has is
-//! taken again without effect (GATE-3: sending again is idempotent); anything else is
-//! refused. A hello with a higher incarnation fences all before it (FENCE-1); before it
-//! may write it is [admitted](RankLog::admit): what an earlier life wrote beyond what the
-//! later one has recovered was never stable, and is cut.
+//! Each (job, rank) has a [`RankLog`]: the latest incarnation, the number of the first
+//! determinant that is kept, and the end of the log. A batch is taken if it is
+//! of that incarnation and continues at the log's end. A batch that the log already has is
+//! taken again without effect (GATE-3: sending again is idempotent). Any other batch is
+//! refused. A hello with a higher incarnation fences all earlier lives (FENCE-1). Before the
+//! new life may write, it is [admitted](RankLog::admit): what an earlier life wrote beyond
+//! what the new life has recovered was never stable, and is cut.
 //!
 //! A life gives each of its numbers to one determinant only. So (incarnation, number)
-//! names one content on all replicas, and a log is described by where each of its lives
-//! begins ([`Life`]), as a replicated log is by its terms.
+//! names the same content on all replicas, and a log is described by the numbers at which
+//! its lives begin ([`Life`]), as a replicated log is by its terms.
 
 mod admission;
 
@@ -26,9 +26,9 @@ use thiserror::Error;
 /// The outcome of a batch that was not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is now the end of the log.
+    /// The batch was appended to the log.
     Taken,
-    /// The log had it already: acknowledge it again. GATE-3
+    /// The log already had the batch: acknowledge it again. GATE-3
     Known,
 }
 
@@ -43,29 +43,29 @@ pub enum Refusal {
         /// The rank.
         rank: u32,
     },
-    /// Of a life that is fenced. FENCE-1
+    /// The incarnation is fenced. FENCE-1
     #[error("incarnation {said} of rank {rank} is fenced: incarnation {latest} has taken over")]
     Stale {
         /// The rank.
         rank: u32,
-        /// Its own.
+        /// Incarnation of the client or batch.
         said: u32,
-        /// The latest.
+        /// Latest incarnation of the rank.
         latest: u32,
     },
-    /// Of a life that has sent no hello.
+    /// The incarnation has sent no hello.
     #[error(
         "incarnation {said} of rank {rank} is not registered, {latest} is the latest: send Hello first"
     )]
     UnknownIncarnation {
         /// The rank.
         rank: u32,
-        /// Its own.
+        /// Incarnation of the client or batch.
         said: u32,
-        /// The latest.
+        /// Latest incarnation of the rank.
         latest: u32,
     },
-    /// Determinants before it are missing.
+    /// Determinants before the batch are missing.
     #[error("determinants {end} to {first} of rank {rank} are missing before this batch")]
     Gap {
         /// The rank.
@@ -75,7 +75,7 @@ pub enum Refusal {
         /// Where the batch begins.
         first: u64,
     },
-    /// It begins inside the log, and differs from it.
+    /// The batch begins inside the log, and differs from it.
     #[error(
         "a batch of determinants {first} to {batch_end} of rank {rank} does not fit its log, \
          which ends at {end}"
@@ -90,7 +90,7 @@ pub enum Refusal {
         /// Where the log ends.
         end: u64,
     },
-    /// Its clocks begin before the last one of the log.
+    /// The batch's clocks begin before the log's last clock.
     #[error("the clock of rank {rank} goes back from {last} to {said}")]
     ClockBack {
         /// The rank.
@@ -100,14 +100,15 @@ pub enum Refusal {
         /// First clock of the batch.
         said: u64,
     },
-    /// What a new life begins with ends with another clock.
+    /// The clock that a new life claims for the determinant before its beginning differs from
+    /// the log's.
     #[error("rank {rank} claims clock {said} before determinant {at}: it is {last} here")]
     OtherClock {
         /// The rank.
         rank: u32,
         /// Where the life begins.
         at: u64,
-        /// Clock before that.
+        /// The log's clock before that.
         last: u64,
         /// The clock that the life claims.
         said: u64,
@@ -122,7 +123,7 @@ pub enum Refusal {
         rank: u32,
         /// Where the batch begins.
         first: u64,
-        /// The first place where it could.
+        /// Number of the first determinant that may be written again.
         kept: u64,
     },
     /// A later life begins inside a batch of an earlier one.
@@ -133,7 +134,7 @@ pub enum Refusal {
         /// Where the batch begins.
         first: u64,
     },
-    /// Of another job than that of the hello.
+    /// The batch is of another job than the hello.
     #[error("this batch is of another job (tag {tag:08x}) than {job:016x}")]
     OtherJob {
         /// The job of the hello.
@@ -141,13 +142,13 @@ pub enum Refusal {
         /// The tag of the batch.
         tag: u32,
     },
-    /// No batch.
+    /// The bytes are not a valid batch.
     #[error("this is no batch: {0}")]
     Unreadable(#[from] BatchError),
-    /// Too much waits to be written already: not now.
+    /// Too many bytes wait to be written.
     #[error("{unwritten_bytes} bytes wait to be written: send it again later")]
     Busy {
-        /// The bytes that wait.
+        /// Bytes that wait to be written.
         unwritten_bytes: u64,
     },
     /// The store has failed.
@@ -159,8 +160,8 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether the same may be accepted later, without the client doing
-    /// anything else.
+    /// Whether the same batch or hello may be accepted later, without further action of the
+    /// client.
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::Busy { .. })
     }
@@ -179,18 +180,18 @@ pub struct Life {
 /// The sender of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The rank itself: only its latest life may.
+    /// The rank itself: only its latest life may send batches.
     Writer,
-    /// Another replica of the shard: copies of what any life wrote.
+    /// Another replica of the shard: copies of batches of any life.
     Replica,
 }
 
 /// What to do with a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Append it.
+    /// Append the batch.
     Take,
-    /// Nothing.
+    /// Do nothing: the log has the batch.
     Known,
     /// Cut the log at the batch's first number, then append it.
     CutAndTake,
@@ -199,33 +200,33 @@ pub enum Step {
 /// A logger's log of one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RankLog {
-    /// Latest life that sent a hello: all before it are fenced.
+    /// Latest incarnation that sent a hello; all earlier ones are fenced.
     pub incarnation: Incarnation,
     /// Number of the first determinant that is still kept.
     pub first: EventIndex,
-    /// Clock of the one before it.
+    /// Clock of the determinant before `first`.
     pub clock_before: Clock,
-    /// One past the last.
+    /// One past the number of the last determinant.
     pub end: EventIndex,
-    /// Clock of the last.
+    /// Clock of the last determinant.
     pub last_clock: Clock,
-    /// What has at most this clock need not be kept. Not in messages. GC-1
+    /// Determinants with at most this clock need not be kept. Not sent in messages. GC-1
     #[serde(skip)]
     pub trimmed: Clock,
-    /// Whose determinants they are: numbers rise, incarnations too.
+    /// The lives that wrote the log; start numbers and incarnations rise.
     pub lives: Vec<Life>,
 }
 
 impl RankLog {
-    /// The life that was admitted last; a first one only once it has written.
+    /// The life that was admitted last. A first life is listed only once it has written.
     pub fn last_life(&self) -> Option<Life> {
         self.lives.last().copied()
     }
 
-    /// A life begins. Returns whether that is new. FENCE-1
+    /// Registers a life. Returns whether it is a new one. FENCE-1
     ///
     /// # Errors
-    /// When a later one has begun.
+    /// When a later life has registered.
     pub fn hello(&mut self, rank: Rank, incarnation: Incarnation) -> Result<bool, Refusal> {
         if incarnation < self.incarnation {
             return Err(Refusal::Stale {
@@ -239,10 +240,10 @@ impl RankLog {
         Ok(is_new)
     }
 
-    /// What to do with a batch.
+    /// Decides what to do with a batch.
     ///
     /// # Errors
-    /// When it is not to be accepted.
+    /// When it is refused.
     pub fn judge(&self, batch: &BatchHeader, origin: Origin) -> Result<Step, Refusal> {
         let rank = batch.rank.0;
         self.check_life(batch, origin)?;
@@ -320,11 +321,11 @@ impl RankLog {
         })
     }
 
-    /// Cuts the log so that it ends where a batch begins. `clock`: that of the
-    /// determinant before; `None`: no batch ends there.
+    /// Cuts the log so that it ends where a batch begins. `clock` is that of the
+    /// determinant before the batch; `None`: no batch of the log ends there.
     ///
     /// # Errors
-    /// When it cannot be cut there; then nothing has changed.
+    /// When the log cannot be cut there; it is then unchanged.
     pub fn cut(&mut self, batch: &BatchHeader, clock: Option<Clock>) -> Result<(), Refusal> {
         if let Some(clock) = clock {
             self.check_clock(batch, clock)?;
@@ -335,7 +336,7 @@ impl RankLog {
     fn cut_at(&mut self, rank: Rank, at: EventIndex, clock: Option<Clock>) -> Result<(), Refusal> {
         let (rank, first) = (rank.0, at.0);
         let clock = clock.ok_or(Refusal::NoBoundary { rank, first })?;
-        // A stable checkpoint covers what is to be cut: so that was stable.
+        // A stable checkpoint covers what would be cut: so it was stable.
         if at < self.first || clock < self.trimmed.min(self.last_clock) {
             let kept = self.first.0;
             return Err(Refusal::Trimmed { rank, first, kept });
@@ -350,7 +351,7 @@ impl RankLog {
     pub fn take(&mut self, batch: &BatchHeader) {
         debug_assert_eq!(batch.first, self.end);
         if self.lives.last().map(|life| life.incarnation) != Some(batch.incarnation) {
-            // A life that has written nothing leaves no trace behind the next.
+            // A life that has written nothing is removed when the next one writes.
             self.lives.retain(|life| life.start < batch.first);
             self.lives.push(Life {
                 incarnation: batch.incarnation,
@@ -361,15 +362,15 @@ impl RankLog {
         self.last_clock = batch.last_clock;
     }
 
-    /// What has at most this clock need not be kept. Returns whether that is new. GC-1
+    /// Lets determinants with at most this clock be removed. Returns whether more may be removed
+    /// than before. GC-1
     pub fn trim(&mut self, clock: Clock) -> bool {
         let is_new = clock > self.trimmed;
         self.trimmed = self.trimmed.max(clock);
         is_new
     }
 
-    /// What lies before `first` is kept no longer; the last of it had this
-    /// clock.
+    /// Drops the determinants before `first`; `clock` is that of the last one dropped.
     pub fn drop_before(&mut self, first: EventIndex, clock: Clock) {
         if first <= self.first {
             return;
@@ -381,12 +382,13 @@ impl RankLog {
             self.last_clock = clock;
             self.lives.clear();
         }
-        // The writer of the one before is kept: other replicas may still have it.
+        // The life that wrote the determinant before `first` is kept: other replicas may still
+        // have that determinant.
         let passed = self.lives.partition_point(|life| life.start < first);
         self.lives.drain(..passed.saturating_sub(1));
     }
 
-    /// Whether it does not contradict itself.
+    /// Whether the log's fields are consistent.
     pub fn is_sound(&self) -> bool {
         let rises = |pair: &[Life]| {
             pair[0].incarnation < pair[1].incarnation && pair[0].start < pair[1].start

@@ -2,12 +2,12 @@
 //! to EL-5; docs/design/event-logger.md).
 //!
 //! A client (a rank) writes [batches](refrain_logging::determinant::batch) into
-//! a [`ring`] of its own in the logger's memory: over shared memory by stores,
-//! over libfabric by RMA writes; where neither works, as messages over its
+//! its own [`ring`] in the logger's memory: over shared memory by stores, over
+//! libfabric by RMA writes. Where neither works, it sends them as messages over its
 //! socket. The server drains the rings into the [`logbook`]: an
 //! [`acceptor`], which decides which batches are accepted and is pure, over a [`store`] of
-//! files. The job chooses what a commit must reach before the gate opens
-//! ([`Level`]); with replicas, it has to reach a quorum of them.
+//! files. The job chooses the [`Level`] that a commit must reach before the gate opens;
+//! with replicas, it must reach that level at a quorum of them.
 //!
 //! | module | what |
 //! |---|---|
@@ -36,13 +36,13 @@ pub mod store;
 
 use serde::{Deserialize, Serialize};
 
-/// What a commit has to reach at one logger before it counts there. EL-1
+/// The level that a commit must reach at one logger before it counts there. EL-1
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Level {
-    /// The logger's memory: survives the death of any process, the logger's own
-    /// among them, but not of the logger's host.
+    /// The memory of the logger's host: survives the death of any process, including
+    /// the logger, but not the failure of that host.
     Placed,
-    /// Its disk (`fdatasync`): survives the loss of power too.
+    /// The logger's disk (`fdatasync`): also survives the loss of power.
     Durable,
 }
 
@@ -69,8 +69,8 @@ mod tests {
         }
     }
 
-    /// A text that goes over two lines of the source is one sentence: blanks in a row
-    /// are what is left of a line's end that was lost.
+    /// A text continued on the next source line is one sentence: consecutive blanks come
+    /// from a line continuation without its backslash.
     #[test]
     fn no_text_contains_two_blanks_in_a_row() {
         let mut files = Vec::new();

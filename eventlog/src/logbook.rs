@@ -1,11 +1,10 @@
-//! Acceptor and store together.
+//! The acceptor and the store together.
 //!
-//! [`Logbook`] is the writer's side: it judges batches, gathers what it takes
-//! into groups, and writes a group while the next one gathers. A batch that was
-//! taken counts only once it is [written](Logbook::written) (it survives the
-//! death of any process) or [durable](Logbook::durable) (the loss of power):
-//! that is what may be acknowledged (EL-1). [`Archive`] looks at the same files
-//! without touching them.
+//! [`Logbook`] is the writer's side: it checks batches with the acceptor, gathers accepted
+//! ones into groups, and writes a group while the next one gathers. A taken batch
+//! may be acknowledged only once it is [written](Logbook::written) (it survives the
+//! death of any process) or [durable](Logbook::durable) (it survives the loss of power)
+//! (EL-1). [`Archive`] reads the same files and changes nothing.
 
 mod archive;
 mod files;
@@ -44,15 +43,15 @@ type ClockAt<'a> = &'a mut dyn FnMut(EventIndex) -> Result<Option<Clock>, Refusa
 pub struct Logbook {
     contents: Contents,
     appender: Appender,
-    /// Files that go once these groups are stored.
+    /// Pairs of a group and a file: the file is removed once the group is stored.
     removals: Vec<(u64, u64)>,
 }
 
 impl Logbook {
-    /// Bytes that wait to be written, above which nothing more is accepted.
+    /// Limit of the bytes that wait to be written; above it nothing more is accepted.
     pub const UNWRITTEN_BYTES_MAX: u64 = 16 << 20;
 
-    /// Begins a folder for a logbook, if that is not done yet. From then on a logger that
+    /// Begins a logbook's folder, unless it was begun before. From then on a logger that
     /// [continues](LogbookOptions::continues) notices when all files in it are gone.
     /// EL-3
     ///
@@ -62,9 +61,9 @@ impl Logbook {
         crate::store::folder::begin(folder)
     }
 
-    /// Opens the logbook in a folder, which is made if it is not there. Locks it
-    /// against every other server. Reads back what is there, and cuts off the
-    /// end of the last file if its write never ended. EL-3
+    /// Opens the logbook in a folder, and creates the folder if it is missing. Locks it
+    /// against every other server. Reads the files, and cuts off the
+    /// end of the last one if its write did not complete. EL-3
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -73,7 +72,7 @@ impl Logbook {
         Self::of(disk, &options)
     }
 
-    /// The same in any directory, which is not locked.
+    /// As [`Logbook::open`], in any directory, which is not locked.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -110,16 +109,16 @@ impl Logbook {
         })
     }
 
-    /// How it writes, for people.
+    /// The I/O engine's name, for people.
     pub fn io_name(&self) -> String {
         self.appender.disk().name()
     }
 
-    /// A life of a rank begins, or comes back; all before it are fenced.
+    /// Registers a life of a rank that begins or reconnects; fences all earlier lives.
     /// FENCE-1
     ///
     /// # Errors
-    /// When it is fenced itself, or the store does not work.
+    /// When this life is fenced itself, or the store does not work.
     pub fn hello(
         &mut self,
         job: u64,
@@ -143,18 +142,18 @@ impl Logbook {
         })
     }
 
-    /// Takes a batch of a rank's latest life. `batch` begins with it and may go
-    /// on behind it.
+    /// Takes a batch of a rank's latest life. `batch` begins with the batch and may be
+    /// longer.
     ///
-    /// # Errors
+    /// When the batch is refused; the logbook is then unchanged.
     /// When it is not accepted; then nothing has changed.
     pub fn accept(&mut self, job: u64, batch: &[u8]) -> Result<Verdict, Refusal> {
         let (header, _) = BatchHeader::read(batch)?;
         self.take(job, &header, batch, Origin::Writer)
     }
 
-    /// The same for a batch of which [`BatchHeader::read`] gave `header`: what it
-    /// has checked is not checked again.
+    /// As [`Logbook::accept`], for a batch whose `header` [`BatchHeader::read`] returned: its
+    /// checks are not repeated.
     ///
     /// # Errors
     /// As for [`Logbook::accept`].
@@ -167,8 +166,8 @@ impl Logbook {
         self.take(job, header, batch, Origin::Writer)
     }
 
-    /// Takes a copy from another replica, of any life up to the latest. One of a later
-    /// life than the end of the log cuts the log. EL-3
+    /// Takes a copy from another replica, of a batch of any life up to the latest. A batch of a
+    /// later life than the log's end may cut the log. EL-3
     ///
     /// # Errors
     /// As for [`Logbook::accept`].
@@ -211,10 +210,10 @@ impl Logbook {
         Ok(Verdict::Taken)
     }
 
-    /// Cuts a log where a later life begins. Once in a life at most, and only when an
-    /// earlier one left behind what was not recovered: so it may wait for the disk.
+    /// Cuts a log where a later life begins. Happens at most once in a life, and only when an
+    /// earlier one left determinants that were not recovered: so it may wait for the disk.
     fn cut(&mut self, number: usize, batch: &BatchHeader) -> Result<(), Refusal> {
-        // What is cut must not end later, and the boundary must be in a file.
+        // No group under way may move the log's end again, and the boundary must be in a file.
         self.finish_or_refuse()?;
         let clock = self.reader().clock_before(number, batch.first);
         let clock = clock.map_err(refused)?;
@@ -233,7 +232,7 @@ impl Logbook {
         Some(&self.contents.rows[number])
     }
 
-    /// Admits a life of a rank; see [`RankLog::admit`]. The welcome may be sent when the
+    /// Admits a life of a rank; see [`RankLog::admit`]. The welcome may be sent once the
     /// store [has](Logbook::has_stored) everything. EL-3, FENCE-1
     ///
     /// # Errors
@@ -243,8 +242,8 @@ impl Logbook {
     }
 
     /// Prepares a rank's log to continue as that of another replica does, which can
-    /// supply this life; see [`RankLog::follow`]. Then its batches are to be
-    /// [adopted](Logbook::adopt), from the end of the log on. EL-3, GC-1
+    /// supply this life; see [`RankLog::follow`]. The caller then [adopts](Logbook::adopt) the
+    /// other replica's batches, from the end of the log on. EL-3, GC-1
     ///
     /// # Errors
     /// As for [`RankLog::follow`], or the store does not work.
@@ -260,8 +259,8 @@ impl Logbook {
         })
     }
 
-    /// Changes a log; stores it if `change` returns true. Rare: so it may wait for the
-    /// disk.
+    /// Changes a log, and stores it if `change` returns true. Changes are rare, so this may wait
+    /// for the disk.
     fn change(
         &mut self,
         job: u64,
@@ -281,7 +280,7 @@ impl Logbook {
             return Ok(());
         }
         if row.end != self.contents.rows[number].row.end {
-            // What is cut must not end later.
+            // No group under way may move the log's end again.
             self.finish_or_refuse()?;
         }
         self.contents.rows[number].row = row;
@@ -307,8 +306,8 @@ impl Logbook {
         self.append_rank_log(number);
     }
 
-    /// Determinants with at most this clock are not needed any more: files that hold only
-    /// such are removed. GC-1
+    /// Determinants with at most this clock are no longer needed: files that hold only
+    /// such determinants are removed. GC-1
     pub fn trim(&mut self, job: u64, rank: Rank, clock: Clock) {
         let Some(number) = self.contents.find(job, rank) else {
             return;
@@ -321,14 +320,14 @@ impl Logbook {
         self.drop_files();
     }
 
-    /// Begins to write what was gathered, if nothing is under way; takes in what has
-    /// ended. Returns whether anything became written or durable. Does not wait for the
-    /// disk.
+    /// Begins to write the gathered group unless a write is under way, and handles completed
+    /// writes and syncs. Returns whether anything became written or durable. Does not wait for
+    /// the disk.
     ///
     /// # Errors
     /// When something could not be written. After a
-    /// [temporary](StoreError::is_temporary) error it is tried again by the next
-    /// call; after any other, nothing is accepted any more.
+    /// [temporary](StoreError::is_temporary) error the next call tries
+    /// again; after any other error, nothing is accepted any more.
     pub fn progress(&mut self) -> Result<bool, StoreError> {
         self.advance(false)
     }
@@ -356,9 +355,9 @@ impl Logbook {
         self.advance(true).map(|_| ())
     }
 
-    /// Readable when a write or sync under way has ended: then
-    /// [`Logbook::progress`] has something to do. `None`: nothing is ever left
-    /// under way. The same as long as the logbook lives.
+    /// Becomes readable when a write or sync has completed: then
+    /// [`Logbook::progress`] has work to do. `None`: no write or sync is ever left
+    /// under way. Constant during the life of the logbook.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.appender.disk().descriptor()
     }
@@ -373,27 +372,27 @@ impl Logbook {
         self.appender.unwritten_bytes()
     }
 
-    /// A mark behind everything that was given to the store so far.
+    /// A ticket for everything that was given to the store so far.
     pub fn ticket(&self) -> Ticket {
         Ticket(self.appender.last_group())
     }
 
-    /// Whether everything before that mark is written (and, with sync, durable).
+    /// Whether everything up to that ticket is written (and, with sync, durable).
     pub fn has_stored(&self, ticket: Ticket) -> bool {
         self.appender.stored() >= ticket.0
     }
 
-    /// End of what is written of a rank, and the clock there. With sync, a sync
-    /// that fails takes back what was written and not durable: there, only what
-    /// is durable may be acknowledged.
+    /// End of a rank's written determinants, and the clock there. With sync, a failed
+    /// sync takes back determinants that are written and not durable: with sync, only
+    /// durable ones may be acknowledged.
     pub fn written(&self, job: u64, rank: Rank) -> (EventIndex, Clock) {
         self.tracked(job, rank)
             .map(|it| it.written)
             .unwrap_or_default()
     }
 
-    /// End of what is durable of a rank, and the clock there. Without sync: as
-    /// far as this logbook has [settled](Logbook::settle).
+    /// End of a rank's durable determinants, and the clock there. Without sync: those
+    /// that [`Logbook::settle`] has made durable.
     pub fn durable(&self, job: u64, rank: Rank) -> (EventIndex, Clock) {
         self.tracked(job, rank)
             .map(|it| it.durable)
@@ -403,7 +402,7 @@ impl Logbook {
     /// Writes and syncs everything, also without `sync`, and waits for it.
     ///
     /// # Errors
-    /// When it cannot be.
+    /// When a write or sync fails.
     pub fn settle(&mut self) -> Result<(), StoreError> {
         self.finish()?;
         self.appender.sync_all()?;
@@ -415,9 +414,9 @@ impl Logbook {
 
     /// Gives each batch of a rank that has determinants from number `from` on
     /// and above `after_clock`, in order and without gaps, up to what is
-    /// [written](Logbook::written). Complete, or an error. EL-5
+    /// [written](Logbook::written). Gives all of them, or fails. EL-5
     ///
-    /// A batch is given whole: the first may begin before what was asked for.
+    /// Batches are given whole: the first may begin before `from`.
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -438,7 +437,7 @@ impl Logbook {
         self.read_on(&question, &mut GroupPosition::default(), each)
     }
 
-    /// The same in pieces, which each begin where the one before has ended.
+    /// As [`Logbook::read`], in pieces: each begins where the previous one has ended.
     pub(crate) fn read_on(
         &self,
         question: &Question,
@@ -448,7 +447,7 @@ impl Logbook {
         self.reader().read(question, position, each)
     }
 
-    /// What there is, by job and rank.
+    /// The stored determinants, by job and rank.
     pub fn holdings(&self) -> Vec<Holding> {
         holdings(&self.contents)
     }
@@ -473,7 +472,7 @@ impl Logbook {
         self.appender.file().unwrap_or_default()
     }
 
-    /// The group that gathers notes how far this log goes now.
+    /// Notes the new end of this log in the group that gathers.
     fn extend(&mut self, number: usize) {
         let tracked = &mut self.contents.rows[number];
         let end = tracked.end();

@@ -1,7 +1,8 @@
 //! Messages between clients and a logger over a stream socket (Unix or TCP): joining,
-//! commits where nothing one-sided is to be had, credits, reading out.
+//! commits where no one-sided path works, credits, reading.
 //!
-//! A peer that sends something invalid is cut off, without effect on others.
+//! The logger closes the connection of a peer that sends something invalid; other
+//! connections are not affected.
 
 use crate::acceptor::{Beginning, RankLog};
 use crate::{Level, LoggerId};
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 /// Version of the messages.
 const VERSION: u8 = 4;
-/// Bytes of a message, at most.
+/// Maximum length of a message in bytes.
 pub const FRAME_BYTES_MAX: usize = 64 << 10;
 
 /// The protocol between clients and a logger.
@@ -23,20 +24,20 @@ pub const PROTOCOL: Protocol = Protocol {
     version: VERSION,
     message_bytes_max: FRAME_BYTES_MAX,
     data_bytes_max: 0,
-    // Longer than the kernel's questions take, as it counts also while the other side has no
-    // room.
+    // Longer than the kernel's keepalive probes take, because it also counts the time in which
+    // the other side has no room.
     unacknowledged_max: Duration::from_secs(30),
 };
 
-/// How a client wants to commit.
+/// The path by which a client commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CommitPath {
-    /// By stores into its ring; its descriptor comes with the welcome, and that
-    /// of an eventfd that rings the server. Only over a Unix socket.
+    /// Stores into its ring. The welcome carries the descriptors of the ring and of an
+    /// eventfd that wakes the server. Only over a Unix socket.
     SharedMemory,
-    /// By RMA writes into its ring.
+    /// RMA writes into its ring.
     Libfabric,
-    /// By [`ToLogger::Commit`].
+    /// [`ToLogger::Commit`] messages.
     Messages,
 }
 
@@ -49,24 +50,24 @@ pub struct Hello {
     pub rank: Rank,
     /// Its incarnation; the hello fences earlier ones.
     pub incarnation: Incarnation,
-    /// Number of the first determinant that it can still send: the logger gets
-    /// earlier ones that it lacks from its other replicas.
+    /// Number of the first determinant that the client can still send: the logger gets
+    /// earlier ones that it lacks from the other replicas of its shard.
     pub first_kept: EventIndex,
-    /// Where its life begins. `None`: it is a first life, or asks first what there is of
-    /// earlier ones. Such a later life may not commit.
+    /// Where its life begins. `None`: a first life, or a later life that first reads the
+    /// determinants of earlier ones; such a later life may not commit.
     pub begins: Option<Begins>,
-    /// How it wants to commit.
+    /// Its commit path.
     pub way: CommitPath,
 }
 
 /// Where a later life begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Begins {
-    /// Number of its first determinant.
+    /// Number of the life's first determinant.
     pub start: EventIndex,
-    /// Clock of the one before that.
+    /// Clock of the determinant before `start`.
     pub clock_before: Clock,
-    /// Which life wrote that one.
+    /// Incarnation that wrote the determinant before `start`.
     pub follows: Incarnation,
 }
 
@@ -78,29 +79,29 @@ pub struct Welcome {
     /// One past the last determinant of the rank that the logger has; the client
     /// continues there.
     pub end: EventIndex,
-    /// Clock of the last one.
+    /// Clock of the determinant before `end`.
     pub last_clock: Clock,
-    /// What has reached this level: all before `end`, and what is acknowledged
-    /// later. EL-1
+    /// Level that all determinants before `end`, and all that are acknowledged later, have
+    /// reached. EL-1
     pub level: Level,
-    /// Where to write, for [`CommitPath::Libfabric`].
+    /// The ring to write into, for [`CommitPath::Libfabric`].
     pub remote: Option<RemoteRing>,
 }
 
-/// A ring as RMA reaches it.
+/// A ring that is written by RMA.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteRing {
     /// The provider.
     pub provider: String,
     /// The endpoint's address, as `fi_getname` gave it.
     pub address: Vec<u8>,
-    /// First byte of the ring's data, as the provider counts.
+    /// Address of the first byte of the ring's data, as the provider counts.
     pub base: u64,
-    /// The key.
+    /// The key for remote access to it.
     pub key: u64,
 }
 
-/// From a client.
+/// A message from a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToLogger {
     /// The first message of a writer; answered with [`ToClient::Welcome`].
@@ -114,22 +115,22 @@ pub enum ToLogger {
     /// The ring is filling up; answered with [`ToClient::Consumed`] where the client
     /// cannot see it.
     Drain,
-    /// What is before this clock will not be requested any more: a checkpoint that covers
-    /// it is stable and published. GC-1
+    /// Determinants up to this clock are not requested again: a checkpoint that covers
+    /// them is stable and published. GC-1
     Trim {
-        /// Determinants with at most this clock go.
+        /// Determinants with at most this clock may be removed.
         clock: u64,
     },
-    /// Asks for a rank's determinants, by a reader, which sends no hello; answered with
+    /// A reader, which sends no hello, requests a rank's determinants; answered with
     /// [`ToClient::Events`]. EL-5
     Read {
         /// The job.
         job: u64,
         /// The rank.
         rank: u32,
-        /// From this number on …
+        /// Number of the first determinant to send.
         from: u64,
-        /// … and only those with a higher clock, if one is given.
+        /// Only determinants with a higher clock are sent, if given.
         after_clock: Option<u64>,
     },
     /// Asks for the list of ranks; answered with [`ToClient::Ranks`].
@@ -142,31 +143,31 @@ pub enum ToLogger {
         /// The rank.
         rank: u32,
     },
-    /// The writer has ended: everything it wrote is to be stored, then
-    /// [`ToClient::Stable`] says so.
+    /// The writer has ended: the logger stores everything that it wrote, then answers
+    /// with [`ToClient::Stable`].
     Leave,
 }
 
-/// What a logger has of a rank.
+/// The determinants of one rank that a logger has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
     /// The job.
     pub job: u64,
     /// The rank.
     pub rank: u32,
-    /// Its latest life that was seen.
+    /// Its latest incarnation that the logger has seen.
     pub incarnation: u32,
-    /// Number of the first determinant that is still there.
+    /// Number of the first determinant that is still kept.
     pub first: u64,
-    /// Clock of the one before it: for a replica that continues there. GC-1
+    /// Clock of the determinant before `first`: a replica that copies the log needs it. GC-1
     pub clock_before: u64,
-    /// One past the number of the last.
+    /// One past the number of the last determinant.
     pub end: u64,
-    /// Clock of the last.
+    /// Clock of the last determinant.
     pub last_clock: u64,
 }
 
-/// From a logger.
+/// A message from a logger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToClient {
     /// The answer to [`ToLogger::Hello`].
@@ -175,35 +176,35 @@ pub enum ToClient {
     Stable {
         /// The logger that acknowledges.
         logger: LoggerId,
-        /// Whose determinants.
+        /// The rank whose determinants are acknowledged.
         rank: u32,
-        /// Of which life.
+        /// The incarnation that wrote them.
         incarnation: u32,
-        /// All up to this clock …
+        /// Clock of the last determinant acknowledged.
         clock: u64,
-        /// … which are those before this number …
+        /// One past the number of the last determinant acknowledged.
         end: u64,
-        /// … have reached this level.
+        /// Level that all determinants before `end` have reached.
         level: Level,
     },
-    /// The ring is free up to this place (see [`crate::ring::Cursor`]).
+    /// The ring is free up to this position (see [`crate::ring::Cursor`]).
     Consumed {
-        /// The place.
+        /// The position.
         position: u64,
     },
-    /// The requested determinants, as whole batches one behind the other.
+    /// The requested determinants, as consecutive whole batches.
     Events {
         /// The batches.
         batches: Vec<u8>,
-        /// There is no more.
+        /// No more batches follow.
         is_last: bool,
     },
     /// The answer to [`ToLogger::List`].
     Ranks {
-        /// By job and rank.
+        /// One entry per job and rank.
         ranks: Vec<Holding>,
     },
-    /// The answer to [`ToLogger::RankLog`]; all 0 where nothing is known of the rank.
+    /// The answer to [`ToLogger::RankLog`]; all fields are 0 for an unknown rank.
     RankLog(RankLog),
     /// The request is refused; the connection ends after it.
     Refused {
@@ -213,7 +214,7 @@ pub enum ToClient {
 }
 
 impl Hello {
-    /// Where the life begins; `None`: it only asks.
+    /// Where the life begins; `None` if the client joins only to ask.
     pub fn beginning(&self) -> Option<Beginning> {
         let begins = match self.incarnation {
             // A first life has nothing before it.

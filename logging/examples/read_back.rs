@@ -1,8 +1,8 @@
-//! How fast a log is read back, beside plain sequential reading of its files:
+//! Compares the speed of reading a log back with plain sequential reading of its files:
 //! `cargo run --release -p refrain-logging --example read_back -- DIR [GIB]`
 //!
 //! The files are dropped from the system's cache before each pass; passes of both
-//! kinds take turns.
+//! kinds alternate.
 
 use refrain_logging::image::{LogImage, LogKey, Selection};
 use refrain_logging::segment::{Channel, FileHeader};
@@ -18,7 +18,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// As of a job with room on its disk.
+/// The number of slots in a job with enough room on its disk.
 const SLOTS: u32 = 256;
 /// Four records fill a chunk.
 const PAYLOAD_BYTES: usize = 65_408;
@@ -111,7 +111,7 @@ fn finish(file: Option<File>) -> std::io::Result<()> {
     file.map_or(Ok(()), |file| file.sync_all())
 }
 
-/// GB/s of a pass whose bytes come from the disk.
+/// Rate in GB/s of a pass whose bytes come from the disk.
 fn timed(
     files: &[PathBuf],
     pass: impl Fn() -> Result<u64, Box<dyn Error>>,

@@ -1,12 +1,12 @@
-//! [`Assembly`]: records put together to messages.
+//! [`Assembly`]: puts records together to messages.
 
 use refrain_ring::{Position, RecordHeader, RecordKind, Ssn};
 use std::collections::BTreeMap;
 
-/// A whole message.
+/// A complete message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Its number in its channel.
+    /// Its SSN.
     pub ssn: Ssn,
     /// Communication context.
     pub context: u32,
@@ -16,7 +16,7 @@ pub struct Message {
     pub flags: u16,
     /// The kind of its first record: [`RecordKind::Eager`] or [`RecordKind::Rendezvous`].
     pub kind: RecordKind,
-    /// Where it begins in the channel's log.
+    /// Position of its first record in the channel's log.
     pub position: Position,
     /// Its bytes.
     pub bytes: Vec<u8>,
@@ -28,7 +28,7 @@ struct Begun {
     message_bytes: u64,
 }
 
-/// Messages of one channel that are being put together. Records come in the order
+/// Incomplete messages of one channel. Records must be added in the order
 /// of the log; fragments of different messages may be mixed.
 #[derive(Debug, Default)]
 pub struct Assembly {
@@ -38,19 +38,19 @@ pub struct Assembly {
 /// The result of adding a record.
 #[derive(Debug)]
 pub enum Added {
-    /// Its message is not complete.
+    /// The record's message is not complete.
     Part,
-    /// Its message is.
+    /// The record completes its message.
     Whole(Message),
-    /// A fragment of a message whose beginning did not come.
+    /// A fragment of a message whose beginning was not added.
     WithoutBeginning,
 }
 
 impl Assembly {
-    /// Takes the next record of the log.
+    /// Adds the next record of the log.
     ///
     /// # Errors
-    /// When it does not fit to those before it: what is wrong with its message.
+    /// When the record does not fit those before it: the problem of its message.
     pub fn add(
         &mut self,
         header: &RecordHeader,
@@ -94,7 +94,7 @@ impl Assembly {
     }
 }
 
-/// A sender packs a message from its beginning to its end.
+/// Adds a fragment. A sender packs a message from its beginning to its end.
 fn append(begun: &mut Begun, header: &RecordHeader, payload: &[u8]) -> Result<(), &'static str> {
     let bytes = &mut begun.message.bytes;
     if header.extent != bytes.len() as u64 {

@@ -1,5 +1,5 @@
-//! The protocol family (docs/design/protocol.md): its members, and what each
-//! of them keeps.
+//! The protocol family (docs/design/protocol.md): its members, and what each member
+//! keeps.
 
 use core::str::FromStr;
 use thiserror::Error;
@@ -7,20 +7,20 @@ use thiserror::Error;
 /// A member of the family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Member {
-    /// No logging: the baseline of every figure.
+    /// No logging: the baseline of every benchmark.
     None,
     /// Sender-based payload log (LOG-1); only non-deterministic events
     /// go to the event logger, and sends wait for them (GATE-1).
     Pessimist,
-    /// The same, but every reception goes there, as in MPICH-V2: for comparison.
+    /// As [`Member::Pessimist`], but every reception is an event, as in MPICH-V2: for comparison.
     PessimistClassic,
 }
 
-/// A name that no member has.
+/// The name of an unknown protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown protocol `{name}`: known are {known}", known = Member::names().join(", "))]
 pub struct UnknownProtocol {
-    /// As given.
+    /// The name as given.
     pub name: String,
 }
 
@@ -37,7 +37,7 @@ impl Member {
         }
     }
 
-    /// What it is, in a few words.
+    /// A short description.
     pub const fn summary(self) -> &'static str {
         match self {
             Member::None => "no logging: the baseline",
@@ -53,8 +53,8 @@ impl Member {
         Self::ALL.map(Member::name)
     }
 
-    /// Whether the sender keeps what it sent until a checkpoint of the receiver
-    /// covers it. LOG-1, LOG-4
+    /// Whether the sender keeps sent messages until a checkpoint of the receiver
+    /// covers them. LOG-1, LOG-4
     pub fn keeps_payload(self) -> bool {
         self != Member::None
     }
@@ -64,7 +64,7 @@ impl Member {
         self != Member::None
     }
 
-    /// Whether a reception is an event also where its source was named.
+    /// Whether a reception is an event even if its source was named.
     pub fn logs_every_reception(self) -> bool {
         self == Member::PessimistClassic
     }

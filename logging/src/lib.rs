@@ -1,9 +1,9 @@
 //! Message logging: the family of protocols as pure state machines.
 //!
-//! What a protocol *keeps*: the payload log beyond memory, and the determinants
-//! ([`determinant`]). Replay joins them here.
+//! Contains the data that a protocol *keeps*: the payload log beyond memory, and the
+//! determinants ([`determinant`]).
 //!
-//! Promises: no clock, thread, randomness or I/O inside, but for the disks of
+//! Promises: no clock, thread, randomness or I/O, except for the disks of
 //! [`store`] and for [`image`], which reads files for recovery and for people.
 //! Knows nothing of sockets, NICs or processes.
 

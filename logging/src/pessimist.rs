@@ -1,6 +1,6 @@
 //! The pessimistic protocol: no emission before every earlier determinant is
-//! stable (docs/design/protocol.md, the gate; Open MPI-V, section 3). Pure: batches go
-//! out by [`Commits`].
+//! stable (docs/design/protocol.md, the gate; Open MPI-V, section 3). Pure: batches leave
+//! through [`Commits`].
 
 use crate::determinant::EventIndex;
 use crate::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
@@ -9,16 +9,16 @@ use core::hash::{Hash, Hasher};
 use refrain_ring::Clock;
 use std::collections::VecDeque;
 
-/// Where batches become stable.
+/// Makes batches stable.
 pub trait Commits {
-    /// Begins to make a batch stable. They come in the order of their numbers,
+    /// Begins to make a batch stable. Batches come in the order of their numbers,
     /// without gaps. GATE-2
     fn commit(&mut self, header: &BatchHeader, batch: &[u8]);
 
-    /// One past the last determinant known to be stable, without looking.
+    /// One past the last determinant known to be stable; does not check for acknowledgements.
     fn stable_end(&self) -> EventIndex;
 
-    /// Looks for acknowledgements, and returns [`Commits::stable_end`]. Does not
+    /// Checks for acknowledgements, and returns [`Commits::stable_end`]. Does not
     /// block.
     fn poll(&mut self) -> EventIndex;
 
@@ -31,30 +31,29 @@ pub trait Commits {
         self.commit(header, batch);
     }
 
-    /// Whether a commit is, as a rule, stable when it has begun: then an early commit gains
+    /// Whether a commit is usually stable as soon as it has begun: then an early commit gains
     /// nothing.
     fn is_instant(&self) -> bool;
 
-    /// An event is about to be recorded.
+    /// Called before an event is recorded.
     #[inline]
     fn note_event(&mut self) {}
 
-    /// Events, counted from the first, that something other than the engine's
-    /// emissions waits for.
+    /// Number of first events for which something other than the engine's emissions waits.
     #[inline]
     fn wanted(&self) -> u64 {
         0
     }
 
-    /// [`Pessimist::advance`] or [`Pessimist::leave`] has moved commits on.
+    /// Called when [`Pessimist::advance`] or [`Pessimist::leave`] has advanced commits.
     #[inline]
     fn advanced(&mut self, _advance: Advance) {}
 
-    /// Determinants up to this operation are not needed again and may be dropped. GC-1
+    /// Lets determinants up to this operation be dropped: they are not needed again. GC-1
     fn trim(&mut self, _before: Clock) {}
 
-    /// The rank leaves the job, and all its commits are stable: returns whether the leave is
-    /// complete. Called again until then.
+    /// Leaves the job; called when all commits of the rank are stable. Returns whether the leave
+    /// is complete. Called again until then.
     fn leave(&mut self) -> bool {
         true
     }
@@ -65,29 +64,29 @@ pub trait Commits {
     }
 }
 
-/// The result of one [`Pessimist::advance`]; all count events from the first.
+/// The result of one [`Pessimist::advance`]; all fields count events from the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advance {
-    /// Emissions wait for these.
+    /// Events for which emissions wait.
     pub wanted: u64,
-    /// Known to be stable before.
+    /// Events known to be stable before the call.
     pub stable_before: u64,
-    /// Known to be stable now.
+    /// Events known to be stable now.
     pub stable: u64,
 }
 
-/// Most pending determinants: then a commit begins though no emission waits, since they
-/// take memory.
+/// Number of pending determinants at which a commit begins though no emission waits, because
+/// they take memory.
 const PENDING_MAX: u64 = 512;
 
-/// A batch that was made before its event, if there is one.
+/// A batch that was made before its event, if any.
 #[derive(Clone, Debug, Default)]
 struct Ahead {
     foreseen: Option<Foreseen>,
     batch: Vec<u8>,
 }
 
-/// It decides only how early a batch is made, never what it says.
+/// Hashes nothing: it affects only when a batch is made, not its contents.
 impl Hash for Ahead {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
@@ -97,25 +96,25 @@ impl Hash for Ahead {
 pub struct Pessimist<C> {
     recorder: Recorder,
     commits: C,
-    /// The batch that is being committed, for its memory.
+    /// Buffer of the batch that is being committed.
     batch: Vec<u8>,
     /// The batch that may be the next.
     ahead: Ahead,
-    /// What is pending has been seen by an [`Pessimist::advance`] before: the
-    /// call that made it is over, so that nothing will be merged with it.
+    /// An earlier [`Pessimist::advance`] has seen the pending determinants: the
+    /// call that made them is over, so nothing will be merged with them.
     has_aged: bool,
-    /// Events so far.
+    /// Number of events so far.
     recorded: u64,
-    /// Events up to the last commit.
+    /// Number of events up to the last commit.
     committed: u64,
-    /// Events up to the last commit that left nothing pending.
+    /// Number of events up to the last commit that left nothing pending.
     covered: u64,
-    /// Of those commits that are not known to be stable: where they end, and how
-    /// many events that is.
+    /// Ends of those commits that are not known to be stable, each with the number of events up
+    /// to it.
     under_way: VecDeque<(EventIndex, u64)>,
-    /// Events that are stable, the first.
+    /// Number of first events that are stable.
     stable: u64,
-    /// Clocks to trim at when this number of events, the first, is stable.
+    /// Clocks to trim at, each with the number of first events that must be stable before.
     to_trim: VecDeque<(u64, Clock)>,
 }
 
@@ -147,10 +146,10 @@ impl<C: Commits> Pessimist<C> {
     }
 
     /// Advances commits. Emissions wait for the first `wanted` events: if any of
-    /// them is in no commit yet, all pending determinants are committed, also operations that
-    /// are only counted. Later events wait for their own emissions, so that a program that
+    /// them is in no commit yet, all pending determinants are committed, including operations
+    /// that are only counted. Later events wait for their own emissions: a program that
     /// tests without a result behind a waiting send does not commit each test.
-    /// Returns how many events, from the first, are stable. GATE-1, GATE-2
+    /// Returns the number of first events that are stable. GATE-1, GATE-2
     #[inline(always)]
     pub fn advance(&mut self, wanted: u64) -> u64 {
         let stable_before = self.stable;
@@ -185,8 +184,8 @@ impl<C: Commits> Pessimist<C> {
         }
     }
 
-    /// Trims up to `before` once all that has happened is stable: loggers take
-    /// what was trimmed for stable. GC-1, EL-5
+    /// Trims up to `before` once all events so far are stable: loggers treat
+    /// trimmed determinants as stable. GC-1, EL-5
     pub fn trim_when_stable(&mut self, before: Clock) {
         self.to_trim.push_back((self.recorded, before));
         self.trim();
@@ -202,7 +201,7 @@ impl<C: Commits> Pessimist<C> {
         }
     }
 
-    /// The rank leaves the job: returns whether all events are stable and the leave is
+    /// Leaves the job; returns whether all events are stable and the leave is
     /// complete. Called again until then.
     pub fn leave(&mut self) -> bool {
         let stable_before = self.stable;
@@ -215,17 +214,17 @@ impl<C: Commits> Pessimist<C> {
         self.stable >= self.recorded && self.commits.leave()
     }
 
-    /// Events so far.
+    /// Number of events so far.
     pub fn recorded(&self) -> u64 {
         self.recorded
     }
 
-    /// Events that are known to be stable, the first.
+    /// Number of first events that are known to be stable.
     pub fn stable(&self) -> u64 {
         self.stable
     }
 
-    /// Nothing arrives: prepares the next commit, as far as it can be predicted.
+    /// Called while nothing arrives: prepares the next commit, if it can be predicted.
     pub fn idle(&mut self) {
         if self.ahead.foreseen.is_none()
             && let Some(foreseen) = self.recorder.foresee(&mut self.ahead.batch)
@@ -235,16 +234,16 @@ impl<C: Commits> Pessimist<C> {
         }
     }
 
-    /// The application computes now: begins a commit that takes time.
+    /// Called when the application computes: begins a commit that takes time.
     pub fn operation_ended(&mut self) {
         if !self.commits.is_instant() && !self.is_in_flight() {
             self.commit(false);
         }
     }
 
-    /// Whether a commit is to begin though no emission waits: early, but not
-    /// before the call that made the event is over, and one at a time, so that
-    /// what comes meanwhile forms the next batch.
+    /// Whether a commit begins though no emission waits: early, but only
+    /// after the call that made the event is over, and one at a time, so that
+    /// later events form the next batch.
     fn is_due(&self) -> bool {
         if self.recorded - self.committed >= PENDING_MAX {
             return self.recorder.has_pending(false);
@@ -273,7 +272,7 @@ impl<C: Commits> Pessimist<C> {
         if is_all && self.covered < self.recorded {
             self.covered = self.recorded;
             let end = self.recorder.next();
-            // Over shared memory it is stable already, as a rule.
+            // Over shared memory the commit is usually stable already.
             if self.under_way.is_empty() && self.commits.stable_end() >= end {
                 self.stable = self.recorded;
             } else {
@@ -300,17 +299,17 @@ impl<C: Commits> Pessimist<C> {
         }
     }
 
-    /// What was recorded so far.
+    /// Counters of the recorded determinants.
     pub fn counts(&self) -> Counts {
         self.recorder.counts()
     }
 
-    /// Where batches become stable.
+    /// The commits.
     pub fn commits(&self) -> &C {
         &self.commits
     }
 
-    /// Where batches become stable.
+    /// The commits, for changes.
     pub fn commits_mut(&mut self) -> &mut C {
         &mut self.commits
     }
@@ -322,7 +321,7 @@ mod tests {
     use crate::determinant::Matched;
     use refrain_ring::{Incarnation, Rank, Ssn};
 
-    /// Acknowledges a commit at the second look after it.
+    /// Acknowledges a commit at the second poll after it.
     #[derive(Debug, Default)]
     struct Late {
         ends: Vec<EventIndex>,
@@ -361,8 +360,8 @@ mod tests {
         Pessimist::new(identity, EventIndex(0), Late::default())
     }
 
-    /// A send that waits goes when what came before it is stable, however often
-    /// the program tests in vain meanwhile; and those tests are no commits.
+    /// A waiting send leaves when earlier events are stable, however often
+    /// the program tests in vain meanwhile; those tests cause no commits.
     // GATE-1, GATE-2
     #[test]
     fn tests_behind_a_send_that_waits_neither_hold_it_nor_are_committed() {
@@ -386,8 +385,8 @@ mod tests {
         assert_eq!(pessimist.commits.ends.len(), 1, "one run, one commit");
     }
 
-    /// A match is committed when its call is over, without an emission; one that
-    /// comes while a commit is under way waits for the next.
+    /// A match is committed when its call is over, without an emission; a match that
+    /// comes while a commit is under way waits for the next commit.
     // GATE-2
     #[test]
     fn commits_begin_early_and_one_at_a_time() {

@@ -1,40 +1,39 @@
-//! How a replica admits a life that begins, as a replicated log accepts the leader of a
-//! new term.
+//! Admits a new life at a replica, as a replicated log accepts the leader of a new term.
 //!
-//! A survey tells the life where it [begins](Beginning): the end of the log that it
-//! continues, and the writer of its last determinant. A replica that has the same up to
-//! there cuts what it has beyond and keeps a *mark*: a [`Life`] that begins at the log's
-//! end and has written nothing yet. Any other replica becomes like one that has it
-//! ([`RankLog::follow`]), or admits no life. So a log that names a life is that life's up
-//! to its end, whatever happened before; and a survey finds the latest life that a quorum
-//! has admitted, also if it died before it wrote. EL-3, EL-5, FENCE-1
+//! A survey gives the life its [beginning](Beginning): the end of the log that it
+//! continues, and the writer of the last determinant there. A replica whose log is the same
+//! up to that number cuts what lies beyond it and keeps a *mark*: a [`Life`] that begins at
+//! the log's end and has written nothing yet. Any other replica first copies the log of a
+//! replica that has it ([`RankLog::follow`]), or does not admit the life. So a log that names
+//! a life is that life's log up to its end. A survey finds the latest life that a quorum has
+//! admitted, even if that life died before it wrote. EL-3, EL-5, FENCE-1
 
 use super::{Life, RankLog, Refusal};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation, Rank};
 
-/// Where a life begins, by its own statement.
+/// The beginning that a life states for itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Beginning {
-    /// Which life.
+    /// The life.
     pub incarnation: Incarnation,
-    /// Number of its first determinant.
+    /// Number of the life's first determinant.
     pub start: EventIndex,
-    /// Clock of the one before that.
+    /// Clock of the determinant before `start`.
     pub clock_before: Clock,
-    /// Which life wrote that one.
+    /// Incarnation that wrote the determinant before `start`.
     pub follows: Incarnation,
-    /// Number of the first determinant that the life can still send; all before
-    /// it has to be there. Never before `start`.
+    /// Number of the first determinant that the life can still send; a replica must have all
+    /// earlier ones. Never less than `start`.
     pub first_kept: EventIndex,
 }
 
 /// How a log fits a life that begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fit {
-    /// The life is admitted, and the log has what cannot be sent again.
+    /// The life is admitted, and the log has all that the life cannot send again.
     Admitted,
-    /// The log has what the life begins with, and perhaps more: it is to be cut and
+    /// The log has all that the life begins with, and perhaps more: it must be cut and
     /// marked.
     Fits,
     /// The log must become like that of another replica first.
@@ -42,8 +41,8 @@ pub enum Fit {
 }
 
 impl RankLog {
-    /// Whether the log is of this life up to its end. A first life has no mark: nothing
-    /// is before it.
+    /// Whether the log is this life's up to its end. A first life has no mark: no life precedes
+    /// it.
     pub fn is_of(&self, incarnation: Incarnation) -> bool {
         self.last_incarnation() == incarnation
     }
@@ -54,7 +53,7 @@ impl RankLog {
             .map_or(Incarnation(0), |life| life.incarnation)
     }
 
-    /// Which life wrote the determinant before `at`, if the log has it.
+    /// Incarnation that wrote the determinant before `at`, if the log has that determinant.
     pub fn writer_before(&self, at: EventIndex) -> Option<Incarnation> {
         let before = self.lives.iter().rfind(|life| life.start < at);
         before
@@ -62,9 +61,9 @@ impl RankLog {
             .map(|life| life.incarnation)
     }
 
-    /// Whether the log has up to `at` what every log has in which `writer` wrote the
-    /// determinant before `at`. What a log has given up was stable: all logs are the same
-    /// there.
+    /// Whether the log has, up to `at`, the same determinants as every log in which `writer`
+    /// wrote the determinant before `at`. Determinants that a log has dropped were stable: all
+    /// logs are the same there.
     pub fn matches(&self, at: EventIndex, writer: Incarnation) -> bool {
         at == self.first || (at > self.first && self.writer_before(at) == Some(writer))
     }
@@ -83,32 +82,32 @@ impl RankLog {
         }
     }
 
-    /// Up to where another replica may become like this one for that life;
-    /// `None`: not at all.
+    /// Number up to which another replica may copy this log for that life; `None`: the log
+    /// cannot be used.
     pub fn can_supply(&self, life: &Beginning) -> Option<EventIndex> {
         if self.incarnation > life.incarnation {
             // FENCE-1
             return None;
         }
-        // Also less than the life needs: others may have the rest.
+        // Even if the life needs more: other replicas may have the rest.
         match self.is_of(life.incarnation) {
             true => Some(self.end),
             false => self.matches(life.start, life.follows).then_some(life.start),
         }
     }
 
-    /// The end up to which both logs are the same; `None`: where one begins, the other
-    /// differs or has nothing.
+    /// The number up to which both logs are the same. `None`: at the higher of their beginnings,
+    /// they differ or one of them has already ended.
     pub fn common_end(&self, other: &Self) -> Option<EventIndex> {
         let base = self.first.max(other.first);
         if base > self.end || base > other.end {
             return None;
         }
-        // What this one has given up was stable, and so is the other's.
+        // Determinants that this log has dropped were stable, and so are the other's there.
         if other.first > self.first && self.writer_before(base) != other.writer_before(base) {
             return None;
         }
-        // A number of a life has one content: where both have the life, both are the
+        // A number of a life has one content: where both logs have the life, they are the
         // same.
         let common = self.parts().filter_map(|(life, end)| {
             let theirs = other
@@ -120,19 +119,19 @@ impl RankLog {
         Some(common.max().unwrap_or(base))
     }
 
-    /// The lives, and where the part of each ends.
+    /// Each life, and the end of its part of the log.
     pub(super) fn parts(&self) -> impl Iterator<Item = (Life, EventIndex)> {
         let after = self.lives.iter().skip(1).map(|life| life.start);
         self.lives.iter().copied().zip(after.chain([self.end]))
     }
 
     /// Prepares the log to continue as `source` does, which [can
-    /// supply](RankLog::can_supply) this life: what differs is cut, and what `source` has
-    /// given up is given up. Then the source's batches follow, from the log's end on.
+    /// supply](RankLog::can_supply) this life: cuts what differs, and drops what `source` has
+    /// dropped. The caller then appends the source's batches from the log's end on.
     /// `clock_at`: see [`RankLog::cut`]. Returns whether the log has changed.
     ///
     /// # Errors
-    /// When it cannot be cut there; then nothing has changed.
+    /// When the log cannot be cut there; it is then unchanged.
     pub fn follow<E: From<Refusal>>(
         &mut self,
         rank: Rank,
@@ -166,7 +165,7 @@ impl RankLog {
         Ok(true)
     }
 
-    /// Empties the log; it continues where `source` begins. GC-1
+    /// Empties the log and lets it continue where `source` begins. GC-1
     fn begin_like(&mut self, source: &Self) {
         let (first, clock) = (source.first, source.clock_before);
         self.trim(clock);
@@ -176,12 +175,12 @@ impl RankLog {
         self.lives.retain(|life| life.start < first);
     }
 
-    /// Admits a life: cuts what is beyond its beginning, and keeps a mark of it. Returns
+    /// Admits a life: cuts what lies beyond its beginning, and keeps a mark of it. Returns
     /// whether the log has changed. `clock_at`: see [`RankLog::cut`].
     ///
     /// # Errors
-    /// When the log is not what the life begins with, or the life is not the latest; then
-    /// nothing has changed.
+    /// When the log is not what the life begins with, or the life is not the latest; the log is
+    /// then unchanged.
     pub fn admit<E: From<Refusal>>(
         &mut self,
         rank: Rank,

@@ -1,25 +1,25 @@
-//! The core of a client: what is kept, what goes to which replica, and what is
-//! stable. Pure: no I/O, no clock.
+//! The core of a client: decides which batches are kept, which go to which replica, and
+//! which are stable. Pure: no I/O, no clock.
 //!
-//! A replica is lost, joining or live. Joining: it knows from where on this client can
-//! still send, and gets earlier determinants from the other replicas before it answers;
-//! what comes meanwhile is kept for it. Live: batches are sent to it in order, and it
-//! confirms them, at the level that the job chose. A determinant is stable when a quorum
-//! has confirmed it; a replica that is lost now has what it confirmed still (EL-1), so
-//! that it counts.
+//! A replica is lost, joining or live. A joining replica knows the first determinant that
+//! this client can still send, and gets earlier ones from the other replicas before it
+//! answers; batches committed meanwhile are kept for it. A live replica gets batches in order,
+//! and confirms them at the level that the job chose. A determinant is stable when a quorum
+//! has confirmed it. A replica that is lost later still has what it confirmed (EL-1), so
+//! its confirmation counts.
 //!
 //! A batch leaves memory when it is stable and every replica that is not lost
-//! has it (EL-3). For those that lag behind a quorum that is bounded
-//! ([`KEPT_BYTES_MAX`]); the slowest is lost then, comes back with a higher
-//! beginning and gets the rest from the others. What no quorum has confirmed is
-//! kept without a bound: the gate is shut meanwhile.
+//! has it (EL-3). The stable batches kept for replicas that lag behind a quorum are limited
+//! to [`KEPT_BYTES_MAX`]: beyond it, the slowest replica is lost, joins again with a higher
+//! `first_kept`, and gets the rest from the others. Batches that no quorum has confirmed are
+//! kept without a limit: the gate is closed meanwhile.
 //!
-//! Where a life of a rank begins ([`Committer::start`]) is decided by the first answers:
-//! enough to contain one of every quorum of the life before, and a quorum, which fences
-//! that life (FENCE-1). The life continues where the log ends that has admitted the
-//! latest life, and of those the longest; every other replica must become like it before
-//! it counts ([`RankLog::admit`](crate::acceptor::RankLog::admit)), so that nothing of an
-//! earlier life stays in their logs.
+//! The first answers decide where a life of a rank begins ([`Committer::start`]). They must
+//! contain one of every quorum of the earlier life, and be a quorum, which fences
+//! that life (FENCE-1). Of the logs that have admitted the latest life, the new life continues
+//! the longest. Every other replica must make its log like that one before
+//! it counts ([`RankLog::admit`](crate::acceptor::RankLog::admit)), so that nothing else of an
+//! earlier life stays in the logs.
 
 use super::fault::Fault;
 use super::kept::Kept;
@@ -34,18 +34,18 @@ use refrain_ring::{Clock, Incarnation, Rank};
 /// Bytes of stable batches that are kept for replicas that lag behind.
 pub const KEPT_BYTES_MAX: usize = 4 << 20;
 
-/// An acknowledgement, or the state of a ring. GATE-3
+/// An acknowledgement, or the durable end that a ring shows. GATE-3
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Acknowledgement {
     /// The logger that acknowledges.
     pub logger: LoggerId,
-    /// Whose determinants.
+    /// The rank whose determinants are acknowledged.
     pub rank: Rank,
-    /// Of which life.
+    /// The incarnation that wrote them.
     pub incarnation: Incarnation,
-    /// Clock of the last one.
+    /// Clock of the last determinant acknowledged.
     pub clock: Clock,
-    /// One past its number.
+    /// One past the number of the last determinant acknowledged.
     pub end: EventIndex,
 }
 
@@ -53,11 +53,11 @@ pub struct Acknowledgement {
 enum ReplicaState {
     #[default]
     Lost,
-    /// Nothing from `needs` on may be freed.
+    /// Determinants from `needs` on must be kept.
     Joining {
         needs: EventIndex,
     },
-    /// Answered before it was known where this life begins.
+    /// The replica answered before it was known where this life begins.
     Answered(LogEnd),
     Live,
 }
@@ -69,24 +69,24 @@ pub struct LogEnd {
     pub life: Incarnation,
     /// One past the last determinant.
     pub end: EventIndex,
-    /// Clock of the last.
+    /// Clock of the last determinant.
     pub clock: Clock,
-    /// Which life wrote it; the first, if there is none.
+    /// Incarnation that wrote the last determinant; 0 if there is none.
     pub writer: Incarnation,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Replica {
     state: ReplicaState,
-    /// Once it has answered.
+    /// The logger's number, once it has answered.
     logger: Option<LoggerId>,
-    /// It was live in this life of the rank.
+    /// The replica was live in this life of the rank.
     was_live: bool,
-    /// What it was sent since it joined ends here.
+    /// End of the determinants sent to it since it joined.
     sent: EventIndex,
-    /// What it has at the level asked for ends here …
+    /// End of the determinants that it has confirmed at the requested level.
     confirmed: EventIndex,
-    /// … with this clock.
+    /// Clock of the last determinant confirmed.
     confirmed_clock: Clock,
 }
 
@@ -97,20 +97,20 @@ pub struct Committer {
     incarnation: Incarnation,
     quorum: usize,
     start: Option<EventIndex>,
-    /// Clock of the determinant before `start`, and which life wrote it.
+    /// Clock of the determinant before `start`, and the incarnation that wrote it.
     start_clock: Clock,
     follows: Incarnation,
     end: EventIndex,
     end_clock: Clock,
     stable: EventIndex,
     kept: Kept,
-    /// Clock of the last determinant that is kept no more.
+    /// Clock of the last determinant that was freed.
     freed_clock: Clock,
     replicas: Vec<Replica>,
 }
 
 impl Committer {
-    /// Commits for one life of a rank to `replicas` loggers, of which `quorum`
+    /// Commits for one life of a rank to `replicas` loggers; `quorum` of them
     /// make a determinant stable.
     pub fn new(rank: Rank, incarnation: Incarnation, replicas: usize, quorum: usize) -> Self {
         Self {
@@ -135,8 +135,8 @@ impl Committer {
         self.start
     }
 
-    /// Which life wrote the last determinant before [`Committer::start`]; the
-    /// first, if there is none.
+    /// Incarnation that wrote the last determinant before [`Committer::start`]; 0
+    /// if there is none.
     pub fn follows(&self) -> Incarnation {
         self.follows
     }
@@ -153,12 +153,12 @@ impl Committer {
         })
     }
 
-    /// How many have to answer before a life begins.
+    /// Number of replicas that must answer before a life begins.
     pub fn answers_needed(&self) -> usize {
         self.quorum.max(self.replicas.len() + 1 - self.quorum)
     }
 
-    /// How many are joined, or have answered.
+    /// Number of replicas that are joined or have answered.
     pub fn answers(&self) -> usize {
         let answered = |replica: &&Replica| {
             matches!(
@@ -175,13 +175,13 @@ impl Committer {
         self.end
     }
 
-    /// One past the last stable determinant; never goes back.
+    /// One past the last stable determinant; never decreases.
     #[inline]
     pub fn stable_end(&self) -> EventIndex {
         self.stable
     }
 
-    /// How many confirmations make a determinant stable.
+    /// Number of confirmations that make a determinant stable.
     pub fn quorum(&self) -> usize {
         self.quorum
     }
@@ -213,17 +213,17 @@ impl Committer {
         (it.sent, it.confirmed, it.confirmed_clock).hash(hasher);
     }
 
-    /// Whether nothing goes to this replica until it joins again.
+    /// Whether this replica gets nothing until it joins again.
     pub fn is_lost(&self, replica: usize) -> bool {
         self.replicas[replica].state == ReplicaState::Lost
     }
 
-    /// Whether batches go to this replica.
+    /// Whether this replica gets batches.
     pub fn is_live(&self, replica: usize) -> bool {
         self.replicas[replica].state == ReplicaState::Live
     }
 
-    /// Whether this replica was sent all that was committed.
+    /// Whether all committed batches were sent to this replica.
     pub fn is_sent_all(&self, replica: usize) -> bool {
         self.is_live(replica) && self.replicas[replica].sent == self.end
     }
@@ -238,27 +238,27 @@ impl Committer {
         self.replicas[replica].confirmed
     }
 
-    /// Notes that a replica gets a hello; returns the number of the first determinant
-    /// that can still be sent, which is kept for it.
+    /// Registers that a hello is sent to a replica. Returns the number of the first determinant
+    /// that can still be sent, and keeps determinants from there on for it.
     pub fn joins(&mut self, replica: usize) -> EventIndex {
         let needs = self.first_kept();
         self.replicas[replica].state = ReplicaState::Joining { needs };
         needs
     }
 
-    /// A replica is gone, or is to go.
+    /// Marks a replica as lost.
     pub fn lose(&mut self, replica: usize) {
         self.replicas[replica].state = ReplicaState::Lost;
         self.free();
     }
 
-    /// A replica lets this client join: it has what is before `end`, the last of
-    /// it with this clock. It may be lost afterwards without a fault: it has to
-    /// join again, since it has less than this life begins with. Before
-    /// [`Committer::start`] is known, only in a first life.
+    /// Handles a replica's welcome: the replica has the determinants before `end`, the last of
+    /// them with this clock. Without a fault, the replica may still be lost afterwards: it must
+    /// join again if it has less than this life begins with. Before
+    /// [`Committer::start`] is known, valid only in a first life.
     ///
     /// # Errors
-    /// When it cannot be right; the replica is lost.
+    /// When the answer is wrong; the replica is then lost.
     pub fn welcomed(
         &mut self,
         replica: usize,
@@ -270,7 +270,7 @@ impl Committer {
             return Ok(());
         };
         if self.start.is_some() && (needs..self.first_kept()).contains(&end) {
-            // Its hello was sent before it was known where this life begins.
+            // The hello was sent before it was known where this life begins.
             self.lose(replica);
             return Ok(());
         }
@@ -290,16 +290,16 @@ impl Committer {
         Ok(())
     }
 
-    /// A replica whose answer is wrong is lost.
+    /// Marks the replica as lost if its answer is wrong.
     fn or_lose(&mut self, replica: usize, checked: Result<(), Fault>) -> Result<(), Fault> {
         checked.inspect_err(|_| self.lose(replica))
     }
 
     /// Takes the end of a replica's log before it is known where this life begins. Enough
-    /// such answers decide it; replicas that have to join again are then lost.
+    /// such answers decide it; replicas that must join again are then lost.
     ///
     /// # Errors
-    /// When it cannot be right; the replica is lost.
+    /// When the answer is wrong; the replica is then lost.
     pub fn answered(
         &mut self,
         replica: usize,
@@ -307,7 +307,7 @@ impl Committer {
         said: LogEnd,
     ) -> Result<(), Fault> {
         if self.start.is_some() {
-            // Too late for a survey; it has to join.
+            // Too late for a survey; the replica must join.
             self.lose(replica);
             return Ok(());
         }
@@ -342,7 +342,8 @@ impl Committer {
         self.check_clock(end, clock)
     }
 
-    /// EL-5 depends on it: batches are the same on every replica.
+    /// Checks a clock against the kept batches. EL-5 depends on it: batches are the same on every
+    /// replica.
     fn check_clock(&self, end: EventIndex, found: Clock) -> Result<(), Fault> {
         let expected = match end == self.first_kept() {
             true => self.freed_clock,
@@ -372,7 +373,7 @@ impl Committer {
         self.settle();
     }
 
-    /// Decides where this life begins, when enough have answered.
+    /// Decides where this life begins, once enough replicas have answered.
     fn begin_life(&mut self) {
         let answers: Vec<Option<LogEnd>> = self.replicas.iter().map(Replica::answer).collect();
         if answers.iter().flatten().count() < self.answers_needed() {
@@ -390,7 +391,7 @@ impl Committer {
         self.follows = writer;
         (self.end, self.end_clock) = (start, clock);
         self.freed_clock = clock;
-        // A first life has none before it: replicas that answered have joined.
+        // A first life follows no other: replicas that answered have joined.
         let is_first_life = self.incarnation == Incarnation(0);
         for (replica, answer) in answers.into_iter().enumerate() {
             match (answer, self.replicas[replica].logger) {
@@ -403,10 +404,10 @@ impl Committer {
         }
     }
 
-    /// Takes a batch, which continues where the one before ended.
+    /// Takes a batch, which must continue where the previous one ended.
     ///
     /// # Panics
-    /// When it does not, or no life has begun.
+    /// When it does not continue there, or no life has begun.
     pub fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
         self.check_order(header);
         self.kept.push(header, batch);
@@ -424,10 +425,10 @@ impl Committer {
         );
     }
 
-    /// Whether a batch that every live replica confirms at once need not be kept at all:
+    /// Whether a batch that every live replica confirms at once need not be kept:
     /// nothing is under way.
     pub fn keeps_nothing(&self) -> bool {
-        // What a live replica lacks is kept for it, so that each has everything.
+        // Batches that a live replica lacks are kept: while none is kept, live replicas lack none.
         let mut live = 0;
         let none_joins = self.replicas.iter().all(|replica| {
             live += usize::from(replica.state == ReplicaState::Live);
@@ -436,11 +437,11 @@ impl Committer {
         self.start.is_some() && self.kept.is_empty() && none_joins && live >= self.quorum
     }
 
-    /// Every live replica has confirmed this batch at once, while
+    /// Commits a batch that every live replica has confirmed at once; valid while
     /// [`Committer::keeps_nothing`].
     ///
     /// # Panics
-    /// When it does not continue where the one before ended.
+    /// When the batch does not continue where the previous one ended.
     #[inline]
     pub fn placed_everywhere(&mut self, header: &BatchHeader) {
         self.check_order(header);
@@ -475,8 +476,8 @@ impl Committer {
         }
     }
 
-    /// The batch that [`Committer::next_for`] gave is where it is to be: it was
-    /// stored there by this client itself.
+    /// The batch of [`Committer::next_for`] is placed at the replica: this client stored it
+    /// there itself.
     pub fn placed(&mut self, replica: usize) {
         self.sent(replica);
         let replica = &mut self.replicas[replica];
@@ -488,10 +489,10 @@ impl Committer {
         self.settle();
     }
 
-    /// A replica acknowledges. One that comes again changes nothing.
+    /// Handles an acknowledgement. A repeated one changes nothing.
     ///
     /// # Errors
-    /// When a field of it is not right: nothing of it counts, and the replica is
+    /// When one of its fields is wrong: the acknowledgement does not count, and the replica is
     /// lost. GATE-3
     pub fn acknowledged(&mut self, replica: usize, ack: &Acknowledgement) -> Result<(), Fault> {
         if self.replicas[replica].state != ReplicaState::Live {
@@ -529,7 +530,7 @@ impl Committer {
         let (end, sent) = (ack.end, replica.sent);
         let confirmed = replica.confirmed_clock;
         let expected = match end.cmp(&replica.confirmed) {
-            // One of earlier, whose batch may be kept no more.
+            // An earlier acknowledgement, whose batch may be freed already.
             Ordering::Less => confirmed.min(ack.clock),
             Ordering::Equal => confirmed,
             Ordering::Greater => {
@@ -547,8 +548,8 @@ impl Committer {
         }
     }
 
-    /// What a replica's ring says is durable: the end is read before the clock,
-    /// which may be of a later one; it counts when both are of the same batch.
+    /// Handles the durable end that a replica's ring shows. The end is read before the clock,
+    /// which may be that of a later batch; they count once both are of the same batch.
     ///
     /// # Errors
     /// As with [`Committer::acknowledged`].
@@ -576,7 +577,7 @@ impl Committer {
         self.acknowledged(replica, &ack)
     }
 
-    /// Counts anew what is stable, and frees what no replica needs.
+    /// Recomputes the stable end, and frees what no replica needs.
     fn settle(&mut self) {
         let at_least = |end: EventIndex| {
             let has = |replica: &&Replica| replica.was_live && replica.confirmed >= end;
@@ -588,7 +589,7 @@ impl Committer {
         self.free();
     }
 
-    /// EL-3: nothing that is not stable.
+    /// Frees stable batches that no replica needs. EL-3: only stable ones.
     fn free(&mut self) {
         self.free_up_to_slowest();
         while self.kept.bytes() > KEPT_BYTES_MAX {
@@ -625,7 +626,7 @@ impl Replica {
         }
     }
 
-    /// Nothing from here on may be freed.
+    /// Number from which on determinants must be kept.
     fn needs(&self) -> Option<EventIndex> {
         match self.state {
             ReplicaState::Lost => None,

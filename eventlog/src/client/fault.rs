@@ -5,11 +5,11 @@ use refrain_logging::determinant::EventIndex;
 use refrain_ring::Clock;
 use thiserror::Error;
 
-/// Why an answer of a logger is wrong: nothing of it counts, and the logger is lost to
+/// Why an answer of a logger is wrong. The answer does not count, and the logger is lost to
 /// the client until it answers correctly. GATE-3
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
-    /// It is another logger than the one that was welcomed here.
+    /// Another logger answers than the one that was welcomed here.
     #[error(
         "logger {found} answers where logger {expected} was: give each address its own --logger"
     )]
@@ -22,7 +22,7 @@ pub enum Fault {
     /// Two addresses lead to one logger, which would count twice.
     #[error("logger {id} answers at two addresses: each replica needs a logger of its own")]
     Twice {
-        /// Which.
+        /// The logger.
         id: u32,
     },
     /// The acknowledgement is of another rank or life.
@@ -30,55 +30,55 @@ pub enum Fault {
     Whose {
         /// "rank" or "incarnation".
         what: &'static str,
-        /// That of this client.
+        /// The value of this client.
         expected: u32,
-        /// That of the acknowledgement.
+        /// The value in the acknowledgement.
         found: u32,
     },
-    /// It acknowledges what it was not sent, or a part of a batch.
+    /// The logger acknowledges a determinant that it was not sent, or a part of a batch.
     #[error(
         "it acknowledges determinants before {end}, where no batch ends that it was sent (it was sent those before {sent})"
     )]
     End {
-        /// As claimed.
+        /// The end that it acknowledges.
         end: EventIndex,
-        /// What it was sent.
+        /// The end of what it was sent.
         sent: EventIndex,
     },
     /// The clock is not the one of the last determinant acknowledged.
     #[error("it gives clock {} for the determinants before {end}, which end with clock {}", found.0, expected.0)]
     Clock {
-        /// Which determinants.
+        /// The end of the determinants acknowledged.
         end: EventIndex,
-        /// Their last clock.
+        /// Clock of the last of them.
         expected: Clock,
-        /// The one that it names.
+        /// The clock in the acknowledgement.
         found: Clock,
     },
-    /// It has less than what was stable, and no other replica has the rest. EL-3
+    /// It has less than it has acknowledged, and no other replica has the rest. EL-3
     #[error(
         "it has lost acknowledged events: it has those before {end}, and was sure to have those before {first_kept}; give it back its folder"
     )]
     LostEvents {
-        /// What it has.
+        /// The end of its log.
         end: EventIndex,
-        /// What cannot be sent again.
+        /// The first determinant that can still be sent.
         first_kept: EventIndex,
     },
-    /// It has more than this client ever wrote.
+    /// It has more determinants than this client ever wrote.
     #[error(
         "it has determinants up to {end}, this client wrote only those before {written}: another process writes for this rank"
     )]
     SomebodyElse {
-        /// What it has.
+        /// The end of its log.
         end: EventIndex,
-        /// What was written.
+        /// The end of what this client wrote.
         written: EventIndex,
     },
 }
 
 impl Fault {
-    /// Checks which logger answers. GATE-3
+    /// Checks that the expected logger answers. GATE-3
     pub(super) fn check_logger(expected: LoggerId, found: LoggerId) -> Result<(), Self> {
         if expected == found {
             return Ok(());

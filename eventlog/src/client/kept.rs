@@ -1,11 +1,11 @@
-//! Batches that a client keeps: their bytes one behind the other, and an index.
+//! Batches that a client keeps: their consecutive bytes, and an index.
 
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::Clock;
 use std::collections::VecDeque;
 
-/// Where a kept batch lies, and what its acknowledgement has to name.
+/// Place of a kept batch, and the values that its acknowledgement must have.
 #[derive(Clone, Copy, Debug, Hash)]
 struct Entry {
     first: EventIndex,
@@ -16,7 +16,7 @@ struct Entry {
     bytes: u32,
 }
 
-/// Batches without gaps. Allocates only to hold more than ever before.
+/// Consecutive batches. Allocates only to hold more bytes than ever before.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Kept {
     bytes: Vec<u8>,
@@ -77,7 +77,7 @@ impl Kept {
             self.bytes.clear();
             self.free = 0;
         } else if self.free * 2 > self.bytes.len() {
-            // Less is moved than was freed.
+            // Fewer bytes are moved than were freed.
             self.bytes.drain(..self.free);
             self.base += self.free as u64;
             self.free = 0;

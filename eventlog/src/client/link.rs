@@ -1,4 +1,4 @@
-//! One replica as a client sees it: away, joining, or joined by one of the commit paths.
+//! One replica from the client's view: away, joining, or joined by a commit path.
 
 use super::committer::{Acknowledgement, Committer};
 use super::network::{Network, Wire};
@@ -14,17 +14,17 @@ use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_wire::ServerAddress;
 
-/// Waits before joining again: the first; each is doubled, up to the last.
+/// First wait before joining again; each later one is doubled, up to the maximum.
 const RETRY_MIN: Duration = Duration::from_millis(1);
 const RETRY_MAX: Duration = Duration::from_millis(250);
-/// How often a socket is read from which no answer is expected.
+/// Interval for reading a socket while no answer is expected.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// Why a logger does not count.
+/// Why a logger that acknowledges only `placed` does not count.
 const TOO_LOW: &str =
     "it acknowledges what is placed, but the job asks for durable: start it with --level durable";
 
-/// How batches get to the logger.
+/// The path of batches to the logger.
 #[derive(Debug)]
 enum Path {
     /// By stores into its ring.
@@ -36,12 +36,12 @@ enum Path {
 
 #[derive(Debug)]
 enum Phase<W> {
-    /// Not connected; to be tried again at this time.
+    /// Not connected; the client tries again at this time.
     Away { retry_at: Option<Duration> },
     /// The hello or its answer is under way.
     Joining(W),
-    /// The client asks what the logger has of earlier lives. Then it is silent until it
-    /// knows where this life begins.
+    /// The survey of the logger's log is under way. After its end the connection waits until it
+    /// is known where this life begins.
     Surveyed(W, Survey),
     Joined {
         connection: W,
@@ -56,24 +56,24 @@ enum Phase<W> {
 #[derive(Debug)]
 pub(super) struct Link<N: Network> {
     pub address: ServerAddress,
-    /// Number of the replica at the committer.
+    /// Number of the replica in the committer.
     replica: usize,
     way: CommitPath,
     phase: Phase<N::Wire>,
     retry_wait: Duration,
-    /// End of the logger's determinants when it was joined. A logger that has confirmed
-    /// nothing since then is tried again after longer and longer waits.
+    /// End of the logger's determinants when it was joined. The waits before further attempts
+    /// at a logger that has confirmed nothing since then grow.
     had: Option<EventIndex>,
     looked_at: Duration,
     /// Its hello was that of a survey.
     is_surveying: bool,
-    /// Why it was lost, or what is wrong with it.
+    /// Why the replica was lost, or does not count.
     pub trouble: Option<String>,
-    /// It refuses this client, or its answers are wrong.
+    /// The logger refuses this client, or its answers are wrong.
     pub is_refused: bool,
 }
 
-/// What a link needs of its client.
+/// What a link uses of its client.
 pub(super) struct Environment<'a, N> {
     pub network: &'a mut N,
     pub options: &'a ClientOptions,
@@ -83,7 +83,7 @@ pub(super) struct Environment<'a, N> {
 }
 
 impl<N> Environment<'_, N> {
-    /// Before a later life begins, the replicas are asked what they have of earlier ones.
+    /// Whether replicas are to be surveyed: a later life does so before it begins.
     fn is_to_survey(&self) -> bool {
         self.options.incarnation != Incarnation(0) && self.committer.start().is_none()
     }
@@ -128,12 +128,12 @@ impl<N: Network> Link<N> {
         self.path().is_some()
     }
 
-    /// Whether it was joined and its port is still to be connected.
+    /// Whether the logger is joined and its port is not yet connected.
     pub fn is_connecting(&self) -> bool {
         matches!(self.path(), Some(Path::Remote(ring)) if !ring.is_connected())
     }
 
-    /// From now on times count from another beginning.
+    /// Restarts timers: the caller's time has a new origin.
     pub fn forget_time(&mut self) {
         self.looked_at = Duration::ZERO;
         if let Phase::Away { retry_at } = &mut self.phase {
@@ -150,10 +150,10 @@ impl<N: Network> Link<N> {
         }
     }
 
-    /// One round: joins, sends, takes in; never blocks.
+    /// One round of joining, sending and receiving; never blocks.
     pub fn advance(&mut self, with: &mut Environment<'_, N>, now: Duration) -> Outcome {
         if self.connection().is_some() && with.committer.is_lost(self.replica) {
-            // It has less than this life began with, or is too slow.
+            // The replica has less than this life began with, or is too slow.
             self.trouble = Some("it has to catch up with the others".to_owned());
             let retry_at = Some(now + self.retry_wait);
             self.phase = Phase::Away { retry_at };
@@ -203,7 +203,7 @@ impl<N: Network> Link<N> {
         Ok(())
     }
 
-    /// Gives the replica up until it is tried again.
+    /// Marks the replica as lost until the next attempt.
     pub fn lose(&mut self, committer: &mut Committer, now: Duration, trouble: Trouble) {
         let had = self.had.take();
         if had.is_some_and(|had| committer.confirmed(self.replica) > had) {
@@ -227,7 +227,7 @@ impl<N: Network> Link<N> {
             Some(ToClient::Welcome(welcome)) => welcome,
             Some(other) => return Err(unexpected(other)),
         };
-        // What it has counts as confirmed from now on. EL-1
+        // Determinants that the logger has count as confirmed from now on. EL-1
         if welcome.level < with.options.level {
             return Err(Trouble::refusal(TOO_LOW));
         }
@@ -268,7 +268,7 @@ impl<N: Network> Link<N> {
         Ok(())
     }
 
-    /// Sends what this replica lacks, as far as there is room.
+    /// Sends the batches that this replica lacks, as far as there is room.
     pub fn send_batches(&mut self, with: &mut Environment<'_, N>) -> Outcome {
         let replica = self.replica;
         let Phase::Joined {
@@ -295,7 +295,7 @@ impl<N: Network> Link<N> {
         }
     }
 
-    /// Sockets are read when an answer may be there, else rarely.
+    /// Whether to read the socket now: at once when an answer may have come, else rarely.
     fn is_time_to_look(&mut self, with: &Environment<'_, N>, now: Duration) -> bool {
         let Phase::Joined {
             path,
@@ -321,7 +321,7 @@ impl<N: Network> Link<N> {
         is_time
     }
 
-    /// Takes in the logger's messages, and whether it lives.
+    /// Reads the logger's messages, and notices its death.
     pub fn hear(&mut self, with: &mut Environment<'_, N>) -> Outcome {
         loop {
             let Phase::Joined {
@@ -358,7 +358,7 @@ impl<N: Network> Link<N> {
                     }
                 }
                 Some(ToClient::Consumed { position }) => {
-                    // Rings in shared memory show it themselves.
+                    // Rings in shared memory show their consumed position themselves.
                     if let Path::Remote(ring) = path {
                         let consumed = ring.consumed(Cursor(position));
                         consumed.map_err(|error| Trouble::refusal(error.to_string()))?;
@@ -391,10 +391,10 @@ impl<N: Network> Link<N> {
         Ok(())
     }
 
-    /// Says that determinants up to this clock are not needed any more. GC-1
+    /// Sends that determinants up to this clock are no longer needed. GC-1
     pub fn say_trim(&mut self, clock: Clock) {
         if let Phase::Joined { connection, .. } = &mut self.phase {
-            // The next read notices a connection that is gone.
+            // The next read notices a lost connection.
             let _ = connection.say(&ToLogger::Trim { clock: clock.0 });
         }
     }
@@ -433,7 +433,7 @@ fn place_batches<N>(
     }
 }
 
-/// Begins to place what there is room for, and takes in what is placed.
+/// Begins to place batches as far as there is room, and handles completions.
 fn write_batches<N>(
     ring: &mut RemoteWriter,
     replica: usize,

@@ -1,7 +1,7 @@
-//! A rank's side: commits to a quorum of loggers, keeps what is not stable,
-//! comes back to loggers that were away.
+//! A rank's side: commits to a quorum of loggers, keeps batches that are not stable, and
+//! reconnects to loggers that were away.
 //!
-//! Never blocks except in [`Client::connect`] and has no thread: its owner calls
+//! Blocks only in [`Client::connect`] and has no thread: its owner calls
 //! [`Client::poll`] while something is not stable.
 
 pub mod committer;
@@ -33,10 +33,10 @@ use std::time::Instant;
 use thiserror::Error;
 use trouble::Trouble;
 
-/// Longest sleep of [`Client::connect`] before it tries again those that are not
-/// there.
+/// Maximum sleep of [`Client::connect`] between attempts to reach missing
+/// loggers.
 const RETRY_WHILE_CONNECTING: Duration = Duration::from_millis(5);
-/// How long [`Client::connect`] waits for ports that writes go by, and between two looks.
+/// Maximum wait of [`Client::connect`] for ports to connect, and interval of its polls.
 const PORTS_WAIT: Duration = Duration::from_secs(1);
 const PORTS_LOOK: Duration = Duration::from_millis(1);
 
@@ -46,19 +46,19 @@ pub enum ClientError {
     /// No quorum answered in time.
     #[error("{answered} of {quorum} event loggers answered within {waited_ms} ms: {why}")]
     NoQuorum {
-        /// How many did.
+        /// Number of loggers that answered.
         answered: usize,
-        /// How many are needed.
+        /// Number that is needed.
         quorum: usize,
-        /// How long it waited.
+        /// Time of waiting in milliseconds.
         waited_ms: u64,
-        /// What is wrong with the others.
+        /// The problems of the other loggers.
         why: String,
     },
     /// A logger refuses this client for good.
     #[error("event logger {address}: {reason}")]
     Refused {
-        /// Which.
+        /// The logger's address.
         address: String,
         /// The reason.
         reason: String,
@@ -72,17 +72,17 @@ pub struct Client<N: Network = Sockets> {
     network: N,
     committer: Committer,
     links: Vec<Link<N>>,
-    /// A commit is nothing but stores into every ring.
+    /// A commit consists only of stores into every ring.
     places_directly: bool,
     trimmed: Option<Clock>,
     is_leaving: bool,
-    /// The latest time.
+    /// The latest time known.
     now: Duration,
 }
 
 impl Client<Sockets> {
-    /// Connects to a quorum of the loggers; determinants are numbered from what
-    /// they have ([`Client::next`]).
+    /// Connects to a quorum of the loggers. Determinants are numbered from the end of their
+    /// logs ([`Client::next`]).
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -114,8 +114,8 @@ impl Client<Sockets> {
         Ok(client)
     }
 
-    /// Polls until the ports that writes go by are connected: afterwards the program may
-    /// compute for long, and poll nothing. A port that does not answer makes commits fail
+    /// Polls until the ports for writes are connected: afterwards the program may
+    /// compute for a long time without polling. If a port does not answer, commits fail
     /// later.
     fn connect_ports(&mut self, began: Instant) {
         let until = began.elapsed() + PORTS_WAIT;
@@ -127,7 +127,7 @@ impl Client<Sockets> {
 
     fn wait_for_answers(&self, left: Duration) {
         let connections: Vec<_> = self.links.iter().filter_map(Link::connection).collect();
-        // Lost replicas are to be tried again.
+        // Lost replicas are tried again.
         let mut replicas = 0..self.links.len();
         let wait = match replicas.any(|index| self.committer.is_lost(index)) {
             true => left.min(RETRY_WHILE_CONNECTING),
@@ -143,8 +143,8 @@ impl Client<Sockets> {
 }
 
 impl<N: Network> Client<N> {
-    /// A client that is not connected yet: [`Client::poll`] connects it, and nothing can
-    /// be committed before [`Client::start`] is known.
+    /// A client that is not connected: [`Client::poll`] connects it, and commits are
+    /// possible once [`Client::start`] is known.
     ///
     /// # Errors
     /// [`ClientError::Refused`], for invalid options.
@@ -211,7 +211,7 @@ impl<N: Network> Client<N> {
         self.committer.start()
     }
 
-    /// Which life wrote the last determinant before [`Client::start`]; the first,
+    /// Incarnation that wrote the last determinant before [`Client::start`]; 0
     /// if there is none.
     pub fn follows(&self) -> Incarnation {
         self.committer.follows()
@@ -242,13 +242,13 @@ impl<N: Network> Client<N> {
     /// valid.
     pub fn prepare(&mut self, batch: &[u8]) {
         let rings = self.links.iter_mut().filter_map(Link::placing_ring);
-        // Where there is no room, nothing is prepared.
+        // A ring without room is not prepared.
         rings.for_each(|ring| {
             let _ = ring.prepare(batch);
         });
     }
 
-    /// [`Client::commit`] of the batch that was prepared last, with no commit since.
+    /// As [`Client::commit`], for the batch that was prepared last, with no commit since.
     /// EL-1, GATE-2
     ///
     /// # Panics
@@ -268,7 +268,7 @@ impl<N: Network> Client<N> {
         }
     }
 
-    /// Nothing is under way: the batch is stable at once, and never kept.
+    /// Places a batch while nothing is under way: it is stable at once, and never kept.
     #[inline(always)]
     fn place_everywhere(&mut self, header: &BatchHeader, batch: &[u8], is_prepared: bool) {
         let mut wants_emptying = false;
@@ -287,7 +287,7 @@ impl<N: Network> Client<N> {
         }
     }
 
-    /// The batch was placed in the rings before this one, but not here.
+    /// Keeps a batch that was placed in the rings before `failed`, but not in that one.
     #[cold]
     fn keep_after(&mut self, failed: usize, header: &BatchHeader, batch: &[u8]) {
         self.committer.commit(header, batch);
@@ -303,8 +303,8 @@ impl<N: Network> Client<N> {
         self.for_each_link(|link, with| link.send_batches(with));
     }
 
-    /// Rings the servers whose rings ask for it, and checks whether they live: rarely
-    /// enough that the system calls cost nothing.
+    /// Wakes the servers whose rings are filling, and checks whether they live: rarely
+    /// enough that the cost of the system calls does not matter.
     #[cold]
     fn have_emptied(&mut self) {
         self.for_each_link(|link, with| {
@@ -340,21 +340,21 @@ impl<N: Network> Client<N> {
         self.places_directly = self.options.level == Level::Placed
             && committer.keeps_nothing()
             && links.all(|(index, link)| {
-                // A link whose replica the core gave up is not written to.
+                // A link whose replica the core has marked as lost gets no writes.
                 link.placing_ring().is_some() == committer.is_live(index)
             });
     }
 
-    /// One past the last determinant that is stable, as far as is known without
-    /// looking.
+    /// One past the last determinant that is known to be stable; does not read
+    /// rings or sockets.
     #[inline]
     pub fn stable_end(&self) -> EventIndex {
         self.committer.stable_end()
     }
 
-    /// Takes in acknowledgements, sends what waits for room, comes back to
-    /// loggers that were lost; returns [`Client::stable_end`]. `now`: time since
-    /// any fixed point, asked only where something is to be timed.
+    /// Handles acknowledgements, sends batches that wait for room, reconnects to lost
+    /// loggers; returns [`Client::stable_end`]. `now`: time since
+    /// any fixed point, called only when a time is needed.
     pub fn poll(&mut self, mut now: impl FnMut() -> Duration) -> EventIndex {
         let now = now();
         self.now = now;
@@ -362,8 +362,8 @@ impl<N: Network> Client<N> {
         self.stable_end()
     }
 
-    /// Whether there is anything for [`Client::poll`] to do: something is not
-    /// stable, or a logger is to be joined again or its port to be connected.
+    /// Whether [`Client::poll`] has work: something is not
+    /// stable, or a logger is to be joined again, or a port is to be connected.
     pub fn needs_poll(&self) -> bool {
         self.stable_end() < self.committer.end()
             || self.is_leaving && !self.has_left()
@@ -371,17 +371,17 @@ impl<N: Network> Client<N> {
             || self.live() < self.links.len()
     }
 
-    /// Whether a port that writes go by is still to be connected.
+    /// Whether a port for writes is not yet connected.
     fn is_connecting(&self) -> bool {
         self.links.iter().any(Link::is_connecting)
     }
 
-    /// Looks now whether the loggers are still there; a system call for each.
+    /// Checks now whether the loggers live; takes a system call for each.
     pub fn check(&mut self) {
         self.for_each_link(|link, with| link.hear(with));
     }
 
-    /// How many loggers are joined.
+    /// Number of joined loggers.
     pub fn live(&self) -> usize {
         let replicas = 0..self.links.len();
         replicas
@@ -389,18 +389,18 @@ impl<N: Network> Client<N> {
             .count()
     }
 
-    /// Sends the loggers that determinants with at most this clock are not needed any
-    /// more. GC-1
+    /// Sends the loggers that determinants with at most this clock are no longer
+    /// needed. GC-1
     pub fn trim(&mut self, clock: Clock) {
-        // Loggers that join later get it too.
+        // Loggers that join later get the clock too.
         self.trimmed = self.trimmed.max(Some(clock));
         for link in &mut self.links {
             link.say_trim(clock);
         }
     }
 
-    /// Why the commits under way are not stable, for people; `None` when they
-    /// all are.
+    /// Why the commits under way are not stable, for people; `None` when all are
+    /// stable.
     pub fn explain(&self) -> Option<String> {
         if self.stable_end() >= self.committer.end() {
             return None;
@@ -429,13 +429,13 @@ impl<N: Network> Client<N> {
         troubles.join("; ")
     }
 
-    /// Says that nothing more will come; [`Client::poll`] until
+    /// Announces that no commits follow; call [`Client::poll`] until
     /// [`Client::has_left`].
     pub fn leave(&mut self) {
         self.is_leaving = true;
     }
 
-    /// Whether everything is stable and every logger that is joined has stored
+    /// Whether everything is stable and every joined logger has stored
     /// everything.
     pub fn has_left(&self) -> bool {
         self.is_leaving

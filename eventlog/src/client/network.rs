@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Bytes that wait for a socket, above which no more commits are taken.
+/// Limit of bytes that wait for a socket; above it no more commits are queued.
 const UNSENT_BYTES_MAX: usize = 64 << 10;
 
 /// A session with one logger: messages in both directions, in order, without blocking.
@@ -36,11 +36,11 @@ pub trait Wire: Debug {
     /// The session has ended.
     fn hear(&mut self) -> Result<Option<ToClient>, WireError>;
 
-    /// The next descriptor that came with a message.
+    /// Takes the next descriptor that came with a message, if any.
     fn take_descriptor(&mut self) -> Option<OwnedFd>;
 }
 
-/// How a client reaches its loggers.
+/// A client's way to open sessions and write into rings.
 pub trait Network: Debug {
     /// A session.
     type Wire: Wire;
@@ -51,10 +51,10 @@ pub trait Network: Debug {
     /// There is no such logger.
     fn begin(&mut self, address: &ServerAddress) -> Result<Self::Wire, WireError>;
 
-    /// Prepares writing into the ring of a welcome.
+    /// Prepares writes into the ring of a welcome.
     ///
     /// # Errors
-    /// Why it cannot be written, for people.
+    /// The reason why the ring cannot be written, for people.
     fn open_writer(
         &mut self,
         options: &ClientOptions,
@@ -65,7 +65,7 @@ pub trait Network: Debug {
 /// Sockets, and libfabric or verbs.
 #[derive(Debug, Default)]
 pub struct Sockets {
-    /// Names are looked up once, as this may take long.
+    /// Resolved names: resolution may take long and is done once.
     looked_up: HashMap<ServerAddress, ServerAddress>,
 }
 
@@ -97,7 +97,7 @@ impl Network for Sockets {
             _ => &options.libfabric,
         };
         let library = library.as_deref().map(Path::new);
-        // The logger may name more layers than the options.
+        // The logger's provider may name more layers than the options.
         let delivery = Delivery::of(&ring.provider);
         RemoteWriter::open(library, provider, &options.verbs_port, ring, delivery)
             .map_err(|error| error.to_string())

@@ -1,4 +1,4 @@
-//! How a client commits, and to which loggers.
+//! Options of a client: its loggers and how it commits.
 
 use crate::Level;
 use crate::message::CommitPath;
@@ -14,18 +14,18 @@ pub struct ClientOptions {
     pub job: u64,
     /// The rank.
     pub rank: Rank,
-    /// Its life.
+    /// Its incarnation.
     pub incarnation: Incarnation,
     /// The replicas of its shard.
     pub loggers: Vec<ServerAddress>,
-    /// How many of them make a commit stable (1 to all).
+    /// Number of loggers that make a commit stable (1 to all).
     pub quorum: usize,
-    /// What a commit has to reach at each of them. EL-1
+    /// The level that a commit must reach at each of them. EL-1
     pub level: Level,
-    /// How to commit; `None`: shared memory where the address allows it, else
+    /// The commit path; `None`: shared memory where the address allows it, else
     /// messages.
     pub way: Option<CommitPath>,
-    /// How long [`Client::connect`](super::Client::connect) waits for a quorum.
+    /// Maximum wait of [`Client::connect`](super::Client::connect) for a quorum.
     pub connect_wait: Duration,
     /// The file of libfabric, for [`CommitPath::Libfabric`].
     pub libfabric: Option<String>,
@@ -35,6 +35,6 @@ pub struct ClientOptions {
     /// The provider, for [`CommitPath::Libfabric`]: one of libfabric, or
     /// [`VERBS`](crate::remote::VERBS).
     pub provider: Option<String>,
-    /// Which port of which device is used by verbs.
+    /// The device and port that verbs uses.
     pub verbs_port: PortChoice,
 }

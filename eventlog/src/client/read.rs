@@ -1,10 +1,10 @@
-//! Reading a rank's determinants back from its loggers: for a recovering rank,
-//! and for people. Blocks, with a limit.
+//! Reads a rank's determinants from its loggers: for a recovering rank,
+//! and for people. Blocks, with a timeout.
 //!
-//! A commit is stable when a quorum has it, so that a single replica may lack some. The
-//! reader asks enough replicas to contain one of every quorum, and takes the longest log:
-//! of the latest life first, then by length. A recovering rank connects first (which
-//! fences its life before), then reads up to [`Client::next`](super::Client::next).
+//! A commit is stable when a quorum has it, so a single replica may lack some commits. The
+//! reader asks enough replicas to contain one of every quorum. It takes the log of the latest
+//! life, and of several such logs the longest. A recovering rank connects first (which
+//! fences its earlier life), then reads up to [`Client::next`](super::Client::next).
 
 use crate::message::{Holding, PROTOCOL, ToClient, ToLogger};
 use core::time::Duration;
@@ -15,7 +15,7 @@ use refrain_wire::{Connection, ServerAddress, WireError};
 use std::time::Instant;
 use thiserror::Error;
 
-/// Between two attempts to reach those that could not be read.
+/// Wait between attempts to read the replicas that have failed.
 const RETRY_EVERY: Duration = Duration::from_millis(10);
 
 /// A request for determinants.
@@ -25,57 +25,58 @@ pub struct ReadRequest {
     pub job: u64,
     /// The rank.
     pub rank: Rank,
-    /// From this number on …
+    /// Number of the first determinant to read.
     pub from: EventIndex,
-    /// … and only those with a higher clock, if one is given.
+    /// Only determinants with a higher clock are read, if given.
     pub after_clock: Option<Clock>,
-    /// The log has to reach this number at least.
+    /// The log must end at this number or a higher one.
     pub until: EventIndex,
-    /// Which life wrote the last determinant before that
-    /// ([`Client::follows`](super::Client::follows)): a replica that is not fenced yet
-    /// may have others there, and more behind. The life that asks writes its own there,
-    /// so none of that is given. `None`: any log will do, with all that it has.
+    /// Incarnation that wrote the last determinant before `until`
+    /// ([`Client::follows`](super::Client::follows)). A replica that is not fenced yet
+    /// may have another log up to there, and more behind it. The life that asks writes its own
+    /// determinants from `until` on, so later ones are not returned. `None`: any log is accepted
+    /// as a whole.
     pub follows: Option<Incarnation>,
-    /// How many replicas make a commit stable.
+    /// Number of replicas that make a commit stable.
     pub quorum: usize,
-    /// How long each replica may take to answer, and for how long those that cannot be
-    /// read are tried again.
+    /// Maximum time for each replica's answer, and for further attempts at replicas that
+    /// cannot be read.
     pub timeout: Duration,
 }
 
 /// Why determinants cannot be read. EL-5
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// Too few replicas gave their logs: one with more may be among the others.
+    /// Too few replicas gave their logs: one of the others may have more determinants.
     #[error("{answered} of {needed} event loggers gave the events of rank {rank}: {why}")]
     TooFew {
-        /// How many did.
+        /// Number of replicas that gave their logs.
         answered: usize,
-        /// How many are needed.
+        /// Number that is needed.
         needed: usize,
-        /// Whose.
+        /// The rank.
         rank: u32,
-        /// What is wrong with the others.
+        /// The problems of the other replicas.
         why: String,
     },
-    /// No replica that answered has all of them.
+    /// No replica that answered has all stable determinants.
     #[error(
         "the event loggers have the events of rank {rank} up to number {end}; those up to {until} were stable"
     )]
     Incomplete {
-        /// Whose.
+        /// The rank.
         rank: u32,
-        /// What there is.
+        /// The end of the determinants found.
         end: EventIndex,
-        /// What there should be.
+        /// The end of the stable determinants.
         until: EventIndex,
     },
-    /// One logger did not answer as asked.
+    /// The answer of one logger is wrong or missing.
     #[error("event logger {address}: {fault}")]
     Logger {
-        /// Which.
+        /// The logger's address.
         address: ServerAddress,
-        /// What is wrong.
+        /// The fault.
         fault: AnswerFault,
     },
 }
@@ -83,16 +84,16 @@ pub enum ReadError {
 /// What is wrong with an answer.
 #[derive(Debug, Error)]
 pub enum AnswerFault {
-    /// It cannot be reached, or its message is invalid.
+    /// The logger cannot be reached, or its message is invalid.
     #[error(transparent)]
     Connection(#[from] WireError),
-    /// It did not answer in time.
+    /// The logger did not answer in time.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
-    /// It will not.
+    /// The logger refused the request.
     #[error("{0}")]
     Refused(String),
-    /// The answer does not fit the question.
+    /// The answer does not match the request.
     #[error("{0}")]
     Invalid(String),
 }
@@ -114,14 +115,14 @@ pub struct RankEvents {
 }
 
 impl RankEvents {
-    /// The batches: headers, and payloads whose checksums were right.
+    /// The batches: headers, and payloads whose checksums are correct.
     pub fn batches(&self) -> impl Iterator<Item = (BatchHeader, &[u8])> {
         let batches = self.whole_batches();
-        // Checked as they came.
+        // Checked on arrival.
         batches.filter_map(|batch| BatchHeader::read(batch).ok())
     }
 
-    /// The same batches as they came, each with its header.
+    /// The batches as received, each with its header.
     pub fn whole_batches(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = self.bytes.as_slice();
         core::iter::from_fn(move || {
@@ -132,13 +133,13 @@ impl RankEvents {
         })
     }
 
-    /// One past the last determinant; where reading was to begin, if there is
-    /// none.
+    /// One past the last determinant; if there is none, the number at which reading
+    /// begins.
     pub fn end(&self) -> EventIndex {
         self.end
     }
 
-    /// Whether there are none.
+    /// Whether there are no determinants.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -176,7 +177,7 @@ impl RankEvents {
             )))
         };
         match self.last {
-            // What is before a clock may have been dropped: then the log begins later than
+            // Determinants up to a clock may have been dropped: then the log begins later than
             // requested. GC-1
             None if found > request.from && request.after_clock.is_none() => gap(),
             None => Ok(()),
@@ -192,22 +193,22 @@ impl RankEvents {
         }
     }
 
-    /// Whether that life wrote the determinant before the end that was asked for. All
-    /// logs of which that is true are the same up to there.
+    /// Whether the requested life wrote the determinant before the requested end. All
+    /// logs with that property are the same up to there.
     fn goes_through(&self, request: &ReadRequest) -> bool {
         let until = request.until;
         let Some(follows) = request.follows.filter(|_| until > EventIndex(0)) else {
             return true;
         };
         let mut batches = self.batches().map(|(header, _)| header).peekable();
-        // Nothing before that end is newer than the clock asked for: nothing that
-        // could differ.
+        // No determinant before that end is newer than the requested clock: none
+        // can differ.
         let has_none = batches.peek().is_none_or(|batch| batch.first >= until);
         has_none || batches.any(|batch| batch.end() == until && batch.incarnation == follows)
     }
 
     /// Drops what a fenced life wrote behind the requested end. The life that asks begins
-    /// to write there: later lives would not know of what else it has read. EL-5
+    /// to write there: later lives would not know that it has read anything else. EL-5
     fn cut(mut self, request: &ReadRequest) -> Self {
         if request.follows.is_some() && self.end > request.until {
             let batches = self.batches().map(|(header, _)| header);
@@ -219,14 +220,14 @@ impl RankEvents {
         self
     }
 
-    /// What is stable is in the greatest of enough logs.
+    /// Order among enough logs: the greatest contains all stable determinants.
     fn rank_among_rows(&self) -> (Option<Incarnation>, EventIndex) {
         (self.last.map(|(incarnation, _)| incarnation), self.end)
     }
 }
 
-/// Reads a rank's determinants from the replicas of its shard: in order and
-/// complete, or not at all. EL-5
+/// Reads a rank's determinants from the replicas of its shard, in order and
+/// complete, or fails. EL-5
 ///
 /// # Errors
 /// See [`ReadError`].
@@ -242,7 +243,7 @@ pub fn read_events(
     let goes_on = || {
         let goes_on = began.elapsed() < request.timeout;
         if goes_on {
-            // They may be starting again.
+            // The loggers may be restarting.
             std::thread::sleep(RETRY_EVERY);
         }
         goes_on
@@ -250,8 +251,8 @@ pub fn read_events(
     read_ranks(replicas, request, read_rank, goes_on)
 }
 
-/// The same with any way to read [one log](read_rank); `goes_on` waits before replicas
-/// that gave none are asked again, or returns false to stop.
+/// As [`read_events`], with any function that reads [one log](read_rank). `goes_on` waits
+/// before replicas that failed are asked again, or returns false to stop.
 ///
 /// # Errors
 /// See [`ReadError`].
@@ -305,8 +306,8 @@ pub fn read_ranks(
     }
 }
 
-/// Reads what one logger has of a rank, for people: without gaps, but where there are
-/// other replicas it may lack stable determinants.
+/// Reads a rank's log at one logger, for people. The log has no gaps, but it may lack stable
+/// determinants that other replicas have.
 ///
 /// # Errors
 /// See [`ReadError`].
@@ -329,15 +330,15 @@ fn ask<T>(
     })
 }
 
-/// The log that the asking life continues; where that is not known, what is stable is in
-/// the greatest.
+/// Chooses the log that the asking life continues; if that is not known, the greatest, which
+/// contains all stable determinants.
 fn choose<'a>(rows: &'a [RankEvents], request: &ReadRequest) -> Option<&'a RankEvents> {
     let fits = |row: &&RankEvents| row.goes_through(request);
     let rows = rows.iter().filter(fits);
     rows.max_by_key(|row| row.rank_among_rows())
 }
 
-/// Reads what one logger has of a rank.
+/// Reads a rank's log at one logger.
 ///
 /// # Errors
 /// See [`AnswerFault`].
@@ -374,7 +375,8 @@ pub fn read_rank(
     }
 }
 
-/// Nothing is newer than the clock; where the log ends, only the list says.
+/// For a log without determinants newer than the clock: takes its end from the list of
+/// ranks.
 fn end_before(
     clock: Clock,
     conversation: &mut impl Asks,
@@ -394,10 +396,10 @@ fn end_before(
     Ok(row)
 }
 
-/// What a logger has, by job and rank.
+/// The determinants that a logger has, by job and rank.
 ///
 /// # Errors
-/// When it does not say.
+/// When the logger does not answer.
 pub fn list(address: &ServerAddress, timeout: Duration) -> Result<Vec<Holding>, ReadError> {
     ask(address, timeout, |conversation| {
         conversation.ask(&ToLogger::List)?;
@@ -408,22 +410,22 @@ pub fn list(address: &ServerAddress, timeout: Duration) -> Result<Vec<Holding>, 
     })
 }
 
-/// Questions to one logger, and its answers.
+/// Requests to one logger, and its answers.
 pub trait Asks {
-    /// Asks.
+    /// Sends a request.
     ///
     /// # Errors
-    /// It cannot be reached.
+    /// The logger cannot be reached.
     fn ask(&mut self, question: &ToLogger) -> Result<(), AnswerFault>;
 
-    /// The next answer, or piece of one: never [`ToClient::Refused`].
+    /// The next answer, or a part of one: never [`ToClient::Refused`].
     ///
     /// # Errors
-    /// There is none.
+    /// No answer came.
     fn answer(&mut self) -> Result<ToClient, AnswerFault>;
 }
 
-/// A session in which each question waits for its answer.
+/// A session in which each request waits for its answer.
 struct Conversation {
     connection: Connection,
     timeout: Duration,

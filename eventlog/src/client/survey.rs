@@ -1,5 +1,5 @@
-//! What a replica has of a rank's earlier lives. The question follows their fence, so
-//! that the answer stays true (FENCE-1).
+//! Reads the end of a replica's log of the rank, for a survey. The question follows the fence
+//! of earlier lives, so that the answer stays true (FENCE-1).
 
 use super::committer::{Committer, LogEnd};
 use super::network::Wire;
@@ -20,9 +20,9 @@ pub(super) struct Survey {
 
 #[derive(Debug)]
 enum Stage {
-    /// Waits for the description of its log.
+    /// Waits for the description of the log.
     Log,
-    /// Waits for its last batch.
+    /// Waits for the log's last batch.
     LastBatch {
         said: LogEnd,
         last: Option<BatchHeader>,
@@ -45,7 +45,7 @@ impl Survey {
         })
     }
 
-    /// Takes in answers.
+    /// Handles answers.
     pub fn advance(
         &mut self,
         replica: usize,

@@ -11,7 +11,7 @@ pub(super) type Outcome = Result<(), Trouble>;
 #[derive(Debug)]
 pub(super) struct Trouble {
     pub reason: String,
-    /// The replica refuses, or its answers are wrong; else it is not there.
+    /// The replica refuses, or its answers are wrong; otherwise it cannot be reached.
     pub is_refusal: bool,
 }
 
@@ -47,14 +47,14 @@ impl From<Fault> for Trouble {
     }
 }
 
-/// The outcome of writes under way is unknown: the logger tells it at the next join.
+/// The outcome of writes under way is unknown; the logger gives its end at the next join.
 impl From<RemoteError> for Trouble {
     fn from(error: RemoteError) -> Self {
         Self::passing(error.to_string())
     }
 }
 
-/// A message that answers no question.
+/// A message that answers no request.
 pub(super) fn unexpected(message: ToClient) -> Trouble {
     match message {
         ToClient::Refused { reason } => Trouble::refusal(reason),

@@ -1,4 +1,4 @@
-//! A folder that is only looked at.
+//! Read-only access to a logbook's folder.
 
 use crate::LoggerId;
 use crate::message::Holding;
@@ -14,8 +14,8 @@ use refrain_ring::{Clock, Rank};
 use refrain_storage::Directory;
 use std::path::Path;
 
-/// A view of a logbook's folder that changes nothing there, whether its server
-/// lives or not. Shows what was written when it was opened.
+/// A view of a logbook's folder that changes nothing there; a server may be using
+/// it. Shows the contents at the time of opening.
 #[derive(Debug)]
 pub struct Archive {
     files: Folder,
@@ -24,10 +24,10 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Times that it is tried anew when a file vanishes meanwhile.
+    /// Maximum number of attempts to read the folder while files vanish.
     const ATTEMPTS_MAX: u32 = 8;
 
-    /// Looks at a folder.
+    /// Reads a folder.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -35,7 +35,7 @@ impl Archive {
         Self::of(Folder::open(folder)?)
     }
 
-    /// The same in any directory.
+    /// As [`Archive::open`], in any directory.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -48,7 +48,7 @@ impl Archive {
         let found = loop {
             match replay(&files) {
                 Ok(found) => break found,
-                // Its server may give up files meanwhile.
+                // The folder's server may remove files meanwhile.
                 Err(error) if attempt == Self::ATTEMPTS_MAX => return Err(error),
                 Err(_) => attempt += 1,
             }
@@ -64,12 +64,12 @@ impl Archive {
         })
     }
 
-    /// Whose folder it is; `None`: nothing was written yet.
+    /// The logger that owns the folder; `None`: nothing has been written yet.
     pub fn logger(&self) -> Option<LoggerId> {
         self.logger
     }
 
-    /// What there is, by job and rank.
+    /// The stored determinants, by job and rank.
     pub fn holdings(&self) -> Vec<Holding> {
         holdings(&self.contents)
     }
@@ -100,7 +100,7 @@ impl Archive {
     }
 }
 
-/// What there is, by job and rank.
+/// The stored determinants, by job and rank.
 pub(super) fn holdings(contents: &Contents) -> Vec<Holding> {
     let rows = contents.rows.iter();
     let mut holdings: Vec<_> = rows

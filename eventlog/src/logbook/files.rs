@@ -1,4 +1,4 @@
-//! When a logbook begins files, and when it gives them up.
+//! Decides when a logbook begins and removes files.
 
 use super::Logbook;
 use crate::store::StoreError;
@@ -7,7 +7,7 @@ use crate::store::folder::OwnFolder;
 use crate::store::format::{FileEnd, append_files, append_rank_log, files_entry_bytes};
 
 impl Logbook {
-    /// Makes room for an entry: in a new file where it must be, which then says first the
+    /// Makes room for an entry. Begins a new file if needed, which starts with the
     /// descriptions of all logs.
     pub(super) fn make_room(&mut self, entry_bytes: usize) {
         if !self.appender.needs_file(entry_bytes) {
@@ -38,7 +38,7 @@ impl Logbook {
         self.removals.extend(removals);
     }
 
-    /// Takes files except `current` that hold nothing any more.
+    /// Takes the files, except `current`, that hold no part of a log.
     fn take_dead_files(&mut self, current: Option<u64>) -> Vec<u64> {
         let files = self.contents.files.iter();
         let dead = files.filter(|(file, state)| state.parts == 0 && Some(**file) != current);
@@ -49,15 +49,15 @@ impl Logbook {
         dead
     }
 
-    /// Removes files that hold nothing any more. GC-1
+    /// Removes files that hold no part of a log. GC-1
     pub(super) fn drop_files(&mut self) {
         let Some(current) = self.appender.file() else {
-            // The next file will not count them.
+            // The next file's list of files omits them.
             return;
         };
         let others = self.contents.files.len();
         self.make_room(files_entry_bytes(others));
-        // That may have begun another one.
+        // That may have begun a new file.
         let current = self.appender.file().unwrap_or(current);
         let dead = self.take_dead_files(Some(current));
         if dead.is_empty() {
@@ -79,7 +79,7 @@ impl Logbook {
                 return true;
             }
             appender.forget(file);
-            // Where that fails, the next start tries again.
+            // If that fails, the next start tries again.
             let _ = appender.disk_mut().remove(file, false);
             false
         });
@@ -91,7 +91,7 @@ fn file_end((&file, state): (&u64, &FileState)) -> FileEnd {
     FileEnd { file, end }
 }
 
-/// Makes what was found safe to build on.
+/// Makes the files that were found safe to continue with.
 pub(super) fn prepare(
     disk: &mut OwnFolder,
     contents: &Contents,
@@ -99,14 +99,14 @@ pub(super) fn prepare(
     sync: bool,
 ) -> Result<(), StoreError> {
     if sync {
-        // What was found may be in memory only, and counts as durable from now
-        // on; also that the leftovers do not count.
+        // The files' contents may be in memory only, and count as durable from now
+        // on, including the list of files that omits the leftovers.
         for &file in contents.files.keys() {
             let synced = disk.sync(file);
             disk.folder.io("syncing", file, synced)?;
         }
     }
-    // Only room is lost where this fails.
+    // A failure here only wastes room.
     if let Some((&last, state)) = contents.files.last_key_value() {
         let _ = disk.shorten(last, state.end);
     }

@@ -1,31 +1,31 @@
-//! Which providers keep the promise of delivery complete.
+//! Providers whose completions mean delivery complete.
 
-/// The name of the provider that is libibverbs and not one of libfabric.
+/// Name of the provider that uses libibverbs instead of libfabric.
 pub const VERBS: &str = "verbs";
 
 /// The meaning of a completion of an RMA write with delivery complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// The bytes are in the target's memory; of a write that the target does not
-    /// take, because it was revoked, there is none. EL-1, FENCE-1
+    /// The bytes are in the target's memory. A write that the target does not
+    /// take, because its access was revoked, has no completion. EL-1, FENCE-1
     Honoured,
-    /// Perhaps less.
+    /// The completion may come before the bytes are in the target's memory.
     Unknown,
 }
 
 impl Delivery {
-    /// What a provider (`libfabric`'s name, layers joined by `;`) was measured to do with
+    /// The behaviour of a provider (`libfabric`'s name, layers joined by `;`) as measured with
     /// libfabric 1.17 and 2.5: the tests of `refrain-libfabric` and those in
-    /// `eventlog/tests/remote` look at the target's memory when the completion comes. The
+    /// `eventlog/tests/remote` read the target's memory when the completion comes. The
     /// documents of libfabric promise delivery complete for more providers than honour it.
     pub fn of(provider: &str) -> Self {
         let layers: Vec<&str> = provider.split(';').collect();
         match layers[..] {
             ["tcp" | "net"] => Self::Honoured,
-            // Ignored there on messages, but kept on writes.
+            // These providers ignore it for messages, but honour it for writes.
             ["tcp" | "net", "ofi_rxm"] => Self::Honoured,
             // Not libfabric's provider of that name, which was not tested, but verbs
-            // themselves: a read of the last bytes follows each write, and its completion
+            // directly: a read of the last bytes follows each write, and its completion
             // counts as the write's. A queue pair executes both in this order, and devices
             // read what they have written.
             [VERBS] => Self::Honoured,

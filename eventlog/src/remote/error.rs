@@ -13,7 +13,7 @@ pub enum RemoteError {
     /// A device of verbs fails, or no device can be used.
     #[error(transparent)]
     Verbs(#[from] refrain_verbs::Error),
-    /// What does not fit, and what to do.
+    /// An incompatible setting or value, with the action to take.
     #[error("{0}")]
     Refused(String),
 }

@@ -10,8 +10,8 @@ use core::ptr::NonNull;
 use refrain_ring::Region;
 use std::sync::Arc;
 
-/// The data of a ring (not its control page), which stays mapped as long as the
-/// region.
+/// The data of a ring (not its control page) as a region, which keeps the ring
+/// mapped.
 pub(super) fn region_of(ring: &RingMemory) -> Region {
     let data = NonNull::new(ring.data()).expect("a mapping does not begin at address 0");
     // SAFETY: `DATA_BYTES` bytes behind the control page of the mapping, which the owner
@@ -29,7 +29,7 @@ mod tests {
     use refrain_logging::determinant::EventIndex;
     use refrain_ring::{Incarnation, Rank};
 
-    /// Exactly the data: not a byte of the control page before it, none behind.
+    /// The region is exactly the data: no byte of the control page before it, no byte behind it.
     #[test]
     fn the_region_is_the_data_and_keeps_it_mapped() {
         let file = tempfile::tempfile().unwrap();

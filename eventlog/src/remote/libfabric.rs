@@ -20,16 +20,16 @@ use std::hash::RandomState;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-/// How long a server may sleep whose provider cannot wake it.
+/// Sleep of a server whose provider cannot wake it.
 const NAP: Duration = Duration::from_millis(1);
-/// Draws of a key, after which a free one must have come.
+/// Maximum number of keys drawn until one is free.
 const DRAWS_MAX: usize = 16;
-/// The server starts no operations; a few for what the provider does itself.
+/// The server starts no operations; the provider may need a few for its own purposes.
 const OPERATIONS_MAX: usize = 16;
 
-/// Loads libfabric and finds the offer of a provider that both sides open: addresses of
-/// the internet first, because others need more than an address to be reached, and the
-/// loopback last.
+/// Loads libfabric and finds the offer of a provider that both sides open. Addresses of
+/// the internet come first, because others need more than an address to be reached;
+/// loopback addresses come last.
 fn find_offer(library: Option<&Path>, provider: &str) -> Result<(Library, Info), RemoteError> {
     let library = Library::load(library)?;
     let mut offers = offers(&library, Some(provider))?;
@@ -75,7 +75,7 @@ fn no_provider(library: &Library, provider: &str) -> RemoteError {
     ))
 }
 
-/// Opens an endpoint for writing out of an image of a ring. It connects with the first
+/// Opens an endpoint that writes from an image of a ring. It connects with the first
 /// write. Writes are requested with *delivery complete*.
 pub(super) fn open_port(
     library: Option<&Path>,
@@ -102,7 +102,7 @@ pub(super) fn open_port(
 struct LibfabricRings {
     endpoint: Endpoint,
     keys: Keys,
-    // Of no interest: kept for its memory.
+    // The contents are not used: kept to reuse the allocation.
     completions: Vec<Completion>,
 }
 
@@ -133,8 +133,8 @@ pub(super) fn open_rings(
 }
 
 impl RingEndpoint for LibfabricRings {
-    /// With a key of its own that cannot be guessed from others, where the provider
-    /// lets us choose it.
+    /// Registers memory. Where the provider lets the caller choose the key, each key is drawn
+    /// separately and cannot be derived from others.
     fn register(&mut self, data: &Region) -> Result<RingKey, RemoteError> {
         let mut draws = 0;
         loop {
@@ -154,15 +154,15 @@ impl RingEndpoint for LibfabricRings {
         self.endpoint.remote_key(memory)
     }
 
-    /// A write whose beginning the provider has taken already may still end, in memory
-    /// that is not read any more. FENCE-1
+    /// A write that the provider has begun to receive may still end, in memory
+    /// that is no longer read. FENCE-1
     fn deregister(&mut self, memory: MemoryId) -> Result<(), RemoteError> {
         Ok(self.endpoint.deregister(memory)?)
     }
 
     fn progress(&mut self) -> Result<(), RemoteError> {
         let result = self.endpoint.poll(&mut self.completions);
-        // This side starts nothing: errors here are of connections to clients, which
+        // This side starts no operations: errors here concern connections to clients, which
         // notice them themselves.
         self.completions.clear();
         Ok(result?)
@@ -182,8 +182,8 @@ impl RingEndpoint for LibfabricRings {
     }
 }
 
-/// Draws keys that clients cannot guess from their own, where providers leave
-/// the choice to us: a client that is broken or curious must not reach the
+/// Draws keys that clients cannot derive from their own, for providers that let the caller
+/// choose keys: a faulty or hostile client must not reach the
 /// memory of another.
 #[derive(Debug)]
 struct Keys {
@@ -220,7 +220,7 @@ mod tests {
             let drawn: HashSet<u64> = (0..1000).map(|_| keys.draw()).collect();
             assert!(drawn.len() > 990, "{} different keys", drawn.len());
             assert!(bytes >= 8 || drawn.iter().all(|key| *key < 1 << (8 * bytes)));
-            // All of the width is used: the highest bit in about half of them.
+            // Keys use the full width: the highest bit is set in about half of them.
             let top = 8 * bytes.min(8) - 1;
             let high = drawn.iter().filter(|key| *key >> top == 1).count();
             assert!((200..800).contains(&high), "{high} with the highest bit");

@@ -1,19 +1,19 @@
-//! One-sided commits: a client's batches go by RMA write into its ring in the
-//! logger's memory, and the completion that says that they lie there is the
-//! acknowledgement. By a provider of libfabric, whose writes are requested with
-//! *delivery complete*, or by [`VERBS`], where a read follows each write.
+//! One-sided commits: a client writes its batches by RMA into its ring in the
+//! logger's memory, and the completion of a write acknowledges that they are
+//! there. Writes go by a provider of libfabric, with
+//! *delivery complete* requested, or by [`VERBS`], where a read follows each write.
 //! EL-1; docs/design/event-remote.md
 //!
 //! - [`RemoteRings`] is the server's part: it registers rings for remote writing
-//!   and revokes that again (FENCE-1). The server's poll loop calls it.
-//! - [`RemoteWriter`] is the client's: batches in, the place up to which they lie
-//!   in the logger's memory out.
+//! and revokes the access (FENCE-1). The server's poll loop calls it.
+//! - [`RemoteWriter`] is the client's part: it takes batches, and returns the position up
+//! to which they are in the logger's memory.
 //! - [`Delivery`] says for which providers the completion can be trusted. With
-//!   the others a client commits by messages, which the server acknowledges
-//!   itself ([`CommitPath::Messages`](crate::message::CommitPath::Messages)).
+//! the others a client commits by messages, which the server acknowledges
+//! itself ([`CommitPath::Messages`](crate::message::CommitPath::Messages)).
 //!
-//! The ring itself, its reader and what makes a batch valid are those of
-//! [`ring`](crate::ring), whichever way a batch was written.
+//! The ring itself, its reader and the definition of a valid batch are those of
+//! [`ring`](crate::ring) for every commit path.
 
 mod delivery;
 mod error;

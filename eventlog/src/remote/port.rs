@@ -1,4 +1,4 @@
-//! What brings the bytes to the logger.
+//! The transport of batches to the logger.
 
 use super::delivery::Delivery;
 use super::error::RemoteError;
@@ -15,8 +15,8 @@ use std::time::Instant;
 
 /// Writes parts of an image of a ring to the same places of the ring itself.
 pub trait Port: Debug {
-    /// Begins to write `bytes` bytes from `offset` of the data on. `token` comes
-    /// back with its completion. Returns whether the write has begun.
+    /// Begins to write `bytes` bytes from `offset` of the data on. `token` is returned
+    /// with the completion. Returns false if the provider does not take the write now.
     ///
     /// # Errors
     /// The outcome of writes under way is unknown.
@@ -28,13 +28,14 @@ pub trait Port: Debug {
         token: u64,
     ) -> Result<bool, RemoteError>;
 
-    /// Passes on completions: that write is in the logger's memory. EL-1
+    /// Passes the token of each completed write to `completed`: its bytes are in the logger's
+    /// memory. EL-1
     ///
     /// # Errors
     /// As with [`Port::write`].
     fn poll(&mut self, completed: &mut dyn FnMut(u64)) -> Result<(), RemoteError>;
 
-    /// Whether writes find a connection. Until then the port must be polled, also without
+    /// Whether the port is connected. Until then the port must be polled, even without
     /// writes: polling makes the connection.
     fn is_connected(&self) -> bool {
         true
@@ -48,8 +49,8 @@ pub(super) struct EndpointPort<E: MessageEndpoint> {
     logger: E::Peer,
     ring: RemoteMemory,
     memory: MemoryId,
-    /// The port fails when writes were refused for so long; `None`: the endpoint itself
-    /// reports that it fails.
+    /// The port fails when writes were refused for this time; `None`: the endpoint itself
+    /// reports its failure.
     refused_max: Option<Duration>,
     refusals: Refusals,
     opened: Instant,
@@ -57,7 +58,7 @@ pub(super) struct EndpointPort<E: MessageEndpoint> {
 }
 
 impl<E: MessageEndpoint<Error: Into<RemoteError>>> EndpointPort<E> {
-    /// For writing out of that image into that ring.
+    /// A port that writes from that image into that ring.
     pub(super) fn over(
         mut endpoint: E,
         refused_max: Option<Duration>,
@@ -81,7 +82,7 @@ impl<E: MessageEndpoint<Error: Into<RemoteError>>> EndpointPort<E> {
         })
     }
 
-    /// A write was refused. Fails where it will never be taken.
+    /// Handles a refused write; fails if writes have been refused for too long.
     #[cold]
     fn refused(&mut self) -> Result<bool, RemoteError> {
         let lasted = self.refusals.refused(self.opened.elapsed());

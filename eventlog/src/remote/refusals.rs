@@ -1,13 +1,13 @@
-//! How long writes have been refused that are tried again and again. Pure: time is an
+//! Time for which repeated writes have been refused. Pure: time is an
 //! argument.
 
 use core::time::Duration;
 
-/// Tries that lie further apart count no more than this: the process has done something
-/// else meanwhile, and did not poll the device.
+/// Limit of the time counted between two attempts: in a longer gap the process was busy
+/// elsewhere, and did not poll the device.
 const GAP_MAX: Duration = Duration::from_millis(100);
 
-/// Time in which writes were tried, and refused.
+/// Accumulated time in which writes were attempted and refused.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     tried_at: Option<Duration>,
@@ -15,7 +15,7 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// A write was refused. Returns for how long they have been.
+    /// Counts a refused write. Returns the accumulated time of refusals.
     pub(super) fn refused(&mut self, now: Duration) -> Duration {
         if let Some(before) = self.tried_at.replace(now) {
             self.lasted += now.saturating_sub(before).min(GAP_MAX);
@@ -23,7 +23,7 @@ impl Refusals {
         self.lasted
     }
 
-    /// One was taken.
+    /// Resets the time: a write was taken.
     pub(super) fn taken(&mut self) {
         *self = Self::default();
     }
@@ -46,7 +46,7 @@ mod tests {
         assert_eq!(refusals.refused(6007 * MS), 7 * MS);
     }
 
-    /// A rank that is refused once, and computes, has not waited.
+    /// A rank whose write is refused once, and that then computes, has not waited.
     #[test]
     fn time_in_which_nothing_was_tried_hardly_counts() {
         let mut refusals = Refusals::default();

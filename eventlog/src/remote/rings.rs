@@ -13,16 +13,16 @@ use refrain_verbs::PortChoice;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-/// Names a registered ring. Another [`RemoteRings`] does not know it, but for an
-/// accident of chance.
+/// Names a registered ring. Another [`RemoteRings`] does not accept it, except by a rare
+/// coincidence of random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RingKey {
     pub(super) memory: MemoryId,
     pub(super) drawn: u64,
 }
 
-/// Loads the libfabric of a provider before other threads run, which
-/// [its loading](refrain_libfabric::Library::load) demands; [`RemoteRings::open`] then
+/// Loads the libfabric of a provider before other threads run, as
+/// [`load`](refrain_libfabric::Library::load) demands; [`RemoteRings::open`] then
 /// finds it loaded, and reports errors.
 pub fn load_ahead(provider: &str, library: Option<&Path>) -> Option<refrain_libfabric::Library> {
     match provider {
@@ -31,43 +31,43 @@ pub fn load_ahead(provider: &str, library: Option<&Path>) -> Option<refrain_libf
     }
 }
 
-/// What rings need of an endpoint.
+/// An endpoint's functions that rings use.
 pub(super) trait RingEndpoint: Debug + Send {
-    /// Lets peers write there.
+    /// Lets peers write into a region.
     ///
     /// # Errors
-    /// The provider's.
+    /// The provider's error.
     fn register(&mut self, data: &Region) -> Result<RingKey, RemoteError>;
 
-    /// What peers need to write there.
+    /// The address and key with which peers write into the memory.
     fn remote_key(&self, memory: MemoryId) -> RemoteMemory;
 
-    /// Ends what [`RingEndpoint::register`] allowed.
+    /// Revokes the access that [`RingEndpoint::register`] gave.
     ///
     /// # Errors
-    /// The provider's: writes may still come.
+    /// The provider's error: peers may still write.
     fn deregister(&mut self, memory: MemoryId) -> Result<(), RemoteError>;
 
-    /// Takes in what peers write.
+    /// Processes what peers write.
     ///
     /// # Errors
-    /// The endpoint is of no use any more.
+    /// The endpoint has failed and cannot be used again.
     fn progress(&mut self) -> Result<(), RemoteError>;
 
-    /// Readable when there is something to take in, if the provider has a descriptor.
+    /// Readable when [`RingEndpoint::progress`] has work, if the provider has a descriptor.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
-    /// How long the caller may sleep now; `None`: until the descriptor wakes it. It
-    /// may take in what peers write.
+    /// Maximum time that the caller may sleep now; `None`: until the descriptor wakes it. The
+    /// call itself may process what peers write.
     fn sleep_max(&mut self, has_clients: bool) -> Option<Duration>;
 }
 
-/// An endpoint, and how clients reach it.
+/// An endpoint with the data that clients need to reach it.
 #[derive(Debug)]
 pub(super) struct Opened {
-    /// In all its layers.
+    /// The provider's name with all its layers.
     pub provider: String,
-    /// For clients to insert.
+    /// The endpoint's address, which clients insert.
     pub address: Vec<u8>,
     pub endpoint: Box<dyn RingEndpoint>,
     /// Bytes of a revoked ring that stay mapped until the endpoint is closed.
@@ -78,17 +78,17 @@ pub(super) struct Opened {
 ///
 /// In the server's poll loop:
 ///
-/// 1. Put [`RemoteRings::descriptor`], where there is one, among what is waited
-///    for; it does not change.
-/// 2. After every wake-up call [`RemoteRings::progress`], whatever woke: with
-///    most providers the peers' writes move only then. Then drain the rings.
-/// 3. When there is nothing to do, ask [`RemoteRings::sleep_max`]. It takes in what has
-///    come meanwhile with some providers, without waking the server: drain the rings once
-///    more.
-/// 4. If there was nothing, sleep no longer than it said.
+/// 1. Add [`RemoteRings::descriptor`], if there is one, to the poll set;
+/// it does not change.
+/// 2. After every wake-up call [`RemoteRings::progress`], whatever the source: with
+/// most providers the peers' writes advance only in this call. Then drain the rings.
+/// 3. When there is nothing to do, call [`RemoteRings::sleep_max`]. With some providers it
+/// completes writes that have arrived meanwhile, without waking the server: drain the
+/// rings once more.
+/// 4. If they were empty, sleep at most that long.
 ///
-/// When a client comes: [`RemoteRings::register`] its ring, and put what that
-/// returns into the welcome. When it is fenced or gone: [`RemoteRings::progress`]
+/// When a client joins: [`RemoteRings::register`] its ring, and put the result into the
+/// welcome. When it is fenced or gone: call [`RemoteRings::progress`]
 /// once more, [`RemoteRings::revoke`], *then* drain its ring for the last time
 /// and close it, *then* answer its successor. FENCE-1
 #[derive(Debug)]
@@ -100,15 +100,15 @@ pub struct RemoteRings {
 }
 
 impl RemoteRings {
-    /// Opens an endpoint of a provider for at most that many rings at a time: of
-    /// libfabric's, or [`VERBS`].
+    /// Opens an endpoint for at most that many rings at a time, by a provider of
+    /// libfabric or by [`VERBS`].
     ///
     /// `library`: the file of libfabric or libibverbs, by default the installed
-    /// one, see [`load_ahead`]. `port`: which port of which device is
-    /// used by verbs.
+    /// one, see [`load_ahead`]. `port`: the device and port that
+    /// verbs uses.
     ///
     /// # Errors
-    /// No library, no such provider or port, or the provider's.
+    /// No library, no such provider or port, or an error of the provider.
     pub fn open(
         provider: &str,
         library: Option<&Path>,
@@ -128,14 +128,14 @@ impl RemoteRings {
     }
 
     /// Lets one client write into the data of a ring, not into its control page.
-    /// By verbs it can read them, too, which says that its writes are there; by
-    /// libfabric it cannot. The ring stays mapped until `self` is dropped, or by
-    /// verbs until it is revoked. Each registration has a key of its own that
-    /// cannot be guessed from others where the provider lets us choose it.
+    /// With verbs the client can also read the data, which confirms its writes; with
+    /// libfabric it cannot. The ring stays mapped until `self` is dropped, or with
+    /// verbs until it is revoked. Each registration has its own key, which
+    /// cannot be derived from others if the provider lets the caller choose it.
     ///
     /// # Errors
-    /// Too many clients, or the provider's: often that less memory may be locked
-    /// than is needed (`ulimit -l`).
+    /// Too many clients, or an error of the provider: often the limit of locked memory
+    /// is too low (`ulimit -l`).
     pub fn register(&mut self, memory: &RingMemory) -> Result<(RingKey, RemoteRing), RemoteError> {
         if self.live.len() >= self.clients_max {
             return Err(RemoteError::Refused(format!(
@@ -156,12 +156,12 @@ impl RemoteRings {
         Ok((key, ring))
     }
 
-    /// Ends what [`RemoteRings::register`] allowed: writes fail that come from now on.
-    /// One whose beginning a provider of libfabric has taken already may still end, in
-    /// memory that is not read any more. Revoking again does nothing. FENCE-1
+    /// Revokes the access that [`RemoteRings::register`] gave: later writes fail.
+    /// A write that a provider of libfabric has begun to receive may still end, in
+    /// memory that is no longer read. Revoking again does nothing. FENCE-1
     ///
     /// # Errors
-    /// The provider's: writes may still come. Drop `self`, which closes the
+    /// The provider's error: clients may still write. Drop `self`, which closes the
     /// endpoint, before the successor is answered.
     pub fn revoke(&mut self, key: RingKey) -> Result<(), RemoteError> {
         let Some(index) = self.live.iter().position(|live| *live == key) else {
@@ -173,10 +173,10 @@ impl RemoteRings {
         Ok(())
     }
 
-    /// Makes the provider take in what clients write.
+    /// Makes the provider process what clients write.
     ///
     /// # Errors
-    /// The endpoint is of no use any more: drop it; clients join again.
+    /// The endpoint has failed: drop `self`; clients join again.
     pub fn progress(&mut self) -> Result<(), RemoteError> {
         self.opened.endpoint.progress()
     }
@@ -187,27 +187,27 @@ impl RemoteRings {
         self.opened.endpoint.descriptor()
     }
 
-    /// How long the server may sleep from now on: not at all when something is
-    /// left to [`RemoteRings::progress`], `None`: until the descriptor wakes it. What
-    /// clients write may be taken in by this too (`fi_trywait` of `tcp` lets its
-    /// connections go on): look into the rings behind it, and then sleep.
+    /// Maximum time that the server may sleep from now on: zero when
+    /// [`RemoteRings::progress`] has work left, `None`: until the descriptor wakes it. This
+    /// call may process what clients write (`fi_trywait` of `tcp` advances its
+    /// connections): read the rings after it, and then sleep.
     pub fn sleep_max(&mut self) -> Option<Duration> {
         let has_clients = self.has_clients();
         self.opened.endpoint.sleep_max(has_clients)
     }
 
-    /// The provider in all its layers, as a client must name it.
+    /// The provider with all its layers, as a client must name it.
     pub fn provider(&self) -> &str {
         &self.opened.provider
     }
 
-    /// Whether any client may write.
+    /// Whether any client has access.
     pub fn has_clients(&self) -> bool {
         !self.live.is_empty()
     }
 
     /// Bytes of revoked rings that stay mapped until `self` is dropped. A server
-    /// opens itself anew when they have become many.
+    /// reopens its endpoint when they exceed a limit.
     pub fn revoked_bytes(&self) -> usize {
         self.revoked * self.opened.revoked_bytes_each
     }

@@ -1,26 +1,26 @@
-//! A client's batches that are not known to be placed: which bytes go out by which write,
-//! and which may be used again. Pure.
+//! A client's batches that are not known to be placed: assigns bytes to writes,
+//! and tracks which bytes may be reused. Pure.
 
 use crate::ring::{Cursor, DATA_BYTES, Full, LINE_BYTES};
 use std::collections::VecDeque;
 
-/// Batches that wait for the provider's room go out together, up to this many
-/// bytes: what `ofi_rxm` sends without asking.
+/// Maximum length of one write: batches that wait for the provider's room go out together,
+/// up to the length that `ofi_rxm` sends without a handshake.
 pub(super) const WRITE_BYTES_MAX: usize = 16 << 10;
 
-/// Bytes that one RMA write brings over: one batch, or several that lie one
-/// behind the other.
+/// Bytes that one RMA write transfers: one batch, or several consecutive
+/// ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
-    /// Where they lie, on both sides.
+    /// Their position, on both sides.
     pub(super) at: Cursor,
     pub(super) bytes: usize,
-    /// The place behind them.
+    /// The position behind them.
     end: Cursor,
 }
 
 impl Span {
-    /// Takes up a batch that lies right behind, if it may.
+    /// Adds a batch if it lies right behind the span and the write stays short enough.
     fn extend(&mut self, batch: &Span) -> bool {
         let padded = self.bytes.next_multiple_of(LINE_BYTES);
         let is_next = self.at.0 + padded as u64 == batch.at.0
@@ -41,18 +41,18 @@ pub(super) struct Transit {
     placed: Cursor,
     consumed: Cursor,
     waiting: VecDeque<Span>,
-    /// Ends of the writes under way, oldest first, and whether they are over.
+    /// Ends of the writes under way, oldest first, and whether each has completed.
     under_way: VecDeque<(Cursor, bool)>,
-    /// Token of the oldest write under way: they count up.
+    /// Token of the oldest write under way; tokens are consecutive.
     oldest: u64,
 }
 
 impl Transit {
-    /// Finds the place of a batch.
+    /// Finds the position of a batch.
     ///
     /// # Errors
-    /// [`Full`]: something there is not consumed by the server, or its write is
-    /// still under way, so that the provider may read the bytes once more.
+    /// [`Full`]: the server has not consumed the bytes there, or their write is
+    /// still under way, so that the provider may read them again.
     pub(super) fn admit(&mut self, bytes: usize) -> Result<Cursor, Full> {
         let at = self.next;
         if at.is_full(bytes, self.consumed.min(self.placed)) {
@@ -80,14 +80,14 @@ impl Transit {
         self.waiting.front().map(|span| (*span, token))
     }
 
-    /// The provider has taken what [`Transit::to_post`] named.
+    /// The provider has taken the write of [`Transit::to_post`].
     pub(super) fn posted(&mut self) {
         if let Some(span) = self.waiting.pop_front() {
             self.under_way.push_back((span.end, false));
         }
     }
 
-    /// A write has completed; returns whether it was under way.
+    /// Completes a write; returns whether it was under way.
     pub(super) fn completed(&mut self, token: u64) -> bool {
         let index = token.checked_sub(self.oldest);
         let write = index
@@ -105,8 +105,8 @@ impl Transit {
         true
     }
 
-    /// The server has stored everything before that place elsewhere; whether
-    /// that much was written at all.
+    /// The server has stored everything before that position elsewhere. Returns whether
+    /// the position was written.
     pub(super) fn consume(&mut self, told: Cursor) -> bool {
         if told > self.next {
             return false;
@@ -115,12 +115,12 @@ impl Transit {
         true
     }
 
-    /// Everything before it is placed. EL-1
+    /// Position before which everything is placed. EL-1
     pub(super) fn placed(&self) -> Cursor {
         self.placed
     }
 
-    /// The place of the next batch.
+    /// The position of the next batch.
     pub(super) fn written(&self) -> Cursor {
         self.next
     }
@@ -145,7 +145,7 @@ mod tests {
         Consume,
     }
 
-    /// Sometimes the provider keeps up, sometimes nothing completes for long.
+    /// Sometimes the provider keeps up, sometimes nothing completes for a long time.
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let bytes = prop_oneof![
             Just(HEADER_BYTES + 1),
@@ -168,12 +168,12 @@ mod tests {
             .prop_flat_map(with)
     }
 
-    /// A model that remembers the fate of each batch. EL-1: what counts as placed
-    /// has completed, with all before it; bytes are given out again only when the
+    /// A model that tracks each batch. EL-1: a batch counts as placed once it
+    /// and all earlier ones have completed; bytes are reused only when the
     /// server has consumed them and no write reads them.
     #[derive(Default)]
     struct Model {
-        // Place, bytes, posted with, completed.
+        // Position, bytes, token of its write, whether it has completed.
         batches: Vec<(Cursor, usize, Option<u64>, bool)>,
         under_way: Vec<(u64, Span)>,
         consumed: Cursor,
@@ -285,7 +285,7 @@ mod tests {
     fn what_waits_goes_out_together_but_not_across_the_end() {
         let mut transit = Transit::default();
         let full = (0..).find(|_| transit.admit(100).is_err()).unwrap();
-        // The last place that takes a batch of any length.
+        // The last position that takes a batch of any length.
         assert_eq!(full, (DATA_BYTES - BATCH_BYTES_MAX) / 128 + 1);
         let mut spans = Vec::new();
         while let Some((span, _)) = transit.to_post() {

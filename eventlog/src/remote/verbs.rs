@@ -1,4 +1,4 @@
-//! One-sided commits by verbs themselves: the client's port and the server's rings.
+//! One-sided commits directly by verbs: the client's port and the server's rings.
 
 use super::delivery::{Delivery, VERBS};
 use super::error::RemoteError;
@@ -18,15 +18,16 @@ use std::hash::RandomState;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-/// How long a server with clients may sleep: the device does not announce their writes.
+/// Sleep of a server with clients: the device does not signal their writes.
 const NAP: Duration = Duration::from_millis(1);
-/// The server starts no operations; a few for what the endpoint does itself.
+/// The server starts no operations; the endpoint needs a few for its own purposes.
 const OPERATIONS_MAX: usize = 64;
-/// Clients come again before the server knows that they are gone.
+/// Peers per client: a client may reconnect before the server knows that it was gone.
 const PEERS_EACH: usize = 2;
-/// A write and the read behind it.
+/// Requests per write: the write and the read behind it.
 const REQUESTS_EACH: usize = 2;
-/// After that the device takes no writes, or the logger's port is not connected.
+/// After this time of refusals the device takes no writes, or the logger's port is not
+/// connected.
 const REFUSED_MAX: Duration = Duration::from_secs(10);
 
 /// Loads libibverbs and chooses a port.
@@ -39,8 +40,8 @@ fn choose_port(
     Ok((library, chosen))
 }
 
-/// Opens an endpoint for writing out of an image of a ring, and begins to connect. A read
-/// of its last bytes follows each write: when that completes, the bytes are in the
+/// Opens an endpoint that writes from an image of a ring, and begins to connect. A read
+/// of its last bytes follows each write: when the read completes, the bytes are in the
 /// logger's memory. EL-1
 pub(super) fn open_port(
     library: Option<&Path>,
@@ -61,7 +62,7 @@ pub(super) fn open_port(
     };
     let endpoint = Endpoint::open(&library, &chosen, &options)?;
     let mut port = EndpointPort::over(endpoint, Some(REFUSED_MAX), remote, room)?;
-    // The first greeting leaves now, not with the first batch.
+    // Sends the first greeting now, not with the first batch.
     port.poll(&mut |_| ())?;
     Ok(Box::new(port))
 }
@@ -70,9 +71,9 @@ pub(super) fn open_port(
 #[derive(Debug)]
 struct VerbsRings {
     endpoint: Endpoint,
-    /// Tells its keys from those of other endpoints, by chance.
+    /// A random number that distinguishes its keys from those of other endpoints.
     drawn: u64,
-    // Of no interest: kept for its memory.
+    // The contents are not used: kept to reuse the allocation.
     completions: Vec<Completion>,
 }
 
@@ -88,7 +89,7 @@ pub(super) fn open_rings(
         peers_max: PEERS_EACH * clients_max,
         receives_max: 1,
         inject_bytes: 0,
-        // Only welcomed clients get the address.
+        // Only welcomed clients know the address.
         accepts_unknown: true,
         ..EndpointOptions::default()
     };
@@ -107,7 +108,7 @@ pub(super) fn open_rings(
 
 impl RingEndpoint for VerbsRings {
     fn register(&mut self, data: &Region) -> Result<RingKey, RemoteError> {
-        // The read behind each write is allowed with it.
+        // Includes the read behind each write.
         let access = Access::REMOTE_WRITE;
         let registered = self.endpoint.register(data, access);
         let memory = registered.map_err(|error| match error.errno() {
@@ -126,7 +127,7 @@ impl RingEndpoint for VerbsRings {
         self.endpoint.remote_key(memory)
     }
 
-    /// The device writes nothing there any more when this returns. FENCE-1
+    /// After this returns, the device writes nothing there. FENCE-1
     fn deregister(&mut self, memory: MemoryId) -> Result<(), RemoteError> {
         Ok(self.endpoint.deregister(memory)?)
     }

@@ -17,52 +17,52 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::path::Path;
 
-/// Writes under way at most; what comes meanwhile goes out together.
+/// Maximum number of writes under way; batches that come meanwhile go out together.
 const WRITES_MAX: usize = 64;
 
 /// Writes batches into a ring in a logger's memory, for one connection to one
 /// logger.
 ///
 /// Batches are copied into an image of the ring that is registered with the provider, and
-/// written from there to the same offset of the logger's ring. An error is the end of a
-/// writer: what was under way has an unknown outcome. The client joins the logger again,
-/// learns where to continue, and writes into another ring with another writer. The same
-/// batch again does no harm. GATE-3
+/// written from there to the same offset of the logger's ring. An error ends the
+/// writer: the outcome of writes under way is unknown. The client then joins the logger
+/// again, which gives the number to continue at, and uses another ring with another writer.
+/// Sending the same batch again does no harm. GATE-3
 ///
-/// Not every provider says that the logger has died (see docs/design/event-remote.md).
-/// The owner of the writer holds a socket to the same logger, whose end shows it.
+/// Some providers do not report the death of the logger (see docs/design/event-remote.md).
+/// The owner of the writer holds a socket to the same logger; the end of that shows it.
 #[derive(Debug)]
 pub struct RemoteWriter {
     port: Box<dyn Port>,
     image: RingMemory,
     transit: Transit,
-    /// Batches that were written and are not known to be placed: the place behind each, its
-    /// end and clock.
+    /// Batches that were written and are not known to be placed: for each, the position behind
+    /// it, its end and its last clock.
     written: VecDeque<(Cursor, EventIndex, Clock)>,
     /// The last batch found no room.
     is_full: bool,
-    /// No write would find a connection yet.
+    /// The port is not yet connected.
     is_connecting: bool,
     failure: Option<RemoteError>,
 }
 
 impl RemoteWriter {
-    /// Prepares writing into a ring, as the logger's welcome describes it. By verbs it
-    /// begins to connect, and is to be polled until [`RemoteWriter::is_connected`]: the
+    /// Prepares to write into the ring that the logger's welcome describes. With verbs it
+    /// begins to connect, and must be polled until [`RemoteWriter::is_connected`]: the
     /// logger forgets a client that greets and then is silent. libfabric connects when
     /// the first batch is written.
     ///
-    /// `provider`: this side's choice, one of libfabric or [`VERBS`]; the logger
-    /// may not talk us into another. `delivery`: what is known of the provider,
+    /// `provider`: this side's choice, a provider of libfabric or [`VERBS`]; the logger
+    /// must use the same. `delivery`: the meaning of the provider's completions,
     /// [`Delivery::of`] unless the caller knows better. `library`: the file of
-    /// libfabric or libibverbs, by default the installed one; call it before
-    /// other threads run (see [`refrain_libfabric::Library::load`]). `port`: which
-    /// port of which device is used by verbs.
+    /// libfabric or libibverbs, by default the installed one; call this function before
+    /// other threads run (see [`refrain_libfabric::Library::load`]). `port`: the
+    /// device and port that verbs uses.
     ///
     /// # Errors
-    /// Completions of the provider say nothing; no library, no such provider or
-    /// port, or another provider than the logger's; an address or key that cannot
-    /// be; the provider's.
+    /// The provider's completions cannot be trusted; no library, no such provider or
+    /// port, or another provider than the logger's; an invalid address or key;
+    /// an error of the provider.
     pub fn open(
         library: Option<&Path>,
         provider: &str,
@@ -87,7 +87,7 @@ impl RemoteWriter {
         Ok(Self::over(port, image))
     }
 
-    /// Writes over any port. `image`: memory from which the port writes, used by this
+    /// Writes over any port. `image`: the memory from which the port writes, used by this
     /// writer alone.
     pub fn over(port: Box<dyn Port>, image: RingMemory) -> Self {
         Self {
@@ -101,12 +101,11 @@ impl RemoteWriter {
         }
     }
 
-    /// Begins to place a batch. It has been taken unless the ring is full; where
+    /// Begins to place a batch. The batch has been taken unless the ring is full; if
     /// the provider has no room now, [`RemoteWriter::poll`] posts it.
     ///
-    /// # Errors
-    /// [`Full`]: nothing was done; write it again after
-    /// [`RemoteWriter::consumed`]. Outside: see the type.
+    /// Inner: [`Full`]: the batch was not taken; write it again after
+    /// [`RemoteWriter::consumed`]. Outer: see the type.
     #[inline]
     pub fn write(&mut self, batch: &[u8]) -> Result<Result<(), Full>, RemoteError> {
         self.check()?;
@@ -126,17 +125,17 @@ impl RemoteWriter {
             self.written
                 .push_back((position, header.end(), header.last_clock));
         }
-        // These bytes are free: `admit` gives them out only when the write that used them
-        // last is over.
+        // These bytes are free: `admit` reuses them only after the write that used them
+        // last has completed.
         self.image.write(at.offset(), batch);
         self.post()?;
         Ok(Ok(()))
     }
 
-    /// Moves writes along. Everything before the returned place is in the
+    /// Advances writes. Everything before the returned position is in the
     /// logger's memory, in order. EL-1
     ///
-    /// # Errors
+    /// See the type; later calls return the error again.
     /// See the type; again at every later call.
     #[inline]
     pub fn poll(&mut self) -> Result<Cursor, RemoteError> {
@@ -171,7 +170,7 @@ impl RemoteWriter {
         Ok(last)
     }
 
-    /// Whether all that was written is placed.
+    /// Whether every written batch is placed.
     pub(crate) fn is_placed(&self) -> bool {
         self.written.is_empty()
     }
@@ -181,17 +180,17 @@ impl RemoteWriter {
         self.is_full
     }
 
-    /// Whether a write would find a connection, as far as was known when it was polled
-    /// last. Until then it has to be polled though there is nothing to write.
+    /// Whether the port is connected, as of the last poll. Until then it must be polled even if
+    /// there is nothing to write.
     pub fn is_connected(&self) -> bool {
         !self.is_connecting
     }
 
-    /// The logger has stored everything before that place elsewhere
+    /// The logger has stored everything before that position elsewhere
     /// ([`ToClient::Consumed`](crate::message::ToClient::Consumed)).
     ///
     /// # Errors
-    /// That much was never written.
+    /// The position is beyond what was written.
     pub fn consumed(&mut self, told: Cursor) -> Result<(), RemoteError> {
         if self.transit.consume(told) {
             return Ok(());
@@ -203,12 +202,12 @@ impl RemoteWriter {
         )))
     }
 
-    /// The place behind everything that was written.
+    /// The position behind all written batches.
     pub fn position(&self) -> Cursor {
         self.transit.written()
     }
 
-    /// Posts what waits, as far as the provider takes it.
+    /// Posts waiting batches, as far as the provider takes them.
     #[inline]
     fn post(&mut self) -> Result<(), RemoteError> {
         while let Some((span, token)) = self.transit.to_post() {

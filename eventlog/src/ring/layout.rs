@@ -1,4 +1,4 @@
-//! Where the fields and batches of a ring lie.
+//! Offsets of the fields and batches of a ring.
 
 use crate::LoggerId;
 use refrain_logging::determinant::EventIndex;
@@ -33,19 +33,19 @@ pub(super) mod word {
     pub const SLEEPS: usize = 128;
 }
 
-/// Whose ring it is.
+/// The owner of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingIdentity {
     /// The job.
     pub job: u64,
-    /// The client.
+    /// The client's rank.
     pub rank: Rank,
-    /// Its life.
+    /// Its incarnation.
     pub incarnation: Incarnation,
     /// The logger.
     pub logger: LoggerId,
-    /// One past the last determinant that the logger had when it made the ring: where the
-    /// client continues, or before.
+    /// One past the last determinant that the logger had when it made the ring. The client
+    /// continues at this number or a lower one.
     pub start: EventIndex,
 }
 
@@ -59,17 +59,17 @@ impl RingIdentity {
     }
 }
 
-/// A place in a ring, in bytes since it began; never shrinks.
+/// A position in a ring, in bytes since its beginning; never decreases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(pub u64);
 
 impl Cursor {
-    /// Where in the data the batch at this place begins.
+    /// Offset in the data of the batch at this position.
     pub fn offset(self) -> usize {
         (self.0 % DATA_BYTES as u64) as usize
     }
 
-    /// The place behind a batch of that many bytes.
+    /// The position behind a batch of that length.
     #[must_use]
     pub fn after(self, batch_bytes: usize) -> Self {
         let end = self.0 + batch_bytes.next_multiple_of(LINE_BYTES) as u64;
@@ -81,7 +81,7 @@ impl Cursor {
         Self(end)
     }
 
-    /// Whether a batch of that many bytes at this place would touch what is not
+    /// Whether a batch of that length at this position would overwrite bytes that are not
     /// consumed.
     pub fn is_full(self, batch_bytes: usize, consumed: Cursor) -> bool {
         let end = self.0 + batch_bytes.next_multiple_of(LINE_BYTES) as u64;

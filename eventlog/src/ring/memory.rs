@@ -1,4 +1,4 @@
-//! The memory of a ring: a mapped file, touched as atomic words only.
+//! The memory of a ring: a mapped file, accessed as atomic words only.
 
 #![allow(
     unsafe_code,
@@ -20,13 +20,13 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// A mapped ring. Every process that shares it may write anything there at any time:
-/// nothing that is read from it is believed before it was copied and checked.
+/// data that is read from it is copied and checked before use.
 #[derive(Clone, Debug)]
 pub struct RingMemory {
     map: Arc<Mapping>,
 }
 
-/// [`RING_BYTES`] from a page's beginning on.
+/// [`RING_BYTES`] from the start of a page on.
 #[derive(Debug)]
 struct Mapping(NonNull<u8>);
 
@@ -36,7 +36,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Of a file, or of memory of this process alone.
+    /// Maps a file, or anonymous memory for `None`.
     fn new(file: Option<&File>) -> std::io::Result<Self> {
         let hint = core::ptr::without_provenance_mut(placement::next_address(RING_BYTES));
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -60,7 +60,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Takes room by zeros.
+/// Allocates the file's room by writing zeros.
 fn fill(file: &File) -> std::io::Result<()> {
     const PIECE_BYTES: usize = 64 << 10;
     let zeros = [0; PIECE_BYTES];
@@ -71,18 +71,18 @@ fn fill(file: &File) -> std::io::Result<()> {
 }
 
 impl RingMemory {
-    /// Makes a ring of an empty file, which may be mapped by others afterwards.
+    /// Makes a ring of an empty file, which other processes may map afterwards.
     ///
     /// # Errors
-    /// When there is no room for it, or it cannot be mapped.
+    /// When the file system has no room for it, or it cannot be mapped.
     pub fn create(file: &File, identity: &RingIdentity) -> std::io::Result<Self> {
-        // All of it now: a page that finds no room later is a SIGBUS.
+        // Allocates all room now: a page that finds no room later causes a SIGBUS.
         let taken = rustix::io::retry_on_intr(|| {
             let flags = rustix::fs::FallocateFlags::empty();
             rustix::fs::fallocate(file, flags, 0, RING_BYTES as u64)
         });
         match taken {
-            // File systems that cannot, and processes that may not.
+            // The file system does not support it, or the process may not call it.
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => fill(file)?,
             other => other?,
         }
@@ -94,7 +94,7 @@ impl RingMemory {
     /// Makes a ring in memory of this process alone.
     ///
     /// # Errors
-    /// When there is no room for it.
+    /// When there is no memory for it.
     pub fn anonymous(identity: &RingIdentity) -> std::io::Result<Self> {
         let ring = Self {
             map: Arc::new(Mapping::new(None)?),
@@ -114,10 +114,10 @@ impl RingMemory {
         ring.store(word::MAGIC, RING_MAGIC);
     }
 
-    /// Maps a ring that another process made, or this one in an earlier life.
+    /// Maps a ring that another process made, or an earlier life of this one.
     ///
     /// # Errors
-    /// When it is no ring of this version.
+    /// When it is not a ring of this version.
     pub fn open(file: impl AsFd) -> std::io::Result<Self> {
         let file = File::from(file.as_fd().try_clone_to_owned()?);
         let bytes = file.metadata()?.len();
@@ -151,14 +151,14 @@ impl RingMemory {
         }
     }
 
-    /// From now on a placed batch may not be taken: either a client that looks after it
-    /// wrote sees this, or the closing side sees what it wrote.
+    /// Marks the ring closed. Of a client that checks after its write and a server that reads
+    /// after this mark, at least one sees the other's store.
     pub(super) fn close(&self) {
         self.store(word::CLOSED, 1);
         fence(Ordering::SeqCst);
     }
 
-    /// First byte of the data, to be registered with a NIC.
+    /// Address of the first byte of the data, to be registered with a NIC.
     pub fn data(&self) -> *mut u8 {
         self.map.0.as_ptr().wrapping_add(CONTROL_BYTES)
     }
@@ -204,21 +204,21 @@ impl RingMemory {
         self.publish(offset, batch);
     }
 
-    /// All of it except its first word: neither this nor what was there before counts as
-    /// a batch.
+    /// Writes all of a batch except its first word: neither this batch nor an earlier one at
+    /// this place is valid afterwards.
     ///
     /// # Panics
     /// As with [`RingMemory::write`].
     pub(super) fn prepare(&self, offset: usize, batch: &[u8]) {
         self.word(CONTROL_BYTES + offset)
             .store(0, Ordering::Relaxed);
-        // First: only a reader at this moment may see words of both, which the checksum
-        // detects. EL-2
+        // Invalidates the old batch first: only a reader at this moment may see words of both
+        // batches, which the checksum detects. EL-2
         fence(Ordering::Release);
         self.write_behind_first(offset, batch);
     }
 
-    /// The first word of a batch of which the others are there.
+    /// Writes the first word of a batch whose other words are written.
     #[inline(always)]
     pub(super) fn publish(&self, offset: usize, batch: &[u8]) {
         if let Some(first) = batch.first_chunk() {
@@ -276,7 +276,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt;
 
-    /// Where the file system does not take room by itself.
+    /// For file systems that do not support allocation.
     #[test]
     fn zeros_take_all_the_room_of_a_ring() {
         let file = tempfile::tempfile().expect("a file");

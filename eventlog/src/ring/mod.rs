@@ -1,19 +1,19 @@
 //! A client's ring in the logger's memory: one-sided commits.
 //!
-//! A ring is a file that the server makes and maps, of one client in one
-//! incarnation: a control page, then [`DATA_BYTES`] of batches. Being a file, it
-//! outlives the server's process: a server that starts again finds in it what
-//! was placed and not yet stored (EL-3). A client over shared memory maps it too
+//! A ring is a file that the server makes and maps, for one client in one
+//! incarnation: a control page, then [`DATA_BYTES`] of batches. Being a file, the ring
+//! outlives the server's process: a server that starts again finds in it the batches
+//! that were placed and not yet stored (EL-3). A client over shared memory maps it too
 //! and stores into it; over libfabric it writes there by RMA.
 //!
 //! Batches lie one behind the other, each at a multiple of [`LINE_BYTES`]. None
 //! crosses the end of the ring: where fewer than
 //! [`BATCH_BYTES_MAX`]
-//! bytes are left, the next lies at the beginning, whatever its length, so that
-//! both sides know its place without asking ([`Cursor`]). Nothing is cleared
-//! and nothing published apart: a reader takes what lies at the next place only
-//! if it is a batch of this client, this incarnation, with the next number, and
-//! its checksum fits (EL-2); anything else is "not yet".
+//! bytes are left, the next batch lies at the beginning, whatever its length, so that
+//! both sides compute its place ([`Cursor`]). Old batches are not cleared, and no separate
+//! word publishes a batch. A reader takes the bytes at the next place only
+//! if they are a batch of this client and incarnation, with the next number and
+//! a correct checksum (EL-2); otherwise the next batch has not arrived.
 //!
 //! Control page (little-endian words):
 //!

@@ -32,9 +32,9 @@ impl RingReader {
         }
     }
 
-    /// Takes the next batch if it is all there, into `batch`. EL-2: only one of
-    /// this client in this life, with the next number (the first may have a
-    /// lower one, see [`super`]), whose checksum fits.
+    /// Takes the next batch into `batch` if it is complete. EL-2: it must be of
+    /// this client and incarnation, with the next number (the first may have a
+    /// lower one, see [`super`]), and its checksum must be correct.
     #[inline]
     pub fn take<'a>(
         &mut self,
@@ -54,7 +54,7 @@ impl RingReader {
         let bytes = header.batch_bytes();
         self.memory
             .read(offset + HEADER_BYTES, &mut batch[HEADER_BYTES..bytes]);
-        // Of the copy: neither header nor payload is read again.
+        // Checks the copy: neither header nor payload is read from the ring again.
         BatchHeader::read(&batch[..bytes]).ok()?;
         self.next = self.next.after(bytes);
         self.expected = header.end();
@@ -62,39 +62,39 @@ impl RingReader {
         Some((header, &batch[..bytes]))
     }
 
-    /// Everything taken so far is stored elsewhere: its room is free.
+    /// Frees the room of all batches taken so far: they are stored elsewhere.
     pub fn release(&mut self) {
         self.release_to(self.next);
     }
 
-    /// Everything before `position` is stored elsewhere.
+    /// Frees the room before `position`: its batches are stored elsewhere.
     pub fn release_to(&mut self, position: Cursor) {
         self.memory.store(word::CONSUMED, position.0);
     }
 
-    /// The place of the next batch.
+    /// The position of the next batch.
     pub fn position(&self) -> Cursor {
         self.next
     }
 
-    /// Everything before `end`, whose last clock this is, is on the disk.
+    /// Publishes that all determinants before `end`, the last with `clock`, are on the disk.
     pub fn tell_durable(&mut self, end: EventIndex, clock: Clock) {
         self.memory.store(word::DURABLE_CLOCK, clock.0);
         self.memory.store(word::DURABLE_END, end.0);
     }
 
-    /// The client has to join again. What it placed before it noticed is still
-    /// to be taken, by [`RingReader::into_remains`].
+    /// Closes the ring: the client must join again. Batches that it placed before it noticed
+    /// are still to be taken, by [`RingReader::into_remains`].
     pub fn close(&mut self) {
         self.memory.close();
     }
 
-    /// Closes the ring, to be read as one that was found.
+    /// Closes the ring, and reads it as a server does that found it.
     pub fn into_remains(self) -> RingRemains {
         RingRemains::new(self.memory, self.identity)
     }
 
-    /// Notes whether the server sleeps; before it sleeps it must look once more.
+    /// Stores whether the server sleeps; before it sleeps it must read the rings once more.
     pub fn set_sleeps(&mut self, sleeps: bool) {
         self.memory.store(word::SLEEPS, sleeps.into());
         fence(Ordering::SeqCst);
@@ -105,12 +105,12 @@ impl RingReader {
         &self.memory
     }
 
-    /// Whose it is.
+    /// The owner of the ring.
     pub fn identity(&self) -> &RingIdentity {
         &self.identity
     }
 
-    /// Number of the determinant that comes next.
+    /// Number of the next determinant.
     pub fn expected(&self) -> EventIndex {
         self.expected
     }

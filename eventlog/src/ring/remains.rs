@@ -4,12 +4,12 @@ use super::layout::{DATA_BYTES, LINE_BYTES, RingIdentity};
 use super::memory::RingMemory;
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader, HEADER_BYTES};
 
-/// A ring that was found, not made.
+/// A ring of an earlier server.
 ///
-/// Positions in its control page are not used: their writer may have been killed
-/// meanwhile, or be hostile. Every line of the data may begin a batch; those that are
-/// whole and of this client in this life were placed by it, and their numbers give their
-/// order. Most were stored long ago: the acceptor knows them.
+/// Positions in its control page are not used: the process that wrote them may have been
+/// killed meanwhile, or be hostile. Every line of the data may begin a batch. Complete
+/// batches of this client and incarnation were placed by it, and their numbers give their
+/// order. Most of them are stored already, and the acceptor recognizes them.
 #[derive(Debug)]
 pub struct RingRemains {
     memory: RingMemory,
@@ -17,18 +17,18 @@ pub struct RingRemains {
 }
 
 impl RingRemains {
-    /// A ring whose owner the file's name gives. Closes it: a client that still writes
-    /// there has to join again.
+    /// Opens a ring whose owner is known from the file's name, and closes it: a client that
+    /// still writes there must join again.
     pub fn new(memory: RingMemory, identity: RingIdentity) -> Self {
         memory.close();
         Self { memory, identity }
     }
 
-    /// Hands out the batches that are there, in the order of their numbers, until `each`
+    /// Passes the batches in the ring to `each`, in the order of their numbers, until `each`
     /// fails. EL-2, EL-3
     ///
     /// # Errors
-    /// That of `each`.
+    /// The error of `each`.
     pub fn each<E>(
         &self,
         mut each: impl FnMut(&BatchHeader, &[u8]) -> Result<(), E>,
@@ -42,7 +42,7 @@ impl RingRemains {
         Ok(())
     }
 
-    /// Where batches may begin, by the numbers of their first determinants.
+    /// Places where batches may begin, in the order of their first determinants.
     fn places(&self) -> Vec<usize> {
         let mut header = [0; HEADER_BYTES];
         let mut places = Vec::new();
@@ -64,7 +64,7 @@ impl RingRemains {
         self.identity.is_of(&header).then_some(header)
     }
 
-    /// Whose it is.
+    /// The owner of the ring.
     pub fn identity(&self) -> &RingIdentity {
         &self.identity
     }

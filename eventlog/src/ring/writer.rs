@@ -1,18 +1,17 @@
 //! The client's side of a ring in shared memory.
 //!
-//! With [`Level::Placed`] a batch is where it is to be once it is stored there:
+//! With [`Level::Placed`] a batch counts at this logger once it is in the ring:
 //! the ring is a file, and a server that starts again drains the rings that it
-//! finds. That holds even before anything notices that the server is dead: the
-//! next server finds what is stored then. A batch must not be stored and counted
-//! after the last look at its ring. So a server that gives up a ring (one that
-//! starts again, or one that fences this life) sets `CLOSED`, *then* reads the
-//! ring once more, and only then answers; a client stores, *then* looks
-//! at `CLOSED`. With a full fence between the two steps on both sides, one of
-//! them sees the other: the batch is taken, or this client knows that it may not
-//! be and sends it to the next ring (which takes it twice without harm, GATE-3).
+//! finds. That holds even before any process notices that the server is dead. But a batch
+//! must not be placed and counted after the last read of its ring. So a server that gives up
+//! a ring (one that starts again, or one that fences this life) sets `CLOSED`, *then* reads
+//! the ring once more, and only then answers; a client stores the batch, *then* reads
+//! `CLOSED`. With a full fence between the two steps on both sides, at least one side
+//! sees the other's store: the server takes the batch, or the client sees that it may not
+//! have been taken, and sends it to the next ring (which accepts it twice, GATE-3).
 //!
-//! The same fences make sure that with [`Level::Durable`] a server that goes to
-//! sleep either sees the batch or is rung.
+//! With [`Level::Durable`], the same fences make sure that a server that goes to
+//! sleep either sees the batch or is woken by the client.
 
 use super::layout::{Cursor, DATA_BYTES, RingIdentity, word};
 use super::memory::RingMemory;
@@ -22,7 +21,7 @@ use refrain_logging::determinant::EventIndex;
 use refrain_ring::Clock;
 use std::os::fd::OwnedFd;
 
-/// The server is rung when so much was stored since it was rung last.
+/// Bytes written since the last wake-up, from which on the server is woken again.
 const RING_BELL_BYTES: u64 = DATA_BYTES as u64 / 4;
 
 /// The ring has no room: the server has not stored enough of it yet.
@@ -36,7 +35,7 @@ pub(crate) enum Placement {
     Placed,
     /// There is no room for it yet.
     Full,
-    /// The server may not take it.
+    /// The ring is closed: the server may not take the batch.
     Closed,
 }
 
@@ -46,12 +45,12 @@ pub struct RingWriter {
     memory: RingMemory,
     next: Cursor,
     consumed: Cursor,
-    /// A batch lies at `next`, but for its first word.
+    /// A batch without its first word lies at `next`.
     is_prepared: bool,
     /// Wakes the server.
     bell: Option<OwnedFd>,
     level: Level,
-    /// Where the bell was rung last.
+    /// Position at which the server was woken last.
     rung: Cursor,
 }
 
@@ -69,7 +68,7 @@ impl RingWriter {
         }
     }
 
-    /// Maps a ring that came with a welcome, and checks its identity.
+    /// Maps the ring that came with a welcome, and checks its identity.
     pub(crate) fn open(
         ring: OwnedFd,
         bell: OwnedFd,
@@ -88,8 +87,8 @@ impl RingWriter {
         })
     }
 
-    /// Places a batch, as far as the server is sure to take it. EL-1
-    /// `is_prepared`: it is the batch of the last [`RingWriter::prepare`].
+    /// Places a batch, and checks that the server will take it. EL-1
+    /// `is_prepared`: the batch is that of the last [`RingWriter::prepare`].
     #[inline(always)]
     pub(crate) fn place(&mut self, batch: &[u8], is_prepared: bool) -> Placement {
         let written = match is_prepared {
@@ -121,7 +120,7 @@ impl RingWriter {
         Ok(())
     }
 
-    /// Stores all but the first word of a batch that may be the next: no reader
+    /// Stores all but the first word of the batch that may come next: no reader
     /// takes it. EL-2
     ///
     /// # Errors
@@ -134,8 +133,8 @@ impl RingWriter {
         Ok(())
     }
 
-    /// [`RingWriter::write`] of the batch that was prepared last, if any was
-    /// since the last write. EL-1
+    /// As [`RingWriter::write`], for the batch that was prepared since the last
+    /// write, if any. EL-1
     ///
     /// # Errors
     /// [`Full`]: nothing was written.
@@ -152,7 +151,7 @@ impl RingWriter {
     #[inline]
     fn find_room(&mut self, batch: &[u8]) -> Result<(), Full> {
         if self.next.is_full(batch.len(), self.consumed) {
-            // Shared, and rarely moved: only looked at when it must have moved.
+            // The shared word is read only when the known value is too low.
             self.consumed = self.consumed();
             if self.next.is_full(batch.len(), self.consumed) {
                 return Err(Full);
@@ -161,18 +160,18 @@ impl RingWriter {
         Ok(())
     }
 
-    /// Bytes that were written so far, skipped ends of the ring among them.
+    /// Bytes written so far, including skipped ends of the ring.
     pub fn position(&self) -> Cursor {
         self.next
     }
 
-    /// Up to where the server has stored the batches elsewhere.
+    /// Position up to which the server has stored the batches elsewhere.
     pub fn consumed(&self) -> Cursor {
         Cursor(self.memory.load(word::CONSUMED))
     }
 
-    /// One past the last durable determinant, and its clock, which may be of a later one.
-    /// GATE-3: the ring's identity gives their owner.
+    /// One past the last durable determinant, and a clock, which may be that of a later
+    /// determinant. GATE-3: the ring's identity gives their owner.
     pub fn durable(&self) -> (EventIndex, Clock) {
         let end = self.memory.load(word::DURABLE_END);
         (
@@ -181,9 +180,9 @@ impl RingWriter {
         )
     }
 
-    /// This client was fenced, or cut off, or the server ended: it has to join again.
-    /// Checked after a write: either this is true, or what was written is sure to be
-    /// taken. EL-3
+    /// Whether the ring is closed: this client was fenced or disconnected, or the server ended.
+    /// The client must join again. Checked after a write: if this is false, the server will take
+    /// what was written. EL-3
     #[inline]
     pub fn is_closed(&self) -> bool {
         // Pairs with the fence of RingMemory::close.
@@ -191,8 +190,8 @@ impl RingWriter {
         self.memory.load(word::CLOSED) != 0
     }
 
-    /// The server sleeps until it is rung. Checked after a write: either this is true, or
-    /// the server sees the write before it sleeps.
+    /// Whether the server sleeps until it is woken. Checked after a write: if this is false, the
+    /// server sees the write before it sleeps.
     pub fn server_sleeps(&self) -> bool {
         // Pairs with the fence of RingReader::set_sleeps: both sides store one
         // word and load the other's.
@@ -200,13 +199,13 @@ impl RingWriter {
         self.memory.load(word::SLEEPS) != 0
     }
 
-    /// Whether it is time to ring the server, and to see whether it lives.
+    /// Whether it is time to wake the server, and to check that it lives.
     #[inline]
     pub(crate) fn wants_emptying(&self) -> bool {
         self.next.0 - self.rung.0 >= RING_BELL_BYTES
     }
 
-    /// Whether the server was rung for everything that is there.
+    /// Whether the server was woken for everything in the ring.
     pub(crate) fn was_rung(&self) -> bool {
         self.rung == self.next
     }
@@ -215,7 +214,7 @@ impl RingWriter {
     pub(crate) fn ring_bell(&mut self) {
         self.rung = self.next;
         if let Some(bell) = &self.bell {
-            // An eventfd takes no more only when it is sure to wake.
+            // The write fails only when the counter is full, and then the server wakes anyway.
             let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
         }
     }

@@ -1,4 +1,4 @@
-//! The last look before a server sleeps.
+//! The last check of the rings before a server sleeps.
 
 use super::host::Host;
 use super::service::Service;
@@ -7,26 +7,26 @@ use core::time::Duration;
 /// Whether and how long the server may sleep.
 #[derive(Clone, Copy, Debug)]
 pub struct BeforeSleep {
-    /// There is more to do at once.
+    /// There is more to do at once: do not sleep.
     pub moved: bool,
     /// The result of [`Host::sleep_max`].
     pub sleep_max: Option<Duration>,
-    /// The rings tell their clients to ring the server.
+    /// The rings show clients that they must wake the server.
     told: bool,
 }
 
 impl<H: Host> Service<H> {
-    /// Looks once more before the server sleeps. `moved`: the result of its last
+    /// Checks the rings once more before the server sleeps. `moved`: the result of its last
     /// [turn](Service::turn).
     pub fn before_sleep(&mut self, moved: bool) -> BeforeSleep {
         let sleeps = !moved && self.logbook.is_settled();
         if sleeps {
             self.set_sleeps(true);
         }
-        // Before the last look: this may take in what clients write, and nothing would
-        // wake the server for it.
+        // Called before the last check: this call may process what clients write, and nothing would
+        // wake the server for that.
         let sleep_max = self.host.sleep_max();
-        // A client may have placed something meanwhile without ringing. EL-1
+        // A client may have placed a batch meanwhile without waking the server. EL-1
         let moved = moved || sleeps && self.drain();
         BeforeSleep {
             moved,
@@ -35,7 +35,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// The server is awake again.
+    /// Called when the server is awake again.
     pub fn after_sleep(&mut self, before: &BeforeSleep) {
         if before.told {
             self.set_sleeps(false);

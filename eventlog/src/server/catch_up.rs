@@ -1,7 +1,7 @@
-//! Fetching from the other replicas of the shard what this one lacks. EL-3
+//! Fetches missing determinants from the other replicas of the shard. EL-3
 //!
 //! Each fetch has a thread, so that slow or dead replicas delay nothing else. The acceptor
-//! checks what it brings.
+//! checks the fetched batches.
 
 use super::host::{AllAsked, Fetch, Fetched, Wanted};
 use super::inquiry::Inquiry;
@@ -15,32 +15,32 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::Instant;
 
-/// How long a replica may take to answer, each time.
+/// Maximum time for each answer of a replica.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Attempts with a replica that does not answer.
+/// Maximum number of rounds for replicas that do not answer.
 const ROUNDS: usize = 4;
 /// Time between two rounds.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Pieces that are held between the thread and the server.
+/// Capacity of the channel from the thread to the server.
 const PIECES_HELD: usize = 4;
 
-/// Fetches at a time: twice the ranks that a server serves by default, which may all catch up
-/// at once. Clients that join again and again do not pile up threads beyond that.
+/// Maximum number of fetches at a time: twice the ranks that a server serves by default, which
+/// may all catch up at once. It limits the threads of clients that join repeatedly.
 const FETCHES_MAX: usize = 2048;
 
 /// Starts the threads of fetches.
 #[derive(Debug, Default)]
 pub(super) struct CatchUps {
-    /// Each thread has a clone.
+    /// Counts threads: each holds a clone.
     running: Arc<()>,
 }
 
 impl CatchUps {
-    /// Begins to ask `peers`, one after the other. `wake` is rung when there is
+    /// Begins to ask `peers`, one after the other. `wake` is signalled when there is
     /// something to take.
     ///
     /// # Errors
-    /// Why there is no thread, for people.
+    /// The reason why no thread could be started, for people.
     pub(super) fn begin(
         &self,
         wanted: Wanted,
@@ -77,12 +77,12 @@ impl Fetch for Receiver<Fetched> {
     }
 }
 
-/// Asks every replica, and those that could not answer once more.
+/// Asks every replica; asks those that failed again in later rounds.
 fn ask_all(wanted: &Wanted, peers: &[ServerAddress], sender: &SyncSender<Fetched>, wake: &OwnedFd) {
     let mut unasked: Vec<&ServerAddress> = peers.iter().collect();
     for round in 0..ROUNDS {
         if round > 0 {
-            // They may be starting, like this one.
+            // The replicas may be starting, like this one.
             std::thread::sleep(PAUSE);
         }
         let mut failed = Vec::new();
@@ -105,7 +105,7 @@ fn ask_all(wanted: &Wanted, peers: &[ServerAddress], sender: &SyncSender<Fetched
     }
 }
 
-/// Returns whether the server still listens.
+/// Sends to the server; returns whether the server still receives.
 fn tell(sender: &SyncSender<Fetched>, wake: &OwnedFd, said: Fetched) -> bool {
     let is_heard = sender.send(said).is_ok();
     ring(wake);
@@ -113,7 +113,7 @@ fn tell(sender: &SyncSender<Fetched>, wake: &OwnedFd, said: Fetched) -> bool {
 }
 
 fn ring(wake: &OwnedFd) {
-    // Fails only when it was rung 2^64 times.
+    // Fails only when the counter is full.
     let _ = rustix::io::write(wake, &1_u64.to_ne_bytes());
 }
 

@@ -1,4 +1,4 @@
-//! One connection, its role and its pending answer.
+//! One connection, with its role and its pending answer.
 
 use super::host::{Channel, Host};
 use super::joining::Joining;
@@ -6,10 +6,10 @@ use super::reading::Answer;
 use super::writer::Writer;
 use crate::message::{FRAME_BYTES_MAX, ToClient};
 
-/// What a connection is for.
+/// The role of a connection.
 #[derive(Debug)]
 pub(super) enum Role<H: Host> {
-    /// It has sent no hello: it may ask.
+    /// It has sent no hello: it may only ask.
     Visitor,
     /// Its hello is being handled.
     Joining(Box<Joining<H>>),
@@ -21,9 +21,9 @@ pub(super) enum Role<H: Host> {
 pub(super) struct Connection<H: Host> {
     pub(super) channel: H::Channel,
     pub(super) role: Role<H>,
-    /// An answer that is being given, in pieces.
+    /// The answer that is being sent, in pieces.
     pub(super) answer: Option<Answer>,
-    /// Ends when everything was sent.
+    /// The connection closes when everything is sent.
     pub(super) ends: bool,
 }
 
@@ -37,25 +37,25 @@ impl<H: Host> Connection<H> {
         }
     }
 
-    /// Whether its messages are taken: not before the last one is handled.
+    /// Whether its messages are taken: only after the previous one is handled.
     pub(super) fn is_heard(&self) -> bool {
         !self.ends && self.answer.is_none() && !matches!(self.role, Role::Joining(_))
     }
 
-    /// Whether it ends and everything was sent.
+    /// Whether it closes and everything is sent.
     pub(super) fn is_over(&self) -> bool {
         self.ends && self.channel.unsent_bytes() == 0
     }
 
-    /// Sends a message, as soon as the other side takes it.
+    /// Sends a message as soon as the other side takes it.
     pub(super) fn say(&mut self, message: &ToClient) {
         self.say_with(message, None);
     }
 
-    /// Sends a message, with what opens a ring.
+    /// Sends a message with the handle of a ring.
     pub(super) fn say_with(&mut self, message: &ToClient, handle: Option<H::Handle>) {
         if let Err(error) = self.channel.say(message, handle) {
-            // Only for answers whose length depends on others.
+            // Possible only for answers whose length depends on other clients.
             let reason = format!("the answer does not fit: {error}");
             let said = self.channel.say(&ToClient::Refused { reason }, None);
             said.expect("a short sentence fits a frame");
@@ -63,7 +63,7 @@ impl<H: Host> Connection<H> {
         }
     }
 
-    /// Refuses, and ends the connection.
+    /// Refuses the request, and closes the connection.
     pub(super) fn refuse(&mut self, reason: impl Into<String>) {
         let mut reason = reason.into();
         let mut bytes = reason.len().min(FRAME_BYTES_MAX / 2);

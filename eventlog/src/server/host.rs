@@ -1,4 +1,4 @@
-//! What a [`Service`](super::service::Service) needs of its environment.
+//! The environment of a [`Service`](super::service::Service).
 
 use super::ring_name::RingName;
 use crate::acceptor::{Beginning, RankLog};
@@ -15,29 +15,29 @@ pub type RankKey = (u64, Rank);
 
 /// Messages to and from one client, in order.
 pub trait Channel: Debug {
-    /// What opens a ring, for a client of the same host.
+    /// The handle with which a client of the same host opens a ring.
     type Handle: Debug;
 
-    /// Whether a handle can go with a message.
+    /// Whether a handle can be sent with a message.
     fn is_local(&self) -> bool;
 
-    /// The next message that has come.
+    /// The next message, if one has come.
     ///
     /// # Errors
-    /// What came is no message.
+    /// The received bytes are not a message.
     fn next_message(&mut self) -> Result<Option<ToLogger>, WireError>;
 
     /// Queues a message.
     ///
     /// # Errors
-    /// It does not fit a frame; then nothing of it goes.
+    /// The message does not fit a frame; nothing is sent.
     fn say(&mut self, message: &ToClient, handle: Option<Self::Handle>) -> Result<(), FrameError>;
 
     /// Bytes that wait to be sent.
     fn unsent_bytes(&self) -> usize;
 
-    /// Sends as much as is taken. Returns false, so that the connection is cut off, when the
-    /// other side is gone or has more than `bytes_max` bytes unread.
+    /// Sends as much as the socket takes. Returns false, so that the connection is closed, if the
+    /// other side is gone or has more than `bytes_max` unread bytes.
     fn send(&mut self, bytes_max: usize) -> bool;
 }
 
@@ -48,46 +48,46 @@ pub struct Wanted {
     pub job: u64,
     /// The rank.
     pub rank: Rank,
-    /// For a life that begins so.
+    /// The life that the log must fit.
     pub life: Beginning,
-    /// The log here, as it was when the fetch began.
+    /// The local log when the fetch began.
     pub row: RankLog,
 }
 
-/// What came of asking them.
+/// A result of asking the other replicas.
 #[derive(Debug)]
 pub enum Fetched {
-    /// One replica has this log and supplies it: what comes next is of it.
+    /// The log of a replica that supplies batches; the next results are from that replica.
     Log(RankLog),
-    /// Batches, one behind the other.
+    /// Consecutive batches.
     Batches(Vec<u8>),
-    /// One replica has given all that it supplies.
+    /// The replica has sent everything that it supplies.
     Whole,
-    /// One replica could not.
+    /// A replica failed, for this reason.
     Failed(String),
 }
 
-/// All replicas were asked.
+/// All replicas have been asked.
 #[derive(Debug)]
 pub struct AllAsked;
 
-/// Asks the other replicas, while the service continues.
+/// A fetch from the other replicas, which runs while the service continues.
 pub trait Fetch: Debug {
-    /// What has come.
+    /// The next result, if one has come.
     ///
     /// # Errors
-    /// [`AllAsked`]: nothing more will.
+    /// [`AllAsked`]: no result follows.
     fn next(&mut self) -> Result<Option<Fetched>, AllAsked>;
 }
 
-/// A ring that was made.
+/// A new ring.
 #[derive(Debug)]
 pub struct MadeRing<T> {
     /// Its memory.
     pub memory: RingMemory,
-    /// What opens it, for [`CommitPath::SharedMemory`].
+    /// The handle that opens it, for [`CommitPath::SharedMemory`].
     pub handle: Option<T>,
-    /// Where it is to be written, for [`CommitPath::Libfabric`].
+    /// The remote address of the ring, for [`CommitPath::Libfabric`].
     pub remote: Option<RemoteRing>,
 }
 
@@ -95,36 +95,36 @@ pub struct MadeRing<T> {
 pub trait Host: Debug {
     /// Messages to and from one client.
     type Channel: Channel<Handle = Self::Handle>;
-    /// What opens a ring, for a client of the same host.
+    /// The handle with which a client of the same host opens a ring.
     type Handle: Debug;
-    /// Other replicas being asked.
+    /// A fetch from the other replicas.
     type Fetch: Fetch;
 
     /// Reports a message to people.
     fn report(&mut self, text: &str);
 
-    /// Takes in what clients write into rings, where that needs help.
+    /// Processes what clients write into rings, if the transport needs that.
     fn progress(&mut self);
 
-    /// How long the server may sleep before it looks for what clients write into rings;
-    /// `None`: until that wakes it. It may take some of it in, which then does not wake
-    /// the server: look into the rings once more.
+    /// Maximum time that the server may sleep before it checks the rings for remote writes;
+    /// `None`: until a write wakes it. This call may process writes, which then do not wake
+    /// the server: check the rings once more.
     fn sleep_max(&mut self) -> Option<Duration>;
 
-    /// Prepares listening to a connection; returns whether that is possible.
+    /// Prepares reading from a connection; returns whether that is possible.
     fn begin_listening(&mut self, channel: &mut Self::Channel, id: u64) -> bool;
 
-    /// Returns whether a connection is to be listened to; whether that is possible.
+    /// Switches reading from a connection on or off; returns whether that is possible.
     fn set_listening(&mut self, channel: &mut Self::Channel, id: u64, listens: bool) -> bool;
 
     /// Whether clients may write by [`CommitPath::Libfabric`].
     fn is_remote_offered(&self) -> bool;
 
-    /// Makes a ring for a connection, in which nothing lies. It outlives the
+    /// Makes an empty ring for a connection. The ring outlives the
     /// process under its [name](RingName::of).
     ///
     /// # Errors
-    /// Why there is none, for people.
+    /// The reason why the ring could not be made, for people.
     fn make_ring(
         &mut self,
         id: u64,
@@ -132,31 +132,31 @@ pub trait Host: Debug {
         way: CommitPath,
     ) -> Result<MadeRing<Self::Handle>, String>;
 
-    /// The writer of that rank is cut off: no client writes into its ring by
-    /// [`CommitPath::Libfabric`] when this returns. FENCE-1
+    /// Disconnects the rank's ring: when this returns, no client writes into it by
+    /// [`CommitPath::Libfabric`]. FENCE-1
     fn release_ring(&mut self, key: RankKey);
 
-    /// Rings that an earlier server has left, earlier lives first.
+    /// Rings of an earlier server, earlier lives first.
     ///
     /// # Errors
-    /// Of the system.
+    /// An error of the system.
     fn find_rings(&mut self) -> io::Result<Vec<RingName>>;
 
-    /// Opens one of those, if name and contents agree.
+    /// Opens one of those rings, if its name and contents agree.
     ///
     /// # Errors
-    /// Why it is damaged.
+    /// The reason why it is damaged.
     fn open_ring(&mut self, name: RingName) -> io::Result<(RingMemory, RingIdentity)>;
 
-    /// Removes a ring of which everything is stored, or was fenced.
+    /// Removes a ring whose batches are all stored or fenced.
     fn remove_ring(&mut self, name: RingName);
 
     /// Moves a damaged ring aside, and reports it.
     fn set_aside(&mut self, name: RingName, why: &dyn Display);
 
-    /// Begins to ask the other replicas, all of them.
+    /// Begins to ask all other replicas.
     ///
     /// # Errors
-    /// Why they cannot be asked, for people.
+    /// The reason why they cannot be asked, for people.
     fn fetch(&mut self, wanted: Wanted) -> Result<Self::Fetch, String>;
 }

@@ -1,6 +1,6 @@
-//! Questions of one logger to another, and what follows from the answers. EL-3
+//! Requests of one logger to another, and the handling of the answers. EL-3
 //!
-//! Pure: the server, the simulator and the model of the protocol's core call the same.
+//! Pure: the same code runs in the server, the simulator and the protocol model.
 
 use super::host::{Fetched, Wanted};
 use crate::acceptor::{Beginning, Fit, RankLog, Refusal};
@@ -9,39 +9,39 @@ use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::Rank;
 
-/// Reasons that one refusal names.
+/// Maximum number of reasons in one refusal.
 const FAILURES_NAMED_MAX: usize = 8;
 
-/// What follows from an answer.
+/// The results of an answer.
 #[derive(Debug, Default)]
 pub struct Learned {
-    /// To be handed on, in this order.
+    /// Results to hand on, in this order.
     pub said: Vec<Fetched>,
-    /// To be asked next.
+    /// The next request to send.
     pub question: Option<ToLogger>,
-    /// All was given.
+    /// The replica has sent everything.
     pub is_whole: bool,
 }
 
-/// Asks one replica for the description of its log and, if that can supply the life that
-/// begins, for all that is missing here. The description says what the replica has given
-/// up. GC-1
+/// Asks one replica for the description of its log and, if that log can supply the life that
+/// begins, for all determinants that are missing here. The description gives the first
+/// determinant that the replica keeps. GC-1
 #[derive(Debug)]
 pub struct Inquiry {
     wanted: Wanted,
 }
 
 impl Inquiry {
-    /// The inquiry, and its first question.
+    /// The inquiry, and its first request.
     pub fn begin(wanted: Wanted) -> (Self, ToLogger) {
         let (job, rank) = (wanted.job, wanted.rank.0);
         (Self { wanted }, ToLogger::RankLog { job, rank })
     }
 
-    /// Takes an answer.
+    /// Handles an answer.
     ///
     /// # Errors
-    /// The replica cannot, or answers to something else; for people.
+    /// The replica cannot supply the life, or its answer does not match the request; for people.
     pub fn take(&mut self, answer: ToClient) -> Result<Learned, String> {
         match answer {
             ToClient::RankLog(log) => self.take_log(log),
@@ -70,7 +70,7 @@ impl Inquiry {
             row,
         } = &self.wanted;
         if theirs.can_supply(life).is_none() {
-            // It may have it later; the client joins again.
+            // The replica may have it later; the client joins again.
             let (end, last) = (theirs.end, theirs.last_incarnation().0);
             let reason =
                 format!("a replica ends at {end}, in incarnation {last}: it lacks them too");
@@ -94,15 +94,15 @@ impl Inquiry {
     }
 }
 
-/// The log of one rank, with its batches: a logbook's, or a model's.
+/// The log of one rank with its batches: in a logbook or a model.
 pub trait RankLogStore {
-    /// The stored log; empty where there is none.
+    /// The stored log; empty if there is none.
     fn row(&self) -> RankLog;
 
     /// See [`RankLog::follow`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`RankLog::follow`].
     fn follow(&mut self, rank: Rank, source: &RankLog, life: &Beginning) -> Result<(), Refusal>;
 
     /// Takes a copy of a batch from another replica.
@@ -112,18 +112,18 @@ pub trait RankLogStore {
     fn adopt(&mut self, batch: &[u8]) -> Result<(), Refusal>;
 }
 
-/// Makes a log that lacks what a life begins with like those of replicas that supply it.
+/// Makes a log fit a life that begins, with the batches of replicas that supply it.
 #[derive(Debug)]
 pub struct CatchUp {
     rank: Rank,
     life: Beginning,
-    /// End of what the replica that is asked now supplies.
+    /// End of what the current replica supplies.
     lends: Option<EventIndex>,
     failures: Vec<String>,
 }
 
 impl CatchUp {
-    /// `None`: the log fits the life already.
+    /// `None`: the log already fits the life.
     pub fn begin(wanted: &Wanted) -> Option<Self> {
         (wanted.row.fit(&wanted.life) == Fit::Lacks).then_some(Self {
             rank: wanted.rank,
@@ -133,8 +133,8 @@ impl CatchUp {
         })
     }
 
-    /// Takes what a replica gave. True: the log fits the life now, and no other replica
-    /// needs to be asked.
+    /// Handles a result of a replica. Returns true if the log now fits the life, and no other
+    /// replica needs to be asked.
     pub fn take(&mut self, store: &mut impl RankLogStore, given: Fetched) -> bool {
         let taken = match given {
             Fetched::Whole => return store.row().fit(&self.life) != Fit::Lacks,
@@ -178,14 +178,14 @@ impl CatchUp {
         Ok(())
     }
 
-    /// Each reason once, and only a few of them.
+    /// Records each reason once, up to the maximum.
     fn fail(&mut self, reason: String) {
         if self.failures.len() < FAILURES_NAMED_MAX && !self.failures.contains(&reason) {
             self.failures.push(reason);
         }
     }
 
-    /// Why no replica could help.
+    /// The reasons why no replica could supply the life.
     pub fn failures(&self) -> String {
         match self.failures.is_empty() {
             true => "the other replicas lack it too".into(),

@@ -1,17 +1,17 @@
-//! From a hello to the welcome.
+//! Handles a hello, up to the welcome.
 //!
-//! 1. Another writer of the rank is cut off; what it placed is taken out of its ring,
-//!    stored, and the ring removed. A batch that lay in the ring by then may have been
-//!    acknowledged as placed: it must not be lost (EL-3). One that comes later lies in a
-//!    file without a name, which is not read (FENCE-1).
+//! 1. Another writer of the rank is disconnected. The batches that it placed are taken out of
+//! its ring and stored, and the ring is removed. A batch that lay in the ring by then may
+//! have been acknowledged as placed, and must not be lost (EL-3). A later one lies in a
+//! file without a name, which is not read (FENCE-1).
 //! 2. The logbook fences all earlier lives, and stores that.
 //! 3. A later life that does not say where it begins only asks: it is welcomed, and may
-//!    not commit.
-//! 4. If the log is not what the life begins with, or lacks what the client cannot send
-//!    again, it becomes like that of another replica. If no replica can supply it, the
-//!    hello is refused, and the client comes back.
+//! not commit.
+//! 4. If the log is not what the life begins with, or lacks determinants that the client cannot
+//! send again, it is changed to follow the log of another replica. If no replica can supply
+//! it, the hello is refused, and the client tries again.
 //! 5. The log admits the life ([`RankLog::admit`](crate::acceptor::RankLog::admit)),
-//!    which is stored. Then the client is welcomed.
+//! and that is stored. Then the client is welcomed.
 
 use super::connection::Role;
 use super::host::{AllAsked, Channel, Fetch, Host, MadeRing, RankKey, Wanted};
@@ -35,29 +35,29 @@ pub(super) struct Joining<H: Host> {
 
 #[derive(Debug)]
 enum Stage<H: Host> {
-    /// Old rings are stored and removed.
+    /// Old rings are being stored and removed.
     Draining,
-    /// The fence is stored.
+    /// The fence is being stored.
     Fencing(Standing),
-    /// Other replicas are asked.
+    /// Other replicas are being asked.
     Fetching(H::Fetch, CatchUp),
     /// The log is what the life begins with.
     Admitting(Beginning),
-    /// Their answers and the admission are stored.
+    /// Copied batches and the admission are being stored.
     Storing(Ticket),
 }
 
 /// The outcome of a step.
 enum Step<H: Host> {
-    /// Not yet.
+    /// Stay in this stage.
     Wait,
-    /// To the next stage.
+    /// Go to the next stage.
     Next(Stage<H>),
-    /// Welcome, with the log up to there.
+    /// Welcome the client, with this end of the log.
     Welcome(Place),
-    /// Welcome, for questions only.
+    /// Welcome the client for requests only.
     Answer(Place),
-    /// Refused, with the reason.
+    /// Refuse the client for this reason.
     Refuse(String),
 }
 
@@ -68,7 +68,7 @@ impl<H: Host> Joining<H> {
 }
 
 impl<H: Host> Service<H> {
-    /// Begins with a hello.
+    /// Begins to handle a hello.
     pub(super) fn hello(&mut self, id: u64, hello: Hello) {
         if let Err(reason) = self.check_hello(id, &hello) {
             return self.refuse(id, reason);
@@ -121,7 +121,7 @@ impl<H: Host> Service<H> {
             }
             return Ok(());
         };
-        // FENCE-1: of what the logbook does not know yet.
+        // FENCE-1: includes a life that the logbook does not know yet.
         let holder = rank
             .holder
             .and_then(|holder| self.connections.get(&holder)?.incarnation());
@@ -137,7 +137,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Goes on with every hello; returns whether anything moved.
+    /// Advances every hello; returns whether anything moved.
     pub(super) fn join(&mut self) -> bool {
         let mut is_any_moved = false;
         for id in core::mem::take(&mut self.joining) {
@@ -225,7 +225,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Decides whether other replicas are to be asked. EL-3
+    /// Decides whether other replicas must be asked. EL-3
     fn see_what_lacks(&mut self, hello: &Hello, standing: &Standing) -> Step<H> {
         let Some(life) = hello.beginning() else {
             return Step::Answer((standing.end, standing.last_clock));
@@ -249,7 +249,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Stores that the life has begun, and cuts what an earlier one wrote beyond its
+    /// Admits the life: stores that it has begun, and cuts what an earlier one wrote beyond its
     /// beginning.
     fn admit(&mut self, hello: &Hello, life: &Beginning) -> Step<H> {
         match self.logbook.admit(hello.job, hello.rank, life) {
@@ -344,7 +344,7 @@ impl RankLogStore for OwnRankLog<'_> {
     }
 }
 
-/// Takes what has come, until the log is what the life begins with.
+/// Handles the results that have come, until the log is what the life begins with.
 fn take_in<H: Host>(
     logbook: &mut Logbook,
     fetch: &mut H::Fetch,

@@ -1,16 +1,16 @@
-//! The server: drains rings into the logbook, acknowledges, fetches what it lacks, and
-//! gives out what it has.
+//! The server: drains rings into the logbook, acknowledges, fetches missing determinants, and
+//! answers reads.
 //!
 //! One thread around one wait. A turn does what can be done without waiting: it takes
 //! the batches in the rings, lets the logbook continue, and sends acknowledgements. When
-//! nothing moves, the server sets a mark in the rings, looks once more, and sleeps until
-//! a bell rings or a message comes. There is no tick: at level `placed` over shared
-//! memory a commit is done when it lies in the ring, and the server is woken when a
+//! nothing moves, the server sets a flag in the rings, checks them once more, and sleeps until
+//! a bell rings or a message comes. There is no periodic timer: at level `placed` over shared
+//! memory a commit is complete when it lies in the ring, and the client wakes the server when a
 //! quarter of a ring is filled.
 //!
-//! Messages of clients are checked before they count: a writer commits for the rank and
-//! life of its hello only; a client that breaks the protocol, or does not read its
-//! answers, is cut off. There is no authentication: a Unix socket serves processes of the
+//! Messages of clients are checked before they count: a writer commits only for the rank and
+//! incarnation of its hello. A client that breaks the protocol, or does not read its
+//! answers, is disconnected. There is no authentication: a Unix socket serves processes of the
 //! same user (and root) only, a TCP port serves every client that reaches it.
 //!
 //! The decisions are in [`service`], which knows no sockets, files or time; this module
@@ -50,15 +50,15 @@ use std::time::Instant;
 use system::System;
 use waits::{Event, STOP};
 
-/// How long to wait before a full disk is tried again.
+/// Pause before a write to a full disk is tried again.
 const NO_ROOM_PAUSE_MS: u32 = 200;
-/// How long clients are heard that speak on while the server is to end.
+/// Maximum number of turns for last messages of clients when the server ends.
 const LAST_EVENTS_TURNS: usize = 64;
 
 /// An event logger's server. See the [module](self).
 pub struct Server {
     service: Service<System>,
-    /// `None`: it serves no more.
+    /// `None`: the server accepts no connections.
     door: Option<Door>,
 }
 
@@ -68,11 +68,11 @@ impl Server {
         self.door.iter().flat_map(Door::addresses)
     }
 
-    /// Serves until `stop` is readable; then takes what is in the rings, stores
+    /// Serves until `stop` is readable; then takes the batches in the rings, stores
     /// everything, and returns.
     ///
     /// # Errors
-    /// When its files do not work any more. What was acknowledged is in them, or
+    /// When its files do not work any more. Acknowledged determinants are in the files, or
     /// in the rings.
     pub fn serve_until(&mut self, stop: impl AsFd) -> Result<(), ServerError> {
         let waits = &self.service.host.waits;
@@ -88,7 +88,7 @@ impl Server {
         Ok(())
     }
 
-    /// Takes in the last messages and ends of connections before the server ends.
+    /// Handles the last messages and disconnections before the server ends.
     fn see_last_events(&mut self) -> Result<(), ServerError> {
         for _ in 0..LAST_EVENTS_TURNS {
             let events = self.wait(Some(0))?;
@@ -130,7 +130,7 @@ impl Server {
         }
     }
 
-    /// How long to sleep, at most.
+    /// Maximum time to sleep.
     fn timeout_ms(&mut self, before: &BeforeSleep) -> Option<u32> {
         let remote = &mut self.service.host.remote;
         let deadline = self.door.as_ref().and_then(Door::deadline);
@@ -147,7 +147,7 @@ impl Server {
         limits.into_iter().flatten().min()
     }
 
-    /// How long to sleep while the disk does not take what waits for it.
+    /// Maximum time to sleep while the disk does not take waiting writes.
     fn disk_timeout_ms(&self) -> Option<u32> {
         let is_waiting = !self.service.logbook.is_settled();
         match &self.service.trouble {
@@ -169,7 +169,7 @@ impl Server {
         }
     }
 
-    /// Takes in new connections.
+    /// Accepts new connections.
     fn admit(&mut self) {
         let Some(door) = &mut self.door else {
             return;
@@ -181,7 +181,7 @@ impl Server {
                 connection,
                 interest,
             };
-            // Its hello may have come with its proof: nothing would wake the server for that.
+            // Its hello may have come together with its proof: no event follows for that.
             if let Some(id) = self.service.connect(socket) {
                 self.service.take_messages(id);
             }
@@ -194,7 +194,7 @@ impl Server {
     /// Reads from a connection.
     fn receive(&mut self, id: u64, readable: bool, hung_up: bool) {
         let socket = self.service.listen(id).filter(|_| readable);
-        // Once: whole frames are taken before the next read, so that at most one frame
+        // One read: whole frames are taken before the next read, so that at most one frame
         // and one read are held.
         match socket.map(|it| it.connection.receive()) {
             Some(Ok(true)) => self.service.take_messages(id),

@@ -8,15 +8,15 @@ use refrain_verbs::PortChoice;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Limits of a server. More is refused, with the reason.
+/// Limits of a server. Requests beyond them are refused, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at a time.
     pub connections: usize,
-    /// Ranks, of all jobs together: what [`crate::message::ToClient::Ranks`]
+    /// Ranks of all jobs together: the maximum that [`crate::message::ToClient::Ranks`]
     /// can name.
     pub ranks: usize,
-    /// Bytes of answers that one client has not read.
+    /// Unread bytes of answers to one client.
     pub unread_bytes: usize,
 }
 
@@ -30,47 +30,47 @@ impl Default for Limits {
     }
 }
 
-/// How clients of other hosts may write into their rings.
+/// Settings of one-sided commits from other hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteOptions {
     /// libfabric's provider, or [`VERBS`](crate::remote::VERBS).
     pub provider: String,
     /// The file of libfabric or libibverbs; by default the installed one.
     pub library: Option<PathBuf>,
-    /// Which port of which device is used by verbs.
+    /// The device and port that verbs uses.
     pub port: PortChoice,
 }
 
 /// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Where its files lie.
+    /// Folder of its files.
     pub folder: PathBuf,
-    /// Where its rings lie, if not there: a folder of its own, which outlives its
-    /// process. Devices of verbs need one in memory (docs/design/event-remote.md).
+    /// Folder of its rings, if another one: used by this logger alone, and kept when its
+    /// process ends. Devices of verbs need a folder in memory (docs/design/event-remote.md).
     pub rings: Option<PathBuf>,
-    /// Where it listens.
+    /// Addresses on which it listens.
     pub listen: Vec<ServerAddress>,
     /// The logger's number.
     pub logger: LoggerId,
-    /// What it acknowledges. EL-1
+    /// The level that it acknowledges. EL-1
     pub level: Level,
     /// The other replicas of its shard.
     pub peers: Vec<ServerAddress>,
-    /// How it writes its files.
+    /// I/O engine for its files.
     pub io: Io,
-    /// Whether it has run before: then it is an error that its files are gone. EL-3
+    /// Whether it has run before: then missing files are an error. EL-3
     pub continues: bool,
-    /// Bytes of a file.
+    /// Length of a file in bytes.
     pub segment_bytes: u64,
     /// Its limits.
     pub limits: Limits,
-    /// Whether it offers one-sided commits to other hosts.
+    /// Settings of one-sided commits from other hosts; `None`: not offered.
     pub remote: Option<RemoteOptions>,
 }
 
 impl ServerOptions {
-    /// For one logger in one folder; the rest as is best.
+    /// Settings for one logger in one folder; defaults for the rest.
     pub fn new(folder: PathBuf, logger: LoggerId, level: Level) -> Self {
         Self {
             folder,
@@ -91,23 +91,23 @@ impl ServerOptions {
 /// Why a server cannot start, or cannot continue.
 #[derive(Debug, Error)]
 pub enum ServerError {
-    /// It cannot listen there.
+    /// The server cannot listen on an address.
     #[error("listening on {address}: {error}")]
     Listen {
-        /// Where.
+        /// The address.
         address: String,
-        /// Why not.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// Its files do not work.
+    /// The files do not work.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The system refused.
+    /// A system call failed.
     #[error("{attempted}: {error}")]
     System {
-        /// What was attempted.
+        /// The attempted action.
         attempted: &'static str,
-        /// What the system said.
+        /// The system's error.
         error: std::io::Error,
     },
 }

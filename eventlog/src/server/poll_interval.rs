@@ -1,15 +1,15 @@
-//! How long a server sleeps that nothing wakes: clients that write by verbs do not
+//! Sleep interval of a server that writes do not wake: writes of clients by verbs do not
 //! interrupt its processor.
 //!
-//! Clients that wait for the disk wait for the server to look, so it looks often. A client
+//! Clients that wait for the disk wait for the server to poll, so it polls often. A client
 //! that does not wait for each commit needs the server only when its ring is full: then
-//! the interval doubles while nothing comes, and is short again once something has come.
+//! the interval doubles while nothing comes, and is reset once something has come.
 
 use crate::Level;
 
-/// The shortest interval, and the longest where clients wait for each commit.
+/// Shortest interval; also the longest where clients wait for each commit.
 const INTERVAL_MIN_MS: u32 = 1;
-/// The longest where they do not: shorter than small batches take to fill a ring.
+/// Longest interval where they do not: shorter than small batches take to fill a ring.
 const INTERVAL_MAX_MS: u32 = 4;
 
 /// See the [module](self).
@@ -30,12 +30,12 @@ impl PollInterval {
         }
     }
 
-    /// Something has come, or was given out.
+    /// Resets the interval: something has come, or was sent.
     pub(super) fn moved(&mut self) {
         self.interval_ms = INTERVAL_MIN_MS;
     }
 
-    /// How long to sleep now. Without [`PollInterval::moved`] in between, the next sleep
+    /// The next sleep. Without [`PollInterval::moved`] in between, the following sleep
     /// is longer.
     pub(super) fn next_ms(&mut self) -> u32 {
         let interval_ms = self.interval_ms;
@@ -48,7 +48,7 @@ impl PollInterval {
 mod tests {
     use super::*;
 
-    /// How often a server is awake in a second in which nothing comes.
+    /// Number of wake-ups in an idle second.
     fn idle_wakes(interval: &mut PollInterval) -> u32 {
         let (mut wakes, mut slept_ms) = (0, 0);
         while slept_ms < 1000 {

@@ -1,4 +1,4 @@
-//! Answers to requests for determinants: in pieces, as fast as the client takes them.
+//! Answers to requests for determinants, in pieces at the client's pace.
 
 use crate::logbook::{Logbook, ReadError, Ticket};
 use crate::message::{FRAME_BYTES_MAX, ToClient};
@@ -7,23 +7,23 @@ use crate::store::walk::GroupPosition;
 use core::ops::ControlFlow;
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
 
-/// Bytes of batches in one piece.
+/// Maximum bytes of batches in one piece.
 const PIECE_BYTES: usize = FRAME_BYTES_MAX - 64;
 const _: () = assert!(PIECE_BYTES >= BATCH_BYTES_MAX);
 
-/// An answer that is being given. EL-5
+/// An answer that is being sent. EL-5
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// What is still to be given.
+    /// The part that is still to be sent.
     pub(super) question: Question,
     pub(super) position: GroupPosition,
-    /// Not before this is stored: what was placed before the question belongs to the
-    /// answer.
+    /// The answer begins once this is stored: batches that were placed before the request belong
+    /// to the answer.
     pub(super) ready: Ticket,
 }
 
 impl Answer {
-    /// The next piece, and whether it was the last.
+    /// The next piece, and whether it is the last.
     pub(super) fn piece(&mut self, logbook: &Logbook) -> Result<(ToClient, bool), ReadError> {
         let mut batches = Vec::new();
         let mut is_last = true;

@@ -1,5 +1,5 @@
-//! Rings that clients write into by RMA, as the server has them: opened when the
-//! first client wants one, and again after they have failed.
+//! The server's rings that clients write into by RMA: opened when the
+//! first client needs one, and again after they have failed.
 
 use super::options::RemoteOptions;
 use super::poll_interval::PollInterval;
@@ -12,9 +12,9 @@ use core::time::Duration;
 use refrain_libfabric::Library;
 use rustix::event::epoll::EventFlags;
 
-/// Bytes of revoked rings that stay mapped while no client writes …
+/// Limit of the bytes of revoked rings that stay mapped while no client writes …
 const REVOKED_BYTES_IDLE_MAX: usize = 4 << 20;
-/// … and while one does.
+/// … and while a client writes.
 const REVOKED_BYTES_MAX: usize = 256 << 20;
 
 /// Takes messages for people.
@@ -30,7 +30,7 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// To be made before other threads run.
+    /// Must be called before other threads run.
     pub(super) fn new(options: Option<RemoteOptions>, clients_max: usize, level: Level) -> Self {
         let load = |it: &RemoteOptions| load_ahead(&it.provider, it.library.as_deref());
         Self {
@@ -42,12 +42,12 @@ impl Remote {
         }
     }
 
-    /// Whether it is offered to clients.
+    /// Whether one-sided commits are offered to clients.
     pub(super) fn is_offered(&self) -> bool {
         self.options.is_some()
     }
 
-    /// Lets a client write into a ring.
+    /// Gives a client access to a ring.
     pub(super) fn register(
         &mut self,
         waits: &Waits,
@@ -61,18 +61,18 @@ impl Remote {
         rings.register(memory).map_err(|error| error.to_string())
     }
 
-    /// Revoked rings stay mapped until the endpoint is closed: it is, when they have
-    /// become many.
+    /// Closes the endpoint when the revoked rings exceed the limit: they stay mapped until
+    /// then.
     fn give_back_revoked(&mut self, waits: &Waits, report: Report<'_>) {
         let Some(rings) = &self.rings else {
             return;
         };
         let bytes = rings.revoked_bytes();
         if !rings.has_clients() && bytes >= REVOKED_BYTES_IDLE_MAX {
-            // No client is disturbed.
+            // No client is affected.
             self.close(waits, "", &mut |_: &str| {});
         } else if bytes >= REVOKED_BYTES_MAX {
-            // Takes in what has come until now.
+            // Processes what has come until now.
             self.progress(waits, report);
             let why = format!("{bytes} bytes of revoked rings can be given back only by this");
             self.close(waits, &why, report);
@@ -95,9 +95,9 @@ impl Remote {
         Ok(())
     }
 
-    /// No client writes into that ring by RMA any more when this returns. FENCE-1
+    /// When this returns, no client writes into that ring by RMA. FENCE-1
     pub(super) fn revoke(&mut self, waits: &Waits, key: RingKey, report: Report<'_>) {
-        // Takes in what has come until now.
+        // Processes what has come until now.
         self.progress(waits, report);
         let Some(rings) = &mut self.rings else {
             return;
@@ -107,7 +107,7 @@ impl Remote {
         }
     }
 
-    /// Takes in what clients write.
+    /// Processes what clients write.
     pub(super) fn progress(&mut self, waits: &Waits, report: Report<'_>) {
         let Some(rings) = &mut self.rings else {
             return;
@@ -117,7 +117,7 @@ impl Remote {
         }
     }
 
-    /// Its clients get errors, and join again.
+    /// Closes the endpoint. Clients get errors, and join again.
     fn close(&mut self, waits: &Waits, why: &str, report: Report<'_>) {
         if let Some(rings) = self.rings.take() {
             if let Some(descriptor) = rings.descriptor() {
@@ -127,12 +127,12 @@ impl Remote {
         }
     }
 
-    /// See [`RemoteRings::sleep_max`].
+    /// As [`RemoteRings::sleep_max`].
     pub(super) fn sleep_max(&mut self) -> Option<Duration> {
         self.rings.as_mut()?.sleep_max()
     }
 
-    /// How long to sleep. `moved`: the server had something to do since the last call.
+    /// Maximum time to sleep. `moved`: the server had work since the last call.
     pub(super) fn nap_ms(&mut self, sleep_max: Option<Duration>, moved: bool) -> Option<u32> {
         if sleep_max?.is_zero() {
             return Some(0);

@@ -1,4 +1,4 @@
-//! The messages of clients, and what they cause.
+//! Handling of clients' messages.
 
 use super::connection::{Connection, Role};
 use super::host::{Channel, Host};
@@ -22,7 +22,7 @@ impl<H: Host> Service<H> {
         while let Some(connection) = self.connections.get_mut(&id)
             && connection.is_heard()
         {
-            // Its answer may depend on what lies in rings that are left.
+            // The answer may depend on rings that are not yet taken over.
             if !has_room(&self.logbook) || !self.left_rings.is_empty() {
                 self.ready.push(id);
                 return;
@@ -33,8 +33,8 @@ impl<H: Host> Service<H> {
                     if let Err(reason) = self.obey(id, message) {
                         return self.cut_off(id, reason);
                     }
-                    // Small questions may have large answers: a client that does not take
-                    // them is cut off before they are many.
+                    // Small requests may have large answers: a client that does not read them
+                    // is disconnected before many have accumulated.
                     let connection = self.connections.get(&id);
                     let unsent = connection.map_or(0, |it| it.channel.unsent_bytes());
                     if unsent >= PIECES_UNSENT_MAX {
@@ -60,7 +60,7 @@ impl<H: Host> Service<H> {
                 let writer = writer(&mut self.connections, id)?;
                 commit(&mut self.logbook, writer, &batch).map_err(|refusal| refusal.to_string())
             }
-            // Each turn begins with that.
+            // Each turn begins with a drain.
             ToLogger::Drain => writer(&mut self.connections, id).map(|_| ()),
             ToLogger::Trim { clock } => {
                 let writer = writer(&mut self.connections, id)?;
@@ -114,7 +114,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Takes all that lies in the rings now.
+    /// Takes all batches that lie in the rings now.
     fn drain_all(&mut self) {
         while has_room(&self.logbook) && self.drain() {}
     }
@@ -137,7 +137,7 @@ fn writer<H: Host>(
 /// Takes a batch that came as a message.
 fn commit(logbook: &mut Logbook, writer: &mut Writer, batch: &[u8]) -> Result<(), Refusal> {
     let (header, _) = BatchHeader::read(batch)?;
-    // The acceptor does not know the sender.
+    // The acceptor does not know the sender of a batch.
     if header.rank != writer.rank || batch.len() != header.batch_bytes() {
         return Err(Refusal::UnknownRank {
             job: writer.job,

@@ -7,13 +7,13 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Begins the name of a ring that no client was given yet.
+/// Prefix of the name of a ring that no client has received yet.
 const UNFINISHED: &str = "new-";
-/// Begins the name of a damaged ring.
+/// Prefix of the name of a damaged ring.
 const DAMAGED: &str = "damaged-";
 
-/// The rings in a folder, earlier lives first. Removes those that no client was
-/// ever given.
+/// The rings in a folder, earlier lives first. Removes those that no client has ever
+/// received.
 pub(super) fn find(folder: &Path) -> io::Result<Vec<RingName>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -30,7 +30,7 @@ pub(super) fn find(folder: &Path) -> io::Result<Vec<RingName>> {
     Ok(found)
 }
 
-/// Makes a ring. Its name is there only once the ring is whole.
+/// Makes a ring. Its name appears only once the ring is complete.
 pub(super) fn create(folder: &Path, identity: &RingIdentity) -> io::Result<(File, RingMemory)> {
     let name = RingName::of(identity).to_string();
     let path = folder.join(&name);
@@ -53,7 +53,7 @@ pub(super) fn create(folder: &Path, identity: &RingIdentity) -> io::Result<(File
     }
 }
 
-/// Maps a ring that was found, if name and contents agree.
+/// Maps a ring that was found, if its name and contents agree.
 pub(super) fn open(folder: &Path, name: RingName) -> io::Result<(RingMemory, RingIdentity)> {
     let file = OpenOptions::new()
         .read(true)
@@ -71,7 +71,7 @@ pub(super) fn open(folder: &Path, name: RingName) -> io::Result<(RingMemory, Rin
     Ok((memory, identity))
 }
 
-/// Moves a damaged ring aside; returns where to.
+/// Moves a damaged ring aside; returns the new path.
 pub(super) fn move_aside(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut aside = path.with_file_name(format!("{DAMAGED}{name}"));

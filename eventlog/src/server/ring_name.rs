@@ -1,21 +1,21 @@
-//! What rings are called: `ring-JOB-rRANK-iINCARNATION`.
+//! File names of rings: `ring-JOB-rRANK-iINCARNATION`.
 
 use crate::ring::RingIdentity;
 use refrain_ring::{Incarnation, Rank};
 
-/// The writer of a ring, by its file's name.
+/// The writer of a ring, as given by its file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RingName {
     /// The job.
     pub job: u64,
     /// The rank.
     pub rank: Rank,
-    /// Its life.
+    /// Its incarnation.
     pub incarnation: Incarnation,
 }
 
 impl RingName {
-    /// Of that ring.
+    /// The name of that ring.
     pub fn of(identity: &RingIdentity) -> Self {
         Self {
             job: identity.job,
@@ -24,7 +24,7 @@ impl RingName {
         }
     }
 
-    /// The other way round; of any other text `None`.
+    /// Parses a name; `None` for any other text.
     pub fn parse(name: &str) -> Option<Self> {
         let (job, rest) = name.strip_prefix("ring-")?.split_once("-r")?;
         let (rank, incarnation) = rest.split_once("-i")?;
@@ -33,7 +33,7 @@ impl RingName {
             rank: Rank(rank.parse().ok()?),
             incarnation: Incarnation(incarnation.parse().ok()?),
         };
-        // One name for one ring: no "+1", no "01".
+        // Each ring has one name: "+1" and "01" are refused.
         (parsed.to_string() == name).then_some(parsed)
     }
 }

@@ -11,28 +11,28 @@ use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
 use refrain_ring::Clock;
 use std::collections::VecDeque;
 
-/// A client that cannot see it gets a message when so much is free again.
+/// A client that cannot see the free room gets a message each time this much is freed.
 const ROOM_TOLD_BYTES: u64 = DATA_BYTES as u64 / 4;
-/// Batches that are taken out of one ring before the next has its turn.
+/// Maximum number of batches taken from one ring before the next has its turn.
 const BATCHES_PER_TURN: usize = DATA_BYTES / LINE_BYTES / 4;
 
-/// End and clock of a log, up to a batch.
+/// An end of a log, and its clock.
 pub(super) type Place = (EventIndex, Clock);
 
 #[derive(Debug)]
 pub(super) struct ServedRing {
     reader: RingReader,
-    /// Up to where the ring was drained when the log ended there.
+    /// Ends of the log, and the position to which the ring was drained at each.
     marks: VecDeque<(EventIndex, Cursor)>,
     durable_told: EventIndex,
-    /// Its client writes by RMA, and needs messages for what it cannot see.
+    /// The client writes by RMA, and gets messages instead of reading the control page.
     is_remote: bool,
-    /// The last position that was sent to that client.
+    /// Last free position sent to the client.
     room_told: Cursor,
 }
 
 impl ServedRing {
-    /// `stable`: the end of the log that is the client's own and durable.
+    /// `stable`: the durable end of the client's own log.
     pub(super) fn new(
         memory: RingMemory,
         identity: RingIdentity,
@@ -50,8 +50,8 @@ impl ServedRing {
         }
     }
 
-    /// Takes what is there into the logbook; returns the end of the last batch. `room`: for
-    /// one batch.
+    /// Takes the batches in the ring into the logbook; returns the end of the last one. `room`: a
+    /// buffer for one batch.
     pub(super) fn drain(
         &mut self,
         logbook: &mut Logbook,
@@ -75,8 +75,8 @@ impl ServedRing {
         Ok(last)
     }
 
-    /// Gives back the room of what is written. EL-3 Returns a message for a client that
-    /// cannot see it: rarely, and before it can be out of room.
+    /// Frees the room of written batches. EL-3. Sometimes returns a message for a client that
+    /// cannot see the free room: rarely, and before the client runs out of room.
     pub(super) fn release(&mut self, written: EventIndex) -> Option<ToClient> {
         let mut free = None;
         while let Some(&(end, position)) = self.marks.front()
@@ -107,34 +107,34 @@ impl ServedRing {
         self.reader.set_sleeps(sleeps);
     }
 
-    /// Its client has to join again, or is gone.
+    /// Closes the ring: its client must join again, or is gone.
     pub(super) fn close(self) -> OldRing {
         OldRing::new(self.reader.into_remains())
     }
 }
 
-/// Whether one more batch is sure to be accepted.
+/// Whether one more batch will certainly be accepted.
 pub(super) fn has_room(logbook: &Logbook) -> bool {
     logbook.unwritten_bytes() < Logbook::UNWRITTEN_BYTES_MAX / 2
 }
 
-/// What may still happen in an old ring.
+/// Stages of an old ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Its client may not have noticed yet, and write there.
+    /// The client may not have noticed yet, and may still write there.
     Waits,
-    /// No client writes there any more: it is to be read one last time.
+    /// No client writes there any more: the ring must be read one last time.
     Ended,
-    /// It was; it can go when the store has this.
+    /// The ring was read for the last time; it is removed once the store has this.
     Drained(Ticket),
-    /// It is damaged from some place on: what was taken before that is to be stored
+    /// The ring is damaged from some position on; batches before it must be stored
     /// first.
     Refused(Ticket, Refusal),
 }
 
-/// A ring whose client has to join again, or is gone. What the client places
-/// there before it notices counts, so the ring is read once more when that is
-/// sure to be over, and only then removed. EL-3
+/// A ring whose client must join again, or is gone. Batches that the client places
+/// there before it notices count. So the ring is read once more when the client no longer
+/// writes there, and only then removed. EL-3
 #[derive(Debug)]
 pub(super) struct OldRing {
     remains: RingRemains,
@@ -157,8 +157,8 @@ impl OldRing {
         RingName::of(self.identity())
     }
 
-    /// Takes what the logbook does not have yet; returns the number of batches. What a
-    /// fenced life has placed too late is refused. EL-3, FENCE-1
+    /// Takes the batches that the logbook lacks; returns their number. Batches that a
+    /// fenced life placed too late are refused. EL-3, FENCE-1
     pub(super) fn salvage(&self, logbook: &mut Logbook) -> Result<usize, Refusal> {
         let job = self.identity().job;
         let mut taken = 0;
@@ -168,14 +168,14 @@ impl OldRing {
                     taken += 1;
                     Ok(())
                 }
-                // Stored long ago, and perhaps not needed any more.
+                // Stored before, and perhaps trimmed since.
                 Ok(Verdict::Known) | Err(Refusal::Trimmed { .. }) => Ok(()),
                 Err(refusal) => Err(refusal),
             })?;
         Ok(taken)
     }
 
-    /// Its client is gone, or has joined again, and does not write there any more.
+    /// The client is gone, or has joined again, and no longer writes there.
     pub(super) fn end(&mut self) {
         if self.stage == Stage::Waits {
             self.stage = Stage::Ended;
@@ -186,12 +186,12 @@ impl OldRing {
         self.stage != Stage::Waits
     }
 
-    /// One step towards its removal, if its client does not write there any more; returns
-    /// whether it is to be removed now.
+    /// One step towards removal, if the client no longer writes there; returns
+    /// whether the ring must be removed now.
     pub(super) fn sweep(&mut self, logbook: &mut Logbook) -> Result<bool, Refusal> {
         if self.stage == Stage::Ended {
             self.stage = match self.salvage(logbook) {
-                // Late writes of a fenced life: they go with the ring. FENCE-1
+                // Late writes of a fenced life are dropped with the ring. FENCE-1
                 Ok(_) | Err(Refusal::Stale { .. }) => Stage::Drained(logbook.ticket()),
                 Err(refusal) if refusal.is_temporary() => return Ok(false),
                 Err(refusal) => Stage::Refused(logbook.ticket(), refusal),

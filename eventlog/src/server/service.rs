@@ -1,5 +1,5 @@
-//! What a server decides, over any way to its clients and files: the same in the
-//! process that serves and in a simulation.
+//! The decisions of a server, independent of connections and files: the same code in the
+//! serving process and in a simulation.
 
 use super::connection::{Connection, Role};
 use super::host::{Channel, Host, RankKey};
@@ -13,7 +13,7 @@ use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
 use refrain_ring::{Incarnation, Rank};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Bytes that wait to be sent, above which no more pieces of an answer are made.
+/// Limit of bytes that wait to be sent; above it no more pieces of an answer are made.
 pub(super) const PIECES_UNSENT_MAX: usize = 64 << 10;
 
 /// Settings of a service.
@@ -21,9 +21,9 @@ pub(super) const PIECES_UNSENT_MAX: usize = 64 << 10;
 pub struct ServiceOptions {
     /// The logger's number.
     pub logger: LoggerId,
-    /// What it acknowledges. EL-1
+    /// The level that it acknowledges. EL-1
     pub level: Level,
-    /// How many other replicas its shard has.
+    /// Number of the other replicas of its shard.
     pub peers: usize,
     /// Its limits.
     pub limits: Limits,
@@ -32,14 +32,14 @@ pub struct ServiceOptions {
 /// The state of a rank besides its log.
 #[derive(Debug, Default)]
 pub(super) struct RankState {
-    /// The connection that writes for it, or wants to.
+    /// The connection that writes for the rank, or is joining for it.
     pub(super) holder: Option<u64>,
     /// That connection's ring.
     pub(super) ring: Option<ServedRing>,
     pub(super) old: Vec<OldRing>,
 }
 
-/// See the [module](self). Its owner brings it connections and their messages, and calls
+/// See the [module](self). The owner passes it connections and their messages, and calls
 /// its [turns](Service::turn).
 #[derive(Debug)]
 pub struct Service<H: Host> {
@@ -48,23 +48,23 @@ pub struct Service<H: Host> {
     pub(super) logbook: Logbook,
     pub(super) connections: BTreeMap<u64, Connection<H>>,
     next_id: u64,
-    /// Room for a batch from a ring.
+    /// Buffer for a batch from a ring.
     batch: Box<[u8; BATCH_BYTES_MAX]>,
     pub(super) ranks: BTreeMap<RankKey, RankState>,
     /// Connections whose hello is being handled.
     pub(super) joining: Vec<u64>,
     /// Connections that may have sent more while they were not read.
     pub(super) ready: Vec<u64>,
-    /// Rings of an earlier server that are still to be taken over: the disk was full.
+    /// Rings of an earlier server that are not yet taken over, because the disk was full.
     pub(super) left_rings: VecDeque<RingName>,
-    /// Ranks with old rings of which some have ended.
+    /// Ranks of which some old rings have ended.
     pub(super) sweeping: BTreeSet<RankKey>,
     /// The last error of the store.
     pub(super) trouble: Option<String>,
 }
 
 impl<H: Host> Service<H> {
-    /// Takes what lies in the rings of an earlier server, and stores it. EL-3
+    /// Takes the batches in the rings of an earlier server, and stores them. EL-3
     /// Connections are numbered from `first_id` on.
     ///
     /// # Errors
@@ -108,9 +108,9 @@ impl<H: Host> Service<H> {
         Ok(())
     }
 
-    /// Takes what lies in the rings of an earlier server and stores it, one ring at a
-    /// time: their rooms together may be more than what the store holds unwritten. On
-    /// a full disk the rest is left for later; until then no client is served.
+    /// Takes the batches in the rings of an earlier server and stores them, one ring at a
+    /// time: all rings together may hold more than the store holds unwritten. On
+    /// a full disk the remaining rings wait; until they are taken over, no client is served.
     fn take_over_rings(&mut self) -> Result<(), StoreError> {
         while let Some(name) = self.left_rings.front().copied() {
             if let Err(error) = self.take_over(name) {
@@ -121,7 +121,7 @@ impl<H: Host> Service<H> {
         Ok(())
     }
 
-    /// Takes over one ring. Again without harm, if it could not be stored.
+    /// Takes over one ring. May be repeated if the batches could not be stored.
     fn take_over(&mut self, name: RingName) -> Result<(), StoreError> {
         let (memory, identity) = match self.host.open_ring(name) {
             Ok(opened) => opened,
@@ -144,7 +144,7 @@ impl<H: Host> Service<H> {
                 let told = format!("{batches} batches were taken from {name}");
                 self.host.report(&told);
             }
-            // FENCE-1: it was emptied before its rank's next life was welcomed.
+            // FENCE-1: the ring was emptied before its rank's next life was welcomed.
             Err(Refusal::Stale { .. }) => {
                 self.host.remove_ring(name);
                 return Ok(());
@@ -156,7 +156,7 @@ impl<H: Host> Service<H> {
                 });
             }
             Err(refusal) => {
-                // What was taken before is to be stored first. EL-3
+                // Batches taken before the refusal are stored first. EL-3
                 self.logbook.settle()?;
                 self.host.set_aside(name, &refusal);
                 return Ok(());
@@ -168,12 +168,12 @@ impl<H: Host> Service<H> {
         Ok(())
     }
 
-    /// What it stores.
+    /// Its logbook.
     pub fn logbook(&self) -> &Logbook {
         &self.logbook
     }
 
-    /// The host, as it was given.
+    /// The host.
     pub fn host(&mut self) -> &mut H {
         &mut self.host
     }
@@ -197,14 +197,14 @@ impl<H: Host> Service<H> {
         Some(id)
     }
 
-    /// The channel of a connection, to be read by the owner; `None`: it may not be read
+    /// The channel of a connection, for the owner to read; `None`: it may not be read
     /// now, or has ended.
     pub fn listen(&mut self, id: u64) -> Option<&mut H::Channel> {
         let connection = self.connections.get_mut(&id)?;
         connection.is_heard().then_some(&mut connection.channel)
     }
 
-    /// Whether there is such a connection.
+    /// Whether the connection exists.
     pub fn has_connection(&self, id: u64) -> bool {
         self.connections.contains_key(&id)
     }
@@ -219,7 +219,7 @@ impl<H: Host> Service<H> {
         moved |= self.progress()?;
         if !self.left_rings.is_empty() {
             self.take_over_rings()?;
-            // Does not read from clients meanwhile: what they send waits in their sockets.
+            // Does not read from clients meanwhile: their messages wait in their sockets.
             self.send();
             return Ok(self.left_rings.is_empty());
         }
@@ -230,17 +230,17 @@ impl<H: Host> Service<H> {
             self.take_messages(id);
         }
         moved |= self.give_answers();
-        // What came in since then is to be under way before the server sleeps:
-        // only its end wakes it.
+        // Writes what came in since: a write must be under way before the server sleeps,
+        // because only its completion wakes the server.
         moved |= self.progress()?;
         self.send();
-        // What became ready by that has its turn at once, if there is room.
+        // Connections that became ready by that have their turn at once, if there is room.
         let is_more = !self.ready.is_empty() && served_ring::has_room(&self.logbook);
         Ok(moved || is_more || self.has_answers_to_give())
     }
 
-    /// Whether there is room for more of an answer: where all that was made has just been
-    /// sent, nothing wakes the server for the rest.
+    /// Whether more of an answer can be sent now. If all pieces so far have just been
+    /// sent, no event wakes the server for the rest.
     fn has_answers_to_give(&self) -> bool {
         self.connections.values().any(|connection| {
             let answer = connection.answer.as_ref();
@@ -249,7 +249,7 @@ impl<H: Host> Service<H> {
         })
     }
 
-    /// Takes what lies in the rings.
+    /// Takes the batches in the rings.
     pub(super) fn drain(&mut self) -> bool {
         let mut moved = false;
         let mut broken = Vec::new();
@@ -272,7 +272,7 @@ impl<H: Host> Service<H> {
                 writer.drained_to(last);
             }
         }
-        // The refusals are to be sent before the server sleeps.
+        // Refusals must be sent before the server sleeps.
         moved |= !broken.is_empty();
         for (holder, reason) in broken {
             self.cut_off(holder, reason);
@@ -294,7 +294,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// A temporary error is reported once.
+    /// Handles an error of the store: a temporary one is reported once.
     fn bear(&mut self, error: StoreError) -> Result<(), StoreError> {
         if !error.is_temporary() {
             return Err(error);
@@ -307,7 +307,7 @@ impl<H: Host> Service<H> {
         Ok(())
     }
 
-    /// Removes rings in which no client writes any more, once they are stored.
+    /// Removes rings into which no client writes any more, once their batches are stored.
     fn sweep(&mut self) -> bool {
         let mut moved = false;
         for key in core::mem::take(&mut self.sweeping) {
@@ -319,7 +319,7 @@ impl<H: Host> Service<H> {
             rank.old.retain_mut(|old| match old.sweep(logbook) {
                 Ok(false) => true,
                 Ok(true) => {
-                    // If it stays, the next server finds in it what is known.
+                    // If the ring stays, the next server finds only known batches in it.
                     host.remove_ring(old.name());
                     false
                 }
@@ -336,7 +336,7 @@ impl<H: Host> Service<H> {
         moved
     }
 
-    /// Tells writers what has become of what they wrote. EL-1, GATE-3
+    /// Sends writers acknowledgements. EL-1, GATE-3
     fn acknowledge(&mut self) {
         let (logger, level) = (self.options.logger, self.options.level);
         for connection in self.connections.values_mut() {
@@ -369,7 +369,7 @@ impl<H: Host> Service<H> {
         let mut moved = false;
         let unread_bytes = self.options.limits.unread_bytes;
         for (&id, connection) in &mut self.connections {
-            // Sends first, which makes room; errors show again in [`Service::send`].
+            // Sends first, which makes room; errors appear again in [`Service::send`].
             let channel = &mut connection.channel;
             if connection.answer.is_none() || !channel.send(unread_bytes) {
                 continue;
@@ -397,7 +397,7 @@ impl<H: Host> Service<H> {
         moved
     }
 
-    /// Sends what waits, and sets what to listen for.
+    /// Sends what waits, and sets the connections to read.
     pub(super) fn send(&mut self) {
         let unread_bytes = self.options.limits.unread_bytes;
         let has_room = served_ring::has_room(&self.logbook) && self.left_rings.is_empty();
@@ -425,7 +425,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Tells clients that are about to write whether they have to ring.
+    /// Sets whether clients must wake the server after a write.
     pub(super) fn set_sleeps(&mut self, sleeps: bool) {
         for rank in self.ranks.values_mut() {
             if let Some(ring) = &mut rank.ring {
@@ -434,7 +434,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Refuses a connection, which ends then. What it placed stays.
+    /// Refuses a connection, which then closes. The batches that it placed stay.
     pub(super) fn cut_off(&mut self, id: u64, reason: String) {
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
@@ -448,7 +448,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// A connection gives up its rank; its ring stays until the client is back.
+    /// Releases the rank of a connection; its ring stays until the client returns.
     pub(super) fn release_rank(&mut self, id: u64, key: RankKey) {
         let Some(rank) = self.ranks.get_mut(&key) else {
             return;
@@ -458,7 +458,7 @@ impl<H: Host> Service<H> {
         }
         rank.holder = None;
         if let Some(ring) = rank.ring.take() {
-            // The client has it too: closing it here would not take it out.
+            // The client also holds the bell: closing it here would not remove it from epoll.
             self.host.release_ring(key);
             rank.old.push(ring.close());
         }
@@ -470,8 +470,8 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Removes a connection. `is_gone`: its client is gone, or has left, and does not
-    /// write into its ring any more.
+    /// Removes a connection. `is_gone`: its client is gone, or has left, and no longer
+    /// writes into its ring.
     pub fn drop_connection(&mut self, id: u64, is_gone: bool) {
         let Some(connection) = self.connections.remove(&id) else {
             return;
@@ -492,8 +492,8 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Takes the last from the rings, and stores everything. Rings of clients
-    /// that are still there stay: they may place something until they notice.
+    /// Takes the last batches from the rings, and stores everything. Rings of connected
+    /// clients stay: the clients may place more until they notice.
     ///
     /// # Errors
     /// When its files do not work any more.
@@ -503,7 +503,7 @@ impl<H: Host> Service<H> {
         }
         for rank in self.ranks.values_mut() {
             for old in &mut rank.old {
-                // What is refused now is refused and reported at the next start.
+                // A batch that is refused now is refused and reported at the next start.
                 let _ = old.salvage(&mut self.logbook);
             }
         }
@@ -523,7 +523,7 @@ impl<H: Host> Service<H> {
 }
 
 impl<H: Host> Connection<H> {
-    /// The rank that it writes for, or wants to.
+    /// The rank for which the connection writes or joins.
     pub(super) fn rank(&self) -> Option<RankKey> {
         match &self.role {
             Role::Visitor => None,
@@ -532,7 +532,7 @@ impl<H: Host> Connection<H> {
         }
     }
 
-    /// The life of that rank.
+    /// The incarnation of that rank.
     pub(super) fn incarnation(&self) -> Option<Incarnation> {
         match &self.role {
             Role::Visitor => None,

@@ -1,4 +1,4 @@
-//! One connection, as the server's loop has it.
+//! One connection in the server's loop.
 
 use super::host::Channel;
 use crate::message::{ToClient, ToLogger};
@@ -7,13 +7,13 @@ use rustix::event::epoll::EventFlags;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Over a Unix socket memory is shared, too, and a process that shares it can end the
-/// server (by cutting the file short): the listener accepts only processes that could
+/// Over a Unix socket memory is shared, too, and a process that shares it can crash the
+/// server (by truncating the file): the listener accepts only processes that could
 /// also send it a signal.
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) connection: Connection,
-    /// The interest that epoll has.
+    /// The interest that is registered with epoll.
     pub(super) interest: EventFlags,
 }
 
@@ -32,7 +32,7 @@ impl Channel for Socket {
         let descriptors = both.into_iter().flatten().map(Arc::new).collect();
         match self.connection.say_with(message, descriptors) {
             Err(WireError::Frame(error)) => Err(error),
-            // Over, which is noticed by whatever is tried next.
+            // The connection is over; the next operation notices it.
             _ => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! The start of a server: it takes over what it finds, then listens.
+//! The start of a server: it takes over existing files and rings, then listens.
 
 use super::catch_up::CatchUps;
 use super::remote::Remote;
@@ -17,10 +17,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Server {
-    /// Opens the folder, takes what lies in the rings of an earlier server,
-    /// stores it, and listens. EL-3
+    /// Opens the folder, takes the batches in the rings of an earlier server,
+    /// stores them, and listens. EL-3
     ///
-    /// `report` takes messages for people: damaged rings, clients that were cut off, a full
+    /// `report` takes messages for people: damaged rings, disconnected clients, a full
     /// disk.
     ///
     /// # Errors
@@ -29,7 +29,7 @@ impl Server {
         options: ServerOptions,
         report: impl FnMut(&str) + Send + 'static,
     ) -> Result<Self, ServerError> {
-        // Before the logbook's thread runs.
+        // Before the logbook starts its thread.
         let remote = Remote::new(options.remote, options.limits.ranks, options.level);
         let logbook = Logbook::open(
             &options.folder,

@@ -23,24 +23,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-/// What belongs to the ring of a connected writer.
+/// Resources of the ring of a connected writer.
 pub(super) struct Tie {
-    /// Rung by the client. Never read: the client shares it and could make a read block;
-    /// every ring is an edge.
+    /// Signalled by the client. Never read: the client shares it and could make a read block;
+    /// every signal is an edge.
     bell: OwnedFd,
-    /// Its client writes by RMA.
+    /// Set if its client writes by RMA.
     remote: Option<RingKey>,
 }
 
 /// See the [module](self).
 pub(super) struct System {
-    /// Of the rings.
+    /// Folder of the rings.
     pub(super) folder: PathBuf,
     pub(super) peers: Vec<ServerAddress>,
     pub(super) report: Box<dyn FnMut(&str) + Send>,
     pub(super) remote: Remote,
     pub(super) waits: Waits,
-    /// Rung by threads of the server.
+    /// Signalled by threads of the server.
     pub(super) wake: Arc<OwnedFd>,
     pub(super) ties: HashMap<RankKey, Tie>,
     pub(super) catch_ups: CatchUps,
@@ -62,7 +62,7 @@ impl System {
             remote: None,
         };
         let mut tie = Tie { bell, remote: None };
-        // Over libfabric its bell is not used: writes wake the server.
+        // Over libfabric the bell is not used: writes wake the server.
         if way == CommitPath::Libfabric {
             let (key, remote) = self
                 .remote
@@ -140,7 +140,7 @@ impl Host for System {
         let Some(tie) = self.ties.remove(&key) else {
             return;
         };
-        // The client has it too: closing it here would not take it out.
+        // The client also holds the bell: closing it here would not remove it from epoll.
         let _ = self.waits.remove(&tie.bell);
         if let Some(key) = tie.remote {
             self.remote.revoke(&self.waits, key, &mut self.report);

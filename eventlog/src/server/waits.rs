@@ -9,18 +9,18 @@ use std::os::fd::{AsFd, OwnedFd};
 /// What woke the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// The server is to end.
+    /// The server must end.
     Stop,
     /// The logbook, a thread or a provider: each turn looks at them anyway.
     Wake,
     /// There are new connections.
     Door,
-    /// A client rang: the next turn looks at its ring anyway.
+    /// A client's bell: the next turn checks its ring anyway.
     Bell,
     /// A connection.
     Connection {
         id: u64,
-        /// There may be something to read.
+        /// There may be bytes to read.
         readable: bool,
         /// The other side is gone.
         hung_up: bool,
@@ -32,12 +32,12 @@ pub(super) const STOP: u64 = 0;
 pub(super) const WAKE: u64 = 1;
 pub(super) const DOOR: u64 = 2;
 pub(super) const FIRST_CONNECTION: u64 = 64;
-/// Together with the number of a connection: the bell of its ring.
+/// Combined with the number of a connection: the bell of its ring.
 pub(super) const BELL: u64 = 1 << 63;
-/// For sources that are never read: each ring is an edge.
+/// For sources that are never read: each signal is an edge.
 pub(super) const EDGE: EventFlags = EventFlags::IN.union(EventFlags::ET);
 
-/// Events taken at a time.
+/// Maximum number of events taken at a time.
 const EVENTS: usize = 128;
 
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Waits {
         epoll::modify(&self.epoll, source, EventData::new_u64(id), flags)
     }
 
-    /// Waits for events. `timeout_ms`: `None` waits for ever.
+    /// Waits for events. `timeout_ms`: `None` waits without a limit.
     pub(super) fn wait(&self, timeout_ms: Option<u32>) -> Result<Vec<Event>, Errno> {
         let timeout = timeout_ms.map(|ms| Timespec {
             tv_sec: (ms / 1000).into(),

@@ -1,4 +1,4 @@
-//! A rank that has joined: what it wrote, and its acknowledgements.
+//! A rank that has joined, with the end of its batches and its acknowledgements.
 
 use super::served_ring::Place;
 use crate::message::{CommitPath, Hello, ToClient};
@@ -13,13 +13,13 @@ pub(super) struct Writer {
     pub(super) rank: Rank,
     pub(super) incarnation: Incarnation,
     pub(super) way: CommitPath,
-    /// Up to where this connection may get acknowledgements: the end of what it wrote, or
-    /// was welcomed with. The log may still reach further, with what an earlier life
+    /// Limit of this connection's acknowledgements: the end of what it wrote, or
+    /// was welcomed with. The log may reach further, with determinants that an earlier life
     /// wrote.
     reach: Place,
     /// End of the last acknowledgement.
     told: EventIndex,
-    /// It waits for the acknowledgement of this.
+    /// The end whose acknowledgement the client waits for.
     owed: Option<EventIndex>,
     leaves: bool,
 }
@@ -45,7 +45,7 @@ impl Writer {
         self.told = self.told.min(batch.first);
     }
 
-    /// The logbook took batches out of its ring, up to there.
+    /// The logbook took batches out of its ring, up to this end.
     pub(super) fn drained_to(&mut self, place: Place) {
         self.reach = place;
         if self.leaves {
@@ -53,13 +53,13 @@ impl Writer {
         }
     }
 
-    /// It sent what was known already. GATE-3: acknowledged again.
+    /// The client sent a known batch again. GATE-3: acknowledge it again.
     pub(super) fn repeated(&mut self, batch: &BatchHeader) {
         let end = batch.end();
         self.owed = Some(self.owed.map_or(end, |owed| owed.max(end)));
     }
 
-    /// It will write no more.
+    /// The client writes no more.
     pub(super) fn leave(&mut self) {
         self.leaves = true;
         self.owed = Some(self.reach.0);
@@ -77,7 +77,7 @@ impl Writer {
         }
     }
 
-    /// The acknowledgement that is due now. GATE-3
+    /// The acknowledgement that is due now, if any. GATE-3
     pub(super) fn acknowledgement(
         &mut self,
         stored: Place,
@@ -87,7 +87,7 @@ impl Writer {
         let (end, clock) = self.stable(stored);
         let cannot_look = match self.way {
             CommitPath::Messages => true,
-            // The client itself knows what is placed.
+            // The client itself sees placed batches.
             CommitPath::Libfabric => level == Level::Durable,
             CommitPath::SharedMemory => false,
         };

@@ -1,4 +1,4 @@
-//! Gathers entries into groups, and writes one group while the next gathers.
+//! Gathers entries into groups, and writes one group while the next one gathers.
 
 use super::StoreError;
 use super::contents::{End, Mark};
@@ -9,30 +9,30 @@ use std::collections::{BTreeSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 
-/// Content of a group, at most; but for the first of a file.
+/// Maximum content of a group, except of the first group of a file.
 const GROUP_BYTES_MAX: u64 = 1 << 20;
-/// Bytes of a file, at least.
+/// Minimum length of a file in bytes.
 const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 /// Groups that are synced share no block with an earlier one: a torn write
-/// cannot take what was durable.
+/// cannot destroy durable groups.
 const BLOCK_BYTES: u64 = 4096;
-/// Buffers that are kept to be used again, and how large they may be.
+/// Maximum number of spare buffers, and their maximum length.
 const SPARE_MAX: usize = 4;
 const SPARE_BYTES_MAX: usize = 2 << 20;
 
-/// What one write writes.
+/// The unit of one write.
 #[derive(Debug, Default)]
 struct Group {
     number: u64,
     file: u64,
     place: u64,
-    /// Room for the header, then content; elsewhere while it is under way.
+    /// Space for the header, then content; empty while the write is under way.
     bytes: Vec<u8>,
     content_bytes: u32,
     room_bytes: u32,
-    /// Rows that it extends, and how far.
+    /// Logs that it extends, with their new ends.
     extends: Vec<(usize, End)>,
-    /// The file has to be made before it.
+    /// The file that must be created before this group.
     makes: Option<FileHeader>,
 }
 
@@ -42,14 +42,14 @@ impl Group {
     }
 }
 
-/// A group is written, or more.
+/// Result of a completed group.
 #[derive(Debug)]
 pub(crate) struct Progress<'a> {
     pub file: u64,
-    /// Where it ends.
+    /// End of the group in its file.
     pub end: u64,
     pub extends: &'a [(usize, End)],
-    /// And synced.
+    /// Whether it is also synced.
     pub is_durable: bool,
 }
 
@@ -60,16 +60,15 @@ pub(crate) struct Appender {
     sync: bool,
     logger: u32,
     segment_bytes: u64,
-    /// Number and salt of the file that is appended to, and how much of it is
-    /// taken, of how much.
+    /// Header of the file that is appended to.
     file: Option<FileHeader>,
     used_bytes: u64,
     next_file: u64,
     gathering: Group,
     waiting: VecDeque<Group>,
-    /// Its bytes are the disk's until it has ended.
+    /// The disk owns its bytes until the write has ended.
     under_way: Option<Group>,
-    /// Used again.
+    /// Groups for reuse.
     spare: Vec<Group>,
     unwritten_bytes: u64,
     stored: u64,
@@ -131,17 +130,17 @@ impl Appender {
         self.unwritten_bytes
     }
 
-    /// Number of the file that is appended to.
+    /// Number of the current file.
     pub fn file(&self) -> Option<u64> {
         self.file.as_ref().map(|file| file.file)
     }
 
-    /// Bytes of that file that are taken.
+    /// Bytes used in that file.
     pub fn file_end(&self) -> u64 {
         self.used_bytes
     }
 
-    /// Number of the last group that has anything in it.
+    /// Number of the last group that has content.
     pub fn last_group(&self) -> u64 {
         match self.gathering.has_content() {
             true => self.gathering.number,
@@ -157,8 +156,8 @@ impl Appender {
         self.stored == self.last_group()
     }
 
-    /// Whether an entry of that many bytes needs a new file before it. Seals the
-    /// group that gathers where the entry does not fit into that.
+    /// Whether an entry of that length needs a new file. Seals the
+    /// gathering group if the entry does not fit into it.
     pub fn needs_file(&mut self, entry_bytes: usize) -> bool {
         let entry_bytes = entry_bytes as u64;
         let gathered = self.gathering.bytes.len() as u64;
@@ -184,7 +183,7 @@ impl Appender {
         let header = FileHeader {
             logger: self.logger,
             file: self.next_file,
-            // No client can know it.
+            // Clients cannot know the salt.
             salt: RandomState::new().hash_one(self.next_file),
             bytes: self.segment_bytes.max(needed).next_multiple_of(BLOCK_BYTES),
         };
@@ -203,7 +202,7 @@ impl Appender {
         self.used_bytes
     }
 
-    /// The group that gathers extends this log up to there. `mark` is the log's own.
+    /// Records that the gathering group extends a log to this end. `mark` is the log's own.
     pub fn extend(&mut self, row: usize, mark: &mut Mark, end: End) {
         let extends = &mut self.gathering.extends;
         if mark.group != self.gathering.number {
@@ -214,7 +213,7 @@ impl Appender {
         extends[mark.index].1 = end;
     }
 
-    /// Closes the group that gathers.
+    /// Closes the gathering group.
     fn seal(&mut self) {
         if !self.gathering.has_content() {
             return;
@@ -245,8 +244,8 @@ impl Appender {
         self.waiting.push_back(group);
     }
 
-    /// Begins to write what waits, and takes in what has ended; returns whether anything
-    /// has. With `wait`, until everything has.
+    /// Begins to write waiting groups, and handles completed ones; returns whether any
+    /// has completed. With `wait`, until all have.
     pub fn progress(
         &mut self,
         wait: bool,
@@ -269,7 +268,7 @@ impl Appender {
         }
     }
 
-    /// What went wrong for good, again.
+    /// Returns the permanent failure again, if there is one.
     pub fn check(&self) -> Result<(), StoreError> {
         match &self.failed {
             None => Ok(()),
@@ -315,7 +314,7 @@ impl Appender {
         Ok(true)
     }
 
-    /// A group could not be written: it waits for room, or that was all.
+    /// Handles a failed write: the group waits for room, or the store fails permanently.
     fn refused(&mut self, group: Group, doing: &str, error: io::Error) -> StoreError {
         if is_lack_of_room(&error) {
             let path = self.disk.folder.path(group.file);
@@ -346,8 +345,8 @@ impl Appender {
     ) -> Result<(), StoreError> {
         match result {
             Ok(()) => {
-                // Before anything of it is acknowledged. Where this fails, a restart
-                // notices fewer losses. EL-3
+                // Before anything in it is acknowledged. If this fails, a restart
+                // detects fewer losses. EL-3
                 if let Some(group) = &self.under_way {
                     let _ = self.disk.set_watermark(group.number);
                 }
@@ -361,8 +360,8 @@ impl Appender {
                 if stage == Stage::Transfer {
                     return Err(self.refused(group, "writing", error));
                 }
-                // Its pages may count as clean now without being on the disk: a
-                // restart must not find them in memory and take them for durable.
+                // The kernel may now count its pages as clean though they are not on the disk: a
+                // restart must not find the group in memory and take it for durable.
                 let nothing = [0; GROUP_HEADER_BYTES];
                 let _ = self.disk.overwrite(group.file, group.place, &nothing);
                 self.under_way = Some(group);
@@ -391,7 +390,7 @@ impl Appender {
         Ok(())
     }
 
-    /// A file that is removed needs no sync.
+    /// Forgets a removed file, which needs no sync.
     pub fn forget(&mut self, file: u64) {
         self.unsynced.remove(&file);
     }

@@ -1,6 +1,6 @@
-//! Contents of the files: the ranks' logs, and in which file each part of them lies.
+//! Contents of the files: the ranks' logs, and the files in which their parts lie.
 //!
-//! Grows with ranks and files, never with batches.
+//! Its size depends on ranks and files, not on batches.
 
 use crate::acceptor::RankLog;
 use refrain_logging::determinant::EventIndex;
@@ -12,31 +12,31 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub file: u64,
-    /// Of the group with the first of them.
+    /// Place of the group with the first of them.
     pub place: u64,
     pub from: EventIndex,
     pub to: EventIndex,
-    /// Of the last of them.
+    /// Clock of the last of them.
     pub last_clock: Clock,
 }
 
 /// An end of a log, and the clock there.
 pub(crate) type End = (EventIndex, Clock);
 
-/// The place of a log among those that a group extends.
+/// Index of a log in the list of logs that a group extends.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {
     pub group: u64,
     pub index: usize,
 }
 
-/// A rank's log, and where it lies.
+/// A rank's log, and its parts in files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tracked {
     pub job: u64,
     pub rank: Rank,
     pub row: RankLog,
-    /// In order; each continues where the one before ends.
+    /// In order; each part continues where the previous one ends.
     pub parts: VecDeque<Part>,
     pub written: End,
     pub durable: End,
@@ -51,11 +51,11 @@ impl Tracked {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FileState {
-    /// Where its groups end, when all are written.
+    /// End of its groups, when all are written.
     pub end: u64,
-    /// Where those end that are.
+    /// End of its groups that are written.
     pub written_end: u64,
-    /// Parts of logs that lie in it.
+    /// Number of log parts in the file.
     pub parts: usize,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct FileState {
 pub(crate) struct Contents {
     pub rows: Vec<Tracked>,
     numbers: HashMap<(u64, u32), usize>,
-    /// The one that was found last, and often is again.
+    /// Index of the last log found, which is often requested again.
     latest: usize,
     pub files: BTreeMap<u64, FileState>,
 }
@@ -98,7 +98,7 @@ impl Contents {
         number
     }
 
-    /// Appends a batch that lies in the group at that place.
+    /// Adds a batch in the group at that place.
     pub fn put(&mut self, number: usize, batch: &BatchHeader, file: u64, place: u64) {
         let tracked = &mut self.rows[number];
         tracked.row.take(batch);
@@ -126,12 +126,12 @@ impl Contents {
         self.clip(number);
     }
 
-    /// Forgets the parts that the log does not have any more.
+    /// Removes the parts that the log no longer has.
     pub fn clip(&mut self, number: usize) {
         let Tracked { row, parts, .. } = &mut self.rows[number];
         let files = &mut self.files;
         parts.retain_mut(|part| {
-            // An empty log may begin inside of a part.
+            // An empty log may begin inside a part.
             let is_empty = row.first == row.end;
             let stays = !is_empty && part.to > row.first && part.from < row.end;
             if stays && part.to > row.end {
@@ -145,7 +145,7 @@ impl Contents {
         });
     }
 
-    /// Gives up the parts at the beginning that are trimmed. GC-1
+    /// Drops trimmed parts at the beginning. GC-1
     pub fn release(&mut self, number: usize) {
         let Tracked { row, parts, .. } = &mut self.rows[number];
         let trimmed = parts

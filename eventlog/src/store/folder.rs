@@ -9,22 +9,22 @@ use std::path::{Path, PathBuf};
 const PREFIX: &str = "events-";
 const LOCK: &str = "lock";
 const WATERMARK: &str = "watermark";
-/// Reads before the watermark counts as damaged: the logger that runs may overwrite it
-/// during a read.
+/// Maximum number of reads until the watermark counts as damaged: a running logger may
+/// overwrite it during a read.
 const WATERMARK_TRIES: u32 = 8;
 
 fn name(file: u64) -> String {
     format!("{PREFIX}{file:012}")
 }
 
-/// A folder that is only looked at.
+/// A folder, read only.
 #[derive(Debug)]
 pub(crate) struct Folder {
     directory: Directory,
 }
 
 impl Folder {
-    /// The program may go elsewhere later.
+    /// Opens the folder; it stays valid if the program changes its working directory.
     ///
     /// # Errors
     /// When there is no such folder.
@@ -34,26 +34,26 @@ impl Folder {
         Ok(Self { directory })
     }
 
-    /// Numbers of the files that are there, in any order.
+    /// Numbers of the existing files, in any order.
     pub fn files(&self) -> io::Result<Vec<u64>> {
         let names = self.directory.names()?;
         let number = |name: &String| name.strip_prefix(PREFIX)?.parse::<u64>().ok();
         Ok(names.iter().filter_map(number).collect())
     }
 
-    /// Bytes of a file.
+    /// Length of a file in bytes.
     pub fn length(&self, file: u64) -> io::Result<u64> {
         self.directory.open_to_read(&name(file))?.length()
     }
 
-    /// Reads at a place, as far as the file goes; returns how many bytes.
+    /// Reads at a place, up to the file's end; returns the number of bytes.
     pub fn read_at(&self, file: u64, place: u64, into: &mut [u8]) -> io::Result<usize> {
         let directory = &self.directory;
         directory.open_to_read(&name(file))?.read_at(place, into)
     }
 
-    /// Number of the last group that was stored, as a file of its own says; `None`:
-    /// there is none.
+    /// Number of the last stored group, from the watermark file; `None`:
+    /// there is no such file.
     pub fn watermark(&self) -> io::Result<Option<u64>> {
         let mut tries = WATERMARK_TRIES;
         loop {
@@ -62,7 +62,7 @@ impl Folder {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => return Err(error),
             };
-            // One more than there should be.
+            // One byte more than the file should have.
             let mut bytes = [0; watermark::WATERMARK_BYTES + 1];
             let length = file.read_at(0, &mut bytes)?;
             tries -= 1;
@@ -78,7 +78,7 @@ impl Folder {
         }
     }
 
-    /// An error of a file.
+    /// Adds the file's path to an error.
     pub fn io<T>(&self, doing: &str, file: u64, result: io::Result<T>) -> Result<T, StoreError> {
         result.map_err(|error| StoreError::io(doing, &self.path(file), error))
     }
@@ -108,24 +108,24 @@ impl From<Directory> for Folder {
     }
 }
 
-/// A folder of which this process is the only writer; one write at a time is under way.
+/// A folder that this process writes alone; one write at a time is under way.
 #[derive(Debug)]
 pub(crate) struct OwnFolder {
     pub folder: Folder,
     engine: Box<dyn Engine<Vec<u8>>>,
     ended: Vec<Ended<Vec<u8>>>,
     watermark: File,
-    /// The file that is written.
+    /// The file that is being written.
     open: Option<(u64, File)>,
-    /// Held by being open.
+    /// The lock is held while this is open.
     _lock: Option<std::fs::File>,
 }
 
 impl OwnFolder {
-    /// Makes the folder if it is not there, unless it `continues`, and locks it.
+    /// Opens and locks the folder; creates it if missing, unless it `continues`.
     ///
     /// # Errors
-    /// When another process has it, or it cannot be used.
+    /// When another process has locked it, or it cannot be used.
     pub fn open(path: &Path, sync: bool, io: Io, continues: bool) -> Result<Self, StoreError> {
         if continues && !path.join(WATERMARK).exists() {
             return Err(StoreError::NotBegun {
@@ -136,7 +136,7 @@ impl OwnFolder {
         Self::of(directory, sync, io, Some(lock))
     }
 
-    /// The same in any directory, which is not locked.
+    /// As [`OwnFolder::open`], in any directory, which is not locked.
     ///
     /// # Errors
     /// When it cannot be used.
@@ -157,7 +157,7 @@ impl OwnFolder {
             move |error| StoreError::io(doing, &path, error)
         };
         let io = match (io, sync) {
-            // Into the page cache: no other thread is woken for that.
+            // Into the page cache: no thread switch is needed for that.
             (Io::Auto, false) => Io::Plain,
             (Io::Plain, true) => Io::Thread,
             _ => io,
@@ -185,9 +185,9 @@ impl OwnFolder {
         Ok(open)
     }
 
-    /// Makes a file of that many bytes which begins with `header`, then zeros; takes the
-    /// room for all of it if that goes. With `sync`, it survives a loss of power from
-    /// here on. Where it fails, no such file is left.
+    /// Makes a file of that length which begins with `header`, then zeros; allocates the
+    /// whole room if the file system can. With `sync`, the file survives a loss of power from
+    /// here on. If this fails, the file does not exist.
     pub fn create(&mut self, file: u64, bytes: u64, header: &[u8], sync: bool) -> io::Result<()> {
         let directory = &self.folder.directory;
         let made = directory.create(&name(file))?;
@@ -201,7 +201,7 @@ impl OwnFolder {
             Ok(())
         };
         if let Err(error) = fill() {
-            // It would take room that is needed.
+            // A partial file would take room that is needed.
             let _ = directory.remove(&name(file));
             return Err(error);
         }
@@ -209,37 +209,37 @@ impl OwnFolder {
         Ok(())
     }
 
-    /// Syncs a file and its name.
+    /// Syncs a file and its directory entry.
     pub fn sync(&mut self, file: u64) -> io::Result<()> {
         self.opened(file)?.sync()?;
         self.folder.directory.sync()
     }
 
-    /// Overwrites bytes at once, without a sync: to take something back.
+    /// Overwrites bytes at once, without a sync, to invalidate them.
     pub fn overwrite(&mut self, file: u64, place: u64, bytes: &[u8]) -> io::Result<()> {
         self.opened(file)?.write_at(place, bytes)
     }
 
-    /// Gives back the room behind that many bytes.
+    /// Frees the room behind that many bytes.
     pub fn shorten(&mut self, file: u64, bytes: u64) -> io::Result<()> {
         let directory = &self.folder.directory;
         directory.open_file(&name(file))?.set_length(bytes)
     }
 
-    /// Removes a file. With `sync`, no loss of power brings it back.
+    /// Removes a file. With `sync`, it stays removed after a loss of power.
     pub fn remove(&mut self, file: u64, sync: bool) -> io::Result<()> {
         let directory = &self.folder.directory;
         directory.remove(&name(file))?;
         if sync { directory.sync() } else { Ok(()) }
     }
 
-    /// Says that groups up to this one are stored. Without a sync: a loss of power may
-    /// leave an earlier one.
+    /// Records that groups up to this one are stored. Without a sync: after a loss of power, an
+    /// earlier number may be found.
     pub fn set_watermark(&mut self, group: u64) -> io::Result<()> {
         self.watermark.write_at(0, &watermark::encode(group))
     }
 
-    /// Begins a write, with a sync of the file's data after it or without; only when none
+    /// Begins a write, optionally followed by a sync of the file's data; only while no other
     /// is under way.
     pub fn begin(&mut self, file: u64, place: u64, bytes: Vec<u8>, sync: bool) {
         match self.opened(file) {
@@ -255,7 +255,7 @@ impl OwnFolder {
         }
     }
 
-    /// What has become of the write under way; with `wait`, waits for news.
+    /// The result of the write under way, if it has ended; with `wait`, waits for a result.
     pub fn take_ended(&mut self, wait: bool) -> io::Result<Option<Ended<Vec<u8>>>> {
         if self.ended.is_empty() {
             self.engine.collect(wait, &mut self.ended)?;
@@ -264,27 +264,27 @@ impl OwnFolder {
         Ok(has_news.then(|| self.ended.remove(0)))
     }
 
-    /// Readable when there is news; `None` if there always is right after a write began.
+    /// Readable when a result is available; `None` if it is available right after a write began.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.engine.descriptor()
     }
 
-    /// For people: "io_uring".
+    /// The I/O engine's name, for people, such as "io_uring".
     pub fn name(&self) -> String {
         self.engine.name()
     }
 }
 
-/// Makes the folder of a logger if it is not there, and the file in it without which
+/// Makes the folder of a logger if it is missing, and the file in it without which
 /// the folder [counts as lost](StoreError::NotBegun) from then on.
 ///
 /// # Errors
-/// When it cannot be made, or another process has it.
+/// When it cannot be made, or another process has locked it.
 pub(crate) fn begin(path: &Path) -> Result<(), StoreError> {
     begin_locked(path).map(drop)
 }
 
-/// The same; the folder stays locked as long as the file is open. Without the lock, two
+/// As [`begin`]; the folder stays locked while the returned file is open. Without the lock, two
 /// loggers that start at once could remove each other's unfinished files.
 fn begin_locked(path: &Path) -> Result<(Directory, std::fs::File), StoreError> {
     let made = make_private(path).and_then(|()| Directory::open(path));
@@ -304,7 +304,7 @@ fn begin_in(directory: &Directory) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         other => return other.map(drop),
     }
-    // Under another name first: it is there wholly or not at all.
+    // Written under another name first: the file appears complete or not at all.
     let unfinished = format!("{WATERMARK}.new");
     directory.remove(&unfinished)?;
     let made = directory.create(&unfinished)?;

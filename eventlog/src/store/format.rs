@@ -1,15 +1,15 @@
-//! The bytes of a file: docs/formats/event-files.md says why they are so.
+//! The bytes of a file; docs/formats/event-files.md gives the reasons.
 //!
-//! A page with the file's header, then groups, each at a multiple of
-//! [`LINE_BYTES`], one behind the other; the rest is 0. A group is what one
-//! write wrote: it is there wholly or not at all (EL-2). Its content is entries.
+//! A page with the file's header, then consecutive groups, each at a multiple of
+//! [`LINE_BYTES`]; the rest is 0. A group is the unit of one
+//! write: it is read wholly or not at all (EL-2). Its content is entries.
 
 use crate::acceptor::{Life, RankLog};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
 use refrain_ring::{Clock, Incarnation, Rank};
 
-/// Version of everything here. A reader refuses every other.
+/// Version of this format. A reader refuses every other version.
 pub(crate) const FILE_VERSION: u32 = 2;
 /// Bytes before the first group.
 pub(crate) const PAGE_BYTES: u64 = 4096;
@@ -19,7 +19,7 @@ pub(crate) const LINE_BYTES: u64 = 64;
 pub(crate) const GROUP_HEADER_BYTES: usize = 32;
 /// Bytes before an entry's body.
 pub(crate) const ENTRY_HEADER_BYTES: usize = 16;
-/// Bytes of the entry of a batch, at most.
+/// Maximum length of the entry of a batch in bytes.
 pub(crate) const BATCH_ENTRY_BYTES_MAX: usize = ENTRY_HEADER_BYTES + BATCH_BYTES_MAX;
 
 const FILE_MAGIC: [u8; 8] = *b"rfrnevts";
@@ -38,18 +38,18 @@ const KIND_FILES: u8 = 3;
 pub(crate) struct FileHeader {
     pub logger: u32,
     pub file: u64,
-    /// Goes into the checksums of the file's groups: what clients wrote into
-    /// their batches, and what another file had in this place, is no group.
+    /// Included in the checksums of the file's groups: bytes that clients wrote into
+    /// their batches, or that another file had in this place, are not a valid group.
     pub salt: u64,
-    /// As it was made.
+    /// Length of the file when it was created.
     pub bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderError {
-    /// Missing or torn.
+    /// The header is missing or torn.
     None,
-    /// Another version's.
+    /// The header is of another version.
     Version(u32),
 }
 
@@ -139,7 +139,7 @@ impl GroupHeader {
         group[..4].copy_from_slice(&checksum.to_le_bytes());
     }
 
-    /// The header of what may be a group; its checksum is not looked at yet.
+    /// The header of a possible group; the checksum is not checked.
     pub fn peek(bytes: &[u8]) -> Option<Self> {
         let header: &[u8; GROUP_HEADER_BYTES] = bytes.first_chunk()?;
         let read = Self {
@@ -165,14 +165,14 @@ impl GroupHeader {
     }
 }
 
-/// A file that counts, and where its groups end.
+/// A valid file, and the end of its groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileEnd {
     pub file: u64,
     pub end: u64,
 }
 
-/// What a group is made of.
+/// An entry of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entry<'a> {
     /// A batch that was taken.
@@ -181,9 +181,9 @@ pub(crate) enum Entry<'a> {
         header: BatchHeader,
         bytes: &'a [u8],
     },
-    /// The log of a rank is this from here on: after a hello, a cut, a trim.
+    /// New description of a rank's log: after a hello, a cut, a trim.
     RankLog { job: u64, rank: Rank, log: RankLog },
-    /// Besides this one, these files count, and no other.
+    /// The list of valid files besides this one.
     Files(Vec<FileEnd>),
 }
 
@@ -276,7 +276,7 @@ fn read_log(job: u64, body: &[u8]) -> Result<Entry<'_>, &'static str> {
     }
 }
 
-/// The entries of a group's content, one after the other; an error ends them.
+/// The entries of a group's content in order; an error ends them.
 pub(crate) struct Entries<'a> {
     rest: &'a [u8],
 }

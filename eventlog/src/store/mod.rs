@@ -31,27 +31,27 @@ pub enum StoreError {
         /// The folder.
         folder: PathBuf,
     },
-    /// The folder is of another logger.
+    /// The folder belongs to another logger.
     #[error("{} was written by event logger {found}, this is event logger {wanted}: start it with --logger {found}, or with another folder", .file.display())]
     OtherLogger {
         /// A file in it.
         file: PathBuf,
-        /// Whose it is.
+        /// The number of its logger.
         found: u32,
-        /// This logger.
+        /// The number of this logger.
         wanted: u32,
     },
-    /// A file of another version of this program.
+    /// A file was written by another version of this program.
     #[error("{} is of version {version}, this program reads version {known}: use the program that wrote it, or another folder", .file.display())]
     Version {
         /// The file.
         file: PathBuf,
-        /// As found.
+        /// The version of the file.
         version: u32,
-        /// What this program reads.
+        /// The version that this program reads.
         known: u32,
     },
-    /// A file is not as it was written.
+    /// A file has changed since it was written.
     #[error("{} is damaged at byte {place}: {reason}; what it held is lost here: if other replicas have it, start this logger with an empty folder", .file.display())]
     Damaged {
         /// The file.
@@ -77,7 +77,7 @@ pub enum StoreError {
         /// The folder.
         folder: PathBuf,
     },
-    /// No room: what was to be written waits, and is tried again by each
+    /// No room: the writes wait, and are tried again by each
     /// [`Logbook::progress`](crate::logbook::Logbook::progress).
     #[error("{attempted}: {error}; nothing is acknowledged until there is room")]
     NoRoom {
@@ -86,7 +86,7 @@ pub enum StoreError {
         /// What the system said.
         error: std::io::Error,
     },
-    /// The system refused; the store works no more, and what it has not
+    /// A system call failed. The store stops, and determinants that it has not
     /// acknowledged may be lost.
     #[error("{attempted}: {error}")]
     Io {
@@ -105,7 +105,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the store continues when there is room.
+    /// Whether the store continues once there is room.
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::NoRoom { .. })
     }
@@ -122,7 +122,7 @@ pub enum ReadError {
         /// The rank.
         rank: u32,
     },
-    /// The requested determinants have been given up. GC-1
+    /// The requested determinants have been trimmed. GC-1
     #[error(
         "determinants of rank {rank} are kept from number {first} on, all with clocks above \
          {trimmed}: ask for those"
@@ -130,19 +130,19 @@ pub enum ReadError {
     Trimmed {
         /// The rank.
         rank: u32,
-        /// The first that is kept.
+        /// Number of the first determinant that is kept.
         first: u64,
-        /// All with a higher clock are kept.
+        /// All determinants with a higher clock are kept.
         trimmed: u64,
     },
-    /// A determinant that should be there is not.
+    /// Determinants are missing from the files.
     #[error("determinants {from} to {to} of rank {rank} are missing from the files in {}", .folder.display())]
     Gap {
         /// The rank.
         rank: u32,
-        /// The first that is missing.
+        /// Number of the first missing determinant.
         from: u64,
-        /// The next that is there, or the end.
+        /// Number of the next existing determinant, or the end.
         to: u64,
         /// Where.
         folder: PathBuf,

@@ -1,4 +1,4 @@
-//! A rank's batches out of the files, in order and complete. EL-5
+//! Reads a rank's batches from the files, in order and complete. EL-5
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Rank};
 
-/// A question for a rank's batches.
+/// A request for a rank's batches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question {
     pub job: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Question {
     pub after_clock: Option<Clock>,
 }
 
-/// Reads what files hold of the contents.
+/// Reads the contents from the files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a> {
     pub files: &'a Folder,
@@ -32,7 +32,7 @@ pub(crate) struct Reader<'a> {
 type Each<'a> = &'a mut dyn FnMut(&BatchHeader, &[u8]) -> ControlFlow<()>;
 
 impl Reader<'_> {
-    /// Gives each batch that was asked for; see
+    /// Gives each requested batch; see
     /// [`Logbook::read`](crate::logbook::Logbook::read). `position`: where the last piece
     /// of the same log ended, if it is read in pieces.
     pub fn read(
@@ -122,14 +122,14 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Where a part may lie.
+    /// The range of a file in which a part may lie.
     fn places(&self, part: &Part) -> Range<u64> {
         let file = self.contents.files.get(&part.file);
         part.place..file.map_or(0, |file| file.written_end)
     }
 
     /// Gives each batch of a part that the log has, in the order of the file; from the
-    /// position on, if that is in the part. Sets it to where the walk stops.
+    /// position on, if that is in the part. Sets the position to where the walk stops.
     fn walk(
         &self,
         tracked: &Tracked,
@@ -197,7 +197,7 @@ impl Reader<'_> {
     }
 }
 
-/// The end, or that of the log if it was cut since.
+/// The lower of both: `end`, or the log's end if the log was cut since.
 pub(crate) fn within(end: End, row: End) -> End {
     match end.0 <= row.0 {
         true => end,

@@ -1,4 +1,4 @@
-//! From files to contents: when a logger starts, and when a program reads its folder.
+//! Reads the contents from the files: when a logger starts, and when a program reads its folder.
 //! EL-3
 
 use super::StoreError;
@@ -10,25 +10,25 @@ use crate::LoggerId;
 use crate::acceptor::{Origin, Step};
 use std::io;
 
-/// What was found.
+/// The result of reading the files.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub logger: Option<LoggerId>,
     pub contents: Contents,
     /// Number of the last group.
     pub last_group: u64,
-    /// No file has this number or a higher one.
+    /// Number for the next file: higher than those of all files.
     pub next_file: u64,
-    /// Files that do not count: given up, or never begun.
+    /// Files that are not valid: removed from the list, or never begun.
     pub leftovers: Vec<u64>,
 }
 
-/// Reads all files that count.
+/// Reads all valid files.
 ///
 /// # Errors
-/// When one of them cannot be read, is damaged, or is not there.
+/// When one of them cannot be read, is damaged, or is missing.
 pub(crate) fn replay(files: &Folder) -> Result<Found, StoreError> {
-    // Before the files: a logger that lives only adds to them.
+    // Before the files: a running logger only adds to them.
     let failed = |doing| move |error| StoreError::io(doing, &files.folder(), error);
     let stored = files.watermark();
     let stored = stored.map_err(failed("reading the watermark of"))?;
@@ -41,7 +41,7 @@ pub(crate) fn replay(files: &Folder) -> Result<Found, StoreError> {
             ..Found::default()
         },
     };
-    // The newest lists the others that count.
+    // The newest file lists the other valid ones.
     while let Some(newest) = numbers.pop() {
         if let Some((header, counting)) = replay.newest(newest)? {
             replay.all(&numbers, &header, counting)?;
@@ -108,7 +108,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Looks at the last file: whether it was begun, and which others count.
+    /// Reads the start of the last file: whether it was begun, and which other files are valid.
     fn newest(&mut self, file: u64) -> Result<Option<(FileHeader, Vec<FileEnd>)>, StoreError> {
         let Some(header) = self.header(file)? else {
             return Ok(None);
@@ -139,8 +139,8 @@ impl Replay<'_> {
         Ok(counting.map(|counting| (header, counting)))
     }
 
-    /// Where no group is: whether that is because its write never ended. One
-    /// group is written at a time: where a later one is, this one was whole.
+    /// Whether a group is missing here because its write did not complete. One
+    /// group is written at a time: if a later one exists, this one was complete.
     fn is_torn_end(
         &self,
         file: u64,
@@ -151,7 +151,7 @@ impl Replay<'_> {
         let Some(later) = self.io(file, walk.find_later(last_group))? else {
             return Ok(true);
         };
-        // Or it was written since, by a logger that lives.
+        // A running logger may have written it since.
         walk.look_again();
         let mut again = Walk::new(self.files, &self.header_again(file)?, place, later);
         match self.io(file, again.next())? {
@@ -252,7 +252,7 @@ impl Replay<'_> {
             Entry::Batch { job, header, .. } => {
                 let number = contents.find_cached(job, header.rank);
                 let number = number.ok_or("a batch of a rank that is not registered")?;
-                // As it was judged then; a cut has an entry of its own.
+                // Same decision as when it was taken; a cut has an entry of its own.
                 match contents.rows[number].row.judge(&header, Origin::Replica) {
                     Ok(Step::Take) => contents.put(number, &header, file, place),
                     _ => return Err("a batch that does not continue its log"),

@@ -1,4 +1,4 @@
-//! From group to group through a file.
+//! Reads the groups of a file in order.
 
 use super::folder::Folder;
 use super::format::{
@@ -7,10 +7,10 @@ use super::format::{
 use core::ops::Range;
 use std::io;
 
-/// Read at once.
+/// Bytes of one read.
 const WINDOW_BYTES: usize = 256 << 10;
 
-/// A group whose checksum fits.
+/// A group whose checksum is correct.
 #[derive(Debug)]
 pub(crate) struct Group<'a> {
     pub header: GroupHeader,
@@ -18,19 +18,19 @@ pub(crate) struct Group<'a> {
     pub content: &'a [u8],
 }
 
-/// Where reading in pieces stopped, and what was read of the file there. The default is
-/// no position.
+/// The position at which reading in pieces stopped, and the bytes that were read there. The
+/// default is no position.
 #[derive(Debug, Default)]
 pub(crate) struct GroupPosition {
     file: u64,
-    /// Of the group with what comes next.
+    /// Place of the group with the next batch.
     place: u64,
     window: Vec<u8>,
     window_start: u64,
 }
 
 impl GroupPosition {
-    /// Whether it is in what lies from a place of a file to another.
+    /// Whether the position is within this range of a file.
     pub fn is_within(&self, file: u64, places: &Range<u64>) -> bool {
         self.file == file && places.contains(&self.place)
     }
@@ -43,7 +43,7 @@ pub(crate) struct Walk<'a> {
     file: u64,
     salt: u64,
     place: u64,
-    /// Nothing is read from here on.
+    /// Place at which reading ends.
     end: u64,
     window: Vec<u8>,
     window_start: u64,
@@ -60,7 +60,7 @@ pub(crate) fn read_header(
 }
 
 impl<'a> Walk<'a> {
-    /// From a group's place on.
+    /// Reads from a group's place on.
     pub fn new(files: &'a Folder, header: &FileHeader, place: u64, end: u64) -> Self {
         Self {
             files,
@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// To continue later with the group at this place.
+    /// Stops; returns the position to continue later with the group at this place.
     pub fn stop_at(self, place: u64) -> GroupPosition {
         GroupPosition {
             file: self.file,
@@ -97,13 +97,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Where the next group would begin.
+    /// Place of the next group.
     pub fn place(&self) -> u64 {
         self.place
     }
 
-    /// Brings `bytes` bytes from `place` on into the window, if the file has them, and
-    /// returns where in it they are.
+    /// Reads `bytes` bytes from `place` on into the window, if the file has them, and
+    /// returns their offset in the window.
     fn fill(&mut self, place: u64, bytes: usize) -> io::Result<Option<usize>> {
         if place + bytes as u64 > self.end {
             return Ok(None);
@@ -152,12 +152,12 @@ impl<'a> Walk<'a> {
         }))
     }
 
-    /// Forgets what was read before: the logger may have written since.
+    /// Discards the window: the logger may have written since.
     pub fn look_again(&mut self) {
         self.window.clear();
     }
 
-    /// Where behind this place there is another group, with a higher number than
+    /// Place of a later group in the file with a higher number than
     /// `after`.
     pub fn find_later(&mut self, after: u64) -> io::Result<Option<u64>> {
         let mut place = self.place + LINE_BYTES;
@@ -172,7 +172,7 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
-    /// Whether there is anything but 0 from this place on.
+    /// Whether all bytes from this place on are 0.
     pub fn is_empty_behind(&mut self) -> io::Result<bool> {
         let mut place = self.place;
         while place < self.end {

@@ -1,5 +1,5 @@
-//! How far a logger's files were stored, in a file beside them: so that files which
-//! end earlier are noticed (EL-3). Format: docs/formats/event-files.md.
+//! The number of the last stored group, in a file beside the logger's files: a start detects
+//! files that end earlier (EL-3). Format: docs/formats/event-files.md.
 
 /// Version of the file. A reader refuses every other.
 pub(crate) const WATERMARK_VERSION: u32 = 1;
@@ -22,7 +22,7 @@ pub(crate) fn encode(group: u64) -> [u8; WATERMARK_BYTES] {
 /// The group number in the file.
 ///
 /// # Errors
-/// What is wrong with the bytes.
+/// The problem with the bytes.
 pub(crate) fn read(bytes: &[u8]) -> Result<u64, String> {
     let bytes: &[u8; WATERMARK_BYTES] = match bytes.try_into() {
         Ok(bytes) => bytes,

@@ -1,5 +1,5 @@
-//! Lives that begin, are let in, and die: whichever two of three rows are asked,
-//! what a quorum had of a life that it had let in is what the next goes on from.
+//! Lives that begin, are admitted, and die. Whichever two of three logs are asked,
+//! the next life continues with everything that a quorum had of an admitted life.
 
 use proptest::prelude::*;
 use refrain_eventlog::acceptor::{Beginning, Fit, Life, RankLog, Refusal};
@@ -61,7 +61,7 @@ impl Replica {
     }
 }
 
-/// One life: whom it asks not, who lets it in, and who gets how much of it.
+/// One life: the log that it does not ask, those that admit it, and how much each gets of it.
 type Story = (usize, [bool; 3], [usize; 3]);
 
 fn run(stories: &[Story], keeps_marks: bool) -> Result<(), String> {
@@ -100,7 +100,7 @@ fn run(stories: &[Story], keeps_marks: bool) -> Result<(), String> {
                 live.push(replica);
             }
         }
-        // It runs once a quorum has let it in.
+        // The life runs once a quorum has admitted it.
         if live.len() >= 2 {
             for &replica in &live {
                 (0..written[replica]).for_each(|_| replicas[replica].append(incarnation));
@@ -136,7 +136,7 @@ proptest! {
     }
 }
 
-/// A quorum has what a life took over, which dies without a word: a shorter tail
+/// A quorum has what a life took over, which dies before it writes: a shorter tail
 /// of an earlier life must not be preferred to it. EL-3
 #[test]
 fn without_marks_what_was_taken_over_is_lost() {
@@ -146,7 +146,7 @@ fn without_marks_what_was_taken_over_is_lost() {
         (2, all, [1, 0, 0]),
         // The second does not ask row 0; only row 1 has something of it.
         (0, [false, true, true], [0, 1, 0]),
-        // The third goes on from row 0 without asking row 1; says nothing.
+        // The third continues log 0 without asking log 1, and writes nothing.
         (1, [true, false, true], [0, 0, 0]),
         // The fourth asks row 0 and row 1.
         (2, all, [1, 1, 1]),
@@ -202,7 +202,7 @@ fn a_row_that_was_given_up_wholly_still_names_its_last_life() {
         replica.row.writer_before(EventIndex(4)),
         Some(Incarnation(1))
     );
-    // Another that ends before goes on there.
+    // Another log, which ends before that, continues there.
     let mut behind = RankLog::default();
     behind.hello(RANK, Incarnation(1)).expect("new");
     behind

@@ -1,4 +1,4 @@
-//! A row with every determinant in it.
+//! A log that keeps every determinant.
 
 use super::batches::Which;
 use refrain_eventlog::acceptor::{Refusal, Verdict};
@@ -45,11 +45,11 @@ struct Kept {
 
 #[derive(Clone, Debug)]
 pub struct Oracle {
-    /// All that there ever were from `start` on, also the trimmed ones.
+    /// All determinants from `start` on, including trimmed ones.
     row: Vec<Kept>,
     start: u64,
     start_clock: u64,
-    /// So many of them are trimmed.
+    /// Number of trimmed ones among them.
     gone: usize,
     trimmed: u64,
     pub latest: u32,
@@ -101,7 +101,7 @@ impl Oracle {
             return Outcome::Stale;
         }
         let batch_end = batch.first + u64::from(batch.count);
-        // An empty row (nobody's, or all given up at its start) has no last life.
+        // An empty log (new, or trimmed up to its start) has no last life.
         let last_life = self.row.last().map(|kept| kept.incarnation);
         if Some(batch.incarnation) >= last_life {
             if batch.first > self.end() {

@@ -1,11 +1,11 @@
-//! Batches whose every byte follows from whose they are and their numbers, so
-//! that whatever is read back can be checked.
+//! Batches whose bytes all follow from their writer and their numbers, so
+//! that batches read back can be checked.
 
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::{BatchHeader, HEADER_BYTES, job_tag};
 use refrain_ring::{Clock, Incarnation, Rank};
 
-/// Who writes.
+/// The writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Life {
     pub job: u64,

@@ -1,4 +1,4 @@
-//! Batches for tests: the payload is arbitrary, nobody here decodes it.
+//! Batches for tests: the payload is arbitrary and not decoded here.
 
 use refrain_eventlog::LoggerId;
 use refrain_logging::determinant::EventIndex;

@@ -471,7 +471,7 @@ impl World {
         }
     }
 
-    /// Everybody comes back, and everything gets through.
+    /// All loggers come back, and all messages arrive.
     fn recover(&mut self) {
         for _ in 0..4 {
             for index in 0..self.loggers.len() {

@@ -1,4 +1,4 @@
-//! Single answers that the core must not believe, and how much it keeps.
+//! Wrong answers that the core must reject, and limits of the batches that it keeps.
 
 use crate::batches::{LOGGER, RANK, batch};
 use refrain_eventlog::LoggerId;

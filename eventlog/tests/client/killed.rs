@@ -17,7 +17,7 @@ struct Shard {
     quorum: usize,
     level: Level,
     way: Option<CommitPath>,
-    /// What was committed, by this life or one before.
+    /// Batches committed by this life or an earlier one.
     committed: Vec<Vec<u8>>,
     incarnation: u32,
     clock: u64,
@@ -130,7 +130,7 @@ fn one_of_one_killed_and_restarted_lost_nothing() {
     shard.commit_many(&mut client, 5000);
     poll_until_stable(&mut client);
     shard.loggers[0].kill();
-    // Nobody has noticed: what is placed now is in the ring, and counts.
+    // The client has not noticed the death: batches placed now are in the ring, and count.
     shard.commit_many(&mut client, 20);
     let placed = client.stable_end();
     assert_eq!(placed, EventIndex(5020));
@@ -155,7 +155,7 @@ fn logger_and_client_killed_together_lost_nothing_that_was_stable() {
     // What a client's death leaves: its ring.
     drop(client);
     shard.loggers[0].start();
-    // It says hello first, as recovering ranks do.
+    // It sends its hello first, as recovering ranks do.
     shard.incarnation = 1;
     let client = shard.connect();
     assert_eq!(client.next(), EventIndex(777));
@@ -252,7 +252,7 @@ fn a_single_logger_without_its_folder_is_refused_loudly() {
     assert_eq!(client.stable_end(), EventIndex(10));
 }
 
-/// FENCE-1: whatever a dead life still tries, nothing of it counts.
+/// FENCE-1: batches of a fenced life never count.
 #[test]
 fn a_life_that_was_replaced_commits_nothing_more() {
     for count in [1, 3] {
@@ -297,8 +297,8 @@ fn events_are_read_after_a_clock_or_a_number() {
     assert!(matches!(error, ReadError::Incomplete { .. }), "{error}");
 }
 
-/// A row that is long at one replica only was never stable; one replica alone
-/// does not say.
+/// A log that is long at one replica only was never stable; one replica alone
+/// does not show that.
 #[test]
 fn too_few_replicas_give_no_events() {
     let mut shard = Shard::new(3, 2);

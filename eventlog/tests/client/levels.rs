@@ -1,4 +1,4 @@
-//! What counts at which level.
+//! Which acknowledgements count at which level.
 
 use crate::links::{commit, over_messages};
 use crate::scripted::{Clockwork, Joined, Scripted};

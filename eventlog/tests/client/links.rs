@@ -151,8 +151,8 @@ fn a_commit_into_a_closed_ring_is_not_stable_and_is_sent_again() {
     assert_eq!(firsts(&over.shared.drain()), [1, 2]);
 }
 
-/// What was placed while nobody knew that the server is dead is found by the
-/// next one; a client that was told so goes on behind it. EL-3
+/// A batch that was placed before any process noticed the server's death is found by the
+/// next server; the client then continues behind it. EL-3
 #[test]
 fn what_a_dead_server_never_saw_is_in_its_ring_and_counts() {
     let mut over = OverRing::new(Level::Placed);
@@ -165,7 +165,7 @@ fn what_a_dead_server_never_saw_is_in_its_ring_and_counts() {
     over.client.check();
     assert_eq!(over.client.live(), 0, "the closed socket was seen");
     assert!(over.client.needs_poll());
-    // Now it is known: nothing more counts before it has joined again.
+    // Now the death is known: nothing more counts before the client has joined again.
     commit(&mut over.client, 10);
     assert_eq!(over.client.stable_end(), EventIndex(5));
     over.clockwork.poll(&mut over.client);

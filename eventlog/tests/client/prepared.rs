@@ -1,5 +1,5 @@
-//! Commits of batches that were prepared: stable as any other, and nobody sees one
-//! before.
+//! Commits of prepared batches: stable as any other, and invisible before
+//! the commit.
 
 use crate::batches::batch;
 use crate::links::{OverRing, commit, firsts, over_messages};
@@ -81,7 +81,7 @@ fn in_a_ring_that_was_closed_it_is_not_stable_and_is_sent_again() {
     assert_eq!(over.shared.drain(), placed);
 }
 
-/// What was prepared in one ring is not believed to lie in the next.
+/// A batch prepared in one ring does not count as prepared in the next.
 #[test]
 fn a_ring_that_came_between_gets_all_of_it() {
     let mut over = OverRing::new(Level::Placed);

@@ -34,7 +34,7 @@ fn event_logger() {
     options.peers = peers.map(|peer| peer.parse().unwrap()).collect();
     let report = move |text: &str| eprintln!("event logger {}: {text}", number.0);
     let mut server = Server::bind(options, report).unwrap();
-    // Ends with whoever started it.
+    // Ends with the process that started it.
     server.serve_until(std::io::stdin()).unwrap();
 }
 
@@ -78,7 +78,7 @@ impl Process {
         self.child = Some(child);
     }
 
-    /// SIGKILL.
+    /// Kills the process with SIGKILL.
     pub fn kill(&mut self) {
         let mut child = self.child.take().expect("running");
         child.kill().unwrap();
@@ -125,13 +125,13 @@ pub fn replicas(folder: &Path, count: u32, level: Level, over_tcp: bool) -> Vec<
     (0..count).map(replica).collect()
 }
 
-/// Time as clients are told it: from one fixed point.
+/// The time passed to clients: since one fixed point.
 pub fn now() -> Duration {
     static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
     BEGAN.elapsed()
 }
 
-/// Polls until `done`, which has to come.
+/// Polls until `done`, which must come true.
 pub fn poll_until(client: &mut Client, done: impl Fn(&Client) -> bool) {
     let began = Instant::now();
     while !done(client) {

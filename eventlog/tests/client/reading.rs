@@ -1,4 +1,4 @@
-//! Answers to readers that must not be taken for good ones. EL-5
+//! Wrong answers to readers, which must be rejected. EL-5
 
 use crate::batches::{JOB, RANK, batch};
 use crate::scripted::{PATIENCE, Scripted};
@@ -120,7 +120,7 @@ fn rows_that_are_not_whole_are_refused_with_the_reason() {
             "dropped at a checkpoint",
         ),
         (vec![ToClient::Consumed { position: 1 }], "something else"),
-        // It hangs up before the end.
+        // It closes the connection before the end.
         (
             vec![ToClient::Events {
                 batches: Vec::new(),

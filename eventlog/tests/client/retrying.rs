@@ -1,4 +1,4 @@
-//! How often a logger is asked that goes away again.
+//! How often a client tries a logger that disappears repeatedly.
 
 use crate::links::{commit, over_messages};
 use crate::scripted::{Clockwork, Joined, Scripted};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const SOON: Duration = Duration::from_millis(100);
 
-/// The logger goes, which the client notices.
+/// The logger disappears, and the client notices.
 fn goes(client: &mut Client, clockwork: &mut Clockwork, joined: Joined) {
     drop(joined);
     clockwork.poll_until(client, |client| client.live() == 0);
@@ -27,8 +27,8 @@ fn is_called_soon(client: &mut Client, clockwork: &Clockwork, logger: &Scripted)
     logger.is_called()
 }
 
-/// To be let in is nothing: each time may cost the logger something. One that has
-/// confirmed something is asked at once.
+/// An admission alone does not reset the wait: each may be expensive for the logger. A logger
+/// that has confirmed something is tried at once.
 #[test]
 fn a_logger_that_confirms_nothing_is_asked_more_and_more_seldom() {
     let (mut client, mut loggers, _folder) = over_messages(1, 1, Level::Placed);

@@ -1,4 +1,4 @@
-//! A logger that does what the test says, in the test's own process.
+//! A logger that follows the test's script, in the test's own process.
 
 use crate::batches::{JOB, LOGGER, RANK};
 use bytes::BytesMut;
@@ -50,7 +50,7 @@ impl Scripted {
         }
     }
 
-    /// Waits for anybody.
+    /// Waits for any client.
     pub fn accept_any(&self) -> Joined {
         let (stream, _) = self.listener.accept().unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -61,7 +61,7 @@ impl Scripted {
         }
     }
 
-    /// Whether somebody calls.
+    /// Whether a client is connecting.
     pub fn is_called(&self) -> bool {
         let at = PollFd::new(&self.listener, PollFlags::IN);
         poll(&mut [at], Some(&Timespec::default())).unwrap() > 0
@@ -137,7 +137,7 @@ impl Joined {
         }
     }
 
-    /// Polls until the client hangs up, which it has to.
+    /// Polls until the client closes the connection, which it must do.
     pub fn has_hung_up_after(&mut self, client: &mut Client, clockwork: &mut Clockwork) -> bool {
         clockwork.poll(client);
         matches!(self.stream.read(&mut [0; 16]), Ok(0))
@@ -180,7 +180,7 @@ impl Joined {
 }
 
 impl Shared {
-    /// Takes out everything, as (first number, bytes), and frees its room.
+    /// Takes all batches, as (first number, bytes), and frees their room.
     pub fn drain(&mut self) -> Vec<(EventIndex, Vec<u8>)> {
         let mut taken = Vec::new();
         let mut batch = [0; 4096];
@@ -240,7 +240,7 @@ pub fn connect<T: Send>(
     })
 }
 
-/// Polls with a clock that goes on by a second each time, so that nothing waits.
+/// Polls with a clock that advances by a second each time, so that nothing waits.
 pub struct Clockwork(pub Duration);
 
 impl Clockwork {
@@ -250,7 +250,7 @@ impl Clockwork {
         client.poll(|| now).0
     }
 
-    /// Polls until `done`, which has to come.
+    /// Polls until `done`, which must come true.
     pub fn poll_until(&mut self, client: &mut Client, done: impl Fn(&Client) -> bool) {
         let began = std::time::Instant::now();
         while !done(client) {

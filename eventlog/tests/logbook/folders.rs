@@ -1,4 +1,4 @@
-//! Folders of others, and folders that cannot be.
+//! Folders of other loggers, and invalid folders.
 
 use super::{JOB, options, read, which};
 use refrain_eventlog::logbook::{Archive, Logbook, StoreError};
@@ -112,7 +112,7 @@ fn a_torn_end_is_cut_off_and_written_anew() {
         .open(&path)
         .expect("a file");
     file.write_all_at(&[0], last as u64).expect("a byte");
-    // A write that never ended is before the watermark of its group.
+    // A write that did not complete comes before the watermark of its group.
     std::fs::remove_file(folder.path().join("watermark")).expect("the watermark");
     let mut logbook = Logbook::open(folder.path(), options(true, Io::Auto)).expect("EL-3");
     assert_eq!(read(&logbook, 0, 0, None).expect("EL-5").len(), 19);

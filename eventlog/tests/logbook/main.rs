@@ -28,7 +28,7 @@ fn options(sync: bool, io: Io) -> LogbookOptions {
     }
 }
 
-/// All ways to write that there are here.
+/// All I/O engines that are available here.
 fn ways() -> Vec<(bool, Io)> {
     let all = [
         (false, Io::Auto),
@@ -267,7 +267,7 @@ fn a_replica_that_was_away_is_brought_up_to_date() {
                 .expect("in order");
         }
     }
-    // What only the one has that was away was never stable.
+    // Determinants that only the replica has that was away were never stable.
     away.accept(JOB, &which(0, 0, 30, 3).bytes())
         .expect("in order");
     up.hello(JOB, Rank(0), Incarnation(1)).expect("new");

@@ -42,7 +42,7 @@ fn events_per_second(sync: bool, io: Io, count: u16, rounds: u64) -> (f64, Strin
             assert!(matches!(refused, Refusal::Busy { .. }), "{refused}");
             logbook.progress().expect("a disk that works");
         }
-        // As often as a server looks that drains rings.
+        // As often as a server that drains rings calls it.
         if number % 64 == 63 {
             logbook.progress().expect("a disk that works");
         }

@@ -34,10 +34,10 @@ fn a_client_in_another_process() {
     };
     let mut batches = Batches::new(identity);
     let begin = Instant::now();
-    // Killed long before; but not for ever, should nobody do it.
+    // Usually killed long before; ends by itself if it is not killed.
     while begin.elapsed() < 2 * LIMIT {
         if writer.write(&batches.of(4000)).unwrap().is_err() {
-            // Nobody reads what it writes.
+            // No server drains the ring: placed bytes count as consumed.
             let placed = writer.poll().unwrap();
             writer.consumed(placed).unwrap();
         }

@@ -6,11 +6,11 @@ use refrain_eventlog::remote::{RemoteError, RemoteWriter};
 use refrain_eventlog::ring::Cursor;
 use std::time::{Duration, Instant};
 
-/// A provider that has said nothing by then says nothing: the caller has to
-/// suspect by himself.
+/// A provider that has reported no failure by then never does: the caller must
+/// suspect the death by itself.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// How an attempt ended to write what must not be taken.
+/// The outcome of an attempt to write what must not be taken.
 enum Outcome {
     Error(RemoteError),
     Silence,
@@ -18,7 +18,7 @@ enum Outcome {
     Completed,
 }
 
-/// Writes into what must not take it.
+/// Writes to a target that must not take it.
 fn writes_in_vain(writer: &mut RemoteWriter, batches: &mut Batches) -> Outcome {
     let placed = writer.poll().unwrap();
     let begin = Instant::now();
@@ -81,10 +81,10 @@ pub fn fence_a_client(setup: &Setup) {
     assert!(old.all_bytes() == before, "FENCE-1: the ring has changed");
     assert!(new.all_bytes() == both, "FENCE-1: the successor's has");
     if let Outcome::Error(_) = outcome {
-        // An error stays one.
+        // An error is permanent.
         assert!(fenced.poll().is_err() && fenced.write(&batches.of(1)).is_err());
     }
-    // The successor is not disturbed.
+    // The successor is not affected.
     for _ in 0..5 {
         place(&mut successor, &successors.any());
     }
@@ -133,7 +133,7 @@ fn kill(setup: &Setup, is_in_the_middle: bool) {
     }
     logger.kill();
     let written_to_the_living = written.len();
-    // What had left the logger before it died may still come in.
+    // Completions that had left the logger before it died may still come in.
     let begin = Instant::now();
     let mut outcome = Outcome::Silence;
     while begin.elapsed() < SILENCE && matches!(outcome, Outcome::Silence) {
@@ -190,7 +190,7 @@ fn kill(setup: &Setup, is_in_the_middle: bool) {
     }
 }
 
-/// Clients killed in the middle of their writes: the logger and the others go on.
+/// Clients killed in the middle of their writes: the logger and other clients continue.
 #[test]
 fn killed_clients_disturb_nobody() {
     with_every_provider(|setup| {

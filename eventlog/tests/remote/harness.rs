@@ -20,7 +20,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 const SECOND: &str = "REFRAIN_LIBFABRIC_SECOND";
-/// Everything that must come has come by then, or the test fails.
+/// Timeout for everything that must happen.
 pub const LIMIT: Duration = Duration::from_secs(20);
 pub const JOB: u64 = 0x1234_5678_9abc_def0;
 
@@ -48,7 +48,7 @@ pub struct Setup {
     pub provider: String,
 }
 
-/// Which end of the wire, by verbs.
+/// One end of the connection, for verbs.
 #[derive(Clone, Copy)]
 pub enum End {
     Logger,
@@ -88,7 +88,7 @@ fn only() -> Option<Vec<String>> {
     Some(names.split(',').map(str::to_owned).collect())
 }
 
-/// Tells that there is no such provider, or fails where it was asked for.
+/// Prints that the provider is missing, or fails if the environment names it.
 fn missing(name: &str, error: &dyn core::fmt::Display) {
     assert!(only().is_none(), "{ONLY} names {name}: {error}");
     println!("skipped {name}: {error}");
@@ -156,19 +156,19 @@ impl Setup {
     }
 
     pub fn try_writer(&self, remote: &RemoteRing) -> Result<RemoteWriter, RemoteError> {
-        // Also where it is not believed: that is looked at.
+        // Also for untrusted providers: the tests check the memory.
         let delivery = Delivery::Honoured;
         let port = port(&self.provider, End::Client);
         RemoteWriter::open(Some(&self.library), &self.provider, &port, remote, delivery)
     }
 
-    /// Whether its completions are believed, and its refusals.
+    /// Whether its completions and refusals are trusted.
     pub fn is_believed(&self) -> bool {
         Delivery::of(&self.provider) == Delivery::Honoured
     }
 }
 
-/// Waits for something, and fails clearly when it does not come.
+/// Waits for a condition, and fails with a message if it does not come true.
 #[track_caller]
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();

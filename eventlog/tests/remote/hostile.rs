@@ -1,4 +1,4 @@
-//! Loggers that say what is not so, and clients that reach for the memory of
+//! Loggers that send false data, and clients that try to access the memory of
 //! others.
 
 use crate::harness::{Batches, RingFile, Setup, place, with_every_provider};
@@ -8,10 +8,10 @@ use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How long something is tried that must not come about.
+/// How long a test tries an action that must not succeed.
 const TRIED: Duration = Duration::from_millis(300);
 
-/// Writes as `remote` says. An error, or nothing at all; never placed.
+/// Writes as `remote` says. The result is an error, or no completion; never placed.
 fn attempt(setup: &Setup, remote: &RemoteRing, batch: &[u8]) -> String {
     let mut writer = match setup.try_writer(remote) {
         Ok(writer) => writer,
@@ -34,8 +34,8 @@ fn attempt(setup: &Setup, remote: &RemoteRing, batch: &[u8]) -> String {
     "nothing happens".to_owned()
 }
 
-/// A client with a key that is not its own, or that writes beside its ring,
-/// touches nobody: neither another client's ring nor the logger.
+/// A client that uses another client's key, or writes outside its ring,
+/// affects neither another client's ring nor the logger.
 #[test]
 fn other_memory_is_out_of_reach() {
     with_every_provider(reach_for_other_memory);
@@ -76,7 +76,7 @@ pub fn reach_for_other_memory(setup: &Setup) {
     }
     assert!(ring.all_bytes() == before.0, "another client's ring");
     assert!(own.all_bytes() == before.1, "its own ring");
-    // The logger serves on.
+    // The logger continues to serve.
     place(&mut writer, &batches.any());
     place(
         &mut setup.writer(&remote),
@@ -84,7 +84,7 @@ pub fn reach_for_other_memory(setup: &Setup) {
     );
 }
 
-/// What comes from a logger is checked before it is used.
+/// Data from a logger are checked before use.
 #[test]
 fn a_hostile_welcome_is_an_error() {
     with_every_provider(|setup| {
@@ -133,8 +133,8 @@ fn a_hostile_welcome_is_an_error() {
     });
 }
 
-/// Whoever knocks at the provider's port and says something else: the logger
-/// serves its clients on.
+/// A process connects to the provider's port and sends garbage: the logger
+/// continues to serve its clients.
 #[test]
 fn strangers_at_the_port_change_nothing() {
     with_every_provider(|setup| {

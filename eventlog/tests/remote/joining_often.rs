@@ -1,4 +1,4 @@
-//! A server that clients join and leave again and again.
+//! A server that clients join and leave repeatedly.
 
 use crate::whole::{leave, with_every_level};
 use refrain_eventlog::Level;

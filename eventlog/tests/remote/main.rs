@@ -1,5 +1,5 @@
 //! One-sided commits over real providers: client and logger are two processes.
-//! Every libfabric that is there, every provider of it; what is not there is
+//! Every available libfabric, and each of its providers; unavailable ones are
 //! printed as skipped.
 
 mod client;

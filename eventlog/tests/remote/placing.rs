@@ -1,4 +1,4 @@
-//! What was acknowledged is there, in order, lap after lap.
+//! Acknowledged batches are in the ring, in order, lap after lap.
 
 use crate::harness::{Batches, End, RingFile, Setup, port, take, until, with_every_provider};
 use refrain_eventlog::remote::{Delivery, RemoteWriter};
@@ -67,8 +67,8 @@ pub fn place_lap_after_lap(setup: &Setup) {
     println!("  {count} batches, {fulls} times full");
 }
 
-/// A logger that does not look: the provider takes no more at some point. Nothing
-/// of it is lost or comes twice, and what waits goes out in order.
+/// A logger that does not poll: the provider takes no more writes at some point. No batch
+/// is lost or repeated, and waiting batches go out in order.
 #[test]
 fn a_logger_that_does_not_look_costs_nothing_but_time() {
     with_every_provider(|setup| {
@@ -104,7 +104,7 @@ fn a_logger_that_does_not_look_costs_nothing_but_time() {
                 written.len(),
                 while_paused.0
             );
-            // The one that found no room was not taken.
+            // The batch that found no room was not taken.
             batches = Batches::new(refrain_eventlog::ring::RingIdentity {
                 start: reader.expected(),
                 ..ring.identity
@@ -113,8 +113,8 @@ fn a_logger_that_does_not_look_costs_nothing_but_time() {
     });
 }
 
-/// A writer that is polled connects, though it has nothing to write: who greets and is
-/// not heard again is forgotten by the logger.
+/// A writer that is polled connects, though it has nothing to write: the logger forgets a
+/// client that greets and then is silent.
 #[test]
 fn a_writer_connects_without_a_batch() {
     with_every_provider(|setup| {
@@ -129,7 +129,7 @@ fn a_writer_connects_without_a_batch() {
     });
 }
 
-/// The server cannot have stored what was not written; old news are no news.
+/// The server cannot have stored bytes that were not written; old positions have no effect.
 #[test]
 fn what_was_never_written_is_not_consumed() {
     with_every_provider(|setup| {
@@ -155,7 +155,7 @@ fn what_was_never_written_is_not_consumed() {
     });
 }
 
-/// A completion that nobody has measured is not believed.
+/// Completions of a provider that was not measured are not trusted.
 #[test]
 fn unknown_providers_are_for_messages() {
     with_every_provider(|setup| {

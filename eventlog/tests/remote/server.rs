@@ -1,5 +1,5 @@
-//! The logger in another process: this test program, started again. It does what
-//! it is told line by line, and serves meanwhile as [`RemoteRings`] asks of a
+//! The logger in another process: this test program, started again. It executes
+//! commands line by line, and serves meanwhile as [`RemoteRings`] requires of a
 //! server: it sleeps until its descriptor or a line wakes it.
 
 use crate::harness::{End, LIMIT, hex, port, unhex};
@@ -28,7 +28,7 @@ fn a_logger_in_another_process() {
     }
 }
 
-/// The logger, as tests see it. Ended when dropped.
+/// The logger, controlled by tests. Ended when dropped.
 pub struct Logger {
     child: Child,
     to: ChildStdin,
@@ -61,7 +61,7 @@ impl Logger {
         }
     }
 
-    /// Registers the ring in that file; how it is reached.
+    /// Registers the ring in that file; returns its remote address.
     pub fn register(&mut self, ring: &Path) -> RemoteRing {
         let answer = self.ask(&format!("register {}", ring.display()));
         let words: Vec<&str> = answer.split(' ').collect();
@@ -74,7 +74,7 @@ impl Logger {
         }
     }
 
-    /// Why one client more is refused.
+    /// The reason why one more client is refused.
     pub fn register_one_too_many(&mut self, ring: &Path) -> String {
         self.ask(&format!("register {}", ring.display()))
     }
@@ -84,7 +84,7 @@ impl Logger {
         assert_eq!(self.ask(&format!("revoke {index}")), "");
     }
 
-    /// It looks at its lines only.
+    /// Makes the logger read its lines only.
     pub fn pause(&mut self) {
         assert_eq!(self.ask("pause"), "");
     }
@@ -93,7 +93,7 @@ impl Logger {
         assert_eq!(self.ask("resume"), "");
     }
 
-    /// Whether the provider can wake it, and how often it has turned its loop.
+    /// Whether the provider can wake the logger, and the number of turns of its loop.
     pub fn turns(&mut self) -> (bool, u64) {
         let answer = self.ask("turns");
         let (has_descriptor, turns) = answer.split_once(' ').unwrap();
@@ -104,7 +104,7 @@ impl Logger {
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        // What the `shm` provider of a killed process cannot remove itself.
+        // Files of the `shm` provider that a killed process cannot remove itself.
         let left = format!("{}:", self.child.id());
         for entry in std::fs::read_dir("/dev/shm").into_iter().flatten() {
             let entry = entry.unwrap();
@@ -117,7 +117,7 @@ impl Logger {
 
 impl Drop for Logger {
     fn drop(&mut self) {
-        // An end in good order where it lives: it removes what it holds.
+        // Ends a living logger regularly: it removes its files.
         if writeln!(self.to, "end").is_ok() {
             let begin = std::time::Instant::now();
             while begin.elapsed() < LIMIT {
@@ -132,7 +132,7 @@ impl Drop for Logger {
     }
 }
 
-/// The most rings at a time.
+/// Maximum number of rings at a time.
 pub const CLIENTS_MAX: usize = 3;
 
 struct Serving {
@@ -170,7 +170,7 @@ impl Serving {
                 let mut bytes = [0; 4096];
                 let count = rustix::io::read(&stdin, &mut bytes).unwrap();
                 text.extend_from_slice(&bytes[..count]);
-                // Also when the test is gone.
+                // Also ends when the test is gone.
                 if count == 0 {
                     return;
                 }
@@ -185,7 +185,7 @@ impl Serving {
         }
     }
 
-    /// Sleeps as long as it may; whether a line has come.
+    /// Sleeps as long as it may; returns whether a line has come.
     fn sleep(&mut self, stdin: &std::io::Stdin) -> bool {
         let limit = if self.is_paused {
             None

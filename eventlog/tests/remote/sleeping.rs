@@ -1,4 +1,4 @@
-//! The logger sleeps while nothing comes, and is woken by what comes.
+//! The logger sleeps while nothing comes, and writes wake it.
 
 use crate::harness::{Batches, RingFile, place, with_every_provider};
 use crate::server::CLIENTS_MAX;
@@ -35,7 +35,7 @@ fn a_sleeping_logger_is_woken_by_a_commit() {
     });
 }
 
-/// More clients than it was opened for are refused, in words; a revoked one makes
+/// Clients beyond the limit are refused with a reason; revoking one makes
 /// room.
 #[test]
 fn clients_are_counted() {
@@ -54,7 +54,7 @@ fn clients_are_counted() {
         assert!(refusal.starts_with("3 clients already"), "{refusal}");
         logger.revoke(1);
         keys.push(logger.register(&last.path).key);
-        // FENCE-1: nobody inherits a key.
+        // FENCE-1: no client gets the key of an earlier one.
         keys.sort_unstable();
         keys.dedup();
         assert_eq!(keys.len(), CLIENTS_MAX + 1);

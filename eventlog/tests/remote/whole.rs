@@ -1,4 +1,4 @@
-//! Client and server, whole, over libfabric: the server in another process, which
+//! Complete client and server over libfabric: the server in another process, which
 //! is killed and started again.
 
 use crate::harness::{Batches, End, JOB, LIMIT, Setup, port, until, with_every_provider};
@@ -44,7 +44,7 @@ fn a_server_in_another_process() {
     server.serve_until(std::io::stdin()).unwrap();
 }
 
-/// The other process; a failed test does not leave it behind.
+/// The other process; it is killed when a test fails.
 pub struct Serving(Child);
 
 impl Serving {
@@ -57,7 +57,7 @@ impl Serving {
         self.0.wait().unwrap();
     }
 
-    /// Tells it to end, in good order.
+    /// Ends the process regularly.
     pub fn end(mut self) {
         drop(self.0.stdin.take());
         assert!(self.0.wait().unwrap().success());
@@ -131,7 +131,7 @@ impl Place<'_> {
     }
 }
 
-/// Commits batches until that many bytes were written; what was committed.
+/// Commits batches until that many bytes were written; returns the committed bytes.
 fn commit(client: &mut Client, batches: &mut Batches, bytes: usize) -> Vec<Vec<u8>> {
     let mut committed = Vec::new();
     let mut sum = 0;
@@ -174,7 +174,7 @@ pub fn leave(mut client: Client) {
     });
 }
 
-/// What the logger's files have.
+/// The batches in the logger's files.
 fn stored(folder: &Path) -> Vec<u8> {
     let mut found = Vec::new();
     let mut each = |batch: &[u8]| {
@@ -260,9 +260,9 @@ fn a_server_is_killed_and_started_again() {
     });
 }
 
-/// FENCE-1: once a successor is welcomed, the life before it gets nothing stable
-/// any more. The successor goes on behind all that was, and some that may have
-/// been placed before it was fenced.
+/// FENCE-1: once a successor is welcomed, no batch of the life before it becomes stable
+/// any more. The successor continues behind all that was stable, and perhaps behind batches that
+/// were placed before the fence.
 #[test]
 fn a_fenced_life_gets_no_further() {
     with_every_level(|place| {
@@ -293,7 +293,7 @@ fn a_fenced_life_gets_no_further() {
     });
 }
 
-/// EL-1: a client that wants it durable does not take placed for it.
+/// EL-1: a client that requires durable does not count placed.
 #[test]
 fn placed_is_not_durable() {
     with_every_level(|place| {

@@ -17,9 +17,9 @@ enum Action {
     Tear { count: u16, words: u64 },
     /// The client makes a batch ready; then it writes that one, or another.
     Prepare { count: u16, other: Option<u16> },
-    /// The server takes what is there, at most so many.
+    /// The server takes at most `most` batches.
     Take { most: usize },
-    /// The server gives back the room of what it took.
+    /// The server frees the room of the batches that it took.
     Release,
 }
 
@@ -48,9 +48,9 @@ fn torn(batch: &[u8], words: u64) -> Vec<(usize, &[u8])> {
 struct Model {
     ring: Ring,
     next: u64,
-    /// Placed and not taken.
+    /// Batches placed and not taken.
     queue: VecDeque<Vec<u8>>,
-    /// Taken, their room not given back.
+    /// Batches taken whose room is not freed.
     held: VecDeque<Vec<u8>>,
 }
 
@@ -94,7 +94,7 @@ impl Model {
             Some(other) => self.write(other),
             None => {
                 let written = self.ring.writer.write_prepared(&batch);
-                // Room may have been given back, but is never taken.
+                // Room may have been freed since; it is never reduced.
                 assert!(written.is_ok() || !had_room);
                 if written.is_ok() {
                     self.next += u64::from(count);
@@ -116,7 +116,7 @@ impl Model {
         is_some
     }
 
-    /// A server that finds the ring now takes all that was not stored. EL-3
+    /// A server that finds the ring now takes all batches that were not stored. EL-3
     fn check_remains(&self) {
         let found = self.ring.remains();
         let mut end = None;

@@ -1,4 +1,4 @@
-//! What is not to be taken for a batch, and where batches may lie. EL-2
+//! Bytes that are not a valid batch, and valid places of batches. EL-2
 
 use crate::batches::Life;
 use refrain_eventlog::LoggerId;
@@ -85,7 +85,7 @@ fn nothing_of_another_job_rank_life_or_number_is_taken() {
         // The slot is not lost.
         ring.put(0, &LIFE.batch(0, 2));
         assert_eq!(ring.take(), Some(LIFE.batch(0, 2)));
-        // Nor is what comes later of the right number only.
+        // A later batch with the right number only is not taken either.
         ring.writer.write(&LIFE.batch(0, 2)).expect("room");
         for number in [0, 1, 3, u64::MAX - 2] {
             ring.put(

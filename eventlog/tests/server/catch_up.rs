@@ -1,4 +1,4 @@
-//! A replica that lacks what its client cannot send again. EL-3
+//! A replica that lacks determinants that its client cannot send again. EL-3
 
 use crate::batches::Life;
 use crate::rank::{Rank, Wire, hello_behind};
@@ -34,7 +34,7 @@ fn an_empty_replica_gets_it_from_another() {
     write(&whole, OLD, 0, 5000);
     let dead = PathBuf::from("/nonexistent/socket");
     let empty = with_peers(&[&dead, &whole.socket]);
-    // Others are served meanwhile.
+    // Other clients are served meanwhile.
     let mut rank = Rank::join(&empty.socket, OLD, 4000, CommitPath::SharedMemory);
     assert!(rank.welcome.end.0 >= 4000);
     let read = empty.reader().read(&[OLD], 0);
@@ -51,7 +51,7 @@ fn nobody_is_welcomed_with_less_than_was_acknowledged() {
     let refused = Rank::try_join(Wire::unix(&alone.socket), OLD, 12, CommitPath::Messages);
     let reason = refused.err().expect("refused");
     assert!(reason.contains("10 to 12 of rank 4"), "{reason}");
-    // Two that lack it, one that is dead.
+    // Two replicas that lack the determinants, one that is dead.
     let dead = PathBuf::from("/nonexistent/socket");
     let other = with_peers(&[&alone.socket, &dead]);
     let refused = Rank::try_join(Wire::unix(&other.socket), OLD, 12, CommitPath::Messages);
@@ -65,7 +65,7 @@ fn a_replica_that_missed_a_life_is_given_that_lifes_determinants() {
     let whole = Threaded::new(Level::Durable);
     write(&whole, OLD, 0, 10);
     let behind = with_peers(&[&whole.socket]);
-    // It heard more of the old life than anybody else …
+    // It has more of the old life than any other replica …
     write(&behind, OLD, 0, 30);
     // … and nothing of the new one.
     write(&whole, NEW, 10, 20);

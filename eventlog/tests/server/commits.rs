@@ -1,4 +1,4 @@
-//! Commits by every way, at every level, and reading them back. EL-1, EL-5
+//! Commits by every commit path, at every level, and reading them back. EL-1, EL-5
 
 use crate::batches::Life;
 use crate::rank::{Rank, Wire};
@@ -94,7 +94,7 @@ fn the_durable_watermark_comes_without_anything_else_being_said() {
     for first in 0..200 {
         assert!(rank.place(first, 1));
         let ring = rank.ring.as_ref().expect("shared memory");
-        // As the client does: rung only when the server says that it sleeps.
+        // As the client does: wakes the server only when it shows that it sleeps.
         while ring.durable().0.0 <= first {
             if ring.server_sleeps() {
                 rank.ring_bell();

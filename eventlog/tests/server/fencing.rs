@@ -1,5 +1,5 @@
-//! A new life takes over: nothing of the old one is lost that counted, and
-//! nothing of it is taken any more. FENCE-1, EL-3
+//! A new life takes over: no batch of the old one that counted is lost, and
+//! no later one is taken. FENCE-1, EL-3
 
 use crate::batches::Life;
 use crate::rank::{Rank, Wire, hello_behind};
@@ -34,7 +34,7 @@ fn what_the_old_life_placed_counts_and_what_it_places_late_does_not() {
         );
         let refused = Rank::try_join(Wire::unix(&server.socket), OLD, 0, CommitPath::Messages);
         assert!(refused.err().expect("refused").contains("fenced"));
-        // Late as it is: nothing of it after a restart either.
+        // Too late: it is not taken after a restart either.
         assert!(!old.place(51, 1));
         drop(new);
         let server = Threaded::in_folder(server.end(), level, |_| {});
@@ -73,7 +73,7 @@ fn a_new_life_cuts_what_its_predecessor_wrote_beyond_its_recovery() {
             }
             old.wire.say(&ToLogger::Leave);
             old.await_stable(20);
-            // It recovered 12 of them; nobody has told it of more.
+            // The new life has recovered 12 of them, and no more.
             let mut new = Rank::join(&server.socket, NEW, 12, way);
             assert_eq!(new.welcome.end.0, 12);
             assert_eq!(new.welcome.last_clock.0, 110);
@@ -100,7 +100,7 @@ fn the_same_life_may_come_back_over_another_connection() {
     assert_eq!(again.welcome.end.0, 5);
     assert!(!first.place(5, 1));
     assert!(first.wire.refusal().contains("joined again"));
-    // It sends again what it had not known to be stable. GATE-3
+    // It sends again the batches that it did not know to be stable. GATE-3
     assert!(again.place(0, 5));
     assert!(again.place(5, 2));
     assert_eq!(server.reader().read(&[OLD], 0), [(0, 5, 0), (5, 2, 0)]);

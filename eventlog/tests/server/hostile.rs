@@ -1,4 +1,4 @@
-//! Broken and hostile clients are cut off, and nobody else notices.
+//! Faulty and hostile clients are disconnected, and other clients are not affected.
 
 use crate::batches::Life;
 use crate::rank::{Rank, Wire, hello};
@@ -11,7 +11,7 @@ use refrain_wire::{FRAME_HEADER_BYTES, Frame, Protocol};
 const GOOD: Life = Life::new(1, 0, 0);
 const BAD: Life = Life::new(1, 1, 0);
 
-/// A server with one good client, which commits before, between and after.
+/// A server with one correct client, which commits before, during and after each attack.
 struct Stage {
     server: Threaded,
     good: Rank,
@@ -80,11 +80,11 @@ fn random_bytes_before_and_after_a_hello_harm_nobody() {
                 .wrapping_add(1);
             bytes.push((state >> 56) as u8);
         }
-        // Most headers would be none: good ones reach the messages.
+        // Most random headers would be invalid: valid ones reach the messages.
         if round % 2 == 0 && bytes.len() >= FRAME_HEADER_BYTES {
             let body = Frame::Message(bytes.len() - FRAME_HEADER_BYTES);
             bytes[..FRAME_HEADER_BYTES].copy_from_slice(&PROTOCOL.header(body));
-            // Kinds that there are.
+            // Kinds that exist.
             if let Some(kind) = bytes.get_mut(FRAME_HEADER_BYTES) {
                 *kind %= 8;
             }
@@ -200,15 +200,15 @@ fn asking_for_what_is_not_there_is_refused() {
 fn who_does_not_read_is_cut_off_and_holds_nobody_up() {
     let mut stage = Stage::new();
     let mut bad = stage.bad();
-    // Each is acknowledged again (GATE-3), and nobody reads that.
+    // Each is acknowledged again (GATE-3), and the client does not read that.
     bad.commit(0, 1);
     let mut frame = BytesMut::new();
     let batch = BAD.batch(0, 1);
     let commit = ToLogger::Commit { batch };
     PROTOCOL.encode(&commit, &mut frame).expect("a frame");
     let many = frame.repeat(1000);
-    // Until the server has closed it: a write to a closed socket fails, or
-    // nothing is taken any more.
+    // Until the server has closed the socket: a write fails, or
+    // the server reads nothing more.
     while stage.server.reports().is_empty() {
         bad.wire.say_bytes(&frame);
         bad.wire.say_bytes(&many);

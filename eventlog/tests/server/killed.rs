@@ -1,5 +1,5 @@
-//! SIGKILL of the server, of clients, of both: nothing acknowledged is lost, and
-//! nothing is read that was not written. EL-2, EL-3
+//! SIGKILL of the server, of clients, of both: no acknowledged batch is lost, and
+//! only written batches are read. EL-2, EL-3
 
 use crate::batches::Life;
 use crate::rank::Rank;
@@ -17,7 +17,7 @@ fn ring_of(folder: &Path) -> PathBuf {
     folder.join("data/ring-0000000000000005-r2-i0")
 }
 
-/// Places batches of one, and kills the server. Nobody has rung.
+/// Places batches of one determinant, and kills the server, which no client has woken.
 fn placed_and_killed(folder: &Path, count: u64) -> Rank {
     let server = Process::start(folder, "placed");
     let mut rank = Rank::join(&server.socket, LIFE, 0, CommitPath::SharedMemory);
@@ -32,7 +32,7 @@ fn placed_and_killed(folder: &Path, count: u64) -> Rank {
 fn what_was_placed_is_there_after_the_servers_death_and_the_clients() {
     let folder = TempDir::new().expect("a folder");
     let mut rank = placed_and_killed(folder.path(), 30);
-    // Nobody has noticed: that counts, too.
+    // The client has not noticed the death: these batches count, too.
     for first in 30..40 {
         assert!(rank.place(first, 1));
     }
@@ -49,8 +49,8 @@ fn what_is_placed_between_the_servers_start_and_the_clients_return_is_taken() {
     let mut rank = placed_and_killed(folder.path(), 10);
     let server = Process::start(folder.path(), "placed");
     assert_eq!(server.reader().read(&[LIFE], 0).len(), 10);
-    // The client sees that it does not count, and sends it again; it would be
-    // taken anyway.
+    // The client sees that the batch does not count, and sends it again; the server would
+    // take it in either case.
     assert!(!rank.place(10, 1), "closed");
     let mut again = Rank::join(&server.socket, LIFE, 10, CommitPath::SharedMemory);
     assert_eq!(again.welcome.end.0, 11);
@@ -87,7 +87,7 @@ fn killed_at_random_moments_again_and_again() {
     }
 }
 
-/// Writes until the server is dead; returns the end of what was acknowledged.
+/// Writes until the server is dead; returns the end of the acknowledged batches.
 fn write_while_killed(server: Process, mut rank: Rank, random: u64, level: &str) -> u64 {
     let batches = 20 + (random >> 40) % 3000;
     let mut next = rank.welcome.end.0;
@@ -106,7 +106,7 @@ fn write_while_killed(server: Process, mut rank: Rank, random: u64, level: &str)
         if rank.ring.is_none() {
             rank.commit(next, count);
         } else if server.is_none() && (level == "durable" || !rank.has_room()) {
-            // Nobody makes room any more, or anything durable.
+            // No server frees room or makes batches durable any more.
             break;
         } else {
             assert!(rank.place(next, count), "nobody has closed it");
@@ -179,7 +179,7 @@ fn a_ring_that_cannot_be_believed_is_moved_aside() {
         let data = folder.path().join("data");
         assert_eq!(files(&data, "ring-"), [""; 0]);
         assert_eq!(files(&data, "damaged-ring-").len(), 1);
-        // It was not believed: acknowledged events are missing, and that is said.
+        // The ring was rejected: acknowledged events are missing, and the server reports that.
         let wire = crate::rank::Wire::unix(&server.socket);
         let refused = Rank::try_join(wire, LIFE, 3, CommitPath::SharedMemory);
         let reason = refused.err().expect("refused");

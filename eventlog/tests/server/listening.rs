@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! Addresses on which a server listens.
 
 use crate::rank::Wire;
 use crate::serving::Threaded;

@@ -1,4 +1,4 @@
-//! A server that has nothing to do, or can do nothing, sleeps.
+//! A server that has no work, or cannot do its work, sleeps.
 
 use crate::batches::Life;
 use refrain_eventlog::client::ServerAddress;
@@ -31,7 +31,7 @@ fn in_a_second() -> UnixStream {
     stopped
 }
 
-/// What this thread has spent of a processor's time.
+/// Processor time of this thread.
 fn cpu_time() -> Duration {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").expect("told");
     let nanos = told.split(' ').next().expect("the first");
@@ -59,7 +59,8 @@ fn leave_ring(folder: &Path, logger: LoggerId) {
     writer.write(&LIFE.batch(0, 1)).expect("room");
 }
 
-/// What was stored while the server waited for it rang, and nobody answered.
+/// A completed write at the start, whose event is never handled, must not wake the server
+/// again and again.
 #[test]
 fn a_server_that_took_something_from_a_ring_at_its_start_sleeps() {
     let folder = TempDir::new().expect("a folder");
@@ -75,7 +76,7 @@ fn a_server_that_took_something_from_a_ring_at_its_start_sleeps() {
     assert!(spent < Duration::from_millis(100), "{spent:?} of a second");
 }
 
-/// Where there is no descriptor for who knocks, it says so now and then, and does
+/// Without a descriptor for a new connection, the server reports that at intervals, and does
 /// nothing between.
 #[test]
 fn a_server_without_descriptors_tries_now_and_then() {

@@ -1,4 +1,4 @@
-//! A raw client: says what it is told to, and checks what it hears.
+//! A raw client: sends given messages, and checks the answers.
 
 use crate::batches::Life;
 use bytes::BytesMut;
@@ -21,10 +21,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// After this a test has failed.
+/// Timeout after which a test has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A connection: bytes out, messages and descriptors in.
+/// A connection: sends bytes, receives messages and descriptors.
 pub struct Wire {
     stream: OwnedFd,
     incoming: BytesMut,
@@ -59,7 +59,7 @@ impl Wire {
     }
 
     pub fn say_bytes(&mut self, bytes: &[u8]) {
-        // The other side may have had enough.
+        // The other side may have closed the connection.
         let stream = self.stream.try_clone().expect("a descriptor");
         let _ = UnixStream::from(stream).write_all(bytes);
     }
@@ -106,7 +106,7 @@ impl Wire {
         }
     }
 
-    /// What it is refused with.
+    /// The reason of the refusal.
     pub fn refusal(&mut self) -> String {
         loop {
             match self.hear() {
@@ -209,7 +209,7 @@ impl Rank {
         self.wire.say(&ToLogger::Commit { batch });
     }
 
-    /// Places a batch; says whether it counts.
+    /// Places a batch; returns whether it counts.
     pub fn place(&mut self, first: u64, count: u16) -> bool {
         let batch = self.life.batch(first, count);
         let ring = self.ring.as_mut().expect("shared memory");
@@ -223,7 +223,7 @@ impl Rank {
         !ring.is_closed()
     }
 
-    /// Whether a batch has room now, which nobody may make.
+    /// Whether a batch has room now; does not wait.
     pub fn has_room(&self) -> bool {
         let ring = self.ring.as_ref().expect("shared memory");
         !ring.position().is_full(BATCH_BYTES_MAX, ring.consumed())
@@ -233,7 +233,7 @@ impl Rank {
         ring_bell(self.bell.as_ref());
     }
 
-    /// Hears acknowledgements until one says so much. GATE-3
+    /// Receives acknowledgements until one reaches `end`. GATE-3
     pub fn await_stable(&mut self, end: u64) -> ToClient {
         loop {
             let heard = self.wire.hear().expect("the server lives");
@@ -262,7 +262,7 @@ fn ring_bell(bell: Option<&OwnedFd>) {
     rustix::io::write(bell, &1_u64.to_ne_bytes()).expect("rung");
 }
 
-/// One that asks.
+/// A client that only asks.
 pub struct Reader {
     wire: Wire,
 }
@@ -281,8 +281,8 @@ impl Reader {
         }
     }
 
-    /// What there is of a rank, as (first, count) of whole batches; every byte of
-    /// them was checked to be what `lives` have written.
+    /// The stored batches of a rank, as (first, count) of whole batches; every byte
+    /// is checked to be one that `lives` have written.
     pub fn read(&mut self, lives: &[Life], from: u64) -> Vec<(u64, u16, u32)> {
         self.try_read(lives, from, None).expect("an answer")
     }

@@ -1,4 +1,4 @@
-//! A server that talks by TCP with those who know its secret, and with nobody else.
+//! A server that accepts over TCP only clients that know its secret.
 
 use crate::batches::Life;
 use crate::rank::Rank;
@@ -20,7 +20,7 @@ fn secret() -> Secret {
     Secret::from_bytes([7; 32])
 }
 
-/// A server with a rank's events, and where it listens by TCP.
+/// A server with a rank's events, and its TCP address.
 fn server() -> (Threaded, String) {
     let any = ServerAddress::Tcp("127.0.0.1:0".into()).sealed(&secret());
     let server = Threaded::with(Level::Placed, |options| options.listen.push(any));
@@ -45,7 +45,7 @@ fn a_friend_is_answered_and_others_are_told_nothing() {
     list(&open, PATIENCE).expect_err("it has proved nothing");
 }
 
-/// Beyond the limit of connections a friend is told so, as over any other socket.
+/// Beyond the limit of connections an authenticated client gets the reason, as over any socket.
 #[test]
 fn a_friend_is_told_of_the_limit() {
     let any = ServerAddress::Tcp("127.0.0.1:0".into()).sealed(&secret());
@@ -60,11 +60,11 @@ fn a_friend_is_told_of_the_limit() {
     let friend = ServerAddress::Tcp(address.clone()).sealed(&secret());
     let error = list(&friend, PATIENCE).expect_err("too many").to_string();
     assert!(error.contains("1 connections are open"), "{error}");
-    // A stranger is told nothing there, either.
+    // A client without the secret gets no answer there, either.
     assert_eq!(told(&address, b"GET / HTTP/1.1\r\n\r\n"), b"");
 }
 
-/// What a stranger hears before the server closes.
+/// The bytes that a client without the secret receives before the server closes.
 fn told(address: &str, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
@@ -88,7 +88,7 @@ fn questions_without_a_proof_are_not_answered() {
     assert_eq!(told(&address, b"GET / HTTP/1.1\r\n\r\n"), b"");
 }
 
-/// A recorded question of a friend, played again.
+/// A recorded request of an authenticated client, sent again.
 #[test]
 fn a_recorded_conversation_is_not_answered() {
     let (_server, address) = server();
@@ -120,15 +120,15 @@ fn many_silent_ones_keep_no_friend_out() {
     let mut silent: Vec<TcpStream> = (0..=STRANGERS_MAX).map(connect).collect();
     let open = ServerAddress::Tcp(address.clone());
     list(&open.sealed(&secret()), PATIENCE).expect("a friend");
-    // The first had to go.
+    // The first connection must be closed.
     silent[0]
         .set_read_timeout(Some(PATIENCE))
         .expect("a timeout");
     assert_eq!(silent[0].read(&mut [0]).unwrap_or(0), 0);
 }
 
-/// Whoever proves nothing in time has to go, also with half a handshake; friends are
-/// served before and after, and what they hold stays.
+/// A connection that is not authenticated in time is closed, even in the middle of a handshake.
+/// Authenticated clients are served before and after, and their connections stay.
 #[test]
 fn a_silent_one_has_to_go_when_its_time_is_over() {
     let (server, address) = server();

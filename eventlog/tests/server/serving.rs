@@ -72,7 +72,7 @@ impl Threaded {
         Reader::new(&self.socket)
     }
 
-    /// Ends it in good order.
+    /// Ends the server regularly.
     pub fn end(mut self) -> Arc<TempDir> {
         self.stop_and_join();
         self.folder.clone()
@@ -95,7 +95,7 @@ impl Drop for Threaded {
     }
 }
 
-/// A server in a process of its own.
+/// A server in a separate process.
 pub struct Process {
     pub child: Child,
     pub socket: PathBuf,
@@ -122,13 +122,13 @@ impl Process {
         Self { child, socket }
     }
 
-    /// SIGKILL.
+    /// Kills the process with SIGKILL.
     pub fn kill(mut self) {
         self.child.kill().expect("kill");
         self.child.wait().expect("dead");
     }
 
-    /// Lets it end in good order.
+    /// Ends the process regularly.
     pub fn end(mut self) {
         drop(self.child.stdin.take());
         let status = self.child.wait().expect("an end");
@@ -147,7 +147,7 @@ impl Drop for Process {
     }
 }
 
-/// Names of files in a folder that begin so.
+/// Names of files in a folder with this prefix.
 pub fn files(folder: &Path, prefix: &str) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .expect("a folder")

@@ -1,4 +1,4 @@
-//! Files that are not as they were written.
+//! Files that have changed since they were written.
 
 use crate::disk;
 use crate::driver::{Driver, End, options};
@@ -39,7 +39,7 @@ fn damage_in_the_middle_is_named_by_file_and_place() {
         let disk = written();
         disk.damage(&files[0], place);
         let said = open(&disk);
-        // Padding between groups is nobody's.
+        // Padding between groups belongs to no group.
         let is_padding = bytes[place] == 0 && said.is_ok();
         match said {
             Err(StoreError::Damaged {

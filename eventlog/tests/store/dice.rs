@@ -1,4 +1,4 @@
-//! Chance that is the same for the same seed.
+//! Random decisions that are the same for the same seed.
 
 pub struct Dice(u64);
 

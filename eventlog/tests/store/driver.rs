@@ -1,4 +1,4 @@
-//! A logbook on a faulty disk beside lists of what was said to it, over several
+//! A logbook on a faulty disk, compared with lists of the batches given to it, over several
 //! lives of its process.
 
 use crate::batches::Which;
@@ -19,9 +19,9 @@ pub const RANKS: u32 = 3;
 /// Why a life of the process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It did all it was to do.
+    /// It has done all its steps.
     Done,
-    /// Nothing goes any more.
+    /// The logbook has failed.
     Broken,
 }
 
@@ -29,9 +29,9 @@ pub enum End {
 struct RowModel {
     job: u64,
     rank: u32,
-    /// The row as the logbook has it, from what is kept on.
+    /// The log as the logbook has it, from the first determinant kept.
     row: Vec<Which>,
-    /// All rows that it ever was since it was last read back.
+    /// All states of the log since it was last read back.
     history: Vec<Vec<Which>>,
     /// What was acknowledged.
     written: Vec<Which>,
@@ -50,7 +50,7 @@ pub struct Driver {
     pub sync: bool,
     rows: Vec<RowModel>,
     dice: Dice,
-    /// Errors that went away.
+    /// Temporary errors.
     pub waits: u32,
     pub cuts: u32,
 }
@@ -65,7 +65,7 @@ pub fn options(sync: bool) -> LogbookOptions {
     }
 }
 
-/// What a logbook has of a rank.
+/// All batches that a logbook has of a rank.
 pub fn read_all(
     logbook: &Logbook,
     job: u64,
@@ -104,7 +104,7 @@ impl Driver {
         })
     }
 
-    /// Does that many things, or as many as go.
+    /// Performs that many steps, or as many as possible.
     pub fn work(&mut self, steps: u32) -> End {
         for _ in 0..steps {
             let number = self.dice.below(self.rows.len() as u64) as usize;
@@ -298,7 +298,7 @@ impl Driver {
         }
     }
 
-    /// What is read back is what is written, from what is kept on.
+    /// Batches read back are those written, from the first one kept.
     pub fn check_reading(&self) {
         for model in &self.rows {
             let holdings = self.logbook.holdings();
@@ -319,7 +319,7 @@ impl Driver {
                 .map(Which::bytes)
                 .collect();
             assert!(read == written, "EL-5: another row than was written");
-            // What is after the clock of the last trim is there in any case.
+            // Determinants after the clock of the last trim are always there.
             let mut after = Vec::new();
             let clock = Some(Clock(model.trimmed));
             let from = EventIndex(0);
@@ -341,7 +341,7 @@ impl Driver {
         }
     }
 
-    /// The process is dead; another one comes, with this disk. EL-3
+    /// The process is dead; another one starts with this disk. EL-3
     pub fn restart(&mut self, disk: SimulatedDisk, only_durable: bool) -> Result<(), String> {
         let opened = Logbook::open_on(disk.clone().into(), &options(self.sync));
         let logbook = opened.map_err(|error| format!("it does not open: {error}"))?;

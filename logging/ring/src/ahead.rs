@@ -1,4 +1,4 @@
-//! [`DiskAhead`]: chunks on their way from disk before it is their turn.
+//! [`DiskAhead`]: chunks that are read from disk before they are needed.
 
 use crate::chunk::{ChunkError, ChunkReader};
 use crate::{Frontier, Incarnation, Rank};
@@ -7,11 +7,11 @@ use core::ops::Range;
 use std::collections::VecDeque;
 use thiserror::Error;
 
-/// The bytes of a chunk that came from disk; dropped, their memory goes back to its owner.
+/// The bytes of a chunk that came from disk; when dropped, their memory returns to its owner.
 pub struct ChunkBytes(Box<dyn AsRef<[u8]> + Send>);
 
 impl ChunkBytes {
-    /// Wraps the [`CHUNK_BYTES`] bytes of a chunk, or those up to its last record.
+    /// Wraps the [`CHUNK_BYTES`] bytes of a chunk, or the part up to its last record.
     pub fn new(bytes: impl AsRef<[u8]> + Send + 'static) -> Self {
         Self(Box::new(bytes))
     }
@@ -36,7 +36,7 @@ pub trait DiskChunks {
     /// Begins to read a chunk and names the read; `None` when it is not on disk.
     fn begin_read(&mut self, sequence: u64) -> Option<u64>;
 
-    /// Which file a chunk is in, for people; `None` where that is not known.
+    /// The file of a chunk, for people; `None` if not known.
     fn place(&self, _sequence: u64) -> Option<String> {
         None
     }
@@ -48,23 +48,23 @@ pub enum ReadBackError {
     /// The disk gave no bytes; the next step tries again.
     #[error("chunk {sequence} of the log to rank {destination} cannot be read from disk: {why}")]
     Disk {
-        /// Whose log.
+        /// The receiver of the log.
         destination: Rank,
-        /// Which chunk.
+        /// Sequence number of the chunk.
         sequence: u64,
         /// The disk's error.
         why: String,
     },
-    /// The bytes are not those that were written; the next step tries again.
+    /// The bytes have changed since they were written; the next step tries again.
     #[error("chunk {sequence} of the log to rank {destination} is damaged in {place}: {damage}")]
     Damaged {
-        /// Whose log.
+        /// The receiver of the log.
         destination: Rank,
-        /// Which chunk.
+        /// Sequence number of the chunk.
         sequence: u64,
-        /// Where, for people.
+        /// Place of the chunk, for people.
         place: String,
-        /// What is wrong.
+        /// The kind of damage.
         damage: ChunkError,
     },
     /// The disk gave another chunk; the next step tries again.
@@ -72,17 +72,17 @@ pub enum ReadBackError {
         "chunk {sequence} of the log to rank {destination} was read from disk, and another chunk came"
     )]
     Another {
-        /// Whose log.
+        /// The receiver of the log.
         destination: Rank,
-        /// Which chunk.
+        /// Sequence number of the requested chunk.
         sequence: u64,
     },
-    /// It is neither in memory nor on disk, and no horizon has passed it.
+    /// The chunk is neither in memory nor on disk, and no horizon has passed it.
     #[error("chunk {sequence} of the log to rank {destination} is lost")]
     Lost {
-        /// Whose log.
+        /// The receiver of the log.
         destination: Rank,
-        /// Which chunk.
+        /// Sequence number of the chunk.
         sequence: u64,
     },
 }
@@ -94,17 +94,17 @@ struct Ahead {
     bytes: Option<Result<ChunkBytes, String>>,
 }
 
-/// Whether a chunk came from disk.
+/// State of a chunk requested from disk.
 pub(crate) enum Found {
-    /// Here it is, whole.
+    /// The chunk has arrived and is undamaged.
     Here(ChunkBytes),
-    /// It is on its way.
+    /// The read is under way.
     Coming,
-    /// It was not requested, or it is not there.
+    /// The chunk was not requested, or is not on disk.
     Nowhere,
 }
 
-/// Chunks of one log that are on their way from disk.
+/// Chunks of one log that are being read from disk.
 #[derive(Debug)]
 pub(crate) struct DiskAhead {
     identity: (Rank, Rank, Incarnation),
@@ -120,7 +120,7 @@ impl DiskAhead {
         }
     }
 
-    /// Chunks that are on their way, or here.
+    /// Number of chunks whose reads are under way or completed.
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }
@@ -129,14 +129,14 @@ impl DiskAhead {
         self.queue.iter().any(|ahead| ahead.token == token)
     }
 
-    /// A read has ended; whether it was one of these.
+    /// Handles a completed read; returns whether it was one of these.
     pub(crate) fn arrived(&mut self, token: u64, bytes: Result<ChunkBytes, String>) -> bool {
         let ahead = self.queue.iter_mut().find(|ahead| ahead.token == token);
         ahead.map(|ahead| ahead.bytes = Some(bytes)).is_some()
     }
 
-    /// Begins to read the `wanted` chunks, the first ones first, as long as at
-    /// most `chunks_max` are under way. Those before are forgotten.
+    /// Begins to read the `wanted` chunks in order, while at
+    /// most `chunks_max` are held. Earlier chunks are dropped.
     pub(crate) fn read(
         &mut self,
         wanted: Range<u64>,
@@ -152,7 +152,7 @@ impl DiskAhead {
             if self.len() >= chunks_max {
                 return;
             }
-            // A horizon has passed this one: it shows when it is its turn.
+            // A horizon has passed this chunk: that is handled when the reader comes to it.
             let Some(token) = disk.begin_read(sequence) else {
                 return;
             };
@@ -165,7 +165,7 @@ impl DiskAhead {
         }
     }
 
-    /// Takes the first chunk, when it is here and whole.
+    /// Takes the first chunk, if it has arrived and is undamaged.
     pub(crate) fn take(
         &mut self,
         sequence: u64,
@@ -190,7 +190,7 @@ impl DiskAhead {
         Ok(Found::Here(bytes))
     }
 
-    /// Checks a chunk: no record is given before all checksums hold.
+    /// Checks a chunk: no record is given before all checksums are verified.
     fn check(
         &self,
         sequence: u64,

@@ -1,8 +1,8 @@
-//! The [`Arena`]: one rank's log memory, cut into chunks.
+//! The [`Arena`]: one rank's log memory, divided into chunks.
 //!
-//! Channels take chunks and give them back; the chunk freed last is taken
-//! first, so that a channel that is read as fast as it is written goes round in
-//! few chunks that stay in the cache. Memory is committed extent by extent when
+//! Channels take chunks and give them back. The chunk freed last is taken
+//! first, so that a channel that is read as fast as it is written reuses a
+//! few chunks that stay in the cache. Memory is committed by extents when
 //! it is first needed.
 
 use crate::Region;
@@ -12,7 +12,7 @@ use std::io;
 use std::rc::Rc;
 use thiserror::Error;
 
-/// Bytes of a chunk: the grain in which log memory is taken and freed.
+/// Bytes of a chunk: the unit in which log memory is taken and freed.
 #[cfg(not(loom))]
 pub const CHUNK_BYTES: usize = 256 << 10;
 /// Small under loom: a header, two records and a link.
@@ -26,7 +26,7 @@ const EXTENT_CHUNKS: u32 = if CHUNK_BYTES >= 2 << 20 {
     ((2 << 20) / CHUNK_BYTES) as u32
 };
 
-/// Which chunk of an arena.
+/// Number of a chunk in its arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChunkId(pub u32);
 
@@ -42,7 +42,7 @@ pub enum ArenaFull {
     /// The system has no memory for a further extent.
     #[error("no memory for the log after {committed_bytes} bytes: {error}")]
     Memory {
-        /// Bytes that the arena has.
+        /// Bytes committed so far.
         committed_bytes: u64,
         /// The system's error.
         error: io::Error,
@@ -54,7 +54,7 @@ pub type Commit = Box<dyn FnMut(usize, usize) -> io::Result<()>>;
 
 type Returned = Rc<RefCell<Vec<ChunkId>>>;
 
-/// A chunk that goes back to its arena when this is dropped.
+/// A chunk that returns to its arena when this is dropped.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) struct BorrowedChunk {
@@ -76,9 +76,9 @@ pub struct Arena {
     chunks: u32,
     committed: u32,
     free: Vec<ChunkId>,
-    /// Chunks that were borrowed and given back.
+    /// Borrowed chunks that were given back.
     returned: Returned,
-    /// Chunks that were taken at the same time, at most.
+    /// Maximum number of chunks taken at the same time.
     taken_most: u32,
     commit: Commit,
 }
@@ -134,12 +134,12 @@ impl Arena {
         u64::from(self.taken_chunks()) * CHUNK_BYTES as u64
     }
 
-    /// Bytes that channels have held at the same time, at most.
+    /// Maximum number of bytes that channels have held at the same time.
     pub fn used_bytes_peak(&self) -> u64 {
         u64::from(self.taken_most) * CHUNK_BYTES as u64
     }
 
-    /// Bytes that channels can hold at most.
+    /// Maximum number of bytes that channels can hold.
     pub fn budget_bytes(&self) -> u64 {
         u64::from(self.chunks) * CHUNK_BYTES as u64
     }
@@ -147,7 +147,7 @@ impl Arena {
     /// Commits all memory now.
     ///
     /// # Errors
-    /// When the system has not that much.
+    /// When the system has not enough memory.
     pub fn commit_all(&mut self) -> Result<(), ArenaFull> {
         while self.committed < self.chunks {
             self.commit_extent()?;
@@ -160,10 +160,10 @@ impl Arena {
         self.committed - free as u32
     }
 
-    /// Takes a chunk: the one freed last, else a fresh one.
+    /// Takes a chunk: the one freed last, or else a new one.
     ///
     /// # Errors
-    /// When the budget or the system's memory is at its end.
+    /// When the budget or the system's memory is exhausted.
     pub(crate) fn take(&mut self) -> Result<ChunkId, ArenaFull> {
         if self.free.is_empty() {
             self.free.append(&mut self.returned.borrow_mut());
@@ -178,7 +178,7 @@ impl Arena {
         Ok(taken)
     }
 
-    /// Takes a chunk that comes back by itself.
+    /// Takes a chunk that returns to the arena when dropped.
     #[cfg(not(loom))]
     pub(crate) fn borrow(&mut self) -> Result<BorrowedChunk, ArenaFull> {
         Ok(BorrowedChunk {
@@ -187,13 +187,13 @@ impl Arena {
         })
     }
 
-    /// Gives a chunk back, which no reader reads any more.
+    /// Gives back a chunk that no reader reads any more.
     pub(crate) fn give_back(&mut self, chunk: ChunkId) {
         debug_assert!(!self.free.contains(&chunk), "chunk {chunk:?} freed twice");
         self.free.push(chunk);
     }
 
-    /// Where a chunk begins in the region.
+    /// Offset of a chunk in the region.
     #[inline]
     pub(crate) fn offset_of(&self, chunk: ChunkId) -> usize {
         self.first_chunk_offset + chunk.0 as usize * CHUNK_BYTES

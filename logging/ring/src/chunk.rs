@@ -1,7 +1,7 @@
-//! The header of a chunk, and how its bytes are checked: the form in which chunks go to
-//! disk and are found in a dead rank's memory (docs/formats/log-format.md).
+//! The header of a chunk, and the check of its bytes: the form in which chunks are written to
+//! disk and found in a dead rank's memory (docs/formats/log-format.md).
 //!
-//! Pure functions of bytes: nothing here trusts what it reads.
+//! Pure functions of bytes: all input is checked.
 
 use crate::header::{HEADER_BYTES, LINE_BYTES, le_bytes};
 use crate::writer::{CHUNK_HEADER_BYTES, CHUNK_MAGIC, LINK_BYTES};
@@ -13,85 +13,85 @@ use thiserror::Error;
 
 /// Bytes of an encoded chunk header.
 pub const CHUNK_HEAD_BYTES: usize = CHUNK_HEADER_BYTES;
-/// Where the checked part of a record header ends and its checksum begins.
+/// Offset of a record's checksum, behind the checked part of its header.
 pub(crate) const CHECK_OFFSET: usize = 40;
 
-/// In the word of the used bytes.
+/// Bit in the word with the used bytes.
 const HAS_INTERNAL_BIT: u32 = 63;
 
 /// The header of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
-    /// Which chunk of its channel's log, from 0.
+    /// Sequence number of the chunk in its channel's log, from 0.
     pub sequence: u64,
-    /// The sender: whose log it is.
+    /// The sender, to which the log belongs.
     pub source: Rank,
     /// The receiver.
     pub destination: Rank,
-    /// Of the sender.
+    /// Incarnation of the sender.
     pub incarnation: Incarnation,
-    /// What sealing adds; `None` in memory as long as the chunk is not sealed.
+    /// The fields that sealing adds; `None` in memory while the chunk is not sealed.
     pub seal: Option<Seal>,
 }
 
 /// The description of a chunk's contents once it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal {
-    /// Bytes of header and records: what lies behind means nothing.
+    /// Bytes of header and records; bytes behind them are not valid.
     pub used_bytes: u32,
-    /// The chunk holds records of internal streams.
+    /// Whether the chunk holds records of internal streams.
     pub has_internal: bool,
     /// Lowest sequence number of a record of the program's stream in this chunk.
     pub ssn_low: Ssn,
-    /// Of the program's stream one past the highest sequence number of the log up to the end of this
-    /// chunk.
+    /// One past the highest sequence number of the program's stream in the log up to the end of
+    /// this chunk.
     pub ssn_end: Ssn,
     /// The job.
     pub job: u64,
-    /// CRC-32 over the `check` words of its records, in order: a record that is
-    /// whole but was not written together with the others is found.
+    /// CRC-32 over the `check` words of its records, in order: detects a
+    /// valid record that was not written together with the others.
     pub records_check: u32,
 }
 
-/// Why bytes are not a whole chunk.
+/// Why bytes are not a valid chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ChunkError {
-    /// Nothing was written there.
+    /// No chunk was written there.
     #[error("no chunk was written here")]
     Empty,
-    /// Other bytes than a chunk begins with.
+    /// The bytes do not begin with a chunk's magic.
     #[error("no chunk of this version begins here")]
     Magic,
     /// The chunk's own header is damaged.
     #[error("the header of the chunk is damaged")]
     Header,
-    /// A chunk in memory that is not sealed, where only sealed ones can be.
+    /// The chunk in memory is not sealed, but only sealed ones are valid there.
     #[error("the chunk was never completed")]
     NotSealed,
-    /// Fewer bytes than the header says, or more than a chunk has.
+    /// Fewer bytes than the header says, or more than the maximum of a chunk.
     #[error("the chunk claims {used_bytes} bytes, {found_bytes} are there")]
     Length {
-        /// As the header says.
+        /// Length in the header.
         used_bytes: u32,
-        /// As given.
+        /// Length of the given bytes.
         found_bytes: usize,
     },
-    /// A record that is damaged; those before it are whole.
+    /// A record is damaged; those before it are valid.
     #[error("record {index} (at byte {offset}) is damaged: {what}")]
     Record {
-        /// Which record of the chunk, from 0.
+        /// Index of the record in the chunk, from 0.
         index: usize,
-        /// Where in the chunk.
+        /// Offset of the record in the chunk.
         offset: usize,
-        /// What is wrong with it.
+        /// The kind of damage.
         what: RecordDamage,
     },
-    /// Every record is whole, but they were not written together.
+    /// Every record is valid, but they were not written together.
     #[error("its records were not written together")]
     Mixture,
 }
 
-/// What is wrong with a record.
+/// The kind of damage of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RecordDamage {
     /// The header's checksum differs.
@@ -100,16 +100,16 @@ pub enum RecordDamage {
     /// The payload's checksum differs.
     #[error("its payload does not match its checksum")]
     PayloadCheck,
-    /// The checksum holds, but no rank writes such a header.
+    /// The checksum is correct, but no rank writes such a header.
     #[error(transparent)]
     Header(#[from] HeaderError),
-    /// It ends beyond its chunk.
+    /// The record ends beyond its chunk.
     #[error("it ends beyond its chunk")]
     Overrun,
-    /// A record of another rank or life.
+    /// A record of another rank or incarnation.
     #[error("it is of another rank or incarnation")]
     Stranger,
-    /// Links are no records of a sealed chunk.
+    /// The record is a link, which a sealed chunk does not have.
     #[error("it is a link")]
     Link,
 }
@@ -179,7 +179,7 @@ impl ChunkHeader {
         })
     }
 
-    /// Whose chunk it is, without a look at its seal.
+    /// The identity in a chunk's header; its seal is not decoded.
     fn of_words(words: &[u64; 8]) -> Self {
         Self {
             sequence: words[1],
@@ -214,19 +214,19 @@ fn head_check(words: &[u64; 8]) -> u32 {
     hasher.finalize()
 }
 
-/// A record of a chunk that was read back.
+/// A record read from a chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkRecord<'a> {
     /// Its header.
     pub header: RecordHeader,
     /// Its payload.
     pub payload: &'a [u8],
-    /// Where it begins in the chunk.
+    /// Offset of the record in the chunk.
     pub offset: usize,
 }
 
-/// The bytes of one chunk, read record by record. Nothing is taken on trust: a
-/// damaged chunk gives the whole records before the damage and then an error,
+/// Reads the bytes of one chunk record by record, and checks them: a
+/// damaged chunk gives the valid records before the damage and then an error,
 /// never a wrong record.
 #[derive(Clone, Debug)]
 pub struct ChunkReader<'a> {
@@ -239,11 +239,11 @@ pub struct ChunkReader<'a> {
 }
 
 impl<'a> ChunkReader<'a> {
-    /// A sealed chunk, as it stands on disk.
+    /// Reads a sealed chunk, as it is on disk.
     ///
     /// # Errors
-    /// When the bytes do not begin with a sealed header that matches its
-    /// checksum, or are fewer than it says.
+    /// When the bytes do not begin with a sealed header whose checksum is
+    /// correct, or are fewer than the header says.
     pub fn sealed(bytes: &'a [u8]) -> Result<Self, ChunkError> {
         let header = ChunkHeader::decode(bytes)?;
         let seal = header.seal.ok_or(ChunkError::NotSealed)?;
@@ -260,14 +260,14 @@ impl<'a> ChunkReader<'a> {
         Ok(Self::new(header, &bytes[..used_bytes]))
     }
 
-    /// A chunk in the memory of a dead rank: sealed or not. Where it is not,
-    /// there are no checksums, and the first word that is 0 ends it.
+    /// Reads a chunk in the memory of a dead rank, sealed or not. An unsealed chunk
+    /// has no checksums, and ends at the first record word that is 0.
     ///
     /// # Errors
     /// When no chunk begins there.
     pub fn in_memory(bytes: &'a [u8]) -> Result<Self, ChunkError> {
         match ChunkHeader::decode(bytes) {
-            // Killed while it was sealed: the records were complete before.
+            // The rank was killed while sealing: the records were complete before.
             Err(ChunkError::Header) => Ok(Self::open(
                 ChunkHeader::of_words(&read_words(bytes)?),
                 bytes,
@@ -277,8 +277,8 @@ impl<'a> ChunkReader<'a> {
         }
     }
 
-    /// A chunk from the record at `offset` on, whose checksums were looked at
-    /// before, or that has never left this rank.
+    /// Reads a chunk from the record at `offset` on. Its checksums were verified
+    /// before, or the chunk has never left this rank.
     #[cfg(not(loom))]
     pub(crate) fn checked(bytes: &'a [u8], offset: usize) -> Result<Self, ChunkError> {
         let header = ChunkHeader::decode(bytes)?;
@@ -315,7 +315,7 @@ impl<'a> ChunkReader<'a> {
         &self.header
     }
 
-    /// Where the next record begins in the chunk.
+    /// Offset of the next record in the chunk.
     pub fn offset(&self) -> usize {
         self.offset
     }
@@ -323,7 +323,7 @@ impl<'a> ChunkReader<'a> {
     /// The next record; `None` at the end of the chunk.
     ///
     /// # Errors
-    /// When the chunk is damaged there. It gives nothing more then.
+    /// When the chunk is damaged there. Later calls give no more records.
     pub fn next_record(&mut self) -> Result<Option<ChunkRecord<'a>>, ChunkError> {
         if self.ended {
             return Ok(None);

@@ -1,15 +1,15 @@
-//! Copies into and out of the log, by the widest means that the processor has.
+//! Copies into and out of the log, with the widest instructions of the processor.
 //!
-//! What was measured (docs/design/performance.md): a log that is retained streams
+//! Measured (docs/design/performance.md): a log that is retained streams
 //! through memory, where ordinary stores first fetch every line that they
 //! overwrite; non-temporal stores do not, and take 1.3-1.5 × less time from
 //! 4 KiB on. A log that is reused at once stays in the cache, where ordinary
-//! stores win. On the way out, asking for the destination's lines a little
-//! ahead hides their misses.
+//! stores are faster. For copies out of the log, prefetching the destination's lines
+//! hides their cache misses.
 
 #![allow(unsafe_code, reason = "wide loads and stores on raw memory")]
 
-/// Where the bytes of a log go.
+/// Kind of log memory that a copy writes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A window that is written again soon: ordinary stores.
@@ -18,11 +18,11 @@ pub enum Target {
     Streaming,
 }
 
-/// From this length on a copy to a [`Target::Streaming`] goes around the cache.
+/// Length from which on a copy to a [`Target::Streaming`] bypasses the cache.
 pub const STREAM_BYTES_MIN: usize = 2048;
-/// From this length on a copy out prefetches its destination.
+/// Length from which on a copy out of the log prefetches its destination.
 const WIDE_BYTES_MIN: usize = 2048;
-/// How far ahead, in bytes.
+/// Distance of the prefetch in bytes.
 #[cfg(target_arch = "x86_64")]
 const AHEAD_BYTES: usize = 1024;
 

@@ -1,23 +1,23 @@
-//! [`Frontier`]: a place in each stream of a pair of ranks.
+//! [`Frontier`]: a position in each stream of a pair of ranks.
 
 use crate::{Ssn, Stream};
 
-/// One message of each stream of a pair of ranks: all before these are meant, or all
-/// from these on. It stands wherever a number would stand if there were one stream:
-/// what a horizon frees, what a receiver misses first, where a chunk ends. STREAM-3
+/// One message of each stream of a pair of ranks; it stands for all messages before them, or
+/// for all from there on. It takes the place of a single number, which would suffice for one
+/// stream: what a horizon frees, what a receiver misses first, where a chunk ends. STREAM-3
 ///
-/// The program's stream is inline; streams that were never used are not stored, and
+/// The program's stream is stored inline. Streams that were never used are not stored, and
 /// stand at their first message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Frontier {
-    /// Of the program's stream.
+    /// SSN in the program's stream.
     pub program: Ssn,
-    /// Of stream 1 and those that follow, as far as any is beyond its first message.
+    /// SSNs in stream 1 and the following ones, up to the last that is beyond its first message.
     internal: Vec<Ssn>,
 }
 
 impl From<Ssn> for Frontier {
-    /// At this message of its stream, and at the first of all others.
+    /// At this message of its stream, and at the first message of all others.
     fn from(ssn: Ssn) -> Self {
         let mut frontier = Self::default();
         frontier.raise_to(ssn);
@@ -32,7 +32,7 @@ impl From<&Frontier> for Frontier {
 }
 
 impl Frontier {
-    /// Its message of a stream.
+    /// Its message in a stream.
     #[inline]
     pub fn of(&self, stream: Stream) -> Ssn {
         match stream {
@@ -46,13 +46,13 @@ impl Frontier {
         known.copied().unwrap_or(Ssn::first(stream))
     }
 
-    /// Its messages, of the program's stream and of all that may be beyond their first
+    /// Its messages in the program's stream and in all streams that may be beyond their first
     /// message.
     pub fn all(&self) -> impl Iterator<Item = Ssn> {
         core::iter::once(self.program).chain(self.internal.iter().copied())
     }
 
-    /// From its messages, as [`Frontier::all`] gives them; `None`: it gives no such ones.
+    /// The inverse of [`Frontier::all`]; `None` for messages that it does not give.
     pub fn of_all(ssns: &[Ssn]) -> Option<Self> {
         let mut frontier = Self::default();
         for (stream, ssn) in ssns.iter().enumerate() {
@@ -64,23 +64,23 @@ impl Frontier {
         (frontier.all().count() == ssns.len()).then_some(frontier)
     }
 
-    /// Whether a message lies before.
+    /// Whether the frontier is beyond this message.
     #[inline]
     pub fn is_beyond(&self, ssn: Ssn) -> bool {
         ssn < self.of(ssn.stream())
     }
 
-    /// A stream in which it is beyond `other`, by its message there.
+    /// The message of the first stream in which the frontier is beyond `other`.
     pub fn first_beyond(&self, other: &Frontier) -> Option<Ssn> {
         self.all().find(|ssn| *ssn > other.of(ssn.stream()))
     }
 
-    /// Whether it is beyond `other` in no stream.
+    /// Whether the frontier is beyond `other` in no stream.
     pub fn is_within(&self, other: &Frontier) -> bool {
         self.first_beyond(other).is_none()
     }
 
-    /// Goes to this message of its stream, forward or back.
+    /// Moves to this message of its stream, forward or back.
     pub fn set(&mut self, ssn: Ssn) {
         match ssn.is_program() {
             true => self.program = ssn,
@@ -95,14 +95,14 @@ impl Frontier {
         while self.internal.pop_if(|last| last.count() == 0).is_some() {}
     }
 
-    /// Goes back to this message of its stream, if it lies beyond.
+    /// Moves back to this message of its stream, if the frontier is beyond it.
     pub fn lower_to(&mut self, ssn: Ssn) {
         if self.is_beyond(ssn) {
             self.set(ssn);
         }
     }
 
-    /// The same of the program's stream, and of all others what `other` has.
+    /// A frontier with this one's program stream and the internal streams of `other`.
     #[must_use]
     pub fn with_internal_of(&self, other: &Frontier) -> Frontier {
         Self {
@@ -111,7 +111,7 @@ impl Frontier {
         }
     }
 
-    /// Moves on to this message of its stream, if it lies behind.
+    /// Moves on to this message of its stream, if the frontier is before it.
     #[inline]
     pub fn raise_to(&mut self, ssn: Ssn) {
         match ssn.is_program() {
@@ -131,19 +131,19 @@ impl Frontier {
         self.internal[index] = self.internal[index].max(ssn);
     }
 
-    /// Moves on to `other` in each stream in which that is beyond.
+    /// Moves on to `other` in each stream in which `other` is beyond.
     pub fn raise(&mut self, other: &Frontier) {
         other.all().for_each(|ssn| self.raise_to(ssn));
     }
 
-    /// The farther of both, in each stream.
+    /// The later of both, in each stream.
     #[must_use]
     pub fn max(mut self, other: &Frontier) -> Frontier {
         self.raise(other);
         self
     }
 
-    /// Gives the next message of a stream its number.
+    /// Returns the next number of a stream, and moves past it.
     #[inline]
     pub fn take_next(&mut self, stream: Stream) -> Ssn {
         let ssn = self.of(stream);
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// STREAM-3: as a map from each stream to its message.
+    /// STREAM-3: compared with a map from each stream to its message.
     #[test]
     fn a_frontier_is_a_place_in_each_stream() {
         let mut chance = 7u64;

@@ -1,4 +1,4 @@
-//! The record header: what stands before every payload in the log, on the wire
+//! The record header, which precedes every payload in the log, on the wire
 //! and on disk. Little endian, 48 bytes, the same everywhere.
 //!
 //! | bytes | field | meaning |
@@ -30,12 +30,12 @@ pub(crate) const LINE_BYTES: usize = 64;
 /// The longest payload that shares its header's cache line.
 const INLINE_PAYLOAD_BYTES: usize = LINE_BYTES - HEADER_BYTES;
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum RecordKind {
     /// Begins a message and carries its first (often only) payload bytes; the
-    /// rest follows in `Fragment`s without being asked for.
+    /// rest follows in `Fragment`s without a clear-to-send.
     Eager = 1,
     /// Announces a message; its payload follows in `Fragment`s after the
     /// receiver has cleared it to send.
@@ -51,7 +51,7 @@ pub enum RecordKind {
 pub struct RecordHeader {
     /// Bytes of payload in this record.
     pub payload_bytes: u32,
-    /// What the record is.
+    /// The kind of the record.
     pub kind: RecordKind,
     /// [`RecordHeader::WANT_ACK`] or 0.
     pub flags: u16,
@@ -80,12 +80,12 @@ pub enum HeaderError {
         "record header of version {0}, this program reads version {RECORD_VERSION}: run the same refrain on every rank"
     )]
     Version(u8),
-    /// Not a kind that exists.
+    /// The kind is unknown.
     #[error(
         "record header with unknown kind {0}: the memory or the wire is damaged, or the peer is not refrain"
     )]
     Kind(u8),
-    /// Flags that do not exist.
+    /// The flags are unknown.
     #[error(
         "record header with unknown flags {0:#06x}: the memory or the wire is damaged, or the peer is not refrain"
     )]
@@ -202,7 +202,7 @@ pub(crate) fn le_bytes<const WORDS: usize, const BYTES: usize>(words: [u64; WORD
     bytes
 }
 
-/// Where the payload begins in its record: behind the header in the same cache
+/// Offset of the payload in its record: behind the header in the same cache
 /// line if it fits, else on the next line, aligned for wide copies.
 #[inline]
 pub const fn payload_offset(payload_bytes: usize) -> usize {

@@ -31,13 +31,13 @@ name!(
     Rank(u32)
 );
 name!(
-    /// How often a rank was started, from 0. Everything that a rank puts on a
-    /// wire or a disk carries it.
+    /// Number of a life of a rank, from 0. Everything that a rank sends or
+    /// writes to disk carries it.
     Incarnation(u32)
 );
 name!(
     /// A stream of a pair of ranks: 0 holds the program's messages, each other
-    /// one those of one internal operation at a time. STREAM-1
+    /// stream the messages of one internal operation at a time. STREAM-1
     Stream(u16)
 );
 name!(
@@ -53,8 +53,8 @@ name!(
     Clock(u64)
 );
 name!(
-    /// A place in one channel's log, in bytes since the channel began. It never shrinks;
-    /// memory is reused beneath it.
+    /// Byte offset in one channel's log since its beginning. It never decreases; memory is
+    /// reused meanwhile.
     Position(u64)
 );
 
@@ -79,12 +79,12 @@ impl Rank {
 }
 
 impl Stream {
-    /// The program's messages.
+    /// The stream of the program's messages.
     pub const PROGRAM: Stream = Stream(0);
-    /// The highest.
+    /// The highest stream.
     pub const MAX: Stream = Stream((1 << (64 - Ssn::COUNT_BITS)) - 1);
 
-    /// The place of an internal stream in a table of those.
+    /// The index of an internal stream in a table of internal streams.
     ///
     /// # Panics
     /// For [`Stream::PROGRAM`].
@@ -114,7 +114,7 @@ impl Ssn {
         Stream((self.0 >> Self::COUNT_BITS) as u16)
     }
 
-    /// Messages before it in its stream.
+    /// Number of messages before it in its stream.
     #[inline]
     #[must_use]
     pub fn count(self) -> u64 {

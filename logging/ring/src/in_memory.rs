@@ -1,4 +1,4 @@
-//! Looking at a log's own chunks in memory, for the rank that writes them.
+//! Reads a log's own chunks in memory, for the rank that writes them.
 
 use crate::writer::{CHUNK_HEADER_BYTES, ChannelLog, ChunkEntry, Place};
 use crate::{Arena, CHUNK_BYTES, Frontier, Position};
@@ -6,24 +6,24 @@ use crate::{Arena, CHUNK_BYTES, Frontier, Position};
 /// Whether a chunk of a log is in memory.
 #[derive(Debug, PartialEq, Eq)]
 pub enum InMemory<'a> {
-    /// Here are its header and its published records.
+    /// The chunk is in memory, with its header and published records.
     Records {
         /// From the chunk's header to the end of the last published record.
         bytes: &'a [u8],
-        /// The chunk is complete and all of its records are here.
+        /// The chunk is complete and all of its records are published.
         is_whole: bool,
     },
-    /// It is on its way to disk, where it is sealed first: it must not be read before it
-    /// is back.
+    /// The chunk is being written to disk, where it is sealed first: it must not be read until
+    /// it is taken back.
     Lent,
     /// Its memory is freed: it is on disk, or a horizon has passed it.
     Freed,
-    /// The log has not come that far.
+    /// The log has not reached this chunk.
     NotYet,
 }
 
 impl ChannelLog {
-    /// The records of a chunk that are in memory and published: those before
+    /// The published records of a chunk in memory: those before
     /// `posted`.
     pub fn in_memory<'a>(&self, arena: &'a Arena, sequence: u64, posted: Position) -> InMemory<'a> {
         let begin = Position(sequence.saturating_mul(CHUNK_BYTES as u64));
@@ -38,7 +38,7 @@ impl ChannelLog {
         }
         let is_last = begin.0 + CHUNK_BYTES as u64 > self.tail().0;
         let used_bytes = self.used_bytes_of(sequence, entry);
-        // The header was there before any record.
+        // The header was written before any record.
         let posted_bytes = posted
             .0
             .saturating_sub(begin.0)
@@ -61,8 +61,8 @@ impl ChannelLog {
         }
     }
 
-    /// The first chunk in memory that ends beyond `from` in some stream; else the one
-    /// being filled, where such a message would come.
+    /// The first chunk in memory that ends beyond `from` in some stream; otherwise the chunk
+    /// being filled, where such a message would be.
     pub fn find(&self, from: &Frontier) -> u64 {
         let trimmed = self.trimmed().0 / CHUNK_BYTES as u64;
         let last = self.tail().0 / CHUNK_BYTES as u64;

@@ -1,5 +1,5 @@
-//! [`LentChunk`]: a full chunk that was lent out of its log to be written to
-//! disk, straight from the ring.
+//! [`LentChunk`]: a full chunk that its log has lent out, to be written to
+//! disk directly from the ring.
 
 use crate::chunk::{CHECK_OFFSET, ChunkHeader, Seal, record_check};
 use crate::header::HEADER_BYTES;
@@ -9,13 +9,13 @@ use crate::{
     record_bytes,
 };
 
-/// A complete chunk of a log. Its log neither writes nor frees the memory before
-/// it has it back ([`ChannelLog::take_back`]).
+/// A complete chunk of a log. The log neither writes nor frees its memory until
+/// the chunk is taken back ([`ChannelLog::take_back`]).
 #[derive(Debug)]
 pub struct LentChunk {
     region: Region,
     offset: usize,
-    /// Not sealed.
+    /// The header, not sealed.
     header: ChunkHeader,
     used_bytes: u32,
     ends: Frontier,
@@ -24,10 +24,10 @@ pub struct LentChunk {
 /// How the loan of a chunk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoanEnd {
-    /// It is on disk and can be read back: its memory may be used again when no reader
-    /// reads it there.
+    /// The chunk is on disk and can be read back: its memory may be reused when no reader
+    /// uses it.
     OnDisk,
-    /// It is only in memory.
+    /// The chunk is only in memory.
     InMemory,
 }
 
@@ -56,12 +56,12 @@ impl LentChunk {
         }
     }
 
-    /// Which chunk of its channel's log.
+    /// Sequence number of the chunk in its channel's log.
     pub fn sequence(&self) -> u64 {
         self.header.sequence
     }
 
-    /// Whose log.
+    /// The sender, to which the log belongs.
     pub fn source(&self) -> Rank {
         self.header.source
     }
@@ -71,17 +71,17 @@ impl LentChunk {
         self.header.destination
     }
 
-    /// Of the sender.
+    /// Incarnation of the sender.
     pub fn incarnation(&self) -> Incarnation {
         self.header.incarnation
     }
 
-    /// Bytes of header and records; what lies behind means nothing.
+    /// Bytes of header and records; bytes behind them are not valid.
     pub fn used_bytes(&self) -> usize {
         self.used_bytes as usize
     }
 
-    /// Of each stream one past the highest sequence number of the log up to the end
+    /// For each stream, one past the highest sequence number of the log up to the end
     /// of this chunk.
     pub fn ends(&self) -> &Frontier {
         &self.ends
@@ -92,8 +92,9 @@ impl LentChunk {
         Position((self.header.sequence + 1) * crate::CHUNK_BYTES as u64)
     }
 
-    /// Writes the checksum of each record, and the chunk's own header with what it holds.
-    /// Once, by the writer to disk. Readers of the records do not use these fields.
+    /// Writes the checksum of each record, and completes the chunk's own header.
+    /// Called once, by the thread that writes to disk. Readers of the records do not use these
+    /// fields.
     pub fn seal(&mut self, job: u64) -> Seal {
         let mut checks = crc32fast::Hasher::new();
         let ssn_end = self.ends.program;
@@ -121,15 +122,15 @@ impl LentChunk {
             seal: Some(seal),
             ..self.header
         };
-        // The last word, with the checksum, is stored last: a rank that is killed in
-        // between leaves a header that does not match it.
+        // The last word, with the checksum, is stored last: if the rank is killed before
+        // that, the header does not match its checksum.
         for (index, word) in header.words().into_iter().enumerate().skip(3) {
             self.region.store_word(self.offset + index * 8, word);
         }
         seal
     }
 
-    /// Writes the checksum of the record at `at`; its length, number, checksum.
+    /// Writes the checksum of the record at `at`; returns its length, number and checksum.
     fn check_record(&self, at: usize) -> (usize, Ssn, u64) {
         let bytes = &self.chunk_bytes()[at..];
         let head: &[u8; CHECK_OFFSET] = bytes.first_chunk().expect("a record has a header");
@@ -145,12 +146,12 @@ impl LentChunk {
         (record_bytes(payload_bytes), header.ssn, check)
     }
 
-    /// The bytes to be written: header and records. After [`LentChunk::seal`].
+    /// The bytes to write: header and records. Call after [`LentChunk::seal`].
     pub fn bytes(&self) -> &[u8] {
         &self.chunk_bytes()[..self.used_bytes()]
     }
 
-    /// The whole chunk, of which the end means nothing: for writes that must be
+    /// The whole chunk, whose end is not valid: for writes that must be
     /// of whole blocks.
     pub fn chunk_bytes(&self) -> &[u8] {
         self.region.chunk(self.offset)

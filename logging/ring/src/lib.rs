@@ -1,21 +1,22 @@
-//! The log ring: the memory in which a rank packs what it sends, and from
+//! The log ring: the memory into which a rank packs what it sends, and from
 //! which the network sends it.
 //!
 //! *The channel is the log.* A message to a rank is packed, fragment by
 //! fragment, into that channel's log: a sequence of chunks taken from one
-//! [`Arena`] per rank. A neighbour on the same host reads the records where
-//! they are ([`ChannelReader`]); a NIC sends them from there. Three positions
-//! move over one log: how far the receiver has *consumed* it, how far it is
-//! *trimmed* (its memory free again) and how far it is *spilled* to disk.
+//! [`Arena`] per rank. A peer on the same host reads the records in place
+//! ([`ChannelReader`]); a NIC sends them from there. Three positions
+//! move along one log: the position up to which the receiver has *consumed* it, the one up to
+//! which it is *trimmed* (its memory free again), and the one up to which it is *spilled* to
+//! disk.
 //!
 //! Promises: a reader in another process sees a record wholly or not at all,
-//! also when the writer is killed at any instruction; memory once handed to a
-//! reader is not written again before it was trimmed; one release store
+//! even if the writer is killed at any instruction; memory that a
+//! reader may read is not written again before it is trimmed; one release store
 //! publishes a record; no allocation, lock or system call on the append path
-//! except when a fresh chunk is taken.
+//! except when a new chunk is taken.
 //!
-//! Knows nothing of: processes, sockets, NICs, files, protocols. Memory comes
-//! in from outside as a [`Region`]. Beside the log it holds the vocabulary of the crates
+//! Knows nothing of: processes, sockets, NICs, files, protocols. The caller provides memory
+//! as a [`Region`]. Beside the log it holds the vocabulary of the crates
 //! above: ranks, clocks, numbers of messages, [`recorded`] outcomes.
 
 #[cfg(not(loom))]

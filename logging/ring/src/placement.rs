@@ -1,30 +1,30 @@
-//! Where in the address space the library asks for its mappings.
+//! The part of the address space in which the library requests its mappings.
 //!
-//! The kernel places mappings without an address below each other, those of the
-//! program like those of the library. A mapping that the library makes at a time that
-//! depends on timing (the segment of a peer that was started again) would shift all
-//! that the program maps after it, so that its pointers differ from life to life.
-//! The library therefore asks for a region in which the kernel places nothing by
+//! The kernel places mappings without an address one below the other, for the
+//! program and the library alike. A mapping that the library makes at a time that
+//! depends on timing (the segment of a peer that was restarted) would shift all
+//! later mappings of the program, so that its pointers differ from life to life.
+//! The library therefore requests addresses in a region in which the kernel places nothing by
 //! itself.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// 35 TiB: above the hints of allocators (mimalloc: 2 to 30 TiB), far below everything
+/// 35 TiB: above the hints of allocators (mimalloc: 2 to 30 TiB), far below the mappings
 /// that the kernel places from the top.
 const BEGIN: usize = 0x2000_0000_0000;
 const END: usize = 0x3000_0000_0000;
-/// So that every mapping can use huge pages.
+/// Alignment with which every mapping can use huge pages.
 const STEP_BYTES: usize = 2 << 20;
 
 static KERNEL_CHOOSES: AtomicBool = AtomicBool::new(false);
 
-/// From now on [`next_address`] gives no hint.
+/// Makes [`next_address`] give no hints from now on.
 pub fn let_kernel_choose() {
     KERNEL_CHOOSES.store(true, Ordering::Relaxed);
 }
 
-/// Address for the next mapping of `bytes` bytes: a hint for `mmap`. Where it is not
-/// possible (the place is taken, the processor's addresses are shorter) the kernel
+/// Address for the next mapping of `bytes` bytes: a hint for `mmap`. If it cannot be used
+/// (the place is taken, the processor's addresses are shorter), the kernel
 /// chooses.
 pub fn next_address(bytes: usize) -> usize {
     static OFFSET: AtomicUsize = AtomicUsize::new(0);

@@ -1,9 +1,9 @@
-//! [`ReadBack`]: reads a channel's log again from a message on, wherever its
-//! chunks are, while the log grows, moves to disk and is freed. LOG-2
+//! [`ReadBack`]: reads a channel's log again from a message on, from memory or disk,
+//! while the log grows, is spilled and is freed. LOG-2
 //!
-//! It belongs to the rank that writes the log, and continues when it is called. A chunk
-//! is read in memory as long as it is there, else from disk, some chunks ahead; each
-//! comes as a whole, is checked, and gives records only then. It holds no more memory
+//! It belongs to the rank that writes the log, and makes progress when it is called. A chunk
+//! is read in memory while it is there, else from disk, some chunks ahead. Each chunk from disk
+//! is read as a whole and checked before it gives records. The reader holds no more memory
 //! than those chunks, however long the log is.
 
 pub use crate::ahead::{ChunkBytes, DiskChunks, ReadBackError};
@@ -15,35 +15,35 @@ use crate::{
     Ssn,
 };
 
-/// What a reader needs to know of the rank that writes the log.
+/// State of the rank that writes the log.
 #[derive(Clone, Copy, Debug)]
 pub struct Writer<'a> {
     /// The log.
     pub log: &'a ChannelLog,
-    /// Its memory.
+    /// The log's memory.
     pub arena: &'a Arena,
-    /// All records before are published.
+    /// All records before this position are published.
     pub posted: Position,
-    /// All messages below are free, in memory and on disk. LOG-4
+    /// All messages below it are free, in memory and on disk. LOG-4
     pub horizon: &'a Frontier,
 }
 
-/// How far a step came.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// This number of records was given; there may be more.
+    /// Number of records given; there may be more.
     Records(usize),
-    /// The next chunk is on its way, from or to the disk.
+    /// The next chunk is being read from disk, or written to it.
     Waiting,
-    /// All that was published so far was given.
+    /// All records published so far were given.
     End,
-    /// A horizon has passed what was to come: messages below are free, and part of them
+    /// A horizon has passed the next records: the messages below it are free, and part of them
     /// is gone. Reading continues from [`ReadBack::from`] on; this is its message of the
     /// program's stream.
     Passed(Ssn),
 }
 
-/// Chunks that are read ahead of the records that are given: 2 MiB.
+/// Maximum number of chunks that are read ahead: 2 MiB.
 const AHEAD_MAX: usize = 8;
 
 /// A reader of one channel's log; see the [module](self).
@@ -51,15 +51,15 @@ const AHEAD_MAX: usize = 8;
 pub struct ReadBack {
     identity: (Rank, Rank, Incarnation),
     from: Frontier,
-    /// Once the reader has found where to begin.
+    /// The next record, once the reader has found where to begin.
     place: Option<Place>,
-    /// From the chunk to be read on.
+    /// Chunks read ahead, from the next chunk on.
     ahead: DiskAhead,
-    /// The present chunk, if it came from disk and is whole.
+    /// The current chunk, if it came from disk; it has been checked.
     present: Option<ChunkBytes>,
 }
 
-/// The next record.
+/// Place of the next record.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     sequence: u64,
@@ -102,24 +102,24 @@ impl ReadBack {
         self.ahead.len() + usize::from(self.present.is_some())
     }
 
-    /// Whether a read is this reader's.
+    /// Whether a read belongs to this reader.
     pub fn waits_for(&self, token: u64) -> bool {
         self.ahead.waits_for(token)
     }
 
-    /// A read has ended; whether it was one of this reader's.
+    /// Handles a completed read; returns whether it was one of this reader's.
     pub fn arrived(&mut self, token: u64, bytes: Result<ChunkBytes, String>) -> bool {
         self.ahead.arrived(token, bytes)
     }
 
-    /// Gives the next records, of one chunk at most, in the order of the log: of
-    /// each message with a number from the first on, all that is in it.
+    /// Gives the next records, of one chunk at most, in the order of the log: all records of
+    /// messages from [`ReadBack::from`] on.
     ///
     /// # Errors
     /// When the log cannot be read at this place. The reader stays there.
     ///
     /// # Panics
-    /// When it is given another log than it began with.
+    /// When another log is passed than the one with which the reader was made.
     pub fn step(
         &mut self,
         writer: Writer<'_>,
@@ -176,15 +176,16 @@ impl ReadBack {
         }
     }
 
-    /// What a horizon has passed may be gone in part: it is not given.
+    /// Whether a horizon has passed the reader. Records below it may be gone in part, and are not
+    /// given.
     fn is_passed(&mut self, writer: Writer<'_>) -> bool {
         let is_passed = !writer.horizon.is_within(&self.from);
         self.from.raise(writer.horizon);
         is_passed
     }
 
-    /// The present chunk is gone: a horizon must have passed it, LOG-4, or it held
-    /// nothing from the reader's first message on.
+    /// The current chunk is gone: a horizon must have passed it, LOG-4, or it held
+    /// no records from the reader's first message on.
     fn pass(
         &mut self,
         sequence: u64,
@@ -192,7 +193,7 @@ impl ReadBack {
         disk: &dyn DiskChunks,
     ) -> Result<Progress, ReadBackError> {
         if !self.is_passed(writer) {
-            // The reader waited at its end for messages that came behind it.
+            // The reader waited at the end of this chunk for messages of later chunks.
             let next = first_chunk(writer.log, &self.from, disk)?;
             if next <= sequence {
                 return Err(lost(self.destination(), sequence));
@@ -205,7 +206,7 @@ impl ReadBack {
         Ok(Progress::Passed(self.from.program))
     }
 
-    /// Begins to read the chunks from the present one on that are on disk only.
+    /// Begins to read chunks that are only on disk, from the current one on.
     fn read_ahead(&mut self, place: Place, writer: Writer<'_>, disk: &mut dyn DiskChunks) {
         let is_present = usize::from(self.present.is_some());
         let freed = writer.log.trimmed().0 / CHUNK_BYTES as u64;
@@ -213,7 +214,7 @@ impl ReadBack {
         self.ahead.read(wanted, AHEAD_MAX - is_present, disk);
     }
 
-    /// Gives the records of a chunk from `place` on; how many.
+    /// Gives the records of a chunk from `place` on; returns their number.
     fn give(
         &self,
         place: &mut Place,

@@ -15,14 +15,14 @@ use thiserror::Error;
 /// Why a log cannot be read further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReadError {
-    /// A header that is none.
+    /// A header is invalid.
     #[error(transparent)]
     Header(#[from] HeaderError),
-    /// A link out of the arena, out of a chunk that holds no record, or to a chunk
-    /// that is no later one of the same log.
+    /// A link leads out of the arena, or leaves a chunk that holds no record, or leads to a chunk
+    /// that is not a later one of the same log.
     #[error("a link leads to chunk {0}, which is no later chunk of this log: the log is damaged")]
     Link(u64),
-    /// A record that leaves its chunk no place for the link to the next.
+    /// A record leaves no room in its chunk for the link to the next.
     #[error("a record of {0} payload bytes ends beyond its chunk: the log is damaged")]
     Overrun(u32),
 }
@@ -34,9 +34,9 @@ pub struct Record<'a> {
     pub header: RecordHeader,
     /// Its payload.
     pub payload: &'a [u8],
-    /// Where it begins in the channel's log.
+    /// Position of the record in the channel's log.
     pub position: Position,
-    /// Where its payload begins in the region.
+    /// Offset of the payload in the region.
     pub payload_offset: usize,
 }
 
@@ -46,7 +46,7 @@ pub struct ChannelReader {
     region: Region,
     arena_offset: usize,
     chunks: u32,
-    /// Source, destination and incarnation, as the chunks' headers say.
+    /// Source, destination and incarnation, from the chunks' headers.
     log: (Rank, Rank, Incarnation),
     position: Position,
     offset: usize,
@@ -54,11 +54,11 @@ pub struct ChannelReader {
 
 impl ChannelReader {
     /// A reader that begins with the first record of the chunk `first`, which may
-    /// be any one of its log, with the arena at `arena_offset` of `region`. Where
-    /// in the log that is, the chunk says itself: positions are the writer's.
+    /// be any chunk of its log, with the arena at `arena_offset` of `region`. The chunk's header
+    /// gives its position in the log.
     ///
     /// # Errors
-    /// When the chunk does not exist, or no log is written there.
+    /// When the chunk does not exist, or belongs to no log.
     pub fn new(region: Region, arena_offset: usize, first: ChunkId) -> Result<Self, ReadError> {
         let chunks = (region.bytes().saturating_sub(arena_offset) / CHUNK_BYTES) as u32;
         let mut reader = Self {
@@ -76,7 +76,7 @@ impl ChannelReader {
         Ok(reader)
     }
 
-    /// Sender and receiver of the log, and the sender's life.
+    /// Sender and receiver of the log, and the sender's incarnation.
     pub fn log(&self) -> (Rank, Rank, Incarnation) {
         self.log
     }
@@ -87,7 +87,7 @@ impl ChannelReader {
         self.position
     }
 
-    /// Whether a record or link is there; cheap, for polling.
+    /// Whether a record or link is published; cheap, for polling.
     #[inline]
     pub fn ready(&self) -> bool {
         self.region.load_first_word(self.offset) != 0
@@ -96,7 +96,7 @@ impl ChannelReader {
     /// The next record, if one is published.
     ///
     /// # Errors
-    /// When the log is broken there. The reader stays where it is.
+    /// When the log is damaged there. The reader stays at this position.
     #[inline(always)]
     pub fn peek(&mut self) -> Result<Option<Record<'_>>, ReadError> {
         loop {
@@ -108,7 +108,7 @@ impl ChannelReader {
             let header = RecordHeader::from_words([first_word, a, b, c, d, e])?;
             let used = (self.position.0 % CHUNK_BYTES as u64) as usize;
             if header.kind == RecordKind::Link {
-                // No chunk begins with a link, so one is followed at most.
+                // No chunk begins with a link, so at most one is followed.
                 if used == CHUNK_HEADER_BYTES {
                     return Err(ReadError::Link(header.extent));
                 }
@@ -129,7 +129,7 @@ impl ChannelReader {
         }
     }
 
-    /// Goes behind the record that was peeked.
+    /// Moves behind the record that was peeked.
     #[inline]
     pub fn advance(&mut self, payload_bytes: u32) {
         let record = record_bytes(payload_bytes as usize);
@@ -150,7 +150,7 @@ impl ChannelReader {
     #[cold]
     fn follow(&mut self, chunk: u64) -> Result<(), ReadError> {
         let head = self.head_of(chunk)?;
-        // Chunks are left out when all of their messages are free. LOG-4
+        // Chunks are skipped when all of their messages are free. LOG-4
         if head.log != self.log || head.position <= self.position {
             return Err(ReadError::Link(chunk));
         }
@@ -187,7 +187,7 @@ impl ChannelReader {
     }
 }
 
-/// Whose a chunk is, and where its first record lies.
+/// Identity of a chunk, and the position of its first record.
 struct Head {
     log: (Rank, Rank, Incarnation),
     position: Position,

@@ -1,58 +1,58 @@
-//! What the records of earlier lives tell a replay: which message each receive got, how
-//! each operation ended whose outcome depends on timing, and which values it got from
-//! outside. The vocabulary of the engine, which replays, and of `logging`, which reads
+//! Results of earlier lives for a replay: the message of each receive, the outcome of
+//! each operation whose outcome depends on timing, and the values that the program got from
+//! outside. Used by the engine, which replays, and by `logging`, which reads
 //! determinants. REC-4
 
 use crate::{Clock, Rank, Ssn};
 use core::fmt;
 use std::collections::BTreeMap;
 
-/// What records say of a receive.
+/// The recorded result of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordedReceive {
-    /// Nothing.
+    /// No record.
     Open,
-    /// It gets this message, whatever else arrives before.
+    /// The receive gets this message, whatever other messages arrive before.
     Gets {
         /// The sender of the message.
         source: Rank,
-        /// Its number.
+        /// The SSN of the message.
         ssn: Ssn,
     },
-    /// It is cancelled, and gets none.
+    /// The receive is cancelled, and gets no message.
     Cancelled,
 }
 
-/// How an operation ended.
+/// The recorded outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordedOutcome {
-    /// Its end is not recorded: whatever happens next is right.
+    /// No record: any outcome is valid.
     Open,
-    /// It found nothing, or nothing of it depends on timing.
+    /// The operation found nothing, or its outcome does not depend on timing.
     Nothing,
     /// A probe found this message.
     Found {
-        /// Its sender.
+        /// The sender of the message.
         source: Rank,
-        /// Its number.
+        /// The SSN of the message.
         ssn: Ssn,
-        /// Its tag.
+        /// The tag of the message.
         tag: i32,
-        /// Its length.
+        /// The length of the message in bytes.
         bytes: u64,
     },
-    /// It ended these requests in this order, named by the clocks at their posts.
+    /// The operation completed these requests in this order, named by the clocks at their posts.
     Ended(Vec<Clock>),
-    /// It took back the receive that was posted at this clock.
+    /// The operation cancelled the receive that was posted at this clock.
     Cancelled(Clock),
-    /// It got this number from outside.
+    /// The operation got this number from outside.
     Number {
         /// The series of the number.
         series: u8,
         /// The number.
         value: i64,
     },
-    /// It got these bytes from outside.
+    /// The operation got these bytes from outside.
     Bytes(Vec<u8>),
 }
 
@@ -95,7 +95,7 @@ impl fmt::Display for RecordedOutcome {
     }
 }
 
-/// All that the per-rank event log of a rank tells, from the clock on at which the rank
+/// The contents of the per-rank event log of a rank, from the clock on at which the rank
 /// begins.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct RecordedEvents {
@@ -115,19 +115,19 @@ impl fmt::Debug for RecordedEvents {
 }
 
 impl RecordedEvents {
-    /// Before this clock everything is recorded: an operation without a recorded outcome
+    /// Clock before which everything is recorded: an earlier operation without a recorded outcome
     /// found nothing.
     pub fn before(&self) -> Clock {
         self.before
     }
 
-    /// What is recorded of the receive that is posted at this clock.
+    /// The recorded result of the receive that is posted at this clock.
     pub fn receive(&self, request: Clock) -> RecordedReceive {
         let receive = self.receives.get(&request);
         receive.copied().unwrap_or(RecordedReceive::Open)
     }
 
-    /// How the operation at this clock ended.
+    /// The recorded outcome of the operation at this clock.
     pub fn at(&self, clock: Clock) -> RecordedOutcome {
         match self.outcomes.get(&clock) {
             Some(outcome) => outcome.clone(),
@@ -136,22 +136,22 @@ impl RecordedEvents {
         }
     }
 
-    /// Whether one of these operations has a recorded outcome, the last included.
+    /// Whether an operation from `first` to `last`, inclusive, has a recorded outcome.
     pub fn any_outcome(&self, first: Clock, last: Clock) -> bool {
         self.outcomes.range(first..=last).next().is_some()
     }
 
-    /// Everything before this clock is recorded.
+    /// Notes that everything before this clock is recorded.
     pub fn raise_before(&mut self, clock: Clock) {
         self.before = self.before.max(clock);
     }
 
-    /// Records a receive; returns whether it has no record yet.
+    /// Records a receive; returns whether it had no record before.
     pub fn add_receive(&mut self, request: Clock, receive: RecordedReceive) -> bool {
         self.receives.insert(request, receive).is_none()
     }
 
-    /// Records an outcome; returns whether its operation has none yet.
+    /// Records an outcome; returns whether its operation had none before.
     pub fn add_outcome(&mut self, at: Clock, outcome: RecordedOutcome) -> bool {
         self.raise_before(Clock(at.0.saturating_add(1)));
         self.outcomes.insert(at, outcome).is_none()

@@ -1,4 +1,4 @@
-//! A [`Region`]: memory that a log lives in, perhaps shared with other
+//! A [`Region`]: the memory of a log, possibly shared with other
 //! processes.
 
 #![allow(
@@ -15,19 +15,19 @@ use std::sync::Arc;
 
 /// Memory shared by one writer and its readers.
 ///
-/// Access follows one discipline, on which every block below rests: the first
-/// word of a line is only touched atomically; all other bytes of a record are
+/// All accesses follow one discipline, on which every unsafe block below relies. The first
+/// word of a line is only accessed atomically. All other bytes of a record are
 /// written by the log's one writer before it publishes the record's first word
 /// (release), read by others only after they saw that word (acquire), and not
 /// written again until every reader has released the chunk. The processes of a
-/// job trust each other to keep it.
+/// job trust each other to follow it.
 #[derive(Clone)]
 pub struct Region {
     memory: Memory,
     bytes: usize,
 }
 
-/// What keeps the memory mapped.
+/// The owner of the mapping, which keeps the memory mapped.
 pub type Owner = Arc<dyn Send + Sync>;
 
 #[cfg(not(loom))]
@@ -84,8 +84,8 @@ impl Region {
         }
     }
 
-    /// Zeroed memory of this process alone, on pages that hold nothing else: libraries of
-    /// devices may keep registered pages from children that are forked.
+    /// Zeroed memory of this process alone, on pages of its own: device libraries
+    /// may withhold registered pages from forked children.
     pub fn heap(bytes: usize) -> Self {
         #[repr(align(4096))]
         struct Page(
@@ -122,12 +122,12 @@ impl Region {
         unsafe { AtomicU64::from_ptr(self.at(offset).cast()) }
     }
 
-    /// Writes bytes 8..48 of the line at `offset`: a header but for its first word.
+    /// Writes bytes 8..48 of the line at `offset`: a header without its first word.
     #[inline(always)]
     pub(crate) fn write_header_rest(&self, offset: usize, words: &[u64; 5]) {
         assert!(offset + 48 <= self.bytes, "header outside its region");
         let to = self.at(offset + 8).cast::<u64>();
-        // Word by word: a copy of the array would load what was just stored.
+        // Word by word: a copy of the array would load bytes that were just stored.
         for (index, word) in words.iter().enumerate() {
             // SAFETY: in bounds; the record at `offset` is not published, so no reader
             // reads these bytes.
@@ -141,12 +141,12 @@ impl Region {
         assert!(offset + 48 <= self.bytes, "header outside its region");
         // SAFETY: in bounds; the record is published, so these bytes do not change.
         let [a, b, c, d] = unsafe { self.at(offset + 8).cast::<[u64; 4]>().read() };
-        // The checksum may be written at any time, when the chunk goes to disk.
+        // The checksum may be written at any time, when the chunk is written to disk.
         let check = self.word(offset + 40).load(Ordering::Relaxed);
         [a, b, c, d, check].map(u64::from_le)
     }
 
-    /// Stores a word that no reader depends on: a checksum. Tests damage a log by it.
+    /// Stores a word that no reader depends on: a checksum. Tests use it to damage a log.
     #[doc(hidden)]
     pub fn store_word(&self, offset: usize, word: u64) {
         self.word(offset).store(word.to_le(), Ordering::Release);
@@ -160,9 +160,9 @@ impl Region {
         [first, u64::from_le(a), u64::from_le(b), u64::from_le(c)]
     }
 
-    /// Fills a chunk that no reader reads with the bytes of a complete one that was
-    /// recalled from disk: all its records are published, and behind them there is no
-    /// link yet. Killed in between, it leaves a chunk that says nothing.
+    /// Fills a chunk that no reader reads with the bytes of a complete chunk that was
+    /// recalled from disk. All its records are then published, and no link follows them
+    /// yet. If the process is killed meanwhile, the chunk has no valid header.
     pub(crate) fn fill_chunk(&self, offset: usize, bytes: &[u8]) {
         self.clear_first_word(offset);
         crate::sync::fence(Ordering::Release);
@@ -180,8 +180,8 @@ impl Region {
     /// the arena at `arena_offset`, rounded down to whole words; `false`, and
     /// nothing copied, when the region has no such chunk.
     ///
-    /// For readers of a dead rank's log. Word by word and atomically, so that a writer
-    /// that lives after all makes wrong bytes and nothing worse: the reader checks
+    /// For readers of a dead rank's log. The copy is word by word and atomic, so that a writer
+    /// that still lives causes wrong bytes but no undefined behaviour; the reader checks
     /// everything ([`chunk::ChunkReader`](crate::chunk::ChunkReader)).
     #[must_use]
     pub fn copy_chunk(&self, arena_offset: usize, chunk: crate::ChunkId, to: &mut [u8]) -> bool {
@@ -205,8 +205,8 @@ impl Region {
         true
     }
 
-    /// The bytes of a complete chunk, which its log has lent out: only the borrower
-    /// stores anything there.
+    /// The bytes of a complete chunk that its log has lent out: only the borrower
+    /// stores there.
     pub(crate) fn chunk(&self, offset: usize) -> &[u8] {
         assert!(
             offset + crate::CHUNK_BYTES <= self.bytes,
@@ -232,7 +232,7 @@ impl Region {
 
     /// Payload bytes of a published record.
     ///
-    /// The caller sees to it that the record is not released while the slice
+    /// The caller makes sure that the record is not released while the slice
     /// lives; the reader's borrow does that.
     #[inline]
     pub(crate) fn payload(&self, offset: usize, bytes: usize) -> &[u8] {
@@ -249,8 +249,8 @@ impl Region {
         u64::from_le(self.word(offset).load(Ordering::Acquire))
     }
 
-    /// Makes the frame's record visible to readers. One that is already may be on
-    /// its way to disk: nothing is stored there.
+    /// Makes the frame's record visible to readers. A record that is visible already may be
+    /// on its way to disk: nothing is stored there.
     #[inline]
     pub fn publish(&self, frame: &Frame) {
         if frame.first_word != 0 {
@@ -259,7 +259,7 @@ impl Region {
         }
     }
 
-    /// Publishes the line at `offset`, and all that was written before it.
+    /// Publishes the line at `offset`, and all earlier writes.
     #[inline]
     pub(crate) fn publish_first_word(&self, offset: usize, word: u64) {
         self.word(offset).store(word.to_le(), Ordering::Release);

@@ -1,19 +1,19 @@
-//! [`Resend`]: gives the records of a log once more, from a message on, as frames
-//! to be posted: recovery is a reader that starts again from an older offset.
+//! [`Resend`]: gives the records of a log again, from a message on, as frames
+//! to be posted: in recovery, a receiver reads the log again from an earlier position.
 //! REC-3, LOG-2
 //!
-//! It belongs to the rank that writes the log, and continues when it is called. A chunk
-//! that is in memory is used where it lies, also while it is lent to the disk; one that
+//! It belongs to the rank that writes the log, and makes progress when it is called. A chunk
+//! that is in memory is used in place, even while it is lent to the disk. A chunk that
 //! is only on disk is *recalled*: read, checked, and copied into a chunk of the arena,
-//! where a [`ChannelReader`](crate::ChannelReader) finds it as it lay in memory once.
+//! where a [`ChannelReader`](crate::ChannelReader) reads it as if it had stayed in memory.
 //! Positions are always those of the log.
 //!
-//! Chunks that come after a recalled one are reachable only over its link, and
-//! that is written when the next chunk is there. So as long as chunks are
-//! recalled, the lane reads nothing of what the log itself has in memory, and the
-//! log may be trimmed there ([`Resend::trimmable`]): that is where the memory for
-//! recalled chunks comes from. Once it has come to a chunk in memory, the log is
-//! trimmed by what the lane has released, as ever.
+//! Chunks that follow a recalled one are reachable only over its link, which
+//! is written when the next chunk is in memory. While chunks are
+//! recalled, the lane reads nothing of the log's own memory, and the
+//! log may be trimmed there ([`Resend::trimmable`]): that frees the memory for
+//! recalled chunks. Once the lane has reached a chunk of the log's own memory, the log is
+//! trimmed as usual, by what the lane has released.
 
 use crate::ahead::{ChunkBytes, DiskChunks, ReadBackError};
 use crate::ahead::{DiskAhead, Found};
@@ -26,56 +26,56 @@ use crate::{
 };
 use std::collections::VecDeque;
 
-/// Chunks that are on their way from disk at a time: 1 MiB.
+/// Maximum number of chunks being read from disk: 1 MiB.
 const AHEAD_MAX: usize = 4;
-/// Recalled chunks that the lane has not released, at most: 4 MiB.
+/// Maximum number of recalled chunks that the lane has not released: 4 MiB.
 const RECALLED_MAX: usize = 16;
 
-/// What has to be known of the log and of the lane at each step.
+/// State of the log and of the lane at a step.
 #[derive(Debug)]
 pub struct Lane<'a> {
     /// The log.
     pub log: &'a ChannelLog,
-    /// Its memory.
+    /// The log's memory.
     pub arena: &'a mut Arena,
-    /// All records before are published.
+    /// All records before this position are published.
     pub posted: Position,
-    /// All messages below are free, in memory and on disk. LOG-4
+    /// All messages below it are free, in memory and on disk. LOG-4
     pub horizon: &'a Frontier,
-    /// The lane does not read the log before here any more.
+    /// The lane no longer reads the log before this position.
     pub released: Position,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Copy, Debug)]
 pub enum Resent {
-    /// The next record, to be posted from where it lies.
+    /// The next record, to be posted in place.
     Frame(Frame),
-    /// The next chunk is on its way from disk, or there is no memory for it.
+    /// The next chunk is being read from disk, or there is no memory for it.
     Waiting,
-    /// All that is published so far was given. There may be more later.
+    /// All records published so far were given. There may be more later.
     End,
 }
 
-/// Gives a log once more; see the [module](self).
+/// Gives a log again; see the [module](self).
 ///
-/// Its memory goes back to the arena as the lane releases it, and all of it when
-/// this is dropped: not before the lane has ended, or has released it
+/// Its memory returns to the arena as the lane releases it, and all of it when
+/// this is dropped. Drop it only after the lane has ended, or has released the memory
 /// ([`Resend::holds_memory`]).
 #[derive(Debug)]
 pub struct Resend {
     identity: (Rank, Rank, Incarnation),
     from: Frontier,
-    /// Where the next record begins, once it is known where to begin at all.
+    /// Position of the next record, once the beginning is known.
     next: Option<Position>,
-    /// The lane reads chunks that the log itself has in memory.
+    /// The lane reads chunks of the log's own memory.
     is_in_memory: bool,
     ahead: DiskAhead,
-    /// The next chunk to be recalled, whole; there is no memory for it yet.
+    /// The next chunk to be recalled, checked; it waits for memory.
     present: Option<(u64, ChunkBytes)>,
-    /// In the order of the log, each but the last one with a link to the next.
+    /// In the order of the log; each except the last has a link to the next.
     recalled: VecDeque<Recalled>,
-    /// With one recalled chunk being read there must be one for the next.
+    /// Reserve: while the lane reads one recalled chunk there must be memory for the next.
     spare: Option<BorrowedChunk>,
 }
 
@@ -86,18 +86,18 @@ struct Recalled {
     used_bytes: usize,
 }
 
-/// A chunk of the log in memory, its own or a recalled one.
+/// A chunk of the log in memory: the log's own or a recalled one.
 #[derive(Clone, Copy, Debug)]
 struct Lying {
     chunk: ChunkId,
     /// Bytes of header and published records.
     used_bytes: usize,
-    /// It is complete, and all of its records are published.
+    /// The chunk is complete, and all of its records are published.
     is_whole: bool,
 }
 
 impl Resend {
-    /// To give all messages of `log` from `from` on, on a lane that has just begun.
+    /// Gives all messages of `log` from `from` on, on a lane that has just begun.
     pub fn new(log: &ChannelLog, from: Frontier) -> Self {
         Self {
             identity: log.identity(),
@@ -121,23 +121,23 @@ impl Resend {
         &self.from
     }
 
-    /// Whether a read of the disk is this one's.
+    /// Whether a read of the disk belongs to this resend.
     pub fn waits_for(&self, token: u64) -> bool {
         self.ahead.waits_for(token)
     }
 
-    /// Whether the next chunk has come from disk and there is no memory for it.
+    /// Whether the next chunk has been read from disk and there is no memory for it.
     pub fn waits_for_memory(&self) -> bool {
         self.present.is_some()
     }
 
-    /// A read has ended; whether it was one of this one's.
+    /// Handles a completed read; returns whether it was one of this resend's.
     pub fn arrived(&mut self, token: u64, bytes: Result<ChunkBytes, String>) -> bool {
         self.ahead.arrived(token, bytes)
     }
 
-    /// Up to where the log may be trimmed, as far as its lane is concerned, which
-    /// has released it up to `released`. What is trimmed must be on disk or below
+    /// Position up to which the lane, which has released the log up to `released`, lets
+    /// the log be trimmed. Trimmed chunks must be on disk or below
     /// the horizon ([`ChannelLog::trim_below`]).
     pub fn trimmable(&self, released: Position) -> Position {
         match self.is_in_memory {
@@ -146,8 +146,8 @@ impl Resend {
         }
     }
 
-    /// The lane does not read the log before `released` any more: recalled chunks
-    /// that end there go back to the arena.
+    /// The lane no longer reads the log before `released`: recalled chunks
+    /// that end before it return to the arena.
     pub fn release(&mut self, released: Position) {
         let is_over = |recalled: &Recalled| start_of(recalled.sequence + 1) <= released;
         while let Some(oldest) = self.recalled.pop_front_if(|oldest| is_over(oldest)) {
@@ -158,20 +158,20 @@ impl Resend {
         }
     }
 
-    /// Whether the lane may still read memory that goes back to the arena when
+    /// Whether the lane may still read memory that returns to the arena when
     /// this is dropped.
     pub fn holds_memory(&self) -> bool {
         !self.recalled.is_empty()
     }
 
-    /// The next record that is published and belongs to a message from the first
-    /// one on, in the order of the log.
+    /// The next published record of a message from [`Resend::from`] on,
+    /// in the order of the log.
     ///
     /// # Errors
-    /// When the log cannot be read at this place. The next step asks again.
+    /// When the log cannot be read at this place. The next step tries again.
     ///
     /// # Panics
-    /// When it is given another log than it began with.
+    /// When another log is passed than the one with which this was made.
     pub fn step(
         &mut self,
         mut lane: Lane<'_>,
@@ -189,7 +189,7 @@ impl Resend {
             let sequence = next.0 / CHUNK_BYTES as u64;
             let Some(lying) = self.lying(sequence, &lane) else {
                 if sequence >= lane.log.sequence_end() {
-                    // The log is empty: what comes is in memory.
+                    // The log is empty: later records are in memory.
                     self.is_in_memory = true;
                     return Ok(Resent::End);
                 }
@@ -216,7 +216,7 @@ impl Resend {
         self.next = Some(Position(begin));
     }
 
-    /// Where the receiver reads the log in place it advances by itself.
+    /// Moves to the released position: a receiver that reads in place advances by itself.
     fn pass_released(&mut self, lane: &Lane<'_>) {
         if self.is_in_memory && lane.released <= lane.log.tail() {
             self.next = self.next.max(Some(lane.released));
@@ -233,7 +233,7 @@ impl Resend {
         (!self.from.is_beyond(header.ssn)).then_some(frame)
     }
 
-    /// A chunk that is in memory, its own or a recalled one.
+    /// A chunk in memory: the log's own or a recalled one.
     fn lying(&mut self, sequence: u64, lane: &Lane<'_>) -> Option<Lying> {
         let mut recalled = self.recalled.iter();
         if let Some(recalled) = recalled.find(|recalled| recalled.sequence == sequence) {
@@ -246,7 +246,7 @@ impl Resend {
         self.enter_memory(sequence, lane)
     }
 
-    /// Enters a chunk that the log has in memory.
+    /// Continues in a chunk of the log's own memory.
     fn enter_memory(&mut self, sequence: u64, lane: &Lane<'_>) -> Option<Lying> {
         let entry = lane.log.entry_of(sequence)?;
         if !self.is_in_memory {
@@ -264,7 +264,7 @@ impl Resend {
         })
     }
 
-    /// The last recalled chunk, if the lane may still read it, leads on to `next`.
+    /// Writes a link from the last recalled chunk to `next`, if the lane may still read it.
     fn link_to(&self, next: ChunkId, lane: &Lane<'_>) {
         if let Some(last) = self.recalled.back() {
             let place = lane.arena.offset_of(last.memory.chunk) + last.used_bytes;
@@ -272,7 +272,7 @@ impl Resend {
         }
     }
 
-    /// Brings a chunk into memory that is only on disk.
+    /// Brings a chunk that is only on disk into memory.
     fn recall(
         &mut self,
         sequence: u64,
@@ -295,14 +295,14 @@ impl Resend {
         };
         if let Some((sequence, bytes)) = self.present.take() {
             self.copy(sequence, bytes.bytes(), memory, lane);
-            // Linked at once, a chunk in memory stays there.
+            // Once it is linked, a chunk in memory stays there.
             self.enter_memory(sequence + 1, lane);
         }
         Ok(Recall::GoOn)
     }
 
-    /// Memory for a recalled chunk. It comes free only when the lane goes over to
-    /// the next one: without memory for that, too, the first is not begun.
+    /// Takes memory for a recalled chunk. That memory is freed only when the lane moves on to
+    /// the next chunk: so without memory for the next, too, the first is not begun.
     fn take_memory(&mut self, needs_next: bool, arena: &mut Arena) -> Option<BorrowedChunk> {
         if self.recalled.len() >= RECALLED_MAX {
             return None;
@@ -331,7 +331,7 @@ impl Resend {
     }
 
     /// A chunk is neither in memory nor on disk: a horizon must have passed it,
-    /// and the receiver does not miss it. LOG-4
+    /// so the receiver does not need it. LOG-4
     fn pass(
         &mut self,
         sequence: u64,
@@ -348,11 +348,11 @@ impl Resend {
     }
 }
 
-/// What came of an attempt to bring a chunk into memory.
+/// The result of an attempt to bring a chunk into memory.
 enum Recall {
-    /// There is a next chunk.
+    /// The next chunk can be tried.
     GoOn,
-    /// Later.
+    /// Try again later.
     Waiting,
 }
 

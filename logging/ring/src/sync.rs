@@ -1,4 +1,4 @@
-//! Atomics and cells, which loom can replace here.
+//! Atomics and cells, which loom can replace.
 
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{AtomicU64, Ordering, fence};

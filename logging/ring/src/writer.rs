@@ -1,14 +1,14 @@
 //! [`ChannelLog`]: the sender's side of one channel's log.
 //!
-//! [`append`](ChannelLog::append) finds room, has the payload packed there and
+//! [`append`](ChannelLog::append) reserves space, lets the caller pack the payload there, and
 //! writes the header. The [`Frame`] that it returns is published when it is posted:
 //! a record may be packed while an earlier determinant is not stable (pack now,
 //! publish when stable).
 //!
-//! A reader polls the first word of the place behind the last record. That
+//! A reader polls the first word behind the last record. That
 //! place may hold old payload, which must never be taken for a record: so the
 //! word behind a record is cleared *before* the record is published. A store
-//! that misses the cache there would hold up the publication behind it, so
+//! that misses the cache there would delay the publication behind it, so
 //! writers of small records clear some lines ahead, between messages
 //! ([`clear_ahead`](ChannelLog::clear_ahead)).
 
@@ -23,30 +23,30 @@ use crate::{
 use std::collections::VecDeque;
 use thiserror::Error;
 
-/// Bytes at the start of a chunk that say what it holds.
+/// Bytes of the header at the start of a chunk.
 pub(crate) const CHUNK_HEADER_BYTES: usize = LINE_BYTES;
 /// Bytes kept free at the end of a chunk for the link to the next.
 pub(crate) const LINK_BYTES: usize = LINE_BYTES;
-/// A fragment is not cut shorter than this to fill the end of a chunk.
+/// Minimum length of a fragment that fills the end of a chunk.
 const FRAGMENT_BYTES_MIN: usize = 1024;
 
-/// How far ahead lines are cleared for small records, and what may be left of it
-/// before more are.
+/// Bytes that are cleared ahead for small records, and the remainder below which
+/// more are cleared.
 const AHEAD_BYTES: usize = 4096;
 const AHEAD_BYTES_MIN: usize = 1024;
 
 /// Why a record could not be reserved.
 #[derive(Debug, Error)]
 pub enum ReserveError {
-    /// The channel holds as much as it may; it continues when the receiver has consumed.
+    /// The channel's window is used up; the channel continues when the receiver has consumed.
     #[error("the channel's window is full")]
     Window,
-    /// The rank's log memory is at its end.
+    /// The rank's log memory is exhausted.
     #[error(transparent)]
     Arena(#[from] ArenaFull),
 }
 
-/// Room for one record at the tail.
+/// Space for one record at the tail.
 pub(crate) struct Room {
     pub(crate) offset: usize,
     pub(crate) payload_bytes: usize,
@@ -55,18 +55,18 @@ pub(crate) struct Room {
 /// A packed record that is to be posted.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
-    /// Where it begins in the channel's log.
+    /// Position of the record in the channel's log.
     pub position: Position,
-    /// Where it begins in the region.
+    /// Offset of the record in the region.
     pub offset: usize,
     /// Bytes of header, gap and payload from `offset` on.
     pub bytes: usize,
-    /// 0: the record is published already.
+    /// 0: the record is already published.
     pub(crate) first_word: u64,
 }
 
 impl Frame {
-    /// Bytes of payload, which are the last of the frame.
+    /// Bytes of payload, at the end of the frame.
     #[inline]
     pub fn payload_bytes(&self) -> usize {
         match self.bytes {
@@ -75,7 +75,7 @@ impl Frame {
         }
     }
 
-    /// The record's header, as it was appended. For the rank that wrote it.
+    /// The record's header, as it was appended. Only for the rank that wrote it.
     #[cfg(not(loom))]
     #[inline]
     pub fn header(&self, region: &Region) -> Result<RecordHeader, crate::HeaderError> {
@@ -87,7 +87,7 @@ impl Frame {
         RecordHeader::from_words([first_word, a, b, c, d, e])
     }
 
-    /// The published record at `offset`; `None` when its header is none.
+    /// The published record at `offset`; `None` when its header is invalid.
     #[cfg(not(loom))]
     pub(crate) fn published(
         region: &Region,
@@ -116,19 +116,19 @@ impl Frame {
 #[derive(Debug)]
 pub(crate) struct ChunkEntry {
     pub(crate) chunk: ChunkId,
-    /// Of each stream one past the highest SSN with a record in this chunk or before
-    /// it.
+    /// For each stream, one past the highest SSN with a record in this chunk or an earlier
+    /// one.
     pub(crate) ends: Frontier,
     /// Bytes of header and records; 0 while the chunk is being filled.
     pub(crate) used_bytes: usize,
     pub(crate) place: Place,
 }
 
-/// Where the bytes of a complete chunk are.
+/// Place of the bytes of a complete chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Memory,
-    /// In memory, and on their way to disk.
+    /// In memory, and being written to disk.
     Lent,
     Disk,
 }
@@ -139,24 +139,24 @@ pub struct ChannelLog {
     source: Rank,
     destination: Rank,
     incarnation: Incarnation,
-    /// From the oldest chunk that is not trimmed to the one being filled.
+    /// Chunks from the oldest that is not trimmed to the one being filled.
     chunks: VecDeque<ChunkEntry>,
-    /// Chunks trimmed so far: the sequence number of `chunks[0]`.
+    /// Number of chunks trimmed so far: the sequence number of `chunks[0]`.
     chunks_trimmed: u64,
-    /// Of each stream one past the highest SSN in them.
+    /// For each stream, one past the highest SSN in the trimmed chunks.
     ends_trimmed: Frontier,
     window_chunks: usize,
     tail: Position,
     tail_offset: usize,
-    /// From the tail to here, in the present chunk, all first words of lines
+    /// From the tail to this offset in the current chunk, the first words of all lines
     /// are 0.
     cleared_until: usize,
-    /// End of the record for which room was made last; beyond the tail, it was
+    /// End of the last reservation. If it is beyond the tail, the record was
     /// declined, and its payload may have been written.
     reserved_until: usize,
-    /// All chunks before this one (by sequence number) have been lent.
+    /// Sequence number before which all chunks have been lent.
     lent_until: u64,
-    /// How many are lent.
+    /// Number of chunks that are lent.
     lent: usize,
 }
 
@@ -189,7 +189,7 @@ impl ChannelLog {
         }
     }
 
-    /// The longest payload that one record can hold.
+    /// Maximum length of the payload of one record.
     pub const PAYLOAD_BYTES_MAX: usize = CHUNK_BYTES - CHUNK_HEADER_BYTES - LINK_BYTES - LINE_BYTES;
 
     /// Position behind the last record.
@@ -202,13 +202,13 @@ impl ChannelLog {
         Position(self.chunks_trimmed * CHUNK_BYTES as u64)
     }
 
-    /// Of each stream one past the highest SSN with a record in the memory that was
+    /// For each stream, one past the highest SSN with a record in the memory that was
     /// freed.
     pub fn ends_trimmed(&self) -> &Frontier {
         &self.ends_trimmed
     }
 
-    /// Whose log it is, to whom, in which life.
+    /// Sender, receiver and incarnation of the log.
     pub(crate) fn identity(&self) -> (Rank, Rank, Incarnation) {
         (self.source, self.destination, self.incarnation)
     }
@@ -229,23 +229,23 @@ impl ChannelLog {
         self.chunks.len() as u64 * CHUNK_BYTES as u64
     }
 
-    /// The chunk in which the log begins, once it has one.
+    /// The first chunk of the log, once it has one.
     pub fn first_chunk(&self) -> Option<ChunkId> {
         self.chunks.front().map(|entry| entry.chunk)
     }
 
     /// Appends a record of up to `payload_bytes_max` bytes of payload, which `fill`
-    /// writes. With `whole` unset the record may be shorter, so that chunks are filled
+    /// writes. Without `whole` the record may be shorter, so that chunks are filled
     /// to their end: append the rest as a further record. The header's payload length,
-    /// incarnation and source are set here. The record is not visible before its frame
-    /// is published, and frames are published in order.
+    /// incarnation and source are set here. The record becomes visible when its frame
+    /// is published; frames are published in order.
     ///
     /// # Errors
-    /// When there is no room; nothing has changed then.
+    /// When there is no room; the log is then unchanged.
     ///
     /// # Panics
     /// When a whole record is longer than [`Self::PAYLOAD_BYTES_MAX`].
-    // Inlined always: returned through memory, the frame would be read again
+    // Always inlined: returned through memory, the frame would be read again
     // before its stores are forwarded, which costs a small send 15 ns.
     #[inline(always)]
     pub fn append(
@@ -261,8 +261,8 @@ impl ChannelLog {
         Ok(self.seal(arena, &room, self.stamp(header, &room)))
     }
 
-    /// The same of a record that `fill` may decline: then nothing is appended, and
-    /// what `fill` has written does not count. `fill` gets the record's header, too.
+    /// As [`ChannelLog::append`], for a record that `fill` may decline: then nothing is appended,
+    /// and the bytes that `fill` has written are ignored. `fill` also gets the record's header.
     ///
     /// # Errors
     /// As [`ChannelLog::append`].
@@ -311,9 +311,9 @@ impl ChannelLog {
         }
         let behind = self.tail_offset + record_bytes(payload_bytes);
         if behind >= self.cleared_until {
-            // Before this record's own line is touched: stores become visible in
+            // Cleared before this record's own line is touched: stores become visible in
             // order, and a miss between header and publication would leave the
-            // reader time to take the half-written line away.
+            // reader time to take the half-written line out of the cache.
             arena.region().clear_first_word(behind);
             self.cleared_until = behind + LINE_BYTES;
         }
@@ -344,7 +344,7 @@ impl ChannelLog {
         }
     }
 
-    /// With this log's identity, and the length of the payload.
+    /// Sets the log's identity and the length of the payload.
     #[inline(always)]
     fn stamp(&self, header: RecordHeader, room: &Room) -> RecordHeader {
         RecordHeader {
@@ -355,8 +355,8 @@ impl ChannelLog {
         }
     }
 
-    /// Clears lines behind the last record, so that the next small records need not do it
-    /// while a receiver waits for them. To be called after a post.
+    /// Clears lines behind the last record, so that the next small records need not do so
+    /// while a receiver waits for them. Call it after a post.
     #[inline]
     pub fn clear_ahead(&mut self, arena: &Arena) {
         if self.cleared_until < self.tail_offset + AHEAD_BYTES_MIN {
@@ -366,7 +366,7 @@ impl ChannelLog {
 
     fn clear_far_ahead(&mut self, region: &Region) {
         if self.chunks.is_empty() {
-            // The tail lies nowhere yet.
+            // The tail has no place yet.
             return;
         }
         let used = (self.tail.0 % CHUNK_BYTES as u64) as usize;
@@ -378,7 +378,7 @@ impl ChannelLog {
         self.cleared_until = self.cleared_until.max(end);
     }
 
-    /// Frees whole chunks that lie before `released`, the position up to which
+    /// Frees whole chunks before `released`, the position up to which
     /// neither the network nor the receiver needs the log.
     pub fn trim_released(&mut self, arena: &mut Arena, released: Position) {
         self.trim_while(arena, |entry, end| {
@@ -387,7 +387,7 @@ impl ChannelLog {
         });
     }
 
-    /// Frees whole chunks whose messages all lie below `horizon`: delivered
+    /// Frees whole chunks whose messages are all below `horizon`: delivered
     /// before a checkpoint of the receiver that is stable and published. LOG-4
     pub fn trim_below(&mut self, arena: &mut Arena, horizon: &Frontier, released: Position) {
         self.trim_while(arena, |entry, end| {
@@ -407,7 +407,7 @@ impl ChannelLog {
         while self.chunks.len() > 1 {
             let end = Position((self.chunks_trimmed + 1) * CHUNK_BYTES as u64);
             let oldest = &self.chunks[0];
-            // What is being written to disk stays.
+            // A chunk that is being written to disk stays.
             if oldest.place == Place::Lent || !may_free(oldest, end) {
                 break;
             }
@@ -419,13 +419,13 @@ impl ChannelLog {
         }
     }
 
-    /// Whether a record with this payload fits into the present chunk.
+    /// Whether a record with this payload fits into the current chunk.
     #[inline]
     pub fn has_room(&self, payload_bytes: usize) -> bool {
         record_bytes(payload_bytes) <= self.room()
     }
 
-    /// Bytes that a record may take in the present chunk.
+    /// Maximum bytes of a record in the current chunk.
     #[inline]
     fn room(&self) -> usize {
         if self.chunks.is_empty() {
@@ -466,7 +466,7 @@ impl ChannelLog {
         Ok(())
     }
 
-    /// A link is visible at once: a reader reaches it only over all records
+    /// Writes a link, which is visible at once: a reader reaches it only over all records
     /// before it.
     pub(crate) fn write_link(&self, region: &Region, offset: usize, next: ChunkId) {
         let link = RecordHeader {
@@ -486,8 +486,8 @@ impl ChannelLog {
     }
 
     /// Empties the chunk and writes its header, for readers after the death of this
-    /// process (docs/formats/log-format.md). Killed in between, it leaves a chunk that
-    /// says nothing, never one that claims what was in it before.
+    /// process (docs/formats/log-format.md). If the process is killed meanwhile, the chunk has no
+    /// valid header, and never one that describes its earlier contents.
     fn begin_chunk(&self, region: &Region, start: usize, sequence: u64) {
         region.clear_first_word(start);
         fence(Ordering::Release);
@@ -502,7 +502,7 @@ impl ChannelLog {
                 0,
             ],
         );
-        // What sealing wrote for the chunk that was here before.
+        // Removes the words that sealing wrote for the earlier chunk here.
         #[cfg(not(loom))]
         for at in [48, 56] {
             region.store_word(start + at, 0);

@@ -1,4 +1,4 @@
-//! Chunks of which only a beginning is there: whole records come out, then
+//! Truncated chunks: they give complete records, then
 //! nothing or an error. LOG-2
 
 #![cfg(not(loom))]
@@ -77,7 +77,7 @@ fn a_sealed_chunk_that_is_cut_is_refused() {
     assert_eq!((records, error), (LENGTHS.len(), None));
 }
 
-/// A header whose checksum holds, and whose length ends inside a record or
+/// A header whose checksum is correct, and whose length ends inside a record or
 /// behind its payload: no record is cut, and nothing is read beyond.
 #[test]
 fn a_sealed_length_that_ends_in_a_record_is_an_error() {

@@ -2,8 +2,8 @@
 //! something that looks like a record; none panics, and an error stays where it
 //! is until the memory changes.
 //!
-//! How the damage gets in: a record's payload is filled with what is to be
-//! found, and the reader is told that the record has no payload, so that it
+//! The damage is made as follows: a record's payload is filled with the damaged
+//! lines, and the reader is advanced as if the record had no payload, so that it
 //! takes the payload's first line for the next record.
 
 #![cfg(not(loom))]
@@ -108,8 +108,8 @@ fn one_record(arena: &mut Arena, incarnation: u32, destination: u32) {
     append(&mut log, arena, header(RecordKind::Eager, 0, 0));
 }
 
-/// Chunks say whose they are and in which order they come: a link leads on in the
-/// same log, never back and never elsewhere.
+/// Chunk headers name the log and the position: a link must lead forward in the
+/// same log.
 #[test]
 fn links_to_other_logs_and_back_are_refused() {
     for (life, destination) in [(0, 2), (1, 1), (0, 1)] {

@@ -1,5 +1,5 @@
-//! Where a log stops, what it says then, and what lets it go on; one story a
-//! test. The random walks over the same ground are in `model.rs`.
+//! Limits of a log: where it stops, its error, and what lets it continue; one scenario a
+//! test. The random tests of the same limits are in `model.rs`.
 
 #![cfg(not(loom))]
 #![allow(
@@ -18,7 +18,7 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-/// Two of these fill a chunk.
+/// Two payloads of this length fill a chunk.
 const HALF: usize = (ChannelLog::PAYLOAD_BYTES_MAX - 64) / 2;
 const CHUNK: u64 = CHUNK_BYTES as u64;
 
@@ -50,7 +50,7 @@ impl Channel {
         }
     }
 
-    /// Sends a message of half a chunk; where it lies in the region.
+    /// Sends a message of half a chunk; returns its offset in the region.
     fn send(&mut self, arena: &mut Arena) -> Result<usize, ReserveError> {
         let ssn = self.next_ssn;
         let offset = self.send_as(arena, ssn)?;
@@ -135,7 +135,7 @@ fn a_window_is_two_chunks_at_least() {
     ));
 }
 
-/// The budget is shared: what one channel gives back another can take.
+/// The budget is shared: another channel can take the chunks that one returns.
 #[test]
 fn the_budget_stops_every_channel_until_any_is_trimmed() {
     let mut arena = Arena::heap(4 * CHUNK_BYTES);
@@ -200,7 +200,7 @@ fn a_chunk_released_but_for_its_last_byte_is_kept() {
     assert_eq!(channel.trimmed_chunks(), 0);
     channel.log.trim_released(&mut arena, Position(CHUNK));
     assert_eq!(channel.trimmed_chunks(), 1);
-    // An older position, heard late, changes nothing.
+    // An older position that comes late changes nothing.
     channel.log.trim_released(&mut arena, Position(0));
     assert_eq!(channel.trimmed_chunks(), 1);
     // The chunk being filled stays.
@@ -360,7 +360,7 @@ fn expect_lures(reader: &mut ChannelReader, ssn: u64, payload_bytes: usize) {
     assert!(next.is_none(), "never published: {next:?}");
 }
 
-/// What a declined record left behind is never read, whatever was cleared before
+/// The payload of a declined record is never read, whatever was cleared before
 /// or after.
 #[test]
 fn a_declined_record_leaves_nothing() {

@@ -70,7 +70,7 @@ impl Sender {
     /// A channel of two chunks' window, and the reader of its log.
     fn open(arena: &mut Arena, destination: Rank) -> (Self, Receiver) {
         let mut log = ChannelLog::new(SOURCE, INCARNATION, destination, 2 * CHUNK);
-        // The log begins when it first needs room; its receiver is told where.
+        // The log begins when it first needs room; its receiver gets the first chunk.
         let none = log.append_if(arena, 0, true, message(destination, 0), |_, _| false);
         assert!(none.expect("room").is_none());
         let first = log.first_chunk().expect("the log has begun");
@@ -187,7 +187,7 @@ fn publication_between_clearings() {
     });
 }
 
-/// The log goes on in the next chunk without a gap.
+/// The log continues in the next chunk without a gap.
 #[test]
 fn chunk_change() {
     explore(|| {
@@ -204,8 +204,8 @@ fn chunk_change() {
     });
 }
 
-/// Pack now, publish when stable: what the gate holds back is seen by nobody,
-/// also when the log has meanwhile gone on in the next chunk.
+/// Pack now, publish when stable: records that the gate holds are invisible to readers,
+/// even when the log has meanwhile continued in the next chunk.
 #[test]
 fn gated_batch() {
     explore(|| {
@@ -288,7 +288,7 @@ fn chunk_reuse_cleared_ahead() {
     assert!(REUSED.load(Relaxed), "some interleaving reuses a chunk");
 }
 
-/// The models above see a fault when there is one.
+/// The models above detect a fault.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn chunk_reuse_needs_a_release() {

@@ -22,7 +22,7 @@ const LONGEST: usize = ChannelLog::PAYLOAD_BYTES_MAX;
 enum Step {
     Pack(Message),
     PackOn,
-    /// Leaves so many lines of the chunk to further records.
+    /// Leaves that many lines of the chunk to further records.
     PackToEnd {
         lines: usize,
     },

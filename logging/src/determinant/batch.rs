@@ -1,4 +1,4 @@
-//! The batch: the one record in which determinants travel and rest.
+//! The batch: the record in which determinants are sent and stored.
 //!
 //! The same bytes lie in the client's ring in the logger's memory, in the
 //! logger's files and in its answers to a recovering rank. A reader takes a
@@ -31,48 +31,48 @@ use thiserror::Error;
 pub const BATCH_VERSION: u8 = 3;
 /// Bytes of an encoded header.
 pub const HEADER_BYTES: usize = 48;
-/// Bytes of a whole batch at most.
+/// Maximum length of a batch in bytes.
 pub const BATCH_BYTES_MAX: usize = 4096;
-/// Bytes of its payload at most.
+/// Maximum length of its payload in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = BATCH_BYTES_MAX - HEADER_BYTES;
-/// Determinants of one batch at most.
+/// Maximum number of determinants in a batch.
 pub const COUNT_MAX: u16 = 1024;
 
 const KIND_BATCH: u8 = 1;
 
-/// Where what changes from batch to batch of one life begins.
+/// Offset of the header fields that change from batch to batch of one life.
 const BEGINNING_END: usize = 24;
 
-/// The checksum of what is the same in all batches of one life that have as many
-/// determinants and bytes: it is computed once for all that follow each other.
+/// The checksum of the header fields that are the same in all batches of one life with the same
+/// number of determinants and bytes: it is computed once for consecutive ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Beginning {
-    /// Determinants, bytes of payload.
+    /// Number of determinants, and bytes of payload.
     same: Option<(u16, u32)>,
     checksum: u32,
 }
 
-/// It says nothing that its recorder does not know.
+/// Hashes nothing: the fields follow from the recorder's.
 impl Hash for Beginning {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-/// What a batch says of itself.
+/// The header of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchHeader {
     /// Folded number of the job, see [`job_tag`].
     pub job_tag: u32,
-    /// Whose determinants.
+    /// The rank whose determinants they are.
     pub rank: Rank,
-    /// Of which life of the rank.
+    /// The incarnation that wrote them.
     pub incarnation: Incarnation,
-    /// Number of the first.
+    /// Number of the first determinant.
     pub first: EventIndex,
-    /// How many.
+    /// Number of determinants.
     pub count: u16,
-    /// Clock of the first.
+    /// Clock of the first determinant.
     pub first_clock: Clock,
-    /// Clock of the last: the highest.
+    /// Clock of the last determinant: the highest.
     pub last_clock: Clock,
     /// Bytes of the payload.
     pub payload_bytes: u32,
@@ -81,31 +81,31 @@ pub struct BatchHeader {
 /// Why bytes are not a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BatchError {
-    /// Fewer bytes than it says it has.
+    /// Fewer bytes than the header says.
     #[error("cut short: {0} bytes")]
     Short(usize),
-    /// Written by another version, or no batch at all.
+    /// Written by another version, or not a batch.
     #[error("version {version}, kind {kind}: this program reads version {BATCH_VERSION}, kind 1")]
     Version {
-        /// As found.
+        /// The version found.
         version: u8,
-        /// As found.
+        /// The kind found.
         kind: u8,
     },
     /// A number outside its limits.
     #[error("{field} is {value}, which no writer writes")]
     Field {
-        /// Which.
+        /// Name of the field.
         field: &'static str,
-        /// As found.
+        /// Value of the field.
         value: u64,
     },
-    /// The checksum does not fit the bytes: torn, or damaged.
+    /// The checksum does not match the bytes: torn, or damaged.
     #[error("the checksum does not fit the bytes")]
     Checksum,
 }
 
-/// The number of a job as batches carry it.
+/// The tag in batches that is computed from the job's number.
 pub fn job_tag(job: u64) -> u32 {
     (job ^ job >> 32) as u32
 }
@@ -121,8 +121,8 @@ impl BatchHeader {
         HEADER_BYTES + self.payload_bytes as usize
     }
 
-    /// Writes the header before the payload that `batch` has behind the room
-    /// for it, and its checksum.
+    /// Writes the header, with its checksum, into the space before the payload in
+    /// `batch`.
     ///
     /// # Panics
     /// When `batch` is shorter than the header says.
@@ -130,7 +130,7 @@ impl BatchHeader {
         self.seal_with(batch, &mut Beginning::default());
     }
 
-    /// The same for batches of one life, of which `known` is kept.
+    /// As [`BatchHeader::seal`], for batches of one life, with `known` kept between them.
     #[inline(always)]
     pub(super) fn seal_with(&self, batch: &mut [u8], known: &mut Beginning) {
         let batch = &mut batch[..self.batch_bytes()];
@@ -146,7 +146,7 @@ impl BatchHeader {
         batch[..4].copy_from_slice(&checksum.to_le_bytes());
     }
 
-    /// All of it but the checksum.
+    /// Writes all of the header except the checksum.
     #[inline]
     fn put(&self, header: &mut [u8; HEADER_BYTES]) {
         header[4] = BATCH_VERSION;
@@ -161,9 +161,8 @@ impl BatchHeader {
         header[40..48].copy_from_slice(&self.last_clock.0.to_le_bytes());
     }
 
-    /// Reads the header at the start of `bytes` and believes its numbers only
-    /// as far as they lie within their limits. Says nothing of the checksum:
-    /// for a reader that has not all of the batch yet.
+    /// Reads the header at the start of `bytes` and checks that its numbers are within their
+    /// limits. Does not check the checksum: for a reader that does not have the whole batch yet.
     ///
     /// # Errors
     /// See [`BatchError`].
@@ -202,8 +201,8 @@ impl BatchHeader {
         Ok(read)
     }
 
-    /// Reads the batch at the start of `bytes`, which may go on behind it:
-    /// header, and payload if its checksum fits. EL-2
+    /// Reads the batch at the start of `bytes`, which may be longer: returns the
+    /// header, and the payload if its checksum is correct. EL-2
     ///
     /// # Errors
     /// See [`BatchError`].

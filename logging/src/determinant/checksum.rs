@@ -1,18 +1,18 @@
-//! CRC-32C of short batches: a few instructions where the processor has them. Long
-//! ones, and other processors, are left to `crc32c`, whose loops are for long data.
+//! CRC-32C of short batches, by the processor's instructions if it has them. Long
+//! batches, and other processors, use `crc32c`, whose loops are made for long data.
 
 #![allow(
     unsafe_code,
     reason = "computes checksums by instructions that not all processors have"
 )]
 
-/// Up to here it is quicker not to look for parts that can be computed beside each
-/// other.
+/// Length up to which a single sequence of instructions is faster than several parallel
+/// ones.
 #[cfg(target_arch = "x86_64")]
 const SHORT_BYTES_MAX: usize = 256;
 
-/// The checksum of bytes that follow others, of which it was `before`; 0: there are
-/// none before.
+/// The checksum of bytes that follow others with the checksum `before`; 0 if no bytes
+/// precede.
 #[inline(always)]
 pub(super) fn append(before: u32, bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -23,8 +23,8 @@ pub(super) fn append(before: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(before, bytes)
 }
 
-/// As text and not by `core::arch`, whose functions are calls wherever a program is
-/// not made for processors that are sure to have them.
+/// Inline assembly instead of `core::arch`, whose functions are not inlined unless the
+/// program is compiled for processors that always have the instructions.
 ///
 /// # Safety
 /// The processor has SSE 4.2.

@@ -1,5 +1,5 @@
-//! The payload of a batch: each determinant as what it differs in from what
-//! those before it in the batch let expect (docs/formats/event-format.md).
+//! The payload of a batch: each determinant is encoded as its difference from a prediction
+//! made from those before it in the batch (docs/formats/event-format.md).
 
 mod alone;
 mod decoder;
@@ -18,19 +18,19 @@ use varint::VARINT_BYTES_MAX;
 
 /// First byte of a match: bit 7. Then [`STEP_SHIFT`], [`OTHER`] and the source.
 const IS_MATCH: u8 = 0x80;
-/// The step of the clock, in two bits: 0 as the last of its kind, 1 and 2
-/// themselves, 3 a number that follows.
+/// The step of the clock, in two bits: 0 the same as the last step of its kind, 1 and 2
+/// the step itself, 3 a number that follows.
 const STEP_SHIFT: u8 = 5;
 const STEPS_MAX: u64 = 2;
 const STEP_LATER: u8 = 3;
-/// A match: its request, a probe: its length, is not the one expected.
+/// The request of a match, or the length of a probe, is not the predicted one.
 const OTHER: u8 = 0x10;
-/// Source and SSN, in four bits: below this the place of a source in the order
-/// in which they were met, with the SSN that was expected of it.
+/// Source and SSN, in four bits: a value below this is the place of a source in the order
+/// in which sources were met, and its SSN is the predicted one.
 const PLACES_SHORT: usize = 13;
 /// The place follows.
 const SOURCE_LATER: u8 = 13;
-/// The place follows, then by how much the SSN is another.
+/// The place follows, then the difference of the SSN from the predicted one.
 const SOURCE_UNEXPECTED: u8 = 14;
 /// A source that has no place: rank and SSN follow.
 const SOURCE_NEW: u8 = 15;
@@ -43,16 +43,16 @@ const MODE_NAMED: u8 = 2;
 const TAG_PROBE: u8 = 0x20;
 /// The tag is not that of the last probe.
 const TAG_OTHER: u8 = 0x80;
-/// A set of completed requests: how many, in three bits, if they can say it.
+/// A set of completed requests: their number, in three bits if it fits.
 const TAG_COMPLETION: u8 = 0x30;
 const SET_CONTINUES: u8 = 8;
 const SET_COUNT_MAX: u64 = 7;
 const COUNT_LATER: u8 = 0;
 /// A run of operations that found nothing.
 const TAG_NOTHING: u8 = 0x40;
-/// Their number does not follow from their clocks.
+/// The number of the operations does not follow from their clocks.
 const NOTHING_COUNT: u8 = 1;
-/// A receive that was taken back.
+/// A receive that was cancelled.
 const TAG_CANCELLED: u8 = 0x50;
 /// A number from outside; its series in four bits.
 const TAG_NUMBER: u8 = 0x60;
@@ -76,18 +76,18 @@ enum Stepping {
     Probe,
 }
 
-/// Bytes of a match or a probe at most: two of its own; step, length or
+/// Maximum length of a match or a probe in bytes: two of its own; step, length or
 /// request, SSN; place or rank; tag.
 pub(super) const MATCH_BYTES_MAX: usize = 2 + 3 * VARINT_BYTES_MAX + 5 + 5;
-/// Bytes of a completion at most, without its requests.
+/// Maximum length of a completion in bytes, without its requests.
 pub(super) const COMPLETION_BYTES_MAX: usize = 1 + VARINT_BYTES_MAX + 2;
-/// Bytes of a completed request at most.
+/// Maximum length of a completed request in bytes.
 pub(super) const REQUEST_BYTES_MAX: usize = VARINT_BYTES_MAX;
-/// Bytes of a number from outside, at most.
+/// Maximum length of a number from outside in bytes.
 pub(super) const NUMBER_BYTES_MAX: usize = 1 + 2 * VARINT_BYTES_MAX;
-/// Bytes of a determinant with bytes from outside, at most, without those.
+/// Maximum length in bytes of a determinant with bytes from outside, without those bytes.
 pub(super) const BYTES_HEAD_MAX: usize = 1 + VARINT_BYTES_MAX + 1;
-/// Bytes of any determinant at most.
+/// Maximum length of any determinant in bytes.
 pub(super) const DETERMINANT_BYTES_MAX: usize =
     COMPLETION_BYTES_MAX + Determinant::REQUESTS_MAX * REQUEST_BYTES_MAX;
 
@@ -99,15 +99,15 @@ const _: () = assert!(DETERMINANT_BYTES_MAX <= PAYLOAD_BYTES_MAX);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("determinant {index} of the batch cannot be read: {reason}")]
 pub struct RecordError {
-    /// Its place in the batch, from 0.
+    /// Index of the determinant in the batch, from 0.
     pub index: u16,
-    /// What is wrong with it.
+    /// The problem.
     pub reason: &'static str,
 }
 
-/// The payload of a batch of these determinants. Only what a
-/// [`Recorder`](super::recorder::Recorder) gives will be read again: within the
-/// limits of a batch, with clocks that never go back.
+/// The payload of a batch of these determinants. It can be decoded only if a
+/// [`Recorder`](super::recorder::Recorder) gave the determinants: within the
+/// limits of a batch, with clocks that never decrease.
 pub fn encode(determinants: &[Determinant]) -> Vec<u8> {
     let mut payload = Vec::new();
     let mut encoder = Encoder::new();
@@ -125,11 +125,11 @@ pub fn encode(determinants: &[Determinant]) -> Vec<u8> {
     payload
 }
 
-/// The determinants of a batch whose checksum was right.
+/// The determinants of a batch whose checksum is correct.
 ///
 /// # Errors
-/// When the payload is not, to the byte, what this version writes, or does not
-/// fit the header (length, count, first and last clock).
+/// When the payload is not exactly what this version writes, or does not
+/// match the header (length, count, first and last clock).
 pub fn decode(header: &BatchHeader, payload: &[u8]) -> Result<Vec<Determinant>, RecordError> {
     let malformed = |index, reason| RecordError { index, reason };
     if payload.len() != header.payload_bytes as usize {
@@ -165,7 +165,7 @@ pub fn decode(header: &BatchHeader, payload: &[u8]) -> Result<Vec<Determinant>, 
     if clocks(determinants.last()) != Some(header.last_clock) {
         return Err(malformed(last, "its clock is not the header's last"));
     }
-    // Everything can be said in one way only: what else can be read was not
+    // Every sequence has one encoding only: any other readable payload was not
     // written by this version.
     if encode(&determinants) != payload {
         return Err(malformed(
@@ -176,7 +176,7 @@ pub fn decode(header: &BatchHeader, payload: &[u8]) -> Result<Vec<Determinant>, 
     Ok(determinants)
 }
 
-/// A set that continues does so in the next determinant, at the same clock.
+/// Whether `next` may follow: a set that continues does so at the same clock.
 fn may_follow(before: &Determinant, next: &Determinant) -> bool {
     match before {
         Determinant::Completion {

@@ -1,4 +1,4 @@
-//! From the determinants of a rank to [`RecordedEvents`], by clock. REC-4
+//! Converts the determinants of a rank to [`RecordedEvents`], by clock. REC-4
 
 use super::{Determinant, Matched};
 use refrain_ring::recorded::{RecordedEvents, RecordedOutcome, RecordedReceive};
@@ -6,18 +6,18 @@ use refrain_ring::{Clock, Rank, Ssn};
 use std::collections::BTreeSet;
 use thiserror::Error;
 
-/// Two determinants of one per-rank event log that cannot both be true.
+/// Two determinants of one per-rank event log that contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("two events of this rank contradict each other: {second:?} {why}")]
 pub struct Contradiction {
-    /// The later one.
+    /// The later determinant.
     pub second: Determinant,
-    /// Why it cannot be true.
+    /// The contradiction.
     pub why: &'static str,
 }
 
-/// What these determinants tell: the whole per-rank event log behind the clock at which the
-/// rank begins, as [`determinants`](super::row::determinants) returns it.
+/// The events of these determinants: those of the whole per-rank event log after the clock at
+/// which the rank begins, as [`determinants`](super::row::determinants) returns them.
 ///
 /// # Errors
 /// When they contradict each other.
@@ -31,7 +31,7 @@ pub fn recorded_events<'a>(
             why,
         })?;
     }
-    // A set without its end: its operation was not over, as far as is known, and ends anew.
+    // A set without its end is dropped: as far as is known, its operation had not ended.
     Ok(builder.recorded)
 }
 
@@ -39,7 +39,7 @@ pub fn recorded_events<'a>(
 struct Builder {
     recorded: RecordedEvents,
     messages: BTreeSet<(Rank, Ssn)>,
-    /// The first part of a set whose end has not come.
+    /// The first part of a set whose end has not been read.
     unfinished: Vec<Clock>,
     /// The clock of the latest determinant.
     at: Clock,
@@ -52,7 +52,7 @@ impl Builder {
         }
         self.at = determinant.at();
         match determinant {
-            // A match during an operation does not tell how the operation ended.
+            // A match during an operation does not give the outcome of the operation.
             Determinant::Match(it) if !it.is_completed => {
                 self.recorded.raise_before(it.at);
                 self.matched(&it.matched)

@@ -1,27 +1,27 @@
-//! From events as they happen to batches: merges a match with the completion
-//! of its receive, counts what found nothing, and numbers what is left.
+//! Turns events into batches: merges a match with the completion
+//! of its receive, counts operations that found nothing, and numbers the determinants.
 //!
-//! **Pending determinants** have not been taken, so that no emission has left after them:
-//! they may still be encoded in another way that says the same.
+//! **Pending determinants** have not been taken, and no emission has left after them:
+//! they may still be encoded in another equivalent way.
 //!
-//! **Merging.** A match says which message a request was given, whenever that
-//! was: on replay it is looked up by the request. So when a completion of just
-//! this request finds the match pending, with nothing but matches recorded
-//! since, one record at the clock of the completion says both. It has then
-//! passed the matches behind it, and a batch that ended between them and it
-//! would tell of the later match but not of the earlier: after a failure the
-//! earlier receive would be free again, could be given another message, and
+//! **Merging.** A match gives the message of a request, whenever the match
+//! happened: on replay it is looked up by the request. So when a completion of just
+//! this request finds the match pending, with only matches recorded
+//! since, one record at the clock of the completion states both. The merged record
+//! then passes the matches behind it. If a batch ended between them and it, that batch
+//! would contain the later matches but not the earlier one: after a failure the
+//! earlier receive would be free again, could get another message, and
 //! messages would seem to have overtaken each other. Therefore a match passes
-//! others only where all that is pending goes into one batch, which is kept as
-//! a whole or not at all. It never passes a probe, a set, a run, or what was given
+//! others only if all pending determinants go into one batch, which is kept as
+//! a whole or not at all. It never passes a probe, a set, a run, or a value
 //! from outside (a number, bytes).
 //!
-//! **Runs.** Operations that find nothing are only counted: whatever completes
-//! or finds later says it for them (before its clock there was nothing), and
-//! drops the run. A match does not: no program sees one. When an emission
-//! waits, the run becomes a record, where its last operation stands: matches
-//! behind that are of later clocks. Without one they wait with the run, so that
-//! clocks never go back, but not for ever (`HELD_MAX`).
+//! **Runs.** Operations that find nothing are only counted: a later completion
+//! or successful probe implies them (before its clock nothing was found), and
+//! drops the run. A match does not, because no program sees it. When an emission
+//! waits, the run becomes a record at the clock of its last operation: matches
+//! behind it have later clocks. While no emission waits, those matches wait with the run, so
+//! that clocks never decrease, up to a limit (`HELD_MAX`).
 
 mod foreseen;
 
@@ -40,11 +40,11 @@ use foreseen::Rhythm;
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
 use std::collections::VecDeque;
 
-/// A match passes others only while at most this many determinants are pending,
+/// Limits of a merge past other matches: at most this number of pending determinants,
 const REACH: usize = 48;
-/// their sets name at most this many requests,
+/// with at most this number of requests in their sets,
 const REACH_REQUESTS: usize = 128;
-/// and they have at most this many bytes from outside: together they fit one batch.
+/// and at most this number of bytes from outside: together they fit one batch.
 const REACH_BYTES: usize = 512;
 const _: () = assert!(COMPLETION_BYTES_MAX <= MATCH_BYTES_MAX && REACH <= COUNT_MAX as usize);
 const _: () = assert!(NUMBER_BYTES_MAX <= MATCH_BYTES_MAX && BYTES_HEAD_MAX <= MATCH_BYTES_MAX);
@@ -52,7 +52,7 @@ const _: () = assert!(
     REACH * MATCH_BYTES_MAX + REACH_REQUESTS * REQUEST_BYTES_MAX + REACH_BYTES <= PAYLOAD_BYTES_MAX
 );
 
-/// At most this many matches wait for a run that might still be dropped.
+/// Maximum number of matches that wait for a run that might still be dropped.
 const HELD_MAX: usize = 64;
 
 /// The rank that records.
@@ -62,44 +62,44 @@ pub struct Identity {
     pub job: u64,
     /// The rank.
     pub rank: Rank,
-    /// Its life.
+    /// Its incarnation.
     pub incarnation: Incarnation,
 }
 
 /// Determinants recorded so far, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Counts {
-    /// Matches alone.
+    /// Matches that are not merged.
     pub matches: u64,
-    /// Matches merged with their completion.
+    /// Matches that are merged with their completion.
     pub merged: u64,
     /// Successful probes.
     pub probes: u64,
-    /// Completions alone; one that is continued counts for each of its parts.
+    /// Completions that are not merged; a continued set counts once for each part.
     pub completions: u64,
-    /// Receives that were taken back.
+    /// Cancelled receives.
     pub cancelled: u64,
     /// Numbers and bytes from outside.
     pub given: u64,
-    /// Records of operations that found nothing, once they are in a batch.
+    /// Records of operations that found nothing, in batches.
     pub nothing: u64,
-    /// Operations that found nothing, recorded or dropped.
+    /// Operations that found nothing, whether in records or dropped.
     pub nothing_found: u64,
-    /// Of the matches (merged or not): those of named receives.
+    /// Matches (merged or not) of receives that named their source.
     pub named: u64,
     /// Bytes of all payloads.
     pub payload_bytes: u64,
-    /// Bytes of all batches with their headers.
+    /// Bytes of all batches, including headers.
     pub batch_bytes: u64,
     /// Batches.
     pub batches: u64,
 }
 
-/// A determinant that no batch has yet. Its requests and bytes are the next of the
-/// recorder's: it holds their number.
+/// A determinant that is in no batch yet. Its requests and bytes are the next ones in the
+/// recorder's queues: it holds their number.
 type Pending = Determinant<usize, usize>;
 
-/// Operations that found nothing, with no success since.
+/// Consecutive operations that found nothing.
 #[derive(Clone, Copy, Debug, Hash)]
 struct Run {
     first: Clock,
@@ -107,26 +107,26 @@ struct Run {
     count: u64,
 }
 
-/// Bytes that begin on a word.
+/// Bytes that are aligned to words.
 #[repr(align(8))]
 struct Words([u8; HEADER_BYTES + ALONE_BYTES_MAX]);
 
 /// Collects the determinants of one rank; pure. GATE-2
 ///
-/// Clocks that it is given never go back. An operation that lets events happen
-/// and then ends is best followed by one [`Recorder::take_batch`], not
-/// interrupted by several: what was taken can no longer be merged.
+/// Clocks passed to it must never decrease. Call [`Recorder::take_batch`] once after an
+/// operation that lets events happen, not
+/// during it: determinants that were taken can no longer be merged.
 #[derive(Clone, Debug, Hash)]
 pub struct Recorder {
     identity: Identity,
     next: EventIndex,
     pending: VecDeque<Pending>,
-    /// Of the pending completions, one set behind the other.
+    /// Requests of the pending completions, in order.
     requests: VecDeque<Clock>,
-    /// Of the pending determinants with bytes, one behind the other.
+    /// Bytes of the pending determinants from outside, in order.
     bytes: VecDeque<u8>,
     run: Option<Run>,
-    /// Of the pending: those behind the last operation of the run.
+    /// Number of pending determinants behind the last operation of the run.
     held: usize,
     /// The latest clock.
     clock: Clock,
@@ -137,7 +137,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Numbers from `next` on.
+    /// A recorder that numbers determinants from `next` on.
     pub fn new(identity: Identity, next: EventIndex) -> Self {
         Self {
             identity,
@@ -155,7 +155,7 @@ impl Recorder {
         }
     }
 
-    /// A receive was matched.
+    /// Records that a receive was matched.
     #[inline]
     pub fn matched(&mut self, at: Clock, matched: Matched, is_named: bool) {
         self.counts.matches += 1;
@@ -168,7 +168,7 @@ impl Recorder {
         }));
     }
 
-    /// A probe found a message.
+    /// Records that a probe found a message.
     pub fn probed(&mut self, at: Clock, source: Rank, ssn: Ssn, tag: i32, bytes: u64) {
         self.drop_run();
         self.counts.probes += 1;
@@ -181,8 +181,8 @@ impl Recorder {
         });
     }
 
-    /// An operation whose outcome depends on timing completed these requests,
-    /// in this order. None at all: it found nothing.
+    /// Records that an operation whose outcome depends on timing completed these requests,
+    /// in this order. With no requests, it found nothing.
     #[inline]
     pub fn completed(&mut self, at: Clock, requests: &[Clock]) {
         if requests.is_empty() {
@@ -207,14 +207,14 @@ impl Recorder {
         }
     }
 
-    /// A receive was taken back before it was matched.
+    /// Records that a receive was cancelled before it was matched.
     pub fn cancelled(&mut self, at: Clock, request: Clock) {
         self.drop_run();
         self.counts.cancelled += 1;
         self.record(Pending::Cancelled { at, request });
     }
 
-    /// An operation got a number from outside; `series`: below [`Determinant::SERIES`].
+    /// Records a number from outside; `series`: below [`Determinant::SERIES`].
     #[inline]
     pub fn number(&mut self, at: Clock, series: u8, value: i64) {
         debug_assert!(series < Determinant::SERIES, "series {series}");
@@ -223,7 +223,7 @@ impl Recorder {
         self.record(Pending::Number { at, series, value });
     }
 
-    /// An operation got bytes from outside: 1 to [`Determinant::BYTES_MAX`].
+    /// Records bytes from outside: 1 to [`Determinant::BYTES_MAX`].
     pub fn bytes(&mut self, at: Clock, bytes: &[u8]) {
         let count = bytes.len();
         debug_assert!((1..=Determinant::BYTES_MAX).contains(&count), "{count}");
@@ -233,7 +233,7 @@ impl Recorder {
         self.record(Pending::Bytes { at, bytes: count });
     }
 
-    /// An operation found nothing.
+    /// Records that an operation found nothing.
     #[inline]
     pub fn nothing(&mut self, at: Clock) {
         self.advance(at);
@@ -254,8 +254,8 @@ impl Recorder {
         }
     }
 
-    /// Whether there is anything that [`Recorder::take_batch`] would give,
-    /// with what is only counted (`flush`) or without.
+    /// Whether [`Recorder::take_batch`] would give a batch,
+    /// with counted operations (`flush`) or without.
     #[inline]
     pub fn has_pending(&self, flush: bool) -> bool {
         if self.is_run_due(flush) {
@@ -264,9 +264,9 @@ impl Recorder {
         self.pending.len() > self.held
     }
 
-    /// Moves what is pending into one sealed batch, as much as it takes, and
-    /// returns its header; `batch` is overwritten. `None`: nothing is pending.
-    /// `flush`: an emission waits, so that what is only counted goes too.
+    /// Moves pending determinants into one sealed batch, as many as fit, and
+    /// returns its header; `batch` is overwritten. `None`: none are pending.
+    /// `flush`: an emission waits, so counted operations are included.
     #[inline]
     pub fn take_batch(&mut self, flush: bool, batch: &mut Vec<u8>) -> Option<BatchHeader> {
         if let Some(alone) = self.alone() {
@@ -276,7 +276,7 @@ impl Recorder {
         }
         let is_run_due = self.is_run_due(flush);
         let first_clock = self.front(is_run_due)?.at();
-        // One more than fits is written, and cut off again.
+        // The first determinant that does not fit is written, and cut off again.
         batch.clear();
         batch.reserve(BATCH_BYTES_MAX + DETERMINANT_BYTES_MAX);
         batch.resize(HEADER_BYTES, 0);
@@ -309,9 +309,9 @@ impl Recorder {
     }
 
     /// Makes the batch that [`Recorder::take_batch`] will give if the next event is
-    /// the match that the last two let expect, for a rank that has time now and none
-    /// when it comes (docs/design/decisions.md). `None`: nothing is expected, or something
-    /// is pending. Changes nothing but `batch`.
+    /// the match predicted from the last two. A rank calls this while it waits, to save time when
+    /// the event comes (docs/design/decisions.md). `None`: no prediction, or determinants are
+    /// pending. Changes nothing but `batch`.
     pub fn foresee(&mut self, batch: &mut Vec<u8>) -> Option<Foreseen> {
         if !self.pending.is_empty() || self.run.is_some() {
             return None;
@@ -321,8 +321,8 @@ impl Recorder {
         Some(Foreseen { alone, header })
     }
 
-    /// Whether what is pending is just what was foreseen, and all there is; it is
-    /// taken then, as by [`Recorder::take_batch`].
+    /// Whether the pending determinants are exactly the predicted match; if so, it is
+    /// taken, as by [`Recorder::take_batch`].
     #[inline(always)]
     pub fn take_foreseen(&mut self, foreseen: &Foreseen) -> bool {
         let is_it = foreseen.header.first == self.next && self.alone() == Some(foreseen.alone);
@@ -332,7 +332,7 @@ impl Recorder {
         is_it
     }
 
-    /// The common case: one match is all there is.
+    /// The only pending determinant, if it is a match: the common case.
     #[inline(always)]
     fn alone(&self) -> Option<Match> {
         if self.pending.len() != 1 || self.run.is_some() {
@@ -344,11 +344,11 @@ impl Recorder {
         }
     }
 
-    /// Its batch: the same bytes as that of any other.
+    /// Makes its batch, with the same bytes as the general path.
     #[inline(always)]
     fn seal_alone(&mut self, alone: &Match, batch: &mut Vec<u8>) -> BatchHeader {
         let at = alone.at;
-        // On words, as the checksum likes it.
+        // Aligned to words, for the checksum instructions.
         let mut words = Words([0; HEADER_BYTES + ALONE_BYTES_MAX]);
         let mut payload_bytes = 0;
         if let Some(payload) = words.0.last_chunk_mut() {
@@ -356,7 +356,7 @@ impl Recorder {
         }
         let bytes = &mut words.0[..HEADER_BYTES + payload_bytes];
         let header = self.seal(bytes, 1, (at, at));
-        // All of it, whose length is known, and cut off: no call.
+        // A copy of fixed length, then cut off: needs no function call.
         batch.clear();
         batch.extend_from_slice(&words.0);
         batch.truncate(header.batch_bytes());
@@ -373,7 +373,7 @@ impl Recorder {
         self.took(header);
     }
 
-    /// Gives a batch its header.
+    /// Writes the header of a batch.
     #[inline(always)]
     fn seal(
         &mut self,
@@ -395,7 +395,7 @@ impl Recorder {
         header
     }
 
-    /// What comes next is behind this batch.
+    /// Notes that the next determinant follows this batch.
     #[inline]
     fn took(&mut self, header: &BatchHeader) {
         self.next = header.end();
@@ -410,7 +410,7 @@ impl Recorder {
         self.next
     }
 
-    /// What was recorded so far.
+    /// Counters of the recorded determinants.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -434,8 +434,8 @@ impl Recorder {
         self.held = 0;
     }
 
-    /// Makes a pending match of this request one that is completed, as the
-    /// module says.
+    /// Merges a completion into the pending match of this request, by the rules of the
+    /// module.
     #[inline(always)]
     fn merge(&mut self, at: Clock, request: Clock) -> bool {
         if let Some(Pending::Match(last)) = self.pending.back_mut()
@@ -456,7 +456,7 @@ impl Recorder {
         self.advance(at);
     }
 
-    /// The same for a match that has others behind it.
+    /// As [`Recorder::merge`], for a match that has others behind it.
     fn merge_earlier(&mut self, at: Clock, request: Clock) -> bool {
         let last = self.pending.len().wrapping_sub(1);
         let can_pass = last < REACH
@@ -482,7 +482,7 @@ impl Recorder {
         false
     }
 
-    /// Whether the run goes into a batch, and what waits behind it.
+    /// Whether the run, and the matches that wait behind it, go into a batch now.
     #[inline]
     fn is_run_due(&self, flush: bool) -> bool {
         self.run.is_some() && (flush || self.held >= HELD_MAX)
@@ -502,7 +502,7 @@ impl Recorder {
         })
     }
 
-    /// A batch has this determinant.
+    /// Removes a determinant that a batch has taken.
     #[inline]
     fn take(&mut self, front: Pending) {
         match front {

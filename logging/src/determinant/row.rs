@@ -1,4 +1,4 @@
-//! The row of a rank's determinants, from the batches that event loggers hold.
+//! A rank's determinants in order, from the batches that event loggers hold.
 
 use super::batch::{BatchError, BatchHeader, job_tag};
 use super::record::{self, RecordError};
@@ -9,34 +9,34 @@ use thiserror::Error;
 /// Why the determinants of a rank are not complete.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CollectError {
-    /// Not even a batch.
+    /// The bytes are not a batch.
     #[error(transparent)]
     Batch(#[from] BatchError),
     /// A batch whose payload cannot be read.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// Of another rank or job, or of a life before that of the batch before.
+    /// A batch of another rank or job, or of an earlier incarnation than the previous batch.
     #[error("a batch that is not the next of this rank: {0:?}")]
     Foreign(BatchHeader),
-    /// Some are missing.
+    /// Determinants are missing.
     #[error("determinant {expected} is missing: the next batch begins with {found}")]
     Gap {
-        /// The next.
+        /// Number of the missing determinant.
         expected: EventIndex,
-        /// The one that came.
+        /// First number of the next batch.
         found: EventIndex,
     },
-    /// Those from the beginning on are missing, and there is no checkpoint.
+    /// The first determinants are missing, and there is no checkpoint.
     #[error("the first that is there is determinant {0}, and there is no checkpoint")]
     Beginning(EventIndex),
 }
 
-/// The determinants of a rank behind the clock of its checkpoint (`None`: it
-/// begins at its beginning), from batches in their order. EL-5, REC-2
+/// The determinants of a rank after the clock of its checkpoint (`None`: from the
+/// rank's beginning), from batches in their order. EL-5, REC-2
 ///
 /// # Errors
-/// When they are not complete, as far as that can be seen: with a checkpoint not
-/// whether those right behind it are there.
+/// When a gap is found. With a checkpoint, determinants missing directly after it are not
+/// detected.
 pub fn determinants<'a>(
     rank: Rank,
     job: u64,
@@ -56,7 +56,7 @@ pub fn determinants<'a>(
                 let found = header.first;
                 return Err(CollectError::Gap { expected, found });
             }
-            // Of what was given up the checkpoint has the outcome.
+            // The checkpoint contains the outcomes of trimmed determinants.
             None if header.first > EventIndex(0) && after.is_none() => {
                 return Err(CollectError::Beginning(header.first));
             }
@@ -73,8 +73,8 @@ pub fn determinants<'a>(
     Ok(collected)
 }
 
-/// Of a set whose end a dead life left unsaid: what the life behind it tells of that
-/// operation is all of it. REC-4
+/// Drops a set whose end is missing because its life died: the later life's
+/// determinants give the whole outcome of that operation. REC-4
 fn drop_part(row: &mut Vec<Determinant>) {
     while let Some(Determinant::Completion {
         continues: true, ..

@@ -1,6 +1,6 @@
-//! Reading ahead: a few threads read chunks of files past the page cache before they are
+//! Reads ahead: a few threads read chunks of files, bypassing the page cache, before they are
 //! needed. (Through the page cache a log of 4 GiB took
-//! three times as long here: each of its pages is taken from the system first.)
+//! three times as long here, because the system allocates each of its pages first.)
 
 use super::contents::{Contents, Opened};
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -15,13 +15,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// Reads under way at once.
+/// Maximum number of concurrent reads.
 const THREADS: usize = 4;
 
-/// Which chunk: the number of its file, and where it begins there.
+/// Identifies a chunk: the number of its file, and its offset there.
 type Key = (usize, u64);
 
-/// A read; it comes back with its result.
+/// A read; the thread returns it with its result.
 struct Read {
     key: Key,
     file: Arc<Opened>,
@@ -30,12 +30,12 @@ struct Read {
     result: io::Result<usize>,
 }
 
-/// Reads of chunks before they are needed. The first starts the threads, which end when
+/// Reads chunks before they are needed. The first read starts the threads, which end when
 /// this is dropped.
 #[derive(Default)]
 pub(super) struct Ahead {
     threads: Option<Threads>,
-    /// Read and not taken, or under way (`None`).
+    /// Reads that have completed and are not taken, or are under way (`None`).
     reads: HashMap<Key, Option<Read>>,
     spare: Vec<AlignedBuffer>,
     file: Option<(usize, Arc<Opened>)>,
@@ -54,7 +54,7 @@ impl fmt::Debug for Ahead {
 }
 
 impl Ahead {
-    /// Begins to read a chunk of a file on disk. A read that fails is tried again, and
+    /// Begins to read a chunk of a file on disk. A failed read is tried again, and
     /// reported, when the chunk is needed.
     pub fn ask(&mut self, number: usize, contents: &Contents, at: u64, bytes: usize) {
         let key = (number, at);
@@ -80,7 +80,7 @@ impl Ahead {
         }
     }
 
-    /// Copies what was read of a chunk into `to`; `None` when the chunk was not requested,
+    /// Copies the bytes read of a chunk into `to`; `None` when the chunk was not requested,
     /// or could not be read.
     pub fn take(&mut self, number: usize, at: u64, to: &mut [u8]) -> Option<usize> {
         let key = (number, at);
@@ -113,7 +113,7 @@ impl Ahead {
     }
 }
 
-/// Past the page cache where the file system can.
+/// Opens a file to bypass the page cache, if the file system supports it.
 fn open_direct(contents: &Contents) -> io::Result<File> {
     let direct = OpenOptions::new()
         .read(true)
@@ -160,7 +160,7 @@ impl Drop for Threads {
 }
 
 /// Files that stay open after chunks were read from them: few enough for every limit of
-/// open files, enough to avoid an open for each chunk.
+/// open files, enough to avoid opening a file for each chunk.
 #[derive(Debug, Default)]
 pub(super) struct OpenFiles {
     open: Vec<(usize, Opened)>,

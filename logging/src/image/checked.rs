@@ -1,6 +1,6 @@
-//! One chunk's bytes, checked to the last record before any of them is given
-//! out: a record that is whole by itself may be of another channel, from before
-//! its file was used again, as only the chunk's header says whose it is.
+//! One chunk's bytes, checked up to the last record before any of them is given
+//! out: a valid record may still be of another channel, from before
+//! its file was reused, as only the chunk's header names the channel.
 
 use super::LogKey;
 use refrain_ring::chunk::{CHUNK_HEAD_BYTES, ChunkError, ChunkHeader, ChunkReader, Seal};
@@ -10,21 +10,21 @@ use thiserror::Error;
 /// Why a copy of a chunk cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ChunkFault {
-    /// Its bytes are not whole.
+    /// The bytes are damaged or incomplete.
     #[error(transparent)]
     Chunk(#[from] ChunkError),
-    /// It holds another chunk than it should: its file was used again since.
+    /// Another chunk is in its place: the file was reused since.
     #[error("another chunk is there by now")]
     Another,
-    /// Its file is removed.
+    /// The file was removed.
     #[error("its file is gone by now")]
     Gone,
-    /// A later slot of its file, or the file that follows, was written, this one
-    /// was not: several chunks are written at once, and a death may leave out any
+    /// A later slot of its file, or the next file, was written, but this slot
+    /// was not: several chunks are written at once, and a crash may leave out any
     /// of them.
     #[error("it was never written, though a chunk behind it was")]
     Unwritten,
-    /// Its checksums hold, but its header contradicts its records.
+    /// The checksums are correct, but the header contradicts the records.
     #[error("its header does not say what its records are")]
     Contradiction,
     /// The system could not read it.
@@ -32,10 +32,10 @@ pub enum ChunkFault {
     Read(String),
 }
 
-/// A chunk that was read and found whole.
+/// A chunk that was read and checked.
 #[derive(Debug, Default)]
 pub(super) struct CheckedChunk {
-    /// As long as a chunk once it was used.
+    /// As long as a chunk once it has been used.
     bytes: Vec<u8>,
     records: Vec<(RecordHeader, usize)>,
     /// The log continues in another chunk. An unsealed chunk without a link must be the
@@ -44,7 +44,7 @@ pub(super) struct CheckedChunk {
 }
 
 impl CheckedChunk {
-    /// Where to put the bytes that are to be checked.
+    /// Buffer for the bytes to be checked.
     pub fn buffer(&mut self) -> &mut [u8] {
         self.records.clear();
         self.bytes.resize(CHUNK_BYTES, 0);
@@ -62,7 +62,7 @@ impl CheckedChunk {
         Some((header, &self.bytes[begin..begin + payload_bytes], *offset))
     }
 
-    /// Checks the first `bytes` bytes of the buffer, which come from a disk.
+    /// Checks the first `bytes` bytes of the buffer, which were read from disk.
     pub fn check_sealed(
         &mut self,
         bytes: usize,
@@ -72,7 +72,7 @@ impl CheckedChunk {
         self.check(bytes, |bytes| ChunkReader::sealed(bytes), key, sequence)
     }
 
-    /// Checks the buffer, which comes from a dead rank's memory: sealed or not.
+    /// Checks the buffer, which was read from a dead rank's memory: sealed or not.
     pub fn check_memory(&mut self, key: &LogKey, sequence: u64) -> Result<(), ChunkFault> {
         self.check(
             CHUNK_BYTES,
@@ -110,7 +110,7 @@ impl CheckedChunk {
     }
 }
 
-/// Whether a header is of this chunk of this log.
+/// Whether a header belongs to this chunk of this log.
 pub(super) fn is_chunk(header: &ChunkHeader, key: &LogKey, sequence: u64) -> bool {
     let channel = &key.channel;
     header.sequence == sequence

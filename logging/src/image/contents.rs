@@ -8,14 +8,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where the bytes of a file are.
+/// Access to the bytes of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Contents {
     path: PathBuf,
     bytes: Option<Arc<[u8]>>,
 }
 
-/// A file that can be read.
+/// A file that is open for reading.
 #[derive(Debug)]
 pub(super) enum Opened {
     File(File),
@@ -38,7 +38,7 @@ impl Contents {
         &self.path
     }
 
-    /// Whether there is no file behind it.
+    /// Whether the contents are in memory, without a file.
     pub fn in_memory(&self) -> bool {
         self.bytes.is_some()
     }
@@ -59,7 +59,7 @@ impl Opened {
         }
     }
 
-    /// Fills `to` from `at` on, as far as the file goes; how many bytes that is.
+    /// Reads into `to` from `at` on, up to the file's end; returns the number of bytes.
     pub fn read(&self, to: &mut [u8], at: u64) -> io::Result<usize> {
         match self {
             Self::File(file) => {
@@ -84,15 +84,15 @@ impl Opened {
         }
     }
 
-    /// These bytes are going to be read: the system may fetch them meanwhile.
+    /// Announces a read: the system may fetch the bytes meanwhile.
     pub fn will_read(&self, at: u64, bytes: u64) {
         if let Self::File(file) = self {
-            // Only advice: without it the reads take longer.
+            // Only a hint: without it the reads take longer.
             let _ = rustix::fs::fadvise(file, at, NonZeroU64::new(bytes), Advice::WillNeed);
         }
     }
 
-    /// Reads go forth and back: what lies behind them is not wanted yet.
+    /// Announces scattered reads: disables the system's read-ahead.
     pub fn reads_are_scattered(&self) {
         if let Self::File(file) = self {
             let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);

@@ -1,5 +1,5 @@
-//! The segment files in a folder, known by their header, and files that only look like
-//! one.
+//! The segment files in a folder, identified by their headers, and files that only look like
+//! segment files.
 
 use super::LogKey;
 use super::checked::is_chunk;
@@ -12,17 +12,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// What segment files of every version begin with.
+/// First bytes of segment files of every version.
 const MAGIC_OF_ALL_VERSIONS: &[u8] = b"rfrnseg";
-/// Slots whose headers the system reads ahead.
+/// Number of slots whose headers the system reads ahead.
 const AHEAD_SLOTS: u32 = 64;
 
-/// The process that started a job, as file names give it.
+/// The process that started a job, as given in file names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Launcher {
     /// Its process id.
     pub process: u32,
-    /// When it was started, in clock ticks since boot.
+    /// Its start time, in clock ticks since boot.
     pub start_time: u64,
 }
 
@@ -31,36 +31,36 @@ pub struct Launcher {
 pub struct SegmentFile {
     pub(super) contents: Contents,
     pub(super) header: FileHeader,
-    /// Bytes of the file.
+    /// Length of the file in bytes.
     pub bytes: u64,
     /// The process that started the job, if the file's name says so.
     pub launcher: Option<Launcher>,
-    /// Slots that hold their chunk, as its header says.
+    /// Number of slots that hold their chunk, according to its header.
     pub(super) written_slots: u32,
-    /// Slots that hold a chunk from before the file was used again.
+    /// Number of slots that hold a chunk from before the file was reused.
     pub(super) stale_slots: u32,
     broken_slots: u32,
 }
 
-/// A file that looks like a segment file and is none that can be read.
+/// A file that looks like a segment file but cannot be read as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrangeFile {
-    /// Which.
+    /// Its path.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub why: WhyStrange,
 }
 
-/// Why a file is no segment file.
+/// Why a file cannot be read as a segment file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WhyStrange {
-    /// Made, but its header was not written when the rank died, or is not yet.
+    /// Created, but its header was not written when the rank died, or is not written yet.
     #[error("its header was never written")]
     NotBegun,
     /// Its header is damaged or of another version.
     #[error(transparent)]
     Header(#[from] FileHeaderError),
-    /// Its header is whole, but speaks of chunks that no log has.
+    /// Its header is valid, but names chunks that no log has.
     #[error("it begins at chunk {0}, which no log has")]
     Sequence(u64),
     /// The system could not read it.
@@ -69,7 +69,7 @@ pub enum WhyStrange {
 }
 
 impl WhyStrange {
-    /// Whether chunks may be lost with it.
+    /// Whether chunks may be lost with the file.
     pub fn is_damage(&self) -> bool {
         *self != Self::NotBegun
     }
@@ -84,7 +84,7 @@ impl StrangeFile {
     }
 }
 
-/// The segment file that a file is; `None`: it does not look like one.
+/// Reads a file's header; `None`: the file does not look like a segment file.
 pub(super) fn look_at(contents: Contents) -> Result<Option<SegmentFile>, StrangeFile> {
     let name = contents.path().file_name().unwrap_or_default();
     let name = name.to_str().map(SegmentName::parse).unwrap_or_default();
@@ -94,7 +94,7 @@ pub(super) fn look_at(contents: Contents) -> Result<Option<SegmentFile>, Strange
         .and_then(|file| Ok((file.read(&mut head, 0)?, file.bytes()?)));
     let (read, bytes) = match looked {
         Ok(looked) => looked,
-        // Removed meanwhile: its job runs.
+        // Removed meanwhile by its running job.
         Err(error) if name.is_none() || error.kind() == io::ErrorKind::NotFound => {
             return Ok(None);
         }
@@ -126,7 +126,7 @@ pub(super) fn look_at(contents: Contents) -> Result<Option<SegmentFile>, Strange
     }
 }
 
-/// Positions count bytes in 64 bits.
+/// Whether positions of the file's chunks fit 64 bits.
 fn is_of_a_log(header: &FileHeader) -> bool {
     let end = header.first_sequence.checked_add(header.slots.into());
     end.and_then(|end| end.checked_mul(CHUNK_BYTES as u64))
@@ -134,7 +134,7 @@ fn is_of_a_log(header: &FileHeader) -> bool {
 }
 
 impl SegmentFile {
-    /// Whose log it holds.
+    /// The log that the file holds.
     pub fn key(&self) -> LogKey {
         LogKey {
             job: self.header.job,
@@ -142,12 +142,12 @@ impl SegmentFile {
         }
     }
 
-    /// Slots that were never written.
+    /// Number of slots that were never written.
     pub(super) fn empty_slots(&self) -> u32 {
         self.header.slots - self.written_slots - self.stale_slots - self.broken_slots
     }
 
-    /// Reads the header in every slot. `found` gets chunks, and what may have been one.
+    /// Reads the header in every slot. `found` gets chunks, and slots that may have held one.
     /// Returns the places behind the last chunk.
     pub(super) fn index_slots(
         &mut self,
@@ -155,7 +155,7 @@ impl SegmentFile {
     ) -> io::Result<Vec<ChunkCopy>> {
         let file = self.contents.open()?;
         file.reads_are_scattered();
-        // A file that was cut short has fewer slots.
+        // A truncated file has fewer slots.
         let there = self.bytes.saturating_sub(slot_offset(0));
         let slots = there.div_ceil(CHUNK_BYTES as u64);
         let slots = u32::try_from(slots).map_or(self.header.slots, |n| n.min(self.header.slots));
@@ -204,7 +204,7 @@ impl SegmentFile {
     fn look_into(&self, file: &Opened, slot: u32, sequence: u64) -> Slot {
         let mut head = [0; CHUNK_HEAD_BYTES];
         let Ok(read) = file.read(&mut head, slot_offset(slot)) else {
-            // Told when the chunk is read.
+            // Reported when the chunk is read.
             return Slot::Broken;
         };
         match ChunkHeader::decode(&head[..read]) {
@@ -217,7 +217,7 @@ impl SegmentFile {
     }
 }
 
-/// What the header of a slot says.
+/// The state of a slot, according to its header.
 enum Slot {
     Empty,
     Stale,
@@ -225,7 +225,7 @@ enum Slot {
     Written(ChunkHeader),
 }
 
-/// The name of a segment file; its header counts, not this.
+/// The name of a segment file; the header takes precedence.
 #[derive(Debug, PartialEq, Eq)]
 struct SegmentName {
     launcher: Option<Launcher>,
@@ -287,7 +287,7 @@ mod tests {
         );
         assert_eq!(name.channel.to_string(), "70000 (incarnation 2) to 3");
         assert_eq!(name.first_sequence, 256);
-        // As jobs name them; the second, where the first was taken.
+        // Names as jobs make them; the second if the first was taken.
         for name in [
             "refrain-12-345-00000c0ffee00001-r70000i2-to-r3-000000000256.log",
             "refrain-12-345-00000c0ffee00001-r70000i2-to-r3-000000000256-2.log",

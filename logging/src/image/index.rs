@@ -1,4 +1,4 @@
-//! Where the chunks of one log are, and how a copy is read.
+//! Index of the chunks of one log, and reading of their copies.
 
 use super::ahead::OpenFiles;
 use super::checked::{CheckedChunk, ChunkFault};
@@ -13,19 +13,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 
-/// Where a copy of a chunk is.
+/// The place of a copy of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChunkPlace {
     /// In a segment file.
     Disk {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Which of its slots.
+        /// Slot in the file.
         slot: u32,
     },
     /// In a dead rank's memory.
     Memory {
-        /// Which chunk of its arena.
+        /// Number of the chunk in the arena.
         chunk: ChunkId,
     },
 }
@@ -39,20 +39,20 @@ impl fmt::Display for ChunkPlace {
     }
 }
 
-/// What the headers of a log's chunks say.
+/// Summary of the headers of a log's chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogSummary {
-    /// Chunks, each counted once.
+    /// Number of chunks, each counted once.
     pub chunks: u64,
-    /// Of these, on disk.
+    /// Number of these chunks that are on disk.
     pub disk_chunks: u64,
-    /// Of these, in memory (a chunk may be in both).
+    /// Number of these chunks that are in memory (a chunk may be in both).
     pub memory_chunks: u64,
     /// Lowest and highest sequence number.
     pub sequences: Option<(u64, u64)>,
     /// Bytes of headers and records of the chunks on disk.
     pub used_bytes: u64,
-    /// Numbers of the program's messages in the sealed chunks: the lowest, and one past
+    /// Range of SSNs of the program's messages in the sealed chunks: the lowest, and one past
     /// the highest.
     pub ssns: Option<Range<u64>>,
 }
@@ -60,10 +60,10 @@ pub struct LogSummary {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChunkCopy {
     pub sequence: u64,
-    /// `None` in memory: not sealed. On disk: no header that can be believed.
+    /// `None` in memory: not sealed. On disk: no valid header.
     pub seal: Option<Seal>,
     pub place: CopyPlace,
-    /// Only the place of a chunk that should be there, when it was looked at.
+    /// The place was empty when it was read; only the place of a missing chunk.
     pub unwritten: bool,
 }
 
@@ -80,20 +80,20 @@ pub(super) struct Copy {
     pub chunk: ChunkCopy,
 }
 
-/// The copies of each chunk of one log, by sequence number; those to be tried
-/// first come first.
+/// The copies of each chunk of one log, by sequence number, in the order in which they are
+/// tried.
 #[derive(Debug, Default)]
 pub(super) struct LogIndex {
     pub chunks: BTreeMap<u64, Vec<Copy>>,
-    /// The chunks with which files begin that hold any.
+    /// First sequence numbers of the files that hold chunks.
     file_begins: BTreeSet<u64>,
     ends: Vec<FileEnd>,
 }
 
-/// The end of a file that holds chunks, behind the last of them.
+/// The end of a file behind its last chunk.
 #[derive(Debug)]
 struct FileEnd {
-    /// The chunk that has no place in the file any more.
+    /// The first chunk that has no place in the file.
     next: u64,
     number: usize,
     places: Vec<ChunkCopy>,
@@ -104,7 +104,7 @@ impl LogIndex {
         let copies = self.chunks.entry(chunk.sequence).or_default();
         copies.push(Copy { number, chunk });
         copies.sort_by_key(|copy| match copy.chunk {
-            // Memory is faster, and a disk without a header has little to give.
+            // Memory is faster, and a disk copy without a valid header is unlikely to help.
             ChunkCopy {
                 place: CopyPlace::Memory(_),
                 ..
@@ -117,7 +117,7 @@ impl LogIndex {
         });
     }
 
-    /// A file that holds chunks, and the places behind the last of them.
+    /// Adds a file that holds chunks, and the places behind the last of them.
     pub fn add_file(&mut self, header: &FileHeader, number: usize, places: Vec<ChunkCopy>) {
         self.file_begins.insert(header.first_sequence);
         if !places.is_empty() {
@@ -129,8 +129,9 @@ impl LogIndex {
         }
     }
 
-    /// When all files are known: a log continues in the next file only when this one has
-    /// no place left, so an empty place before its end was left out.
+    /// Adds chunks that were left out; call it when all files are known. A log continues in the
+    /// next file only when this one has no place left, so an empty place before its end was left
+    /// out.
     pub fn add_left_out(&mut self) {
         for end in std::mem::take(&mut self.ends) {
             if !self.file_begins.contains(&end.next) {
@@ -147,7 +148,7 @@ impl LogIndex {
     }
 
     /// The chunk from which on all records of the program's stream with an SSN of at
-    /// least `from` are found: behind the last that is known to end below.
+    /// least `from` are found: behind the last chunk that is known to end below it.
     pub fn begin_of(&self, from: Ssn, run: Range<u64>) -> u64 {
         let ends_below = |copies: &[Copy]| {
             let mut seals = copies.iter().filter_map(|copy| copy.chunk.seal);
@@ -161,8 +162,8 @@ impl LogIndex {
         below.map_or(run.start, |(sequence, _)| sequence + 1)
     }
 
-    /// The same of records of all streams: besides, behind chunks that are known to hold
-    /// no internal ones.
+    /// As [`LogIndex::begin_of`], for records of all streams: skips only chunks that are also
+    /// known to hold no internal records.
     pub fn begin_of_all(&self, from: Ssn, run: Range<u64>) -> u64 {
         let begin = self.begin_of(from, run.clone());
         let has_none = |copies: &[Copy]| {
@@ -212,7 +213,7 @@ impl Copy {
         }
     }
 
-    /// Reads the copy and checks all of it.
+    /// Reads the copy and checks it completely.
     pub fn load(
         &self,
         image: &LogImage,

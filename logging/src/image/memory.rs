@@ -8,20 +8,20 @@ use core::ops::Range;
 use refrain_ring::chunk::CHUNK_HEAD_BYTES;
 use refrain_ring::{CHUNK_BYTES, ChunkId, Incarnation, Rank, Region};
 
-/// The log memory of one rank in one life. The rank is dead: what it still wrote
+/// The log memory of one life of a rank. The rank must be dead: later writes
 /// would be read as damage, or missed.
 #[derive(Clone, Debug)]
 pub struct RankMemory {
-    /// The memory that its arena lies in.
+    /// The memory with the arena.
     pub region: Region,
-    /// Where in the region chunks begin and end. Chunks beyond what was ever
+    /// Offsets in the region at which the chunks begin and end. Chunks that were never
     /// written need not be in it.
     pub arena: Range<usize>,
     /// The job.
     pub job: u64,
     /// The rank.
     pub source: Rank,
-    /// Its life.
+    /// Its incarnation.
     pub incarnation: Incarnation,
 }
 
@@ -65,7 +65,7 @@ impl RankMemory {
         }
     }
 
-    /// Copies the beginning of a chunk, as much as fits; whether there is one.
+    /// Copies the beginning of a chunk, as much as fits; returns whether the chunk exists.
     pub(super) fn copy(&self, chunk: ChunkId, to: &mut [u8]) -> bool {
         self.region.copy_chunk(self.arena.start, chunk, to)
     }

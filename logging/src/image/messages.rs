@@ -1,12 +1,12 @@
-//! [`Messages`]: records put together to messages.
+//! [`Messages`]: puts records together to messages.
 
 use super::records::{LogExtent, ReadFailure, Records};
 use crate::assembly::{Added, Assembly, Message};
 
 /// A stream of messages in the order in which they become complete in the log.
 ///
-/// Not by SSN: an announced message may be completed any time later, and everything sent
-/// meanwhile would have to stay in memory for it. So this holds only messages that the
+/// The order is not that of SSNs: an announced message may be completed much later, and all
+/// messages sent meanwhile would have to stay in memory. So this holds only messages that the
 /// sender had under way at once. For the order of sending, sort by SSN, or read
 /// [`Records`], where messages begin in that order.
 #[derive(Debug)]
@@ -25,27 +25,27 @@ impl<'a> Messages<'a> {
         }
     }
 
-    /// Which chunks the log is made of.
+    /// The chunks of the log.
     pub fn extent(&self) -> &LogExtent {
         self.records.extent()
     }
 
     /// Messages that have begun and are not complete: at the end of the log, those
-    /// that the sender had not packed wholly.
+    /// that the sender had not packed completely.
     pub fn incomplete(&self) -> impl Iterator<Item = &Message> {
         self.assembly.incomplete()
     }
 
-    /// Fragments that were left out because their message began in a part of the
-    /// log that is freed.
+    /// Number of fragments that were left out because their message began in a freed part of the
+    /// log.
     pub fn fragments_without_beginning(&self) -> u64 {
         self.fragments_without_beginning
     }
 
-    /// The next message that is complete; `None` at the end of the log.
+    /// The next message that becomes complete; `None` at the end of the log.
     ///
     /// # Errors
-    /// As [`Records::next`]; or when records make no message.
+    /// As [`Records::next`]; or when records do not make a message.
     #[expect(
         clippy::should_implement_trait,
         reason = "an error ends it, as that of the records"

@@ -1,19 +1,19 @@
-//! [`LogImage`]: logs that are not written any more, read from segment files and from the
+//! [`LogImage`]: logs that are no longer written, read from segment files and from the
 //! memory of a dead rank.
 //!
-//! Unlike the rest of this crate it reads files, and waits for them: it is for
-//! recovery and for people, never for a rank's sending path. It trusts nothing
-//! that it reads: what it gives out is of a chunk whose checksums all hold (or
-//! of unsealed memory, which has none). LOG-2
+//! Unlike the rest of this crate it reads files, and waits for them: it is used by
+//! recovery and by people, never on a rank's sending path. All input is
+//! checked: records are given only from chunks whose checksums are all correct (or
+//! from unsealed memory, which has none). LOG-2
 //!
-//! - A log is the contiguous run of chunks up to its last whole one: behind a
-//!   gap the log begins, what lies before was freed. A chunk whose place is empty
-//!   in a file behind which the log went on is no gap: it was left out
-//!   (docs/formats/log-format.md).
-//! - A chunk may be there more than once: in memory, on disk, in two files after
-//!   a failed write. Any whole copy will do.
+//! - A log is the contiguous run of chunks up to its last valid one: it begins after the last
+//! gap, and chunks before the gap were freed. A chunk whose place is empty
+//! in a file after which the log continued is not a gap: it was left out
+//! (docs/formats/log-format.md).
+//! - A chunk may have several copies: in memory, on disk, in two files after
+//! a failed write. Any valid copy is used.
 //! - Records and messages are streamed in the order of the log, with a memory of
-//!   a few chunks however long the log is.
+//! a few chunks however long the log is.
 
 mod ahead;
 mod checked;
@@ -46,7 +46,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Whose log: one channel of one job.
+/// Names a log: one channel of one job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogKey {
     /// The job.
@@ -66,16 +66,16 @@ impl fmt::Display for LogKey {
     }
 }
 
-/// Which logs are wanted; `None` stands for all.
+/// Selects logs; `None` in a field selects all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Selection {
-    /// Of this job.
+    /// The job.
     pub job: Option<u64>,
-    /// Of this sender.
+    /// The sender.
     pub source: Option<Rank>,
-    /// Of this life of the sender.
+    /// The incarnation of the sender.
     pub incarnation: Option<Incarnation>,
-    /// To this receiver.
+    /// The receiver.
     pub destination: Option<Rank>,
 }
 
@@ -93,17 +93,17 @@ impl Selection {
     }
 }
 
-/// Why a folder's logs could not be looked at.
+/// Why a folder's logs could not be read.
 #[derive(Debug, Error)]
 #[error("reading the folder {}: {error}", folder.display())]
 pub struct OpenError {
-    /// Which folder.
+    /// The folder.
     pub folder: PathBuf,
     /// The system's error.
     pub error: io::Error,
 }
 
-/// All that can be read of some logs; see the [module](self).
+/// All logs that could be found; see the [module](self).
 #[derive(Debug, Default)]
 pub struct LogImage {
     selection: Selection,
@@ -114,7 +114,7 @@ pub struct LogImage {
     logs: BTreeMap<LogKey, LogIndex>,
 }
 
-/// Everything in a folder. Not by `std::fs::read_dir`: that allocates from the heap of
+/// All paths in a folder. Not by `std::fs::read_dir`: that allocates from the heap of
 /// the rank's program, in later lives only.
 fn paths_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
@@ -131,8 +131,8 @@ fn paths_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 impl LogImage {
-    /// The logs in the segment files of a folder; subfolders are not looked at.
-    /// Files that are none, or cannot be read, are listed, not fatal.
+    /// The logs in the segment files of a folder, without subfolders.
+    /// Files that are not segment files, or cannot be read, are listed; they are not an error.
     ///
     /// # Errors
     /// When the folder cannot be listed.
@@ -145,7 +145,7 @@ impl LogImage {
         paths.sort();
         let mut image = Self::empty(selection);
         for path in paths {
-            // Neither links nor sockets, pipes or devices: a spill writes none.
+            // Neither links nor sockets, pipes or devices: spilling creates none.
             match path.symlink_metadata() {
                 Ok(metadata) if metadata.is_file() => image.add_file(Contents::of_path(path)),
                 _ => image.others += 1,
@@ -154,7 +154,7 @@ impl LogImage {
         Ok(image.with_all_files())
     }
 
-    /// The logs in files that are in memory, as names and contents.
+    /// The logs in files in memory, given as names and contents.
     pub fn of_contents(
         files: impl IntoIterator<Item = (String, Vec<u8>)>,
         selection: Selection,
@@ -166,7 +166,7 @@ impl LogImage {
         image.with_all_files()
     }
 
-    /// No logs at all; memory may be added.
+    /// No logs; memory may be added.
     pub fn empty(selection: Selection) -> Self {
         Self {
             selection,
@@ -174,7 +174,7 @@ impl LogImage {
         }
     }
 
-    /// Adds the memory of a dead rank. What is not selected is left out.
+    /// Adds the memory of a dead rank. Logs that are not selected are left out.
     pub fn add_memory(&mut self, memory: RankMemory) {
         let number = self.memories.len();
         memory.each_chunk(|key, chunk| {
@@ -202,7 +202,7 @@ impl LogImage {
         let number = self.files.len();
         let index = self.logs.entry(file.key()).or_default();
         let places = file.index_slots(|chunk| index.add(chunk, number));
-        // After an error nothing of the file is indexed.
+        // After an error no slot of the file is indexed.
         let places =
             places.map_err(|error| StrangeFile::unreadable(file.contents.path(), &error))?;
         if file.written_slots > 0 {
@@ -222,23 +222,23 @@ impl LogImage {
         &self.files
     }
 
-    /// Files that look like segment files and are none that can be read.
+    /// Files that look like segment files but cannot be read as such.
     pub fn strange_files(&self) -> &[StrangeFile] {
         &self.strange
     }
 
-    /// How many other things are in the folder.
+    /// Number of other entries in the folder.
     pub fn other_files(&self) -> usize {
         self.others
     }
 
-    /// The logs, with what the headers of their chunks say; nothing is checked
+    /// The logs, with summaries of the headers of their chunks; nothing else is checked
     /// yet.
     pub fn logs(&self) -> impl Iterator<Item = (LogKey, LogSummary)> {
         self.logs.iter().map(|(key, index)| (*key, index.summary()))
     }
 
-    /// Which chunks the log is made of: reads its end.
+    /// The chunks of a log; reads the end of the log.
     ///
     /// # Errors
     /// When there is no such log.
@@ -246,9 +246,9 @@ impl LogImage {
         Ok(Records::new(self, key, Ssn(0).into())?.extent().clone())
     }
 
-    /// The records of a log in their order, those of wanted messages only: of one
-    /// stream from an SSN on, or of all. Begins at the first chunk that can hold any of
-    /// these.
+    /// The records of a log in their order, only those of wanted messages: of one
+    /// stream from an SSN on, or of all streams. Begins at the first chunk that can hold one of
+    /// these records.
     ///
     /// # Errors
     /// When there is no such log.
@@ -260,7 +260,7 @@ impl LogImage {
         Records::new(self, key, wanted.into())
     }
 
-    /// The wanted messages of a log, put together; in the order in which they become
+    /// The wanted messages of a log, put together, in the order in which they become
     /// complete.
     ///
     /// # Errors
@@ -273,10 +273,10 @@ impl LogImage {
         Ok(Messages::new(self.records(key, wanted)?))
     }
 
-    /// As [`LogImage::messages`], to continue reading: `begun` is where some message
-    /// before all wanted ones begins. Nothing before its chunk is read again: in the
-    /// memory of the dead no chunk says where it ends, and a search begins at the
-    /// beginning.
+    /// As [`LogImage::messages`], to continue reading: `begun` is the beginning of a message
+    /// before all wanted ones. Chunks before that position are not read again. This saves time
+    /// in the memory of a dead rank, where unsealed chunks do not give their last SSN and a
+    /// search begins at the beginning of the log.
     ///
     /// # Errors
     /// When there is no such log.
@@ -291,7 +291,7 @@ impl LogImage {
         Ok(Messages::new(records))
     }
 
-    /// Checks every checksum of every chunk.
+    /// Checks all checksums of all chunks.
     pub fn verify(&self) -> Verification {
         verify::verify(self)
     }

@@ -8,19 +8,19 @@ use core::ops::Range;
 use refrain_ring::{CHUNK_BYTES, Frontier, Position, RecordHeader, Ssn, Stream};
 use thiserror::Error;
 
-/// Chunks that are read ahead: 4 MiB, so that the disk works while checksums are
+/// Number of chunks that are read ahead: 4 MiB, so that the disk is busy while checksums are
 /// computed.
 const AHEAD_CHUNKS: u64 = 16;
 
-/// Which chunks a log is made of.
+/// The chunks of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogExtent {
     /// Sequence numbers of its chunks. Chunks before the first one were freed.
     pub chunks: Range<u64>,
-    /// Chunks before that, behind which others are missing: freed too, only not
-    /// written over yet.
+    /// Number of chunks before a gap: they are freed too, but not
+    /// overwritten yet.
     pub chunks_before_gap: usize,
-    /// Chunks behind the last whole one: those that were being written when the
+    /// Chunks behind the last valid one: they were being written when the
     /// rank or its host died.
     pub torn_chunks: Vec<u64>,
 }
@@ -32,37 +32,37 @@ pub struct LogRecord<'a> {
     pub header: &'a RecordHeader,
     /// Its payload.
     pub payload: &'a [u8],
-    /// Where it begins in the channel's log.
+    /// Position of the record in the channel's log.
     pub position: Position,
 }
 
-/// A copy of a chunk that is not whole.
+/// A copy of a chunk that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{place}: {why}")]
 pub struct CopyFault {
-    /// Where.
+    /// Place of the copy.
     pub place: ChunkPlace,
-    /// Why not.
+    /// The reason.
     pub why: ChunkFault,
 }
 
-/// Why a log cannot be read, or not further.
+/// Why a log cannot be read, or not beyond some chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReadFailure {
-    /// There is none.
+    /// There is no such log.
     #[error("nothing is there of {0}")]
     NoLog(LogKey),
-    /// A chunk in the middle of the log has no whole copy.
+    /// A chunk in the middle of the log has no valid copy.
     #[error("chunk {sequence} of {key} is damaged ({})", list(.copies))]
     Damaged {
         /// Whose log.
         key: LogKey,
         /// Which chunk.
         sequence: u64,
-        /// What is wrong with each copy.
+        /// The fault of each copy.
         copies: Vec<CopyFault>,
     },
-    /// A chunk in memory breaks off, though the log continues behind it.
+    /// A chunk in memory ends without a link, though the log continues behind it.
     #[error(
         "chunk {sequence} of {key} breaks off in the rank's memory, and the log continues behind it"
     )]
@@ -77,9 +77,9 @@ pub enum ReadFailure {
     Message {
         /// Whose log.
         key: LogKey,
-        /// Number of the message.
+        /// SSN of the message.
         ssn: Ssn,
-        /// What is wrong.
+        /// The problem.
         what: &'static str,
     },
 }
@@ -89,12 +89,12 @@ fn list(copies: &[CopyFault]) -> String {
     copies.join("; ")
 }
 
-/// Which messages of a log are wanted.
+/// Selects messages of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Those of one stream, from this one on.
+    /// Messages of one stream, from this one on.
     Stream(Ssn),
-    /// Those of all streams, from these on.
+    /// Messages of all streams, from these on.
     All(Frontier),
 }
 
@@ -119,7 +119,7 @@ impl Wanted {
     }
 }
 
-/// A stream of records; each lives until the next one.
+/// A stream of records; each is valid until the next one is read.
 #[derive(Debug)]
 pub struct Records<'a> {
     image: &'a LogImage,
@@ -127,13 +127,13 @@ pub struct Records<'a> {
     index: &'a LogIndex,
     wanted: Wanted,
     extent: LogExtent,
-    /// The chunk to be loaded next, and the one up to which reading ahead has begun.
+    /// The next chunk to be loaded, and the one up to which reading ahead has begun.
     next_chunk: u64,
     asked_until: u64,
     open: OpenFiles,
     chunk: CheckedChunk,
     next_record: usize,
-    /// An unsealed chunk that broke off without a link.
+    /// An unsealed chunk that ended without a link.
     broken_off: Option<u64>,
     ended: bool,
 }
@@ -177,7 +177,7 @@ impl<'a> Records<'a> {
         Ok(records)
     }
 
-    /// From the end backwards to the last whole chunk, then to the first gap.
+    /// Searches from the end backwards to the last valid chunk, then to the first gap.
     fn find_extent(&mut self) {
         let index = self.index;
         let mut torn = Vec::new();
@@ -202,15 +202,15 @@ impl<'a> Records<'a> {
         self.extent.chunks_before_gap = index.chunks.range(..first).count();
     }
 
-    /// Leaves out the chunks before that of a position. Messages of a stream begin in the
-    /// order of their numbers, so those that are wanted begin behind any that is below.
+    /// Skips the chunks before that of a position. Messages of a stream begin in the
+    /// order of their numbers, so the wanted ones begin behind any message below them.
     pub(super) fn skip_to(&mut self, begun: Position) {
         let chunk = begun.0 / CHUNK_BYTES as u64;
         self.next_chunk = self.next_chunk.max(chunk);
         self.asked_until = self.next_chunk;
     }
 
-    /// Which chunks the log is made of.
+    /// The chunks of the log.
     pub fn extent(&self) -> &LogExtent {
         &self.extent
     }
@@ -222,8 +222,8 @@ impl<'a> Records<'a> {
     /// The next record; `None` at the end of the log.
     ///
     /// # Errors
-    /// When a chunk has no whole copy. Nothing more comes then: for what lies behind,
-    /// read from a later SSN on.
+    /// When a chunk has no valid copy. Later calls give no records: to read those behind the
+    /// chunk, begin at a later SSN.
     #[expect(
         clippy::should_implement_trait,
         reason = "records live in the stream's buffer"
@@ -262,7 +262,7 @@ impl<'a> Records<'a> {
         self.next_chunk += 1;
         self.next_record = 0;
         let loaded = self.load(copies);
-        // Set back before any error, so that nothing is given out after one.
+        // No records are given after an error.
         self.ended = loaded.is_err();
         if let Err(copies) = loaded {
             self.chunk = CheckedChunk::default();
@@ -275,8 +275,8 @@ impl<'a> Records<'a> {
         self.check_link(sequence)
     }
 
-    /// A chunk without a link ends its log: but for a chunk that was taken and
-    /// never written to.
+    /// Checks that the log ends at a chunk without a link. The next chunk may exist only if it
+    /// was taken and never written to.
     fn check_link(&mut self, sequence: u64) -> Result<(), ReadFailure> {
         if let Some(broken_off) = self.broken_off.filter(|_| self.chunk.records() > 0) {
             self.ended = true;
@@ -302,7 +302,7 @@ impl<'a> Records<'a> {
         self.asked_until = self.asked_until.max(until);
     }
 
-    /// Loads the first whole copy; what is wrong with each if there is none.
+    /// Loads the first valid copy; returns the fault of each copy if there is none.
     fn load(&mut self, copies: &[Copy]) -> Result<(), Vec<CopyFault>> {
         let mut faults = Vec::new();
         for copy in copies {

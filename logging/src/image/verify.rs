@@ -1,4 +1,4 @@
-//! Checking everything: every checksum of every copy of every chunk.
+//! Checks all checksums of all copies of all chunks.
 
 use super::ahead::OpenFiles;
 use super::checked::{CheckedChunk, ChunkFault};
@@ -7,53 +7,53 @@ use super::index::{ChunkPlace, Copy, LogIndex};
 use super::{LogImage, LogKey};
 use std::collections::BTreeMap;
 
-/// Copies that are read ahead.
+/// Number of copies that are read ahead.
 const AHEAD_COPIES: usize = 16;
 
-/// What a copy that is not whole means.
+/// The meaning of a copy that is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// Another copy of the chunk is whole: nothing is lost.
+    /// Another copy of the chunk is valid: nothing is lost.
     Replaced,
-    /// Being written when the rank or its host died (or at this moment): nothing
-    /// behind it in its log is whole.
+    /// The copy was being written when the rank or its host died (or is being written now):
+    /// no later chunk of its log is valid.
     Torn,
-    /// Left out when the rank or its host died, while chunks behind it were written
-    /// (or about to be written).
+    /// The chunk was left out when the rank or its host died, while later chunks were written
+    /// (or it is about to be written).
     Unwritten,
-    /// Anything else.
+    /// Any other fault.
     Damaged,
 }
 
-/// A copy of a chunk that is not whole.
+/// A copy of a chunk that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Which chunk of its log.
+    /// Sequence number of the chunk in its log.
     pub sequence: u64,
-    /// Where the copy is.
+    /// Place of the copy.
     pub place: ChunkPlace,
-    /// What is wrong.
+    /// The fault.
     pub why: ChunkFault,
-    /// What it means.
+    /// Its meaning.
     pub verdict: Verdict,
 }
 
-/// What was found in one log.
+/// The result for one log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogVerification {
-    /// Chunks with a whole copy.
+    /// Number of chunks with a valid copy.
     pub whole_chunks: u64,
-    /// Records in them.
+    /// Number of records in them.
     pub records: u64,
-    /// Their payload, in bytes.
+    /// Bytes of payload in them.
     pub payload_bytes: u64,
-    /// Slots of its files that were never written.
+    /// Number of slots in its files that were never written.
     pub empty_slots: u64,
-    /// Slots that hold what was there before the file was used again.
+    /// Number of slots that hold a chunk from before the file was reused.
     pub stale_slots: u64,
-    /// Copies that are not whole, by sequence number.
+    /// Copies that are not valid, by sequence number.
     pub findings: Vec<Finding>,
-    /// Chunks that are missing between others. What lies before them was freed.
+    /// Number of chunks that are missing between others. Chunks before them were freed.
     pub missing_chunks: u64,
 }
 
@@ -66,18 +66,18 @@ impl LogVerification {
     }
 }
 
-/// What was found altogether.
+/// The result for all logs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verification {
-    /// By log.
+    /// The result of each log.
     pub logs: BTreeMap<LogKey, LogVerification>,
-    /// Files that look like segment files and are none that can be read.
+    /// Files that look like segment files but cannot be read as such.
     pub strange_files: Vec<StrangeFile>,
 }
 
 impl Verification {
-    /// Whether anything is damaged: not what was replaced, and not what was being
-    /// written, or left out, at the end.
+    /// Whether anything is damaged. Replaced copies do not count, and neither do copies that
+    /// were being written, or left out, at the end.
     pub fn is_damaged(&self) -> bool {
         let logs = self.logs.values();
         logs.flat_map(|log| log.with(Verdict::Damaged))
@@ -119,7 +119,7 @@ fn verify_log(image: &LogImage, key: &LogKey, index: &LogIndex) -> LogVerificati
         let mut is_whole = false;
         for copy in copies {
             ahead_of(&mut ahead, 1, image, &mut open);
-            // A running job may write a chunk while it is read: the second read sees it whole.
+            // A running job may write a chunk while it is read: the second read is complete.
             let mut load = || copy.load(image, key, &mut open, &mut chunk);
             match load().or_else(|_| load()) {
                 Ok(()) if is_whole => {}
@@ -127,7 +127,7 @@ fn verify_log(image: &LogImage, key: &LogKey, index: &LogIndex) -> LogVerificati
                     is_whole = true;
                     count(&chunk, &mut found);
                 }
-                // Freed since the folder was looked at: its job runs.
+                // Freed by its running job since the folder was read.
                 Err(ChunkFault::Another | ChunkFault::Gone) => {}
                 Err(why) => found.findings.push(Finding {
                     sequence: *sequence,
@@ -143,7 +143,7 @@ fn verify_log(image: &LogImage, key: &LogKey, index: &LogIndex) -> LogVerificati
         }
     }
     let is_whole = |sequence: &u64| whole.binary_search(sequence).is_ok();
-    // A place in one file that another file's chunk has made needless.
+    // Drops empty places in one file whose chunk is in another file.
     found
         .findings
         .retain(|finding| finding.why != ChunkFault::Unwritten || !is_whole(&finding.sequence));
@@ -161,7 +161,7 @@ fn verify_log(image: &LogImage, key: &LogKey, index: &LogIndex) -> LogVerificati
     found
 }
 
-/// The next `count` copies are going to be read.
+/// Begins to read the next `count` copies.
 fn ahead_of<'a>(
     copies: &mut impl Iterator<Item = &'a Copy>,
     count: usize,

@@ -3,16 +3,16 @@
 //! A file holds the chunks `first_sequence .. first_sequence + slots` of one
 //! channel, each in its own slot, so that the place of a chunk follows from its
 //! sequence number. A slot that holds another chunk than its own was not written
-//! since the file was taken into use again: it is empty.
+//! since the file was reused, and counts as empty.
 
 use core::fmt;
 use refrain_ring::{CHUNK_BYTES, Incarnation, Rank};
 use thiserror::Error;
 
-/// Bytes of a file's header: what disks write in one go, and what direct writes
-/// must be aligned to.
+/// Bytes of a file's header: the unit of disk writes, and the alignment of direct
+/// writes.
 pub const FILE_HEADER_BYTES: usize = 4096;
-/// Bytes that mean something in it.
+/// Bytes of the header that are used.
 const MEANING_BYTES: usize = 64;
 /// First bytes of a segment file.
 const FILE_MAGIC: [u8; 8] = *b"rfrnseg\x01";
@@ -20,9 +20,9 @@ const FILE_MAGIC: [u8; 8] = *b"rfrnseg\x01";
 /// One direction between two ranks, in one life of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Channel {
-    /// The sender, whose log it is.
+    /// The sender, to which the log belongs.
     pub source: Rank,
-    /// The sender's life.
+    /// The sender's incarnation.
     pub incarnation: Incarnation,
     /// The receiver.
     pub destination: Rank,
@@ -47,14 +47,14 @@ pub struct FileHeader {
     pub channel: Channel,
     /// Sequence number of the chunk in slot 0.
     pub first_sequence: u64,
-    /// How many chunks the file has room for.
+    /// Number of chunks for which the file has room.
     pub slots: u32,
 }
 
-/// Why bytes are no header of a segment file.
+/// Why bytes are not the header of a segment file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FileHeaderError {
-    /// Cut short.
+    /// Fewer bytes than a header has.
     #[error("the header of the segment file is cut short: {0} of {FILE_HEADER_BYTES} bytes")]
     Short(usize),
     /// Another file, or another version.
@@ -66,13 +66,13 @@ pub enum FileHeaderError {
     /// Chunks of another length than this program's.
     #[error("a segment file with chunks of {0} bytes, this program's have {CHUNK_BYTES}")]
     ChunkBytes(u32),
-    /// More or fewer slots than files have.
+    /// The number of slots is outside the limits.
     #[error("a segment file of {0} slots")]
     Slots(u32),
 }
 
 impl FileHeader {
-    /// Most slots of a file.
+    /// Maximum number of slots of a file.
     pub const SLOTS_MAX: u32 = 1 << 16;
 
     /// Encodes the header.
@@ -143,7 +143,7 @@ impl FileHeader {
         slot_offset(self.slots)
     }
 
-    /// The end of its name; the beginning says whose job it is.
+    /// The end of the file's name; the beginning names the job.
     pub fn name(&self) -> String {
         let channel = &self.channel;
         let life = name_of_life(channel.source, channel.incarnation);
@@ -152,12 +152,12 @@ impl FileHeader {
     }
 }
 
-/// What the end of the name of each file of a life begins with.
+/// The start of [`FileHeader::name`] that all files of a life have in common.
 pub fn name_of_life(source: Rank, incarnation: Incarnation) -> String {
     format!("r{}i{}-", source.0, incarnation.0)
 }
 
-/// Where a slot begins in its file, in bytes.
+/// Offset of a slot in its file, in bytes.
 pub fn slot_offset(slot: u32) -> u64 {
     FILE_HEADER_BYTES as u64 + u64::from(slot) * CHUNK_BYTES as u64
 }

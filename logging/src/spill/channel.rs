@@ -1,10 +1,10 @@
-//! Where the chunks of one channel are.
+//! The index of the chunks of one channel on disk.
 
 use crate::store::FileNumber;
 use refrain_ring::Frontier;
 use std::collections::VecDeque;
 
-/// A chunk on disk: 48 bytes for each 256 KiB of log.
+/// A chunk on disk; the entry takes 48 bytes for each 256 KiB of log.
 #[derive(Clone, Debug)]
 struct DiskChunk {
     sequence: u64,
@@ -16,14 +16,14 @@ struct DiskChunk {
 #[derive(Debug, Default)]
 pub(super) struct ChannelIndex {
     chunks: VecDeque<DiskChunk>,
-    /// All messages below are free, also those that are still being written.
+    /// All messages below are free, including those that are still being written.
     horizon: Frontier,
     /// The file that is being filled.
     pub current: Option<FileNumber>,
 }
 
 impl ChannelIndex {
-    /// A chunk has been written. Whether it is needed still.
+    /// Adds a chunk that has been written; returns whether it is still needed.
     pub fn add(&mut self, sequence: u64, ends: &Frontier, file: FileNumber) -> bool {
         if ends.is_within(&self.horizon) {
             return false;
@@ -39,7 +39,7 @@ impl ChannelIndex {
         true
     }
 
-    /// Forgets all chunks that end at or below `horizon` in every stream; calls `freed`
+    /// Removes all chunks that end at or below `horizon` in every stream; calls `freed`
     /// with the file of each.
     pub fn trim(&mut self, horizon: &Frontier, mut freed: impl FnMut(FileNumber)) {
         self.horizon.raise(horizon);

@@ -1,21 +1,21 @@
-//! The segment files: which exist, what each still holds, which are free.
+//! The segment files, with the chunks in use of each, and the free files.
 
 use crate::segment::FileHeader;
 use crate::store::{FileNumber, Operation, Store};
 use refrain_ring::LentChunk;
 use std::collections::BTreeMap;
 
-/// Free files kept to be used again; more are deleted.
+/// Maximum number of free files kept for reuse; further ones are deleted.
 const FREE_MAX: usize = 8;
 
 #[derive(Debug)]
 struct File {
     header: FileHeader,
-    /// Chunks that wait for the file to be there; `None` once it is.
+    /// Chunks that wait for the creation of the file; `None` once it exists.
     waiting: Option<Vec<LentChunk>>,
-    /// A channel still fills it.
+    /// A channel still fills the file.
     open: bool,
-    /// Chunks that may be requested.
+    /// Number of chunks that may be requested.
     live: u32,
     writes: u32,
     reads: u32,
@@ -24,9 +24,9 @@ struct File {
 #[derive(Debug)]
 pub(super) struct Files {
     files: BTreeMap<FileNumber, File>,
-    /// Nothing in them is needed and nothing under way.
+    /// Files of which no chunk is needed, and on which no operation is under way.
     free: Vec<(FileNumber, FileHeader)>,
-    /// Being deleted, or could not be: they still take room.
+    /// Number of files that are being deleted or could not be: they still take room.
     leaving: usize,
     next: u64,
     files_max: u64,
@@ -43,7 +43,7 @@ impl Files {
         }
     }
 
-    /// Files that take room on the disk.
+    /// Number of files that take room on the disk.
     pub fn count(&self) -> usize {
         self.files.len() + self.free.len() + self.leaving
     }
@@ -61,7 +61,7 @@ impl Files {
         self.files.get(&file)?.header.slot_of(sequence)
     }
 
-    /// Begins a file: one that is free, if there is one.
+    /// Begins a file; reuses a free one, if there is one.
     pub fn open(&mut self, header: FileHeader) -> (FileNumber, Operation) {
         assert!(self.may_open(), "the budget of the disk is in use");
         let file = FileNumber(self.next);
@@ -86,9 +86,9 @@ impl Files {
         (file, operation)
     }
 
-    /// A free file, to be used again: that which has the place of the new one's first
-    /// chunk, if there is one. That place would stay empty, and a reader of the files
-    /// would take the chunk for one that was never written.
+    /// Takes a free file for reuse: preferably the file that has a place for the new file's
+    /// first chunk. Otherwise that place would stay empty, and a reader of the files
+    /// would conclude that the chunk was never written.
     fn take_free(&mut self, new: &FileHeader) -> Option<FileNumber> {
         let has_place = |(_, old): &(FileNumber, FileHeader)| {
             old.channel == new.channel && old.slot_of(new.first_sequence).is_some()
@@ -98,7 +98,7 @@ impl Files {
         Some(self.free.remove(at).0)
     }
 
-    /// A chunk for a file; what to submit now, if the file is there.
+    /// Adds a chunk to a file; returns the operation to submit if the file exists.
     pub fn write(&mut self, file: FileNumber, chunk: LentChunk) -> Option<Operation> {
         let entry = self.entry(file);
         entry.writes += 1;
@@ -118,34 +118,34 @@ impl Files {
         for chunk in waiting {
             store.submit(write(file, &header, chunk));
         }
-        // All that it was for may be free by now.
+        // All of its chunks may be free by now.
         self.settle(file, store);
     }
 
-    /// A file that could not be made; the chunks that waited for it.
+    /// Removes a file that could not be made; returns the chunks that waited for it.
     pub fn gave_up_opening(&mut self, file: FileNumber) -> Vec<LentChunk> {
         let entry = self.files.remove(&file).expect("a file that was begun");
         entry.waiting.unwrap_or_default()
     }
 
-    /// One more chunk of the file is needed.
+    /// Counts one more chunk of the file as needed.
     pub fn keeps(&mut self, file: FileNumber) {
         self.entry(file).live += 1;
     }
 
-    /// One chunk less.
+    /// Counts one chunk of the file less.
     pub fn releases(&mut self, file: FileNumber, store: &mut impl Store) {
         self.entry(file).live -= 1;
         self.settle(file, store);
     }
 
-    /// Whether nothing of the file is needed, and nothing is on its way there.
+    /// Whether no chunk of the file is needed, and none is being written to it.
     pub fn is_idle(&self, file: FileNumber) -> bool {
         let entry = &self.files[&file];
         entry.live == 0 && entry.writes == 0 && entry.waiting.is_none()
     }
 
-    /// No channel fills the file any more.
+    /// Closes a file: no channel fills it any more.
     pub fn close(&mut self, file: FileNumber, store: &mut impl Store) {
         self.entry(file).open = false;
         self.settle(file, store);
@@ -165,12 +165,12 @@ impl Files {
         self.settle(file, store);
     }
 
-    /// A file is gone.
+    /// Notes that a file has been deleted.
     pub fn deleted(&mut self) {
         self.leaving -= 1;
     }
 
-    /// A file that is not needed becomes free.
+    /// Frees the file if it is not needed.
     fn settle(&mut self, file: FileNumber, store: &mut impl Store) {
         let entry = self.entry(file);
         let needed = entry.open

@@ -1,40 +1,40 @@
-//! Whether writing to the disk is worth a try.
+//! Decides whether to try writing to the disk.
 
 use crate::store::StoreError;
 use core::time::Duration;
 
-/// What people should know.
+/// A report for people.
 #[derive(Debug)]
 pub enum Report {
     /// A write failed; it will be tried again later. The log continues in memory
     /// meanwhile.
     Paused {
-        /// What failed.
+        /// The failure.
         error: StoreError,
     },
-    /// It works again.
+    /// Writing works again.
     Resumed,
     /// Writing has failed too often; nothing is spilled any more.
     Stopped {
-        /// What failed last.
+        /// The last failure.
         error: StoreError,
     },
-    /// A file that is not needed could not be removed. It still counts in the budget, as
+    /// An unneeded file could not be removed. It still counts in the budget, because
     /// it takes room; writing continues.
     Undeleted {
-        /// What failed.
+        /// The failure.
         error: StoreError,
     },
 }
 
-/// Why no chunk is taken.
+/// Why a chunk is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The limit of writes under way is reached.
     Busy,
-    /// The budget is in use; only a horizon frees it.
+    /// The budget is used up; only a horizon frees room.
     Full,
-    /// The disk refused; it is tried again later.
+    /// A write failed; writing is tried again later.
     Paused,
     /// The disk has failed for good.
     Stopped,
@@ -42,13 +42,13 @@ pub enum Refused {
 
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// Failures in a row, other than for lack of space, after which it is given up.
+/// Number of consecutive failures, other than for lack of space, after which writing stops.
 const FAILURES_MAX: u32 = 3;
 
 #[derive(Debug, Default)]
 pub(super) struct Health {
     state: HealthState,
-    /// In a row, without lack of space.
+    /// Number of consecutive failures, other than for lack of space.
     failures: u32,
     pause: Duration,
 }
@@ -57,9 +57,9 @@ pub(super) struct Health {
 enum HealthState {
     #[default]
     Good,
-    /// Not before then.
+    /// Writing is paused until this time.
     Paused(Duration),
-    /// The pause is over: the next write shows.
+    /// The pause is over: the next write decides.
     Trying,
     Stopped,
 }
@@ -77,9 +77,9 @@ impl Health {
         }
     }
 
-    /// A write has succeeded; whether that is news.
+    /// Handles a successful write; returns whether writing has just resumed.
     pub fn succeeded(&mut self) -> bool {
-        // A write that began before the failure does not show the present state.
+        // A write that began before the failure does not show the current state.
         if self.state != HealthState::Trying {
             return false;
         }
@@ -87,11 +87,11 @@ impl Health {
         true
     }
 
-    /// A write has failed; the report, if it is news.
+    /// Handles a failed write; returns a report if the state changes.
     pub fn failed(&mut self, error: StoreError, now: Duration) -> Option<Report> {
         match self.state {
             HealthState::Stopped => return None,
-            // Others that were under way fail for the same reason.
+            // Other writes that were under way fail for the same reason.
             HealthState::Paused(_) => return None,
             HealthState::Good | HealthState::Trying => {}
         }

@@ -1,16 +1,16 @@
-//! [`SpillLog`]: which chunks of a rank's logs are on disk, and where.
+//! [`SpillLog`]: the index of a rank's log chunks on disk.
 //!
 //! A state machine: chunks and horizons come in, operations for a [`Store`] go
 //! out, completions come back. It knows no clock, thread or file; the time is an
-//! argument. What it promises:
+//! argument. Promises:
 //!
 //! - Every chunk that was put comes back once, as on disk or as still only in
 //!   memory. LOG-3: nothing is dropped.
-//! - What is on disk can be found and read until a horizon frees it. LOG-2, LOG-4
-//! - Files take no more than the budget. A file whose chunks are all free is used
-//!   again, or deleted; one that cannot be deleted still counts.
-//! - When the disk is full, chunks stay in memory and it is tried again later;
-//!   after other errors it is tried a few times with a fresh file, then no more.
+//! - A chunk on disk can be found and read until a horizon frees it. LOG-2, LOG-4
+//! - Files take no more than the budget. A file whose chunks are all free is reused
+//!   or deleted; a file that cannot be deleted still counts.
+//! - When the disk is full, chunks stay in memory, and writing is tried again later.
+//!   After other errors it is tried a few times with a new file, then no more.
 
 mod channel;
 mod files;
@@ -33,51 +33,51 @@ use std::collections::VecDeque;
 pub struct SpillOptions {
     /// The job.
     pub job: u64,
-    /// The rank whose logs they are.
+    /// The rank to which the logs belong.
     pub rank: Rank,
-    /// Its life.
+    /// Its incarnation.
     pub incarnation: Incarnation,
-    /// Ranks of the job.
+    /// Number of ranks in the job.
     pub size: u32,
-    /// The most that all files together may take, in bytes.
+    /// Budget of all files together, in bytes.
     pub disk_bytes: u64,
-    /// Writes under way at once, at most.
+    /// Maximum number of concurrent writes.
     pub writes_max: usize,
 }
 
-/// Slots of a file, at most: 64 MiB.
+/// Maximum number of slots of a file: 64 MiB.
 const FILE_SLOTS_MAX: u64 = 256;
-/// Slots of a file, at least: 1 MiB.
+/// Minimum number of slots of a file: 1 MiB.
 const FILE_SLOTS_MIN: u64 = 4;
-/// Files that each channel should be able to have within the budget.
+/// Number of files that each channel should be able to have within the budget.
 const FILES_PER_CHANNEL: u64 = 4;
 
 impl SpillOptions {
-    /// Slots of each file: every channel can have a few files, and files are neither tiny
-    /// nor huge.
+    /// Number of slots of each file: small enough for a few files per channel, within the
+    /// limits.
     pub fn file_slots(&self) -> u32 {
         let channels = u64::from(self.size.saturating_sub(1).max(1));
         let share = self.disk_bytes / channels / FILES_PER_CHANNEL / CHUNK_BYTES as u64;
         share.clamp(FILE_SLOTS_MIN, FILE_SLOTS_MAX) as u32
     }
 
-    /// Bytes of each file.
+    /// Length of each file in bytes.
     pub fn file_bytes(&self) -> u64 {
         FILE_HEADER_BYTES as u64 + u64::from(self.file_slots()) * CHUNK_BYTES as u64
     }
 
-    /// The least budget that is of any use: one file.
+    /// Minimum budget in bytes: one file.
     pub const DISK_BYTES_MIN: u64 = FILE_HEADER_BYTES as u64 + FILE_SLOTS_MIN * CHUNK_BYTES as u64;
 }
 
-/// What came out of the disk.
+/// A result of spilling or reading.
 #[derive(Debug)]
 pub enum Event {
     /// A chunk comes back to its log.
     Returned(LentChunk, LoanEnd),
     /// A read has ended.
     Read {
-        /// As given by [`SpillLog::read`].
+        /// The token that [`SpillLog::read`] returned.
         token: ReadToken,
         /// The chunk's bytes; its checksums are not checked yet.
         result: Result<ChunkBytes, StoreError>,
@@ -89,17 +89,17 @@ pub enum Event {
 /// Counters of a rank's spilling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpillStatistics {
-    /// Chunks written so far.
+    /// Number of chunks written so far.
     pub chunks_written: u64,
-    /// Their bytes, without what lies behind the last record.
+    /// Bytes of these chunks up to the last record of each.
     pub bytes_written: u64,
-    /// Bytes of the files that exist, with those that could not be removed.
+    /// Bytes of the existing files, including those that could not be removed.
     pub disk_bytes: u64,
-    /// Files made so far, without those used again.
+    /// Number of files created so far, without reused ones.
     pub files_made: u64,
-    /// Files used again.
+    /// Number of times that a file was reused.
     pub files_reused: u64,
-    /// Writes that failed.
+    /// Number of failed writes.
     pub failures: u64,
 }
 
@@ -119,7 +119,7 @@ pub struct SpillLog<S> {
 }
 
 impl<S: Store> SpillLog<S> {
-    /// Nothing is on disk yet.
+    /// A log without chunks on disk.
     pub fn new(options: SpillOptions, store: S) -> Self {
         Self {
             channels: (0..options.size).map(|_| ChannelIndex::default()).collect(),
@@ -134,7 +134,7 @@ impl<S: Store> SpillLog<S> {
         }
     }
 
-    /// Writes that are under way.
+    /// Number of writes that are under way.
     pub fn writes_under_way(&self) -> usize {
         self.writes
     }
@@ -152,16 +152,16 @@ impl<S: Store> SpillLog<S> {
         &self.options
     }
 
-    /// How the disk is written, for people.
+    /// The store's way of writing, for people.
     pub fn describe(&self) -> String {
         self.store.describe()
     }
 
-    /// Whether the next chunk of a channel would be taken now. `now` is any time
-    /// that never goes back.
+    /// Whether the next chunk of a channel would be taken now. `now` is a time
+    /// that never decreases.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it would not be taken.
     pub fn takes(
         &mut self,
         destination: Rank,
@@ -182,8 +182,8 @@ impl<S: Store> SpillLog<S> {
         }
     }
 
-    /// Takes a chunk to be written. Chunks of a channel come in order, but for
-    /// those that came back and are put again.
+    /// Takes a chunk to be written. Chunks of a channel must come in order, except
+    /// those that were returned and are put again.
     ///
     /// # Panics
     /// When [`SpillLog::takes`] would have refused it.
@@ -222,8 +222,8 @@ impl<S: Store> SpillLog<S> {
         }
     }
 
-    /// The events since the last call, one by one. `now` gives the time as
-    /// [`SpillLog::takes`] has it; it is asked only when something has ended.
+    /// The next event, if any. `now` gives the same time as in
+    /// [`SpillLog::takes`]; it is called only when an operation has ended.
     pub fn poll(&mut self, now: impl Fn() -> Duration) -> Option<Event> {
         while self.events.is_empty() {
             let completion = self.store.poll()?;
@@ -252,7 +252,7 @@ impl<S: Store> SpillLog<S> {
             Completion::Deleted {
                 result: Err(error), ..
             } => {
-                // Says nothing about writing.
+                // Writing may still work.
                 let report = Report::Undeleted { error };
                 self.events.push_back(Event::Report(report));
             }
@@ -299,7 +299,7 @@ impl<S: Store> SpillLog<S> {
                 }
             }
             Err(error) => {
-                // Nothing more is written there; what is there stays.
+                // No more chunks are written there; those in the file stay.
                 if channel.current == Some(file) {
                     channel.current = None;
                     self.files.close(file, &mut self.store);
@@ -323,7 +323,7 @@ impl<S: Store> SpillLog<S> {
         }
     }
 
-    /// Everything of a channel below `horizon` is free. LOG-4
+    /// Frees the messages of a channel below `horizon`. LOG-4
     pub fn trim(&mut self, destination: Rank, horizon: &Frontier) {
         let channel = &mut self.channels[destination.index()];
         let mut freed = Vec::new();
@@ -334,8 +334,8 @@ impl<S: Store> SpillLog<S> {
         }
     }
 
-    /// A channel holds on to no file of which nothing is needed: another may
-    /// have no room otherwise.
+    /// Lets a channel release a file of which no chunk is needed: another channel may
+    /// need the room.
     fn leave_idle(&mut self, destination: Rank, file: FileNumber) {
         let channel = &mut self.channels[destination.index()];
         if channel.current == Some(file) && self.files.is_idle(file) {
@@ -350,7 +350,7 @@ impl<S: Store> SpillLog<S> {
         self.channels[destination.index()].find(from)
     }
 
-    /// Where a chunk is on disk: sequence number of the first chunk of its file, which is
+    /// Place of a chunk on disk: the sequence number of the first chunk of its file, which is
     /// part of the file's name, and its slot there.
     pub fn place(&self, destination: Rank, sequence: u64) -> Option<(u64, u32)> {
         let (_, slot) = self.slot_of(destination, sequence)?;
@@ -367,7 +367,7 @@ impl<S: Store> SpillLog<S> {
         Some((file, self.files.slot(file, sequence)?))
     }
 
-    /// Begins to read a chunk that is on disk; `None` when it is not. The file
+    /// Begins to read a chunk that is on disk; `None` when the chunk is not there. The file
     /// stays until the read has ended.
     pub fn read(&mut self, destination: Rank, sequence: u64) -> Option<ReadToken> {
         let (file, slot) = self.slot_of(destination, sequence)?;

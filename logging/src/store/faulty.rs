@@ -1,10 +1,10 @@
-//! [`MemoryStore`]: a store on a simulated disk that behaves as badly as disks may.
+//! [`MemoryStore`]: a store on a simulated disk with faults.
 //!
-//! For tests and the simulator: no clock, no thread, no file; what it does follows from
+//! For tests and the simulator: no clock, no thread, no file; its behaviour follows from
 //! its seed and from calls of its [`MemoryDisk`]. Completions come late and in any
-//! order; operations fail, for a while or for good; the disk has an end; it stalls; and
+//! order; operations fail temporarily or permanently; the disk gets full; it stalls; and
 //! [`MemoryDisk::crash`] gives the bytes that a killed process could leave. It also
-//! holds the log to its side of the contract, and panics when that is broken.
+//! checks the log's side of the contract, and panics when the log violates it.
 
 use super::disk::files::Files;
 use super::disk::pool::Pool;
@@ -21,31 +21,31 @@ pub use refrain_storage::simulated::Failure;
 /// Settings of a store in memory.
 #[derive(Clone, Debug)]
 pub struct MemoryOptions {
-    /// All chance follows from it.
+    /// Seed of all random decisions.
     pub seed: u64,
-    /// The beginning of the names of files.
+    /// Prefix of file names.
     pub file_prefix: String,
     /// The job that chunks are sealed with.
     pub job: u64,
-    /// How completions come.
+    /// The order and delay of completions.
     pub delivery: Delivery,
     /// Room for all files together, in bytes.
     pub room_bytes: u64,
 }
 
-/// How completions come.
+/// The order and delay of completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// At once, in order.
     InOrder,
-    /// In any order; a poll gives none with this chance, in percent (below 100).
+    /// In any order; some polls give none.
     Shuffled {
-        /// Of polls in vain.
+        /// Probability that a poll gives none, in percent (below 100).
         late_percent: u32,
     },
 }
 
-/// A file as it is found on the disk.
+/// A file as found on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftFile {
     /// Its name.
@@ -74,13 +74,13 @@ pub struct MemoryStore {
     state: Arc<Mutex<MemoryState>>,
 }
 
-/// The other end of a [`MemoryStore`]: what happens to it.
+/// Controls the disk of a [`MemoryStore`]: injects faults and reads its files.
 #[derive(Clone, Debug)]
 pub struct MemoryDisk {
     state: Arc<Mutex<MemoryState>>,
 }
 
-/// A panic in between is a test that fails: the disk is worth looking at still.
+/// Locks the state even after a panic: a failing test may still read the disk.
 fn lock(state: &Mutex<MemoryState>) -> MutexGuard<'_, MemoryState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -115,7 +115,7 @@ impl MemoryStore {
         }
     }
 
-    /// To let things happen to it, also when a log has it.
+    /// The control of its disk, which stays usable while a log owns the store.
     pub fn disk(&self) -> MemoryDisk {
         let state = self.state.clone();
         MemoryDisk { state }
@@ -256,7 +256,7 @@ impl MemoryState {
         let mut disk = self.simulated.after_death(dice.any());
         let mut files = self.disk.files.in_copy(disk.clone().into());
         for operation in &self.under_way {
-            // Not at all, in part, wholly.
+            // Not started, done in part, done completely.
             let progress = dice.below(3);
             if progress == 0 {
                 continue;
@@ -301,7 +301,7 @@ fn left(disk: &SimulatedDisk) -> Vec<LeftFile> {
 }
 
 impl MemoryDisk {
-    /// Operations that have not ended.
+    /// Number of operations that have not ended.
     pub fn under_way(&self) -> usize {
         lock(&self.state).under_way.len()
     }
@@ -311,20 +311,20 @@ impl MemoryDisk {
         lock(&self.state).stalled = stalled;
     }
 
-    /// From now on all writes fail; `None`: they succeed again.
+    /// Makes all writes fail from now on; `None`: they succeed again.
     pub fn fail_writes(&self, failure: Option<Failure>) {
         lock(&self.state).write_failure = failure;
     }
 
-    /// The files as they are.
+    /// The current files.
     pub fn files(&self) -> Vec<LeftFile> {
         left(&lock(&self.state).simulated)
     }
 
     /// The files as they could be found if the process were killed, or its host reset,
     /// now: each operation that is under way has not happened, has happened, or has
-    /// happened in part; of a write, any of its sectors of 512 bytes. The store continues
-    /// unharmed; ask again for another outcome.
+    /// happened in part; of a write, any of its sectors of 512 bytes. The store is not
+    /// changed; another call may give another outcome.
     pub fn crash(&self) -> Vec<LeftFile> {
         lock(&self.state).crash()
     }

@@ -1,21 +1,21 @@
-//! Where chunks are written and read: the contract between the spilling log,
+//! Writes and reads chunks: the contract between the spilling log,
 //! which is pure, and disks, which are not.
 //!
 //! A store takes operations and gives each of them back once, as a completion,
 //! in any order and at any later time. The log above it never waits inside a
 //! call.
 //!
-//! Contract, which the suite in `tests` checks on every store:
+//! Contract, which the conformance suite in `tests` checks on every store:
 //! - Operations on one file may be reordered. The log submits nothing to a file
 //!   before its `Open` has completed, no `Open` with `reuse` and no `Delete`
 //!   while anything else on that file is under way, nothing after a `Delete`.
 //! - A chunk that was given to `Write` is sealed (checksums) and comes back in the
-//!   completion, whether the write succeeded or not. Success says: a `Read` that
-//!   is submitted from now on gives these bytes, also after this process was
-//!   killed. It does not say that they survive the loss of power.
-//! - A write that the system cuts short is continued, not reported.
-//! - After an error nothing is known of the file's bytes in that place.
-//! - A store that is dropped ends what is under way first: no memory of a chunk
+//!   completion, whether the write succeeded or not. After a success, each later `Read`
+//!   gives these bytes, even after this process was
+//!   killed. They need not survive the loss of power.
+//! - A write that the system does only in part is continued, not reported.
+//! - After an error the file's bytes in that place are undefined.
+//! - A store that is dropped first ends the operations under way: no memory of a chunk
 //!   is read after that.
 
 pub mod disk;
@@ -31,7 +31,7 @@ use refrain_ring::read_back::ChunkBytes;
 use std::io;
 use thiserror::Error;
 
-/// The number of a segment file at the store; never used twice.
+/// The number of a segment file in the store; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileNumber(pub u64);
 
@@ -46,70 +46,70 @@ pub enum Operation {
     Open {
         /// Its number from now on.
         file: FileNumber,
-        /// What it is to hold.
+        /// The file's header.
         header: FileHeader,
-        /// A file of the same length that is not needed any more, to be used
-        /// again; its number is gone then, also when this fails.
+        /// An unneeded file of the same length to reuse; its number becomes
+        /// invalid, even if the operation fails.
         reuse: Option<FileNumber>,
     },
     /// Seals a chunk and writes it.
     Write {
-        /// Where.
+        /// The file.
         file: FileNumber,
-        /// In which slot.
+        /// The slot.
         slot: u32,
-        /// What.
+        /// The chunk.
         chunk: LentChunk,
     },
-    /// Reads the chunk in a slot. Its checksums are for the reader to check.
+    /// Reads the chunk in a slot. The reader checks its checksums.
     Read {
-        /// Where.
+        /// The file.
         file: FileNumber,
-        /// Which slot.
+        /// The slot.
         slot: u32,
-        /// Comes back.
+        /// Returned in the completion.
         token: ReadToken,
     },
     /// Removes a file.
     Delete {
-        /// Which.
+        /// The file.
         file: FileNumber,
     },
 }
 
-/// The end of an operation.
+/// The completion of an operation.
 #[derive(Debug)]
 pub enum Completion {
     /// Of [`Operation::Open`].
     Opened {
-        /// Which file.
+        /// The file.
         file: FileNumber,
-        /// Whether it is there.
+        /// Whether the file exists.
         result: Result<(), StoreError>,
     },
     /// Of [`Operation::Write`].
     Written {
-        /// Which file.
+        /// The file.
         file: FileNumber,
         /// The chunk.
         chunk: LentChunk,
-        /// Whether it is there.
+        /// Whether the chunk is on disk.
         result: Result<(), StoreError>,
     },
     /// Of [`Operation::Read`].
     Read {
-        /// As given.
+        /// The token of the operation.
         token: ReadToken,
-        /// Which file.
+        /// The file.
         file: FileNumber,
         /// The bytes of the slot.
         result: Result<ChunkBytes, StoreError>,
     },
     /// Of [`Operation::Delete`].
     Deleted {
-        /// Which file.
+        /// The file.
         file: FileNumber,
-        /// Whether it is gone.
+        /// Whether the file is removed.
         result: Result<(), StoreError>,
     },
 }
@@ -118,14 +118,14 @@ pub enum Completion {
 #[derive(Debug, Error)]
 #[error("{attempted}: {error}")]
 pub struct StoreError {
-    /// What was tried, with the file.
+    /// The attempted action, with the file.
     pub attempted: String,
     /// The system's error.
     pub error: io::Error,
 }
 
 impl StoreError {
-    /// Whether room on the disk may come back: space or quota is used up.
+    /// Whether space or quota is used up, so that a later try may succeed.
     pub fn is_lack_of_space(&self) -> bool {
         matches!(
             self.error.kind(),
@@ -134,14 +134,14 @@ impl StoreError {
     }
 }
 
-/// Disks; see the [module](self) for what holds.
+/// A disk for chunks; the [module](self) states the contract.
 pub trait Store {
     /// Begins an operation.
     fn submit(&mut self, operation: Operation);
 
-    /// The end of an operation, if one has come.
+    /// The next completion, if there is one.
     fn poll(&mut self) -> Option<Completion>;
 
-    /// How it writes, for people: "io_uring, direct".
+    /// The store's way of writing, for people, such as "io_uring, direct".
     fn describe(&self) -> String;
 }

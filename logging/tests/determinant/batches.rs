@@ -1,4 +1,4 @@
-//! What the tests make batches of.
+//! Batches for the tests.
 
 use refrain_logging::determinant::batch::{BatchHeader, HEADER_BYTES};
 use refrain_logging::determinant::record::{decode, encode};
@@ -64,7 +64,7 @@ pub fn nothing(first: u64, at: u64, count: u64) -> Determinant {
     }
 }
 
-/// The header of a batch of these.
+/// The header of a batch of these determinants.
 pub fn header_of(row: &[Determinant], first: u64) -> BatchHeader {
     BatchHeader {
         job_tag: 7,
@@ -78,7 +78,7 @@ pub fn header_of(row: &[Determinant], first: u64) -> BatchHeader {
     }
 }
 
-/// A sealed batch of these.
+/// A sealed batch of these determinants.
 pub fn batch_of(row: &[Determinant], first: u64) -> Vec<u8> {
     let mut batch = vec![0; HEADER_BYTES];
     batch.extend(encode(row));
@@ -86,7 +86,7 @@ pub fn batch_of(row: &[Determinant], first: u64) -> Vec<u8> {
     batch
 }
 
-/// One batch, read back; its payload's length, too.
+/// Takes one batch and reads it; returns its payload's length, too.
 pub fn take(recorder: &mut Recorder, flush: bool) -> Option<(BatchHeader, Vec<Determinant>)> {
     let mut batch = vec![0xaa; 10];
     let has_pending = recorder.has_pending(flush);
@@ -101,7 +101,7 @@ pub fn take(recorder: &mut Recorder, flush: bool) -> Option<(BatchHeader, Vec<De
     Some((header, decode(&header, payload).expect("it was encoded")))
 }
 
-/// All that is pending.
+/// Takes all pending determinants.
 pub fn take_all(recorder: &mut Recorder, flush: bool) -> Vec<Determinant> {
     core::iter::from_fn(|| take(recorder, flush))
         .flat_map(|(_, row)| row)

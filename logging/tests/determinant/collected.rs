@@ -50,11 +50,11 @@ fn determinants_come_in_order_and_complete() {
     assert_eq!(collect(&all, Some(1)).unwrap(), expected[1..]);
     all.extend(batches(1, 53, &[&[1 << 33]]));
     assert_eq!(collect(&all, Some(1 << 32)).unwrap().len(), 50);
-    // What the checkpoint covers may be given up.
+    // Determinants that the checkpoint covers may be trimmed.
     assert_eq!(collect(&all[1..], Some(2)).unwrap().len(), 52);
 }
 
-/// What is missing, of others, or damaged is not passed over.
+/// Missing, foreign and damaged batches are reported.
 // EL-2, EL-5
 #[test]
 fn determinants_that_are_missing_are_missed() {
@@ -121,8 +121,8 @@ fn recorded(batches: &[Vec<u8>]) -> RecordedEvents {
     recorded_events(&all).expect("it can be true")
 }
 
-/// A set of which a life left only a part ended anew in the next life: that one
-/// tells all of it, and nothing is added to what is told later.
+/// A set that a life recorded only in part completed again in the next life: the later
+/// record is complete, and the part is not added to it.
 // REC-4
 #[test]
 fn what_a_dead_life_left_of_a_set_is_not_used() {

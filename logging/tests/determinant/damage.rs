@@ -1,4 +1,4 @@
-//! What is not a batch is not taken for one. EL-2
+//! Bytes that are not a batch are not taken for one. EL-2
 
 use crate::batches::{a_match, batch_of, completion, header_of, merged};
 use refrain_logging::determinant::EventIndex;
@@ -40,7 +40,7 @@ fn a_batch_that_is_cut_or_torn_is_noticed() {
             Err(BatchError::Short(bytes))
         );
     }
-    // Over an older one of the same length, line by line.
+    // Over an older batch of the same length, line by line.
     let older = batch_of(&row, 1);
     for line in 1..batch.len() / 64 {
         let torn = [&batch[..line * 64], &older[line * 64..]].concat();

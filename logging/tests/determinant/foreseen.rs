@@ -1,5 +1,5 @@
-//! Batches that are made before their events change nothing: what is committed is the
-//! same with and without, whenever there was time to make them.
+//! Predicted batches change nothing: the committed batches are the
+//! same with and without them, whenever there was time to make them.
 
 use crate::batches::{IDENTITY, matched, recorder};
 use crate::fixed_seed::cases;
@@ -11,11 +11,11 @@ use refrain_logging::determinant::recorder::Recorder;
 use refrain_logging::pessimist::{Commits, Pessimist};
 use refrain_ring::{Clock, Rank, Ssn};
 
-/// Takes batches, and holds the protocol to what it promises about prepared ones.
+/// Takes batches, and checks the protocol's promises about prepared ones.
 #[derive(Default)]
 struct Taking {
     batches: Vec<Vec<u8>>,
-    /// The last that was prepared, if nothing was committed since.
+    /// The last prepared batch, if nothing was committed since.
     prepared: Option<Vec<u8>>,
     foreseen: usize,
     end: EventIndex,
@@ -54,11 +54,11 @@ impl Commits for Taking {
     }
 }
 
-/// What a rank does next.
+/// The next action of a rank.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A receive is matched so many operations after the last, and completed so many
-    /// behind that (0: at once), if at all; then something is sent, or not.
+    /// A receive is matched some operations after the last, and completed some operations
+    /// later (0: at once), if at all; then something is sent, or not.
     Receive {
         source: u32,
         after: u64,
@@ -217,7 +217,7 @@ fn a_rhythm_is_foreseen_from_its_third_match_on() {
     assert_eq!(rank.pessimist.commits().foreseen, 4, "another message");
 }
 
-/// A batch that was made before another was taken has the other's number.
+/// A batch that was made before another was taken has the number of that one.
 // GATE-2
 #[test]
 fn what_was_foreseen_before_another_batch_is_not_taken() {

@@ -1,4 +1,4 @@
-//! The recorder again, as plainly as can be: lists of determinants, searched
+//! The recorder as a simple model: lists of determinants, searched
 //! from end to end.
 
 use crate::story::Event;
@@ -8,7 +8,7 @@ use refrain_ring::Clock;
 #[derive(Debug, Default)]
 pub struct Model {
     pending: Vec<Determinant>,
-    /// Clocks of the run, and how many were pending at its last.
+    /// Clocks of the run, and the number of determinants pending at its last.
     run: Vec<Clock>,
     before_run: usize,
 }
@@ -110,7 +110,7 @@ impl Model {
         true
     }
 
-    /// What could be in batches now.
+    /// The determinants that could be in batches now.
     pub fn takeable(&self, flush: bool) -> Vec<Determinant> {
         let (Some(&first), Some(&at)) = (self.run.first(), self.run.last()) else {
             return self.pending.clone();
@@ -124,7 +124,7 @@ impl Model {
         [before, &[run], behind].concat()
     }
 
-    /// These were.
+    /// Notes that these were taken.
     pub fn taken(&mut self, row: &[Determinant]) {
         for determinant in row {
             if matches!(determinant, Determinant::Nothing { .. }) {

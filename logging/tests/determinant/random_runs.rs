@@ -1,5 +1,5 @@
-//! Random programs: what they do, recorded and taken at random moments, is what
-//! the model says and tells the whole story.
+//! Random programs: their events, recorded and taken at random moments, give the
+//! batches of the model and the complete history.
 
 use crate::batches::{IDENTITY, matched, take};
 use crate::fixed_seed::cases;
@@ -12,7 +12,7 @@ use refrain_logging::determinant::recorder::Recorder;
 use refrain_logging::determinant::{Determinant, EventIndex};
 use refrain_ring::{Clock, Rank, Ssn};
 
-/// What a program does next. Numbers choose among what is possible.
+/// The next action of a program. Numbers choose among the possible ones.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Post(u8),
@@ -90,7 +90,7 @@ impl Run {
     }
 
     fn step(&mut self, step: Step) {
-        // Progress, that is matches, can go on within an operation.
+        // Progress, which causes matches, can continue within an operation.
         let is_operation = !matches!(step, Step::Match { .. } | Step::Take { .. });
         self.clock += u64::from(is_operation);
         let at = Clock(self.clock);
@@ -117,7 +117,7 @@ impl Run {
             Step::Complete { which, count } => {
                 let mut requests = Vec::new();
                 for _ in 0..count {
-                    // What was not matched here: sends, say.
+                    // Requests that were not matched here: sends, for instance.
                     requests.push(Clock(if self.matched.is_empty() {
                         self.clock.wrapping_sub(which.into())
                     } else {
@@ -148,7 +148,7 @@ impl Run {
         }
     }
 
-    /// One batch: as much of what the model gives as fits.
+    /// One batch: as many determinants of the model as fit.
     fn take(&mut self, flush: bool) -> bool {
         let expected = self.model.takeable(flush);
         let Some((_, row)) = take(&mut self.recorder, flush) else {
@@ -215,7 +215,7 @@ fn run(clock: u64, steps: &[Step]) {
     run.assert_counts();
 }
 
-/// Where clocks begin, so that they do not pass the end within the test.
+/// First clocks, low enough that clocks do not overflow within the test.
 fn begin() -> impl Strategy<Value = u64> {
     prop_oneof![
         Just(1000),

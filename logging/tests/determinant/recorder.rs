@@ -85,8 +85,8 @@ fn a_match_passes_matches_only() {
     );
 }
 
-/// A batch that ended between a match and one that it passed would tell of the
-/// later one without the earlier.
+/// A batch that ended between a match and one that it passed would contain the
+/// later match without the earlier one.
 #[test]
 fn a_match_passes_others_only_within_a_batch() {
     for others in [10, 2000] {
@@ -104,7 +104,7 @@ fn a_match_passes_others_only_within_a_batch() {
         };
         assert_eq!(all.last(), Some(&last));
     }
-    // More bytes than fit a batch with all else.
+    // More bytes than fit into a batch with all other determinants.
     for given in [1, 30] {
         let mut recorder = recorder();
         (0..given).for_each(|_| recorder.bytes(Clock(5), &[9; 250]));

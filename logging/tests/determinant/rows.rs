@@ -1,4 +1,4 @@
-//! Rows of determinants come back from their encoding, whatever they say.
+//! Logs of any determinants are decoded as they were encoded.
 
 use crate::batches::{a_match, batch_of, cancelled, completion, header_of, merged, nothing};
 use crate::fixed_seed::cases;
@@ -8,7 +8,7 @@ use refrain_logging::determinant::record::{decode, encode};
 use refrain_logging::determinant::{Determinant, Match, Matched};
 use refrain_ring::{Clock, Rank, Ssn};
 
-/// Numbers where mistakes are: small, near 2^32, near 2^64, any.
+/// Numbers at critical values: small, near 2^32, near 2^64, any.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => 0..20u64,
@@ -22,7 +22,7 @@ fn rank() -> impl Strategy<Value = u32> {
     prop_oneof![6 => 0..5u32, 2 => 0..200u32, 1 => any::<u32>()]
 }
 
-/// One determinant `step` after the one before, if the clock has room.
+/// One determinant `step` after the previous one, if the clock has room.
 fn determinant() -> impl Strategy<Value = (u64, Determinant)> {
     let step = prop_oneof![8 => 0..4u64, 1 => number()];
     let numbers = (number(), number(), number(), any::<i32>());
@@ -68,7 +68,7 @@ fn determinant() -> impl Strategy<Value = (u64, Determinant)> {
     })
 }
 
-/// Gives a row its clocks.
+/// Assigns clocks to a log.
 fn row(begin: u64, steps: Vec<(u64, Determinant)>) -> Vec<Determinant> {
     let mut clock = begin;
     let mut row = Vec::new();
@@ -107,8 +107,8 @@ proptest! {
         assert_comes_back(&row(begin, steps));
     }
 
-    /// Whatever can be read is written the same way again, and takes no more
-    /// memory than its bytes allow.
+    /// Every readable payload is encoded to the same bytes again, and takes no more
+    /// memory than its length allows.
     #[test]
     fn any_bytes_are_refused_or_written_the_same_again(
         payload in prop::collection::vec(any::<u8>(), 1..60),
@@ -178,7 +178,7 @@ fn trap_clocks_and_numbers_pass_2_to_the_32_and_reach_2_to_the_64() {
     assert_comes_back(&[a_match(0, 0, 0, u64::MAX), a_match(u64::MAX, 7, 0, 0)]);
 }
 
-/// A new source takes the place of the one met first: nobody is mistaken for
+/// A new source takes the place of the one met first: no source is mistaken for
 /// another.
 #[test]
 fn more_sources_than_are_remembered() {
@@ -244,7 +244,7 @@ fn what_does_not_fit_the_header_is_refused() {
     assert!(decode(&header, &longer).is_err(), "something follows");
 }
 
-/// Only the shortest way to say it is read.
+/// Only the shortest encoding is accepted.
 #[test]
 fn other_ways_to_say_it_are_refused() {
     let header = header_of(&[a_match(5, 5, 1, 0)], 0);
@@ -288,8 +288,8 @@ fn a_set_that_continues_does_so_at_once() {
     assert!(read(&[part(5, true), a_match(5, 5, 0, 0)]).is_err());
 }
 
-/// The 65th source takes the first one's place, the 66th the second one's: what
-/// is written today must be read tomorrow.
+/// The 65th source takes the first one's place, the 66th the second one's: bytes
+/// written today must be readable later.
 #[test]
 fn places_are_given_in_turn() {
     let mut row: Vec<_> = (0..66).map(|n| a_match(0, 0, n, 0)).collect();

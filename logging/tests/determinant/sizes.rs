@@ -1,4 +1,4 @@
-//! What a determinant costs, in the patterns that programs have.
+//! The size of a determinant in typical patterns of programs.
 
 use crate::batches::{matched, recorder, take};
 use refrain_logging::determinant::recorder::Recorder;
@@ -11,7 +11,7 @@ fn payload_bytes(recorder: &mut Recorder) -> f64 {
     header.payload_bytes.into()
 }
 
-/// Bytes per receive of 64 receives, of which `receive` is given the number.
+/// Bytes per receive of 64 receives; `receive` gets the number of each.
 fn per_receive(mut receive: impl FnMut(&mut Recorder, u64)) -> f64 {
     let mut recorder = recorder();
     for n in 0..64 {
@@ -52,7 +52,7 @@ fn a_receive_from_any_source_and_a_wait_for_it_take_one_byte() {
 }
 
 /// Eight receives are posted; each is posted again when it has completed, in an
-/// order that nobody foresees; the clock's steps vary, too.
+/// unpredictable order; the clock's steps vary, too.
 #[test]
 fn a_window_of_receives_takes_two_bytes() {
     let mut clock = CLOCK + 8;
@@ -137,7 +137,7 @@ fn a_time_takes_four_or_five_bytes() {
         });
         assert!(bytes <= most, "{ns} ns: {bytes}");
     }
-    // Lanes do not disturb each other.
+    // Series do not disturb each other.
     let bytes = per_receive(|recorder, n| {
         let series = (n % 16) as u8;
         let value = (i64::from(series) << 20) + (n as i64 / 16);

@@ -1,6 +1,6 @@
-//! What must be true of the batches whatever the recorder's rules are: they
-//! tell all that happened, nothing else, and each of them leaves a story that
-//! could have been.
+//! Properties of the batches that hold whatever the recorder's rules are: they
+//! record all events, nothing else, and the batches up to any of them form a possible
+//! history.
 
 use refrain_logging::determinant::recorded::recorded_events;
 use refrain_logging::determinant::{Determinant, Matched};
@@ -42,7 +42,7 @@ pub enum Event {
     },
 }
 
-/// What an event says, in pieces that are told one by one.
+/// The statements of an event, in separate pieces.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Piece {
     Matched {
@@ -86,9 +86,9 @@ pub struct Story {
     completed: usize,
     completed_told: usize,
     found_nothing: Vec<Clock>,
-    /// Of the latest operation that found something.
+    /// Clock of the latest operation that found something.
     last_success: Option<Clock>,
-    /// The latest clock of which is told what it found.
+    /// Latest clock whose outcome is recorded.
     last_outcome_told: Option<Clock>,
     run_told: Vec<(Clock, Clock, u64)>,
 }
@@ -167,7 +167,7 @@ impl Story {
         });
     }
 
-    /// A batch; `is_all`: an emission may now leave.
+    /// Adds a batch; `is_all`: an emission may now leave.
     pub fn batch(&mut self, row: &[Determinant], is_all: bool) {
         for determinant in row {
             if let Some(before) = self.told.last() {
@@ -229,8 +229,8 @@ impl Story {
         }
     }
 
-    /// After each batch the row tells what happened first, without holes: a
-    /// rank that dies now runs again up to there, then freely.
+    /// After each batch the log contains the first events without gaps: a
+    /// rank that dies now replays up to there, then runs freely.
     fn assert_prefix(&self) {
         let so_far: BTreeSet<_> = self.happened[..self.told_pieces.len()].iter().collect();
         for piece in &self.told_pieces {
@@ -241,8 +241,8 @@ impl Story {
         }
     }
 
-    /// What a rank is told that plays it again is what happened, and all of it
-    /// before the clock from which on it runs freely. REC-4
+    /// The recorded events for a replay are those that happened, and all of them
+    /// before the clock from which on the rank runs freely. REC-4
     fn assert_replayed(&self) {
         let told = recorded_events(&self.told).expect("one thing happened");
         for event in &self.events {
@@ -251,7 +251,7 @@ impl Story {
                     let end = told.receive(matched.request);
                     let (source, ssn) = (matched.source, matched.ssn);
                     let message = RecordedReceive::Gets { source, ssn };
-                    // Behind an operation that is told, before the next.
+                    // After an operation with a recorded outcome, before the next.
                     let may_miss = at.0 + 1 >= told.before().0;
                     assert!(end == message || (may_miss && end == RecordedReceive::Open));
                     continue;
@@ -289,7 +289,7 @@ impl Story {
         }
     }
 
-    /// All is told, and runs are runs.
+    /// Checks at the end that all events are recorded, and that runs are complete.
     pub fn end(&self) {
         assert_eq!(self.told_pieces.len(), self.happened.len());
         for &(first, last, count) in &self.run_told {

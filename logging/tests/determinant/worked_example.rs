@@ -42,7 +42,7 @@ fn matched(request: u64, source: u32, ssn: u64) -> Matched {
     }
 }
 
-/// What the document says has happened.
+/// The events that the document describes.
 fn example() -> Vec<u8> {
     let identity = Identity {
         job: 0x1122_3344_5566_7788,
@@ -76,7 +76,7 @@ fn the_batch_in_the_document_is_what_is_written() {
     assert!(shown == batch, "it should be\n{}", dump(&batch));
 }
 
-/// A reader that knows nothing but the document's example reads it.
+/// A reader that uses only the document's example reads it.
 #[test]
 fn the_document_s_bytes_are_determinants() {
     let bytes = bytes_behind("### A batch");
@@ -117,7 +117,7 @@ fn the_document_s_bytes_are_determinants() {
     assert_eq!(row[10], seed);
 }
 
-/// The document names the checksum by its value for a known text.
+/// The document identifies the checksum by its value for a known text.
 #[test]
 fn the_checksum_is_the_one_of_the_document() {
     assert_eq!(crc32c::crc32c(b"123456789"), 0xe306_9283);

@@ -1,4 +1,4 @@
-//! Damage is found, told apart from a torn tail, and never read.
+//! Damage is detected, distinguished from a torn tail, and never read.
 
 use crate::written::{
     Writing, chunks_of, chunks_with, file, key, memory_with, name, payload, small_chunk,
@@ -10,7 +10,7 @@ use refrain_logging::segment::slot_offset;
 use refrain_ring::chunk::{CHUNK_HEAD_BYTES, ChunkError, ChunkHeader};
 use refrain_ring::{Incarnation, LoanEnd, Rank, RecordKind, Ssn};
 
-/// What disks write whole.
+/// Length that disks write atomically.
 const SECTOR_BYTES: usize = 512;
 
 fn image_of(first_sequence: u64, bytes: Vec<u8>) -> LogImage {
@@ -44,7 +44,7 @@ fn every_flipped_bit_of_a_chunk_is_found() {
     let whole = file(key(1), 0, 1, std::slice::from_ref(&chunk));
     let (read_whole, failure) = read(&image_of(0, whole.clone()), 0);
     assert_eq!((ssns(&read_whole), failure), (vec![0, 1, 2], None));
-    // Bytes that no record holds: behind a payload to the end of its line.
+    // Bytes that belong to no record: from the end of a payload to the end of its line.
     let mut unused = 0;
     for bit in 0..chunk.len() * 8 {
         let mut damaged = whole.clone();
@@ -83,7 +83,7 @@ fn is_unused(chunk: &[u8], byte: usize) -> bool {
     false
 }
 
-/// A file that is used again, and of whose new chunk only some sectors arrived:
+/// A reused file of whose new chunk only some sectors arrived:
 /// every combination. The old chunk is of the same channel, then of another, with
 /// records of the same lengths at the same places.
 #[test]
@@ -117,7 +117,7 @@ fn no_mixture_of_two_generations_is_taken_for_a_chunk() {
             }
             assert_eq!(read, [], "old {which}, sectors {arrived:b}");
             assert_eq!(found.whole_chunks, 0);
-            // Without its first sector it says that it is the old chunk.
+            // Without its first sector it still has the old chunk's header.
             let is_begun = arrived & 1 == 1;
             assert_eq!(found.findings.len(), usize::from(is_begun), "{arrived:b}");
         }
@@ -168,7 +168,7 @@ fn damage_in_the_middle_is_an_error_that_says_where() {
     ));
 }
 
-/// What lies behind damage would seem to follow on what lies before it.
+/// Chunks behind damage seem to continue those before it.
 #[test]
 fn nothing_comes_behind_an_error() {
     let mut bytes = file(key(1), 0, 4, &chunks_of(key(1), 4, 0, 0));
@@ -183,7 +183,7 @@ fn nothing_comes_behind_an_error() {
     assert!(records.next().unwrap().is_none());
 }
 
-/// Chunks that were received from elsewhere, or are of another life, are not this
+/// Chunks of another rank or another life in the memory are not this
 /// rank's logs.
 #[test]
 fn memory_gives_only_its_rank_s_logs() {
@@ -224,7 +224,7 @@ fn what_was_being_written_at_the_end_is_a_torn_tail() {
     assert_eq!(verification.logs[&key(1)].with(Verdict::Torn).count(), 2);
 }
 
-/// Garbage far behind the log hides nothing of it.
+/// Garbage far behind the log hides no part of it.
 #[test]
 fn a_slot_full_of_garbage_is_no_log_of_its_own() {
     let mut bytes = file(key(1), 0, 16, &chunks_of(key(1), 2, 0, 0));
@@ -255,7 +255,7 @@ fn two_files(slots: u32, second: usize) -> LogImage {
     let chunks = chunks_of(key(1), 8, 0, 0);
     let mut first = file(key(1), 0, slots, &chunks[..2]);
     if slots > 3 {
-        // From before the file was used again.
+        // From before the file was reused.
         let stale = small_chunk(key(2), 0, 0);
         let at = slot_offset(3) as usize;
         first[at..at + stale.len()].copy_from_slice(&stale);
@@ -323,8 +323,8 @@ fn a_file_that_was_left_before_its_end_is_before_a_gap() {
     }
 }
 
-/// Several chunks are written at once: a rank that is killed leaves some of the
-/// last ones out. What lies before is not hidden, and nothing is skipped.
+/// Several chunks are written at once: a rank that is killed leaves out some of the
+/// last ones. Chunks before them are not hidden, and nothing is skipped.
 #[test]
 fn a_chunk_that_was_left_out_breaks_the_log_there() {
     let chunks = chunks_of(key(1), 4, 0, 0);
@@ -352,7 +352,7 @@ fn a_chunk_that_was_left_out_breaks_the_log_there() {
             (1, 1)
         );
         assert_eq!(image.logs().next().unwrap().1.chunks, 3);
-        // It is in the rank's memory: that is where it was being written from.
+        // The chunk is in the rank's memory, from which it was being written.
         image.add_memory(memory_with(key(1), &chunks[2]));
         assert_eq!(ssns(&read(&image, 0).0), (0..12).collect::<Vec<_>>());
         assert_eq!(image.verify().logs[&key(1)].findings, []);
@@ -385,7 +385,7 @@ fn a_whole_copy_is_read_wherever_the_damaged_one_is() {
         matches!(findings[0].place, ChunkPlace::Memory { .. }),
         "it was found first"
     );
-    // Both damaged: both are named.
+    // Both are damaged: both are reported.
     let mut image = image_of(0, file(key(1), 0, 3, &damaged));
     image.add_memory(memory_with(key(1), &damaged[1]));
     let failure = read(&image, 0).1.expect("no whole copy").to_string();
@@ -410,7 +410,7 @@ fn a_chunk_may_be_in_two_files() {
     assert!(!image.verify().is_damaged());
 }
 
-/// Checksums of a chunk all hold, and yet its header lies: a writer's mistake.
+/// All checksums of a chunk are correct, but its header contradicts the records: a writer's bug.
 #[test]
 fn a_header_that_contradicts_its_records_is_refused() {
     let mut chunk = small_chunk(key(1), 10, 0);
@@ -428,8 +428,8 @@ fn a_header_that_contradicts_its_records_is_refused() {
     assert_eq!(found.findings[0].why, ChunkFault::Contradiction);
 }
 
-/// Unsealed memory has no checksums; a log that breaks off before its end is
-/// found all the same.
+/// Unsealed memory has no checksums; a log that ends early in memory is
+/// still detected.
 #[test]
 fn a_log_that_breaks_off_in_memory_is_an_error() {
     let mut writing = Writing::new(key(1), 3);

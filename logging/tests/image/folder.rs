@@ -1,4 +1,4 @@
-//! Folders with all that may be in them.
+//! Folders with all kinds of files.
 
 use crate::written::{chunks_of, file, key, name};
 use refrain_logging::image::{LogImage, LogKey, Selection, WhyStrange};
@@ -23,7 +23,7 @@ fn segment_files_are_found_among_others() {
         &name(key(1), 0),
         &file(key(1), 0, 4, &chunks_of(key(1), 3, 0, 0)),
     );
-    // A copy under another name is known by its header.
+    // A copy under another name is identified by its header.
     write("saved", &file(key(2), 0, 2, &chunks_of(key(2), 1, 0, 0)));
     write("notes.txt", b"nothing");
     write("empty.log", b"");
@@ -152,7 +152,7 @@ fn a_file_that_was_cut_short_gives_its_whole_chunks() {
     }
 }
 
-/// A file that is used again holds chunks of before behind those of now.
+/// A reused file holds old chunks behind the new ones.
 #[test]
 fn stale_slots_are_empty() {
     let old = chunks_of(key(2), 4, 0, 0);
@@ -171,7 +171,7 @@ fn stale_slots_are_empty() {
     assert_eq!(messages(&image, &key(1)), 6);
 }
 
-/// A job that runs uses its files again, and removes them, while they are read.
+/// A running job reuses its files, and removes them, while they are read.
 #[test]
 fn files_may_change_while_they_are_read() {
     let folder = tempfile::tempdir().unwrap();

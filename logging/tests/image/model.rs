@@ -1,5 +1,5 @@
-//! Random logs, spread at random over files and memory: what is read is what
-//! was written, record by record and message by message. LOG-2
+//! Random logs, spread at random over files and memory: the records and messages read are
+//! those written. LOG-2
 
 use crate::fixed_seed;
 use crate::written::{Writing, Written, file, key, name};
@@ -8,8 +8,8 @@ use refrain_logging::image::{LogImage, Selection};
 use refrain_ring::{ChannelLog, LoanEnd, Position, RecordKind, Ssn};
 use std::collections::BTreeMap;
 
-/// A message to be sent: its bytes, whether it is announced first, and after how
-/// many others its rest follows.
+/// A message to be sent: its bytes, whether it is announced first, and the number of
+/// messages before its remaining fragments follow.
 #[derive(Clone, Debug)]
 struct Send {
     bytes: usize,
@@ -37,7 +37,7 @@ fn bytes_of(ssn: u64, bytes: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Writes all sends, fragments of several between each other.
+/// Writes all sends, with fragments of several messages interleaved.
 fn write(writing: &mut Writing, sends: &[Send]) {
     let mut under_way: Vec<(u64, usize, usize)> = Vec::new();
     for (ssn, send) in sends.iter().enumerate() {
@@ -135,7 +135,7 @@ proptest! {
         }
         prop_assert!(complete.is_empty(), "missing: {:?}", complete);
 
-        // Who reads on from where an earlier message began misses nothing.
+        // A reader that continues from the beginning of an earlier message misses nothing.
         let begins = |record: &&Written| record.kind != RecordKind::Fragment && record.ssn < from;
         let begun = writing.records.iter().filter(begins).map(|record| record.position).max();
         let begun = Position(begun.unwrap_or(0));
@@ -148,8 +148,8 @@ proptest! {
     }
 }
 
-/// Who reads on does not read all before again, though no chunk in memory says where
-/// it ends.
+/// A continuing reader does not read all earlier chunks again, though no chunk in memory gives
+/// its last SSN.
 #[test]
 fn chunks_before_a_position_are_not_read() {
     let mut writing = Writing::new(key(1), 64);

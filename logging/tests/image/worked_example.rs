@@ -70,7 +70,7 @@ fn the_chunk_in_the_document_is_what_is_written() {
     assert!(DOCUMENT.contains(&format!("`{}`", header.name())));
 }
 
-/// A reader that knows nothing but the document's example reads it.
+/// A reader that uses only the document's example reads it.
 #[test]
 fn the_document_s_bytes_are_a_log() {
     let mut file = bytes_behind("### A file's header");

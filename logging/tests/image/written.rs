@@ -1,4 +1,4 @@
-//! Builds logs the way a rank does, and files the way a store does.
+//! Builds logs as a rank does, and files as a store does.
 
 use refrain_logging::image::{LogKey, RankMemory};
 use refrain_logging::segment::{Channel, FileHeader};
@@ -60,7 +60,7 @@ impl Writing {
         }
     }
 
-    /// Appends one record. A fragment may be cut; how much of it was written.
+    /// Appends one record. A fragment may be cut; returns the length of the payload written.
     pub fn record(&mut self, kind: RecordKind, ssn: u64, extent: u64, payload: &[u8]) -> usize {
         let whole = kind != RecordKind::Fragment;
         let header = RecordHeader {
@@ -88,12 +88,12 @@ impl Writing {
         bytes
     }
 
-    /// Appends a whole small message.
+    /// Appends a complete small message.
     pub fn message(&mut self, ssn: u64, payload: &[u8]) {
         self.record(RecordKind::Eager, ssn, payload.len() as u64, payload);
     }
 
-    /// Begins a new chunk, which holds nothing yet.
+    /// Begins a new chunk, which is still empty.
     pub fn end_chunk(&mut self) {
         let longest = ChannelLog::PAYLOAD_BYTES_MAX;
         let arena = &mut self.arena;
@@ -103,8 +103,8 @@ impl Writing {
         );
     }
 
-    /// Seals the next `count` complete chunks, or as many as there are; their
-    /// bytes, as they go to disk.
+    /// Seals the next `count` complete chunks, or all if there are fewer; returns their
+    /// bytes as they are written to disk.
     pub fn seal(&mut self, count: usize, end: LoanEnd) -> Vec<Vec<u8>> {
         let mut sealed = Vec::new();
         let mut lent = Vec::new();
@@ -119,8 +119,8 @@ impl Writing {
         sealed
     }
 
-    /// Frees what is on disk, and lets another log write over the first `count`
-    /// chunks of it.
+    /// Frees chunks that are on disk, and lets another log overwrite the first `count`
+    /// of them.
     pub fn overwrite(&mut self, count: usize) {
         let end = Position((count * CHUNK_BYTES) as u64);
         self.log.trim_below(&mut self.arena, &Ssn(0).into(), end);
@@ -182,7 +182,7 @@ pub fn chunks_with(
     writing.seal(count, LoanEnd::OnDisk)
 }
 
-/// What the messages of [`small_chunk`] hold.
+/// The payload of the messages of [`small_chunk`].
 pub fn payload(ssn: u64, generation: u8) -> Vec<u8> {
     let bytes = [3, 500, 90][(ssn % 3) as usize];
     (0..bytes)
@@ -218,8 +218,8 @@ pub fn name(key: LogKey, first_sequence: u64) -> String {
     format!("refrain-4194999-77-{}", header.name())
 }
 
-/// Memory whose first chunk has these bytes: they are put into the payload of a
-/// record, and the arena is said to begin there.
+/// Memory whose first chunk has these bytes: they are the payload of a
+/// record, and the arena is declared to begin there.
 pub fn memory_with(key: LogKey, bytes: &[u8]) -> RankMemory {
     let mut writing = Writing::new(key, 2);
     writing.message(0, bytes);

@@ -21,7 +21,7 @@ struct Expected {
     position: Position,
 }
 
-/// Where a complete chunk is.
+/// Place of a complete chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Memory,
@@ -41,16 +41,16 @@ pub struct Channel {
     pub log: ChannelLog,
     window_bytes: u64,
     records: Vec<Expected>,
-    /// Packed and not published.
+    /// Frames that are packed and not published.
     frames: VecDeque<(Frame, Ssn)>,
-    /// An eager message of which fragments are to follow, before any other.
+    /// An eager message whose fragments must follow before any other message.
     packing: Option<Message>,
-    /// Rendezvous whose payload comes later.
+    /// Rendezvous messages whose payload follows later.
     announced: Vec<Message>,
     pub next_ssn: Ssn,
     pub horizon: Ssn,
     released: Position,
-    /// Of each chunk, also of those that are gone.
+    /// Place of each chunk, including chunks that are gone.
     pub places: Vec<Place>,
 }
 
@@ -85,7 +85,7 @@ impl Channel {
         }
     }
 
-    /// Begins a message; its first record carries what fits.
+    /// Begins a message; its first record carries as much as fits.
     pub fn send(&mut self, arena: &mut Arena, bytes: u64, is_rendezvous: bool) {
         if self.packing.is_some() {
             return self.pack_on(arena, 0);
@@ -111,7 +111,7 @@ impl Channel {
         }
     }
 
-    /// The next fragment of the message that is being packed, else of one that
+    /// Packs the next fragment of the message that is being packed, or else of one that
     /// was announced.
     pub fn pack_on(&mut self, arena: &mut Arena, which: usize) {
         let (message, is_announced) = match self.packing.take() {
@@ -139,7 +139,7 @@ impl Channel {
         }
     }
 
-    /// Appends a record; how much payload it took.
+    /// Appends a record; returns the length of its payload.
     fn append(
         &mut self,
         arena: &mut Arena,
@@ -178,7 +178,7 @@ impl Channel {
         Some(u64::from(header.payload_bytes))
     }
 
-    /// LOG-3: memory is refused when it is used up, and only then.
+    /// LOG-3: memory is refused only when it is used up.
     fn assert_refused(&self, arena: &Arena, error: &ReserveError) -> Option<u64> {
         match error {
             ReserveError::Window => assert_eq!(self.log.held_bytes(), self.window_bytes),
@@ -196,13 +196,13 @@ impl Channel {
         }
     }
 
-    /// Everything before is published.
+    /// Position before which everything is published.
     pub fn posted(&self) -> Position {
         let first = self.frames.front();
         first.map_or(self.log.tail(), |(frame, _)| frame.position)
     }
 
-    /// The receiver goes on, a part (of 255) of the way.
+    /// Moves the receiver on, a part (of 255) of the way.
     pub fn release(&mut self, part: u8) {
         let ahead = self.posted().0 - self.released.0;
         self.released.0 += ahead * u64::from(part) / 255;
@@ -212,7 +212,7 @@ impl Channel {
         self.released
     }
 
-    /// The receiver's checkpoint covers more of what is wholly sent. LOG-4
+    /// The receiver's checkpoint covers more of the completely sent messages. LOG-4
     pub fn checkpoint(&mut self, part: u8) {
         let unfinished = self.packing.iter().chain(&self.announced);
         let unfinished = unfinished.map(|message| message.ssn);
@@ -223,7 +223,7 @@ impl Channel {
         self.horizon.0 += ahead * u64::from(part) / 255;
     }
 
-    /// The receiver needs nothing more at all.
+    /// The receiver needs no more messages.
     pub fn finish(&mut self) {
         self.packing = None;
         self.announced.clear();
@@ -260,7 +260,7 @@ impl Channel {
         self.log.take_back(chunk, told);
     }
 
-    /// Frees what may be freed, and nothing else. LOG-4
+    /// Frees all chunks that may be freed, and no others. LOG-4
     pub fn trim(&mut self, arena: &mut Arena, horizon: Ssn, released: Position) {
         let mut trimmed = self.log.trimmed().0 / CHUNK;
         while trimmed + 1 < self.places.len() as u64 {
@@ -283,7 +283,7 @@ impl Channel {
         highest.expect("a chunk holds a record")
     }
 
-    /// What the log says of itself.
+    /// Checks the log's counters.
     pub fn check_counts(&self) {
         let complete = self.places.len().saturating_sub(1);
         let trimmed = (self.log.trimmed().0 / CHUNK) as usize;
@@ -298,7 +298,7 @@ impl Channel {
         );
     }
 
-    /// What is in memory is what was sent. Whether the chunk is not there.
+    /// Checks that the contents in memory are those sent. Returns whether the chunk is missing.
     pub fn check_memory(&self, arena: &Arena, sequence: u64) -> bool {
         let posted = self.posted();
         match self.log.in_memory(arena, sequence, posted) {
@@ -322,7 +322,7 @@ impl Channel {
         }
     }
 
-    /// What came from the disk is what was sent. LOG-2
+    /// Checks that the contents read from disk are those sent. LOG-2
     pub fn check_disk(&self, sequence: u64, bytes: &[u8]) {
         let reader = ChunkReader::sealed(bytes).expect("a sealed chunk");
         let seal = reader.header().seal.expect("sealed");
@@ -381,8 +381,8 @@ impl Channel {
         assert!(is_filled(payload, expected.seed), "{expected:?}");
     }
 
-    /// Bytes that records take beyond their payload: at most a line, and what
-    /// rounding up to lines costs.
+    /// Checks the bytes that records take beyond their payload: at most a line, and
+    /// the rounding to lines.
     pub fn check_overhead(&self) {
         for record in &self.records {
             let payload_bytes = record.header.payload_bytes as usize;

@@ -1,5 +1,5 @@
-//! A disk on a leash: it does what it was asked when the test says so, in any
-//! order, well or not, and watches that nothing is asked of it that the contract
+//! A disk controlled by the test: it performs operations when the test tells it to, in any
+//! order, with success or failure, and checks that the log requests nothing that the contract
 //! of [`Store`] forbids.
 
 use refrain_logging::segment::{FILE_HEADER_BYTES, FileHeader};
@@ -25,7 +25,7 @@ impl Outcome {
     fn error(self, attempted: &str) -> Result<(), StoreError> {
         let error = match self {
             Self::Success => return Ok(()),
-            // What the standard library makes of EIO.
+            // The error that the standard library makes of EIO.
             Self::InputOutputError => std::io::Error::from_raw_os_error(5),
             Self::NoSpace => ErrorKind::StorageFull.into(),
         };
@@ -52,30 +52,30 @@ struct File {
     header: FileHeader,
     is_open: bool,
     slots: Vec<Vec<u8>>,
-    /// Chunks that were written well: (sequence, end of their messages).
+    /// Chunks that were written successfully: (sequence, end of their messages).
     written: Vec<(u64, Ssn)>,
 }
 
 #[derive(Default)]
 pub struct Platter {
     files: BTreeMap<FileNumber, File>,
-    /// What was asked and not done yet.
+    /// Operations requested and not done yet.
     pub asked: Vec<Operation>,
     done: VecDeque<Completion>,
     newest: Option<FileNumber>,
-    /// Files that exist, with those that are being made or deleted.
+    /// Bytes of the files that exist, including those that are being made or deleted.
     pub bytes: u64,
     pub bytes_max: u64,
     pub bug: Option<DiskBug>,
-    /// By destination: below it nothing is needed.
+    /// By destination: messages below it are not needed.
     pub horizons: Vec<Ssn>,
     /// No new file is allowed.
     pub is_given_up: bool,
     /// Files that could not be removed.
     pub undeleted: u64,
-    /// Writes and opens that failed and were told so.
+    /// Failed writes and opens that were reported.
     pub failures: u64,
-    /// Those that were not for lack of space.
+    /// Failures that were not for lack of space.
     pub hard_failures: u64,
 }
 
@@ -172,7 +172,7 @@ impl Platter {
                 self.check_unneeded(old);
                 let old = self.files.remove(&old).expect("it is there");
                 assert_eq!(old.header.slots, header.slots);
-                // What was there stays until it is written over.
+                // The old contents stay until they are overwritten.
                 slots = old.slots;
             }
             None => self.bytes += header.file_bytes(),
@@ -213,7 +213,7 @@ impl Platter {
         );
     }
 
-    /// A file goes: nobody may need anything of it. LOG-4
+    /// Checks that no chunk of a file is needed when the file goes. LOG-4
     fn check_unneeded(&self, file: FileNumber) {
         assert!(
             !self.is_busy(file),
@@ -238,13 +238,13 @@ impl Platter {
         }
     }
 
-    /// Where in `asked` a read is.
+    /// Index of a read in `asked`.
     pub fn place_of_read(&self, wanted: ReadToken) -> Option<usize> {
         let is_it = |operation: &Operation| matches!(operation, Operation::Read { token, .. } if *token == wanted);
         self.asked.iter().position(is_it)
     }
 
-    /// Does one of the things that it was asked to do.
+    /// Performs one of the requested operations.
     pub fn act(&mut self, index: usize, outcome: Outcome) {
         let operation = self.asked.swap_remove(index);
         let file = file_of(&operation);
@@ -257,7 +257,7 @@ impl Platter {
             Operation::Read { slot, token, .. } => self.read(file, slot, token, outcome),
             Operation::Delete { .. } => {
                 let gone = self.files.remove(&file).expect("it is there");
-                // LOG-3: what cannot be removed goes on taking room.
+                // LOG-3: a file that cannot be removed still takes room.
                 match outcome {
                     Outcome::Success => self.bytes -= gone.header.file_bytes(),
                     _ => self.undeleted += 1,
@@ -347,7 +347,7 @@ impl Platter {
             .expect("a file stays while it is read");
         let shift = usize::from(self.bug == Some(DiskBug::ReadsTheNextSlot));
         let mut bytes = entry.slots[(slot as usize + shift) % entry.slots.len()].clone();
-        // Behind what was written anything may stand.
+        // Bytes behind the written ones are arbitrary.
         bytes.resize(CHUNK_BYTES, 0x5a);
         Completion::Read {
             token,

@@ -24,7 +24,7 @@ fn message_bytes() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Disks that are sound, that fail now and then, and that fail often.
+/// Outcomes of disks that work, that fail sometimes, and that fail often.
 fn outcome(failures: u32) -> impl Strategy<Value = Outcome> {
     prop_oneof![
         30 => Just(Outcome::Success),

@@ -1,4 +1,4 @@
-//! Bugs on purpose: each must be found, or the oracle is blind.
+//! Planted bugs: each must be found, or the oracle does not work.
 
 use crate::disk::DiskBug;
 use crate::fixed_seed;

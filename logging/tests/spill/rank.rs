@@ -1,5 +1,5 @@
 //! A rank with several channels, an arena and a [`SpillLog`], driven step by
-//! step; beside them what must be true.
+//! step, with the expected state beside them.
 
 mod checks;
 
@@ -48,13 +48,13 @@ pub enum Step {
         channel: usize,
         chunks: usize,
     },
-    /// The disk does one of the things that it was asked to do.
+    /// The disk performs one of the requested operations.
     Act {
         which: usize,
         outcome: Outcome,
     },
     Poll,
-    /// The receiver's checkpoint moves on; the log hears of it now or later.
+    /// The receiver's checkpoint advances; the log gets the horizon now or later.
     Checkpoint {
         channel: usize,
         part: u8,
@@ -82,7 +82,7 @@ pub enum Step {
     CheckAll,
 }
 
-/// Bugs of whoever stands between log and disk, to show that the oracle sees
+/// Bugs of the code between log and disk, to show that the oracle sees
 /// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankBug {
@@ -116,7 +116,7 @@ pub struct RankUnderTest {
     paused_at: Duration,
     failed_at: Duration,
     hard_failures_when_good: u64,
-    /// Files that could not be removed, as far as it was told.
+    /// Reported files that could not be removed.
     undeleted_told: u64,
     bug: Option<RankBug>,
 }
@@ -355,7 +355,7 @@ impl RankUnderTest {
 
     fn end_read(&mut self, token: ReadToken, result: Result<ChunkBytes, StoreError>) {
         let Some((channel, sequence)) = self.reads.remove(&token) else {
-            // Or of a reader that is gone, or has no use for it any more.
+            // Or it belongs to a reader that is gone, or no longer needs it.
             let mut result = Some(result);
             for reader in &mut self.readers {
                 if reader.waits_for(token)
@@ -401,7 +401,7 @@ impl RankUnderTest {
         reader.step(of, &self.arena, horizon, &mut self.spill)
     }
 
-    /// All readers come to the end of what was sent.
+    /// All readers reach the end of the sent messages.
     fn read_to_the_end(&mut self) {
         for at in 0..self.readers.len() {
             while self.step_reader(at) != Some(Progress::End) {

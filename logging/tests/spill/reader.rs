@@ -1,4 +1,4 @@
-//! Reading back while everything else goes on: each record from a message on
+//! Reading back while all other work continues: each record from a message on
 //! comes once, in order, as it was sent. LOG-2
 
 use crate::channel::Channel;
@@ -12,9 +12,9 @@ pub struct Reader {
     pub channel: usize,
     reader: ReadBack,
     from: Ssn,
-    /// Of the channel's records, the next one to be given, or one before.
+    /// Index in the channel's records of the next record to be given, or of an earlier one.
     next: usize,
-    /// Reads that failed and were not told yet.
+    /// Failed reads that were not reported yet.
     failures: usize,
 }
 
@@ -64,7 +64,7 @@ impl Reader {
         assert!(self.reader.arrived(token.0, bytes));
     }
 
-    /// One step; whether there is more to come.
+    /// One step; returns whether more records follow.
     pub fn step(
         &mut self,
         of: &Channel,

@@ -1,4 +1,4 @@
-//! Single stories: what the random runs come by rarely, told exactly.
+//! Single scenarios that random runs reach rarely.
 
 use crate::channel::{INCARNATION, SOURCE};
 use crate::disk::{Disk, DiskBug, JOB, Outcome};
@@ -85,7 +85,7 @@ impl Story {
         sequence
     }
 
-    /// The disk does the oldest thing that it was asked.
+    /// The disk performs the oldest requested operation.
     fn act(&mut self, outcome: Outcome) -> Vec<Report> {
         let mut platter = self.disk.platter();
         // What is left is in order, but for the last, which takes the place of
@@ -186,7 +186,7 @@ fn the_third_error_in_a_row_stops_and_one_success_forgives() {
     story.now += Duration::from_secs(1000);
     let taken = story.spill.takes(Rank(0), 3, story.now);
     assert_eq!(taken, Err(Refused::Stopped));
-    // What was written can still be read, and freed.
+    // Written chunks can still be read, and freed.
     for sequence in 0..3 {
         assert!(story.spill.read(Rank(0), sequence).is_some());
         story.act(Outcome::Success);
@@ -228,10 +228,10 @@ fn a_channel_goes_on_in_the_file_that_it_left() {
     assert_eq!(open(&story), (FileNumber(2), Some(FileNumber(0))));
 }
 
-/// Files that cannot be removed say nothing about writing; they take room still.
+/// Files that cannot be removed do not stop writing; they still take room.
 #[test]
 fn what_cannot_be_removed_ends_nothing_and_keeps_its_place() {
-    // So many free files are kept to be used again.
+    // Number of free files that are kept for reuse.
     const KEPT: usize = 8;
     const FILES: usize = KEPT + 4;
     let mut story = Story::with_channels(FILES as u32, 2, FILES as u64);
@@ -316,7 +316,7 @@ fn a_damaged_chunk_gives_no_record_and_is_asked_for_again() {
     }
 }
 
-/// LOG-2: a whole chunk is not enough, it must be the one that was asked for.
+/// LOG-2: a valid chunk is not enough, it must be the requested one.
 #[test]
 fn another_chunk_than_was_asked_for_is_refused() {
     let mut story = Story::new(9);
@@ -347,7 +347,7 @@ fn another_chunk_than_was_asked_for_is_refused() {
     );
 }
 
-/// Without a disk, and before any horizon, what was freed is missed.
+/// Without a disk, and before any horizon, a freed chunk is reported as lost.
 #[test]
 fn what_is_gone_is_not_passed_over_in_silence() {
     let mut story = Story::new(9);

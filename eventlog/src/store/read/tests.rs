@@ -1,4 +1,4 @@
-//! Rows that are read in pieces.
+//! Logs that are read in pieces.
 
 use super::*;
 use crate::LoggerId;
@@ -31,7 +31,7 @@ fn batch(rank: u32, number: u64) -> Vec<u8> {
     batch
 }
 
-/// Rows of some ranks, in files of a megabyte.
+/// Logs of some ranks, in files of a megabyte.
 fn written() -> SimulatedDisk {
     let disk = SimulatedDisk::new(1);
     let options = LogbookOptions {
@@ -60,7 +60,7 @@ fn written() -> SimulatedDisk {
     disk
 }
 
-/// All of a log, in pieces, from a number on.
+/// Reads a whole log in pieces, from a number on.
 fn read_in_pieces(reader: &Reader<'_>, from: u64) -> Vec<u8> {
     let mut question = Question {
         job: JOB,
@@ -91,8 +91,7 @@ fn read_in_pieces(reader: &Reader<'_>, from: u64) -> Vec<u8> {
     all
 }
 
-/// What is read in pieces is the log, and no piece reads again what those before it have
-/// read.
+/// The pieces together are the log, and no piece reads again what earlier pieces have read.
 // EL-5
 #[test]
 fn pieces_go_on_where_the_last_has_ended() {
@@ -112,7 +111,7 @@ fn pieces_go_on_where_the_last_has_ended() {
     for from in [0, 1001] {
         let before = disk.read_bytes();
         let all = read_in_pieces(&reader, from);
-        // One that begins before is given whole.
+        // A batch that begins before `from` is given whole.
         let expected: Vec<u8> = (from / 2..BATCHES)
             .flat_map(|number| batch(1, number))
             .collect();
@@ -122,7 +121,7 @@ fn pieces_go_on_where_the_last_has_ended() {
     }
 }
 
-/// Where the log was cut meanwhile, the position is of a place that does not count.
+/// If the log was cut meanwhile, the position is ignored.
 #[test]
 fn a_bookmark_that_is_nowhere_is_passed_over() {
     let files = Folder::from(Directory::from(written()));
@@ -152,7 +151,7 @@ fn a_bookmark_that_is_nowhere_is_passed_over() {
         first
     };
     assert_eq!(first_of(&question, &mut position), Some(EventIndex(10)));
-    // In another file, and again where it was.
+    // In another file, and again at the same place.
     question.from = EventIndex(2 * BATCHES - 3);
     let expected = Some(EventIndex(2 * BATCHES - 4));
     assert_eq!(first_of(&question, &mut position), expected);

@@ -1,4 +1,4 @@
-//! Complete chunks that are lent out of their log, to be written to disk.
+//! Lends complete chunks of a log, to be written to disk.
 
 use super::ChannelLog;
 #[cfg(not(loom))]
@@ -9,8 +9,8 @@ use crate::CHUNK_BYTES;
 use crate::{Arena, LentChunk, LoanEnd, Position};
 
 impl ChannelLog {
-    /// The oldest complete chunk that is neither on disk nor lent, if all its
-    /// records are published, up to `posted`: what [`ChannelLog::lend`] lends.
+    /// Sequence number of the oldest complete chunk that is neither on disk nor lent, if all its
+    /// records are published, up to `posted`: the chunk that [`ChannelLog::lend`] lends.
     #[cfg(not(loom))]
     pub fn next_to_lend(&mut self, posted: Position) -> Option<u64> {
         let complete = self.sequence_end().saturating_sub(1);
@@ -40,10 +40,10 @@ impl ChannelLog {
         ))
     }
 
-    /// Takes a lent chunk back. One that is still only in memory is lent again.
+    /// Takes a lent chunk back. A chunk that is still only in memory is lent again.
     ///
     /// # Panics
-    /// When it is not of this log.
+    /// When the chunk is of another log.
     #[cfg(not(loom))]
     pub fn take_back(&mut self, chunk: &LentChunk, end: LoanEnd) {
         let whose = (chunk.source(), chunk.destination(), chunk.incarnation());
@@ -62,7 +62,7 @@ impl ChannelLog {
         self.lent -= 1;
     }
 
-    /// Chunks that are lent.
+    /// Number of chunks that are lent.
     pub fn lent_chunks(&self) -> usize {
         self.lent
     }

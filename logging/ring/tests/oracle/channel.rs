@@ -47,7 +47,7 @@ struct Packing {
     packed: Option<usize>,
 }
 
-/// A record as it must be found.
+/// An expected record.
 #[derive(Clone, Debug)]
 struct Expected {
     header: RecordHeader,
@@ -56,7 +56,7 @@ struct Expected {
     seed: u64,
 }
 
-/// One channel's log, its reader, and what must be true of them.
+/// One channel's log and reader, with their expected state.
 pub struct Channel {
     number: usize,
     trim: Trim,
@@ -70,7 +70,7 @@ pub struct Channel {
     clears_after_packing: bool,
     packed: VecDeque<(Frame, Expected)>,
     published: VecDeque<Expected>,
-    /// Read, and in memory that is not trimmed.
+    /// Records that are read, and in memory that is not trimmed.
     kept: VecDeque<Expected>,
     /// Of the chunks that are not trimmed: (chunk in the arena, one past the
     /// highest SSN in it or before it).
@@ -128,7 +128,7 @@ impl Channel {
         self.pack_on(memory);
     }
 
-    /// Goes on with a message that waits for room, or with an announced one.
+    /// Continues a message that waits for room, or an announced one.
     pub fn pack_on(&mut self, memory: &mut Memory) {
         self.packing = self.packing.take().or_else(|| self.announced.pop_front());
         while let Some(packing) = &self.packing {
@@ -144,14 +144,14 @@ impl Channel {
         }
     }
 
-    /// Packs a message that leaves so many lines of the chunk to others.
+    /// Packs a message that leaves that many lines of the chunk free.
     pub fn pack_to_end(&mut self, memory: &mut Memory, lines: usize) {
         let bytes = self.room().saturating_sub((lines + 1) * LINE_BYTES);
         let kind = Kind::Whole;
         self.pack(memory, Message { kind, bytes });
     }
 
-    /// Scribbles where the next record goes, and declines it.
+    /// Writes garbage where the next record goes, and declines it.
     pub fn abandon(&mut self, memory: &mut Memory, bytes: usize) {
         let (room, before) = (self.room(), self.observe(memory));
         let header = lure::header(u64::from(u32::MAX));
@@ -201,7 +201,7 @@ impl Channel {
         memory.assert_refused(error, self.log.held_bytes(), self.window_bytes);
     }
 
-    /// The log went on in a further chunk, or began.
+    /// The log continued in a further chunk, or began.
     fn begin_chunk(&mut self, memory: &mut Memory, begin: Position) {
         let sequence = self.chunks_trimmed + self.chunks.len() as u64;
         let chunk = memory.taken((self.number, sequence));
@@ -219,12 +219,12 @@ impl Channel {
         }
     }
 
-    /// Packs the next record of the message being packed; whether there was room.
+    /// Packs the next record of the message being packed; returns whether there was room.
     fn append(&mut self, memory: &mut Memory, left: usize, whole: bool, announces: bool) -> bool {
         let (room, before) = (self.room(), self.observe(memory));
         let fits = self.fits(room, left, whole);
         let seed = self.next_seed;
-        // The log itself says who sends, and how much.
+        // The log itself sets the sender and the payload's length.
         let given = RecordHeader {
             payload_bytes: 12345,
             source: Rank(77),
@@ -302,7 +302,7 @@ impl Channel {
         }
     }
 
-    /// So much more of the message is packed.
+    /// Counts further packed bytes of the message.
     fn go_on_packing(&mut self, payload_bytes: usize, announces: bool) {
         let mut packing = self.packing.take().expect("a message is being packed");
         let packed = packing.packed.unwrap_or(0) + payload_bytes;
@@ -325,7 +325,7 @@ impl Channel {
         }
     }
 
-    /// Reads up to `records` records: those published, no other, as sent.
+    /// Reads up to `records` records: only published ones, as sent.
     pub fn read(&mut self, records: usize) {
         let Some(reader) = &mut self.reader else {
             return assert!(self.published.is_empty());
@@ -375,7 +375,7 @@ impl Channel {
         self.horizon = Ssn(horizon.0 + ahead);
     }
 
-    /// Trims as this channel may; then exactly the chunks are free that may be.
+    /// Trims as this channel may; then exactly the chunks that may be free are free.
     pub fn trim(&mut self, memory: &mut Memory) {
         self.assert_kept();
         let trimmed = self.log.trimmed();
@@ -413,7 +413,7 @@ impl Channel {
         self.chunks.len() > 1 && end <= self.released && covered
     }
 
-    /// What was read and is not trimmed is still there, bit by bit.
+    /// Records that were read and not trimmed are still there, bit by bit.
     pub fn assert_kept(&self) {
         let Some(reader) = &self.reader else { return };
         for kept in &self.kept {
@@ -431,7 +431,7 @@ impl Channel {
         }
     }
 
-    /// Everything that a refused call could have changed.
+    /// The state that a refused call could have changed.
     fn observe(&self, memory: &Memory) -> [u64; 5] {
         [
             self.log.tail().0,
@@ -444,7 +444,7 @@ impl Channel {
         ]
     }
 
-    /// Room for a record in the present chunk, beside the link at its end.
+    /// Room for a record in the current chunk, besides the link at its end.
     fn room(&self) -> usize {
         let used = (self.log.tail().0 % CHUNK_BYTES as u64) as usize;
         if self.chunks.is_empty() {

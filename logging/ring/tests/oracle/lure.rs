@@ -1,5 +1,5 @@
-//! Payload that lures a reader: every line of it is a sound header of a record
-//! that was never sent. Whoever takes old payload for a record is found out.
+//! Payload that looks like records: every line of it is a valid header of a record
+//! that was never sent. A reader that takes old payload for a record is detected.
 
 use refrain_ring::{
     Arena, ArenaFull, CHUNK_BYTES, ChannelLog, Incarnation, Rank, RecordHeader, RecordKind, Region,
@@ -9,7 +9,7 @@ use std::ops::Range;
 
 pub const SOURCE: Rank = Rank(3);
 pub const INCARNATION: Incarnation = Incarnation(7);
-/// Seed of what the former log held.
+/// Seed of the former log's contents.
 const FORMER: u64 = 1 << 40;
 
 /// Fills `payload` with the lines that `seed` names.
@@ -58,7 +58,7 @@ fn line_of(seed: u64, index: usize) -> [u8; 64] {
     line
 }
 
-/// What stands in a part of a region that nobody writes meanwhile.
+/// Contents of a part of a region that no process writes meanwhile.
 pub fn bytes(region: &Region, range: Range<usize>) -> Vec<u8> {
     assert!(range.start <= range.end && range.end <= region.bytes());
     // SAFETY: in bounds, and the test's one thread is here.
@@ -66,10 +66,10 @@ pub fn bytes(region: &Region, range: Range<usize>) -> Vec<u8> {
 }
 
 /// A region whose chunks are full of a former log: headers, lures and links.
-/// What is before the chunks belongs to somebody else, and is not 0 either.
+/// The memory before the chunks has another owner, and is not 0 either.
 pub fn used_region(first_chunk_offset: usize, chunks: usize) -> Region {
     let region = Region::heap(first_chunk_offset + chunks * CHUNK_BYTES);
-    // SAFETY: in bounds, and nobody else has the region yet.
+    // SAFETY: in bounds, and no other code has the region yet.
     unsafe { region.at(0).write_bytes(0xa5, first_chunk_offset) };
     let mut arena = Arena::new(region.clone(), first_chunk_offset, Box::new(|_, _| Ok(())));
     let mut log = ChannelLog::new(SOURCE, INCARNATION, Rank(0), u64::MAX);

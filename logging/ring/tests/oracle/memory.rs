@@ -1,5 +1,5 @@
-//! The oracle's view of an arena: who holds which chunk, which are free and in
-//! what order, what the system has given.
+//! The oracle's view of an arena: the owner of each chunk, the free chunks in
+//! their order, and the memory that the system has given.
 
 use super::lure;
 use refrain_ring::{Arena, ArenaFull, CHUNK_BYTES, Frame, Region, ReserveError};
@@ -23,7 +23,7 @@ struct System {
     short: bool,
 }
 
-/// An arena and what must be true of it.
+/// An arena and its expected state.
 pub struct Memory {
     pub arena: Arena,
     system: Rc<RefCell<System>>,
@@ -32,7 +32,7 @@ pub struct Memory {
     fresh: u32,
     /// Chunks given back, the last one on top.
     free: Vec<u32>,
-    /// Who holds a chunk: (channel, number of the chunk in that channel's log).
+    /// Owner of each chunk: (channel, number of the chunk in that channel's log).
     holders: Vec<Option<(usize, u64)>>,
 }
 
@@ -126,7 +126,7 @@ impl Memory {
         assert!(frame.offset + frame.bytes <= start + CHUNK_BYTES);
     }
 
-    /// No chunk was given although one was needed: was that right?
+    /// Checks that a chunk was refused for a valid reason.
     pub fn assert_refused(&self, error: &ReserveError, held_bytes: u64, window_bytes: u64) {
         let all = u64::from(self.chunks) * CHUNK_BYTES as u64;
         match error {

@@ -1,4 +1,4 @@
-//! What an arena and its channels must do, told without their code: lists of
+//! The behaviour of an arena and its channels, specified without their code: lists of
 //! records and chunks instead of memory and positions.
 
 mod channel;

@@ -1,16 +1,16 @@
-//! The receiver's lane, and what it must bring.
+//! The receiver's lane, and the records that it must deliver.
 
 use crate::writer::{Record, Writer};
 use refrain_ring::read_back::{ChunkBytes, ReadBackError};
 use refrain_ring::resend::{Lane as Given, Resend, Resent};
 use refrain_ring::{CHUNK_BYTES, ChannelReader, ChunkId, Frame, Frontier, Position};
 
-/// How frames come to the receiver.
+/// The way in which frames come to the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It reads the log where it lies, and goes on by itself.
+    /// The receiver reads the log in place, and advances by itself.
     InPlace,
-    /// It gets each frame that is posted.
+    /// The receiver gets each posted frame.
     Copying,
 }
 
@@ -19,17 +19,17 @@ pub struct Lane {
     kind: Kind,
     resend: Resend,
     reader: Option<ChannelReader>,
-    /// In the receiver's hands: the next record is behind this position.
+    /// Position behind the last record that the receiver has taken.
     read_to: Option<Position>,
-    /// Behind the last frame that was given.
+    /// Position behind the last frame that was given.
     given_to: Option<Position>,
-    /// Posted, and not with the receiver yet (copying).
+    /// Frames that are posted and not yet received (copying).
     posted: Vec<Frame>,
     released: Position,
     is_at_end: bool,
     /// Reads that the disk has answered.
     answered: Vec<u64>,
-    /// Why the log cannot be read on.
+    /// The error that stops reading the log.
     pub error: Option<ReadBackError>,
 }
 
@@ -65,7 +65,7 @@ impl Lane {
         self.resend.trimmable(self.released)
     }
 
-    /// Whether the receiver has all, and the log need not be held for it.
+    /// Whether the receiver has all records, and needs no more memory of the log.
     pub fn has_all(&self, writer: &Writer) -> bool {
         let mut missing = writer.published_from(self.resend.from());
         self.is_at_end && missing.all(|record| Some(record.position) < self.read_to)
@@ -146,7 +146,7 @@ impl Lane {
         self.reader = Some(reader);
     }
 
-    /// What is posted is read from where it lies, any time before it is released.
+    /// Posted frames are read in place, at any time before they are released.
     fn take_posted(&mut self, writer: &Writer, records: usize) {
         let records = records.min(self.posted.len());
         for frame in self.posted.drain(..records).collect::<Vec<_>>() {
@@ -201,7 +201,7 @@ impl Lane {
         assert!(self.resend.arrived(token, bytes));
     }
 
-    /// It answers with a bit that is not as it was written.
+    /// The disk answers with one wrong bit.
     pub fn disk_read_is_damaged(&mut self, writer: &Writer) {
         let (token, sequence) = self.next_answer(writer, 0).expect("a read is under way");
         let mut bytes = writer.disk.bytes(sequence).expect("it is on disk");

@@ -1,6 +1,6 @@
-//! A log is given once more, from any message on, while it grows, moves to disk
-//! and is freed: a model knows every record, and whatever a lane brings must be
-//! that, bit by bit, whichever streams are mixed in the log. LOG-2, REC-3, STREAM-3
+//! A log is given again, from any message on, while it grows, is spilled
+//! and is freed. A model knows every record, and each record on a lane must be
+//! equal to it, whichever streams are mixed in the log. LOG-2, REC-3, STREAM-3
 
 #![cfg(not(loom))]
 
@@ -17,7 +17,7 @@ use refrain_ring::Stream;
 use refrain_ring::read_back::ReadBackError;
 use writer::Writer;
 
-/// One thing that happens.
+/// One step of a test.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// A message is packed; a long one is announced, its payload packed later.
@@ -28,27 +28,27 @@ enum Step {
     },
     /// The rest of the oldest announced message is packed.
     Rest,
-    /// So many records are published.
+    /// This number of records is published.
     Publish(usize),
     /// A chunk is lent to the disk.
     Lend,
-    /// The disk gives the oldest one back; whether it took it.
+    /// The disk returns the oldest chunk, written or not.
     TakeBack { on_disk: bool },
     /// A checkpoint covers this number of further messages of a stream.
     Horizon(Stream, u64),
-    /// The log gives its memory free.
+    /// The log frees memory.
     Trim,
-    /// Others take chunks of the arena.
+    /// Other users take chunks of the arena.
     Hog(usize),
-    /// They give them back.
+    /// They return the chunks.
     Unhog,
-    /// The receiver begins a new life, and misses all from here on.
+    /// The receiver begins a new life, and misses all messages from here on.
     Connect { from: u64, kind: Kind },
-    /// It is dead.
+    /// The receiver is dead.
     Disconnect,
-    /// So many records are sent again.
+    /// This number of records is sent again.
     Resend(usize),
-    /// The receiver takes so many.
+    /// The receiver takes this number of records.
     Read(usize),
     /// A read of the disk ends.
     DiskRead { which: usize, fails: bool },
@@ -81,7 +81,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 20..160)
 }
 
-/// The writer of a log, and the lane that it is sent on, if there is one.
+/// The writer of a log, and the lane on which it is sent, if any.
 struct World {
     writer: Writer,
     lane: Option<Lane>,
@@ -95,7 +95,7 @@ impl World {
         }
     }
 
-    /// Until where the log may be trimmed as far as the lane is concerned.
+    /// Trims the log as far as the lane allows.
     fn trim(&mut self) {
         let free = self.lane.as_ref().map(Lane::trimmable);
         self.writer.trim(free);
@@ -145,8 +145,8 @@ impl World {
         }
     }
 
-    /// Lets everything happen that is still to happen: the lane comes to the end
-    /// of what is published, and has brought it all.
+    /// Completes everything that is under way: the lane reaches the end
+    /// of the published records, and has delivered them all.
     fn come_to_rest(&mut self) {
         self.writer.unhog();
         self.writer.publish(usize::MAX);

@@ -1,17 +1,17 @@
-//! What must not be left to chance.
+//! Cases that random tests may not reach.
 
 use crate::World;
 use crate::lane::Kind;
 use refrain_ring::read_back::ReadBackError;
 use refrain_ring::{CHUNK_BYTES, Position, Ssn, Stream};
 
-/// Two of these fill a chunk.
+/// Two payloads of this length fill a chunk.
 const HALF_CHUNK: usize = 120_000;
 
 const BOTH: [Kind; 2] = [Kind::InPlace, Kind::Copying];
 
 impl World {
-    /// Fills so many chunks, published.
+    /// Fills that many chunks, and publishes them.
     fn send_chunks(&mut self, chunks: usize) {
         for _ in 0..2 * chunks {
             let before = self.writer.records.len();
@@ -29,7 +29,7 @@ impl World {
         }
     }
 
-    /// A log of so many chunks, of which only the last one is in memory.
+    /// A log of that many chunks, of which only the last one is in memory.
     fn with_chunks_on_disk(arena_chunks: usize, chunks: usize) -> Self {
         let mut world = Self::new(arena_chunks, 64);
         for _ in 0..chunks {
@@ -60,11 +60,11 @@ impl World {
         }
     }
 
-    /// The lane goes on, and nothing else does, until it has all.
+    /// Only the lane makes progress, until it has all records.
     fn lane_comes_to_the_end(&mut self) {
         for _ in 0..500 {
             let error = self.resend();
-            // It is asked again, and then the chunk is there or free.
+            // After an error the chunk is requested again, and is then there or free.
             let is_told = matches!(error, None | Some(ReadBackError::Disk { .. }));
             assert!(is_told, "{error:?}");
             self.read();
@@ -88,8 +88,8 @@ fn a_long_log_goes_through_little_memory() {
     }
 }
 
-/// All memory is full of what is on disk, too, and the lane has released nothing:
-/// the memory for recalled chunks comes from there.
+/// All memory is full of chunks that are also on disk, and the lane has released nothing:
+/// that memory is used for recalled chunks.
 #[test]
 fn a_full_arena_makes_room_for_recalled_chunks() {
     for kind in BOTH {
@@ -124,7 +124,7 @@ fn the_first_chunk_waits_for_memory_for_the_second() {
     }
 }
 
-/// With the memory for two chunks a lane comes to its end, whatever others take.
+/// With memory for two chunks a lane reaches its end, whatever other users take.
 #[test]
 fn a_lane_keeps_the_memory_that_it_needs() {
     for kind in BOTH {
@@ -148,7 +148,7 @@ fn a_lane_keeps_the_memory_that_it_needs() {
     }
 }
 
-/// LOG-4: what a horizon has passed is gone, and the receiver does not miss it.
+/// LOG-4: messages below a horizon are gone, and the receiver does not need them.
 #[test]
 fn a_horizon_passes_chunks_that_were_to_come() {
     for kind in BOTH {
@@ -219,7 +219,7 @@ fn what_comes_later_is_given_later() {
     }
 }
 
-/// Nothing of a chunk that is damaged is given; it is read once more. LOG-2
+/// No record of a damaged chunk is given; the chunk is read once more. LOG-2
 #[test]
 fn a_damaged_chunk_is_an_error_and_read_again() {
     for kind in BOTH {
@@ -238,7 +238,7 @@ fn a_damaged_chunk_is_an_error_and_read_again() {
     }
 }
 
-/// What is neither in memory nor on disk nor free is lost, and said to be.
+/// A chunk that is neither in memory nor on disk nor free is reported as lost.
 #[test]
 fn a_lost_chunk_is_an_error() {
     let mut world = World::with_chunks_on_disk(6, 4);

@@ -1,4 +1,4 @@
-//! The rank that writes the log: what it packed, and what the disk has.
+//! The rank that writes the log, with the packed records and the chunks on disk.
 
 use refrain_ring::read_back::DiskChunks;
 use refrain_ring::{
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 const IDENTITY: (Rank, Rank, Incarnation) = (Rank(3), Rank(5), Incarnation(2));
 
-/// What others write is never looked at.
+/// The records of other users are never read.
 const HOGGED: RecordHeader = RecordHeader {
     payload_bytes: 0,
     kind: RecordKind::Eager,
@@ -22,7 +22,7 @@ const HOGGED: RecordHeader = RecordHeader {
     extent: 1 << 20,
 };
 
-/// A record as it must be found.
+/// An expected record.
 #[derive(Clone, Debug)]
 pub struct Record {
     pub header: RecordHeader,
@@ -36,7 +36,7 @@ impl Record {
     }
 }
 
-/// Chunks on disk: what is in them, and where their messages end.
+/// Chunks on disk, with their contents and the ends of their messages.
 #[derive(Default)]
 pub struct Disk {
     chunks: BTreeMap<u64, (Frontier, Vec<u8>)>,
@@ -46,7 +46,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A chunk is gone, for no reason.
+    /// Removes a chunk though it is needed.
     pub fn lose(&mut self, sequence: u64) {
         self.chunks.remove(&sequence);
     }
@@ -215,7 +215,7 @@ impl Writer {
         let published = self.published_from(&from).map(|it| it.header.ssn);
         let end = published.filter(of_stream).last();
         let end = end.unwrap_or(Ssn::first(stream));
-        // What was announced and is not whole is not delivered.
+        // An announced message that is not complete is not delivered.
         let whole = self.announced.iter().copied().find(of_stream);
         let covered = Ssn(self.horizon.of(stream).0 + messages);
         self.horizon.raise_to(covered.min(whole.unwrap_or(end)));
@@ -232,7 +232,7 @@ impl Writer {
 
     pub fn hog(&mut self, chunks: usize) {
         for _ in 0..chunks {
-            // Where others were: nothing may be read there any more.
+            // Memory of freed chunks: nothing may be read there any more.
             let fill = |place: &mut [u8]| place.fill(0xee);
             let taken = (self.hog).append(&mut self.arena, 200_000, true, HOGGED, fill);
             if taken.is_err() {
@@ -241,7 +241,7 @@ impl Writer {
         }
     }
 
-    /// All but one.
+    /// Returns all chunks except one.
     pub fn unhog(&mut self) {
         let end = self.hog.tail();
         self.hog.trim_released(&mut self.arena, end);

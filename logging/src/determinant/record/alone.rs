@@ -1,16 +1,16 @@
-//! The payload of a batch that is one match, which is what most sends commit:
-//! the bytes that [`Encoder`](super::Encoder) writes, without all that only a
-//! second determinant would look at.
+//! The payload of a batch with a single match, as most sends commit it:
+//! the same bytes as [`Encoder`](super::Encoder) writes, without the state that only a
+//! second determinant would use.
 
 use super::varint::zigzag;
 use super::{IS_MATCH, OTHER, SOURCE_NEW, TAG_MODE, mode_of};
 use crate::determinant::Match;
 use refrain_ring::Clock;
 
-/// Bytes of it at most: two of its own; rank; SSN and request.
+/// Maximum length in bytes: two of its own; rank; SSN and request.
 pub(in crate::determinant) const ALONE_BYTES_MAX: usize = 2 + 5 + 2 * 10;
 
-/// Writes it from the start of `to` on; returns its bytes.
+/// Writes the payload to the start of `to`; returns its length in bytes.
 #[inline]
 pub(in crate::determinant) fn match_alone(to: &mut [u8; ALONE_BYTES_MAX], alone: &Match) -> usize {
     let (at, matched, mode) = (alone.at, &alone.matched, mode_of(alone));
@@ -19,7 +19,7 @@ pub(in crate::determinant) fn match_alone(to: &mut [u8; ALONE_BYTES_MAX], alone:
         to[0] = TAG_MODE | mode;
         end = 1;
     }
-    // What is expected of the first: a request as old as its match, or 0.
+    // The prediction for the first match: a request as old as its match, or 0.
     let change = match matched.request {
         request if request == at => None,
         Clock(0) => Some(0),

@@ -1,4 +1,4 @@
-//! The reader of payloads.
+//! The decoder of payloads.
 
 use super::prediction::Prediction;
 use super::varint::{Bytes, unzigzag};
@@ -13,7 +13,7 @@ use refrain_ring::{Clock, Rank, Ssn};
 
 type Read<T> = Result<T, &'static str>;
 
-/// Reads determinants one after the other.
+/// Reads consecutive determinants.
 pub(super) struct Decoder<'a> {
     known: Prediction,
     bytes: Bytes<'a>,
@@ -27,7 +27,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Bytes not read yet.
+    /// Number of bytes not read yet.
     pub(super) fn left(&self) -> usize {
         self.bytes.left()
     }
@@ -203,7 +203,7 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    /// Clocks never go back.
+    /// Advances the clock, which never decreases.
     fn forward(&mut self, step: u64) -> Read<Clock> {
         let clock = self.known.clock.checked_add(step);
         self.known.clock = clock.ok_or("a clock above 2^64")?;

@@ -1,4 +1,4 @@
-//! The writer of payloads.
+//! The encoder of payloads.
 
 use super::prediction::Prediction;
 use super::varint::{put, zigzag};
@@ -12,12 +12,12 @@ use crate::determinant::{Determinant, Match};
 use core::hash::{Hash, Hasher};
 use refrain_ring::{Clock, Rank, Ssn};
 
-/// Writes determinants one after the other, each as what it differs in from
-/// what was expected.
+/// Writes consecutive determinants, each as its difference from
+/// the prediction.
 #[derive(Clone, Debug)]
 pub(in crate::determinant) struct Encoder(Prediction);
 
-/// Begun anew with each batch: between two of them nothing of it matters.
+/// Hashes nothing: the encoder is reset at the start of each batch.
 impl Hash for Encoder {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
@@ -33,7 +33,7 @@ impl Encoder {
         self.0.begin(first_clock.0);
     }
 
-    /// Writes a determinant, whose requests and bytes `requests_of` and `bytes_of` give.
+    /// Writes a determinant; `requests_of` and `bytes_of` give its requests and bytes.
     #[inline]
     pub(in crate::determinant) fn determinant<'a, R, B, Requests, Bytes>(
         &mut self,
@@ -98,7 +98,7 @@ impl Encoder {
         }
     }
 
-    /// When, and which message.
+    /// Writes the clock and the message.
     #[inline]
     fn place(
         &mut self,

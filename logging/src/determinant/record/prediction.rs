@@ -1,31 +1,31 @@
-//! The prediction of the next determinant, by writer and reader: from those before it in the
-//! same batch, and nothing else.
+//! The prediction of the next determinant, the same for writer and reader: made only from the
+//! determinants before it in the same batch.
 
 use crate::determinant::Determinant;
 use refrain_ring::{Rank, Ssn};
 
 const SERIES: usize = Determinant::SERIES as usize;
 
-/// Sources that a batch remembers; after that a new one takes the place of the
+/// Maximum number of sources that a batch remembers; after that a new source replaces the
 /// one that was met first.
 pub(super) const SOURCES_MAX: usize = 64;
 
-/// The sources met in this batch, each with the number that it is expected to
-/// have next.
+/// The sources met in this batch, each with its predicted next
+/// SSN.
 #[derive(Clone, Debug)]
 pub(super) struct Sources {
     ranks: [u32; SOURCES_MAX],
     numbers: [Numbers; SOURCES_MAX],
     known: usize,
-    /// Which one makes room next.
+    /// Place of the source that is replaced next.
     oldest: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Numbers {
     latest: u64,
-    /// By how much the latest was above the one before. Not always 1: the
-    /// messages between may have gone to receives that are not logged.
+    /// Difference between the last two SSNs. Not always 1: receives that are not
+    /// logged may have got the messages between them.
     stride: u64,
 }
 
@@ -50,7 +50,7 @@ impl Sources {
             .position(|&rank| rank == source.0)
     }
 
-    /// The source at a place, and the number expected of it.
+    /// The source at a place, and its predicted SSN.
     #[inline]
     pub(super) fn at(&self, place: usize) -> Option<(Rank, Ssn)> {
         let rank = *self.ranks[..self.known].get(place)?;
@@ -59,7 +59,7 @@ impl Sources {
         Some((Rank(rank), Ssn(expected)))
     }
 
-    /// The source at this place was met again.
+    /// Updates the prediction: the source at this place was met again.
     #[inline]
     pub(super) fn met_again(&mut self, place: usize, ssn: Ssn) {
         let numbers = &mut self.numbers[place];
@@ -67,7 +67,7 @@ impl Sources {
         numbers.latest = ssn.0;
     }
 
-    /// A source was met that has no place.
+    /// Adds a source that has no place.
     #[inline]
     pub(super) fn met(&mut self, source: Rank, ssn: Ssn) {
         let place = if self.known < SOURCES_MAX {
@@ -86,12 +86,12 @@ impl Sources {
     }
 }
 
-/// How the request of a match is expected to follow from what came before.
+/// The rule that predicts the request of a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
-    /// As long ago as the last: receives that block, or are waited for in turn.
+    /// The same lag as the last: receives that block, or are waited for in turn.
     SameLag,
-    /// As far from the last request as that from the one before: many receives
+    /// The same stride as between the last two requests: many receives
     /// posted, then waited for together.
     SameStride,
 }
@@ -105,20 +105,20 @@ impl Rule {
     }
 }
 
-/// The requests of matches.
+/// The prediction of matches' requests.
 #[derive(Clone, Debug)]
 pub(super) struct Requests {
     rule: Rule,
     latest: u64,
-    /// From request to the match.
+    /// Clocks from the request to the match.
     lag: u64,
-    /// From the request before to the latest.
+    /// Clocks from the previous request to the latest.
     stride: u64,
 }
 
-/// How a writer encodes a request that is not the predicted one: 0, the other
-/// rule holds from now on; else by how much the lag differs from the last,
-/// zigzag. (No difference is what one of the two rules says.)
+/// Encoding of a request that is not the predicted one: 0, the other
+/// rule holds from now on; else the difference of the lag from the last one,
+/// zigzag. (A difference of 0 is never encoded: one of the two rules predicts it.)
 pub(super) type RequestChange = u64;
 
 impl Requests {
@@ -144,7 +144,7 @@ impl Requests {
         self.latest = request;
     }
 
-    /// The writer's side.
+    /// The writer's side: updates the rule; `None` if the request is as predicted.
     #[inline]
     pub(super) fn change(&mut self, at: u64, request: u64) -> Option<RequestChange> {
         let change = if request == self.expected(self.rule, at) {
@@ -160,7 +160,7 @@ impl Requests {
         change
     }
 
-    /// The reader's side: gives the request.
+    /// The reader's side: returns the request.
     pub(super) fn apply(&mut self, at: u64, change: Option<RequestChange>) -> u64 {
         let request = match change {
             None => self.expected(self.rule, at),
@@ -178,12 +178,12 @@ impl Requests {
     }
 }
 
-/// Everything that is expected.
+/// All predicted values.
 #[derive(Clone, Debug)]
 pub(super) struct Prediction {
-    /// Clock of the determinant before.
+    /// Clock of the previous determinant.
     pub(super) clock: u64,
-    /// Of the last match to the determinant before it, and of the last probe.
+    /// Steps of the clock of the last match and of the last probe from the determinant before.
     pub(super) steps: [u64; 2],
     /// Flags of the last match: `MODE_COMPLETED`, `MODE_NAMED`.
     pub(super) mode: u8,
@@ -200,7 +200,7 @@ pub(super) struct Prediction {
 }
 
 impl Prediction {
-    /// For a batch whose first determinant is at `clock`.
+    /// The prediction for a batch whose first determinant is at `clock`.
     pub(super) fn new(clock: u64) -> Self {
         Self {
             clock,
@@ -214,7 +214,7 @@ impl Prediction {
         }
     }
 
-    /// The same as a new one, without clearing fields that are not read again.
+    /// As [`Prediction::new`], without clearing fields that are not read again.
     #[inline]
     pub(super) fn begin(&mut self, clock: u64) {
         self.clock = clock;

@@ -1,7 +1,7 @@
 //! Numbers of variable length: seven bits a byte, lowest first, the top bit set
-//! on all but the last (LEB128). A number has one encoding: the shortest.
+//! on all bytes except the last (LEB128). Each number has one encoding: the shortest.
 
-/// Bytes of the longest number.
+/// Maximum length of a number in bytes.
 pub(super) const VARINT_BYTES_MAX: usize = 10;
 
 /// Writes a number.
@@ -14,24 +14,24 @@ pub(super) fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// A difference modulo 2⁶⁴ as a number that is small when it is near 0, from
-/// either side.
+/// Maps a difference modulo 2⁶⁴ to a number that is small when the difference is near 0, in
+/// either direction.
 #[inline]
 pub(super) fn zigzag(difference: u64) -> u64 {
     difference << 1 ^ (difference as i64 >> 63) as u64
 }
 
-/// The difference that [`zigzag`] was given.
+/// The inverse of [`zigzag`].
 #[inline]
 pub(super) fn unzigzag(number: u64) -> u64 {
     number >> 1 ^ (number & 1).wrapping_neg()
 }
 
-/// What is left to read, from its front.
+/// The bytes that are still to be read.
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
 impl Bytes<'_> {
-    /// How many are left.
+    /// Number of bytes left.
     pub(super) fn left(&self) -> usize {
         self.0.len()
     }

@@ -1,9 +1,9 @@
 //! The next batch, made before its event happens.
 //!
-//! A rank that waits for a message has time; after the message arrives its answer waits until
-//! the match is stable. Most programs receive in a rhythm. So while nothing arrives, the batch
-//! of the next match is made (and placed, but for its first word), as predicted from the last
-//! two. If the match is as predicted, its batch is ready. If not, only idle time was
+//! A rank that waits for a message has time; after the message arrives, its answer waits until
+//! the match is stable. Most programs receive in a regular pattern. So while nothing arrives, the
+//! batch of the next match is made (and placed, except its first word), as predicted from the
+//! last two. If the match is as predicted, its batch is ready. If not, only idle time was
 //! lost: no other process sees a predicted batch before its event has
 //! happened, and batches are the same with and without prediction.
 
@@ -13,7 +13,7 @@ use core::hash::{Hash, Hasher};
 use refrain_ring::{Clock, Ssn};
 
 impl Match {
-    /// What comes next, if it is as far behind this one as this one is behind
+    /// The predicted next match: as far behind this one as this one is behind
     /// `before`, from the same source.
     fn follow(self, before: Self) -> Option<Self> {
         let step = |now: Clock, before: Clock| {
@@ -52,7 +52,7 @@ impl Rhythm {
     }
 }
 
-/// It decides only how early a batch is made, never what it says.
+/// Hashes nothing: it affects only when a batch is made, not its contents.
 impl Hash for Rhythm {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
@@ -66,7 +66,7 @@ pub struct Foreseen {
 }
 
 impl Foreseen {
-    /// What the batch says of itself.
+    /// The header of the batch.
     #[inline]
     pub fn header(&self) -> &BatchHeader {
         &self.header

@@ -1,4 +1,4 @@
-//! Waking the thread of a store: by one system call when it sleeps, by none
+//! Wakes the thread of a store: by one system call when it sleeps, by none
 //! when it is awake.
 
 use core::sync::atomic::{AtomicBool, Ordering, fence};
@@ -22,18 +22,18 @@ impl Bell {
         })
     }
 
-    /// Wakes the thread, if it sleeps; to be called after work was queued.
+    /// Wakes the thread if it sleeps; call it after queueing work.
     pub fn ring(&self) {
-        // Together with the fence in `fall_asleep`: either the thread sees what
-        // was put, or it is seen here that the thread sleeps.
+        // Pairs with the fence in `fall_asleep`: either the thread sees the queued
+        // work, or this call sees that the thread sleeps.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
-            // The counter cannot be full: one for each time the thread slept.
+            // The counter cannot be full: it grows by one each time the thread sleeps.
             let _ = rustix::io::write(&self.counter, &1u64.to_ne_bytes());
         }
     }
 
-    /// Marks the thread as asleep; it must look once more for work before it sleeps.
+    /// Marks the thread as asleep; it must check for work once more before it sleeps.
     pub fn fall_asleep(&self) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -43,7 +43,7 @@ impl Bell {
         self.asleep.store(false, Ordering::Relaxed);
     }
 
-    /// Sleeps until it rings, or the other descriptor is readable.
+    /// Sleeps until the bell rings, or the other descriptor is readable.
     pub fn wait(&self, other: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let bell = self.counter.as_fd();
         let mut watched =

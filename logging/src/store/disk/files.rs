@@ -1,4 +1,4 @@
-//! The store's files: their names, and which of them are open.
+//! The store's files, with their names and open descriptors.
 
 use crate::segment::{FILE_HEADER_BYTES, FileHeader};
 use crate::store::{FileNumber, StoreError};
@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-/// Files whose names are taken, of one channel and first chunk, at most.
+/// Maximum number of names tried for one channel and first chunk.
 const SAME_NAME_MAX: u32 = 10_000;
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(in crate::store) struct Files {
     directory: Directory,
     prefix: String,
     files: BTreeMap<FileNumber, Known>,
-    /// Those that are open, by their last use.
+    /// Open files, by their last use.
     open: BTreeSet<(u64, FileNumber)>,
     open_max: usize,
     uses: u64,
@@ -61,13 +61,13 @@ impl Files {
         copy
     }
 
-    /// Slots of a file that is there.
+    /// Number of slots of an existing file.
     #[cfg(any(test, feature = "test-doubles"))]
     pub fn slots(&self, file: FileNumber) -> Option<u32> {
         self.files.get(&file).map(|known| known.slots)
     }
 
-    /// What was attempted with a file, for errors.
+    /// The attempted action with the file's path, for errors.
     pub fn attempt(&self, doing: &str, file: FileNumber) -> String {
         match self.files.get(&file) {
             Some(known) => format!("{doing} {}", self.directory.path(&known.name).display()),
@@ -75,7 +75,7 @@ impl Files {
         }
     }
 
-    /// Makes a file with room for all its slots. Leaves none behind when that
+    /// Makes a file with room for all its slots. Leaves no file behind if that
     /// fails.
     pub fn make(&mut self, file: FileNumber, header: &FileHeader) -> Result<(), StoreError> {
         let (name, made_file) = self.make_named(header)?;
@@ -103,8 +103,8 @@ impl Files {
         Err(self.failed("making", &self.name(header, 1), error))
     }
 
-    /// A file of the same channel may begin with the same chunk: when that one
-    /// could not be written in the first place.
+    /// The name of a file. Another file of the channel may begin with the same chunk, if
+    /// that chunk could not be written there: then the attempt number makes names differ.
     fn name(&self, header: &FileHeader, attempt: u32) -> String {
         let name = header.name();
         let prefix = &self.prefix;
@@ -114,7 +114,7 @@ impl Files {
         }
     }
 
-    /// Makes a new file of an old one; the old one is gone, also when this fails.
+    /// Makes a new file of an old one; the old one is gone, even if this fails.
     pub fn reuse(
         &mut self,
         file: FileNumber,
@@ -122,7 +122,7 @@ impl Files {
         old: FileNumber,
     ) -> Result<(), StoreError> {
         self.try_reuse(file, header, old).map_err(|failed| {
-            // Its header may hold anything now.
+            // Its header may have been overwritten in part.
             let removed = self.delete(old);
             and_left(failed, removed.map_err(|left| left.error))
         })
@@ -143,8 +143,8 @@ impl Files {
             let error = io::Error::new(io::ErrorKind::InvalidInput, "it has another length");
             return Err(fail(self, error));
         }
-        // Has nothing to do, unless the file was cut. The header comes before the name:
-        // readers go by the header.
+        // Allocates nothing unless the file was truncated. The header is written before the
+        // file is renamed: readers go by the header.
         let filled = self.fill(&opened, header);
         let name = filled
             .and_then(|()| self.rename(old, header))
@@ -169,7 +169,7 @@ impl Files {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Gives a file its room and its header.
+    /// Allocates a file's room and writes its header.
     fn fill(&mut self, file: &File, header: &FileHeader) -> io::Result<()> {
         file.take_room(header.file_bytes())?;
         self.header.bytes_mut().copy_from_slice(&header.encode());
@@ -186,7 +186,7 @@ impl Files {
         removed.map_err(|error| StoreError { attempted, error })
     }
 
-    /// A file that is there, open.
+    /// Opens an existing file, unless it is open.
     pub fn open(&mut self, file: FileNumber) -> Result<File, StoreError> {
         let Some(known) = self.files.get(&file) else {
             return Err(StoreError {
@@ -206,8 +206,8 @@ impl Files {
         Ok(opened)
     }
 
-    /// Opens something; when there are no descriptors left, once more without the files
-    /// that are idle.
+    /// Opens something; if no descriptors are left, closes idle files and tries once
+    /// more.
     fn with_descriptors(
         &mut self,
         open: impl Fn(&Directory) -> io::Result<File>,
@@ -244,8 +244,8 @@ impl Files {
         self.close_down_to(self.open_max);
     }
 
-    /// Closes files until this many are open: those that were not used for longest, and
-    /// none on which something is under way.
+    /// Closes files until at most `open_max` are open: those unused for longest first, and
+    /// none with an operation under way.
     fn close_down_to(&mut self, open_max: usize) {
         let mut excess = self.open.len().saturating_sub(open_max);
         let files = &mut self.files;
@@ -280,7 +280,7 @@ impl Files {
     }
 }
 
-/// An error after which a file had to go: also says so when it is still there.
+/// Adds to an error after which a file had to be removed that the removal failed, if it did.
 fn and_left(mut failed: StoreError, removed: io::Result<()>) -> StoreError {
     if let Err(error) = removed
         && error.kind() != io::ErrorKind::NotFound

@@ -1,16 +1,16 @@
-//! [`DiskStore`]: segment files in a directory, read and written by a thread of
-//! its own.
+//! [`DiskStore`]: segment files in a directory, read and written by the store's own
+//! thread.
 //!
-//! The rank's thread only hands over and polls: it never waits, and makes a
-//! system call only to wake the other thread when that sleeps. That thread seals
-//! chunks and moves bytes by an engine of `refrain-storage`: io_uring or plain calls, past the page cache
-//! where the file system allows it. The store works without direct I/O, without room
-//! taken in advance and without io_uring ([`DiskStore::describe`] says what it uses).
-//! No signal handler of the program runs in that thread.
+//! The rank's thread only submits operations and polls: it never waits, and makes a
+//! system call only to wake the store's thread when that sleeps. The store's thread seals
+//! chunks and transfers bytes with an engine of `refrain-storage`: io_uring or plain calls,
+//! bypassing the page cache where the file system allows it. The store works without direct
+//! I/O, without preallocation and without io_uring ([`DiskStore::describe`] says what it
+//! uses). No signal handler of the program runs in the store's thread.
 //!
-//! A file's name is the prefix and the name of its header; where that is taken
-//! already (a first chunk that could not be written in an earlier file), `-2`,
-//! `-3`... stands before its `.log`.
+//! A file's name is the prefix and the name of its header. If that name is taken
+//! (by an earlier file whose first chunk could not be written), `-2`,
+//! `-3`... is inserted before `.log`.
 
 mod bell;
 pub(super) mod files;
@@ -33,9 +33,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use worker::{Disk, Work, Worker};
 
-/// Most transfers under way at once.
+/// Maximum number of concurrent transfers.
 const UNDER_WAY_MAX: usize = 1024;
-/// Unused read buffers that are kept.
+/// Maximum number of unused read buffers that are kept.
 const SPARE_BUFFERS_MAX: usize = 16;
 
 /// Segment files in a directory; see the [module](self).
@@ -60,15 +60,15 @@ impl DiskStore {
     /// Checks that files can be written in the directory, and starts the thread.
     ///
     /// # Errors
-    /// When no files can be made there, the process may not use the cores, or the system
-    /// has no thread or no io_uring and the options demand it.
+    /// When no files can be made there, the process may not use the cores, no thread can be
+    /// started, or io_uring is not available and the options demand it.
     pub fn new(options: DiskOptions) -> Result<Self, DiskError> {
         let (io, under_way_max) = (options.engine, options.under_way_max);
         let make_engine = move |directory: &Directory| {
             let uring = || directory.engine(Io::Uring, under_way_max.clamp(1, UNDER_WAY_MAX));
             Ok(match io {
                 Io::Uring => uring()?,
-                // A write is a copy: io_uring would have another thread make it.
+                // A write is a copy, for which io_uring would use another thread.
                 Io::Auto if directory.is_memory() => plain(Some("tmpfs".into())),
                 Io::Auto => uring_or_plain(uring()),
                 Io::Plain | Io::Thread => plain(None),
@@ -133,14 +133,14 @@ impl DiskStore {
             thread: Some(thread),
             description: String::new(),
         };
-        // Where it has not started, this drops the store and so joins the thread.
+        // If it has not started, this drops the store and so joins the thread.
         store.description =
             started.unwrap_or_else(|_| Err(DiskError::of_thread("it panicked at its start")))?;
         Ok(store)
     }
 
     fn hand_over(&mut self, command: Option<Operation>) {
-        // The thread listens until it takes `None`.
+        // The thread receives until it takes `None`.
         let _ = self.commands.send(command);
         self.bell.ring();
     }

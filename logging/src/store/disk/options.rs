@@ -1,4 +1,4 @@
-//! How a [`DiskStore`](super::DiskStore) is to be, and why there is none.
+//! Options of a [`DiskStore`](super::DiskStore), and errors of its start.
 
 use refrain_storage::Io;
 use rustix::thread::CpuSet;
@@ -10,18 +10,18 @@ use thiserror::Error;
 /// Settings of a store on disk.
 #[derive(Clone, Debug)]
 pub struct DiskOptions {
-    /// Where its files are made.
+    /// Directory of its files.
     pub directory: PathBuf,
-    /// What their names begin with.
+    /// Prefix of their names.
     pub file_prefix: String,
     /// The job that chunks are sealed with.
     pub job: u64,
-    /// How bytes are moved. `Auto` is plain where io_uring is not allowed, and `Thread` is
+    /// I/O engine. `Auto` is plain where io_uring is not allowed, and `Thread` is
     /// `Plain`: the store has a thread anyway.
     pub engine: Io,
-    /// Writes and reads under way at once, at most: 1 to 1024.
+    /// Maximum number of concurrent writes and reads: 1 to 1024.
     pub under_way_max: usize,
-    /// Files held open at once while nothing is under way on them, at most.
+    /// Maximum number of files that stay open without an operation under way.
     pub descriptors_max: usize,
     /// The cores that the store's thread may run on; `None`: those of the thread
     /// that makes the store.
@@ -43,7 +43,7 @@ impl DiskOptions {
     }
 }
 
-/// Why there is no store, and what to do.
+/// Why a store cannot be made, and what to do.
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub struct DiskError(pub(super) String);

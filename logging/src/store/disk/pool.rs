@@ -1,11 +1,11 @@
-//! Buffers for reading chunks, used again.
+//! Reused buffers for reading chunks.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use refrain_ring::CHUNK_BYTES;
 use refrain_storage::AlignedBuffer;
 use std::fmt;
 
-/// Buffers of one chunk. Keeps a few that are not in use.
+/// Buffers of the length of a chunk. Keeps a few unused ones.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct Pool {
     spare: Receiver<AlignedBuffer>,
@@ -19,7 +19,7 @@ impl Pool {
         Self { spare, give_back }
     }
 
-    /// A buffer with any bytes in it.
+    /// A buffer with undefined contents.
     pub fn take(&self) -> PooledBuffer {
         let buffer = self
             .spare
@@ -32,9 +32,9 @@ impl Pool {
     }
 }
 
-/// A buffer that goes back to its pool.
+/// A buffer that returns to its pool when dropped.
 pub(in crate::store) struct PooledBuffer {
-    /// There until it is dropped.
+    /// `Some` until it is dropped.
     buffer: Option<AlignedBuffer>,
     pool: Sender<AlignedBuffer>,
 }
@@ -66,7 +66,7 @@ impl AsRef<[u8]> for PooledBuffer {
 impl Drop for PooledBuffer {
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
-            // Where the pool is full or gone, the memory is freed.
+            // If the pool is full or gone, the memory is freed.
             let _ = self.pool.try_send(buffer);
         }
     }

@@ -14,7 +14,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// The memory of a transfer, and what the transfer is for.
+/// The memory of a transfer, with its purpose.
 #[derive(Debug)]
 pub(in crate::store) struct Work {
     file: FileNumber,
@@ -78,17 +78,17 @@ impl Work {
     }
 }
 
-/// Bytes that are written of a chunk: whole blocks.
+/// Number of bytes written of a chunk: whole blocks.
 pub(in crate::store) fn written_bytes(chunk: &LentChunk) -> usize {
     chunk.used_bytes().next_multiple_of(BLOCK_BYTES)
 }
 
-/// Where operations are carried out.
+/// Carries out operations.
 #[derive(Debug)]
 pub(in crate::store) struct Disk {
     pub files: Files,
     pub engine: Box<dyn Engine<Work>>,
-    /// Whether places, lengths and addresses must be of whole blocks.
+    /// Whether offsets, lengths and addresses must be multiples of blocks.
     pub is_direct: bool,
     pub pool: Pool,
 }
@@ -137,8 +137,8 @@ impl Disk {
         }
     }
 
-    /// A copy of a chunk that is not aligned for direct writes: tests use memory of the
-    /// heap.
+    /// A copy of a chunk if the chunk is not aligned for direct writes: tests use heap
+    /// memory.
     fn copy(&self, chunk: &LentChunk) -> Option<PooledBuffer> {
         let place = chunk.chunk_bytes().as_ptr().addr();
         let needs_copy = self.is_direct && !place.is_multiple_of(BLOCK_BYTES);
@@ -150,7 +150,7 @@ impl Disk {
         })
     }
 
-    /// Ends an operation with an error. Files are removed all the same.
+    /// Ends an operation with an error. Files are removed nevertheless.
     fn refuse(&mut self, operation: Operation, error: io::Error) -> Completion {
         let fail = |files: &Files, doing, file| StoreError {
             attempted: files.attempt(doing, file),
@@ -190,13 +190,13 @@ pub(super) struct Worker {
     pub bell: Arc<Bell>,
     pub disk: Disk,
     pub job: u64,
-    /// Taken and not begun.
+    /// Operations that are taken and not begun.
     pub queue: VecDeque<Operation>,
     /// Transfers that have ended and are not answered yet.
     pub ended: Vec<Ended<Work>>,
-    /// The store is dropped: the thread ends when nothing is left to do.
+    /// The store is dropped: the thread ends when all work is done.
     pub closing: bool,
-    /// Why all operations fail from now on.
+    /// The reason why all operations fail from now on, if they do.
     pub broken: Option<String>,
 }
 
@@ -231,7 +231,7 @@ impl Worker {
         }
     }
 
-    /// Sleeps until there is a command or something to collect.
+    /// Sleeps until there is a command or a completed transfer.
     fn sleep(&self) -> io::Result<()> {
         let is_waiting = self.disk.engine.under_way() > 0;
         let descriptor = self.disk.engine.descriptor().filter(|_| is_waiting);
@@ -281,7 +281,7 @@ impl Worker {
         }
     }
 
-    /// Answers the transfers that have ended. `broken`: all of them with this error.
+    /// Answers the transfers that have ended; with `broken`, all of them with this error.
     fn answer_ended(&mut self, broken: Option<&str>) {
         for ended in core::mem::take(&mut self.ended) {
             if let Ended::Done { memory, result } = ended {
@@ -299,14 +299,14 @@ impl Worker {
         let _ = self.completions.send(completion);
     }
 
-    /// From now on all operations fail. Transfers that are under way end first.
+    /// Makes all operations fail from now on. Transfers that are under way end first.
     fn give_up(&mut self, why: String) {
         while self.disk.engine.under_way() > 0 {
             let collected = catch_unwind(AssertUnwindSafe(|| {
                 self.disk.engine.collect(true, &mut self.ended)
             }));
             if !matches!(collected, Ok(Ok(()))) {
-                // The engine keeps the memory of what is still under way.
+                // The engine keeps the memory of transfers that are still under way.
                 break;
             }
         }

@@ -191,7 +191,7 @@ impl Driver {
         )
     }
 
-    /// Nothing has come that nobody asked for.
+    /// Checks that no unexpected completion has come.
     pub fn assert_quiet(&mut self) {
         let more = self.store.poll();
         assert!(

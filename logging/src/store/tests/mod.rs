@@ -2,8 +2,8 @@
 //! [parent module](super).
 //!
 //! A store brings a [`Harness`]; [`run_all`] runs every check on a fresh one.
-//! What only real disks can show (no room, lost directories, limits of the
-//! process) is tested in `disk`.
+//! Properties of real disks (no room, lost directories, limits of the
+//! process) are tested in `disk`.
 
 mod chunks;
 mod disk;
@@ -30,7 +30,7 @@ pub trait Harness {
     /// The files of all stores, as another process sees them.
     fn files(&mut self) -> Vec<LeftFile>;
 
-    /// Where the chunks that it is given lie.
+    /// The alignment of the chunks that it is given.
     fn place(&self) -> Place;
 }
 
@@ -116,7 +116,7 @@ fn written_is_read_back(harness: &mut dyn Harness) {
     driver.assert_quiet();
 }
 
-/// Header, slots at their places, length: what somebody else's reader finds.
+/// Another reader finds the header, the slots at their places, and the right length.
 fn files_have_the_format(harness: &mut dyn Harness) {
     let mut driver = driver(harness);
     let mut chunks = Chunks::new(3, 0, 8, driver.place);
@@ -155,7 +155,7 @@ fn an_empty_slot_is_empty(harness: &mut dyn Harness) {
     assert_holds(driver.read(file, 2).bytes(), &last);
 }
 
-/// Buffers for reading are used again: none shows what another held.
+/// Read buffers are reused: none shows the contents of another read.
 fn a_slot_is_written_again(harness: &mut dyn Harness) {
     let mut driver = driver(harness);
     let mut chunks = Chunks::new(5, 0, 4, driver.place);
@@ -198,8 +198,8 @@ fn reuse_hides_old_chunks(harness: &mut dyn Harness) {
     driver.assert_quiet();
 }
 
-/// A chunk that could not be written begins another file, beside the one that it
-/// was to begin, whose other chunks are there still.
+/// A chunk that could not be written as the first of a file begins another file. The other
+/// chunks of the old file still exist.
 fn files_of_one_name(harness: &mut dyn Harness) {
     let mut driver = driver(harness);
     let mut chunks = Chunks::new(8, 0, 3, driver.place);
@@ -237,7 +237,7 @@ fn deleted_files_are_gone(harness: &mut dyn Harness) {
     driver.assert_quiet();
 }
 
-/// Nothing is lost, and nobody reads the chunks' memory after that: it is freed.
+/// No chunk is lost, and the chunks' memory is not read afterwards: it is freed.
 fn dropping_ends_what_is_under_way(harness: &mut dyn Harness) {
     let mut driver = driver(harness);
     let file = driver.open(header(0, 0, 40), None);

@@ -1,4 +1,4 @@
-//! What must hold after every step, and what must be in the end.
+//! Properties that must hold after every step, and at the end.
 
 use super::{CHANNELS, PAUSE_MAX, RankUnderTest};
 use crate::channel::Place;
@@ -6,7 +6,7 @@ use crate::disk::Outcome;
 use refrain_ring::{CHUNK_BYTES, Rank, Ssn};
 
 impl RankUnderTest {
-    /// What must hold after every step.
+    /// Checks what must hold after every step.
     pub(super) fn check(&mut self) {
         let held = self.channels.iter().map(|channel| channel.log.held_bytes());
         assert_eq!(self.arena.used_bytes(), held.sum::<u64>());
@@ -20,7 +20,7 @@ impl RankUnderTest {
         let platter = self.disk.platter();
         assert!(platter.bytes <= platter.bytes_max);
         assert!(statistics.disk_bytes <= platter.bytes_max);
-        // What has failed or gone may not be told yet.
+        // Failed or removed files may not be reported yet.
         assert!(statistics.disk_bytes >= platter.bytes);
         assert_eq!(statistics.failures, platter.failures);
         assert!(self.undeleted_told <= platter.undeleted);
@@ -30,7 +30,7 @@ impl RankUnderTest {
         }
     }
 
-    /// The index knows what is on disk and needed, and nothing else.
+    /// Checks that the index contains the needed chunks on disk, and no others.
     fn check_index(&self, channel: usize) {
         let of = &self.channels[channel];
         let destination = Rank(channel as u32);
@@ -78,8 +78,8 @@ impl RankUnderTest {
         self.poll();
     }
 
-    /// Everything that is under way ends well, and everybody has all that was
-    /// sent: then all is where it must be, and when nobody needs it any more, it
+    /// All operations under way succeed, and all receivers get all sent
+    /// messages: then every chunk is where it must be, and once no receiver needs it, it
     /// is gone.
     pub(super) fn finish(&mut self) {
         for channel in 0..CHANNELS {

@@ -1,5 +1,5 @@
-//! Tests that change what holds for a whole process, or need a mount of their
-//! own: each runs itself again in a child.
+//! Tests that change limits or state of a whole process, or need their own mounts:
+//! each runs itself again in a child process.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -37,7 +37,7 @@ pub fn run(test: &str) {
     assert_passed(again(test, &[]));
 }
 
-/// The same where mounts are the child's own; whether that goes here.
+/// As [`run`], with mounts of the child's own; returns whether that is possible here.
 pub fn run_with_own_mounts(test: &str) {
     let unshare = ["unshare", "--mount", "--propagation", "private"];
     let can = Command::new(unshare[0])

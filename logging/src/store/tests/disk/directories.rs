@@ -1,4 +1,4 @@
-//! What is wrong with the directory, or goes wrong there later.
+//! Directories with problems at the start or later.
 
 use super::{ENGINES, PREFIX, child, driver, names, options};
 use crate::segment::slot_offset;
@@ -66,7 +66,7 @@ fn no_room_is_told_as_such_and_leaves_nothing_half_made() {
         assert_eq!(error.error.kind(), ErrorKind::StorageFull);
         assert!(error.to_string().contains(PREFIX), "{error}");
         assert_eq!(names(directory.path()).len(), 1);
-        // What has its room is written all the same.
+        // Files with allocated room are still written.
         driver.write_all(first, Chunks::new(1, 0, 8, Place::OnAPage).take(8));
         driver.delete(first).unwrap();
         let file = driver.open(header(0, 8, 8), None);
@@ -98,8 +98,8 @@ fn a_directory_that_is_removed_meanwhile() {
     }
 }
 
-/// Somebody cuts a file: what is left is read, the rest is zeros; used again, it
-/// has all its room.
+/// Another process truncates a file: the remaining bytes are read, the rest is zeros; when the
+/// file is reused, it has all its room.
 #[test]
 fn a_file_that_is_cut_by_somebody_else() {
     for parent in ["/tmp", "/dev/shm"] {
@@ -135,7 +135,7 @@ fn a_file_that_is_cut_by_somebody_else() {
     }
 }
 
-/// A name that a stranger's file has is left to it.
+/// A file of another program keeps its name.
 #[test]
 fn a_strangers_file_is_not_touched() {
     let directory = tempfile::tempdir().unwrap();
@@ -154,7 +154,7 @@ fn a_strangers_file_is_not_touched() {
     assert_eq!(names(directory.path()).len(), 3);
 }
 
-/// A broken contract, answered all the same: nothing lent is lost by it.
+/// Operations that violate the contract are answered, too: no lent chunk is lost.
 #[test]
 fn what_is_asked_of_a_file_that_is_gone_is_refused() {
     for engine in ENGINES {

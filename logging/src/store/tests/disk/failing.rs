@@ -1,4 +1,4 @@
-//! An engine that does badly: errors, panics.
+//! An engine with faults: errors, panics.
 
 use super::{names, options};
 use crate::store::Store;
@@ -121,7 +121,7 @@ fn a_panic_of_the_thread_turns_into_errors() {
     driver.assert_quiet();
 }
 
-/// A file that cannot be used again goes; if it does not, that is said.
+/// A file that cannot be reused is removed; if the removal fails, the error says so.
 #[test]
 fn what_stays_after_a_failed_reuse_is_said() {
     for is_removable in [true, false] {

@@ -75,7 +75,7 @@ fn when_descriptors_are_used_up_idle_files_are_closed() {
         while let Ok(file) = std::fs::File::open("/dev/null") {
             taken.push(file);
         }
-        // With the descriptor of the first, which goes on all the same.
+        // Uses the descriptor of the first file, which continues to work.
         let second = driver.open(header(1, 0, 2), None);
         let buffer = driver.read(first, 0);
         assert_eq!(buffer.bytes()[..chunk.used_bytes()], *chunk.bytes());

@@ -1,4 +1,4 @@
-//! What only real files can show.
+//! Tests that need real files.
 
 mod child;
 mod conforms;
