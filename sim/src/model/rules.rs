@@ -1,4 +1,4 @@
-//! What must be true of every state.
+//! Invariants that hold in every state.
 
 use super::loggers::{LoggerRow, header};
 use super::world::World;
@@ -21,8 +21,8 @@ impl World {
         Ok(())
     }
 
-    /// A life gives each number to one determinant; rows do not contradict
-    /// themselves. EL-2
+    /// Each number of a life has one determinant; per-rank event logs have no gaps and end where
+    /// they claim. EL-2
     fn check_rows(&self, rank: usize) -> Result<(), String> {
         let mut contents = BTreeMap::new();
         for (replica, loggers) in self.loggers.iter().enumerate() {
@@ -53,8 +53,8 @@ impl World {
         Ok(())
     }
 
-    /// EL-1: what the committer calls stable is on a quorum of replicas, but for
-    /// those that lost what they had.
+    /// EL-1: a quorum of replicas has what the committer calls stable; replicas that lost their
+    /// data are counted as if they had it.
     fn check_quorum(&self, rank: usize, size: &Size) -> Result<(), String> {
         let process = &self.ranks[rank];
         let Some(committer) = process.committer() else {
@@ -72,9 +72,8 @@ impl World {
         }
     }
 
-    /// GATE-1, EL-5, GC-1: if a rank died now, and asked all loggers but this
-    /// one, it would learn all events before its latest emission, from the older of its
-    /// checkpoints on.
+    /// GATE-1, EL-5, GC-1: if the rank died now and surveyed all loggers except `without`, it would
+    /// learn all events before its latest emission and after the older of its checkpoints.
     fn check_recovery(&self, rank: usize, without: usize, size: &Size) -> Result<(), String> {
         let after = self.ranks[rank].checkpoints[0].clock_before();
         let said = self.said[rank].events.iter();
