@@ -24,11 +24,11 @@ pub enum Outcome {
     Completed(Vec<Clock>),
     /// The receive that was posted at this clock was cancelled.
     Cancelled(Clock),
-    /// A number from outside.
+    /// A value from outside, such as the time.
     Number {
-        /// Its series.
+        /// Series of the value.
         series: u8,
-        /// The number.
+        /// The value.
         value: i64,
     },
     /// Bytes from outside.
@@ -38,11 +38,11 @@ pub enum Outcome {
 /// What the records say about an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded<'a> {
-    /// It found, ended or was given something.
+    /// The operation found, ended or received something.
     Outcome(&'a Outcome),
-    /// It found nothing.
+    /// The operation found nothing.
     Nothing,
-    /// The records end before it: any outcome is right.
+    /// The records end before the operation: any outcome is right.
     Open,
 }
 

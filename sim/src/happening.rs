@@ -15,7 +15,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub struct Life {
     /// The rank.
     pub rank: Rank,
-    /// Number of the life, from 0.
+    /// Number of this life of the rank, from 0.
     pub incarnation: Incarnation,
 }
 
@@ -48,7 +48,7 @@ pub enum Happening<'a> {
     Posted(Life, Rank, &'a RecordHeader, &'a [u8]),
     /// A control frame leaves a life for the rank that is named second.
     PostedControl(Life, Rank, Control),
-    /// The first life takes no more frames of the second.
+    /// From now on the first life takes no frames of the second one.
     Fenced(Life, Life),
     /// A frame is handed to an engine.
     Heard {

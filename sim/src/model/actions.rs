@@ -43,7 +43,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether the action is optional: the absence of other actions is a dead end.
+    /// Whether the action is a fault: a fault can occur but need not.
     pub(super) fn is_fault(self) -> bool {
         matches!(
             self,

@@ -88,7 +88,7 @@ pub(super) struct ProgramPosition {
     pub place: usize,
     /// A hash of all messages that the program received.
     pub told: u64,
-    /// Numbers of messages received, by source.
+    /// Number of messages received, by source.
     pub given: Vec<usize>,
     /// The matches of receives from any source, with their clocks.
     pub matches: Vec<(Clock, Matched)>,
@@ -131,7 +131,7 @@ pub(super) struct Process {
     pub incarnation: Incarnation,
     pub phase: Phase,
     pub at: ProgramPosition,
-    /// Numbers of messages that have left, by destination.
+    /// Number of messages that have left, by destination.
     pub left: Vec<usize>,
     /// Messages that have arrived, by source.
     pub arrived: Vec<Vec<u64>>,

@@ -1,4 +1,4 @@
-//! What goes wrong, and when.
+//! The faults of a plan, and when they occur.
 //!
 //! | fault | what must survive it |
 //! |---|---|
@@ -27,21 +27,21 @@ use refrain_eventlog::Level;
 use refrain_logging::store::faulty::Failure;
 use refrain_ring::Rank;
 
-/// The faults of a plan that are still to come.
+/// The pending faults of a plan.
 #[derive(Debug)]
 pub struct Injector {
     pending: Vec<FaultPlan>,
 }
 
 impl Injector {
-    /// Those that are not deaths at an effect, which processes carry with them.
+    /// All faults of the plan, except deaths at an effect: crash points hold those.
     pub fn new(plan: &Plan) -> Self {
         let is_own = |fault: &&FaultPlan| !is_death_at_effect(fault);
         let pending = plan.faults.iter().filter(is_own).copied().collect();
         Self { pending }
     }
 
-    /// The deaths of a process at its effects.
+    /// The crash point of a process, with its deaths at effects.
     pub fn crash_point(plan: &Plan, process: Process) -> CrashPoint {
         let deaths = plan.faults.iter().filter_map(|fault| match fault.moment {
             Moment::Effect { number, before }
@@ -54,7 +54,8 @@ impl Injector {
         CrashPoint::new(deaths.collect())
     }
 
-    /// Those whose time has come. `effects`: of a process, so far.
+    /// Removes and returns the faults that are due. `effects`: number of effects of a process so
+    /// far.
     pub fn due(&mut self, step: u64, effects: impl Fn(Process) -> u64) -> Vec<FaultPlan> {
         if self.pending.is_empty() {
             return Vec::new();
@@ -68,12 +69,12 @@ impl Injector {
         due
     }
 
-    /// Nothing more goes wrong.
+    /// Drops all pending faults.
     pub fn stop(&mut self) {
         self.pending.clear();
     }
 
-    /// Whether anything is to come at a step.
+    /// Whether a fault is pending for a step.
     pub fn waits_for_step(&self) -> bool {
         let at_step = |fault: &FaultPlan| matches!(fault.moment, Moment::Step(_));
         self.pending.iter().any(at_step)
@@ -84,11 +85,11 @@ fn is_death_at_effect(fault: &FaultPlan) -> bool {
     fault.kind == FaultKind::Kill && matches!(fault.moment, Moment::Effect { .. })
 }
 
-/// Steps until a logger or the checkpoint store is started again, at most.
+/// Maximum number of steps until a logger or the checkpoint store is restarted.
 const BACK_STEPS_MAX: u64 = 300;
 
 impl World<'_> {
-    /// What goes wrong now.
+    /// Carries out the faults that are due.
     pub(super) fn fail(&mut self) {
         let (crash_points, loggers) = (&self.crash_points, &self.logger_crash_points);
         let checkpoints = &self.checkpoints_crash_point;
@@ -141,7 +142,7 @@ impl World<'_> {
         }
     }
 
-    /// All loggers die, and events of a rank are lost with them. REC-9
+    /// All loggers die; events of a rank are lost with them. REC-9
     fn lose_events(&mut self, rank: Rank, percent: u8) {
         for logger in 0..self.logger_back.len() as u32 {
             self.logger_fails(logger, FaultKind::Kill);
@@ -155,7 +156,7 @@ impl World<'_> {
         }
     }
 
-    /// A living rank is taken for dead.
+    /// The launcher takes a living rank for dead.
     fn suspect(&mut self, rank: Rank) {
         self.stage.count(Count::Suspicions);
         self.lose(rank);
@@ -234,14 +235,14 @@ impl World<'_> {
         self.checkpoints_back = Some(self.step + back);
     }
 
-    /// Processes and disks whose time has come are back.
+    /// Restarts the processes and restores the disks that are due.
     pub(super) fn come_back(&mut self) {
         let step = self.step;
         let is_due = |back: &mut Option<u64>| back.take_if(|at| *at <= step).is_some();
         for logger in 0..self.logger_back.len() {
             let lives = self.loggers.logger(logger as u32).lives();
             if !lives && self.logger_back[logger].is_none() {
-                // It died of one of its effects.
+                // It died at one of its effects.
                 self.stage.count(Count::LoggerKills);
                 self.logger_back[logger] = Some(step + 1 + self.rng.u64(0..BACK_STEPS_MAX));
             }
