@@ -1,8 +1,8 @@
-//! Checks of the source tree that no compiler makes, run by `ci/test`.
+//! Checks of the source tree that no compiler does, run by `ci/test`.
 //!
-//! Each check is a pure function of a [`Tree`] in memory with its tests beside
-//! it; only `tree.rs` and this file touch the disk or start a process. Knows
-//! nothing of the crates that it checks.
+//! Each check is a pure function of a [`Tree`] in memory, with its tests in the same file; only
+//! `tree.rs` and this file access the disk or start a process. This crate does not depend on the
+//! crates that it checks.
 
 mod arrows;
 mod circles;
