@@ -7,13 +7,13 @@
 //!
 //! | oracle | rule |
 //! |---|---|
-//! | [`gate`] | nothing leaves before what happened before it is stable (GATE-1) |
-//! | [`channel`] | frames and messages: none lost, twice, torn, out of order; all programs end |
-//! | [`fence`] | nothing of a life that was replaced is heard (FENCE-1) |
-//! | [`log`] | nothing is freed that a restart asks for (LOG-4, GC-1); all else can be read back (LOG-1, LOG-2) |
-//! | [`order`] | clocks never go back |
-//! | [`orphan`] | what others have seen of a dead rank is made again (REC-5, REC-8) |
-//! | [`outcome`] | sends, prints and states are those of the reference |
+//! | [`gate`] | no emission leaves before the events before it are stable (GATE-1) |
+//! | [`channel`] | frames and messages: none is lost, duplicated, torn or out of order; all programs end |
+//! | [`fence`] | no frames of a replaced life are taken (FENCE-1) |
+//! | [`log`] | nothing is freed that a restart may ask for (LOG-4, GC-1); it can be read back (LOG-1, LOG-2) |
+//! | [`order`] | clocks never decrease |
+//! | [`orphan`] | what others have seen of a dead rank is emitted again (REC-5, REC-8) |
+//! | [`outcome`] | messages, printed words and states are those of the reference |
 //!
 //! Each oracle takes amortised constant time (or logarithmic in the number of open messages) for
 //! each happening.

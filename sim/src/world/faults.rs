@@ -2,20 +2,20 @@
 //!
 //! | fault | what must survive it |
 //! |---|---|
-//! | a rank is killed, before or after any of its effects (a frame or control frame posted, a commit or hello sent, an operation of its log's disk begun) | the job's other ranks; every message that others may have seen of it can be made again from loggers, peers' logs and its own remains |
+//! | a rank is killed, before or after any of its effects (a frame or control frame posted, a commit or hello sent, an operation of its log's disk begun) | the job's other ranks; every message that others may have seen can be sent again, from loggers, peers' logs and the rank's own memory and files |
 //! | several ranks are killed in one step; a rank whose new life is still collecting is killed again | the same |
-//! | a rank stands still | everything; only the launcher gives it up |
+//! | a rank pauses | everything; only the launcher suspects it |
 //! | a living rank is suspected | the same as for one that was killed; peers that have fenced the old life take none of its frames |
-//! | frames are delayed, overtake those of other channels, are refused; frames of the dead arrive long after, in part or never | every message, in order, once |
-//! | a rank's connections to loggers break: what was on its way is flushed, one-sided writes arrive in part, completions are lost | everything acknowledged; what was not is sent again |
-//! | an event logger is killed before or after any of its effects (a message sent, an operation of its disk); it starts again with its files and the rings in its host's memory | everything acknowledged |
-//! | an event logger's host loses power: what was not synced is lost or torn (level `durable` only: `placed` does not promise to survive it) | everything acknowledged |
-//! | an event logger's host is lost while the others have all that it had: it comes back with nothing | everything acknowledged |
-//! | the checkpoint store is killed, or its host loses power | every checkpoint that was called stable, two generations |
+//! | frames are delayed, overtake those of other channels, are refused; frames of dead lives arrive late, in part or never | every message, in order, once |
+//! | a rank's connections to loggers break: requests under way are flushed, one-sided writes arrive in part, completions are lost | everything acknowledged; the rest is sent again |
+//! | an event logger is killed before or after any of its effects (a message sent, an operation of its disk); it restarts with its files and the rings in its host's memory | everything acknowledged |
+//! | an event logger's host loses power: unsynced data is lost or torn (level `durable` only: `placed` does not promise to survive it) | everything acknowledged |
+//! | an event logger's host is lost while the other loggers have all of its data: it restarts without data | everything acknowledged |
+//! | the checkpoint store is killed, or its host loses power | every checkpoint that was reported stable, in two generations |
 //! | a disk (log of a rank, logger, checkpoint store) is full or does not answer for a time | everything; what needs the disk waits |
-//! | all loggers lose acknowledged events of one rank, all of them or the last, while it dies with them; nothing else goes wrong | no history: the job goes on exactly as it was, or the rank stops with the error of lost records (REC-9) |
+//! | all loggers lose acknowledged events of one rank, all of them or the last, while the rank and all loggers die; there is no other fault | not the events: the job continues exactly as before, or the rank stops with the error of lost records (REC-9) |
 //!
-//! Loggers are not lost for ever: each starts again.
+//! No logger is lost forever: each restarts.
 
 use super::World;
 use super::rank::RankSlot;
