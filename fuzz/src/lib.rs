@@ -40,7 +40,7 @@ pub struct Target {
     pub name: &'static str,
     /// Panics if a property does not hold for the bytes.
     pub check: fn(&[u8]),
-    /// Valid inputs to start from: at least one of each kind.
+    /// Inputs to start from: at least one of each kind.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 

@@ -202,7 +202,9 @@ impl Choices {
                 self.complete_before = Clock(at.0 + 1);
                 return match self.outcomes.range(*first..=at).next() {
                     None => Ok(()),
-                    Some(_) => Err(format!("something and nothing from {first} to {at}")),
+                    Some(_) => Err(format!(
+                        "records of an outcome and of none from {first} to {at}"
+                    )),
                 };
             }
         };

@@ -63,7 +63,7 @@ fn draw_texts(root: &Path, seed: Option<&&str>) -> Result<(String, bool), String
     let seed = match seed {
         Some(seed) => seed
             .parse()
-            .map_err(|error| format!("the seed {seed} is no number: {error}"))?,
+            .map_err(|error| format!("seed {seed} is not a number: {error}"))?,
         None => RandomState::new().hash_one(root),
     };
     Ok((draw::texts(&Tree::read(root)?, seed)?, false))

@@ -308,8 +308,8 @@ impl World {
         let after = self.ranks[rank].at.clock_before();
         if held.row.clock_before > after {
             return Err(format!(
-                "GC-1: rank {rank} starts again from its checkpoint at {after:?}, and determinants \
-                 up to {:?} were given up",
+                "GC-1: rank {rank} restarts from its checkpoint at {after:?}, and determinants \
+                 up to {:?} were trimmed",
                 held.row.clock_before
             ));
         }

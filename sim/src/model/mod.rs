@@ -82,7 +82,9 @@ impl Model for Core {
         world.check(&self.0)?;
         match moved || world.is_over(&self.0) {
             true => Ok(()),
-            false => Err("no dead end: nothing goes on, and a program is not over".to_owned()),
+            false => {
+                Err("no dead end: no action is possible, and a program has not ended".to_owned())
+            }
         }
     }
 

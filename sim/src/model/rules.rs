@@ -32,7 +32,7 @@ impl World {
                 let header = header(batch);
                 if header.first > end {
                     return Err(format!(
-                        "EL-5: the row of rank {rank} on logger {replica} has a gap"
+                        "EL-5: the log of rank {rank} at logger {replica} has a gap"
                     ));
                 }
                 end = header.end();
@@ -46,7 +46,7 @@ impl World {
             }
             if end != held.row.end {
                 return Err(format!(
-                    "EL-5: logger {replica} says that it has what it has not"
+                    "EL-5: logger {replica} claims batches that it does not have"
                 ));
             }
         }
@@ -92,8 +92,8 @@ impl World {
         for held in asked.iter().filter(|held| Some(end(held)) == greatest) {
             if held.row.clock_before > after {
                 return Err(format!(
-                    "GC-1: rank {rank} may start again from its checkpoint at {after:?}, and \
-                     determinants up to {:?} were given up",
+                    "GC-1: rank {rank} may restart from its checkpoint at {after:?}, and \
+                     determinants up to {:?} were trimmed",
                     held.row.clock_before
                 ));
             }
@@ -101,8 +101,8 @@ impl World {
             let mut pairs = said.iter().enumerate();
             if !pairs.all(|(index, (_, matched))| found.get(index) == Some(matched)) {
                 return Err(format!(
-                    "GATE-1, EL-5: rank {rank} has spoken after {said:?}, and without logger \
-                     {without} it would learn of {found:?}"
+                    "GATE-1, EL-5: rank {rank} has emitted after {said:?}, and without logger \
+                     {without} it would recover {found:?}"
                 ));
             }
         }

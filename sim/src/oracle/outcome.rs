@@ -70,10 +70,10 @@ impl Outcomes {
                 Err(breach(self.name(), format!("{place}: {what}")))
             };
             if matches!(stop, Stop::Diverged { .. }) {
-                return wrong("it does not fit to what happened".into());
+                return wrong("it diverges from the records".into());
             }
             if told.is_over && *stop != Stop::Finished {
-                return wrong("the program was over".into());
+                return wrong("the program had ended".into());
             }
             let sends = reference.sends().iter();
             let sends: Vec<_> = sends

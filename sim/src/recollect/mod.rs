@@ -157,7 +157,7 @@ impl Recollection {
         if matches!(stop, Stop::Diverged { .. }) || is_left_over {
             let clock = reference.clock();
             let what = format!(
-                "rank {}, played again from clock {}, comes to clock {clock} ({stop:?}); its records go to {end:?}",
+                "rank {}, replayed from clock {}, stops at clock {clock} ({stop:?}); its records go to {end:?}",
                 self.rank, beginning.clock
             );
             return Err(Breach { oracle, what });

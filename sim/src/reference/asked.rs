@@ -155,7 +155,9 @@ impl Reference {
             Recorded::Open => return Err(Halt::Records),
             Recorded::Outcome(Outcome::Completed(clocks)) => clocks.clone(),
             Recorded::Outcome(other) => {
-                return Err(Halt::Diverged(format!("its record is {other:?}")));
+                return Err(Halt::Diverged(format!(
+                    "the record of this operation is {other:?}"
+                )));
             }
         };
         let mut numbers = Vec::with_capacity(clocks.len());
@@ -173,7 +175,7 @@ impl Reference {
         let its = its.map(|open| open.number);
         its.filter(|number| among.contains(number)).ok_or_else(|| {
             Halt::Diverged(format!(
-                "its record ends what was posted at {posted_at}, which it does not name"
+                "the record ends the request posted at {posted_at}, which the call does not name"
             ))
         })
     }
@@ -191,7 +193,9 @@ impl Reference {
                 self.found(from, (source, ssn), (tag, bytes))?;
                 Ok(Some((Found { source, tag, bytes }, ssn)))
             }
-            Recorded::Outcome(other) => Err(Halt::Diverged(format!("its record is {other:?}"))),
+            Recorded::Outcome(other) => Err(Halt::Diverged(format!(
+                "the record of this operation is {other:?}"
+            ))),
         }
     }
 
@@ -229,13 +233,15 @@ impl Reference {
                 );
                 if has_message {
                     return Err(Halt::Diverged(
-                        "its record cancels a receive that has a message".into(),
+                        "the record cancels a receive that has a message".into(),
                     ));
                 }
                 self.open[at].state = RequestState::Cancelled;
                 Ok(Answer::Done)
             }
-            Recorded::Outcome(other) => Err(Halt::Diverged(format!("its record is {other:?}"))),
+            Recorded::Outcome(other) => Err(Halt::Diverged(format!(
+                "the record of this operation is {other:?}"
+            ))),
         }
     }
 }

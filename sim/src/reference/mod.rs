@@ -9,8 +9,8 @@
 //! * A receive from any source gets the message of its record. A receive from a named source gets
 //!   the first message of the channel that matches, that no earlier receive takes, and that no
 //!   receive from any source gets.
-//! * A wait for one request, or for all, ends when they are complete. Sends always are: a program
-//!   cannot see when they complete.
+//! * A wait for one request, or for all, ends when they are complete. In such a wait every send
+//!   counts as complete: a program cannot see when it completes.
 //! * A wait for any, a test, a probe and a cancel have the outcome that the record of their clock
 //!   says. Without one, if a later record exists, a test or probe has found nothing and a cancel
 //!   came too late; otherwise the records have ended. A send may be tested: whether its call has

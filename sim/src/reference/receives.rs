@@ -22,7 +22,7 @@ impl Reference {
     /// The index of an open request.
     pub(super) fn place(&self, number: RequestNumber) -> Result<usize, Halt> {
         let at = self.open.iter().position(|open| open.number == number);
-        at.ok_or_else(|| Halt::Diverged(format!("{number:?} has ended before")))
+        at.ok_or_else(|| Halt::Diverged(format!("{number:?} has already ended")))
     }
 
     /// Completes a request, or says why it cannot.
@@ -83,7 +83,7 @@ impl Reference {
         let posted_at = self.open[at].posted_at;
         match self.choices.match_of(posted_at, true) {
             Some(recorded) if recorded != (source, ssn) => Err(Halt::Diverged(format!(
-                "the receive posted at {posted_at} gets message {ssn} of {source}, by its record {} of {}",
+                "the receive posted at {posted_at} gets message {ssn} of {source}; its record names {} of {}",
                 recorded.1, recorded.0
             ))),
             _ => Ok(()),

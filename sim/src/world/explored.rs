@@ -311,14 +311,14 @@ impl<'a> Explored<'a> {
                 })
             };
             if !process.is_finished() {
-                return dead_end("waits for something that never comes");
+                return dead_end("has not ended and waits forever");
             }
             if process.engine.request_count() > 0 || process.engine.has_unposted() {
-                return dead_end("has something left to send");
+                return dead_end("has unsent messages or open requests");
             }
             let mut peers = world.ranks().filter(|peer| *peer != rank);
             if !peers.all(|peer| process.engine.is_live(peer)) {
-                return dead_end("has a peer that is away");
+                return dead_end("has a peer that is not connected");
             }
             states.push(Some(process.state()));
         }

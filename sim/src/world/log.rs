@@ -152,7 +152,9 @@ pub fn load_logs(
                 // A dead process does not finish loading.
                 _ if crash_point.is_dead() => return Ok(()),
                 Transfer::More => {}
-                Transfer::Waiting if left == 0 => return Err("no room for its log".into()),
+                Transfer::Waiting if left == 0 => {
+                    return Err("no room for the log of the checkpoint".into());
+                }
                 Transfer::Waiting => {
                     left -= 1;
                     engine.progress().map_err(|error| broken(&error))?;

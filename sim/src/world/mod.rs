@@ -272,7 +272,7 @@ impl World<'_> {
                 RankSlot::Starting(_) | RankSlot::Dead(_) | RankSlot::Returning(_) => true,
             };
             if waits {
-                return Err(self.stands("comes to a standstill"));
+                return Err(self.stands("stalls"));
             }
         }
         self.heal();
@@ -329,7 +329,10 @@ impl World<'_> {
                     format!("rank {}: {}", process.life.rank, process.explain())
                 }
                 RankSlot::Starting(joining) => format!("{} joins its loggers", joining.life),
-                RankSlot::Returning(_) => format!("{} collects its past", slot.life()),
+                RankSlot::Returning(_) => format!(
+                    "{} collects its checkpoint, records and messages",
+                    slot.life()
+                ),
                 RankSlot::Dead(life) => format!("{life} is dead"),
             })
             .collect();

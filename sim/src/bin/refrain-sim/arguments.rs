@@ -108,11 +108,11 @@ pub fn explorations() -> Vec<Explored> {
 }
 
 fn minutes(text: &str) -> Result<Duration, String> {
-    let minutes: f64 = text.parse().map_err(|_| "it is no number".to_string())?;
+    let minutes: f64 = text.parse().map_err(|_| "not a number".to_string())?;
     if minutes > 0.0 && minutes < 1e6 {
         Ok(Duration::from_secs_f64(minutes * 60.0))
     } else {
-        Err("it is not above 0 and below 1000000".into())
+        Err("must be above 0 and below 1000000".into())
     }
 }
 

@@ -126,7 +126,7 @@ fn checked(plan: &Plan, twice: bool, is_loud: bool) -> Result<Totals, Box<Failur
         if again != totals {
             return Err(failure(
                 "simulator",
-                format!("another run of the same plan came to {again:?}, not to {totals:?}"),
+                format!("a second run of the same plan has {again:?}, the first had {totals:?}"),
             ));
         }
     }
