@@ -82,7 +82,7 @@ pub enum Happening<'a> {
 pub struct Breach {
     /// The oracle that found it.
     pub oracle: &'static str,
-    /// What is violated, with values.
+    /// The description of the violation.
     pub what: String,
 }
 

@@ -57,8 +57,8 @@ fn two_deaths_of_two_ranks() {
     holds("little", &size, 100);
 }
 
-/// Takes minutes; run by `cargo test --release -p refrain-sim -- --ignored`, and by `refrain-sim
-/// --explore restart`.
+/// Takes minutes; run by `cargo test --release -p refrain-sim -- --ignored`, and by
+/// `refrain-sim --explore restart`.
 // REC-3
 // REC-4
 // REC-6

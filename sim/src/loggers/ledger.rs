@@ -201,7 +201,7 @@ impl Ledger {
         });
     }
 
-    /// One logger has these batches where they survive.
+    /// One logger has these batches in its files, safe at the job's level.
     pub(super) fn holds(&self, logger: usize, headers: &[BatchHeader]) {
         for header in headers {
             self.change(header.rank, |ledger| {
@@ -244,7 +244,7 @@ impl Ledger {
             holder.in_ring.clear();
             holder.whole = 0;
             ledger.reached = 0;
-            // Lost batches do not count as held because of a trim either.
+            // A lost batch no longer counts as held because it was trimmed.
             let left = ledger.row().iter().rfind(|batch| batch.end <= end);
             let left = left.map_or(Clock(0), |batch| batch.last_clock);
             ledger.trimmed = ledger.trimmed.min(left);

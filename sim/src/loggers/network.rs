@@ -463,7 +463,7 @@ impl Network {
         }
     }
 
-    /// Some lines of a write, or all, reach memory; after all, the writer gets the completion.
+    /// Some or all of the remaining lines of a write reach memory; the last ones complete it.
     fn land(&mut self, index: usize, rng: &mut Rng) {
         let flight = &self.flights[index];
         if !self.targets.contains_key(&flight.key) {

@@ -116,8 +116,8 @@ impl World {
         let before = self.said[rank].messages[to].get(number);
         if before.is_some_and(|before| *before != content) {
             return Err(format!(
-                "no orphan (REC-8): message {number} of rank {rank} to rank {to} differs from that of an \
-                 earlier life"
+                "no orphan (REC-8): message {number} of rank {rank} to rank {to} differs from \
+                 that of an earlier life"
             ));
         }
         process.at.sent[to].push(content);
@@ -171,8 +171,8 @@ impl World {
         let common = before.len().min(said.events.len());
         if before[..common] != said.events[..common] {
             return Err(format!(
-                "no orphan: rank {rank} emits after events that differ from those before its earlier \
-                 emissions"
+                "no orphan: rank {rank} emits after events that differ from those before its \
+                 earlier emissions"
             ));
         }
         if before.len() > common {

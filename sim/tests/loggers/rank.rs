@@ -93,8 +93,9 @@ impl RankModel {
         last.map_or(EventIndex(0), |batch| header(batch).end())
     }
 
-    /// Whether everything is stable and `replicas` loggers have admitted the life: batches placed
-    /// at a logger that was lost are read only when the logger, or its next life, has rejoined.
+    /// Whether everything is stable and `replicas` loggers have admitted the life. Batches at a
+    /// logger that the life has lost are read only after the life, or the next one, has rejoined
+    /// that logger.
     pub fn is_all_stable(&self, replicas: u32) -> bool {
         let is_stable = self.client.stable_end() >= self.end();
         let is_in = self.client.live() == replicas as usize;
