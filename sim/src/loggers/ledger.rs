@@ -201,7 +201,7 @@ impl Ledger {
         });
     }
 
-    /// One logger has these batches in its files, safe at the job's level.
+    /// One logger has written these batches to its files.
     pub(super) fn holds(&self, logger: usize, headers: &[BatchHeader]) {
         for header in headers {
             self.change(header.rank, |ledger| {
