@@ -32,7 +32,7 @@ fn from_input(input: &mut Input<'_>) -> BusinessCard {
     }
 }
 
-/// With no address, one, and both.
+/// Cards without addresses, with one, and with both.
 pub fn seeds() -> Vec<Vec<u8>> {
     let part = |bytes| vec![7; bytes];
     [(0, 0), (24, 0), (0, 71), (300, 255)]

@@ -16,7 +16,7 @@ fn decode_then_encode(bytes: &[u8]) {
     match BriefHeader::decode(bytes) {
         Ok(header) => {
             assert_eq!(header.encode()[..], bytes[..BRIEF_BYTES], "{header:?}");
-            // What follows the header is not looked at.
+            // The decoder ignores bytes after the header.
             assert_eq!(BriefHeader::decode(&bytes[..BRIEF_BYTES]), Ok(header));
             assert!(
                 WireHeader::decode(bytes).is_err(),
@@ -59,7 +59,7 @@ fn from_input(input: &mut Input<'_>) -> BriefHeader {
     }
 }
 
-/// With a payload and without, with counters on both sides of 2^32.
+/// With and without a payload, with counters on both sides of 2^32.
 pub fn seeds() -> Vec<Vec<u8>> {
     let header = |ssn| BriefHeader {
         flags: 1,

@@ -25,7 +25,8 @@ impl Strips for Memory {
     }
 }
 
-/// As a header, as what follows a header, as pieces with valid checksums, as sections.
+/// Checks the bytes as a header, as the bytes after a header, as pieces with valid checksums, and
+/// as sections.
 pub fn check(bytes: &[u8]) {
     let mut page = bytes[..bytes.len().min(PAGE_BYTES)].to_vec();
     page.resize(PAGE_BYTES, 0);
@@ -60,13 +61,13 @@ fn behind_header(bytes: &[u8]) {
     whole.extend(bytes);
     whole.resize(whole.len().next_multiple_of(PAGE_BYTES), 0);
     match unpack(&whole) {
-        // Written again, the pieces may be cut elsewhere; the sections are the same.
+        // The second packing may divide the sections into other pieces; the sections are the same.
         Ok(sections) => assert_eq!(unpack(&pack(&sections)), Ok(sections)),
         Err(flaw) => assert!(!flaw.to_string().is_empty()),
     }
 }
 
-/// Pieces of any content, each with a valid checksum, and an end that fits them or not.
+/// Pieces of any content, each with a valid checksum, and an end that matches them or not.
 fn sealed(input: &mut Input<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut digest = crc32fast::Hasher::new();
@@ -148,7 +149,7 @@ fn unpack(bytes: &[u8]) -> Result<Vec<Content>, Flaw> {
     }
 }
 
-/// A header; pieces as they stand behind one; what becomes pieces and sections.
+/// A header; the pieces after a header; inputs for pieces and for sections.
 pub fn seeds() -> Vec<Vec<u8>> {
     let contents = vec![
         (SectionKind::Engine, 0, b"state".to_vec()),
@@ -159,7 +160,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let used = packed.iter().rposition(|byte| *byte != 0).unwrap_or(0) + 1;
     let head = page_of(&header())[..64].to_vec();
     let pieces = packed[PAGE_BYTES..used].to_vec();
-    // A section of two pieces and one of one, as flags, ids and lengths; the end.
+    // A section of two pieces, a section of one (flags, ids and lengths), and the end.
     let sealed = [3, 2, 8, 9, 4, 1, 0, 1, 7, 7, 2, 2, 0, 0, 5, 0, 3, 2, 3, 0];
     vec![head, pieces, sealed.to_vec(), vec![2; 60]]
 }

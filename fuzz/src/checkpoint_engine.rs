@@ -10,7 +10,7 @@ const CHECKSUM_BYTES: usize = 4;
 
 /// Checks both directions.
 pub fn check(bytes: &[u8]) {
-    // Accepted or refused: the decoder does not panic.
+    // The decoder may accept or refuse, but must not panic.
     let _ = decode_then_encode(bytes);
     if let Some(proved) = with_checksum(bytes) {
         let result = decode_then_encode(&proved);
@@ -25,7 +25,7 @@ fn decode_then_encode(bytes: &[u8]) -> Result<(), EnginePartError> {
     Ok(())
 }
 
-/// The same with a valid length and checksum, so that the code behind them runs.
+/// The bytes with a valid length and checksum, so that the code after these tests runs.
 fn with_checksum(bytes: &[u8]) -> Option<Vec<u8>> {
     let body_bytes = bytes.len().checked_sub(CHECKSUM_BYTES)?;
     let mut body = bytes[..body_bytes].to_vec();
@@ -81,8 +81,8 @@ fn frontier(input: &mut Input<'_>) -> Frontier {
     Frontier::from(ssn(input)).max(&ssn(input).into())
 }
 
-/// Of a rank alone, of one among several with counters beyond 2^32 and messages
-/// that are missing, of one with messages to itself.
+/// A single rank; one of several ranks with counters beyond 2^32 and missing messages; a rank with
+/// messages to itself.
 pub fn seeds() -> Vec<Vec<u8>> {
     let input: Vec<u8> = (0..200).collect();
     let plain = Beginning {

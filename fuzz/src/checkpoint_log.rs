@@ -4,7 +4,7 @@ use crate::input::Input;
 use refrain_rank::checkpoint::{LogPartError, LogReader, LogWriter};
 use refrain_ring::{Frontier, Incarnation, Rank, RecordHeader, RecordKind, Ssn, Stream};
 
-/// A log part as it was read.
+/// A decoded log part.
 #[derive(Debug, PartialEq, Eq)]
 struct Log {
     source: Rank,
@@ -26,7 +26,7 @@ fn decode_then_encode(bytes: &[u8]) {
     let Ok((log, read_bytes)) = decode(bytes) else {
         return;
     };
-    // The mark says where everything is free; the decoder does not return it.
+    // The end mark contains the frontier of kept messages; the decoder does not return it.
     let mut again = encode(&log);
     let mark_bytes = |streams| RecordHeader::BYTES + 8 + 8 * streams + 4;
     let end = again.len() - mark_bytes(log.kept_from.all().count());
@@ -120,7 +120,7 @@ fn from_input(input: &mut Input<'_>) -> Log {
     }
 }
 
-/// Nothing, one record, several messages of several.
+/// An empty log, one record, and several messages of several records.
 pub fn seeds() -> Vec<Vec<u8>> {
     let inputs: [Vec<u8>; 3] = [vec![], vec![1; 40], (0..120).collect()];
     inputs

@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 thread_local! {
-    /// A megabyte that need not be made anew each time.
+    /// One strip, reused because its allocation is slow.
     static STRIP: RefCell<Strip> = RefCell::new(empty_strip());
 }
 
@@ -28,7 +28,7 @@ pub fn check(bytes: &[u8]) {
     any_messages(bytes);
 }
 
-/// Sends any messages in any order. No checkpoint is complete, so none is found.
+/// Sends any messages in any order. No checkpoint is ever complete, so none is found.
 fn any_messages(bytes: &[u8]) {
     let disk = SimulatedDisk::new(1);
     let mut session = Session::new(Arc::new(Jobs::new(Directory::from(disk))));

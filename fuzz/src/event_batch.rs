@@ -9,7 +9,7 @@ use refrain_logging::determinant::recorder::{Identity, Recorder};
 use refrain_logging::determinant::{EventIndex, Matched};
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
 
-/// Any bytes; any payload behind a valid header; the events of any program.
+/// Checks any bytes, any payload after a valid header, or any sequence of events.
 pub fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     match input.u8() % 3 {
@@ -49,7 +49,7 @@ fn any_payload(input: &mut Input<'_>, payload: &[u8]) {
     any_row(&header, payload);
 }
 
-/// Events that can be read are encoded to the same bytes.
+/// Checks that decoded events are encoded to the same bytes.
 fn any_row(header: &BatchHeader, payload: &[u8]) {
     match decode(header, payload) {
         Ok(row) => {
@@ -61,7 +61,7 @@ fn any_row(header: &BatchHeader, payload: &[u8]) {
     }
 }
 
-/// Recorded events can be read, without a gap.
+/// Checks that recorded events can be decoded, without a gap.
 fn any_program(input: &mut Input<'_>, length: usize) {
     let identity = Identity {
         job: 3,
@@ -111,7 +111,7 @@ fn take(recorder: &mut Recorder, flush: bool, batch: &mut Vec<u8>) {
     }
 }
 
-/// One batch of all kinds as it is; its payload; a program.
+/// A batch of all kinds, its payload, and a program.
 pub fn seeds() -> Vec<Vec<u8>> {
     let header = BatchHeader {
         job_tag: 0,
@@ -140,7 +140,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     vec![[&[0][..], &batch].concat(), payload, program]
 }
 
-/// The payload of the document's example.
+/// The payload of the example in the document.
 const PAYLOAD: &[u8] = &[
     0x8f, 0x03, 0x0e, 0xef, 0x03, 0x04, 0xca, 0x04, 0x80, 0x81, 0x11, 0x90, 0x02, 0x32, 0x02, 0x0c,
     0x06, 0x20, 0xb1, 0x05, 0x80, 0x01, 0x50, 0x01, 0x03, 0x60, 0x01, 0x80, 0xf8, 0x82, 0xad, 0x16,
@@ -151,7 +151,7 @@ const PAYLOAD: &[u8] = &[
 mod tests {
     use super::*;
 
-    /// Seeds that are refused would be a poor beginning.
+    /// A refused seed would be a poor start.
     #[test]
     fn the_seed_is_read() {
         let seed = &seeds()[0];

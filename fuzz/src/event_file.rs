@@ -1,5 +1,5 @@
-//! The event logger's files (docs/formats/event-files.md): whatever is in a folder, it is
-//! read without a panic and in order.
+//! The event logger's files (docs/formats/event-files.md): any folder is read in order and without
+//! a panic.
 
 use crate::input::Input;
 use core::ops::ControlFlow;
@@ -15,7 +15,7 @@ const SALT: u64 = 0x5a17;
 const FILES_MAX: u64 = 3;
 const GROUPS_MAX: u8 = 4;
 
-/// A folder with these files, by number.
+/// A folder with these files, numbered from 1.
 fn folder(files: &[Vec<u8>]) -> Directory {
     let disk = SimulatedDisk::new(0);
     for (number, bytes) in (1..).zip(files) {
@@ -24,7 +24,7 @@ fn folder(files: &[Vec<u8>]) -> Directory {
     disk.into()
 }
 
-/// Once as one file, once as the contents of groups with valid checksums.
+/// Checks the bytes as one file, and as the contents of groups with valid checksums.
 pub fn check(bytes: &[u8]) {
     let mut page = header(1);
     page.extend(bytes);
@@ -69,7 +69,7 @@ fn read(folder: Directory) {
     }
 }
 
-/// The checksum of a batch is checked when a logger takes it, not when it is read.
+/// The logger verifies the checksum of a batch on its arrival, not when it is read.
 fn peeked(batch: &[u8]) -> (BatchHeader, &[u8]) {
     let header = BatchHeader::peek(batch).expect("a batch");
     (header, &batch[HEADER_BYTES..])
@@ -142,7 +142,7 @@ fn batch(rank: u32, incarnation: u32, first: u64, count: u16) -> Vec<u8> {
     entry(1, 9, &bytes)
 }
 
-/// A file as it stands on the disk, and contents of groups with a cut and a trim.
+/// A file as on disk, and contents of groups with a cut and a trim.
 pub fn seeds() -> Vec<Vec<u8>> {
     let hello = [entry(3, 0, &[]), row(1, 0, [0; 5], &[])].concat();
     let batches = [batch(1, 0, 0, 2), batch(1, 0, 2, 3), batch(1, 0, 5, 1)].concat();

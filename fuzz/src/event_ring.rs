@@ -1,9 +1,8 @@
-//! A ring in an event logger's memory, filled by a hostile client: what the server and
+//! A ring in an event logger's memory, filled by a hostile client: the batches that the server and
 //! its successor read from it (docs/design/event-logger.md, EL-2).
 //!
-//! The bytes are read as a list of writes: a place (two bytes, in lines), a
-//! length (two bytes) and the written bytes, with a valid checksum if the first of these
-//! bytes is odd.
+//! The input is a list of writes: a position (two bytes, in lines), a length (two bytes) and the
+//! bytes to write, with a valid checksum if the first of these bytes is odd.
 
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::ring::{
@@ -23,7 +22,7 @@ const IDENTITY: RingIdentity = RingIdentity {
     start: EventIndex((1 << 32) - 2),
 };
 
-/// Checks what a reader takes from a ring with these bytes.
+/// Checks the batches that a reader takes from a ring with these bytes.
 pub fn check(bytes: &[u8]) {
     let file = memory_file();
     let memory = RingMemory::create(&file, &IDENTITY).expect("room for a ring");
@@ -31,7 +30,7 @@ pub fn check(bytes: &[u8]) {
     let mut reader = RingReader::new(memory.clone(), IDENTITY);
     let mut batch = [0; BATCH_BYTES_MAX];
     let mut next: Option<EventIndex> = None;
-    // Each batch takes at least one line, and numbers grow.
+    // Each batch takes at least one line, and event numbers increase.
     for taken in 0.. {
         let Some((header, batch)) = reader.take(&mut batch) else {
             break;
@@ -118,7 +117,7 @@ fn write(line: u16, batch: &[u8]) -> Vec<u8> {
     write
 }
 
-/// A batch, two in a row, the fullest, one with the last number there is.
+/// One batch, two in sequence, the largest, and one with the highest event number.
 pub fn seeds() -> Vec<Vec<u8>> {
     let start = IDENTITY.start.0;
     let one = write(0, &batch(start, 2, 10));

@@ -4,7 +4,7 @@ use crate::input::Input;
 use refrain_logging::segment::{Channel, FILE_HEADER_BYTES, FileHeader, FileHeaderError};
 use refrain_ring::{Incarnation, Rank};
 
-/// Bytes of a header that mean something.
+/// Number of bytes of a header that carry meaning.
 const MEANING_BYTES: usize = 64;
 
 /// Checks both directions.
@@ -18,7 +18,7 @@ pub fn check(bytes: &[u8]) {
     }
     block.resize(FILE_HEADER_BYTES.max(bytes.len()), 0);
     decode_then_encode(&block);
-    // The same with a checksum that holds.
+    // The same bytes with a valid checksum.
     let check = u64::from(crc32fast::hash(&block[..56]));
     block[56..64].copy_from_slice(&check.to_le_bytes());
     decode_then_encode(&block);
@@ -57,7 +57,7 @@ fn from_input(input: &mut Input<'_>) -> FileHeader {
     }
 }
 
-/// Headers, cut to the bytes that mean something.
+/// Headers, cut to the bytes that carry meaning.
 pub fn seeds() -> Vec<Vec<u8>> {
     [(0, 1), (1 << 40, 256), (u64::MAX, FileHeader::SLOTS_MAX)]
         .map(|(first_sequence, slots)| FileHeader {

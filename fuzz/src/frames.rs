@@ -1,4 +1,4 @@
-//! Messages of a protocol in frames, in both directions.
+//! Messages in the frames of a protocol, in both directions.
 
 use crate::generated;
 use crate::input::Input;
@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
-/// Checks both directions. Any bytes are a message, an error, or the beginning of a frame;
-/// most fail at the header, so the same with a good one before them.
+/// Checks both directions. Any bytes are a message, an error, or the beginning of a frame. Most
+/// fail at the header, so they are also checked after a valid header.
 pub fn check<M: Serialize + DeserializeOwned + PartialEq + Debug>(
     protocol: &Protocol,
     bytes: &[u8],
@@ -36,9 +36,9 @@ fn decode_then_encode<M: Serialize + DeserializeOwned + PartialEq + Debug>(
         Ok(Some(message)) => {
             let frame_bytes = bytes.len() - rest.len();
             assert!((FRAME_HEADER_BYTES..=limit).contains(&frame_bytes));
-            // Nothing is encoded shorter than by encode.
+            // No encoding is shorter than that of `encode`.
             assert!(encode_then_decode(protocol, message) <= frame_bytes);
-            // What follows the frame is not looked at, and no part of it is a message.
+            // The decoder ignores bytes after the frame, and no shorter part is a message.
             let decode = |bytes: &[u8]| protocol.decode::<M>(&mut BytesMut::from(bytes));
             assert_eq!(decode(&bytes[..frame_bytes]), first);
             assert_eq!(decode(&bytes[..frame_bytes - 1]), Ok(None));
@@ -49,7 +49,7 @@ fn decode_then_encode<M: Serialize + DeserializeOwned + PartialEq + Debug>(
     in_pieces_too(protocol, bytes, &first);
 }
 
-/// However the bytes arrive, the first message is the same.
+/// The first message does not depend on the pieces in which the bytes arrive.
 fn in_pieces_too<M: DeserializeOwned + PartialEq + Debug>(
     protocol: &Protocol,
     bytes: &[u8],
@@ -66,7 +66,7 @@ fn in_pieces_too<M: DeserializeOwned + PartialEq + Debug>(
     assert_eq!(&protocol.decode::<M>(&mut incoming), expected);
 }
 
-/// A message comes back from its frame; returns the length of that.
+/// Checks that a message decodes from its frame; returns the length of the frame.
 fn encode_then_decode<M: Serialize + DeserializeOwned + PartialEq + Debug>(
     protocol: &Protocol,
     message: &M,

@@ -1,5 +1,5 @@
-//! Any value of a type that can be deserialized, made from fuzzer bytes: numbers, texts
-//! and sequences of these bytes, and one of all variants of an enum.
+//! Any value of a deserializable type, made from fuzzer bytes: numbers, texts and sequences take
+//! their contents from the bytes, and a byte selects the variant of an enum.
 
 use crate::input::Input;
 use serde::de::value::Error;
@@ -8,7 +8,7 @@ use serde::de::{
     VariantAccess, Visitor,
 };
 
-/// A value, unless a field refuses the number that is made for it.
+/// A value; `None` if a field refuses its number.
 pub(crate) fn value<T: DeserializeOwned>(input: &mut Input<'_>) -> Option<T> {
     T::deserialize(input).ok()
 }
@@ -31,7 +31,7 @@ pub(crate) fn one_of_each<T: DeserializeOwned>() -> Vec<T> {
     values
 }
 
-/// The values of a sequence, and their number.
+/// The remaining values of a sequence, with their number.
 struct Items<'i, 'a>(&'i mut Input<'a>, usize);
 
 impl<'de> SeqAccess<'de> for Items<'_, '_> {
@@ -49,7 +49,7 @@ impl<'de> SeqAccess<'de> for Items<'_, '_> {
     }
 }
 
-/// One of a number of variants.
+/// The choice of one variant out of a number of variants.
 struct Variant<'i, 'a>(&'i mut Input<'a>, usize);
 
 impl<'de> EnumAccess<'de> for Variant<'_, '_> {

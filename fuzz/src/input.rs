@@ -1,6 +1,6 @@
-//! Takes values from fuzzer bytes, and checks how they come back from a decoder.
+//! Values from fuzzer bytes, and the check of a decoded value.
 
-/// Takes values from the front of a byte string; zeros when it is used up.
+/// Takes values from the front of a byte string; zeros at its end.
 pub(crate) struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -33,12 +33,12 @@ impl<'a> Input<'a> {
         u64::from_le_bytes(self.take())
     }
 
-    /// A length of up to 255 bytes, and no more than there are.
+    /// A length of up to 255 bytes, at most the number of remaining bytes.
     pub(crate) fn length(&mut self) -> usize {
         usize::from(self.u8()).min(self.0.len())
     }
 
-    /// Up to 255 bytes: a length, then that many as far as there are.
+    /// Up to 255 bytes: a length, then the bytes, fewer at the end of the input.
     pub(crate) fn bytes(&mut self) -> Vec<u8> {
         let length = self.length();
         let (taken, rest) = self.0.split_at(length);
@@ -51,7 +51,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What was encoded decodes to the same if the format permits it, and is refused if not.
+/// Checks that an encoded value decodes to the same value if the format permits it, and is refused
+/// otherwise.
 pub(crate) fn comes_back<T: PartialEq + core::fmt::Debug, E: PartialEq + core::fmt::Debug>(
     decoded: &Result<T, E>,
     value: &T,

@@ -1,10 +1,10 @@
-//! Properties of every decoder, for any bytes.
+//! Properties that every decoder must have for any bytes.
 //!
-//! Each module checks one decoder: it never panics; bytes that it accepts are what the
-//! encoder makes of the result; an encoded value decodes to the same value; the decoder
-//! refuses what the format forbids. The checks are functions of bytes, so two drivers
-//! share them: libFuzzer (`src/bin/under-libfuzzer.rs`, coverage guided, feature
-//! `libfuzzer`) and an ordinary test (`tests/every_target.rs`, any toolchain).
+//! Each module checks one decoder: it never panics; bytes that it accepts equal the encoding of the
+//! decoded value; an encoded value decodes to the same value; it refuses what the format forbids.
+//! The checks are functions of bytes, so two drivers share them: libFuzzer
+//! (`src/bin/under-libfuzzer.rs`, coverage guided, feature `libfuzzer`) and an ordinary test
+//! (`tests/every_target.rs`, any toolchain).
 
 pub mod address_card;
 pub mod brief_header;
@@ -36,11 +36,11 @@ pub mod wire_header;
 /// One decoder under test.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// The name for `ci/fuzz`, and of the folder in `regressions/`.
+    /// The name in `ci/fuzz`, and of the folder in `regressions/`.
     pub name: &'static str,
-    /// Panics when a property does not hold for the bytes.
+    /// Panics if a property does not hold for the bytes.
     pub check: fn(&[u8]),
-    /// Valid encodings to start from: at least one of each kind.
+    /// Inputs to start from: at least one of each kind.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 

@@ -1,4 +1,4 @@
-//! Whole folders of segment files, read as a log (docs/formats/log-format.md).
+//! Folders of segment files, read as a log (docs/formats/log-format.md).
 
 use crate::input::Input;
 use crate::originals::{CHUNKS, JOB, ORIGINALS, RECORDS, accident};
@@ -6,11 +6,12 @@ use refrain_logging::image::{LogImage, Selection, Verdict};
 use refrain_logging::segment::{Channel, FileHeader, slot_offset};
 use refrain_ring::{CHUNK_BYTES, Incarnation, Rank, Ssn};
 
-/// Files of a folder and slots of a file, at most: more are slow and find nothing more.
+/// Maximum number of files in a folder and of slots in a file: more are slow and find no more
+/// errors.
 const FILES_MAX: u8 = 3;
 const SLOTS_MAX: u8 = 4;
 
-/// Builds a folder from the bytes and reads all that is in it.
+/// Builds a folder from the bytes and reads all its logs.
 pub fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let mut forged = false;
@@ -32,7 +33,7 @@ pub fn check(bytes: &[u8]) {
     );
 }
 
-/// A file of any bytes, or one with a header and slots.
+/// A file of any bytes, or a file with a header and slots.
 fn file(input: &mut Input<'_>, forged: &mut bool) -> Vec<u8> {
     if input.u8().is_multiple_of(8) {
         *forged = true;
@@ -64,7 +65,7 @@ fn file(input: &mut Input<'_>, forged: &mut bool) -> Vec<u8> {
                 *forged = true;
                 input.bytes()
             }
-            // Mostly the chunk that belongs there.
+            // Mostly the original chunk for the slot.
             2 => accident(&ORIGINALS[usize::from(input.u8()) % ORIGINALS.len()], input),
             _ => match original(&header, slot) {
                 Some(chunk) => accident(chunk, input),
@@ -133,7 +134,7 @@ fn read(image: &LogImage, from: Ssn, forged: bool) {
     }
 }
 
-/// One file in order; two generations of one; two files of one log; cut short.
+/// One file in order; one with two generations; two files of one log; a truncated file.
 pub fn seeds() -> Vec<Vec<u8>> {
     let whole = [3, 5, 3, 5, 3, 5, 0, 0];
     let one = [&[0, 1, 1, 2, 0, 0][..], &whole].concat();

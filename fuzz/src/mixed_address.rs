@@ -1,4 +1,4 @@
-//! The address of a rank behind two fabrics.
+//! The address of a rank with two fabrics.
 
 use crate::input::Input;
 use refrain_transport::fabric::Address;
@@ -6,7 +6,7 @@ use refrain_transport::fabric::mixed::address::{Pair, PairError};
 use std::fs::File;
 use std::sync::{Arc, LazyLock};
 
-/// Checks both directions, without memory and with some beside the bytes.
+/// Checks both directions, with and without memory in the address.
 pub fn check(bytes: &[u8]) {
     decode_then_encode(bytes, false);
     decode_then_encode(bytes, true);
@@ -17,7 +17,7 @@ pub fn check(bytes: &[u8]) {
     encode_then_decode(near, far, present & 4 != 0);
 }
 
-/// Opened once, as only its presence matters.
+/// Opened once, because only its presence matters.
 static MEMORY: LazyLock<Address> = LazyLock::new(|| Address {
     bytes: Vec::new(),
     memory: Some(Arc::new(
@@ -58,7 +58,7 @@ fn encode_then_decode(near: Option<Vec<u8>>, far: Option<Vec<u8>>, with_memory: 
     assert_eq!(decoded.far.map(|part| part.bytes), far);
 }
 
-/// Each side there, empty and absent.
+/// Each of the two parts present, empty and absent.
 pub fn seeds() -> Vec<Vec<u8>> {
     let parts: [Option<&[u8]>; 3] = [None, Some(&[]), Some(&[7; 300])];
     let part = |bytes: Option<&[u8]>| bytes.map(|bytes| address(bytes, false));

@@ -42,7 +42,7 @@ fn encode_then_decode(address: &NetworkAddress) {
     is_readable(address);
 }
 
-/// The address appears in messages on a terminal.
+/// Checks that the address is printable: it appears in messages on a terminal.
 fn is_readable(address: &NetworkAddress) {
     let text = address.readable();
     assert!(text.chars().all(|c| c.is_ascii_graphic()), "{text:?}");
@@ -53,7 +53,7 @@ fn from_input(input: &mut Input<'_>) -> NetworkAddress {
         rank: Rank(input.u32()),
         incarnation: Incarnation(input.u32()),
         job: input.u64(),
-        // A text of replaced bytes may be longer than what it was made of.
+        // Text with replaced bytes can be longer than its original.
         provider: input.text().chars().take(60).collect(),
         name: name(input),
         message_bytes_max: input.u32(),
@@ -64,7 +64,7 @@ fn from_input(input: &mut Input<'_>) -> NetworkAddress {
     }
 }
 
-/// As libfabric's address formats have it: internet addresses, text, any bytes.
+/// A name in libfabric's address formats: an internet address, text, or any bytes.
 fn name(input: &mut Input<'_>) -> Vec<u8> {
     let (family, bytes) = match input.u8() % 3 {
         0 => (2_u16, 16),

@@ -7,15 +7,15 @@ use refrain_ring::{
 };
 use std::sync::LazyLock;
 
-/// The job of all originals.
+/// The job number of all originals.
 pub(crate) const JOB: u64 = 0x00c0_ffee;
-/// Chunks of each channel.
+/// Number of chunks of each channel.
 pub(crate) const CHUNKS: usize = 3;
-/// Disks write a sector whole or not at all.
+/// The size of a sector in bytes; a disk writes a sector completely or not at all.
 const SECTOR_BYTES: usize = 512;
 
-/// Chunks 0, 1 and 2 of rank 0 to rank 1, then the same to rank 2, with other
-/// bytes in records of the same lengths.
+/// Chunks 0, 1 and 2 from rank 0 to rank 1, then from rank 0 to rank 2, with different bytes in
+/// records of the same lengths.
 pub(crate) static ORIGINALS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let mut chunks = chunks_to(Rank(1), 0);
     chunks.extend(chunks_to(Rank(2), 0x5a));
@@ -25,7 +25,7 @@ pub(crate) static ORIGINALS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
 /// A record: header and payload.
 pub(crate) type Original = (RecordHeader, Vec<u8>);
 
-/// Their records, chunk by chunk.
+/// The records of the originals, by chunk.
 pub(crate) static RECORDS: LazyLock<Vec<Vec<Original>>> = LazyLock::new(|| {
     ORIGINALS
         .iter()
@@ -69,7 +69,7 @@ fn chunks_to(destination: Rank, generation: u8) -> Vec<Vec<u8>> {
             });
             frame.expect("room").publish(arena.region());
         }
-        // What does not fit begins the next chunk.
+        // A record that does not fit begins the next chunk.
         let longest = ChannelLog::PAYLOAD_BYTES_MAX;
         drop(log.append_if(&mut arena, longest, true, header(0, 0), |_, _| false));
     }
@@ -83,10 +83,9 @@ fn chunks_to(destination: Rank, generation: u8) -> Vec<Vec<u8>> {
     chunks
 }
 
-/// Damage on the way to a disk and back. Checksums find accidents but no forgeries, so
-/// no damage consists of chosen bytes: up to three flipped bits or one burst of 32
-/// (CRC-32 finds both in a chunk of this length), a cut, zeros, or sectors of another
-/// chunk.
+/// Damages bytes as on the way to a disk and back. Checksums detect accidents, not forgeries, so no
+/// damage consists of chosen bytes: up to three flipped bits or one burst of 32 bits (CRC-32
+/// detects both in a chunk of this length), a cut, zeros, or sectors of another chunk.
 pub(crate) fn accident(original: &[u8], input: &mut Input<'_>) -> Vec<u8> {
     let mut bytes = original.to_vec();
     let length = bytes.len();

@@ -8,7 +8,7 @@ use refrain_ring::{
 
 /// Bytes of a header that carry meaning in memory; the checksum follows.
 const SIGNIFICANT_BYTES: usize = 40;
-/// A chunk without its header and without the place of its link.
+/// The size of a chunk without its header and the place of its link, in bytes.
 const RECORD_BYTES_MAX: usize = CHUNK_BYTES - 2 * 64;
 
 /// Checks both directions.

@@ -6,7 +6,7 @@ use crate::originals::{ORIGINALS, RECORDS, accident};
 use refrain_ring::chunk::{CHUNK_HEAD_BYTES, ChunkError, ChunkHeader, ChunkReader};
 use refrain_ring::{CHUNK_BYTES, RecordHeader, payload_offset, record_bytes};
 
-/// Any bytes; the same with valid checksums; an original after an accident.
+/// Checks any bytes, the same bytes with valid checksums, or a damaged original.
 pub fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     match input.u8() % 3 {
@@ -21,8 +21,8 @@ fn read_both_ways(bytes: &[u8]) {
     walk(ChunkReader::in_memory(bytes), bytes);
 }
 
-/// Records lie in the chunk one behind the other, and nothing comes after an end
-/// or an error.
+/// Checks that records follow each other without gaps, and that nothing comes after the end or an
+/// error. Returns whether the chunk was read to its end.
 fn walk(reader: Result<ChunkReader<'_>, ChunkError>, bytes: &[u8]) -> bool {
     let mut reader = match reader {
         Ok(reader) => reader,
@@ -51,8 +51,8 @@ fn walk(reader: Result<ChunkReader<'_>, ChunkError>, bytes: &[u8]) -> bool {
     }
 }
 
-/// The bytes as a chunk with valid checksums, as far as lengths permit, so that the code
-/// behind the checks runs, too.
+/// The bytes as a chunk with valid checksums, where its lengths permit, so that the code after the
+/// checksum tests runs, too.
 fn with_checksums(bytes: &[u8]) -> Vec<u8> {
     let mut chunk = bytes.to_vec();
     if chunk.len() < CHUNK_HEAD_BYTES {
@@ -76,8 +76,8 @@ fn with_checksums(bytes: &[u8]) -> Vec<u8> {
     chunk
 }
 
-/// A chunk that is read to its end is an original; what was read before damage
-/// is a record of an original.
+/// Checks that a chunk that is read to its end is an original, and that records read before damage
+/// are records of originals.
 fn read_after_accident(input: &mut Input<'_>) {
     let which = usize::from(input.u8()) % ORIGINALS.len();
     let bytes = accident(&ORIGINALS[which], input);
@@ -103,7 +103,7 @@ fn read_after_accident(input: &mut Input<'_>) {
     assert_eq!(header.encode()[..], bytes[..CHUNK_HEAD_BYTES]);
 }
 
-/// Originals as they are, and one accident of each kind.
+/// Originals without damage, and one accident of each kind.
 pub fn seeds() -> Vec<Vec<u8>> {
     let raw = |mode: u8| [&[mode][..], &ORIGINALS[1]].concat();
     let accidents = (0..6).map(|kind| vec![2, 1, kind, 2, 70, 1, 3, 90, 0]);

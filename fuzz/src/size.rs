@@ -3,7 +3,7 @@
 use crate::input::Input;
 use refrain_launch::size::{SizeError, parse};
 
-/// Checks texts, and numbers with every unit.
+/// Checks any text, and numbers with each unit.
 pub fn check(bytes: &[u8]) {
     if let Ok(text) = core::str::from_utf8(bytes) {
         match parse(text) {

@@ -1,4 +1,4 @@
-//! Greetings that endpoints of verbs exchange before they are connected
+//! Greetings that endpoints of verbs exchange before they connect
 //! (docs/design/verbs-connections.md).
 
 use crate::input::Input;
@@ -8,7 +8,7 @@ use refrain_verbs::greeting::{
     Identity, NUMBER_MAX, Offer, Stage,
 };
 
-/// Checks both directions, and one side with any sequence of greetings.
+/// Checks both directions, and one endpoint with any sequence of greetings.
 pub fn check(bytes: &[u8]) {
     decode_then_encode(bytes);
     let mut input = Input::new(bytes);
@@ -99,8 +99,8 @@ fn stage(input: &mut Input<'_>) -> Stage {
     [Stage::Fresh, Stage::Bound, Stage::Established][usize::from(input.u8() % 3)]
 }
 
-/// Any greetings, and queue pairs that break at any time: generations grow, and a queue
-/// pair is bound once, to one of the peer.
+/// Checks any sequence of greetings and breaks of queue pairs: generations increase, and a queue
+/// pair is bound once, to one queue pair of the peer.
 fn hear(input: &mut Input<'_>, times: usize) {
     let contact = from_input(input).contact;
     let mut side = Side {
@@ -141,7 +141,7 @@ struct Side {
     connecting: Connecting,
     /// Generation of the newest queue pair.
     newest: u32,
-    /// Generation that was bound last.
+    /// Generation of the queue pair that was bound last.
     bound: u32,
 }
 
@@ -186,7 +186,7 @@ fn said(offer: Offer, input: &mut Input<'_>, contact: Contact) -> Greeting {
     }
 }
 
-/// One of each stage, and one that is long enough to be heard.
+/// One greeting of each stage, and an input that is long enough for a sequence.
 pub fn seeds() -> Vec<Vec<u8>> {
     let greeting = |stage| Greeting {
         stage,

@@ -24,7 +24,7 @@ fn decode_then_encode(bytes: &[u8]) {
                 permitted(&header),
                 "accepted what the format forbids: {header:?}"
             );
-            // What follows the header is not looked at.
+            // The decoder ignores bytes after the header.
             assert_eq!(WireHeader::decode(&bytes[..WIRE_BYTES]), Ok(header));
         }
         Err(WireError::Short(found)) => {
@@ -55,8 +55,8 @@ fn permitted(header: &WireHeader) -> bool {
     u64::from(header.held) <= header.taken && (has_offset || header.offset == 0)
 }
 
-/// The wire carries the low bits of counters. They are restored as the nearest number
-/// with these bits, which is at most half of the range away.
+/// The wire carries the low bits of counters. They are restored to the nearest number with these
+/// bits, at most half of the range away.
 fn low_bits(near: u64, low: u32) {
     let number = nearest(near, low);
     assert_eq!(number as u32, low);
@@ -87,7 +87,7 @@ fn from_input(input: &mut Input<'_>) -> WireHeader {
         to_incarnation: Incarnation(input.u32()),
         job: input.u64(),
         sequence: input.u64(),
-        // Mostly small: around the frames held, which may not be more.
+        // Mostly small, near `held`, which must not be more.
         taken: input.u64() >> (input.u8() % 64),
         control_taken: input.u64(),
         held: input.u32() >> (input.u8() % 32),

@@ -1,6 +1,6 @@
-//! The same properties without libFuzzer: every regression file, every seed
-//! with every bit flipped and cut at every length, then random bytes and
-//! random damage to seeds (PROPTEST_CASES and PROPTEST_RNG_SEED steer these).
+//! Checks the same properties without libFuzzer: every regression file, every seed with each bit
+//! flipped and cut at every length, then random bytes and random damage to seeds (PROPTEST_CASES
+//! and PROPTEST_RNG_SEED control these).
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,12 +1,12 @@
-//! The choices of one rank: what its records say where timing decided, by clock. The records
-//! are events as an engine reports them, or determinants as event loggers hold them.
+//! The choices of one rank by clock: what its records say about outcomes that timing decided.
+//! Records are events as an engine reports them, or determinants as event loggers hold them.
 
 use refrain_logging::determinant::{self, Determinant, Matched};
 use refrain_ring::{Clock, Rank, Ssn};
 use refrain_transport::protocol::Event;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The outcome of an operation that found, ended or was given something.
+/// The outcome of an operation that found, ended or received something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A probe found this message.
@@ -20,29 +20,29 @@ pub enum Outcome {
         /// Its length.
         bytes: u64,
     },
-    /// These requests ended, named by the clocks at their posts.
+    /// These requests ended; each is named by the clock of its post.
     Completed(Vec<Clock>),
     /// The receive that was posted at this clock was cancelled.
     Cancelled(Clock),
-    /// A number from outside.
+    /// A value from outside, such as the time.
     Number {
-        /// Its series.
+        /// Series of the value.
         series: u8,
-        /// The number.
+        /// The value.
         value: i64,
     },
     /// Bytes from outside.
     Bytes(Vec<u8>),
 }
 
-/// What the records say of an operation.
+/// What the records say about an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded<'a> {
-    /// It found, ended or was given something.
+    /// The operation found, ended or received something.
     Outcome(&'a Outcome),
-    /// It found nothing.
+    /// The operation found nothing.
     Nothing,
-    /// The records end before it: any outcome is right.
+    /// The records end before the operation: any outcome is right.
     Open,
 }
 
@@ -59,22 +59,22 @@ struct Match {
 /// See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub struct Choices {
-    /// By the clock at which the receive was posted.
+    /// By the clock of the receive's post.
     matches: BTreeMap<Clock, Match>,
-    /// Messages of receives from any source.
+    /// Messages that receives from any source got.
     reserved: BTreeSet<(Rank, Ssn)>,
     outcomes: BTreeMap<Clock, Outcome>,
     /// Receives that were cancelled.
     cancelled: BTreeSet<Clock>,
-    /// The first part of a set whose last part has not come.
+    /// The first parts of a set of requests whose last part is missing so far.
     unfinished: Vec<Clock>,
     /// Clock of the latest record.
     end: Clock,
-    /// Before this clock the records are complete.
+    /// The records are complete before this clock.
     complete_before: Clock,
 }
 
-/// The determinant of an event.
+/// The determinant for an event.
 pub fn determinant(event: &Event<'_>) -> Determinant {
     match *event {
         Event::Match {
@@ -137,14 +137,14 @@ pub fn determinant(event: &Event<'_>) -> Determinant {
 }
 
 impl Choices {
-    /// The choices that all these records tell, in their order.
+    /// The choices in these records, which are in order.
     ///
     /// # Errors
     /// When two of them contradict each other.
     pub fn of<'a>(records: impl IntoIterator<Item = &'a Determinant>) -> Result<Self, String> {
         let mut choices = Self::default();
         records.into_iter().try_for_each(|it| choices.add(it))?;
-        // A set without its last part is not used: the operation ends anew. REC-4
+        // A set without its last part is ignored: the operation runs anew. REC-4
         choices.unfinished.clear();
         Ok(choices)
     }
@@ -159,7 +159,7 @@ impl Choices {
             return Err(format!("{record:?} comes after clock {}", self.end));
         }
         self.end = at;
-        // A match in an operation does not decide how the operation ends.
+        // A match within an operation does not say how the operation ends.
         self.complete_before = self.complete_before.max(at);
         let outcome = match record {
             Determinant::Match(it) => {
@@ -202,7 +202,9 @@ impl Choices {
                 self.complete_before = Clock(at.0 + 1);
                 return match self.outcomes.range(*first..=at).next() {
                     None => Ok(()),
-                    Some(_) => Err(format!("something and nothing from {first} to {at}")),
+                    Some(_) => Err(format!(
+                        "records of an outcome and of none from {first} to {at}"
+                    )),
                 };
             }
         };
@@ -229,12 +231,12 @@ impl Choices {
         }
     }
 
-    /// Before this clock the records are complete.
+    /// The records are complete before this clock.
     pub fn complete_before(&self) -> Clock {
         self.complete_before
     }
 
-    /// The outcome of an operation that depends on timing.
+    /// What the records say about the outcome of the operation at this clock.
     pub fn at(&self, clock: Clock) -> Recorded<'_> {
         match self.outcomes.get(&clock) {
             Some(outcome) => Recorded::Outcome(outcome),
@@ -243,7 +245,7 @@ impl Choices {
         }
     }
 
-    /// The message that a receive got, from any source or from a named one.
+    /// The message of a receive from any source, or of a receive from a named source (`is_named`).
     pub fn match_of(&self, request: Clock, is_named: bool) -> Option<(Rank, Ssn)> {
         let found = self.matches.get(&request);
         found
@@ -251,7 +253,7 @@ impl Choices {
             .map(|it| it.message)
     }
 
-    /// Whether a message went to a receive from any source.
+    /// Whether a receive from any source got this message.
     pub fn is_reserved(&self, source: Rank, ssn: Ssn) -> bool {
         self.reserved.contains(&(source, ssn))
     }
@@ -261,9 +263,9 @@ impl Choices {
         self.cancelled.contains(&request)
     }
 
-    /// Whether the choices that are `held` are those that happened: all that is held has
-    /// happened, and all that happened after `after` and before `stable` is held. (What
-    /// happened at `stable` may be in two batches.)
+    /// Compares the choices that happened (`self`) with the held ones. Each held choice must have
+    /// happened, and each choice after `after` and before `stable` must be held. (Records with the
+    /// clock `stable` itself may be in two batches.)
     ///
     /// # Errors
     /// The first difference.

@@ -1,19 +1,17 @@
-//! What a process does to the world, one effect after the other, and its death
-//! before or after any of them.
+//! The effects of a process on the world in their order, and its death before or after any of them.
 //!
-//! Each effect of a process goes through its [`CrashPoint`]. When the process
-//! dies in the middle of a call of the real code, that call runs on to its end,
-//! but nothing that it does has an effect any more: it is as if the process had
-//! stopped there.
+//! Each effect of a process goes through its [`CrashPoint`]. When the process dies in the middle of
+//! a call of the real code, the call runs to its end, but nothing that it does has an effect: the
+//! world sees a process that stopped at that point.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Whether one run of a process lives, and how many effects the process had. Clones are the
-/// same.
+/// Whether one run of a process is alive, and how many effects the process has had. Clones share
+/// this state.
 #[derive(Clone, Debug, Default)]
 pub struct CrashPoint {
-    /// Of all runs. Locked because disks need `Send`, not for threads.
+    /// Shared by all runs of the process. Locked because disks need `Send`, not for threads.
     effects: Arc<Mutex<Effects>>,
     is_dead: Arc<AtomicBool>,
 }
@@ -21,7 +19,7 @@ pub struct CrashPoint {
 #[derive(Debug, Default)]
 struct Effects {
     count: u64,
-    /// Deaths to come: before (`true`) or after the effect of this number.
+    /// Planned deaths: before (`true`) or after the effect with this number.
     deaths: Vec<(u64, bool)>,
 }
 
@@ -37,7 +35,7 @@ impl CrashPoint {
         self.effects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has an effect, unless the process is dead.
+    /// Runs `effect`, unless the process is dead.
     pub fn act<R>(&self, effect: impl FnOnce() -> R) -> Option<R> {
         if self.meets(true) {
             return None;
@@ -48,7 +46,7 @@ impl CrashPoint {
         Some(result)
     }
 
-    /// Whether it is dead, now that this moment has come.
+    /// Whether the process is dead, after any death planned for this moment.
     fn meets(&self, before: bool) -> bool {
         if !self.is_dead() {
             let state = &mut *self.state();
@@ -62,12 +60,12 @@ impl CrashPoint {
         self.is_dead()
     }
 
-    /// Kills it.
+    /// Kills the process.
     pub fn kill(&self) {
         self.is_dead.store(true, Ordering::Relaxed);
     }
 
-    /// The next run of a process of which there is one at a time.
+    /// The next run of a process that has one run at a time.
     #[must_use]
     pub fn restarted(&self) -> Self {
         Self {
@@ -76,8 +74,8 @@ impl CrashPoint {
         }
     }
 
-    /// The next life of a process, which dies of what is still to come. This one
-    /// may continue; only `kill` ends it.
+    /// The next life of a process; it takes over the deaths that remain. This life may continue;
+    /// only `kill` ends it.
     #[must_use]
     pub fn successor(&self) -> Self {
         let state = &mut *self.state();
@@ -86,17 +84,17 @@ impl CrashPoint {
         successor
     }
 
-    /// Whether it is dead.
+    /// Whether the process is dead.
     pub fn is_dead(&self) -> bool {
         self.is_dead.load(Ordering::Relaxed)
     }
 
-    /// Whether both are of one run.
+    /// Whether both belong to one run.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.is_dead, &other.is_dead)
     }
 
-    /// Effects so far.
+    /// Number of effects so far.
     pub fn effects(&self) -> u64 {
         self.state().count
     }
@@ -115,7 +113,7 @@ mod tests {
                 point.act(|| done += 1);
             }
             assert_eq!((done, point.is_dead()), (expected, true));
-            // The next life does not die of the same.
+            // The next life does not die at the same effect.
             point = point.restarted();
             point.act(|| done += 1);
             assert_eq!((done, point.is_dead()), (expected + 1, false));

@@ -1,68 +1,67 @@
-//! Breadth first through all states that a model can reach, each once.
+//! Breadth-first search of all states that a model can reach; each is expanded once.
 //!
-//! What was seen is kept as a hash of 64 bits, with that of the state before
-//! it: the shortest way to a state is found again by going it once more. Two
-//! states with one hash would hide one of them: with ten million states the
-//! chance of that is one in 10⁵.
+//! A visited state is kept as a hash of 64 bits, with the hash of the state before it. The shortest
+//! way to a state is reconstructed by running the model again. If two states had the same hash, one
+//! of them would not be explored: with ten million states the probability is 10⁻⁵.
 //!
-//! *Else weighed:* `stateright` (0.31, July 2025), which does far more than is needed
-//! here: actors, a web interface, linearizability.
+//! *Alternative:* `stateright` (0.31, July 2025) does far more than is needed here: actors, a web
+//! interface, linearizability.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt::{self, Debug, Display, Write as _};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 
-/// States that are expanded at a time: what they lead to is in memory at once.
+/// Number of states that are expanded at a time; all their successors are in memory at once.
 const BLOCK: usize = 1 << 14;
 
-/// What is to be explored.
+/// A state machine to be explored.
 pub trait Model: Sync {
-    /// Everything that is.
+    /// A complete state of the model.
     type State: Clone + Send + Sync;
-    /// Something that may happen next.
+    /// A transition from one state to the next.
     type Action: Debug;
 
-    /// Where it begins.
+    /// The initial state.
     fn initial(&self) -> Self::State;
-    /// A hash of a state; the same for states that differ in nothing but names.
+    /// A hash of a state; equal for states that differ only in names.
     fn fingerprint(&self, state: &Self::State) -> u64;
-    /// What may happen next.
+    /// The actions that are possible in a state.
     fn actions(&self, state: &Self::State) -> Vec<Self::Action>;
-    /// What it leads to.
+    /// The state after an action.
     ///
     /// # Errors
-    /// The rule that it breaks.
+    /// The rule that the action violates.
     fn next(&self, state: &Self::State, action: &Self::Action) -> Result<Self::State, String>;
-    /// Whether a state is as it has to be; `moved`: something other than a
-    /// fault leads on from it.
+    /// Checks the invariants of a state. `moved`: an action other than a fault leads to a different
+    /// state.
     ///
     /// # Errors
-    /// The rule that is broken.
+    /// The rule that is violated.
     fn check(&self, state: &Self::State, moved: bool) -> Result<(), String>;
-    /// Whether this is a fault, which need not happen.
+    /// Whether the action is a fault: a fault may happen but need not.
     fn is_fault(&self, action: &Self::Action) -> bool;
 }
 
-/// What came of an exploration.
+/// The result of an exploration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exploration {
-    /// States found.
+    /// Number of states found.
     pub states: u64,
-    /// Actions tried.
+    /// Number of actions tried.
     pub steps: u64,
-    /// The most actions on the shortest way to a state.
+    /// Length of the longest of the shortest ways to the states, in actions.
     pub depth: usize,
-    /// A way to a broken rule, if there is one: none is shorter.
+    /// A shortest way to a violated rule, if there is one.
     pub counterexample: Option<Counterexample>,
 }
 
-/// The shortest way to a broken rule.
+/// A shortest way to a violated rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counterexample {
-    /// What is broken.
+    /// The rule that is violated.
     pub rule: String,
-    /// What happened before, in words.
+    /// The actions before, in order.
     pub trace: Vec<String>,
 }
 
@@ -86,10 +85,10 @@ impl Display for Exploration {
     }
 }
 
-/// Hashes words, but for addresses: two runs have other ones.
+/// Hashes text without the digits of addresses, which differ between runs.
 struct Words<'a> {
     hasher: &'a mut DefaultHasher,
-    /// The digits of an address come next.
+    /// Whether the digits of an address come next.
     in_address: bool,
 }
 
@@ -103,7 +102,7 @@ impl fmt::Write for Words<'_> {
     }
 }
 
-/// Hashes how something reads.
+/// Hashes the debug format of `what`.
 pub(crate) fn hash_words(hasher: &mut DefaultHasher, what: &dyn fmt::Debug) {
     let mut to = Words {
         hasher,
@@ -113,7 +112,7 @@ pub(crate) fn hash_words(hasher: &mut DefaultHasher, what: &dyn fmt::Debug) {
     let _ = write!(to, "{what:?}");
 }
 
-/// Hashes that are hashes already.
+/// Passes hashes on unchanged.
 #[derive(Default)]
 struct Same(u64);
 
@@ -131,21 +130,21 @@ impl Hasher for Same {
     }
 }
 
-/// Each state's hash, and that of the state it was first reached from.
+/// Each state's hash, with the hash of the state from which it was first reached.
 type Seen = HashMap<u64, u64, BuildHasherDefault<Same>>;
 
-/// What one state leads to.
+/// The successors of one state.
 struct Expanded<S> {
     from: u64,
-    /// Actions, whatever came of them.
+    /// Number of actions that led to a state, known or new.
     steps: u64,
-    /// States that were not known yet.
+    /// Hashes and states that were not seen before.
     next: Vec<(u64, S)>,
-    /// The way on to a broken rule, none when the state itself breaks it.
+    /// The violated rule with the action that violates it; no action if the state itself does.
     broken: Option<(String, Option<String>)>,
 }
 
-/// Explores all of `model` with two threads, or as far as to a broken rule.
+/// Explores all of `model` with two threads; stops at the first violated rule.
 pub fn explore<M: Model>(model: &M) -> Exploration {
     let initial = model.initial();
     let first = model.fingerprint(&initial);
@@ -238,7 +237,7 @@ fn expand<M: Model>(model: &M, from: u64, state: &M::State, seen: &Seen) -> Expa
     expanded
 }
 
-/// The actions from the beginning to the state with this hash.
+/// The actions from the initial state to the state with this hash.
 fn retrace<M: Model>(model: &M, seen: &Seen, to: u64) -> Vec<String> {
     let mut way = vec![to];
     let mut at = to;

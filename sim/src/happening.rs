@@ -15,39 +15,40 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub struct Life {
     /// The rank.
     pub rank: Rank,
-    /// Number of the life, from 0.
+    /// Number of this life of the rank, from 0.
     pub incarnation: Incarnation,
 }
 
-/// Something that happened.
+/// One observed step of a job.
 #[derive(Clone, Debug)]
 pub enum Happening<'a> {
     /// A life begins.
     Began(Life),
-    /// A later life has its checkpoint and records, and its program begins its replay. REC-1,
+    /// A later life has collected its checkpoint and records; its program begins to replay. REC-1,
     /// REC-2
     Resumed {
         /// The life.
         life: Life,
-        /// Number of its checkpoint; 0: the beginning.
+        /// Number of the life's checkpoint; 0 is the beginning of the program.
         number: u32,
         /// Contents of the checkpoint.
         saved: &'a Saved,
-        /// The determinants after it, as loggers hold them.
+        /// The determinants after the checkpoint, as the loggers hold them.
         events: &'a [Determinant],
     },
-    /// A program calls. `clock`: of the operation; of calls that are none, that
-    /// of the one before.
+    /// A program makes a call. The clock is that of the operation; for a call that is no operation,
+    /// that of the operation before.
     Called(Life, Clock, &'a Call),
-    /// A program is answered.
+    /// A call of a program returns.
     Answered(Life, Clock, &'a Answer),
     /// An engine reports an event to its protocol.
     Event(Life, Determinant),
-    /// A frame leaves a rank for another one, which may see it from now on: header, payload.
+    /// A frame leaves a life for the rank that is named second and is visible there from now on:
+    /// header, payload.
     Posted(Life, Rank, &'a RecordHeader, &'a [u8]),
-    /// A control frame leaves a rank.
+    /// A control frame leaves a life for the rank that is named second.
     PostedControl(Life, Rank, Control),
-    /// The first life takes no more frames of the second.
+    /// From now on the first life takes no frames of the second one.
     Fenced(Life, Life),
     /// A frame is handed to an engine.
     Heard {
@@ -56,32 +57,32 @@ pub enum Happening<'a> {
         /// Its receiver.
         to: Life,
     },
-    /// A word that a rank printed is output.
+    /// A printed word reaches the output.
     Seen(Life, u64),
-    /// A word that an earlier life has output is printed again, and not output.
+    /// A later life prints a word again that an earlier life has output; it is suppressed.
     SeenBefore(Life, u64),
-    /// A checkpoint begins to be written: its number, from 1 (0 is the beginning of the
-    /// program), and the operation that was the latest.
+    /// The write of a checkpoint begins: its number, from 1 (0 is the beginning of the program),
+    /// and the clock of the latest operation.
     CheckpointTaken(Life, u32, Clock),
-    /// It can be read back whatever happens from now on.
+    /// The checkpoint with this number is durable: no later fault prevents reading it.
     CheckpointStable(Rank, u32),
-    /// All peers know that it and all before it are not needed any more.
+    /// All peers know that the checkpoint with this number and all before it are superseded.
     CheckpointsSuperseded(Rank, u32),
-    /// The log of a rank to another one gave up what lies before this message.
+    /// The log of the first rank for the second has freed all messages before this one.
     Freed(Rank, Rank, Ssn),
-    /// A process is dead.
+    /// A process died.
     Died(Process),
-    /// A process is back.
+    /// A process was restarted.
     Restarted(Process),
 }
 
-/// A rule is broken.
+/// The violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{oracle}: {what}")]
 pub struct Breach {
     /// The oracle that found it.
     pub oracle: &'static str,
-    /// What is wrong.
+    /// The description of the violation.
     pub what: String,
 }
 
@@ -136,7 +137,7 @@ impl fmt::Display for Life {
     }
 }
 
-/// For a trace: without payloads, and cut after 400 characters.
+/// The debug format without payloads, cut to 400 characters.
 impl fmt::Display for Happening<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words = format!("{self:?}");

@@ -1,17 +1,16 @@
-//! Bugs to be planted: the known traps, each of which a published implementation
-//! fell into, as far as what they are about is there. The real parts are
-//! wrapped, never changed.
+//! Bugs that can be planted: the known traps that published implementations have fallen into, where
+//! the concerned mechanism exists here. They wrap the real parts and never change them.
 
 /// A bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Planted {
-    /// The gate never shuts.
+    /// The gate never closes.
     GateOpen,
-    /// A path around the gate: matches of wildcards do not shut it.
+    /// A path around the gate: matches of wildcards do not close it.
     MatchesAroundGate,
-    /// A path around the gate: (matched) probes do not shut it.
+    /// A path around the gate: (matched) probes do not close it.
     ProbesAroundGate,
-    /// A path around the gate: numbers from outside (the time) do not shut it.
+    /// A path around the gate: numbers from outside (the time) do not close it.
     NumbersAroundGate,
     /// A path around the gate: output does not wait.
     OutputAroundGate,
@@ -19,116 +18,116 @@ pub enum Planted {
     NumberForgotten,
     /// Probes and tests that find nothing are not recorded.
     NothingForgotten,
-    /// What found something is recorded as having found nothing.
+    /// A probe or test that found something is recorded as having found nothing.
     ProbeInverted,
-    /// Of what a wait or test completed only the first is recorded.
+    /// Of the requests that a wait or test completed, only the first is recorded.
     CompletionCut,
-    /// Clocks are counted in 32 bits.
+    /// Clocks are cut to 32 bits.
     ClockOf32Bits,
-    /// A logger acknowledges when a batch has come, or was posted to its memory:
-    /// before it is where it is to be. EL-1
+    /// A logger acknowledges a batch on its arrival or on its post to the logger's memory, before
+    /// the batch is placed or durable as configured. EL-1
     AckEarly,
-    /// Batches of a fenced life are taken for those of the latest. FENCE-1
+    /// A logger takes batches of a fenced life as batches of the latest one. FENCE-1
     LoggerFenceForgotten,
-    /// A client takes an acknowledgement for one of all that it sent, whatever
-    /// its fields say. GATE-3
+    /// A client takes any acknowledgement as one for everything that it sent, without checking its
+    /// fields. GATE-3
     AckUnchecked,
-    /// A client gives up batches before they are stable: a logger that lacks them when the
-    /// client joins gets them from no replica. EL-3
+    /// A client drops batches before they are stable: a logger that lacks them when the client
+    /// joins gets them from no replica. EL-3
     EventsFreedBeforeStable,
-    /// Of a batch only the first determinant is given back. EL-5
+    /// Only the first determinant of a batch is returned. EL-5
     OnlyFirstKept,
-    /// A reader of a ring does not look at checksums. EL-2
+    /// A reader of a ring does not verify checksums. EL-2
     TornAccepted,
-    /// Everything up to the newest determinant is trimmed, instead of the
-    /// generation before. GC-1
+    /// Loggers trim up to the newest determinant instead of the previous checkpoint generation.
+    /// GC-1
     TrimTooFar,
-    /// A logger that is restarted does not look into the rings of its earlier process. EL-3
+    /// A restarted logger does not read the rings of its earlier process. EL-3
     RingsForgotten,
-    /// A life that recovers also reads what a dead one wrote behind its beginning. EL-5
+    /// A recovering life also reads determinants that a dead life wrote after the recovering life's
+    /// beginning. EL-5
     TailRead,
-    /// A logger looks into its rings before it asks its provider whether it may
-    /// sleep, and not after that.
+    /// A logger reads its rings before it asks its provider whether it may sleep, but not again
+    /// afterwards.
     LoggerSleepsOnWrites,
-    /// Commits wait behind the sends that wait for them.
+    /// Commits queue behind the sends that wait for them.
     CommitBehindGate,
     /// Peers do not fence a rank before its next life begins.
     NoFence,
-    /// Frames of fenced lives are handed over all the same.
+    /// Frames of fenced lives are still delivered.
     FenceLeaks,
-    /// Payload is given up when it was received, not checkpointed.
+    /// Payload is freed once it is received, not once a checkpoint covers it.
     FreedWhenReceived,
-    /// Payload is given up for a checkpoint that is not stable yet.
+    /// Payload is freed for a checkpoint that is not stable yet.
     FreedBeforeStable,
-    /// One generation of checkpoints is kept.
+    /// Only one generation of checkpoints is kept.
     OneGeneration,
     /// The log's disk reports writes that it has not done.
     DiskLies,
-    /// The checkpoint store calls stable what it has not synced.
+    /// The checkpoint store reports checkpoints as stable that it has not synced.
     CheckpointUnsynced,
-    /// A later life asks for fewer messages than it misses.
+    /// A later life asks for fewer messages than it lacks.
     RestartTooFar,
-    /// A later life does not know what one receive from any source got.
+    /// A later life does not know the match of one receive from any source.
     MatchDropped,
-    /// A later life is given fresh numbers from outside during its replay.
+    /// A later life gets new numbers from outside during its replay.
     NumberFresh,
     /// A later life does not know of probes and tests that found nothing.
     NothingIgnored,
-    /// A later life begins without the log of its checkpoint.
+    /// A later life begins without the payload log of its checkpoint.
     LogLeftOut,
-    /// A later life publishes the checkpoint that it begins with at once, as if
-    /// there were no generation before it.
+    /// A later life publishes the horizons of its own checkpoint at once, as if the checkpoint had
+    /// no generation before it.
     HorizonEarly,
-    /// A later life takes again what its checkpoint has delivered.
+    /// A later life takes messages again that its checkpoint has delivered.
     DeliveredForgotten,
-    /// A later life records the matches again that it replays.
+    /// A later life records replayed matches again.
     ReplayedRecorded,
-    /// A later life posts again what its peers have.
+    /// A later life transmits messages again that its peers have.
     SuppressionLeftOut,
     /// A later life does not ask for messages that it has in part. REC-7
     VoidForgotten,
-    /// A later life does not know which receives were taken back.
+    /// A later life does not know which receives were cancelled.
     CancelForgotten,
-    /// The receiver is not asked whether a synchronous send that is not sent again is
-    /// matched.
+    /// A later life does not ask the receiver whether a suppressed synchronous send is matched.
     MatchNotAsked,
-    /// A later life logs the bytes that its program makes now, where receivers have got
-    /// others. REC-8
+    /// A later life logs the bytes that its program makes now, where receivers have got other
+    /// bytes. REC-8
     FirstBytesForgotten,
-    /// A later life does not compare what peers and logs have with what it has sent when
-    /// its program sees the first event without a record. REC-9
+    /// When its program sees the first event without a record, a later life does not compare what
+    /// peers and logs have with what it has sent. REC-9
     LossUnnoticed,
     /// A later life asks for all messages again.
     RestartFromStart,
-    /// The same, and a message that comes again counts as the next one.
+    /// As [`Planted::RestartFromStart`], and a message that arrives again counts as the next one.
     DuplicateCounts,
     /// A rank that has not handled `Down` ignores `Up`.
     UpWithoutDown,
     /// `Down` of an earlier life fences the present one.
     StaleDown,
-    /// The gate of a later life never shuts.
+    /// The gate of a later life never closes.
     GateOpenLater,
-    /// A later life does not know the last of its records.
+    /// A later life does not know its last record.
     LastRecordLost,
-    /// A checkpoint takes what has come for what was received.
+    /// A checkpoint counts arrived messages as received.
     UnreceivedSaved,
-    /// A checkpoint forgets that the last message of each rank was received.
+    /// A checkpoint omits that the last message of each rank was received.
     ReceivedForgotten,
 }
 
-/// Name and budget of a bug.
+/// Name and search budget of a bug.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
     /// The bug.
     pub planted: Planted,
     /// Its name on the command line.
     pub name: &'static str,
-    /// Seeds within which it must be found.
+    /// Number of seeds within which the bug must be found.
     pub seeds: u64,
 }
 
 impl Planted {
-    /// Those that seeds must find.
+    /// The bugs that a campaign of seeds must find.
     pub const ALL: &'static [Known] = &[
         known(Planted::GateOpen, "gate-open", 20),
         known(Planted::MatchesAroundGate, "matches-around-gate", 20),
@@ -181,7 +180,7 @@ impl Planted {
         known(Planted::LossUnnoticed, "loss-unnoticed", 200),
     ];
 
-    /// Its entry in the list.
+    /// The bug's entry in [`Planted::ALL`].
     pub fn known(self) -> Known {
         let mut all = Self::ALL.iter();
         let found = all.find(|known| known.planted == self);

@@ -1,4 +1,4 @@
-//! Where a life begins: the beginning of its program, or a checkpoint.
+//! The state with which a life begins: the beginning of its program, or a checkpoint.
 
 use crate::program::{Answer, Call, Program, Stamp};
 use refrain_ring::{Clock, Rank, Ssn};
@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 /// The messages of a channel that were delivered to a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
-    /// All before this one,
+    /// All messages before this one were delivered,
     pub before: Ssn,
-    /// and these: receives of another tag had overtaken those that wait.
+    /// and these: receives of another tag took them before earlier messages.
     pub and: BTreeSet<Ssn>,
 }
 
 impl Delivered {
-    /// Adds one.
+    /// Adds a message.
     pub fn add(&mut self, ssn: Ssn) {
         self.and.insert(ssn);
         while self.and.remove(&self.before) {
@@ -22,29 +22,29 @@ impl Delivered {
         }
     }
 
-    /// Whether a message is among them.
+    /// Whether a message was delivered.
     pub fn has(&self, ssn: Ssn) -> bool {
         ssn < self.before || self.and.contains(&ssn)
     }
 }
 
-/// What a program has of its requests, channels and output.
+/// A program's state of its requests, channels and output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
-    /// Posts so far.
+    /// Number of posts so far.
     pub requests: u32,
-    /// Messages that matched probes took so far.
+    /// Number of messages that matched probes took so far.
     pub taken: u32,
-    /// By receiver: the number of its next message.
+    /// By receiver: the SSN of the next message.
     pub next_ssn_to: Vec<Ssn>,
     /// By source: the messages that were delivered.
     pub delivered: Vec<Delivered>,
-    /// Printed words.
+    /// Number of printed words.
     pub printed: usize,
 }
 
 impl Tally {
-    /// Of a program that has not begun.
+    /// The tally of a program that has not begun.
     pub fn new(ranks: u32) -> Self {
         Self {
             requests: 0,
@@ -55,7 +55,7 @@ impl Tally {
         }
     }
 
-    /// The program calls.
+    /// Counts a call of the program.
     pub fn called(&mut self, call: &Call) {
         match call {
             Call::Isend { to, .. } => {
@@ -69,7 +69,7 @@ impl Tally {
         }
     }
 
-    /// The program is answered.
+    /// Counts an answer to the program.
     pub fn answered(&mut self, answer: &Answer) {
         if let Answer::Taken(found) = answer {
             self.taken += u32::from(found.is_some());
@@ -80,7 +80,7 @@ impl Tally {
     }
 }
 
-/// Source and number of the messages that an answer delivers.
+/// Sources and SSNs of the messages that an answer delivers.
 pub fn delivered_by(answer: &Answer) -> impl Iterator<Item = (Rank, Ssn)> {
     let all = match answer {
         Answer::Ended(all) => &all[..],
@@ -90,22 +90,21 @@ pub fn delivered_by(answer: &Answer) -> impl Iterator<Item = (Rank, Ssn)> {
     received.filter_map(|ended| Some((ended.peer, Ssn(Stamp::decode(&ended.payload)?.number))))
 }
 
-/// Where a program begins.
+/// The state in which a program begins.
 #[derive(Clone, Debug)]
 pub struct Beginning {
     /// The program.
     pub program: Program,
-    /// Its first answer: [`Answer::Begin`], or, at a checkpoint,
-    /// [`Answer::Done`].
+    /// The first answer to the program: [`Answer::Begin`], or, at a checkpoint, [`Answer::Done`].
     pub answer: Answer,
-    /// The latest operation before.
+    /// The clock of the latest operation before.
     pub clock: Clock,
-    /// What it has.
+    /// Its requests, channels and output.
     pub tally: Tally,
 }
 
 impl Beginning {
-    /// The beginning of a program.
+    /// The beginning of a program that has not run.
     pub fn new(program: Program, ranks: u32, first_clock: Clock) -> Self {
         Self {
             program,
@@ -122,20 +121,20 @@ impl Beginning {
     }
 }
 
-/// What a checkpoint contains.
+/// The contents of a checkpoint.
 #[derive(Clone, Debug)]
 pub struct Saved {
-    /// The program, and what it has.
+    /// The state of the program.
     pub beginning: Beginning,
-    /// Where its engine stood; of the beginning there is none.
+    /// The state of its engine; `None` for the beginning of a program.
     pub engine: Option<EnginePart>,
 }
 
 /// The engine's part of a checkpoint, as bytes. LOG-5
 #[derive(Clone, Debug, Default)]
 pub struct EnginePart {
-    /// Where it stood.
+    /// The encoded state of the engine.
     pub state: Vec<u8>,
-    /// By receiver: the log that was not freed.
+    /// By receiver: the log, without freed messages.
     pub logs: Vec<Vec<u8>>,
 }

@@ -1,13 +1,13 @@
-//! A smaller plan that still fails, which is easier to read.
+//! Shrinks a failing plan: a smaller one is easier to read.
 
 use crate::plan::STAMP_BYTES;
 use crate::plan::{MessagePlan, Plan, Process, WayPlan};
 use refrain_eventlog::Level;
 use refrain_ring::Rank;
 
-/// The smallest plan that was found which `still_fails`, trying at most `budget`
-/// plans: with fewer faults, ranks, rounds and messages, shorter messages, a
-/// calmer network, fewer loggers. `plan` is taken to fail.
+/// The smallest plan found for which `still_fails` returns true, after at most `budget` attempts:
+/// with fewer faults, ranks, rounds and messages, shorter messages, a calmer network, fewer
+/// loggers. `plan` is assumed to fail.
 pub fn shrink(plan: &Plan, still_fails: impl FnMut(&Plan) -> bool, budget: u32) -> Plan {
     let mut shrinking = Shrinking {
         best: plan.clone(),
@@ -16,7 +16,7 @@ pub fn shrink(plan: &Plan, still_fails: impl FnMut(&Plan) -> bool, budget: u32) 
     };
     loop {
         let before = shrinking.best.clone();
-        // The largest cuts first: they make runs shorter.
+        // The largest cuts first: they shorten runs most.
         shrinking.fewer_faults();
         shrinking.fewer_rounds();
         shrinking.fewer_ranks();
@@ -32,13 +32,13 @@ pub fn shrink(plan: &Plan, still_fails: impl FnMut(&Plan) -> bool, budget: u32) 
 
 struct Shrinking<F> {
     best: Plan,
-    /// Plans that may be tried.
+    /// Number of plans that may still be tried.
     left: u32,
     still_fails: F,
 }
 
 impl<F: FnMut(&Plan) -> bool> Shrinking<F> {
-    /// Takes a plan that is like the best but for this change, if it fails.
+    /// Tries the best plan with a change; keeps it if it fails.
     fn attempt(&mut self, change: impl FnOnce(&mut Plan)) -> bool {
         let mut plan = self.best.clone();
         change(&mut plan);
@@ -53,8 +53,8 @@ impl<F: FnMut(&Plan) -> bool> Shrinking<F> {
         fails
     }
 
-    /// Takes away what it can of a list, first halves of it, at last one by one.
-    /// `remove`: this range of the list.
+    /// Removes as many items of a list as possible: first half of them at a time, at last single
+    /// ones. `remove`: removes this range of the list.
     fn fewer(
         &mut self,
         count: impl Fn(&Plan) -> usize,
@@ -62,7 +62,7 @@ impl<F: FnMut(&Plan) -> bool> Shrinking<F> {
     ) {
         let mut size = count(&self.best);
         while size > 0 {
-            // From the end: what comes later rarely matters.
+            // From the end: later items rarely matter.
             let mut end = count(&self.best);
             while end > 0 {
                 let begin = end.saturating_sub(size);
@@ -89,7 +89,7 @@ impl<F: FnMut(&Plan) -> bool> Shrinking<F> {
 
     fn fewer_ranks(&mut self) {
         for gone in (0..self.best.ranks).rev().map(Rank) {
-            // Or another takes its part.
+            // Without an heir first, then with each of the others.
             let others = (0..self.best.ranks).map(Rank).filter(|rank| *rank != gone);
             for heir in std::iter::once(None).chain(others.map(Some)) {
                 if self.best.ranks > 2 && self.attempt(|plan| without_rank(plan, gone, heir)) {
@@ -166,8 +166,8 @@ fn for_messages(plan: &mut Plan, change: impl Fn(&mut MessagePlan)) {
         .for_each(change);
 }
 
-/// Ranks after it get the numbers before theirs; its heir, if there is one, takes over its
-/// messages.
+/// Removes a rank. Higher ranks move down by one; the heir, if there is one, takes over the
+/// messages of the removed rank.
 fn without_rank(plan: &mut Plan, gone: Rank, heir: Option<Rank>) {
     let new_name = |rank: Rank| {
         let rank = if rank == gone { heir? } else { rank };
@@ -214,13 +214,13 @@ mod tests {
     use crate::plan::FaultKind;
     use crate::plan::generate::PlanOptions;
 
-    /// What does not matter goes, what matters stays.
+    /// Irrelevant parts are removed, relevant ones stay.
     #[test]
     fn the_smallest_plan_is_found() {
         let mut shrunk_seeds = 0;
         for seed in 0..40 {
             let plan = Plan::generate(seed, &PlanOptions::default());
-            // Fails with a kill of a rank, and a long message to another one.
+            // Fails with a kill of a rank and a long message to another one.
             let fails = |plan: &Plan| {
                 let kills = plan.faults.iter().filter_map(|fault| match fault.process {
                     Process::Rank(rank) if fault.kind == FaultKind::Kill => Some(rank),
@@ -249,7 +249,7 @@ mod tests {
         assert!(shrunk_seeds > 5, "{shrunk_seeds}");
     }
 
-    /// A plan is tried no more often than is allowed.
+    /// The number of tried plans does not exceed the budget.
     #[test]
     fn the_budget_holds() {
         let plan = Plan::generate(1, &PlanOptions::default());

@@ -1,16 +1,16 @@
-//! Internal operations while ranks die: a program of its own, on real engines, records,
-//! logs and checkpoints over the simulated network.
+//! Internal operations while ranks die: a program for this test, on real engines, records, logs and
+//! checkpoints over the simulated network.
 //!
-//! In each round the ranks begin some exchanges, each in an order of its own, and send
-//! messages that others receive from any source. Progress issues the steps of the
-//! exchanges at random times; tests of them are events. A rank that dies begins again at
-//! its checkpoint, with the records that were stable.
+//! In each round the ranks begin some exchanges, each rank in its own order, and send messages that
+//! other ranks receive from any source. Progress issues the steps of the exchanges at random times;
+//! tests of exchanges are events. A rank that dies restarts from its checkpoint, with the records
+//! that were stable.
 //!
-//! What must hold: every program comes to its end; every message of the program is
-//! received once, and is what its sender, in its last life, says that it sent; every
-//! exchange comes to what follows from the values that the ranks put into it.
+//! Invariants: every program ends; every message of the program is received once, with the contents
+//! that its sender has sent in its last life; every exchange has the result that follows from the
+//! ranks' values.
 //!
-//! `REFRAIN_SEED=n` runs one seed instead of the usual ones.
+//! `REFRAIN_SEED=n` runs only seed n.
 
 #[path = "../src/world/room.rs"]
 mod room;
@@ -47,12 +47,12 @@ const TURNS_MAX: u32 = 400_000;
 const TAG: i32 = 1;
 const HEAD_BYTES: usize = 24;
 
-/// How steps are numbered.
+/// The numbering of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Numbering {
-    /// On the stream of their operation.
+    /// On the stream of the operation.
     Streams,
-    /// The planted bug: as the program's messages, by when they are issued.
+    /// The planted bug: like the program's messages, in the order in which they are issued.
     AsTheProgram,
 }
 
@@ -73,7 +73,7 @@ enum Step {
     Checkpoint,
 }
 
-/// What all ranks do, and how long the values of each exchange are.
+/// The steps of all ranks, and the length of each exchange's values.
 struct Script {
     steps: Vec<Vec<Step>>,
     exchange_bytes: Vec<usize>,
@@ -130,7 +130,7 @@ impl Script {
     }
 }
 
-/// The batches of a rank: those that are stable outlive it.
+/// The batches of a rank; stable batches survive its death.
 #[derive(Clone, Debug)]
 struct Store(Rc<RefCell<Stored>>);
 
@@ -183,8 +183,8 @@ impl Commits for Store {
     }
 }
 
-/// An exchange under way: in round r each rank sends its value to the rank 2^r behind it
-/// and mixes what comes from the rank 2^r before it into its own.
+/// An exchange under way: in round r each rank sends its value to the rank 2^r after it and mixes
+/// the value from the rank 2^r before it into its own.
 struct Exchange {
     operation: InternalOperation,
     round: u32,
@@ -193,12 +193,12 @@ struct Exchange {
     sends: Vec<RequestId>,
 }
 
-/// What a program knows, between two steps.
+/// The state of a program between two steps.
 #[derive(Clone, Default)]
 struct Known {
     next_step: usize,
     state: u64,
-    /// By receiver.
+    /// Messages by receiver.
     sent: Vec<Vec<Vec<u8>>>,
     received: Vec<Vec<u8>>,
     inputs: BTreeMap<usize, u64>,
@@ -238,7 +238,7 @@ struct Life {
 }
 
 impl Life {
-    /// The next step of an exchange, if it can be done.
+    /// Takes the next step of an exchange, if that is possible.
     fn advance(&mut self, number: usize, bytes: usize) -> Result<(), EngineError> {
         let Some(exchange) = self.exchanges.get_mut(&number) else {
             return Ok(());
@@ -396,7 +396,7 @@ impl Life {
         Ok(None)
     }
 
-    /// What it still waits for.
+    /// Checks what the program waits for; returns it if it is still missing.
     fn ask(&mut self, waiting: Waiting) -> Option<Waiting> {
         let engine = &mut self.engine;
         match waiting {
@@ -446,7 +446,7 @@ impl Life {
         self.known.state = mix(self.known.state, self.known.results[&number]);
     }
 
-    /// A checkpoint with all that belongs to it, if the log can be read now.
+    /// Takes a checkpoint with its logs, if the log can be read now.
     fn checkpoint(&mut self) -> Option<Checkpoint> {
         if !self.engine.is_settled() || self.engine.has_unposted() {
             return None;
@@ -485,7 +485,7 @@ impl Life {
     }
 }
 
-/// A rank, whichever life of it is there.
+/// A rank over all its lives.
 struct Seat {
     life: Option<Life>,
     next: Incarnation,
@@ -504,7 +504,7 @@ struct World {
     numbering: Numbering,
 }
 
-/// What a job came to.
+/// The result of a job.
 #[derive(Debug, Default)]
 struct Ended {
     lives: u32,
@@ -556,7 +556,7 @@ impl World {
         }
     }
 
-    /// All first lives.
+    /// Starts all first lives.
     fn begin(&mut self) {
         let started =
             (0..self.ranks).map(|rank| self.network.start(Rank(rank), Incarnation(0), LOG_BYTES));
@@ -628,7 +628,7 @@ impl World {
         }
     }
 
-    /// The next life of a rank, and its peers are connected with it. REC-1 to REC-4
+    /// Starts the next life of a rank and connects the peers to it. REC-1 to REC-4
     fn start(&mut self, rank: u32, ended: &mut Ended) -> Result<(), String> {
         let own = Rank(rank);
         let seat = &self.seats[rank as usize];
@@ -681,7 +681,7 @@ impl World {
         Ok(())
     }
 
-    /// One thing after another.
+    /// One turn: the network and one rank take a step.
     fn turn(&mut self, ended: &mut Ended) -> Result<(), String> {
         self.network.step();
         let rank = self.rng.u32(..self.ranks);
@@ -701,7 +701,7 @@ impl World {
             Ok(_) | Err(EngineError::PeerLost { .. }) => {}
             Err(error) => return Err(failed(error)),
         }
-        // Progress issues what it likes, or nothing.
+        // Progress issues any of the steps, or none.
         for number in 0..script.exchange_bytes.len() {
             if rng.u8(..3) == 0 {
                 let advanced = life.advance(number, script.exchange_bytes[number]);
@@ -822,7 +822,8 @@ fn operations_replay_whenever_progress_issues_their_steps() {
     }
 }
 
-/// The planted bug: numbered by when they happen. Only a death shows it.
+/// The planted bug: steps are numbered in the order in which they are issued. Only a death reveals
+/// it.
 #[test]
 fn steps_that_are_numbered_as_the_program_s_messages_are_found() {
     let world = |seed| World::new(seed, Numbering::AsTheProgram);

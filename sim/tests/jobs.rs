@@ -1,5 +1,5 @@
-//! Whole jobs hold, are the same again, and planted bugs are found; what
-//! `docs/design/simulation.md` says of them is true.
+//! Whole jobs keep the rules and are reproducible, planted bugs are found, and
+//! `docs/design/simulation.md` lists them.
 //!
 //! Few seeds: `ci/test` runs thousands by `refrain-sim`. GATE-1, GATE-2, GATE-3,
 //! GATE-4, EL-3, EL-5, LOG-1, LOG-2, LOG-4, GC-1, FENCE-1
@@ -22,7 +22,7 @@ fn seeds() -> u64 {
     SEEDS * times.and_then(|times| times.parse().ok()).unwrap_or(1)
 }
 
-/// No rule is broken whatever fails, and another run is the same.
+/// No rule is violated under any faults, and a second run is identical.
 #[test]
 fn whole_jobs_hold_and_are_the_same_again() {
     let mut counts = Counts::default();
@@ -33,7 +33,7 @@ fn whole_jobs_hold_and_are_the_same_again() {
         assert_eq!(run(&plan, false), Ok(totals), "seed {seed}");
     }
     println!("{} seeds:{counts}", seeds());
-    // Else there was nothing to see.
+    // Otherwise the seeds have tested nothing.
     assert!(counts.of(Count::RankKills) > SEEDS / 4);
     assert!(counts.of(Count::Recollections) > SEEDS / 8);
     let kinds = [
@@ -48,8 +48,7 @@ fn whole_jobs_hold_and_are_the_same_again() {
     assert!(kinds.iter().all(|kind| counts.of(*kind) > 10), "{counts}");
 }
 
-/// A rank dies before and after each of its effects: of what it records, what it sends,
-/// what its disk does.
+/// A rank dies before and after each of its effects: records, messages, operations of its disk.
 // REC-3, REC-4, REC-5, REC-6, REC-7
 #[test]
 fn a_death_at_every_effect() {
@@ -83,7 +82,7 @@ fn a_death_at_every_effect() {
     assert!(deaths > 200);
 }
 
-/// A bug is found, and so it is in a smaller plan.
+/// A bug is found in a plan, and in its shrunk plan.
 #[test]
 fn a_planted_bug_is_found_and_its_plan_shrinks() {
     let mut broken = plan(0);
@@ -98,7 +97,7 @@ fn a_planted_bug_is_found_and_its_plan_shrinks() {
     assert!(small.messages() < broken.messages() / 4, "{small}");
 }
 
-/// The table of planted bugs is that of the code.
+/// The document's table of planted bugs equals that of the code.
 #[test]
 fn the_document_names_every_planted_bug() {
     let document = include_str!("../../docs/design/simulation.md");

@@ -1,5 +1,4 @@
-//! The protocol's core, explored exhaustively: no rule is broken, and each
-//! planted bug is found by it.
+//! The protocol's core, explored exhaustively: no rule is violated, and each planted bug is found.
 
 use refrain_sim::explorer::Exploration;
 use refrain_sim::model::{Bug, Joining, Reading, Size, run};
@@ -15,7 +14,7 @@ const BUGS: [Bug; 8] = [
     Bug::TrimAtNewest,
 ];
 
-/// At least `states_min` states: fewer mean that faults do not happen.
+/// Checks one size. `states_min`: minimum number of states; fewer mean that no faults occur.
 fn holds(name: &str, states_min: u64) -> Exploration {
     let size = Size::named(name).expect("a name of the list");
     let found = run(&size);
@@ -25,7 +24,7 @@ fn holds(name: &str, states_min: u64) -> Exploration {
     found
 }
 
-/// Two crashes at all moments, one receive from any.
+/// Two crashes at all moments, one receive from any source.
 // GATE-1, GATE-3, EL-1, EL-3, EL-5, FENCE-1
 #[test]
 fn one_receive_and_two_crashes() {
@@ -33,23 +32,21 @@ fn one_receive_and_two_crashes() {
     assert_eq!(found, run(&Size::small()), "it is the same each time");
 }
 
-/// The size that is promised: three ranks, two receives from any, two crashes,
-/// three loggers.
+/// The required size: three ranks, two receives from any source, two crashes, three loggers.
 // GATE-1, GATE-2, GATE-3, EL-1, EL-3, EL-5, FENCE-1
 #[test]
 fn two_receives_and_two_crashes() {
     holds("full", 10_000);
 }
 
-/// Determinants that any of two generations of checkpoints needs are not given
-/// up.
+/// Determinants that either of two checkpoint generations needs are not trimmed.
 // GC-1, EL-5
 #[test]
 fn trimming_leaves_what_the_older_checkpoint_needs() {
     holds("checkpoints", 10_000);
 }
 
-/// Minutes; run by `cargo test --release -p refrain-sim -- --ignored`.
+/// Takes minutes; run by `cargo test --release -p refrain-sim -- --ignored`.
 #[test]
 #[ignore = "minutes: for a release build"]
 fn everything_that_is_promised() {
@@ -58,7 +55,7 @@ fn everything_that_is_promised() {
     }
 }
 
-/// Every bug that is planted in the world breaks a rule.
+/// Each planted bug violates a rule.
 #[test]
 fn planted_bugs_are_found() {
     for bug in BUGS {
@@ -76,8 +73,8 @@ fn planted_bugs_are_found() {
     }
 }
 
-/// Planted: replicas that are let in by `first_kept` alone, without marks, may be
-/// counted with what another life wrote (see docs/design/model-checking.md).
+/// Planted: replicas that admit lives by `first_kept` alone, without marks, may be counted with
+/// determinants of another life (see docs/design/model-checking.md).
 // EL-3, EL-5, FENCE-1
 #[test]
 fn lives_that_leave_no_mark_are_found() {

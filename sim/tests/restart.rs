@@ -5,7 +5,7 @@ use refrain_sim::plan::Operation;
 use refrain_sim::planted::Planted;
 use refrain_sim::world::explored::{Size, run};
 
-/// Those that the explorer must find, each in the restarts of this size.
+/// Bugs that the explorer must find, each in the restarts of one size.
 const PLANTED: [(Planted, &str); 14] = [
     (Planted::RestartTooFar, "pair"),
     (Planted::VoidForgotten, "pair"),
@@ -23,7 +23,7 @@ const PLANTED: [(Planted, &str); 14] = [
     (Planted::LastRecordLost, "any"),
 ];
 
-/// At least `states_min` states: fewer mean that deaths do not happen.
+/// Checks one size. `states_min`: minimum number of states; fewer mean that no deaths occur.
 fn holds(name: &str, size: &Size, states_min: u64) {
     let found = run(size);
     assert_eq!(found.counterexample, None, "{name}: {found}");
@@ -31,7 +31,7 @@ fn holds(name: &str, size: &Size, states_min: u64) {
     println!("{name}: {found}");
 }
 
-/// One death at any moment, of any rank, with checkpoints and without.
+/// One death at any moment, of any rank, with and without checkpoints.
 // REC-3
 // REC-4
 // REC-6
@@ -45,7 +45,7 @@ fn one_death_at_any_moment() {
     }
 }
 
-/// Both ranks may be dead at once, and one may die twice.
+/// Both ranks may be dead at once, and one may die two times.
 // REC-3
 // REC-6
 #[test]
@@ -57,7 +57,7 @@ fn two_deaths_of_two_ranks() {
     holds("little", &size, 100);
 }
 
-/// Minutes; run by `cargo test --release -p refrain-sim -- --ignored`, and by
+/// Takes minutes; run by `cargo test --release -p refrain-sim -- --ignored`, and by
 /// `refrain-sim --explore restart`.
 // REC-3
 // REC-4
@@ -74,7 +74,7 @@ fn two_deaths_in_every_size() {
     }
 }
 
-/// Every bug that is planted in the world breaks a rule.
+/// Each planted bug violates a rule.
 #[test]
 fn planted_bugs_are_found() {
     for (bug, size) in PLANTED {

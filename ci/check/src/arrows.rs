@@ -1,4 +1,4 @@
-//! Crates depend only downwards, as `ci/arrows.txt` says.
+//! Crates depend only on the crates that `ci/arrows.txt` lists below them.
 
 use crate::list_file::entries;
 use crate::report::Finding::{self, Wrong};
@@ -42,8 +42,8 @@ pub fn check(tree: &Tree, metadata: &Value) -> Vec<Finding> {
             continue;
         };
         let dependencies = package["dependencies"].as_array().into_iter().flatten();
-        // Only crates of this workspace; dev-dependencies are arrows too. A crate's tests
-        // depend on the crate itself, with its test doubles.
+        // Only dependencies on crates of this workspace, including dev-dependencies. A crate's
+        // tests may depend on the crate itself, with its test doubles.
         for on in dependencies.filter_map(|dependency| dependency["name"].as_str()) {
             if on != name && members.contains(on) && !below.contains(&on) {
                 findings.push(Wrong(format!(

@@ -1,7 +1,8 @@
-//! Circles between files: sets of files of one crate that all reach each other by what they
-//! import. Each has its reason in `ci/circles.txt`.
+//! Circles between files: sets of files of one crate that all reach each other through imports.
+//! `ci/circles.txt` gives the reason for each circle.
 //!
-//! An entry of the list names a file of the circle, or the deepest folder that holds all of it.
+//! An entry of the list names a file of the circle, or the deepest folder that contains all its
+//! files.
 
 use crate::list_file::{Entry, entries};
 use crate::report::Finding::{self, Wrong};
@@ -37,7 +38,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     unexplained.chain(obsolete).collect()
 }
 
-/// Why a circle stays, if the list says so.
+/// The reason for a circle, if the list has one.
 pub fn reason<'a>(tree: &'a Tree, circle: &[&str]) -> Option<&'a str> {
     let mut listed = entries(tree.text(LIST).unwrap_or_default());
     let entry = listed.find(|entry| names(entry, circle))?;
@@ -48,7 +49,7 @@ fn names(entry: &Entry<'_>, circle: &[&str]) -> bool {
     circle.contains(&entry.name) || folder_of(circle) == entry.name.trim_end_matches('/')
 }
 
-/// The deepest folder that holds all files of a circle.
+/// The deepest folder that contains all files of a circle.
 fn folder_of<'a>(circle: &[&'a str]) -> &'a str {
     let mut folders = circle[0].match_indices('/').map(|(end, _)| end);
     let holds_all = |end: &usize| {
@@ -58,7 +59,7 @@ fn folder_of<'a>(circle: &[&'a str]) -> &'a str {
     folders.rfind(holds_all).map_or("", |end| &circle[0][..end])
 }
 
-/// Sets of files that reach each other by the code that is no test.
+/// Sets of files that reach each other by imports of code that is no test.
 pub fn find<'a>(tree: &'a Tree, sources: &[Source<'a>]) -> Vec<Circle<'a>> {
     let code = sources.iter().filter(|source| !source.is_test);
     let imports: BTreeMap<&str, BTreeSet<&str>> = code
@@ -85,7 +86,7 @@ pub fn find<'a>(tree: &'a Tree, sources: &[Source<'a>]) -> Vec<Circle<'a>> {
     circles
 }
 
-/// The files that one file imports from.
+/// The files from which one file imports.
 fn imports<'a>(tree: &'a Tree, source: &Source<'a>) -> BTreeSet<&'a str> {
     let root = source.crate_folder;
     let here = module_of(root, source.path);
@@ -130,7 +131,7 @@ fn file_of<'a>(tree: &'a Tree, root: &str, module: &[String]) -> Option<&'a str>
     names.iter().find_map(|name| tree.known_path(name))
 }
 
-/// Paths of modules that a line of code names, with the names behind them.
+/// The paths of modules that a line of code names, including the names after them.
 fn modules_in(line: &str, here: &[String]) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';

@@ -1,4 +1,4 @@
-//! Texts of the tree, drawn at random: what a reader meets first in comments, errors and help.
+//! Random samples of the tree's comments, error texts and help lines.
 
 use crate::sources;
 use crate::tree::Tree;
@@ -6,13 +6,13 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// Line (from 1) and text.
+/// Line number (from 1) and text.
 type Found = (usize, String);
 
-/// Title, number of texts to draw, and how they are found in a file.
+/// Title, number of texts to draw, and the function that finds them in a file.
 type Kind = (&'static str, usize, fn(&str) -> Vec<Found>);
 
-/// Prints 40 comments, 20 error texts and 20 help lines. The seed decides which.
+/// Prints 40 comments, 20 error texts and 20 help lines; the seed selects them.
 pub fn texts(tree: &Tree, seed: u64) -> Result<String, String> {
     let mut out = format!("seed {seed}\n");
     let sources = sources::read(tree)?;
@@ -39,7 +39,7 @@ pub fn texts(tree: &Tree, seed: u64) -> Result<String, String> {
     Ok(out)
 }
 
-/// Blocks of lines that are comments, docstrings among them.
+/// Blocks of comment lines, including docstrings.
 fn comments(text: &str) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     let mut follows = false;
@@ -58,7 +58,7 @@ fn comments(text: &str) -> Vec<Found> {
     found
 }
 
-/// Strings of attributes `error(…)` and of arguments of what is named after an error.
+/// Strings in attributes `error(…)` and in arguments of calls whose names suggest an error.
 fn errors(text: &str) -> Vec<Found> {
     let mut found = Vec::new();
     visit(text.parse().unwrap_or_default(), &mut |tokens| {
@@ -87,7 +87,7 @@ fn is_path_to_call(token: &TokenTree) -> bool {
     }
 }
 
-/// Docstrings within what derives a command line of `clap`.
+/// Docstrings in types that derive a command line of `clap`.
 fn helps(text: &str) -> Vec<Found> {
     const DERIVED: [&str; 4] = ["Parser", "Args", "Subcommand", "ValueEnum"];
     let mut found = Vec::new();
@@ -117,7 +117,7 @@ fn helps(text: &str) -> Vec<Found> {
     found
 }
 
-/// Calls `look` with the rest of each group's tokens, at each token.
+/// Calls `look` at each token, with the rest of the tokens in its group.
 fn visit(tokens: TokenStream, look: &mut impl FnMut(&[TokenTree])) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     for (index, token) in tokens.iter().enumerate() {
@@ -128,7 +128,7 @@ fn visit(tokens: TokenStream, look: &mut impl FnMut(&[TokenTree])) {
     }
 }
 
-/// All strings of several words.
+/// Finds all string literals that contain a space.
 fn strings(tokens: TokenStream, found: &mut Vec<Found>) {
     for token in tokens {
         match token {

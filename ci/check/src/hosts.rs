@@ -1,11 +1,10 @@
-//! No tracked file names the host of a package registry or mirror, or a path
-//! that exists only where the project is developed: what a machine may reach is
-//! that machine's own setting.
+//! No tracked file names the host of a package registry or mirror, or a path that exists only on
+//! the development machine: registries are settings of each machine.
 
 use crate::report::Finding::{self, Wrong};
 use crate::tree::Tree;
 
-/// Hosts as labels, so that this file does not hold what it looks for.
+/// Hosts as lists of labels, so that this file does not contain their names.
 const HOSTS: &[&[&str]] = &[
     &["index", "crates", "io"],
     &["static", "crates", "io"],
@@ -35,7 +34,7 @@ const HOSTS: &[&[&str]] = &[
     &["sh", "rustup", "rs"],
 ];
 
-/// Places of the development machine, in the same way.
+/// Paths of the development machine, as lists of their parts.
 const PRIVATE_PATHS: &[&[&str]] = &[&["", "work", "shared"], &["", "work", "main"]];
 
 /// The one source that a lock file may name.

@@ -1,4 +1,4 @@
-//! Files stay short enough to be read; the map of the house fits a screen.
+//! Source files do not exceed a length, and `ARCHITECTURE.md` fits a screen.
 
 use crate::report::Finding::{self, Note, Wrong};
 use crate::tree::Tree;

@@ -1,12 +1,12 @@
-//! Relative links and anchors in the documents lead somewhere, and so does each
-//! `docs/…` that code, scripts and error texts name.
+//! Relative links and anchors in the documents must have targets, and so must each `docs/…` that
+//! code, scripts and error texts name.
 
 use crate::report::Finding::{self, Wrong};
 use crate::tree::Tree;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use std::collections::BTreeMap;
 
-/// What of a document matters here.
+/// The links and anchors of a document.
 #[derive(Debug, Default)]
 struct Document {
     links: Vec<(usize, String)>,
@@ -42,7 +42,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Files below `docs/` that a line names.
+/// The files below `docs/` that a line names.
 fn documents_named_in(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_')))
         .map(|word| word.trim_start_matches("../").trim_end_matches('.'))
@@ -75,7 +75,7 @@ fn problem_of(
         .then(|| format!("link {link}: {target} has no heading #{anchor}"))
 }
 
-/// The path that a link in `from` means; `None` when it leaves the tree.
+/// The path of a link in `from`; `None` if it leaves the tree.
 fn resolve(from: &str, link: &str) -> Option<String> {
     if link.is_empty() {
         return Some(from.to_owned());
@@ -119,7 +119,7 @@ fn read(text: &str) -> Document {
     document
 }
 
-/// A heading's anchor as the forges make it.
+/// The anchor of a heading, as forges build it.
 fn anchor(title: &str) -> String {
     title
         .to_lowercase()

@@ -1,12 +1,11 @@
-//! Lists kept beside the checks: one entry a line, `name  reason`, `#` for
-//! comments.
+//! Lists for the checks: one entry on each line, `name  reason`; `#` begins a comment.
 
 /// One line of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// What is listed.
+    /// The listed item.
     pub name: &'a str,
-    /// Why; empty when the line gives none.
+    /// The reason; empty if the line has none.
     pub reason: &'a str,
 }
 

@@ -1,8 +1,8 @@
-//! Checks of the source tree that no compiler makes, run by `ci/test`.
+//! Checks of the source tree that no compiler does, run by `ci/test`.
 //!
-//! Each check is a pure function of a [`Tree`] in memory with its tests beside
-//! it; only `tree.rs` and this file touch the disk or start a process. Knows
-//! nothing of the crates that it checks.
+//! Each check is a pure function of a [`Tree`] in memory, with its tests in the same file; only
+//! `tree.rs` and this file access the disk or start a process. This crate does not depend on the
+//! crates that it checks.
 
 mod arrows;
 mod circles;
@@ -63,7 +63,7 @@ fn draw_texts(root: &Path, seed: Option<&&str>) -> Result<(String, bool), String
     let seed = match seed {
         Some(seed) => seed
             .parse()
-            .map_err(|error| format!("the seed {seed} is no number: {error}"))?,
+            .map_err(|error| format!("seed {seed} is not a number: {error}"))?,
         None => RandomState::new().hash_one(root),
     };
     Ok((draw::texts(&Tree::read(root)?, seed)?, false))

@@ -1,7 +1,7 @@
-//! How large the tree is: lines, files, functions and circles between files, by crate.
+//! The size of the tree: lines, files, functions and circles between files, by crate.
 //!
-//! Comments and empty lines are not counted. Code is what is neither a test nor a benchmark
-//! nor an example.
+//! Comments and empty lines are not counted. Code is everything except tests, benchmarks and
+//! examples.
 
 use crate::circles::{self, Circle};
 use crate::sources;
@@ -9,19 +9,19 @@ use crate::tree::Tree;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What one crate, or all of them, have.
+/// The size of one crate, or of all.
 #[derive(Debug, Default)]
 struct Size<'a> {
     code_lines: usize,
     test_lines: usize,
-    /// With code.
+    /// Number of files with code.
     files: usize,
-    /// Lines of each function that is no test.
+    /// Number of lines of each function that is no test.
     functions: Vec<usize>,
     circles: Vec<Circle<'a>>,
 }
 
-/// The table, one row for each crate and one for all.
+/// The table, with one row for each crate and one for all.
 pub fn table(tree: &Tree) -> Result<String, String> {
     let mut crates: BTreeMap<&str, Size<'_>> = BTreeMap::new();
     let sources = sources::read(tree)?;

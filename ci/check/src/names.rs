@@ -1,4 +1,4 @@
-//! No file or folder has a name that says nothing.
+//! No file or folder has a name without a subject.
 
 use crate::report::Finding::{self, Wrong};
 use crate::tree::Tree;

@@ -1,6 +1,6 @@
-//! Code that the documents name exists: each path in backticks, each Rust file, and each
-//! function in backticks (`Type::name` or `name()`) in one of the Rust files on its line.
-//! Each page of `docs/` names its audience below its title.
+//! Code that documents name must exist: each path in backticks, each Rust file, and each function
+//! in backticks (`Type::name` or `name()`) in one of the Rust files on its line. Each page of
+//! `docs/` names its audience below its title.
 
 use crate::report::Finding::{self, Wrong};
 use crate::tree::Tree;
@@ -52,7 +52,7 @@ fn problems_of(tree: &Tree, line: &str) -> Vec<String> {
     problems
 }
 
-/// Below one of the tree's folders, and without blanks or placeholders.
+/// Whether the text names a path below one of the tree's folders, without blanks or placeholders.
 fn is_path(tree: &Tree, span: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
     span.chars().all(is_plain)

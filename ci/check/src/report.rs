@@ -1,29 +1,29 @@
-//! What the checks found.
+//! The findings of the checks.
 
 use std::fmt;
 
-/// One thing that a check has to say.
+/// One finding of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Must be put right.
+    /// An error, which fails the run.
     Wrong(String),
-    /// Worth knowing; does not fail the run.
+    /// A note, which does not fail the run.
     Note(String),
 }
 
-/// The findings of all checks, section by section.
+/// The findings of all checks, by section.
 #[derive(Debug, Default)]
 pub struct Report {
     sections: Vec<(&'static str, Vec<Finding>)>,
 }
 
 impl Report {
-    /// Adds what one check found.
+    /// Adds the findings of one check.
     pub fn section(&mut self, title: &'static str, findings: Vec<Finding>) {
         self.sections.push((title, findings));
     }
 
-    /// Whether anything must be put right.
+    /// Whether there is any error.
     pub fn failed(&self) -> bool {
         self.sections
             .iter()

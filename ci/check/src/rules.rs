@@ -1,5 +1,5 @@
-//! Every rule that `docs/design/protocol.md` names is cited by code and by a test, or
-//! stands in `ci/rules-open.txt` with the reason why not yet.
+//! Code and a test cite each rule that `docs/design/protocol.md` names, or `ci/rules-open.txt`
+//! lists the rule with the reason why not yet.
 
 use crate::list_file::entries;
 use crate::report::Finding::{self, Note, Wrong};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const RULES: &str = "docs/design/protocol.md";
 const OPEN: &str = "ci/rules-open.txt";
 
-/// Where a rule is cited: the first place of each sort.
+/// The places where a rule is cited: the first one of each sort.
 #[derive(Debug, Default)]
 struct Citations {
     code: Option<String>,
@@ -30,7 +30,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         .iter()
         .filter_map(|rule| Some(rule.rsplit_once('-')?.0))
         .collect();
-    // The checks' own tests speak of rules as examples.
+    // The checks' own tests cite rules as examples.
     for (path, text) in tree
         .rust_files()
         .filter(|(path, _)| !path.starts_with("ci/"))
@@ -96,7 +96,7 @@ fn judge(defined: &BTreeSet<&str>, cited: &BTreeMap<&str, Citations>, open: &str
     findings
 }
 
-/// Rules stand in bold at the start of a list item.
+/// Rules are in bold at the start of a list item.
 fn defined_rules<'a>(text: &'a str, findings: &mut Vec<Finding>) -> BTreeSet<&'a str> {
     let mut rules = BTreeSet::new();
     for line in text.lines() {
@@ -143,8 +143,8 @@ fn words_of_families<'a>(
         })
 }
 
-/// Files that are tests as a whole. The simulator is one: it sees whether others
-/// keep a rule.
+/// Files that are tests as a whole. The simulator counts as one: it checks whether other code
+/// follows a rule.
 fn is_test_file(path: &str) -> bool {
     let (folders, file) = path.rsplit_once('/').unwrap_or(("", path));
     folders

@@ -1,57 +1,57 @@
-//! A Rust file as tokens and lines: where tests are, where `unsafe` stands.
+//! A Rust file as tokens and lines: tests, functions, and uses of `unsafe`.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use std::ops::RangeInclusive;
 
-/// What follows the word `unsafe`.
+/// What an `unsafe` applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnsafeKind {
     /// A block, or a block of foreign declarations.
     Block,
     /// `unsafe impl`.
     Impl,
-    /// The definition or declaration of a function or trait: its contract.
+    /// The definition or declaration of a function or trait, which has a contract.
     Contract,
     /// An attribute such as `no_mangle`.
     Attribute,
-    /// The type of a function pointer: promises and uses nothing.
+    /// The type of a function pointer, which needs no reason.
     PointerType,
 }
 
-/// One `unsafe`.
+/// One use of `unsafe`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnsafeUse {
     /// Line, from 1.
     pub line: usize,
-    /// What it makes unsafe.
+    /// What it applies to.
     pub kind: UnsafeKind,
 }
 
-/// One attribute that lets `unsafe_code` through.
+/// One attribute that permits `unsafe_code`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnsafeAllowance {
     /// Line, from 1.
     pub line: usize,
-    /// Whether it says why.
+    /// Whether the attribute states a reason.
     pub has_reason: bool,
 }
 
-/// What the checks need to know of a Rust file.
+/// The facts about a Rust file that the checks need.
 #[derive(Debug, Default)]
 pub struct RustSource {
-    /// Every `unsafe`.
+    /// All uses of `unsafe`.
     pub unsafe_uses: Vec<UnsafeUse>,
-    /// Every attribute that permits it.
+    /// All attributes that permit `unsafe_code`.
     pub unsafe_allowances: Vec<UnsafeAllowance>,
-    /// The lines of every function with a body.
+    /// The lines of each function with a body.
     pub functions: Vec<RangeInclusive<usize>>,
-    /// Modules in files of their own that are declared for tests only.
+    /// Modules in their own files that are declared for tests only.
     pub test_modules: Vec<String>,
     test_lines: Vec<RangeInclusive<usize>>,
 }
 
 impl RustSource {
-    /// Reads the file.
+    /// Parses a file.
     pub fn parse(text: &str) -> Result<Self, String> {
         let tokens: TokenStream = text
             .parse()

@@ -1,4 +1,4 @@
-//! The Rust files of the tree, parsed, with the crate that each belongs to.
+//! The Rust files of the tree, parsed, each with its crate.
 
 use crate::rust_source::RustSource;
 use crate::tree::Tree;
@@ -8,13 +8,13 @@ use crate::tree::Tree;
 pub struct Source<'a> {
     /// Path from the root of the tree.
     pub path: &'a str,
-    /// Folder of its crate.
+    /// Folder of the file's crate.
     pub crate_folder: &'a str,
     /// Its text.
     pub text: &'a str,
     /// Its tokens.
     pub rust: RustSource,
-    /// Whether all of it is a test, a benchmark or an example.
+    /// Whether the whole file is a test, a benchmark or an example.
     pub is_test: bool,
 }
 
@@ -47,7 +47,7 @@ pub fn read(tree: &Tree) -> Result<Vec<Source<'_>>, String> {
     Ok(sources)
 }
 
-/// The folder of the modules that a file declares, with its `/`.
+/// The folder of the modules that a file declares, with a trailing `/`.
 fn module_folder(path: &str) -> String {
     let stem = path.trim_end_matches(".rs");
     let (folder, name) = stem.rsplit_once('/').unwrap_or(("", stem));
@@ -57,7 +57,7 @@ fn module_folder(path: &str) -> String {
     }
 }
 
-/// The folder of the crate that a file belongs to.
+/// The folder of the crate that contains a file.
 fn crate_of<'a>(tree: &Tree, path: &'a str) -> &'a str {
     let mut folders = path.match_indices('/').map(|(end, _)| &path[..end]);
     folders

@@ -5,17 +5,17 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Path (relative, with `/`) and text of every tracked text file.
+/// Paths (relative, with `/`) and texts of all tracked text files.
 #[derive(Debug, Default)]
 pub struct Tree {
     files: BTreeMap<String, String>,
-    /// Tracked files that are not text.
+    /// Paths of tracked files that are not text.
     binary: Vec<String>,
 }
 
 impl Tree {
-    /// Reads the tree at `root`: what git tracks or would track; without git,
-    /// everything but build output.
+    /// Reads the tree at `root`: files that git tracks or does not ignore; without git, everything
+    /// except build output.
     pub fn read(root: &Path) -> Result<Self, String> {
         let paths = match tracked(root) {
             Some(paths) => paths,
@@ -23,7 +23,7 @@ impl Tree {
         };
         let mut tree = Self::default();
         for path in paths {
-            // Deleted but not yet committed.
+            // The file may be deleted but not committed.
             let Ok(bytes) = fs::read(root.join(&path)) else {
                 continue;
             };
@@ -60,14 +60,14 @@ impl Tree {
         self.files.get(path).map(String::as_str)
     }
 
-    /// The path as the tree keeps it, if there is such a text file.
+    /// The tree's own copy of a path, if there is such a text file.
     pub fn known_path(&self, path: &str) -> Option<&str> {
         self.files
             .get_key_value(path)
             .map(|(path, _)| path.as_str())
     }
 
-    /// Whether a file or folder of that path exists.
+    /// Whether a file or folder with that path exists.
     pub fn has(&self, path: &str) -> bool {
         let inside = format!("{path}/");
         path.is_empty()

@@ -1,5 +1,5 @@
-//! `unsafe` stands only in modules that `ci/unsafe-modules.txt` names, and
-//! every use says why it is sound.
+//! `unsafe` is used only in modules that `ci/unsafe-modules.txt` lists, and each use states why it
+//! is sound.
 
 use crate::list_file::entries;
 use crate::report::Finding::{self, Wrong};
@@ -73,8 +73,8 @@ fn within(path: &str, text: &str, source: &RustSource) -> Vec<Finding> {
     findings
 }
 
-/// Looks for the reason on the line itself, then upwards through comments,
-/// attributes and the earlier lines of the same statement.
+/// Searches the reason on the line itself, then upwards through comments, attributes and the
+/// earlier lines of the same statement.
 fn has_reason(lines: &[&str], index: usize, kind: UnsafeKind) -> bool {
     if says_why(lines[index], kind) {
         return true;

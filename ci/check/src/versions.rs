@@ -1,11 +1,10 @@
-//! Documents that name the version of a format say the one that the code has: they
-//! write it as ``8 (`NAME` in PATH)``, and each public constant `…_VERSION` is named
-//! by one of them.
+//! Documents that name the version of a format must agree with the code: they write the version as
+//! ``8 (`NAME` in PATH)``, and at least one of them names each public constant `…_VERSION`.
 
 use crate::report::Finding::{self, Wrong};
 use crate::tree::Tree;
 
-/// What a document says of a constant.
+/// A version that a document states for a constant.
 #[derive(Debug, PartialEq, Eq)]
 struct Claim<'a> {
     value: &'a str,
@@ -44,7 +43,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Name, whether it is public, and value of each constant of a version.
+/// Name, visibility (whether public), and value of each version constant.
 fn constants(source: &str) -> impl Iterator<Item = (&str, bool, &str)> {
     source.lines().filter_map(|line| {
         let (visibility, rest) = line.split_once("const ")?;
@@ -87,7 +86,7 @@ mod tests {
 
     #[test]
     fn another_version_and_none_are_found() {
-        // The constant is not named by a claim that holds, either.
+        // No valid claim names the constant, which is a second finding.
         assert_eq!(findings("version 7 (`WIRE_VERSION` in a/b.rs)"), 2);
         assert_eq!(findings("version 8 (`WIRE_VERSION` in a/c.rs)"), 2);
         assert_eq!(findings("version 8 (`OTHER_VERSION` in a/b.rs)"), 2);

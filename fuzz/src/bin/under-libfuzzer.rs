@@ -1,5 +1,5 @@
-//! Runs the target named by `REFRAIN_FUZZ_TARGET` under libFuzzer. One program serves
-//! all targets, so that `ci/fuzz` links once.
+//! Runs the target named by `REFRAIN_FUZZ_TARGET` under libFuzzer. One program serves all targets,
+//! so that `ci/fuzz` links once.
 #![no_main]
 
 use refrain_fuzz::{TARGETS, Target};

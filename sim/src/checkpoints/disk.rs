@@ -1,23 +1,23 @@
-//! The disk of the simulated store: files in one folder, which are what was
-//! written as long as the power is on.
+//! The disk of the simulated store: the files of one folder. Without a power loss they contain what
+//! was written.
 
 use refrain_ring::Rank;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A file's own name: rank and number. Before it has it, it has one that is not
-/// looked at.
+/// A file's own name: rank and number. Before the rename a file has a temporary name, which readers
+/// ignore.
 pub(super) type Name = (Rank, u32);
 
 #[derive(Debug)]
 struct File<T> {
     contents: Rc<T>,
-    /// The file is whole when all are written.
+    /// The file is complete when all pieces are written.
     pieces: Vec<Synced>,
     has_name: Synced,
 }
 
-/// Something that has happened, and perhaps only in memory.
+/// The state of a change: not made, in memory, or on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Synced {
     #[default]
@@ -37,7 +37,7 @@ impl Synced {
         }
     }
 
-    /// Unsynced data are there or not, at random.
+    /// Keeps or loses an unsynced change, at random.
     fn lose_power(&mut self, chance: &mut fastrand::Rng) {
         if *self == Self::InMemory {
             *self = if chance.bool() {
@@ -64,7 +64,7 @@ impl<T> File<T> {
 #[derive(Debug)]
 pub(super) struct Disk<T> {
     files: BTreeMap<Name, File<T>>,
-    /// Files that are removed, and would be back after a loss of power.
+    /// Removed files, which can reappear after a power loss.
     removed: BTreeMap<Name, File<T>>,
 }
 
@@ -78,7 +78,7 @@ impl<T> Default for Disk<T> {
 }
 
 impl<T> Disk<T> {
-    /// Makes a file of `pieces` pieces, or makes it anew.
+    /// Creates a file of `pieces` pieces; replaces an existing one.
     pub fn create(&mut self, name: Name, contents: Rc<T>, pieces: usize) {
         let file = File {
             contents,
@@ -88,7 +88,7 @@ impl<T> Disk<T> {
         self.files.insert(name, file);
     }
 
-    /// Writes a piece; false: there is none of that number.
+    /// Writes a piece; false: there is no piece with that number.
     pub fn write(&mut self, name: Name, piece: usize) -> bool {
         let file = self.files.get_mut(&name);
         let piece = file.and_then(|file| file.pieces.get_mut(piece));
@@ -111,7 +111,7 @@ impl<T> Disk<T> {
         }
     }
 
-    /// Makes names, and that files are removed, permanent.
+    /// Makes names and removals permanent.
     pub fn sync_folder(&mut self) {
         for file in self.files.values_mut() {
             file.has_name.sync();
@@ -125,7 +125,7 @@ impl<T> Disk<T> {
         }
     }
 
-    /// The contents of a file that is whole.
+    /// The contents of a file, if it is complete and has its name.
     pub fn read(&self, name: Name) -> Option<Rc<T>> {
         let file = self.files.get(&name)?;
         (file.has_name.is_done() && file.is_whole()).then(|| Rc::clone(&file.contents))
@@ -145,8 +145,8 @@ impl<T> Disk<T> {
         }
     }
 
-    /// What a process finds that starts: removes files without their name, or
-    /// that are torn, and syncs the others; by name.
+    /// The recovery of a starting process: removes incomplete files and those without their name,
+    /// syncs the others, and returns them by name.
     pub fn recover(&mut self) -> Vec<Name> {
         let is_good = |file: &File<T>| file.has_name.is_done() && file.is_whole();
         self.files.retain(|_, file| is_good(file));

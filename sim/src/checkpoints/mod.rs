@@ -1,19 +1,18 @@
-//! A checkpoint store, simulated: one process, one disk.
+//! A simulated checkpoint store: one process, one disk.
 //!
-//! **Contract.** A rank hands over a checkpoint and continues when the store answers that it
-//! is *stable*: from then on it can be read back whatever happens to the store's
-//! process and to the power of its host. It is there wholly or not at all; the two
-//! newest stable ones of a rank are kept (GC-1). Until a checkpoint is stable the
-//! rank's side of the store holds it and hands it over again to a store that was
-//! started again; when the rank dies before, it is as if it had never been.
-//! What a checkpoint contains is not the store's affair.
+//! **Contract.** A rank hands over a checkpoint and continues when the store answers that the
+//! checkpoint is *stable*: from then on it can be read back, whatever happens to the store's
+//! process and to the power of its host. A checkpoint is complete or does not exist; the two newest
+//! stable checkpoints of a rank are kept (GC-1). Until a checkpoint is stable, the rank's side of
+//! the store holds it and hands it over again to a restarted store; if the rank dies before, the
+//! checkpoint is dropped. The store does not interpret the contents of a checkpoint.
 //!
-//! How: a file is made under a passing name, written in pieces, synced, renamed to
-//! its own name, and the folder is synced. A store that starts syncs what it finds
-//! before it uses it: a whole file of a dead process may be in memory only.
+//! How: a file is created under a temporary name, written in pieces, synced and renamed to its own
+//! name; then the folder is synced. A starting store syncs the files that it finds before it uses
+//! them: a complete file of a dead process may be in memory only.
 //!
-//! It is made of one effect after the other, each of which can be the last of the
-//! process ([`CrashPoint`]).
+//! The work is a sequence of effects, each of which can be the last one of the process
+//! ([`CrashPoint`]).
 
 mod disk;
 #[cfg(test)]
@@ -29,23 +28,23 @@ use refrain_ring::{Clock, Rank};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Stable checkpoints of a rank that are kept. GC-1
+/// Number of stable checkpoints that are kept of each rank. GC-1
 pub const GENERATIONS: usize = 2;
-/// Pieces that a file is written in, at most.
+/// Maximum number of pieces in which a file is written.
 const PIECES_MAX: usize = 4;
 
-/// A rank as it was between two operations.
+/// A checkpoint of a rank between two operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint<C = Saved> {
-    /// Which: from 1.
+    /// Its number, from 1.
     pub number: u32,
-    /// The operation that was the latest: events up to here are in it.
+    /// The clock of the latest operation: events up to this clock are in the checkpoint.
     pub clock: Clock,
-    /// The program, and whatever else a life begins with.
+    /// The state with which a life begins.
     pub contents: C,
 }
 
-/// Where one checkpoint is on its way to the disk.
+/// The next step of the write of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WriteStep {
     Create,
@@ -53,7 +52,7 @@ enum WriteStep {
     Sync,
     Rename,
     SyncFolder,
-    /// Remove the oldest, when there are more than are kept.
+    /// Remove the oldest checkpoint, if there are more than are kept.
     Remove,
 }
 
@@ -61,24 +60,24 @@ enum WriteStep {
 #[derive(Debug)]
 pub struct Checkpoints<C = Saved> {
     crash_point: CrashPoint,
-    /// Decides what is left of unsynced data.
+    /// Decides what remains of unsynced data.
     chance: fastrand::Rng,
     planted: Option<Planted>,
     disk: Disk<Checkpoint<C>>,
-    /// By rank, at the rank's side: what is not known to be stable.
+    /// By rank, on the rank's side: the checkpoint that is not known to be stable.
     asked: BTreeMap<Rank, Rc<Checkpoint<C>>>,
-    /// By rank, in the store's process.
+    /// By rank, in the store's process: the next step.
     doing: BTreeMap<Rank, WriteStep>,
-    /// By rank, from the oldest: those that are stable, as the process knows.
+    /// By rank, oldest first: stable checkpoints, as far as the process knows.
     stable: BTreeMap<Rank, Vec<u32>>,
-    /// By rank: from one number to below another nothing counts. FENCE-1
+    /// By rank: ranges of numbers that do not count. FENCE-1
     void: BTreeMap<Rank, Vec<Range<u32>>>,
     is_full: bool,
     is_slow: bool,
 }
 
 impl<C> Checkpoints<C> {
-    /// An empty store, which lives.
+    /// An empty running store.
     pub fn new(plan: &Plan, seed: u64, crash_point: CrashPoint) -> Self {
         Self {
             crash_point,
@@ -94,8 +93,8 @@ impl<C> Checkpoints<C> {
         }
     }
 
-    /// A later life begins with checkpoint `from` and numbers its own from `next` on: those that
-    /// earlier lives have left in between do not count any more. FENCE-1
+    /// A later life begins with checkpoint `from` and numbers its own from `next` on: checkpoints
+    /// of earlier lives in between no longer count. FENCE-1
     pub fn fence(&mut self, rank: Rank, from: u32, next: u32) {
         let void = from + 1..next;
         if let Some(stable) = self.stable.get_mut(&rank) {
@@ -109,25 +108,25 @@ impl<C> Checkpoints<C> {
         void.is_some_and(|void| void.iter().any(|void| void.contains(&number)))
     }
 
-    /// A rank takes a checkpoint; one that is under way is given up.
+    /// A rank takes a checkpoint; an unfinished one is dropped.
     pub fn begin(&mut self, rank: Rank, checkpoint: Checkpoint<C>) {
         self.give_up(rank);
         self.asked.insert(rank, Rc::new(checkpoint));
     }
 
-    /// A rank has died: what was not stable is of no use any more.
+    /// A rank has died: its unfinished checkpoint is dropped.
     pub fn give_up(&mut self, rank: Rank) {
         self.asked.remove(&rank);
         self.doing.remove(&rank);
     }
 
-    /// Whether nothing is on its way to the disk.
+    /// Whether no write is under way.
     pub fn is_idle(&self) -> bool {
         self.asked.is_empty() && self.doing.is_empty()
     }
 
-    /// Has at most one effect, for one of the ranks; tells the checkpoint that
-    /// has become stable by it. The dead, and a slow disk, have none.
+    /// Takes one step for one of the ranks; returns the checkpoint that it makes stable, if any. A
+    /// dead process or a slow disk takes none.
     pub fn step(&mut self, chance: &mut fastrand::Rng) -> Option<(Rank, u32)> {
         if self.is_slow || self.crash_point.is_dead() {
             return None;
@@ -158,7 +157,7 @@ impl<C> Checkpoints<C> {
         let needs_room = matches!(doing, WriteStep::Create | WriteStep::Write(_));
         let asked = Rc::clone(self.asked.get(&rank)?);
         if self.has(rank, asked.number) {
-            // Only the word of it was lost.
+            // The checkpoint is stable; only the report of it was lost.
             return Some(self.is_stable(rank, asked.number));
         }
         if self.is_full && needs_room {
@@ -227,25 +226,25 @@ impl<C> Checkpoints<C> {
         }
     }
 
-    /// What the process knew is gone.
+    /// Drops the memory of the process.
     fn forget(&mut self) {
         self.doing.clear();
         self.stable.clear();
     }
 
-    /// The process dies; what it wrote stays, synced or not.
+    /// The process dies; its files remain, synced or not.
     pub fn kill(&mut self) {
         self.crash_point.kill();
         self.forget();
     }
 
-    /// The host loses its power: what was not synced is there, or not, or torn.
+    /// The host loses its power: unsynced data is kept, lost or torn.
     pub fn power_loss(&mut self) {
         self.kill();
         self.disk.lose_power(&mut self.chance);
     }
 
-    /// It is started again: syncs what it finds, and counts on what is whole.
+    /// Restarts the process: it syncs the files that it finds and uses the complete ones.
     pub fn restart(&mut self) {
         self.crash_point = self.crash_point.restarted();
         self.forget();
@@ -258,29 +257,29 @@ impl<C> Checkpoints<C> {
         }
     }
 
-    /// Nothing more can be written, or it can again.
+    /// Sets whether the disk is full.
     pub fn disk_full(&mut self, is_full: bool) {
         self.is_full = is_full;
     }
 
-    /// The disk does not answer, or does again.
+    /// Sets whether the disk does not answer.
     pub fn disk_slow(&mut self, is_slow: bool) {
         self.is_slow = is_slow;
     }
 
-    /// Reads back the newest stable checkpoint of a rank. `None`: it has none. Ask
-    /// a store that lives ([`Checkpoints::is_dead`]).
+    /// Reads back the newest stable checkpoint of a rank, if there is one. The store must be alive
+    /// ([`Checkpoints::is_dead`]).
     pub fn newest(&self, rank: Rank) -> Option<Rc<Checkpoint<C>>> {
         self.read(rank, 0)
     }
 
-    /// The stable one before the newest. GC-1
+    /// The stable checkpoint before the newest one. GC-1
     #[cfg(test)]
     pub fn generation_before(&self, rank: Rank) -> Option<Rc<Checkpoint<C>>> {
         self.read(rank, 1)
     }
 
-    /// Whether its process is dead: nothing can be read back.
+    /// Whether the process is dead; then nothing can be read back.
     pub fn is_dead(&self) -> bool {
         self.crash_point.is_dead()
     }

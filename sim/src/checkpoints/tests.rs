@@ -1,4 +1,4 @@
-//! What the store promises, whatever happens to it.
+//! The promises of the store, under faults.
 
 use super::*;
 use crate::plan::generate::PlanOptions;
@@ -25,7 +25,7 @@ fn calm() -> Checkpoints<u64> {
     store(None, 1, CrashPoint::default())
 }
 
-/// Writes one, undisturbed.
+/// Writes a checkpoint without faults.
 fn write(store: &mut Checkpoints<u64>, rank: Rank, number: u32) {
     let mut chance = fastrand::Rng::with_seed(1);
     store.begin(rank, checkpoint(number));
@@ -41,7 +41,7 @@ fn numbers(store: &Checkpoints<u64>, rank: Rank) -> [Option<u32>; 2] {
     ]
 }
 
-/// Two generations are kept, of each rank by itself.
+/// Two generations of each rank are kept.
 // GC-1
 #[test]
 fn two_generations_are_kept() {
@@ -65,9 +65,9 @@ fn two_generations_are_kept() {
     assert!(store.disk.read((RANK, 1)).is_none(), "it is removed");
 }
 
-/// A stable checkpoint is there after any death and any loss of power, at
-/// any of the store's effects; what was not is there wholly or not at all, and
-/// becomes stable when the store is back. A store that does not sync is found.
+/// A stable checkpoint survives any death and any power loss, at any of the store's effects; an
+/// unstable one is complete or missing, and becomes stable when the store is back. A store that
+/// does not sync is detected.
 // GC-1, REC-1; known trap: a write that has ended is not on the disk
 #[test]
 fn a_stable_checkpoint_outlives_the_store() {
@@ -77,7 +77,7 @@ fn a_stable_checkpoint_outlives_the_store() {
     }
 }
 
-/// One run of chance; whether a stable checkpoint was lost.
+/// One random run; returns whether a stable checkpoint was lost.
 fn loses(planted: Option<Planted>, seed: u64) -> bool {
     let mut chance = fastrand::Rng::with_seed(seed);
     let deaths = (0..3).map(|_| (chance.u64(..40), chance.bool())).collect();
@@ -113,7 +113,7 @@ fn loses(planted: Option<Planted>, seed: u64) -> bool {
     false
 }
 
-/// A rank that dies takes what was not stable with it.
+/// The death of a rank drops its unstable checkpoint.
 #[test]
 fn the_checkpoint_of_a_dead_rank_is_given_up() {
     let mut store = calm();
@@ -128,7 +128,7 @@ fn the_checkpoint_of_a_dead_rank_is_given_up() {
     assert_eq!(numbers(&store, RANK), [Some(1), None]);
 }
 
-/// A disk that is full or slow holds things up, and nothing else.
+/// A full or slow disk delays checkpoints and has no other effect.
 // LOG-3
 #[test]
 fn a_full_disk_holds_up() {

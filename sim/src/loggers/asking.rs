@@ -1,6 +1,7 @@
-//! Questions to loggers: of a logger that asks the other replicas for what it lacks (what a
-//! thread of the real server does with sockets, `server/catch_up.rs`, here step by step), and
-//! of a rank that recovers (the real reading of rows, of loggers that answer at once).
+//! Questions to loggers. First, of a logger that asks the other replicas for determinants that it
+//! lacks: a thread of the real server does this with sockets (`server/catch_up.rs`), here it goes
+//! step by step. Second, of a recovering rank: the real reading of per-rank event logs, from
+//! loggers that answer at once.
 
 use super::Loggers;
 use super::host::FetchState;
@@ -15,13 +16,13 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Ticks that a replica may take to answer.
+/// Maximum time for a replica's answer, in ticks.
 const PATIENCE: u64 = 5000;
-/// How often one that does not answer is asked.
+/// Number of rounds; a replica that fails is asked once in each.
 const ROUNDS: usize = 4;
-/// Ticks between two rounds.
+/// Time between two rounds, in ticks.
 const PAUSE: u64 = 500;
-/// Pieces that are held for the logger.
+/// Maximum number of pieces that wait for the logger.
 const PIECES_HELD: usize = 4;
 
 /// See the [module](self).
@@ -31,11 +32,11 @@ pub(super) struct Fetching {
     wanted: Wanted,
     state: Rc<RefCell<FetchState>>,
     process: CrashPoint,
-    /// Still to be asked in this round, and in the next.
+    /// Replicas to ask in this round.
     unasked: VecDeque<usize>,
     failed: VecDeque<usize>,
     round: usize,
-    /// The peer that is asked, the session, and the tick until which it may be silent.
+    /// The replica that is being asked, the session, and the deadline of its answer in ticks.
     asked: Option<(usize, SessionId, u64)>,
     inquiry: Option<Inquiry>,
     paused_until: u64,
@@ -64,20 +65,20 @@ impl Fetching {
         }
     }
 
-    /// The logger does not wait for it any more, or it has asked all.
+    /// Whether the logger no longer waits for the fetch, or all replicas have been asked.
     pub(super) fn is_over(&self) -> bool {
         let is_alone = Rc::strong_count(&self.state) == 1;
         self.process.is_dead() || is_alone || self.state.borrow().is_over
     }
 
-    /// Ends what is under way.
+    /// Ends the session under way.
     pub(super) fn end(&mut self, network: &mut Network) {
         if let Some((_, session, _)) = self.asked.take() {
             network.hang_up(session);
         }
     }
 
-    /// Whether there is something to do now.
+    /// Whether a step is possible now.
     pub(super) fn is_ready(&self, network: &Network, now: u64) -> bool {
         if self.state.borrow().said.len() >= PIECES_HELD {
             return false;
@@ -93,7 +94,7 @@ impl Fetching {
         }
     }
 
-    /// Sends one question, or takes one answer.
+    /// Sends one question or takes one answer.
     pub(super) fn step(&mut self, network: &mut Network, now: u64) {
         match self.asked {
             None => self.ask(network, now),
@@ -175,7 +176,7 @@ impl Fetching {
     }
 }
 
-/// Turns that a logger may take to answer.
+/// Maximum number of turns of a logger for one answer.
 const TURNS_MAX: usize = 400;
 
 /// A session with one logger, which gets all the turns that it needs.

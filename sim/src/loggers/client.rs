@@ -1,4 +1,4 @@
-//! A life's side: the real client over the simulated network.
+//! The client of a life: the real client over the simulated network.
 
 use super::Loggers;
 use super::ledger::Ledger;
@@ -23,11 +23,11 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Commits that wait for one logger at most, before more are kept back.
+/// Maximum number of messages that wait for one logger, before the client keeps commits back.
 const BACKLOG_MAX: usize = 32;
-/// One-sided writes under way to one logger at most.
+/// Maximum number of one-sided writes under way to one logger.
 const WRITES_MAX: usize = 16;
-/// What a tick of the job is to clients.
+/// The duration of a tick for clients.
 pub const TICK: Duration = Duration::from_millis(1);
 
 /// The client's end of a session.
@@ -37,18 +37,18 @@ pub struct LoggerWire {
     links: LoggerLinks,
 }
 
-/// How a life reaches its loggers.
+/// The access of a life to its loggers.
 #[derive(Clone, Debug)]
 pub struct LoggerLinks {
     pub(super) network: Rc<RefCell<Network>>,
     pub(super) life: Life,
     pub(super) process: CrashPoint,
-    /// One past the last determinant that was begun to be committed.
+    /// One past the last committed determinant.
     pub(super) end: Rc<Cell<EventIndex>>,
 }
 
 impl LoggerLinks {
-    /// As [`Planted::EventsFreedBeforeStable`] has it.
+    /// The message, as [`Planted::EventsFreedBeforeStable`] changes it.
     fn bent(&self, message: &ToLogger) -> ToLogger {
         match message {
             ToLogger::Hello(hello)
@@ -78,7 +78,7 @@ impl Wire for LoggerWire {
             .act(|| network.borrow_mut().say(self.session, message));
         match said {
             Some(false) => Err(WireError::Closed),
-            // A dead life sends nothing, and gets no error.
+            // A dead life sends nothing and gets no error.
             Some(true) | None => Ok(()),
         }
     }
@@ -145,7 +145,7 @@ impl ClientNetwork for LoggerLinks {
     }
 }
 
-/// Writes into a ring in a logger's memory.
+/// Writes one-sidedly into a ring in a logger's memory.
 #[derive(Debug)]
 pub struct RingPort {
     key: u64,
@@ -212,7 +212,7 @@ pub struct LoggerClient {
     pub(super) starts: Rc<RefCell<BTreeMap<Life, (Incarnation, EventIndex)>>>,
     pub(super) newest: Clock,
     pub(super) has_begun: bool,
-    /// A quorum has admitted the life.
+    /// Whether a quorum has admitted the life.
     pub(super) is_admitted: bool,
     pub(super) quorum: usize,
 }
@@ -235,7 +235,7 @@ impl LoggerClient {
             self.starts.borrow_mut().insert(self.links.life, after);
             self.ledger.began(rank, incarnation, after);
         }
-        // What is stable was confirmed by a quorum, even if one of it is lost again.
+        // A quorum has confirmed what is stable, even if one of its loggers is lost again.
         let is_confirmed = end >= start && end > EventIndex(0);
         if !self.is_admitted && (self.client.live() >= self.quorum || is_confirmed) {
             self.is_admitted = true;
@@ -244,20 +244,19 @@ impl LoggerClient {
         end
     }
 
-    /// Number of the first determinant of this life; `None` until a quorum has
-    /// answered. Looks.
+    /// Polls; returns the number of the first determinant of this life; `None` until a quorum has
+    /// answered.
     pub fn start(&mut self) -> Option<EventIndex> {
         self.advance();
         self.client.start()
     }
 
-    /// Whether the life is known at a quorum: what it commits now becomes stable
-    /// while they live.
+    /// Number of loggers that have admitted the life.
     pub fn live(&self) -> usize {
         self.client.live()
     }
 
-    /// Determinants with at most this clock will not be asked for any more. GC-1
+    /// Loggers need not keep determinants with at most this clock any more. GC-1
     pub fn trim(&mut self, clock: Clock) {
         self.ledger.trimmed(self.links.life.rank, clock);
         let bug = self.links.network.borrow().bug;
@@ -267,15 +266,15 @@ impl LoggerClient {
         });
     }
 
-    /// Nothing more will come; says whether every logger that is there has stored
-    /// everything. To be called again until it has.
+    /// No more commits follow. Returns whether every reachable logger has stored everything; call
+    /// again until it returns true.
     pub fn leave(&mut self) -> bool {
         self.client.leave();
         self.advance();
         self.client.has_left()
     }
 
-    /// Why the commits under way are not stable; `None` when they all are.
+    /// Why the commits under way are not stable; `None` if all are.
     pub fn explain(&self) -> Option<String> {
         self.client.explain()
     }

@@ -1,4 +1,4 @@
-//! The world of a simulated logger's service.
+//! The host of a simulated logger's service.
 
 use super::ledger::Ledger;
 use super::network::{Network, SessionId};
@@ -18,10 +18,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::rc::Rc;
 
-/// Bytes that a short message counts for.
+/// The size that a short message counts for, in bytes.
 const MESSAGE_BYTES: usize = 64;
 
-/// The rings in a logger's folder: they survive its process.
+/// The rings in the memory of a logger's host; they survive the process.
 pub(super) type Rings = Rc<RefCell<BTreeMap<RingName, RingMemory>>>;
 
 /// A logger's end of a session.
@@ -76,7 +76,7 @@ impl Drop for LoggerChannel {
     }
 }
 
-/// A fetch under way, as [`super::asking`] moves it on.
+/// The state of a fetch under way; [`super::asking`] advances it.
 #[derive(Debug, Default)]
 pub(super) struct FetchState {
     pub(super) said: VecDeque<Fetched>,
@@ -106,16 +106,16 @@ pub(super) struct LoggerHost {
     pub(super) process: CrashPoint,
     pub(super) rings: Rings,
     pub(super) ledger: Ledger,
-    /// Keys of rings that are written one-sidedly.
+    /// Keys of the rings that are written one-sidedly.
     pub(super) keys: BTreeMap<RankKey, u64>,
-    /// Fetches that begin.
+    /// Fetches to begin.
     pub(super) wanted: Vec<(Wanted, Rc<RefCell<FetchState>>)>,
     /// Reports of loggers.
     pub(super) reports: Rc<RefCell<Vec<String>>>,
 }
 
 impl LoggerHost {
-    /// Its provider is asked whether it may sleep.
+    /// The provider is asked whether the logger may sleep.
     pub(super) fn take_in_unseen(&self) {
         let network = &self.network;
         self.process

@@ -1,6 +1,6 @@
-//! What is held where: the oracle's own account, made from bytes that reached
-//! files and rings, and from what clients began to commit. It asks neither
-//! committers nor logbooks.
+//! Which logger has which batches: the oracle's own account, made from the bytes that reached files
+//! and rings, and from the batches that clients began to commit. It asks neither committers nor
+//! logbooks.
 
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::{BatchHeader, HEADER_BYTES};
@@ -8,7 +8,7 @@ use refrain_ring::{Clock, Incarnation, Rank};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A batch by which nothing else is meant.
+/// Identifies a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct BatchId {
     incarnation: Incarnation,
@@ -28,30 +28,30 @@ impl BatchId {
     }
 }
 
-/// What one logger holds of a rank.
+/// The batches of a rank at one logger.
 #[derive(Clone, Debug, Default)]
 struct Holder {
     held: HashSet<BatchId>,
-    /// In its ring, which goes when all that counts in it is in the files.
+    /// Batches in the rank's ring, which is removed once all that count are in the files.
     in_ring: HashSet<BatchId>,
-    /// Number of batches of the row, from the first on, that are among them.
+    /// Number of batches of the row, from the first one on, that the logger has.
     whole: usize,
 }
 
-/// One rank.
+/// The account of one rank.
 #[derive(Clone, Debug)]
 struct RankLedger {
-    /// By life: what it went on from, and committed, in order.
+    /// By life: the batches that it continues from and those that it committed, in order.
     rows: BTreeMap<Incarnation, Vec<BatchId>>,
-    /// The latest that has begun: its row is the rank's.
+    /// The latest life that has begun: its row is the rank's.
     life: Incarnation,
-    /// A quorum has admitted it. Before, a batch of its row may lie at a quorum and be
-    /// stable for no life: the next survey may miss the loggers that have admitted it.
+    /// Whether a quorum has admitted the life. Before that, a batch of its row may be at a quorum
+    /// without being stable: the next survey may miss the loggers that have admitted the life.
     is_admitted: bool,
-    /// What has at most this clock need not be held any more.
+    /// Batches with at most this clock need not be held any more.
     trimmed: Clock,
     holders: Vec<Holder>,
-    /// Number of batches, from the first on, that a quorum held once.
+    /// Number of batches, from the first one on, that a quorum has held at some time.
     reached: usize,
 }
 
@@ -63,7 +63,7 @@ struct LedgerState {
     breach: Option<String>,
 }
 
-/// Clones are the same.
+/// Clones share the state.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
     /// Locked because disks need `Send`, not for threads.
@@ -71,13 +71,13 @@ pub(super) struct Ledger {
 }
 
 impl RankLedger {
-    /// The row that counts.
+    /// The row of the latest life.
     fn row(&self) -> &[BatchId] {
         self.rows.get(&self.life).map_or(&[], Vec::as_slice)
     }
 
-    /// A life continues another one's row up to this end. Returns the first batch that a
-    /// quorum held and that is not part of it.
+    /// A life continues the row of another life up to `start`. Returns the first batch that a
+    /// quorum held and that is not part of the new row.
     fn begin(
         &mut self,
         life: Incarnation,
@@ -114,8 +114,8 @@ impl RankLedger {
         }
     }
 
-    /// Counts what a quorum has. It never goes back: that a replica loses it afterwards is a
-    /// failure which the others make up for.
+    /// Counts the batches that a quorum has. The count never decreases: if a replica loses a batch
+    /// afterwards, the others make up for it.
     fn settle(&mut self, quorum: usize) {
         let (row, trimmed) = (self.rows.get(&self.life), self.trimmed);
         let row = row.map_or(&[][..], Vec::as_slice);
@@ -131,7 +131,7 @@ impl RankLedger {
         if !self.is_admitted {
             return;
         }
-        // Few: no order of them is needed.
+        // There are few holders: no sorting is needed.
         let holders = self.holders.iter();
         let at_least = |whole: usize| holders.clone().filter(|it| it.whole >= whole).count();
         let ends = holders.clone().map(|holder| holder.whole);
@@ -166,7 +166,7 @@ impl Ledger {
         ledger.settle(state.quorum);
     }
 
-    /// A survey has told a life of a rank where it begins, and which life wrote what is before.
+    /// A survey has found where a life begins, and which life wrote the determinants before.
     pub(super) fn began(
         &self,
         rank: Rank,
@@ -201,7 +201,7 @@ impl Ledger {
         });
     }
 
-    /// Batches are where they survive, at one logger.
+    /// One logger has written these batches to its files.
     pub(super) fn holds(&self, logger: usize, headers: &[BatchHeader]) {
         for header in headers {
             self.change(header.rank, |ledger| {
@@ -210,7 +210,7 @@ impl Ledger {
         }
     }
 
-    /// Batches lie in a rank's ring at one logger.
+    /// A rank's ring at one logger has these batches.
     pub(super) fn holds_in_ring(&self, logger: usize, headers: &[BatchHeader]) {
         for header in headers {
             self.change(header.rank, |ledger| {
@@ -219,7 +219,7 @@ impl Ledger {
         }
     }
 
-    /// A life's ring at one logger is no more.
+    /// A life's ring at one logger is removed.
     pub(super) fn ring_is_gone(&self, logger: usize, rank: Rank, life: Incarnation) {
         self.change(rank, |ledger| {
             let holder = &mut ledger.holders[logger];
@@ -228,7 +228,7 @@ impl Ledger {
         });
     }
 
-    /// A logger has nothing but this any more.
+    /// A logger has only these batches left.
     pub(super) fn holds_only(&self, logger: usize, headers: &[BatchHeader]) {
         for ledger in self.state().ranks.values_mut() {
             ledger.holders[logger] = Holder::default();
@@ -236,7 +236,7 @@ impl Ledger {
         self.holds(logger, headers);
     }
 
-    /// A logger has events of a rank only up to there, in no ring. REC-9
+    /// A logger has the events of a rank only before `end`, and none in rings. REC-9
     pub(super) fn loses(&self, logger: usize, rank: Rank, end: EventIndex) {
         self.change(rank, |ledger| {
             let holder = &mut ledger.holders[logger];
@@ -244,30 +244,30 @@ impl Ledger {
             holder.in_ring.clear();
             holder.whole = 0;
             ledger.reached = 0;
-            // What is lost does not count as held since it was trimmed, either.
+            // A lost batch no longer counts as held because it was trimmed.
             let left = ledger.row().iter().rfind(|batch| batch.end <= end);
             let left = left.map_or(Clock(0), |batch| batch.last_clock);
             ledger.trimmed = ledger.trimmed.min(left);
         });
     }
 
-    /// No restart asks for what has at most this clock any more. GC-1
+    /// No restart asks for determinants with at most this clock any more. GC-1
     pub(super) fn trimmed(&self, rank: Rank, clock: Clock) {
         self.change(rank, |ledger| ledger.trimmed = ledger.trimmed.max(clock));
     }
 
-    /// Clock up to which no restart asks for anything.
+    /// The clock up to which no restart asks for determinants.
     pub(super) fn trimmed_clock(&self, rank: Rank) -> Option<Clock> {
         let trimmed = self.state().ranks.get(&rank)?.trimmed;
         (trimmed > Clock(0)).then_some(trimmed)
     }
 
-    /// Clock of the last determinant that is held by a quorum.
+    /// The clock of the last determinant that a quorum has.
     pub(super) fn reach(&self, rank: Rank) -> Option<Clock> {
         Some(self.reached(rank)?.last_clock)
     }
 
-    /// One past the last determinant that is held by a quorum.
+    /// One past the last determinant that a quorum has.
     pub(super) fn reached_end(&self, rank: Rank) -> EventIndex {
         self.reached(rank).map_or(EventIndex(0), |last| last.end)
     }
@@ -278,7 +278,7 @@ impl Ledger {
         ledger.row().get(ledger.reached.checked_sub(1)?).copied()
     }
 
-    /// How many loggers hold all that a rank committed.
+    /// Number of loggers that have everything that a rank committed.
     pub(super) fn whole_holders(&self, rank: Rank) -> usize {
         let state = self.state();
         let Some(ledger) = state.ranks.get(&rank) else {
@@ -288,13 +288,13 @@ impl Ledger {
         ledger.holders.iter().filter(is_whole).count()
     }
 
-    /// The broken rule, if there is one.
+    /// The violated rule, if there is one.
     pub(super) fn breach(&self) -> Option<String> {
         self.state().breach.clone()
     }
 }
 
-/// The batches that lie in these bytes, wherever they begin (at words).
+/// The batches in these bytes; each begins at a multiple of 8 bytes.
 pub(super) fn batches_in(bytes: &[u8]) -> Vec<BatchHeader> {
     let mut found = Vec::new();
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! One logger: a process that dies and starts again over a disk and rings that stay.
+//! One logger: a process that dies and restarts, over a disk and rings that remain.
 
 use super::JOB;
 use super::host::{FetchState, LoggerChannel, LoggerHost, Rings};
@@ -22,14 +22,14 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Bytes of a file: many files in a short run.
+/// Size of a file in bytes: small, so that a short run has many files.
 const SEGMENT_BYTES: u64 = 64 << 10;
-/// Ticks before a disk that is full or slow is tried again.
+/// Time before a full or slow disk is tried again, in ticks.
 const DISK_PAUSE: u64 = 50;
-/// How often, in percent, a disk has no news yet.
+/// Probability that a completion of the disk is late, in percent.
 const DISK_LATE_PERCENT: u32 = 40;
 
-/// What all loggers of a shard share.
+/// State that all loggers of a shard share.
 #[derive(Clone, Debug)]
 pub(super) struct Shard {
     pub(super) network: Rc<RefCell<Network>>,
@@ -52,14 +52,14 @@ pub struct Logger {
     is_full: bool,
     lost_power: bool,
     rings: Rings,
-    /// It stands still.
+    /// Whether the process is paused.
     pub is_paused: bool,
-    /// It has more to do at once.
+    /// Whether the process has more work at once.
     has_more: bool,
     disk_try_at: u64,
 }
 
-/// A fetch that a logger wants.
+/// A fetch that a logger begins.
 pub(super) type FetchStart = (Wanted, Rc<RefCell<FetchState>>);
 
 impl Logger {
@@ -84,7 +84,7 @@ impl Logger {
         logger
     }
 
-    /// Whether its process is there.
+    /// Whether its process is alive.
     pub fn lives(&mut self) -> bool {
         self.bury();
         self.service.is_some()
@@ -120,7 +120,7 @@ impl Logger {
         let held = move |bytes: &[u8]| ledger.holds(number, &batches_in(bytes));
         self.disk.show(held);
         self.disk.stall(self.is_slow);
-        // What is there is opened on a full disk, too.
+        // Existing files open on a full disk, too.
         self.disk.set_room(u64::MAX);
         let logbook = Logbook::open_on(self.disk.clone().into(), &options);
         self.set_full(self.is_full);
@@ -144,7 +144,7 @@ impl Logger {
         Service::open(options, logbook, host, 0).map_err(|error| error.to_string())
     }
 
-    /// Its process ends with an error, or has died.
+    /// The process ends with an error, or has died.
     fn ends_with(&mut self, error: &str) {
         if !self.process.is_dead() {
             let told = format!("logger {} ends: {error}", self.number);
@@ -153,15 +153,15 @@ impl Logger {
         self.kill();
     }
 
-    /// Its process is killed; what is left of it goes.
+    /// Kills the process and drops its memory.
     pub fn kill(&mut self) {
         self.process.kill();
-        // Its channels hang up as they go.
+        // Dropping the service ends its sessions.
         self.service = None;
         self.shard.network.borrow_mut().logger_died(self.number);
     }
 
-    /// Sees to a death that came with an effect.
+    /// Completes a death at an effect.
     pub(super) fn bury(&mut self) {
         if self.service.is_some() && self.process.is_dead() {
             self.kill();
@@ -174,7 +174,7 @@ impl Logger {
         self.lost_power = true;
     }
 
-    /// Its host is lost, with all that is on it.
+    /// The host is lost, with disk and rings.
     pub(super) fn forget(&mut self) {
         self.kill();
         self.seed = self.seed.wrapping_add(1);
@@ -183,7 +183,7 @@ impl Logger {
         self.shard.ledger.holds_only(self.number, &[]);
     }
 
-    /// It starts again over what is left.
+    /// Restarts the process over its disk and rings.
     pub fn restart(&mut self) {
         if self.service.is_some() {
             return;
@@ -201,18 +201,18 @@ impl Logger {
         };
         if lost_power {
             self.rings.borrow_mut().clear();
-            // It is never synced, and may be gone.
+            // The watermark is never synced, and may be lost.
             let _ = Directory::from(self.disk.clone()).remove("watermark");
         }
         self.begin();
-        // What was not synced before the loss is not counted.
+        // Data that was not synced before the power loss does not count.
         if lost_power || self.service.is_some() {
             self.count_again(lost_power);
         }
     }
 
-    /// What is left of it when it is dead loses the events of a rank from about that
-    /// one on: the rings, and the end of its row in the files.
+    /// A dead logger loses the events of a rank from about index `kept` on: the rings, and the end
+    /// of the rank's log in the files.
     pub(super) fn lose_events(&mut self, rank: Rank, kept: EventIndex) {
         self.rings.borrow_mut().retain(|name, _| name.rank != rank);
         self.disk = self.disk.after_death(self.seed);
@@ -221,8 +221,8 @@ impl Logger {
         self.shard.ledger.loses(self.number, rank, end);
     }
 
-    /// Cuts a rank's row at the first end of a batch from there on that a logbook cuts
-    /// at: what was trimmed stays. Returns the end that is left.
+    /// Cuts a rank's log at the first end of a batch, from `kept` on, at which a logbook can cut:
+    /// trimmed determinants stay trimmed. Returns the new end.
     fn cut_files(&self, rank: Rank, kept: EventIndex) -> Result<EventIndex, String> {
         let options = self.logbook_options();
         let disk = self.disk.clone().into();
@@ -248,8 +248,8 @@ impl Logger {
         Ok(end.unwrap_or(row.end))
     }
 
-    /// Tells the ledger what the disk has: less than before, or more, since a
-    /// write under way may continue when its process has died.
+    /// Reports the contents of the disk to the ledger: less than before, or more, since a write
+    /// under way may complete after its process has died.
     fn count_again(&self, lost_power: bool) {
         let mut headers = Vec::new();
         if let Ok(archive) = Archive::open_on(self.disk.clone().into()) {
@@ -268,19 +268,19 @@ impl Logger {
         }
     }
 
-    /// Its disk takes no new files, or does again.
+    /// Sets whether the disk takes new files.
     pub fn set_full(&mut self, is_full: bool) {
         self.is_full = is_full;
         self.disk.set_room(if is_full { 0 } else { u64::MAX });
     }
 
-    /// Its disk does not answer, or does again.
+    /// Sets whether the disk does not answer.
     pub fn set_slow(&mut self, is_slow: bool) {
         self.is_slow = is_slow;
         self.disk.stall(is_slow);
     }
 
-    /// Whether it has something to do now.
+    /// Whether the process has something to do now.
     pub(super) fn is_ready(&self, is_called: bool, now: u64) -> bool {
         let Some(service) = self.service.as_ref().filter(|_| !self.is_paused) else {
             return false;
@@ -288,7 +288,7 @@ impl Logger {
         is_called || self.has_more || !service.logbook().is_settled() && now >= self.disk_try_at
     }
 
-    /// A turn of its process; what it wants to be fetched goes to `starts`.
+    /// A turn of the process; fetches that it begins are added to `starts`.
     pub(super) fn turn(&mut self, now: u64, starts: &mut Vec<FetchStart>) {
         let Some(service) = &mut self.service else {
             return;
@@ -325,7 +325,7 @@ fn new_disk(seed: u64) -> SimulatedDisk {
     disk
 }
 
-/// What the real server hears from its sockets before a turn.
+/// Passes arrived messages to the service before a turn, as sockets do in the real server.
 fn take_in(
     logger: usize,
     network: &Rc<RefCell<Network>>,

@@ -1,21 +1,18 @@
-//! The event loggers of a job: one shard, its disks, and the links to it.
+//! The event loggers of a job: one shard, its disks, and the connections to it.
 //!
-//! Real: client, links, committer, survey, the writer's half of one-sided rings
-//! and their bookkeeping; the service with its joining, requests,
-//! acknowledgements, rings and their remains; logbook, acceptor, files, replay;
-//! reading. Simulated: sessions (messages in order, late), one-sided writes
-//! (late, overtaking, torn, their completions lost), the memory under rings, the
-//! disks, and when whose turn it is. Written twice: only the loop in which a
-//! logger asks its peers (`fetching`), a thread in the real one.
+//! Real parts: client, links, committer, survey, the writer's half of one-sided rings and their
+//! bookkeeping; the service with its admission, requests, acknowledgements, rings and rings of
+//! earlier processes; logbook, acceptor, files, recovery of files; reading. Simulated parts:
+//! sessions (messages in order, late), one-sided writes (late, overtaking, torn, completions lost),
+//! the memory under rings, the disks, and the schedule. Only one part is written twice: the loop in
+//! which a logger asks its peers (`asking`), a thread in the real logger.
 //!
-//! What is assumed of the faults (the injector answers for it):
+//! Assumptions about faults, which the injector keeps:
 //!
-//! - a logger that dies keeps its disk and the rings in its host's memory; one
-//!   whose host loses power keeps what was synced. At level `placed` nothing is
-//!   promised after a loss of power;
-//! - every logger comes back in the end; a life begins, and determinants become
-//!   stable, only while enough live: `max(quorum, replicas + 1 - quorum)` for the
-//!   first, `quorum` for the second.
+//! * A logger that dies keeps its disk and the rings in its host's memory; if its host loses power,
+//!   it keeps what was synced. At level `placed` nothing is promised after a power loss.
+//! * Every logger is restarted eventually. A life begins only while enough loggers are alive:
+//!   `max(quorum, replicas + 1 - quorum)`; determinants become stable only while `quorum` are.
 
 mod asking;
 mod client;
@@ -50,7 +47,7 @@ use std::rc::Rc;
 /// The number of the simulated job.
 pub const JOB: u64 = 0x7265_6672_6169_6e01;
 
-/// All loggers of a job. Clones are the same.
+/// All loggers of a job. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Loggers {
     shared: Rc<Shared>,
@@ -64,12 +61,12 @@ struct Shared {
     fetchings: RefCell<Vec<Fetching>>,
     now: Rc<Cell<u64>>,
     starts: Rc<RefCell<BTreeMap<Life, (Incarnation, EventIndex)>>>,
-    /// Chance where no step is taken.
+    /// Random numbers for everything outside `step`.
     chance: RefCell<Rng>,
     next: RefCell<Vec<Next>>,
 }
 
-/// What can happen next.
+/// A possible next step.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     Arrival(Arrival),
@@ -78,7 +75,7 @@ enum Next {
 }
 
 impl Loggers {
-    /// All replicas of a shard, each with its death; with a bug, or none.
+    /// All replicas of a shard, each with its crash point; with a planted bug or none.
     pub fn new(
         plan: LoggersPlan,
         crash_points: Vec<CrashPoint>,
@@ -133,7 +130,7 @@ impl Loggers {
         (0..self.shared.shard.replicas).map(Self::address).collect()
     }
 
-    /// A life begins to join; messages and one-sided writes are effects of its
+    /// A life begins to connect to the loggers; messages and one-sided writes are effects of its
     /// process.
     pub fn connect(&self, life: Life, crash_point: CrashPoint) -> LoggerClient {
         let shared = &self.shared;
@@ -174,9 +171,9 @@ impl Loggers {
         }
     }
 
-    /// One small step of something: a message or some lines of a one-sided write
-    /// arrive, a logger has a turn (with its disk), asks another one. `now`: in
-    /// ticks. Says whether there was anything to do.
+    /// Takes one small step: a message or some lines of a one-sided write arrive, a logger has a
+    /// turn (with its disk), or a logger asks another one. `now`: in ticks. Returns whether any
+    /// step was possible.
     pub fn step(&self, rng: &mut Rng, now: u64) -> bool {
         let shared = &*self.shared;
         shared.now.set(now);
@@ -198,7 +195,7 @@ impl Loggers {
         true
     }
 
-    /// Ends what belongs to processes that have died of an effect.
+    /// Ends the sessions, writes and fetches of processes that have died at an effect.
     fn bury(&self, rng: &mut Rng) {
         let shared = &*self.shared;
         for logger in shared.loggers.borrow_mut().iter_mut() {
@@ -259,8 +256,8 @@ impl Loggers {
         RefMut::map(loggers, |loggers| &mut loggers[number as usize])
     }
 
-    /// The host of a logger is lost, if the others have all of it and any quorum of them
-    /// is one of the next life, too. Whether it is.
+    /// Loses the host of a logger, if the others have all of its data and any quorum of the next
+    /// life contains one of them. Returns whether it was lost.
     pub fn forget(&self, logger: u32) -> bool {
         let Shared {
             plan,
@@ -279,9 +276,9 @@ impl Loggers {
         forgets
     }
 
-    /// The files of all loggers, which are dead, lose events of a rank, and its rings
-    /// with them: about this percentage is left. Whether a quorum had held any that
-    /// is gone now. REC-9
+    /// The files of all loggers, which are dead, lose events of a rank, and its rings are lost:
+    /// about `percent` of the events remains. Returns whether a quorum had any that is lost now.
+    /// REC-9
     pub fn lose_events(&self, rank: Rank, percent: u8) -> bool {
         let shared = &*self.shared;
         let before = self.reached_end(rank);
@@ -292,15 +289,15 @@ impl Loggers {
         self.reached_end(rank) < before
     }
 
-    /// The connections of a life break: what is on its way arrives in part, and
-    /// of one-sided writes the outcome is unknown.
+    /// The connections of a life break: messages under way arrive in part, and the outcome of
+    /// one-sided writes is unknown.
     pub fn disconnect(&self, life: Life) {
         let rng = &mut *self.shared.chance.borrow_mut();
         let network = &mut *self.shared.shard.network.borrow_mut();
         network.disconnect(rng, life);
     }
 
-    /// All faults end: dead loggers start again, disks work, no logger stands still.
+    /// Ends all faults: dead loggers restart, disks work, no logger is paused.
     pub fn heal(&self) {
         for logger in self.shared.loggers.borrow_mut().iter_mut() {
             logger.set_full(false);
@@ -312,39 +309,38 @@ impl Loggers {
         }
     }
 
-    /// Oracle: the highest clock up to which all determinants of a rank are held
-    /// by a quorum at the job's level, counted in the bytes of files and rings;
-    /// `None`: nothing is. One that a quorum held once counts as held: what is
-    /// done to them afterwards is no more than what they promise to survive.
+    /// Oracle: the highest clock up to which a quorum has all determinants of a rank at the job's
+    /// level, counted in the bytes of files and rings; `None`: there are none. A determinant that a
+    /// quorum had at some time counts: later faults are those that the loggers promise to survive.
     pub fn reach(&self, rank: Rank) -> Option<Clock> {
         self.shared.shard.ledger.reach(rank)
     }
 
-    /// Oracle: one past the last determinant that is held so.
+    /// Oracle: as [`Loggers::reach`], one past the last determinant.
     pub fn reached_end(&self, rank: Rank) -> EventIndex {
         self.shared.shard.ledger.reached_end(rank)
     }
 
-    /// Oracle: clock up to which a rank lets loggers give up its determinants. GC-1
+    /// Oracle: the clock up to which a rank lets loggers trim its determinants. GC-1
     pub fn trimmed(&self, rank: Rank) -> Option<Clock> {
         self.shared.shard.ledger.trimmed_clock(rank)
     }
 
-    /// Oracle: the broken rule, if there is one.
+    /// Oracle: the violated rule, if there is one.
     pub fn breach(&self) -> Option<String> {
         self.shared.shard.ledger.breach()
     }
 
-    /// Reports of loggers so far.
+    /// All reports of loggers so far.
     pub fn reports(&self) -> Vec<String> {
         self.shared.shard.reports.borrow().clone()
     }
 
-    /// What a life of a rank gets that recovers: its determinants after a clock
-    /// in batches, in order, complete up to where it begins to write. EL-5
+    /// The determinants that a recovering life reads: those after a clock, in batches, in order,
+    /// complete up to where the life begins to write. EL-5
     ///
     /// # Errors
-    /// Too few loggers answer, or what they have is not complete.
+    /// When too few loggers answer, or their determinants are not complete.
     pub fn read(
         &self,
         rank: Rank,
@@ -357,11 +353,11 @@ impl Loggers {
         self.read_up_to(rank, after, start)
     }
 
-    /// The same of a life that begins there, behind what that other one wrote;
-    /// `None`: all that there is.
+    /// As [`Loggers::read`], for a life that begins at the index `start.1`, after determinants of
+    /// life `start.0`; `None`: all determinants.
     ///
     /// # Errors
-    /// As with [`Loggers::read`].
+    /// As [`Loggers::read`].
     pub fn read_up_to(
         &self,
         rank: Rank,

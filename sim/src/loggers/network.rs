@@ -1,5 +1,5 @@
-//! Between clients and loggers: messages, in order, and one-sided writes. What
-//! is under way arrives at random, by the job's seed.
+//! Messages, in order, and one-sided writes between clients and loggers. The job's seed decides
+//! what arrives next.
 
 use super::ledger::{Ledger, batches_in};
 use crate::crash_point::CrashPoint;
@@ -15,50 +15,50 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-/// How often a logger asks before something is taken in by that.
+/// The provider takes in a write once in this many questions of loggers.
 const ASKED_IN_VAIN: u64 = 3;
 
-/// Number of a session, ascending.
+/// The number of a session; ascending.
 pub(super) type SessionId = u64;
 
-/// A session of a client, or of a logger that asks, with a logger.
+/// A session with a logger, of a client or of another logger.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) logger: usize,
-    /// The rank's life that sessions; `None`: a reader of rows.
+    /// The life of the client; `None`: a reader of per-rank event logs.
     pub(super) life: Option<Life>,
     pub(super) caller: CrashPoint,
-    /// On their way …
+    /// Messages under way.
     to_logger: VecDeque<ToLogger>,
     to_caller: VecDeque<ToClient>,
-    /// … and there.
+    /// Messages that have arrived.
     pub(super) at_logger: VecDeque<ToLogger>,
     pub(super) at_caller: VecDeque<ToClient>,
-    /// The caller sends no more; what it sent may still arrive.
+    /// Whether the caller sends no more; its messages may still arrive.
     caller_closed: bool,
-    /// The logger sends no more.
+    /// Whether the logger sends no more.
     logger_closed: bool,
-    /// Number of the connection at the logger, once it has taken it in.
+    /// The number of the connection at the logger, once the logger has accepted it.
     pub(super) connection: Option<u64>,
-    /// What was sent last, for [`Planted::AckUnchecked`].
+    /// The batch that was sent last, for [`Planted::AckUnchecked`].
     last_sent: Option<BatchHeader>,
 }
 
 impl Session {
-    /// Whether nothing more will arrive for the caller.
+    /// Whether no more messages will arrive for the caller.
     pub(super) fn is_closed(&self) -> bool {
         self.logger_closed && self.to_caller.is_empty()
     }
 }
 
-/// Something that can arrive next.
+/// The next arrival of a message or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
     /// A message reaches the logger.
     AtLogger(SessionId),
     /// A message reaches the caller.
     AtCaller(SessionId),
-    /// Some of a one-sided write reaches memory.
+    /// A part of a one-sided write reaches memory.
     Landing(usize),
 }
 
@@ -72,19 +72,19 @@ struct Flight {
     token: u64,
     port: Rc<RefCell<PortState>>,
     caller: CrashPoint,
-    /// Its writer is gone: it may come yet, or in part, or never.
+    /// Whether the writer is gone: the write may still arrive, completely, in part or not at all.
     is_orphan: bool,
 }
 
-/// What a client knows of its writes.
+/// The state of a client's writes.
 #[derive(Debug, Default)]
 pub(super) struct PortState {
     pub(super) completed: Vec<u64>,
-    /// What was under way has an unknown outcome.
+    /// Whether the outcome of the writes under way is unknown.
     pub(super) is_broken: bool,
 }
 
-/// Memory that can be written with its key.
+/// Memory that clients write with its key.
 #[derive(Debug)]
 struct Target {
     logger: usize,
@@ -92,7 +92,7 @@ struct Target {
     identity: RingIdentity,
 }
 
-/// All that is under way.
+/// Everything under way.
 #[derive(Debug)]
 pub(super) struct Network {
     pub(super) sessions: BTreeMap<SessionId, Session>,
@@ -103,9 +103,9 @@ pub(super) struct Network {
     ledger: Ledger,
     pub(super) level: Level,
     pub(super) bug: Option<Planted>,
-    /// How often loggers asked whether they may sleep.
+    /// Number of times that loggers asked whether they may sleep.
     asked: u64,
-    /// This logger needs a turn: something has come.
+    /// By logger: whether it needs a turn, because something has arrived.
     pub(super) calls: Vec<bool>,
     pub(super) lives: Vec<bool>,
 }
@@ -127,7 +127,7 @@ impl Network {
         }
     }
 
-    /// Begins a session with a logger that lives.
+    /// Begins a session with a logger, if the logger is alive.
     pub(super) fn call(
         &mut self,
         logger: usize,
@@ -157,7 +157,7 @@ impl Network {
         Some(id)
     }
 
-    /// A caller sends a message; `false`: the session is over.
+    /// A caller sends a message; false: the session has ended.
     pub(super) fn say(&mut self, id: SessionId, message: ToLogger) -> bool {
         let Some(session) = self
             .sessions
@@ -173,7 +173,7 @@ impl Network {
         true
     }
 
-    /// The next message that has arrived for a caller; `Err`: the session is over.
+    /// The next message that has arrived for a caller; `Err`: the session has ended.
     pub(super) fn hear(&mut self, id: SessionId) -> Result<Option<ToClient>, ()> {
         let session = self.sessions.get_mut(&id).ok_or(())?;
         match session.at_caller.pop_front() {
@@ -187,7 +187,7 @@ impl Network {
         }
     }
 
-    /// Messages of a caller that have not been taken by the logger.
+    /// Number of messages of a caller that the logger has not taken.
     pub(super) fn backlog(&self, id: SessionId) -> usize {
         let session = self.sessions.get(&id);
         session.map_or(0, |session| {
@@ -195,7 +195,7 @@ impl Network {
         })
     }
 
-    /// A caller hangs up.
+    /// The caller ends its session.
     pub(super) fn hang_up(&mut self, id: SessionId) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.caller_closed = true;
@@ -211,7 +211,7 @@ impl Network {
         }
     }
 
-    /// A logger hangs up.
+    /// The logger ends a session.
     pub(super) fn close(&mut self, id: SessionId) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.logger_closed = true;
@@ -228,7 +228,7 @@ impl Network {
         }
     }
 
-    /// Whether the caller has hung up and everything that it sent was taken.
+    /// Whether the caller has ended the session and all its messages were taken.
     pub(super) fn is_ended(&self, id: SessionId) -> bool {
         self.sessions.get(&id).is_some_and(|session| {
             session.caller_closed && session.to_logger.is_empty() && session.at_logger.is_empty()
@@ -253,7 +253,7 @@ impl Network {
         key
     }
 
-    /// Its memory cannot be written any more. FENCE-1
+    /// The memory with this key cannot be written any more. FENCE-1
     pub(super) fn revoke(&mut self, key: u64) {
         if self.bug != Some(Planted::LoggerFenceForgotten) {
             self.targets.remove(&key);
@@ -283,7 +283,7 @@ impl Network {
         });
     }
 
-    /// A logger's process is dead: its sessions end, and its memory cannot be reached any more.
+    /// A logger's process died: its sessions end, and its memory can no longer be written.
     pub(super) fn logger_died(&mut self, logger: usize) {
         self.lives[logger] = false;
         let sessions = self
@@ -296,7 +296,7 @@ impl Network {
         self.targets.retain(|_, target| target.logger != logger);
     }
 
-    /// The connections of a life break: what was on its way is flushed.
+    /// The connections of a life break: messages under way arrive in part.
     pub(super) fn disconnect(&mut self, rng: &mut Rng, life: Life) {
         let meant = self
             .sessions
@@ -323,7 +323,7 @@ impl Network {
         self.orphan(rng, |caller| callers.iter().any(|it| it.is_same(caller)));
     }
 
-    /// One-sided writes of a life have lost their completions; they may land yet.
+    /// The completions of one-sided writes are lost; the writes may still land.
     pub(super) fn orphan(&mut self, rng: &mut Rng, is_meant: impl Fn(&CrashPoint) -> bool) {
         self.flights.retain_mut(|flight| {
             if flight.is_orphan || !is_meant(&flight.caller) {
@@ -335,7 +335,7 @@ impl Network {
         });
     }
 
-    /// Ends the sessions and writes of callers that have died.
+    /// Ends the sessions and orphans the writes of callers that have died.
     pub(super) fn bury(&mut self, rng: &mut Rng) {
         let dead: Vec<SessionId> = self
             .sessions
@@ -355,7 +355,7 @@ impl Network {
         }
     }
 
-    /// Everything that can arrive next.
+    /// All possible next arrivals.
     pub(super) fn arrivals(&self, mut each: impl FnMut(Arrival)) {
         for (&id, session) in &self.sessions {
             if !session.to_logger.is_empty() {
@@ -365,13 +365,13 @@ impl Network {
                 each(Arrival::AtCaller(id));
             }
         }
-        // Any of the oldest may overtake the others.
+        // Each of the oldest writes may overtake the others.
         for index in 0..self.flights.len().min(4) {
             each(Arrival::Landing(index));
         }
     }
 
-    /// One of those arrives.
+    /// Carries out an arrival.
     pub(super) fn arrive(&mut self, arrival: Arrival, rng: &mut Rng) {
         match arrival {
             Arrival::AtLogger(id) => self.arrive_at_logger(id),
@@ -414,7 +414,7 @@ impl Network {
         }
     }
 
-    /// What a dead life sent goes the way of the latest.
+    /// Planted: a batch of a dead life goes through the session of the latest life.
     fn take_for_latest(&mut self, id: SessionId) {
         let Some(&Session {
             logger,
@@ -443,9 +443,9 @@ impl Network {
         }
     }
 
-    /// The logger asks its provider whether it may sleep, and the provider takes in a write of
-    /// which it does not notify the logger. Not always: most writes land in their own time. At
-    /// level `placed` no client would wait for the logger before a ring is full.
+    /// The logger asks its provider whether it may sleep, and the provider takes in a write without
+    /// a notice to the logger. Only sometimes: most writes land on their own. At level `placed` no
+    /// client would wait for the logger until a ring is full.
     pub(super) fn take_in_unseen(&mut self, logger: usize) {
         if self.level == Level::Placed {
             return;
@@ -463,12 +463,11 @@ impl Network {
         }
     }
 
-    /// Lines of a write reach memory, or all of it, and then its completion the
-    /// writer.
+    /// Some or all of the remaining lines of a write reach memory; the last ones complete it.
     fn land(&mut self, index: usize, rng: &mut Rng) {
         let flight = &self.flights[index];
         if !self.targets.contains_key(&flight.key) {
-            // FENCE-1: its key is void.
+            // FENCE-1: the key is revoked.
             flight.port.borrow_mut().is_broken = true;
             self.flights.remove(index);
             return;
@@ -482,7 +481,7 @@ impl Network {
         self.land_lines(index, lands, || rng.bool());
     }
 
-    /// `stops`: whether what a dead one began stops there.
+    /// Lands lines of a write. `stops`: whether an orphaned write ends there.
     fn land_lines(&mut self, index: usize, lines: usize, stops: impl FnOnce() -> bool) {
         let flight = &self.flights[index];
         let landed_bytes = lines.saturating_mul(LINE_BYTES);
@@ -517,13 +516,13 @@ impl Network {
             }
             flight.port.borrow_mut().completed.push(flight.token);
         }
-        // What the dead began may stop anywhere.
+        // An orphaned write may end anywhere.
         if is_over || flight.is_orphan && stops() {
             self.flights.remove(index);
         }
     }
 
-    /// What a dead life wrote, as the latest would have, and where.
+    /// Planted: the batch of a dead life, changed to one of the latest, and the latest life's key.
     fn for_latest(&self, index: usize) -> Option<(u64, Vec<u8>)> {
         let flight = &self.flights[index];
         let old = self.targets.get(&flight.key)?;
@@ -538,7 +537,7 @@ impl Network {
     }
 }
 
-/// Gives what lies there, whole or not, the checksum that it would need.
+/// Planted: gives the bytes there, complete or not, a correct checksum.
 fn seal_torn(memory: &RingMemory, offset: usize) {
     let mut batch = vec![0; BATCH_BYTES_MAX];
     memory.read(offset, &mut batch[..HEADER_BYTES]);
@@ -550,7 +549,7 @@ fn seal_torn(memory: &RingMemory, offset: usize) {
     }
 }
 
-/// An acknowledgement that says that it is of this batch.
+/// A copy of an acknowledgement with the fields of this batch.
 fn forged(ack: &ToClient, batch: &BatchHeader) -> Option<ToClient> {
     let ToClient::Stable { logger, level, .. } = ack else {
         return None;
@@ -565,7 +564,7 @@ fn forged(ack: &ToClient, batch: &BatchHeader) -> Option<ToClient> {
     })
 }
 
-/// The same batch, as if of another life.
+/// A copy of the batch with another incarnation.
 fn of_life(batch: &[u8], incarnation: Incarnation) -> Option<Vec<u8>> {
     let (mut header, _) = BatchHeader::read(batch).ok()?;
     header.incarnation = incarnation;

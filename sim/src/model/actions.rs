@@ -1,4 +1,4 @@
-//! What may happen next, in which words, and what it does.
+//! The actions of the model: which are possible, and what each does.
 
 use super::loggers::{Batch, header};
 use super::process::{Phase, Process};
@@ -11,39 +11,39 @@ use refrain_ring::{Incarnation, Rank};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// Something that happens.
+/// A step of the model that the explorer chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A receive from any rank gets a message of `source`.
     Match { rank: usize, source: usize },
     /// The next batch of a rank reaches a replica, which answers.
     Deliver { rank: usize, replica: usize },
-    /// The answer reaches the rank.
+    /// A replica's acknowledgement reaches the rank.
     Acknowledge { rank: usize, replica: usize },
-    /// A life that begins asks a replica what it has.
+    /// A beginning life surveys a replica.
     Survey { rank: usize, replica: usize },
-    /// A replica is asked to let a life in.
+    /// A replica is asked to admit a life.
     Join {
         rank: usize,
         replica: usize,
         reversed: bool,
     },
-    /// A life that is admitted by a quorum reads from these two.
+    /// A life that a quorum has admitted reads its determinants from these two replicas.
     Read { rank: usize, from: [usize; 2] },
     /// A batch of a dead life arrives.
     Late { rank: usize, replica: usize },
     /// An acknowledgement to a dead life arrives.
     StaleAck { rank: usize, replica: usize },
-    /// A rank dies, and begins again with one of its two checkpoints.
+    /// A rank dies; its next life begins with one of its two checkpoints.
     Crash { rank: usize, generation: usize },
-    /// A logger starts again; what was on its way to and from it is lost.
+    /// A logger restarts; messages on their way to and from it are lost.
     Restart { replica: usize },
-    /// A logger loses what it has.
+    /// A logger loses its data.
     Lose { replica: usize },
 }
 
 impl Action {
-    /// Whether it need not happen.
+    /// Whether the action is a fault: a fault can occur but need not.
     pub(super) fn is_fault(self) -> bool {
         matches!(
             self,
@@ -137,7 +137,7 @@ impl World {
         all.extend(generations.map(|generation| Action::Crash { rank, generation }));
     }
 
-    /// Whether all others have what this one has: then it may be lost.
+    /// Whether every other replica has all data of this one; only then may it be lost.
     fn is_superfluous(&self, replica: usize) -> bool {
         let mine = &self.loggers[replica];
         let mut others = self.loggers.iter().enumerate();
@@ -219,7 +219,7 @@ impl World {
         committer.sent(replica);
         let held = &mut self.loggers[replica][rank];
         if held.accept(&batch, Origin::Writer).is_err() {
-            // The connection ends with a refusal.
+            // A refusal ends the connection.
             committer.lose(replica);
             held.ack = None;
             return;
@@ -236,20 +236,20 @@ impl World {
     fn acknowledge(&mut self, rank: usize, replica: usize, ack: Acknowledgement) {
         let process = &mut self.ranks[rank];
         if let Some(committer) = process.committer_mut() {
-            // One that is not right loses the replica. GATE-3
+            // A wrong acknowledgement makes the committer lose the replica. GATE-3
             let _ = committer.acknowledged(replica, &ack);
         }
         process.look();
     }
 
-    /// GATE-3
+    /// Delivers an acknowledgement to a dead life to the later one; it must have no effect. GATE-3
     fn stale_ack(&mut self, rank: usize, replica: usize, size: &Size) -> Result<(), String> {
         let stable = |process: &Process| process.committer().map(|it| it.stable_end());
         let Some(mut ack) = self.loggers[replica][rank].stale_ack.take() else {
             return Ok(());
         };
         if let Some(committer) = self.ranks[rank].committer_mut() {
-            // The next batch is under way: otherwise the acknowledgement is refused.
+            // A batch is under way; without one, any acknowledgement would be refused.
             committer.sent(replica);
         }
         if size.bug == Some(Bug::AnyIncarnation) {
@@ -273,11 +273,11 @@ impl World {
         let writer = header(&batch).incarnation;
         let latest = held.row.incarnation;
         if size.bug == Some(Bug::NoFence) {
-            // As if the row had not heard of its successor.
+            // As if the log had not received the hello of the successor.
             held.row.incarnation = writer;
         }
         let end = held.row.end;
-        // One that is refused has no effect.
+        // A refused batch has no effect.
         let _ = held.accept(&batch, Origin::Writer);
         held.row.incarnation = latest;
         match writer < latest && held.row.end != end {
@@ -296,7 +296,7 @@ impl World {
         for replica in 0..size.replicas {
             let held = &mut self.loggers[replica][rank];
             if let Phase::Running(pessimist) = &process.phase {
-                // Batches that it may have sent and that were not taken yet.
+                // Batches that the life may have sent and that have not arrived.
                 let mut sender = pessimist.commits().committer.clone();
                 while let Some(batch) = sender.next_for(replica) {
                     held.late.push_back(Arc::from(batch));

@@ -1,7 +1,6 @@
-//! The event loggers of the model: the real row of each rank and the batches in it, and
-//! how a logger lets a life in. What the server decides is in the real row and in
-//! [`CatchUp`]; in which order a logger asks the others the explorer chooses. Without
-//! marks, as it was before: planted.
+//! The event loggers of the model: the real `RankLog` of each rank, its batches, and the admission
+//! of lives. `RankLog` and [`CatchUp`] make the server's decisions; the explorer chooses the order
+//! in which a logger asks the others. The former admission without marks is a planted bug.
 
 use super::process::{JOB, Phase, Seeking};
 use super::world::World;
@@ -18,7 +17,7 @@ use refrain_ring::{Clock, Incarnation, Rank};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A batch as it was sealed.
+/// The bytes of one sealed batch.
 pub(super) type Batch = Arc<[u8]>;
 
 /// The header of a batch.
@@ -26,21 +25,21 @@ pub(super) fn header(batch: &[u8]) -> BatchHeader {
     BatchHeader::peek(batch).expect("batches are not damaged in the model")
 }
 
-/// What a logger has of one rank, and what is on the way between them.
+/// The per-rank event log of one rank at one logger, and the messages between the two.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct LoggerRow {
     pub row: RankLog,
     pub batches: Vec<Batch>,
-    /// Batches that a dead life sent, which may arrive yet.
+    /// Batches that a dead life sent and that can still arrive.
     pub late: VecDeque<Batch>,
-    /// The latest acknowledgement that is on its way.
+    /// The latest acknowledgement that is under way.
     pub ack: Option<Acknowledgement>,
-    /// One to a dead life.
+    /// An acknowledgement to a dead life that is still under way.
     pub stale_ack: Option<Acknowledgement>,
 }
 
 impl LoggerRow {
-    /// As the real server takes a batch.
+    /// Takes a batch as the real server does.
     pub fn accept(&mut self, batch: &Batch, origin: Origin) -> Result<(), Refusal> {
         let header = header(batch);
         match self.row.judge(&header, origin)? {
@@ -57,7 +56,7 @@ impl LoggerRow {
         Ok(())
     }
 
-    /// Forgets the batches that the row does not have any more.
+    /// Removes the batches that are no longer within the per-rank event log.
     pub fn clip(&mut self) {
         let (first, end) = (self.row.first, self.row.end);
         self.batches.retain(|batch| {
@@ -66,7 +65,7 @@ impl LoggerRow {
         });
     }
 
-    /// The clock of the last determinant before this one, if a batch ends there.
+    /// The clock of the last determinant before `at`, if a batch ends at `at`.
     pub fn clock_before(&self, at: EventIndex) -> Option<Clock> {
         if at == self.row.first {
             return Some(self.row.clock_before);
@@ -79,7 +78,7 @@ impl LoggerRow {
         headers.find(|header| header.end() == at)
     }
 
-    /// The answer to a survey, as `client/survey.rs` asks for it.
+    /// The answer to a survey; `client/survey.rs` sends the question.
     pub fn row_end(&self) -> LogEnd {
         let row = &self.row;
         LogEnd {
@@ -90,7 +89,7 @@ impl LoggerRow {
         }
     }
 
-    /// The same, where a life leaves no trace before its first batch.
+    /// As [`LoggerRow::row_end`], where a life leaves no mark before its first batch.
     pub fn unmarked_end(&self) -> LogEnd {
         let last = self.batches.last().map(|batch| header(batch).incarnation);
         LogEnd {
@@ -99,8 +98,8 @@ impl LoggerRow {
         }
     }
 
-    /// Asks another replica, by the server's questions. True: no other replica needs to be
-    /// asked.
+    /// Asks another replica with the server's questions. Returns true when no other replica needs
+    /// to be asked.
     fn ask(&mut self, other: &Self, wanted: &Wanted, catch_up: &mut CatchUp) -> bool {
         let (mut inquiry, question) = Inquiry::begin(wanted.clone());
         let mut question = Some(question);
@@ -132,7 +131,7 @@ impl LoggerRow {
         }
     }
 
-    /// Lets a life in.
+    /// Admits a life.
     pub fn admit(&mut self, rank: usize, life: &Beginning) -> Result<(), Refusal> {
         self.change(|row, clock_at| row.admit(Rank(rank as u32), life, clock_at))
     }
@@ -151,7 +150,7 @@ impl LoggerRow {
         Ok(())
     }
 
-    /// Gives up what has at most this clock. GC-1
+    /// Trims determinants with at most this clock. GC-1
     pub fn trim(&mut self, clock: Clock) {
         if !self.row.trim(clock) {
             return;
@@ -164,7 +163,7 @@ impl LoggerRow {
         }
     }
 
-    /// The matches before `until` and above a clock, in order.
+    /// The matches before index `until` and after clock `after`, in order.
     pub fn matches(&self, until: EventIndex, after: Clock) -> Vec<Matched> {
         let mut all = Vec::new();
         for batch in &self.batches {
@@ -199,13 +198,14 @@ impl RankLogStore for LoggerRow {
 }
 
 impl World {
-    /// A replica gets the hello of a life. FENCE-1
+    /// A replica receives the hello of a life. FENCE-1
     fn fence(&mut self, rank: usize, replica: usize, size: &Size) -> bool {
         let incarnation = self.ranks[rank].incarnation;
         let held = &mut self.loggers[replica][rank];
         let is_heard = held.row.hello(Rank(rank as u32), incarnation).is_ok();
         if size.bug != Some(Bug::NoFence) {
-            // The real row refuses them; so it does not matter when they come.
+            // The real `RankLog` would refuse these batches whenever they arrive; they are removed
+            // now.
             let row = &held.row;
             let header = |batch: &_| header(batch);
             held.late
@@ -214,7 +214,7 @@ impl World {
         is_heard
     }
 
-    /// A replica answers a survey: what it has of earlier lives.
+    /// A replica answers a survey with the end of its per-rank event log.
     pub(super) fn survey(&mut self, rank: usize, replica: usize, size: &Size) {
         self.fence(rank, replica, size);
         let held = &self.loggers[replica][rank];
@@ -237,14 +237,14 @@ impl World {
                 Some(held.unmarked_end()) == greatest || Some(held.row_end()) == greatest
             });
             if let Some(holder) = holders {
-                // A life that has begun always finds what it began with.
+                // Ignored: a life that has begun always finds the determinants with which it began.
                 let _ = self.begin(rank, &[holder]);
             }
         }
     }
 
-    /// A replica is asked to let a life in. `reversed`: in which order it asks
-    /// the others.
+    /// A replica is asked to admit a life. `reversed`: the replica asks the other ones in reversed
+    /// order.
     pub(super) fn join(&mut self, rank: usize, replica: usize, reversed: bool, size: &Size) {
         let Some(committer) = self.ranks[rank].committer_mut() else {
             return;
@@ -267,13 +267,13 @@ impl World {
         match place {
             None => committer.lose(replica),
             Some((end, clock)) => {
-                // One that cannot be right loses the replica.
+                // An impossible answer makes the committer lose the replica.
                 let _ = committer.welcomed(replica, LoggerId(replica as u32), end, clock);
             }
         }
     }
 
-    /// Once a quorum has let a life in, it reads and runs.
+    /// A life that a quorum has admitted reads its determinants and runs.
     pub(super) fn begin_if_joined(&mut self, rank: usize, size: &Size) -> Result<(), String> {
         if size.reading != Reading::Joined || !self.is_joined(rank) {
             return Ok(());
@@ -284,7 +284,7 @@ impl World {
         self.begin(rank, &live[..1])
     }
 
-    /// Whether a life waits for nothing but its determinants.
+    /// Whether a quorum has admitted the life, so that only its determinants are missing.
     pub(super) fn is_joined(&self, rank: usize) -> bool {
         let Phase::Seeking(seeking) = &self.ranks[rank].phase else {
             return false;
@@ -294,7 +294,7 @@ impl World {
         live.count() >= committer.quorum()
     }
 
-    /// Reads from these replicas, and runs. EL-5
+    /// Reads the determinants from these replicas and starts the program. EL-5
     pub(super) fn begin(&mut self, rank: usize, from: &[usize]) -> Result<(), String> {
         let Phase::Seeking(seeking) = &self.ranks[rank].phase else {
             return Ok(());
@@ -308,8 +308,8 @@ impl World {
         let after = self.ranks[rank].at.clock_before();
         if held.row.clock_before > after {
             return Err(format!(
-                "GC-1: rank {rank} starts again from its checkpoint at {after:?}, and determinants \
-                 up to {:?} were given up",
+                "GC-1: rank {rank} restarts from its checkpoint at {after:?}, and determinants \
+                 up to {:?} were trimmed",
                 held.row.clock_before
             ));
         }
@@ -327,7 +327,7 @@ impl World {
         Ok(())
     }
 
-    /// Planted: without marks, by the first number that the life can send.
+    /// Planted: admits a life without marks, by the first number that the life can send.
     fn let_in_from(
         &mut self,
         rank: usize,
@@ -352,7 +352,8 @@ impl World {
                 }
                 let mine = &mut self.loggers[replica][rank];
                 let is_wanted = |batch: &&Batch| header(batch).end() > life_start;
-                // A batch that is refused ends the piece, not the fetch.
+                // A refused batch ends the copying from this replica; the replica still counts as
+                // asked.
                 let mut wanted = theirs.batches.iter().filter(is_wanted);
                 let _ = wanted.try_for_each(|batch| mine.accept(batch, Origin::Replica));
                 whole += 1;
@@ -367,8 +368,8 @@ impl World {
         Some(common_end(&self.loggers[replica][rank], incarnation, needs))
     }
 
-    /// As the server does it, with its core: the row becomes like one that is what the
-    /// life begins with, if it is not; then it keeps that the life has begun.
+    /// Admits a life with the server's core: the per-rank event log first catches up with what the
+    /// life begins with, where they differ; then it records that the life has begun.
     fn admit(
         &mut self,
         rank: usize,
@@ -397,7 +398,7 @@ impl World {
 }
 
 impl Seeking {
-    /// Notes an answer. Answers of replicas that are lost since do not count.
+    /// Notes an answer to the survey. Answers of replicas that were lost since do not count.
     fn note_answer(&mut self, replica: usize, answer: LogEnd) {
         for (other, said) in self.answers.iter_mut().enumerate() {
             if self.commits.committer.is_lost(other) {
@@ -407,12 +408,12 @@ impl Seeking {
         self.answers[replica] = Some(answer);
     }
 
-    /// Tells the committer what a replica has.
+    /// Passes a replica's answer to the committer.
     fn hear(&mut self, replica: usize, end: LogEnd, size: &Size) {
         let committer = &mut self.commits.committer;
         let say = |committer: &mut Committer, replica: usize, end: LogEnd| {
             committer.joins(replica);
-            // One that cannot be right loses the replica.
+            // An impossible answer makes the committer lose the replica.
             let _ = committer.answered(replica, LoggerId(replica as u32), end);
         };
         match size.bug {
@@ -422,7 +423,7 @@ impl Seeking {
                     say(committer, other, LogEnd::default());
                 }
             }
-            // Every replica answers with the least of all answers.
+            // Planted: every replica answers with the least of all answers.
             Some(Bug::ShortestAnswer) => {
                 let answers = self.answers.iter().copied().flatten();
                 let least = answers.min().unwrap_or(end);
@@ -437,13 +438,13 @@ impl Seeking {
     }
 }
 
-/// Whether a row ends with a batch of this life, or has none.
+/// Whether the last batch of a per-rank event log is of this life, or there is no batch.
 fn is_of_life(held: &LoggerRow, incarnation: Incarnation) -> bool {
     let last = held.batches.last();
     last.is_none_or(|batch| header(batch).incarnation == incarnation)
 }
 
-/// Planted: up to where a row is the client's.
+/// Planted: the end of the part that the log and the client have in common.
 fn common_end(
     held: &LoggerRow,
     incarnation: Incarnation,

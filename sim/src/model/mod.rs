@@ -1,15 +1,15 @@
-//! The core of the pessimistic protocol, explored exhaustively: every order in
-//! which receives, batches, acknowledgements, deaths and new lives of a small
-//! job can come. docs/design/model-checking.md states what that shows, and what not.
+//! An exhaustive model of the core of the pessimistic protocol: all orders of receives, batches,
+//! acknowledgements, deaths and new lives of a small job. docs/design/model-checking.md states what
+//! the exploration proves, and what it does not.
 //!
-//! The transitions call the real pure cores, which are part of the state: the
-//! gate, the pessimist with its recorder, the committer, the acceptor's rows, and how
-//! a logger catches up with others. Around them are only programs, messages,
-//! connections and deaths.
+//! The transitions call the real pure cores, which are part of the state: the gate, the pessimist
+//! with its recorder, the committer, the loggers' `RankLog`, and the logger's catch-up with other
+//! replicas. Only programs, messages, connections and deaths are modelled.
 //!
 //! # Planted bugs
 //!
-//! Each is in the world around the real parts. Breadth first finds a shortest way.
+//! Each bug is in the code around the real cores. The search is breadth first, so each
+//! counterexample is one of the shortest.
 //!
 //! | bug | rule that breaks | steps to it | states seen |
 //! |---|---|---|---|
@@ -24,8 +24,8 @@
 //!
 //! # The restart exchange
 //!
-//! Its place is `World::let_out`: what a life has sent is there at once for every later
-//! life of its receiver, as if peers had answered (REC-3).
+//! `World::let_out` stands for it: every message that a life has sent is available at once to every
+//! later life of its receiver, as if peers had answered (REC-3).
 
 mod actions;
 mod loggers;
@@ -38,12 +38,12 @@ use actions::Action;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use world::World;
 
-/// Explores all of the protocol at a size, or as far as to a broken rule.
+/// Explores all states of the protocol at `size`; stops at the first violated rule.
 pub fn run(size: &Size) -> Exploration {
     explore(&Core(size.clone()))
 }
 
-/// The protocol at a size.
+/// The model of the protocol at one size.
 #[derive(Clone, Debug)]
 pub struct Core(pub Size);
 
@@ -61,7 +61,7 @@ impl Model for Core {
     fn fingerprint(&self, world: &World) -> u64 {
         let mut hasher = DefaultHasher::new();
         (&world.ranks, &world.said, &world.budget).hash(&mut hasher);
-        // Replicas are alike: their order does not matter.
+        // Replicas are interchangeable: the hash does not depend on their order.
         let replicas = (0..self.0.replicas).map(|replica| world.replica_hash(replica));
         replicas.fold(0, u64::wrapping_add).hash(&mut hasher);
         hasher.finish()
@@ -82,7 +82,9 @@ impl Model for Core {
         world.check(&self.0)?;
         match moved || world.is_over(&self.0) {
             true => Ok(()),
-            false => Err("no dead end: nothing goes on, and a program is not over".to_owned()),
+            false => {
+                Err("no dead end: no action is possible, and a program has not ended".to_owned())
+            }
         }
     }
 
@@ -94,44 +96,44 @@ impl Model for Core {
 /// One operation of a rank's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Sends to this rank a message that depends on all that was received.
+    /// Sends a message to this rank; its content depends on all messages received before.
     Send(usize),
     /// Receives from any rank.
     Any,
     /// Receives from this rank.
     From(usize),
-    /// A checkpoint, once everything that happened is stable.
+    /// Takes a checkpoint, once all events so far are stable.
     Checkpoint,
 }
 
 /// How a replica admits a life that begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Joining {
-    /// Planted: the hello states only from where on the life can send
-    /// (`first_kept`), and a life leaves no mark (docs/design/model-checking.md).
+    /// Planted: the hello states only `first_kept`, the first number that the life can send, and
+    /// the per-rank event log does not record that the life began (docs/design/model-checking.md).
     FirstKept,
-    /// As the server does it: the hello states where the life begins and which life wrote
-    /// what is before, and the per-rank event log records that it began.
+    /// As in the server: the hello states where the life begins and which life wrote the
+    /// determinants before, and the per-rank event log records that the life began.
     Marked,
 }
 
 /// The replicas from which a life that begins reads its determinants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reading {
-    /// From any replicas that are enough to contain one of every quorum.
+    /// From any set of replicas that shares a member with every quorum.
     AnyOfEveryQuorum,
     /// From a replica that has admitted the life.
     Joined,
 }
 
-/// A bug of the world around the real parts.
+/// A planted bug in the code around the real cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bug {
-    /// The gate never shuts.
+    /// The gate never closes.
     GateOpen,
-    /// What one replica has confirmed is taken for stable.
+    /// Determinants that one replica has confirmed count as stable.
     QuorumOfOne,
-    /// An acknowledgement is not asked which life it is of.
+    /// The incarnation of an acknowledgement is not checked.
     AnyIncarnation,
     /// A hello fences no earlier life.
     NoFence,
@@ -141,39 +143,40 @@ pub enum Bug {
     ShortestAnswer,
     /// A life runs as soon as it knows where it begins, before a quorum has admitted it.
     RunsAtOnce,
-    /// Determinants are given up as of the newest checkpoint.
+    /// Determinants are trimmed below the newest checkpoint, not below the older one.
     TrimAtNewest,
 }
 
 use Operation::{Any, Checkpoint, From, Send};
 
-/// How large a model is.
+/// The bounds of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// What each rank does.
+    /// The program of each rank.
     pub programs: Vec<Vec<Operation>>,
-    /// Loggers.
+    /// Number of loggers.
     pub replicas: usize,
-    /// How many make a determinant stable.
+    /// Number of replicas that make a determinant stable.
     pub quorum: usize,
-    /// Ranks that crash, at most; one may do so more than once.
+    /// Maximum number of crashes of ranks; one rank can crash several times.
     pub crashes: u8,
-    /// Loggers that start again, at most.
+    /// Maximum number of restarts of loggers.
     pub logger_restarts: u8,
-    /// Loggers that lose what they have, at most; only when the others have it.
+    /// Maximum number of losses of a logger's data; only data that all other loggers also have is
+    /// lost.
     pub losses: u8,
-    /// Whether acknowledgements of a dead life reach its successor.
+    /// Whether acknowledgements to a dead life can reach its successor.
     pub stale_acks: bool,
     /// How replicas admit lives.
     pub joining: Joining,
     /// The replicas from which determinants are read.
     pub reading: Reading,
-    /// A bug that is to be found.
+    /// The planted bug, if any.
     pub bug: Option<Bug>,
 }
 
 impl Size {
-    /// The names that [`Size::named`] knows.
+    /// The names that [`Size::named`] accepts.
     pub const NAMES: [&str; 5] = ["small", "full", "faults", "chain", "checkpoints"];
 
     /// The size with this name.
@@ -188,8 +191,8 @@ impl Size {
         }
     }
 
-    /// In a second, also in a debug build: two ranks send to a third, which
-    /// receives one of the messages first and says which.
+    /// Takes a second, also in a debug build: two ranks send to a third one, which receives one of
+    /// the messages from any source and sends a message that depends on it.
     pub fn small() -> Self {
         Self {
             programs: vec![vec![Any, Send(1)], vec![Send(0), From(0)], vec![Send(0)]],
@@ -205,7 +208,7 @@ impl Size {
         }
     }
 
-    /// Three ranks, two receives from any, two crashes, three loggers.
+    /// Three ranks, two receives from any source, two crashes, three loggers.
     pub fn full() -> Self {
         Self {
             programs: vec![
@@ -217,8 +220,8 @@ impl Size {
         }
     }
 
-    /// The same; one logger starts again, one loses what it has, and
-    /// acknowledgements come late.
+    /// As [`Size::full`]; one logger restarts, one loses its data, and acknowledgements of dead
+    /// lives reach their successors.
     pub fn faults() -> Self {
         Self {
             logger_restarts: 1,
@@ -228,8 +231,7 @@ impl Size {
         }
     }
 
-    /// As [`Size::full`], but two ranks receive from any, once each, one after
-    /// the other.
+    /// As [`Size::full`], but two ranks receive from any source, once each, one after the other.
     pub fn chain() -> Self {
         Self {
             programs: vec![
@@ -241,8 +243,8 @@ impl Size {
         }
     }
 
-    /// As [`Size::full`], with two checkpoints and the initial state, of which
-    /// two are kept, and trimming.
+    /// As [`Size::full`], with two checkpoints in addition to the initial state; two of the three
+    /// are kept, and loggers trim.
     pub fn checkpoints() -> Self {
         Self {
             programs: vec![
@@ -254,7 +256,7 @@ impl Size {
         }
     }
 
-    /// Planted: an acknowledgement of one is believed.
+    /// Planted: the number of replicas, each of which alone makes determinants stable.
     pub(super) fn believes_any(&self) -> Option<usize> {
         (self.bug == Some(Bug::QuorumOfOne)).then_some(self.replicas)
     }

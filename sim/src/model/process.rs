@@ -1,5 +1,5 @@
-//! One rank: the place of its program, what it has received and sent, and the real
-//! gate, recorder, protocol and committer of its life.
+//! One rank: the position of its program, the messages received and sent, and the real gate,
+//! recorder, protocol and committer of its life.
 
 use super::{Operation, Size};
 use refrain_eventlog::LoggerId;
@@ -13,18 +13,18 @@ use refrain_transport::gate::{Gate, Mark};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
-/// The job's number, in every batch.
+/// The job's number; every batch contains it.
 pub(super) const JOB: u64 = 1;
 
-/// The real committer, as the protocol sees it.
+/// Wraps the real committer for the protocol.
 #[derive(Clone, Debug)]
 pub(super) struct ModelCommits {
     pub committer: Committer,
-    /// Planted: what this many replicas have confirmed counts, if any.
+    /// Planted: number of replicas of which each alone makes determinants stable, if any.
     pub believes_any_of: Option<usize>,
 }
 
-/// Without its replicas: see [`Committer::hash_shared`].
+/// Leaves the replicas out: see [`Committer::hash_shared`].
 impl Hash for ModelCommits {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.committer.hash_shared(hasher);
@@ -56,43 +56,43 @@ impl Commits for ModelCommits {
     }
 }
 
-/// What a life is about.
+/// The phase of a life.
 #[derive(Clone, Debug, Hash)]
 pub(super) enum Phase {
-    /// It receives by name only: there is nothing to log.
+    /// The rank receives from named sources only: it has nothing to log.
     Unlogged,
-    /// It surveys the loggers and is admitted.
+    /// The life surveys the loggers and waits for its admission.
     Seeking(Box<Seeking>),
-    /// It runs.
+    /// The life runs its program.
     Running(Box<Pessimist<ModelCommits>>),
 }
 
-/// A life that does not run yet.
+/// A life before its program starts.
 #[derive(Clone, Debug)]
 pub(super) struct Seeking {
     pub commits: ModelCommits,
-    /// Answers of replicas.
+    /// Answers to the survey, by replica.
     pub answers: Vec<Option<LogEnd>>,
 }
 
-/// Without its replicas.
+/// Leaves the replicas out.
 impl Hash for Seeking {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.commits.hash(hasher);
     }
 }
 
-/// Where a program is: all of it is in its checkpoint.
+/// The state of a program; a checkpoint contains all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct ProgramPosition {
     pub place: usize,
-    /// A hash of all messages that it received.
+    /// A hash of all messages that the program received.
     pub told: u64,
-    /// Messages that it received, by source.
+    /// Number of messages received, by source.
     pub given: Vec<usize>,
-    /// Which those from any rank were, and when.
+    /// The matches of receives from any source, with their clocks.
     pub matches: Vec<(Clock, Matched)>,
-    /// Messages that it sent, by destination: its payload log. LOG-5
+    /// Messages sent, by destination: the payload log. LOG-5
     pub sent: Vec<Vec<u64>>,
 }
 
@@ -105,12 +105,12 @@ impl ProgramPosition {
         }
     }
 
-    /// The clock of the operation that is next: the first has 1.
+    /// The clock of the next operation; the first operation has clock 1.
     pub fn clock(&self) -> Clock {
         Clock(self.place as u64 + 1)
     }
 
-    /// That of the last one that is over.
+    /// The clock of the latest operation that has ended.
     pub fn clock_before(&self) -> Clock {
         Clock(self.place as u64)
     }
@@ -121,7 +121,7 @@ impl ProgramPosition {
 pub(super) struct Held {
     pub to: usize,
     pub mark: Mark,
-    /// Events that happened before it, in all lives.
+    /// Number of events before the message, in all lives.
     pub events_before: usize,
 }
 
@@ -131,20 +131,20 @@ pub(super) struct Process {
     pub incarnation: Incarnation,
     pub phase: Phase,
     pub at: ProgramPosition,
-    /// Messages that have left, by destination.
+    /// Number of messages that have left, by destination.
     pub left: Vec<usize>,
-    /// Messages that are here, by source.
+    /// Messages that have arrived, by source.
     pub arrived: Vec<Vec<u64>>,
     pub held: VecDeque<Held>,
     pub gate: Gate,
-    /// Determinants that are still to be replayed.
+    /// Determinants that remain to be replayed.
     pub replay: VecDeque<Matched>,
-    /// The older generation, and the newest.
+    /// The older and the newest generation.
     pub checkpoints: [ProgramPosition; 2],
 }
 
 impl Process {
-    /// The first life, which all loggers have let in.
+    /// The first life; all loggers have admitted it.
     pub fn first(rank: usize, size: &Size) -> Self {
         let start = ProgramPosition::start(size.programs.len());
         let mut process =
@@ -205,7 +205,7 @@ impl Process {
         }
     }
 
-    /// It has what it needs and runs.
+    /// Starts the program: the life has its determinants.
     pub fn run(&mut self, rank: usize, commits: ModelCommits) {
         let identity = Identity {
             job: JOB,
@@ -216,7 +216,7 @@ impl Process {
         self.phase = Phase::Running(Box::new(Pessimist::new(identity, next, commits)));
     }
 
-    /// Whether it plays its program.
+    /// Whether the program runs.
     pub fn is_running(&self) -> bool {
         !matches!(self.phase, Phase::Seeking(_))
     }
@@ -237,8 +237,8 @@ impl Process {
         }
     }
 
-    /// A receive from any rank was given this message: an event, unless it is
-    /// replayed.
+    /// A receive from any source got this message; the match is an event unless it is replayed
+    /// (`is_new` is false).
     pub fn matched(&mut self, source: usize, matched: Matched, is_new: bool) {
         let at = self.at.clock();
         if let Phase::Running(pessimist) = &mut self.phase
@@ -252,7 +252,7 @@ impl Process {
         self.take(source);
     }
 
-    /// A receive is given the next message of `source`.
+    /// A receive gets the next message of `source`.
     pub fn take(&mut self, source: usize) {
         let content = self.arrived[source][self.at.given[source]];
         self.at.given[source] += 1;
@@ -260,12 +260,12 @@ impl Process {
         self.at.place += 1;
     }
 
-    /// Looks what is stable, for what waits.
+    /// Updates the gate; asks for all events to become stable if a message waits at the gate.
     pub fn look(&mut self) {
         self.advance(!self.held.is_empty());
     }
 
-    /// Looks what is stable; `wanted`: something waits for all that happened.
+    /// Updates the gate. `wanted`: something waits until all events so far are stable.
     pub fn advance(&mut self, wanted: bool) {
         if let Phase::Running(pessimist) = &mut self.phase {
             let wanted = if wanted { self.gate.mark().0 } else { 0 };
@@ -275,7 +275,7 @@ impl Process {
     }
 }
 
-/// A number that stands for all of this.
+/// A hash of `what`.
 pub(super) fn mixed(what: &impl Hash) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     what.hash(&mut hasher);

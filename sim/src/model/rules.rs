@@ -1,4 +1,4 @@
-//! What must be true of every state.
+//! Invariants that hold in every state.
 
 use super::loggers::{LoggerRow, header};
 use super::world::World;
@@ -21,8 +21,8 @@ impl World {
         Ok(())
     }
 
-    /// A life gives each number to one determinant; rows do not contradict
-    /// themselves. EL-2
+    /// Each number of a life has one determinant; per-rank event logs have no gaps and end where
+    /// they claim. EL-2
     fn check_rows(&self, rank: usize) -> Result<(), String> {
         let mut contents = BTreeMap::new();
         for (replica, loggers) in self.loggers.iter().enumerate() {
@@ -32,7 +32,7 @@ impl World {
                 let header = header(batch);
                 if header.first > end {
                     return Err(format!(
-                        "EL-5: the row of rank {rank} on logger {replica} has a gap"
+                        "EL-5: the log of rank {rank} at logger {replica} has a gap"
                     ));
                 }
                 end = header.end();
@@ -46,15 +46,15 @@ impl World {
             }
             if end != held.row.end {
                 return Err(format!(
-                    "EL-5: logger {replica} says that it has what it has not"
+                    "EL-5: logger {replica} claims batches that it does not have"
                 ));
             }
         }
         Ok(())
     }
 
-    /// EL-1: what the committer calls stable is on a quorum of replicas, but for
-    /// those that lost what they had.
+    /// EL-1: a quorum of replicas has what the committer calls stable; replicas that lost their
+    /// data are counted as if they had it.
     fn check_quorum(&self, rank: usize, size: &Size) -> Result<(), String> {
         let process = &self.ranks[rank];
         let Some(committer) = process.committer() else {
@@ -72,9 +72,8 @@ impl World {
         }
     }
 
-    /// GATE-1, EL-5, GC-1: if a rank died now, and asked all loggers but this
-    /// one, it would learn all events before its latest emission, from the older of its
-    /// checkpoints on.
+    /// GATE-1, EL-5, GC-1: if the rank died now and surveyed all loggers except `without`, it would
+    /// learn all events before its latest emission and after the older of its checkpoints.
     fn check_recovery(&self, rank: usize, without: usize, size: &Size) -> Result<(), String> {
         let after = self.ranks[rank].checkpoints[0].clock_before();
         let said = self.said[rank].events.iter();
@@ -93,8 +92,8 @@ impl World {
         for held in asked.iter().filter(|held| Some(end(held)) == greatest) {
             if held.row.clock_before > after {
                 return Err(format!(
-                    "GC-1: rank {rank} may start again from its checkpoint at {after:?}, and \
-                     determinants up to {:?} were given up",
+                    "GC-1: rank {rank} may restart from its checkpoint at {after:?}, and \
+                     determinants up to {:?} were trimmed",
                     held.row.clock_before
                 ));
             }
@@ -102,8 +101,8 @@ impl World {
             let mut pairs = said.iter().enumerate();
             if !pairs.all(|(index, (_, matched))| found.get(index) == Some(matched)) {
                 return Err(format!(
-                    "GATE-1, EL-5: rank {rank} has spoken after {said:?}, and without logger \
-                     {without} it would learn of {found:?}"
+                    "GATE-1, EL-5: rank {rank} has emitted after {said:?}, and without logger \
+                     {without} it would recover {found:?}"
                 ));
             }
         }

@@ -1,9 +1,9 @@
-//! Everything that is, and what happens by itself: programs play on, and
-//! messages leave, as far as nothing else has to happen for it.
+//! The state of the model, and the steps that need no choice: programs run, and messages leave,
+//! until the next step depends on an action.
 //!
-//! That is as good as doing it later: a blocking receive does not depend on when its
-//! message came, and a crash before a message has left is the same as a crash
-//! before the acknowledgement came that let it go.
+//! Doing these steps at once loses no behaviour: a blocking receive does not depend on when its
+//! message arrived, and a crash before a message has left is equivalent to a crash before the
+//! acknowledgement that let the message pass.
 
 use super::loggers::LoggerRow;
 use super::process::{Held, Phase, Process, mixed};
@@ -12,7 +12,7 @@ use refrain_logging::determinant::Matched;
 use refrain_ring::{Clock, Rank, Ssn};
 use refrain_transport::gate::Gate;
 
-/// Faults that may come yet.
+/// Faults that may still occur.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Budget {
     pub crashes: u8,
@@ -20,12 +20,12 @@ pub(super) struct Budget {
     pub losses: u8,
 }
 
-/// Emissions of a rank in all its lives. No process of the model knows all of them.
+/// Emissions of a rank in all its lives; an observer's record that no process reads.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Said {
-    /// By destination.
+    /// Contents of messages, by destination.
     pub messages: Vec<Vec<u64>>,
-    /// The events that came before the latest of them.
+    /// The events before the latest of these messages.
     pub events: Vec<(Clock, Matched)>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Said {
 #[derive(Clone, Debug)]
 pub struct World {
     pub(super) ranks: Vec<Process>,
-    /// By replica and rank.
+    /// Indexed by replica, then rank.
     pub(super) loggers: Vec<Vec<LoggerRow>>,
     pub(super) said: Vec<Said>,
     pub(super) budget: Budget,
@@ -58,7 +58,7 @@ impl World {
         }
     }
 
-    /// All that happens by itself.
+    /// Takes all steps that need no choice.
     pub(super) fn flow(&mut self, size: &Size) -> Result<(), String> {
         loop {
             let mut has_moved = false;
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// One operation of a program, if it does not have to be waited for.
+    /// Runs one operation of a program, unless it has to wait.
     fn play(&mut self, rank: usize, size: &Size) -> Result<bool, String> {
         let process = &mut self.ranks[rank];
         let Some(&operation) = size.programs[rank].get(process.at.place) else {
@@ -116,7 +116,8 @@ impl World {
         let before = self.said[rank].messages[to].get(number);
         if before.is_some_and(|before| *before != content) {
             return Err(format!(
-                "no orphan (REC-8): message {number} of rank {rank} to rank {to} is another one now"
+                "no orphan (REC-8): message {number} of rank {rank} to rank {to} differs from \
+                 that of an earlier life"
             ));
         }
         process.at.sent[to].push(content);
@@ -132,8 +133,8 @@ impl World {
         Ok(())
     }
 
-    /// Every message that the gate lets out; it arrives at once. REC-3, in
-    /// short: what a life has sent is there for every later life of its receiver.
+    /// Every message that passes the gate arrives at once. This also models REC-3: each message
+    /// that a life has sent is available to every later life of its receiver.
     fn let_out(&mut self, rank: usize, size: &Size) -> Result<bool, String> {
         let mut has_moved = false;
         while let Some(held) = self.ranks[rank].held.front() {
@@ -170,7 +171,8 @@ impl World {
         let common = before.len().min(said.events.len());
         if before[..common] != said.events[..common] {
             return Err(format!(
-                "no orphan: rank {rank} speaks after other events than those of which it has told"
+                "no orphan: rank {rank} emits after events that differ from those before its \
+                 earlier emissions"
             ));
         }
         if before.len() > common {
@@ -179,7 +181,8 @@ impl World {
         Ok(())
     }
 
-    /// Two generations are kept; nothing before the older one is needed. GC-1
+    /// Takes a checkpoint. Two generations are kept; determinants before the older one are trimmed.
+    /// GC-1
     fn checkpoint(&mut self, rank: usize, size: &Size) {
         let process = &mut self.ranks[rank];
         process.at.place += 1;
@@ -203,14 +206,14 @@ impl World {
         }
     }
 
-    /// Whether every program is at its end.
+    /// Whether every program has ended and every message has left.
     pub(super) fn is_over(&self, size: &Size) -> bool {
         let mut each = self.ranks.iter().zip(&size.programs);
         each.all(|(process, program)| process.at.place == program.len() && process.held.is_empty())
     }
 }
 
-/// A receive from any rank whose determinant is known. REC-4
+/// Runs a receive from any source whose determinant is known, if its message has arrived. REC-4
 fn replayed(process: &mut Process) -> Result<bool, String> {
     let Some(&matched) = process.replay.front() else {
         return Ok(false);
@@ -238,7 +241,8 @@ fn pass(gate: &Gate, held: &Held, size: &Size) -> Option<refrain_transport::gate
     }
 }
 
-/// The message that a receive from any rank gets if it takes that of `source`.
+/// The match that a receive from any source would make with the next message of `source`, if that
+/// message has arrived.
 pub(super) fn next_of(process: &Process, source: usize) -> Option<Matched> {
     let number = process.at.given[source];
     (process.arrived[source].len() > number).then(|| Matched {
@@ -248,7 +252,7 @@ pub(super) fn next_of(process: &Process, source: usize) -> Option<Matched> {
     })
 }
 
-/// Whether a rank receives from any rank, and no record decides which message it gets.
+/// Whether a rank is at a receive from any source that no determinant decides.
 pub(super) fn is_to_choose(process: &Process, operation: Option<&Operation>) -> bool {
     operation == Some(&Operation::Any)
         && process.replay.is_empty()

@@ -1,12 +1,12 @@
-//! Messages arrive as they were sent: each once, whole, in order.
+//! Messages arrive as they were sent: each once, complete, in order.
 //!
-//! Of frames: those of one life of a sender to one receiver begin messages in the
-//! order of their numbers, without a gap; each fragment begins where the one before ends,
-//! until the message is whole; its bytes are those that the program gave. Of messages:
-//! none is delivered to a program twice, or changed, nor with other garbage to a later
-//! life of the program (REC-8); of two that the same
-//! pattern fits, from one sender, the earlier goes to the receive that was
-//! posted earlier. At the end of the job every program is over and has each message that was
+//! Frames: the frames from one life of a sender to one receiver begin messages in the order of
+//! their SSNs, without a gap; each fragment begins where the one before ends, until the message is
+//! complete; its bytes are those that the program gave. Messages: none is delivered to a program
+//! twice or changed, nor with other arbitrary bytes to a later life of the program (REC-8); of two
+//! messages of one sender that match the same pattern, the earlier one goes to the receive that was
+//! posted earlier. At the end of the job every program has ended and has received each message that
+//! was sent to it once.
 //! sent to it once.
 
 use super::rule::{Oracle, Pairs, Witness, index};
@@ -27,13 +27,13 @@ pub struct Channels {
     /// By (sender, receiver).
     sent: Pairs<Vec<Sent>>,
     posting: Pairs<Posting>,
-    /// By (sender, receiver): the first message that each life of the receiver has asked for, as
-    /// long as the sender may answer that life. REC-3
+    /// By (sender, receiver): the first message that each life of the receiver has asked for, while
+    /// the sender may still answer that life. REC-3
     missed: Pairs<BTreeMap<Incarnation, Ssn>>,
     /// By receiver.
     receiving: Vec<Receiving>,
-    /// Events of this rank are lost: it may send other messages than those that were
-    /// posted and that no program got. The outcome judges what programs got. REC-9
+    /// A rank whose events are lost, if any: it may send other messages instead of those that were
+    /// posted and that no program got. The outcome oracle judges what programs got. REC-9
     lossy: Option<Rank>,
 }
 
@@ -43,9 +43,9 @@ struct Sent {
     payload: Vec<u8>,
     tag: i32,
     synchronous: bool,
-    /// A peer may have seen it.
+    /// Whether a peer may have seen the message.
     has_left: bool,
-    /// The garbage in it when it was received first. REC-8
+    /// The arbitrary bytes in the message at its first reception. REC-8
     garbage: Option<Vec<u8>>,
 }
 
@@ -63,34 +63,34 @@ impl Sent {
     }
 }
 
-/// What one life has posted to a receiver.
+/// The frames that one life has posted to a receiver.
 #[derive(Debug, Default)]
 struct Posting {
     next: Option<Ssn>,
-    /// Messages that are not whole: how many bytes there were.
+    /// Incomplete messages, with the number of bytes posted.
     open: BTreeMap<Ssn, u64>,
 }
 
 /// A pattern (source, tag), and a sender.
 type Class = (Option<Rank>, Option<i32>, Rank);
 
-/// What one life receives.
+/// The receives of one life.
 #[derive(Debug, Default)]
 struct Receiving {
-    /// The receive that is being posted.
+    /// The pattern of the receive that is being posted.
     posts: Option<From>,
-    /// Receives that have not ended.
+    /// Patterns of receives that have not ended.
     patterns: BTreeMap<RequestNumber, From>,
-    /// By pattern and sender: which receive got which message.
+    /// By pattern and sender: the message that each receive got.
     given: BTreeMap<Class, BTreeMap<RequestNumber, u64>>,
-    /// By sender: its messages that were delivered.
+    /// By sender: the messages that were delivered.
     delivered: BTreeMap<Rank, Delivered>,
-    /// Its program is over.
+    /// Whether the program has ended.
     is_over: bool,
 }
 
 impl Channels {
-    /// Of a job with `ranks` ranks.
+    /// The oracle of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             sent: Pairs::new(ranks),
@@ -106,7 +106,7 @@ impl Channels {
         self.lossy = Some(rank);
     }
 
-    /// Hashes what it remembers, but for messages that never left.
+    /// Hashes its state, without messages that never left.
     pub(super) fn hash_into(&self, hash: &mut DefaultHasher) {
         hash_words(hash, &(&self.posting, &self.missed, &self.receiving));
         for sent in &self.sent.places {
@@ -123,7 +123,7 @@ impl Channels {
         self.receiving[rank.index()] = Receiving::default();
     }
 
-    /// Messages that its checkpoint covers are not delivered to it again.
+    /// The program does not get messages again that its checkpoint covers.
     fn resumed(&mut self, life: Life, delivered: &[Delivered]) {
         let receiving = &mut self.receiving[life.rank.index()];
         receiving.delivered = (0..).map(Rank).zip(delivered.iter().cloned()).collect();
@@ -169,7 +169,7 @@ impl Channels {
             garbage: None,
         };
         match sent.get(number) {
-            // No peer has seen it: without a record, a later life may send another one.
+            // No peer has seen the message: without a record, a later life may send another one.
             Some(first) if !first.has_left => {
                 sent.truncate(number);
                 sent.push(message);
@@ -179,7 +179,7 @@ impl Channels {
                 let sent = sent.len();
                 return Err(format!("{life:?} sends {to} number {number} after {sent}"));
             }
-            // Made again by another life. REC-8
+            // A later life sends the message again. REC-8
             Some(first) if first.payload == message.payload && first.tag == *tag => {}
             Some(_) if self.lossy == Some(life.rank) => {
                 sent[number] = Sent {
@@ -260,7 +260,7 @@ impl Channels {
                 }
             }
             Answer::Ended(all) => {
-                // A blocking receive has its number only now.
+                // A blocking receive gets its number only now.
                 if let (Some(from), [ended]) = (posts, &all[..]) {
                     receiving.patterns.insert(ended.request, from);
                 }
@@ -273,7 +273,7 @@ impl Channels {
         Ok(())
     }
 
-    /// The end of a request; sends are not judged here.
+    /// Judges the end of a receive; sends are not judged here.
     fn ended(&mut self, life: Life, ended: &Ended) -> Result<(), String> {
         let receiving = &mut self.receiving[life.rank.index()];
         let pattern = receiving.patterns.remove(&ended.request);
@@ -300,7 +300,8 @@ impl Channels {
         let garbage = garbage(&ended.payload);
         let before = sent.garbage.get_or_insert_with(|| garbage.to_vec());
         let both = before.len().min(garbage.len());
-        // No log has what a rank sends itself: its next life has its own garbage in it.
+        // No log has the messages that a rank sends to itself: the next life has its own arbitrary
+        // bytes in them.
         if before[..both] != garbage[..both] && source != life.rank {
             return wrong("other garbage than a life of it was given before");
         }

@@ -1,7 +1,7 @@
-//! No rank that knows of the next life takes frames of a replaced life, and output of that life
-//! is not shown. FENCE-1
+//! A rank that knows of the next life takes no frames of the replaced life, and output of the
+//! replaced life is not shown. FENCE-1
 //!
-//! Frames that a replaced life takes do no harm: it cannot pass them on.
+//! Frames that a replaced life takes are harmless: it cannot pass them on.
 
 use super::rule::{Oracle, Witness};
 use crate::happening::{Happening, Life};
@@ -10,12 +10,12 @@ use refrain_ring::Incarnation;
 /// FENCE-1; see the [module](self).
 #[derive(Debug)]
 pub struct Fence {
-    /// By rank: the latest life that began.
+    /// By rank: the latest life that has begun.
     latest: Vec<Option<Incarnation>>,
 }
 
 impl Fence {
-    /// Of a job with `ranks` ranks.
+    /// The oracle of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             latest: vec![None; ranks as usize],
@@ -24,7 +24,7 @@ impl Fence {
 
     fn began(&mut self, life: Life) -> Result<(), String> {
         let latest = &mut self.latest[life.rank.index()];
-        // One that died before its program began was not seen.
+        // A life that died before its program began was not observed.
         if Some(life.incarnation) <= *latest {
             return Err(format!("{life:?} begins after {latest:?}"));
         }
@@ -37,7 +37,7 @@ impl Fence {
     }
 
     fn heard(&self, from: Life, to: Life, world: &dyn Witness) -> Result<(), String> {
-        // Frames that a replaced life takes do no harm.
+        // Frames that a replaced life takes are harmless.
         if !self.is_latest(to) {
             return Ok(());
         }

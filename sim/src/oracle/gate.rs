@@ -1,11 +1,11 @@
 //! No emission (to another rank's program, or output) leaves a rank while an earlier event is
 //! not stable. GATE-1
 //!
-//! What counts is when it was *made*, not when it leaves: a send at the program's
-//! call, a printed word likewise, the answer to an announced or synchronous send
-//! at the match. A match that is an event must be stable itself. Of a match that is none, only
-//! the events before the message was posted are known to come before. A clear-to-send for a
-//! named receive carries no information to a program (GATE-4), nor does a horizon.
+//! What counts is the moment when an emission was *made*, not when it leaves: for sends and printed
+//! words the program's call, for the answer to an announced or synchronous send the match. A match
+//! that is an event must itself be stable. For a match that is no event, only the events before the
+//! message was posted are known to come before. A clear-to-send for a named receive carries no
+//! information to a program (GATE-4), nor does a horizon.
 
 use super::rule::{Oracle, Pairs, Witness, index};
 use crate::happening::{Happening, Life};
@@ -16,16 +16,16 @@ use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The latest event before something; `None`: there was none.
+/// The clock of the latest event before an emission; `None`: there was no event.
 type Before = Option<Clock>;
 
 /// An answer that a sender waits for.
 #[derive(Clone, Copy, Debug, Default)]
 struct Awaited {
     before: Before,
-    /// Its match was an event.
+    /// Whether the match was an event.
     is_event: bool,
-    /// Answers that were asked for and not given.
+    /// Number of answers that were asked for and not given.
     asked: u32,
 }
 
@@ -42,7 +42,7 @@ pub struct Gate {
 #[derive(Clone, Debug, Default)]
 struct Present {
     latest: Before,
-    /// Words that were printed and not seen yet, with what came before.
+    /// Printed words that are not output yet, each with the latest event before it.
     printed: VecDeque<(u64, Before)>,
 }
 
@@ -54,7 +54,7 @@ struct Sends {
 }
 
 impl Gate {
-    /// Of a job with `ranks` ranks.
+    /// The oracle of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             ranks: vec![Present::default(); ranks as usize],
@@ -68,7 +68,7 @@ impl Gate {
         for sends in self.sends.row(rank) {
             *sends = Sends::default();
         }
-        // Earlier matches are in its records, which are stable.
+        // Earlier matches are in the records, which are stable.
         for sender in (0..self.ranks.len() as u32).map(Rank) {
             for awaited in self.awaited[(sender, rank)].values_mut() {
                 (awaited.before, awaited.is_event) = (None, false);
@@ -76,7 +76,7 @@ impl Gate {
         }
     }
 
-    /// Messages before its checkpoint are in that, and their events were stable.
+    /// Messages before the checkpoint are covered by it, and the events before them were stable.
     fn resumed(&mut self, life: Life, next_ssns: &[Ssn]) {
         for (to, next) in (0..).map(Rank).zip(next_ssns) {
             self.sends[(life.rank, to)].first = index(*next);
@@ -121,7 +121,7 @@ impl Gate {
         let sends = &mut self.sends[(from.rank, to)];
         let ssn = index(header.ssn);
         let before = match ssn.checked_sub(sends.first) {
-            // It comes out of the log of a checkpoint.
+            // The frame comes from the log of a checkpoint.
             None if from.incarnation > Incarnation(0) => Some(&None),
             at => at.and_then(|at| sends.made.get(at)),
         };
@@ -140,7 +140,7 @@ impl Gate {
         Ok(())
     }
 
-    /// A sender waits for an answer; perhaps again, after one of the two has died.
+    /// A sender waits for an answer; a second time if one of the two has died.
     fn asked(&mut self, from: Rank, to: Rank, ssn: Ssn) {
         let before = self.ranks[to.index()].latest;
         let first = || Awaited {
@@ -201,7 +201,7 @@ impl Gate {
     }
 }
 
-/// Whether what came before is stable.
+/// Fails if the latest event before an emission is not stable.
 fn judge(
     rank: Rank,
     before: Before,
@@ -234,7 +234,7 @@ impl Oracle for Gate {
             Happening::Resumed { life, saved, .. } => {
                 self.resumed(*life, &saved.beginning.tally.next_ssn_to);
             }
-            // What a replaced life still posts is the fence's affair.
+            // The fence oracle judges what a replaced life still posts.
             Happening::Called(life, ..)
             | Happening::Event(life, _)
             | Happening::Posted(life, ..)
@@ -250,7 +250,7 @@ impl Oracle for Gate {
             Happening::PostedControl(life, to, control) => {
                 return self.posted_control(*life, *to, *control, world);
             }
-            // A word that an earlier life has output.
+            // An earlier life has output the word.
             Happening::SeenBefore(life, _) => {
                 self.ranks[life.rank.index()].printed.pop_front();
             }

@@ -1,11 +1,11 @@
-//! Logs keep what a restart may ask for, and what they keep can be read back.
+//! Logs keep what a restart may ask for, and it can be read back.
 //!
-//! A rank is started from its newest stable checkpoint, or from the one before
-//! it while that is not superseded (GC-1). It asks its peers for what was not
-//! delivered to its program before that checkpoint: having been received is not
-//! enough (LOG-4). These messages are kept, and the determinants after that checkpoint. A message that has left wholly is in its sender's log until
-//! then, bit for bit (LOG-1, LOG-2, LOG-5), and so is one that was delivered. One
-//! that waits at the gate need not be: its sender will make it again.
+//! A rank restarts from its newest stable checkpoint, or from the one before it as long as that is
+//! not superseded (GC-1). It asks its peers for the messages that were not delivered to its program
+//! before that checkpoint: a message that was only received is asked for again (LOG-4). These
+//! messages are kept, and the determinants after that checkpoint. Until then, a message that has
+//! left completely is in its sender's log, bit for bit (LOG-1, LOG-2, LOG-5), and so is a delivered
+//! one. A message that waits at the gate need not be in the log: its sender sends it again.
 
 use super::rule::{Oracle, Pairs, Witness, breach, digest, index};
 use crate::explorer::hash_words;
@@ -25,7 +25,7 @@ pub struct Logs {
     /// By (sender, receiver): the first message that the log keeps.
     kept: Pairs<Ssn>,
     ranks: Vec<Present>,
-    /// Events of this rank are lost: it may send other messages than those that no
+    /// A rank whose events are lost, if any: it may send other messages instead of those that no
     /// program got. REC-9
     lossy: Option<Rank>,
 }
@@ -33,7 +33,7 @@ pub struct Logs {
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     digest: u64,
-    /// Bytes that have not left; `None`: not even its beginning has.
+    /// Number of bytes that have not left; `None`: not even the beginning has.
     left_bytes: Option<u64>,
     bytes: u64,
     is_delivered: bool,
@@ -41,25 +41,25 @@ struct Sent {
 
 #[derive(Clone, Debug)]
 struct Present {
-    /// Its first life is over: later ones may send what the first has not.
+    /// Whether the first life has ended: later ones may send messages that the first has not sent.
     was_replaced: bool,
-    /// By sender.
+    /// By sender: the messages that were delivered.
     delivered: Vec<Delivered>,
-    /// From 0, the beginning, on, without those that are superseded.
+    /// By number, from 0 (the beginning of the program), without superseded ones.
     checkpoints: BTreeMap<u32, Taken>,
 }
 
-/// A checkpoint, and what was delivered before.
+/// A checkpoint, and the messages delivered before it.
 #[derive(Clone, Debug)]
 struct Taken {
-    /// `None`: before anything happened.
+    /// The clock of the checkpoint; `None` for the beginning of the program.
     clock: Option<Clock>,
     delivered: Vec<Delivered>,
     is_stable: bool,
 }
 
 impl Logs {
-    /// Of a job with `ranks` ranks.
+    /// The oracle of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         let nothing = vec![Delivered::default(); ranks as usize];
         let beginning = Taken {
@@ -90,11 +90,11 @@ impl Logs {
         self.kept[(sender, receiver)]
     }
 
-    /// Judges what the real readers gave of a log: everything that has to be
-    /// there from `from` on, and nothing that was never sent.
+    /// Judges the messages that the real readers returned from a log: every message that must be
+    /// there from `from` on, and no message that was never sent.
     ///
     /// # Errors
-    /// When a message is missing, or is another. LOG-1, LOG-2, LOG-5
+    /// When a message is missing or differs. LOG-1, LOG-2, LOG-5
     pub fn read_back(
         &self,
         sender: Rank,
@@ -117,11 +117,11 @@ impl Logs {
         for (ssn, payload) in messages {
             match sent.get(index(*ssn)) {
                 Some(sent) if sent.digest == digest(payload) => {}
-                // No peer has seen it: a later life made another one.
+                // No peer has seen the message: a later life sent another one.
                 Some(sent)
                     if sent.left_bytes.is_none() && self.ranks[sender.index()].was_replaced => {}
                 Some(_) => return wrong(index(*ssn), "it is not what was sent"),
-                // A life that was replaced went on for a while, unseen.
+                // A replaced life may have sent messages that were not observed.
                 None if self.ranks[sender.index()].was_replaced => {}
                 None => return wrong(index(*ssn), "it was never sent"),
             }
@@ -129,19 +129,18 @@ impl Logs {
         Ok(())
     }
 
-    /// Whether a message has left a sender in part only: the receiver may have
-    /// matched it, and its rest is still to be sent.
+    /// Whether only a part of some message has left its sender: the receiver may have matched the
+    /// message, and the rest remains to be sent.
     pub fn has_begun_to_send(&self, sender: Rank, receiver: Rank) -> bool {
         let sent = self.sent[(sender, receiver)].iter();
         sent.rev()
             .any(|sent| sent.left_bytes.is_some_and(|left| left > 0))
     }
 
-    /// Judges from which checkpoint a life is started again.
+    /// Judges the choice of the checkpoint from which a life starts.
     ///
     /// # Errors
-    /// When it is older than one that was called stable, or was never taken.
-    /// REC-1, GC-1
+    /// When the checkpoint is older than the newest stable one, or was never taken. REC-1, GC-1
     pub fn restarted(&self, rank: Rank, number: u32) -> Result<(), Breach> {
         let newest = self.restarts(rank).next().map_or(0, |(newest, _)| *newest);
         let is_taken = self.ranks[rank.index()].checkpoints.contains_key(&number);
@@ -153,14 +152,14 @@ impl Logs {
         Err(breach(self.name(), what))
     }
 
-    /// Where a restart may begin: the newest stable checkpoint, and the one
-    /// before it if it is still there.
+    /// The checkpoints from which a restart may begin: the newest stable one, and the one before it
+    /// if it is not superseded.
     fn restarts(&self, rank: Rank) -> impl Iterator<Item = (&u32, &Taken)> {
         let checkpoints = self.ranks[rank.index()].checkpoints.iter().rev();
         checkpoints.filter(|(_, taken)| taken.is_stable).take(2)
     }
 
-    /// Hashes what it remembers, but for messages that never left.
+    /// Hashes its state, without messages that never left.
     pub(super) fn hash_into(&self, hash: &mut DefaultHasher) {
         hash_words(hash, &(&self.kept, &self.ranks));
         for sent in &self.sent.places {
@@ -171,7 +170,7 @@ impl Logs {
         }
     }
 
-    /// Its next life has what its checkpoint had.
+    /// The next life has what its newest stable checkpoint covers.
     fn died(&mut self, rank: Rank) {
         let newest = self.restarts(rank).next();
         let delivered = newest.map(|(_, taken)| taken.delivered.clone());
@@ -180,7 +179,7 @@ impl Logs {
         }
     }
 
-    /// Others began to be sent, or stayed with the life before.
+    /// A life has begun with this checkpoint, so it is stable; later ones are void.
     fn resumed(&mut self, life: Life, number: u32) {
         let present = &mut self.ranks[life.rank.index()];
         if let Some(taken) = present.checkpoints.get_mut(&number) {
@@ -197,7 +196,7 @@ impl Logs {
             let number = index(Ssn(number));
             let digest = digest(payload);
             let is_lossy = self.lossy == Some(life.rank);
-            // No peer has seen it: without a record, a later life may send another one.
+            // No peer has seen the message: without a record, a later life may send another one.
             let may_be_another = |it: &Sent| {
                 it.left_bytes.is_none() || is_lossy && !it.is_delivered && it.digest != digest
             };
@@ -278,7 +277,7 @@ impl Logs {
         Ok(())
     }
 
-    /// Of determinants, too, nothing is given up that a restart asks for.
+    /// Loggers trim no determinants that a restart may ask for.
     fn forgotten(&self, rank: Rank, world: &dyn Witness) -> Result<(), String> {
         let Some(forgotten) = world.forgotten_clock(rank) else {
             return Ok(());

@@ -1,23 +1,22 @@
-//! What must be true of a job, whatever fails: looked at with each
-//! [`Happening`], at crashes and at the end.
+//! The rules that a job must follow under all faults, checked at each [`Happening`], at crashes and
+//! at the end.
 //!
-//! An oracle states its rule by itself, from what is seen of a job, and never
-//! asks the code under test whether it kept the rule. What cannot be seen from
-//! outside (what loggers hold, which lives ranks know of) it asks of a
+//! An oracle states its rule independently, from observed happenings, and never asks the code under
+//! test. What it cannot observe (what loggers hold, which lives ranks know of) it asks a
 //! [`Witness`](rule::Witness).
 //!
 //! | oracle | rule |
 //! |---|---|
-//! | [`gate`] | nothing leaves before what happened before it is stable (GATE-1) |
-//! | [`channel`] | frames and messages: none lost, twice, torn, out of order; all programs end |
-//! | [`fence`] | nothing of a life that was replaced is heard (FENCE-1) |
-//! | [`log`] | nothing is freed that a restart asks for (LOG-4, GC-1); all else can be read back (LOG-1, LOG-2) |
-//! | [`order`] | clocks never go back |
-//! | [`orphan`] | what others have seen of a dead rank is made again (REC-5, REC-8) |
-//! | [`outcome`] | sends, prints and states are those of the reference |
+//! | [`gate`] | no emission leaves before the events before it are stable (GATE-1) |
+//! | [`channel`] | frames and messages: none is lost, duplicated, torn or out of order; all programs end |
+//! | [`fence`] | no frames of a replaced life are taken (FENCE-1) |
+//! | [`log`] | nothing is freed that a restart may ask for (LOG-4, GC-1); it can be read back (LOG-1, LOG-2) |
+//! | [`order`] | clocks never decrease |
+//! | [`orphan`] | what others have seen of a dead rank is emitted again (REC-5, REC-8) |
+//! | [`outcome`] | messages, printed words and states are those of the reference |
 //!
-//! Each takes amortised constant time (or the logarithm of what is under way)
-//! for one happening.
+//! Each oracle takes amortised constant time (or logarithmic in the number of open messages) for
+//! each happening.
 
 pub mod channel;
 pub mod fence;
@@ -36,12 +35,12 @@ use refrain_ring::Rank;
 use rule::{Oracle, Witness, breach};
 use std::hash::{DefaultHasher, Hash};
 
-/// All oracles. The job calls some of them directly, too.
+/// All oracles. The job also calls some of them directly.
 #[derive(Debug)]
 pub struct Oracles {
     /// GATE-1.
     pub gate: gate::Gate,
-    /// Frames and messages; the end.
+    /// Frames and messages; the end of the job.
     pub channel: channel::Channels,
     /// FENCE-1.
     pub fence: fence::Fence,
@@ -49,14 +48,14 @@ pub struct Oracles {
     pub log: log::Logs,
     /// Clocks.
     pub order: order::Order,
-    /// What others have seen of each rank.
+    /// Emissions of each rank that others have seen.
     pub orphan: orphan::Orphans,
-    /// What programs came to.
+    /// Results of programs.
     pub outcome: outcome::Outcomes,
 }
 
 impl Oracles {
-    /// Of a job with `ranks` ranks, before anything happens.
+    /// The oracles of a new job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             gate: gate::Gate::new(ranks),
@@ -69,9 +68,8 @@ impl Oracles {
         }
     }
 
-    /// Hashes all that they remember, but for what cannot matter any more: what a dead
-    /// life was told, and messages that were made and never left. What the end of the job
-    /// remembers, the channels do.
+    /// Hashes the state of all oracles, without what no longer matters: answers to dead lives, and
+    /// messages that were sent and never left. The state for the end of the job is in the channels.
     pub fn hash_into(&self, is_dead: impl Fn(Rank) -> bool, hash: &mut DefaultHasher) {
         hash_words(hash, &(&self.gate, &self.fence, &self.order));
         self.channel.hash_into(hash);
@@ -107,15 +105,15 @@ impl Oracles {
         Ok(())
     }
 
-    /// Something has happened.
+    /// Reports a happening.
     ///
     /// # Errors
-    /// When it must not.
+    /// The violation of a rule, if the happening is one.
     pub fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), Breach> {
         self.each(|oracle| oracle.see(happening, world))
     }
 
-    /// The job is over: nothing moves any more.
+    /// Reports the end of the job: nothing moves any more.
     ///
     /// # Errors
     /// When something is missing.

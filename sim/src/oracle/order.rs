@@ -1,7 +1,7 @@
-//! A rank's clock counts its operations one by one; each event carries the clock of
-//! the latest operation, so that it never goes back; one call is
-//! answered before the next is made. New events of a later life come after the last of its
-//! records: in an operation that has not begun, when that is where records end.
+//! A rank's clock counts its operations one by one; each event carries the clock of the latest
+//! operation, so clocks of events never decrease; a call is answered before the next one is made.
+//! New events of a later life come after its last record: they may belong to an operation that the
+//! program has not begun, if the records end there.
 
 use super::rule::{Oracle, Witness};
 use crate::choices::Choices;
@@ -19,17 +19,17 @@ pub struct Order {
 
 #[derive(Clone, Debug, Default)]
 struct Progress {
-    /// The latest operation, once there was a call.
+    /// The latest operation; `None` before the first call.
     operation: Option<Clock>,
     event: Option<Clock>,
-    /// Before this operation the records of a later life are complete.
+    /// The records of a later life are complete before this operation.
     recorded: Option<Clock>,
-    /// A call was not answered yet.
+    /// Whether a call waits for its answer.
     waits: bool,
 }
 
 impl Order {
-    /// Of a job with `ranks` ranks.
+    /// The oracle of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             ranks: vec![Progress::default(); ranks as usize],
@@ -59,7 +59,7 @@ impl Progress {
     fn answered(&mut self, clock: Clock) -> Result<(), String> {
         let called = self.operation;
         let waited = core::mem::replace(&mut self.waits, false);
-        // The first answer is to no call.
+        // The first answer belongs to no call.
         match called {
             Some(called) if !waited || called != clock => Err(format!(
                 "is answered at {clock}, its call was at {called:?}"

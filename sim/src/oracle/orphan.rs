@@ -1,10 +1,9 @@
-//! What other ranks have seen of a rank that died is made again by its next life: no
-//! orphans.
+//! What other ranks have seen of a dead rank, its next life emits again: there are no orphans.
 //!
-//! While a rank lives this only remembers: what happened, what was sent and
-//! printed, and how much of that left. When it is dead, what its next life has
-//! collected is judged ([`Orphans::judge_held`]), and what its program makes of
-//! that in the reference ([`Orphans::judge_again`]). REC-2, REC-5, REC-8
+//! While a rank lives, the oracle only records: events, messages, printed words, and how many of
+//! these left. When the rank is dead, the oracle judges what the next life has collected
+//! ([`Orphans::judge_held`]), and what the program emits from that in the reference
+//! ([`Orphans::judge_again`]). REC-2, REC-5, REC-8
 
 use super::rule::{Oracle, Pairs, Witness, breach, digest, index};
 use crate::choices::Choices;
@@ -23,40 +22,40 @@ pub struct Orphans {
 
 #[derive(Debug, Default)]
 pub(super) struct Sent {
-    /// By message: digest and tag.
+    /// Digest and tag of each message.
     pub(super) made: Vec<(u64, i32)>,
-    /// Number of messages, from the first on, that were posted at least in part.
+    /// Number of messages, from the first one on, that were posted at least in part.
     pub(super) posted: usize,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
-    /// The life that plays: loggers take events of the one before until the next
-    /// has joined them.
+    /// The life whose events count: loggers take events of the life before until the next one has
+    /// joined them.
     plays: Incarnation,
     happened: Choices,
     /// Words that are output.
     pub(super) seen: Vec<u64>,
-    /// Number of them that the present life has printed, or that its checkpoint covers.
+    /// Number of these words that the present life has printed again, or its checkpoint covers.
     printed_again: usize,
 }
 
-/// What a program made when it was replayed.
+/// The emissions of a program in its replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Again {
-    /// By receiver: messages that were sent before the checkpoint from which it
-    /// was played. One for each rank.
+    /// By receiver, one item for each rank: the messages before this one were sent before the
+    /// checkpoint at which the replay begins.
     pub sent_before: Vec<Ssn>,
-    /// What it sent from there on, in order: receiver, tag, payload.
+    /// Messages from there on, in order: receiver, tag, payload.
     pub sent: Vec<(Rank, i32, Vec<u8>)>,
-    /// Words that were printed before the checkpoint.
+    /// Number of words printed before the checkpoint.
     pub printed_before: usize,
     /// Words from there on.
     pub printed: Vec<u64>,
 }
 
 impl Orphans {
-    /// Of a job with `ranks` ranks.
+    /// The oracle of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             sent: Pairs::new(ranks),
@@ -64,13 +63,13 @@ impl Orphans {
         }
     }
 
-    /// Whether a message of this channel was made and never posted.
+    /// Whether a message of this channel was sent by the program and never posted.
     pub fn is_held_back(&self, sender: Rank, receiver: Rank) -> bool {
         let sent = &self.sent[(sender, receiver)];
         sent.posted < sent.made.len()
     }
 
-    /// How many messages of this channel were posted, at least in part.
+    /// Number of messages of this channel that were posted, at least in part.
     pub fn posted(&self, sender: Rank, receiver: Rank) -> u64 {
         self.sent[(sender, receiver)].posted as u64
     }
@@ -80,11 +79,11 @@ impl Orphans {
         &self.ranks[rank.index()].seen
     }
 
-    /// Judges the determinants that were collected for a rank, after the clock of its
-    /// checkpoint (`None`: from the beginning). EL-5, REC-2
+    /// Judges the determinants that were collected for a rank, after the clock of its checkpoint
+    /// (`None`: from the beginning). EL-5, REC-2
     ///
     /// # Errors
-    /// When something else happened, or not all that is stable is there.
+    /// When a determinant differs from what happened, or a stable one is missing.
     pub fn judge_held(
         &self,
         rank: Rank,
@@ -103,11 +102,12 @@ impl Orphans {
         })
     }
 
-    /// Judges what a dead rank's program made when it was replayed with what was collected. `may_lack`: the end may be missing, as a message that it
-    /// waits for is still to be sent in part. REC-5, REC-8
+    /// Judges the emissions of a dead rank's program in its replay from what was collected.
+    /// `may_lack`: the end may be missing, because the rest of a message that the program waits for
+    /// remains to be sent. REC-5, REC-8
     ///
     /// # Errors
-    /// When it made something else than before, or less than others have seen.
+    /// When an emission differs from before, or one that others have seen is missing.
     pub fn judge_again(&self, rank: Rank, again: &Again, may_lack: bool) -> Result<(), Breach> {
         let wrong = |what: String| {
             let again = format!("the replay of {rank}");
@@ -118,7 +118,7 @@ impl Orphans {
             let sent = &self.sent[(rank, *to)];
             let next = &mut next[to.index()];
             let made = sent.made.get(index(*next));
-            // What no peer has seen may be another one now.
+            // A message that no peer has seen may differ.
             let is_seen = index(*next) < sent.posted;
             if is_seen && made != Some(&(digest(payload), *tag)) {
                 return wrong(format!("sends {to} another message {next}"));
@@ -153,7 +153,7 @@ impl Orphans {
         {
             let number = Stamp::decode(payload).map_or(0, |stamp| stamp.number);
             let number = index(Ssn(number));
-            // No peer has seen it: without a record, a later life may send another one.
+            // No peer has seen the message: without a record, a later life may send another one.
             if number >= self.sent[(life.rank, *to)].posted {
                 self.sent[(life.rank, *to)].made.truncate(number);
             }
@@ -164,7 +164,7 @@ impl Orphans {
         }
     }
 
-    /// Events that were not held have not happened.
+    /// A later life begins. Events that loggers did not hold do not count.
     fn resumed(&mut self, life: Life, printed: usize, held: &[Determinant]) -> Result<(), String> {
         let told = &mut self.ranks[life.rank.index()];
         told.happened = Choices::of(held)?;
@@ -173,7 +173,7 @@ impl Orphans {
         Ok(())
     }
 
-    /// What is output is printed again as it was. REC-5
+    /// A later life prints the same words again that were output. REC-5
     fn seen_before(&mut self, life: Life, word: u64) -> Result<(), String> {
         let told = &mut self.ranks[life.rank.index()];
         let before = told.seen.get(told.printed_again).copied();

@@ -1,8 +1,7 @@
-//! All programs, replayed in the reference with the events of their engines, come to the
-//! same: sends, prints, final states.
+//! All programs, replayed in the reference with the events of their engines, have the same results:
+//! sends, printed words, final states.
 //!
-//! The events of a rank that died are its records, and the events of its later lives after
-//! them.
+//! The events of a rank that died are its records and then the events of its later lives.
 
 use super::rule::{Oracle, Witness, breach, digest};
 use crate::choices::Choices;
@@ -20,20 +19,20 @@ pub struct Outcomes {
     pub(super) ranks: Vec<History>,
 }
 
-/// History of a rank in the lives that led to the present one.
+/// The history of a rank over the lives that led to the present one.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    /// In their order.
+    /// Events, in order.
     pub(super) happened: Vec<Determinant>,
-    /// Receiver, tag and digest.
+    /// Receiver, tag and digest of each message.
     sent: Vec<(Rank, i32, u64)>,
     printed: Vec<u64>,
     is_over: bool,
 }
 
 impl History {
-    /// Engines report sets as a whole: a part of one is what a dead life left, and the set after
-    /// it is all of that operation. REC-4
+    /// Adds an event. Engines report sets of requests as a whole: a part of one is left from a dead
+    /// life, and the set after it contains the whole operation. REC-4
     pub(super) fn happen(&mut self, event: Determinant) {
         while let Some(Determinant::Completion {
             continues: true, ..
@@ -46,14 +45,14 @@ impl History {
 }
 
 impl Outcomes {
-    /// Of a job with `ranks` ranks.
+    /// The oracle of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             ranks: (0..ranks).map(|_| History::default()).collect(),
         }
     }
 
-    /// Judges a job that is over. `states`: those of the programs that are over.
+    /// Judges a job that has ended. `states`: those of the programs that have ended.
     ///
     /// # Errors
     /// The first difference.
@@ -71,10 +70,10 @@ impl Outcomes {
                 Err(breach(self.name(), format!("{place}: {what}")))
             };
             if matches!(stop, Stop::Diverged { .. }) {
-                return wrong("it does not fit to what happened".into());
+                return wrong("it diverges from the records".into());
             }
             if told.is_over && *stop != Stop::Finished {
-                return wrong("the program was over".into());
+                return wrong("the program had ended".into());
             }
             let sends = reference.sends().iter();
             let sends: Vec<_> = sends
@@ -94,19 +93,19 @@ impl Outcomes {
         Ok(())
     }
 
-    /// What happened to a rank, in order.
+    /// Events of a rank, in order.
     #[cfg(test)]
     pub fn happened(&self, rank: Rank) -> &[Determinant] {
         &self.ranks[rank.index()].happened
     }
 
-    /// What a rank printed.
+    /// Words that a rank printed.
     #[cfg(test)]
     pub fn printed(&self, rank: Rank) -> &[u64] {
         &self.ranks[rank.index()].printed
     }
 
-    /// Events without a record have not happened. REC-5
+    /// A later life begins. Events without a record do not count. REC-5
     fn resumed(&mut self, life: Life, beginning: &Beginning, events: &[Determinant]) {
         let told = &mut self.ranks[life.rank.index()];
         told.happened.retain(|event| event.at() <= beginning.clock);
@@ -131,7 +130,7 @@ impl Outcomes {
     }
 }
 
-/// The first of `real` that differs from `played`, which may be longer.
+/// The index of the first item of `real` that differs from `played`, which may be longer.
 fn differs<T: PartialEq>(real: &[T], played: &[T]) -> Option<usize> {
     (0..real.len()).find(|at| played.get(*at) != real.get(*at))
 }

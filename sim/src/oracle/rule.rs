@@ -1,45 +1,44 @@
-//! What an oracle is, what it may ask, and what several of them need.
+//! The interface of oracles, what they may ask, and their shared parts.
 
 use crate::happening::{Breach, Happening, Life};
 use crate::program::without_garbage;
 use core::ops::{Index, IndexMut};
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
 
-/// What an oracle may ask of the job. Answers are the job's, not the engine's:
-/// they come from the simulated loggers, the launcher and the plan.
+/// What an oracle may ask the job. The answers do not come from the engine, but from the simulated
+/// loggers, the launcher and the plan.
 pub trait Witness {
-    /// The life of this rank that is there; `None` between two.
+    /// The present life of this rank; `None` between two lives.
     fn alive(&self, rank: Rank) -> Option<Incarnation>;
 
-    /// Whether it is this life that is there: it was not replaced.
+    /// Whether this life is present: it has begun, is alive and was not replaced.
     fn is_present(&self, life: Life) -> bool {
         self.alive(life.rank) == Some(life.incarnation)
     }
 
-    /// Up to this clock all determinants of a rank are held by event loggers in
-    /// such a way that the failures of which the job promises to survive them
-    /// cannot take them. `None`: not one is. EL-1
+    /// The clock up to which event loggers hold all determinants of a rank safely against the
+    /// failures that the job promises to survive. `None`: not even one is safe. EL-1
     fn stable_clock(&self, rank: Rank) -> Option<Clock>;
 
-    /// The least incarnation of `of` that this peer takes frames of.
+    /// The lowest incarnation of `of` whose frames this peer takes.
     fn told_of(&self, peer: Rank, of: Rank) -> Incarnation;
 
-    /// Up to this clock loggers may give up the determinants of a rank. GC-1
+    /// The clock up to which loggers may trim the determinants of a rank. GC-1
     fn forgotten_clock(&self, rank: Rank) -> Option<Clock>;
 }
 
-/// A rule, and all that has to be remembered to judge by it.
+/// A rule, with the state that is needed to check it.
 pub trait Oracle {
-    /// Its name in a [`Breach`].
+    /// The oracle's name in a [`Breach`].
     fn name(&self) -> &'static str;
 
-    /// Something has happened.
+    /// Reports a happening.
     ///
     /// # Errors
-    /// When it must not.
+    /// When the happening violates the rule.
     fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), String>;
 
-    /// The job is over: nothing moves any more.
+    /// Reports the end of the job: nothing moves any more.
     ///
     /// # Errors
     /// When something is missing.
@@ -55,12 +54,12 @@ pub(super) fn breach(oracle: &'static str, what: impl Into<String>) -> Breach {
     }
 }
 
-/// Which message of its channel a sequence number is, as an index.
+/// The sequence number of a message in its channel as an index.
 pub(super) fn index(ssn: Ssn) -> usize {
     usize::try_from(ssn.0).unwrap_or(usize::MAX)
 }
 
-/// Tells one payload from another, whatever garbage is in it.
+/// A hash of a payload without its arbitrary bytes.
 pub(crate) fn digest(payload: &[u8]) -> u64 {
     let payload = &without_garbage(payload);
     const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -74,7 +73,7 @@ pub(crate) fn digest(payload: &[u8]) -> u64 {
     hash ^ hash >> 29
 }
 
-/// One `T` for each (from, to).
+/// One `T` for each pair (from, to).
 #[derive(Clone, Debug)]
 pub(super) struct Pairs<T> {
     ranks: usize,
@@ -90,7 +89,7 @@ impl<T: Default> Pairs<T> {
         }
     }
 
-    /// All that come from this rank, by the other.
+    /// The items of all pairs from this rank, by the other rank.
     pub fn row(&mut self, from: Rank) -> &mut [T] {
         &mut self.places[from.index() * self.ranks..][..self.ranks]
     }

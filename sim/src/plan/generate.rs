@@ -1,4 +1,4 @@
-//! From a seed to a plan: rounds, loggers, network, log, faults.
+//! Generates a plan from a seed: rounds, loggers, network, log, faults.
 
 use super::{
     FaultKind, FaultPlan, LogPlan, LoggersPlan, MessagePlan, Moment, NetworkPlan, Plan, Process,
@@ -12,23 +12,23 @@ use refrain_logging::Member;
 use refrain_logging::spill::SpillOptions;
 use refrain_ring::{CHUNK_BYTES, Rank};
 
-/// Options of plans; the seed decides the rest.
+/// Options of generated plans; the seed decides the rest.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanOptions {
-    /// How many ranks: 2 to [`PlanOptions::RANKS_MAX`].
+    /// Number of ranks: 2 to [`PlanOptions::RANKS_MAX`].
     pub ranks: Option<u32>,
-    /// Which protocol.
+    /// The logging protocol.
     pub protocol: Option<Member>,
     /// Approximate number of operations of each rank.
     pub operations: u32,
-    /// A bug to plant.
+    /// The bug to plant.
     pub planted: Option<Planted>,
-    /// Whether anything goes wrong at all.
+    /// Whether the plan has faults.
     pub has_faults: bool,
 }
 
 impl PlanOptions {
-    /// Ranks of a plan, at most.
+    /// Maximum number of ranks.
     pub const RANKS_MAX: u32 = 16;
 }
 
@@ -44,13 +44,13 @@ impl Default for PlanOptions {
     }
 }
 
-/// Ranks where the options state none: mostly four.
+/// Numbers of ranks to draw from if the options state none.
 const RANKS: [u32; 8] = [2, 3, 3, 4, 4, 4, 5, 6];
 
 impl Plan {
-    /// The plan of a seed.
+    /// Generates the plan of a seed.
     pub fn generate(seed: u64, options: &PlanOptions) -> Self {
-        // Each subject has its own random numbers: an option changes nothing else.
+        // Each subject has its own random numbers: an option changes its subject only.
         let chance = |subject: u64| Rng::with_seed(seed ^ subject << 56);
         let mut rng = chance(1);
         let drawn = RANKS[rng.usize(0..RANKS.len())];
@@ -89,7 +89,7 @@ impl Plan {
         if options.has_faults {
             plan.faults = faults(&mut chance(5), &plan, options.operations);
             if plan.loses_events() {
-                // REC-9 compares what peers have, not output.
+                // REC-9 compares the messages that peers have, not output.
                 plan.rounds
                     .iter_mut()
                     .for_each(|round| round.prints.clear());
@@ -99,17 +99,17 @@ impl Plan {
     }
 }
 
-/// Calls that a message costs its sender and its receiver together, in tenths.
+/// Number of calls for one message, of its sender and its receiver together, in tenths.
 const CALLS_PER_MESSAGE_TENTHS: u32 = 40;
-/// The longest message.
+/// Maximum length of a message, in bytes.
 const BYTES_MAX: u32 = 100 << 10;
 
-/// What lengths a plan prefers.
+/// The preferred lengths of a plan's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lengths {
-    /// Some bytes; sometimes some KiB, rarely more.
+    /// Mostly up to 200 bytes; sometimes some KiB, rarely more.
     Short,
-    /// Often so long that logs are spilled.
+    /// Often long enough that logs are spilled.
     Long,
 }
 
@@ -134,23 +134,23 @@ impl Lengths {
     }
 }
 
-/// Senders and receivers of a round.
+/// The senders and receivers in a round.
 #[derive(Clone, Copy)]
 enum Pattern {
     Random,
-    /// All to one.
+    /// From all ranks to one.
     Gather,
-    /// One to all.
+    /// From one rank to all.
     Scatter,
-    /// Each to the next.
+    /// From each rank to the next.
     Ring,
-    /// One channel only.
+    /// From one rank to one other.
     Burst,
 }
 
-/// Rounds with about `operations` calls of each rank.
+/// Generates rounds with about `operations` calls of each rank.
 fn rounds(rng: &mut Rng, ranks: u32, operations: u32, lengths: Lengths) -> Vec<RoundPlan> {
-    // Then receives may leave the tag open, too.
+    // If all messages are wild, receives may leave the tag open, too.
     let is_all_wild = rng.u32(0..8) == 0;
     let mut left = (ranks * operations * 10 / CALLS_PER_MESSAGE_TENTHS).max(1);
     let per_rank_max = rng.u32(2..=8);
@@ -218,15 +218,15 @@ fn messages(
         .collect()
 }
 
-/// Log bytes of a frame beside its payload, at most.
+/// Maximum log space of a frame besides its payload, in bytes.
 const FRAME_BYTES: u64 = 256;
-/// Least payload of a frame of many, in bytes.
+/// Minimum payload of a fragment, in bytes.
 const FRAGMENT_BYTES: u64 = 4 << 10;
 
-/// All shapes that a job may have.
+/// Any supported configuration of loggers.
 fn loggers(rng: &mut Rng) -> LoggersPlan {
     let replicas = [1, 2, 3, 3][rng.usize(0..4)];
-    // A majority, or all.
+    // The quorum is a majority or all.
     let majority = replicas / 2 + 1;
     let quorum = if rng.bool() { majority } else { replicas };
     let level = [Level::Durable, Level::Placed][usize::from(rng.bool())];
@@ -250,9 +250,8 @@ fn network(rng: &mut Rng) -> NetworkPlan {
     }
 }
 
-/// Room for everything that is ever sent, in memory, or, where messages are long
-/// so that it comes to it, in memory and on disk: a job must not stand still
-/// because of its plan.
+/// A log with room for everything that is ever sent: in memory, or for long messages, which shall
+/// be spilled, in memory and on disk. A plan must not make its job stall.
 fn log(plan: &Plan, lengths: Lengths) -> LogPlan {
     let peers = u64::from(plan.ranks - 1);
     let chunk = CHUNK_BYTES as u64;
@@ -260,8 +259,8 @@ fn log(plan: &Plan, lengths: Lengths) -> LogPlan {
     let most = most.max().unwrap_or_default();
     if lengths == Lengths::Long {
         LogPlan {
-            // As little as a real rank may have: two chunks a channel, and one to
-            // bring back what a peer misses.
+            // The minimum of a real rank: two chunks for each channel, and one to recall spilled
+            // messages that a peer needs.
             memory_bytes: (2 * peers + 1) * chunk,
             disk_bytes: (peers * SpillOptions::DISK_BYTES_MIN).max(2 * most)
                 + SpillOptions::DISK_BYTES_MIN,
@@ -274,7 +273,7 @@ fn log(plan: &Plan, lengths: Lengths) -> LogPlan {
     }
 }
 
-/// What the messages of a rank take in its log, at most.
+/// Maximum log space that the messages of a rank take, in bytes.
 fn needed_bytes(plan: &Plan, rank: Rank) -> u64 {
     let messages = plan.rounds.iter().flat_map(|round| &round.messages);
     let its = messages.filter(|message| message.from == rank);
@@ -285,23 +284,23 @@ fn needed_bytes(plan: &Plan, rank: Rank) -> u64 {
     .sum()
 }
 
-/// Steps of a job for each operation of a rank, roughly.
+/// Approximate number of steps of a job for each operation of a rank.
 const STEPS_PER_OPERATION: u64 = 4;
 
-/// Where faults are drawn from.
+/// The state from which faults are drawn.
 struct Draw<'a> {
     rng: &'a mut Rng,
     plan: &'a Plan,
-    /// Steps that the job takes, roughly.
+    /// Approximate number of steps of the job.
     steps: u64,
-    /// Effects that a process has, roughly.
+    /// Approximate number of effects of a process.
     effects: u64,
     faults: Vec<FaultPlan>,
 }
 
 fn faults(rng: &mut Rng, plan: &Plan, operations: u32) -> Vec<FaultPlan> {
-    // Some seeds in which nothing goes wrong: what they find is simpler. And some in
-    // which events are lost: with other faults nothing would be promised.
+    // Some seeds have no faults: their findings are simpler. Some only lose events: combined with
+    // other faults nothing would be promised.
     let is_simple = rng.u32(0..6) == 0;
     let loses_events = is_simple && rng.bool();
     if is_simple && !loses_events {
@@ -386,7 +385,7 @@ impl Draw<'_> {
         self.add(process, moment, FaultKind::Kill);
     }
 
-    /// Several at the same step: ranks, and perhaps a logger with them.
+    /// Several kills at one step: ranks, and perhaps a logger.
     fn correlated(&mut self) {
         let moment = self.step();
         let first = self.rng.u32(0..self.plan.ranks);
@@ -400,7 +399,7 @@ impl Draw<'_> {
         }
     }
 
-    /// The same rank, while it recovers and after.
+    /// Several kills of one rank, during its recovery and after.
     fn again_and_again(&mut self) {
         let process = self.some_rank();
         let begin = self.rng.u64(0..self.steps);
@@ -413,7 +412,7 @@ impl Draw<'_> {
 
     fn of_logger(&mut self) {
         let (process, moment) = (self.some_logger(), self.moment());
-        // Loggers at level `placed` do not promise to survive it.
+        // Loggers at level `placed` do not promise to survive a power loss.
         let is_durable = self.plan.loggers.level == Level::Durable;
         let kind = match self.rng.u32(0..6) {
             0 | 1 if is_durable => FaultKind::PowerLoss,
@@ -428,7 +427,7 @@ impl Draw<'_> {
         let kind = [FaultKind::Kill, FaultKind::PowerLoss][usize::from(self.rng.bool())];
         self.add(Process::Checkpoints, moment, kind);
         if self.rng.bool() {
-            // A rank asks for what it has.
+            // The rank then asks for its checkpoint.
             self.kill_of_rank();
         }
     }
@@ -447,7 +446,7 @@ impl Draw<'_> {
         let kinds = [FaultKind::DiskSlow(steps), FaultKind::DiskFull(steps)];
         let kind = kinds[usize::from(self.rng.bool())];
         let process = match self.rng.u32(0..3) {
-            // Only logs that are spilled have a disk.
+            // Only spilling logs have a disk.
             0 if self.plan.log.disk_bytes > 0 => self.some_rank(),
             1 => Process::Checkpoints,
             _ => self.some_logger(),

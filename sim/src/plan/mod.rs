@@ -1,7 +1,7 @@
-//! What a seed stands for.
+//! The plan of a job, which follows from a seed.
 //!
-//! A [`Plan`] is plain data: made of a seed, printed, made smaller, run again.
-//! What it does not state (delays, order of steps) follows from its seed.
+//! A [`Plan`] is plain data: generated from a seed, printed, shrunk, run again. What it does not
+//! state (delays, the order of steps) follows from its seed.
 
 pub mod generate;
 
@@ -11,7 +11,7 @@ use refrain_logging::Member;
 use refrain_ring::{CHUNK_BYTES, Rank};
 use std::fmt;
 
-/// The least length of a message: that of its stamp (see
+/// The minimum length of a message in bytes: that of its stamp (see
 /// [`Stamp`](crate::program::Stamp)).
 pub const STAMP_BYTES: usize = 24;
 
@@ -20,52 +20,52 @@ pub const STAMP_BYTES: usize = 24;
 pub struct MessagePlan {
     /// Its sender.
     pub from: Rank,
-    /// Its receiver; the rank itself of named messages only.
+    /// Its receiver. Only named messages may go from a rank to itself.
     pub to: Rank,
-    /// Received by a receive that names its source; else by one that takes any.
+    /// Whether the receive names the source; otherwise it receives from any source.
     pub is_named: bool,
-    /// Its length; at least [`STAMP_BYTES`].
+    /// Its length in bytes; at least [`STAMP_BYTES`].
     pub bytes: u32,
-    /// Completes when it is matched. Named ones only: a program in which others
-    /// were would end in a deadlock of its own.
+    /// Whether the send completes when the message is matched. Named messages only: otherwise the
+    /// program itself could deadlock.
     pub is_synchronous: bool,
 }
 
-/// One round of all ranks: sends begin, then due messages are received, then sends are
-/// waited for. No rank needs another one's next round for it.
+/// One round of all ranks: begin sends, receive the messages that are due, wait for the sends. No
+/// rank needs another rank's next round to end its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoundPlan {
     /// All messages of the round.
     pub messages: Vec<MessagePlan>,
-    /// A rank's calls in the round follow from this.
+    /// The seed of each rank's calls in the round.
     pub style_seed: u64,
-    /// Ranks that take a checkpoint at its end.
+    /// Ranks that take a checkpoint at the end of the round.
     pub checkpoints: Vec<Rank>,
-    /// Ranks that print at its end.
+    /// Ranks that print at the end of the round.
     pub prints: Vec<Rank>,
 }
 
-/// One operation of a program that is written down. Each is waited for.
+/// One operation of a script. The program waits for each operation before the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Sends one record to this rank.
+    /// Sends a message of one record to this rank.
     Send(usize),
     /// Sends a message of two records to this rank.
     SendLong(usize),
-    /// Sends to this rank, and waits until the message is matched.
+    /// Sends to this rank and waits until the message is matched.
     SendMatched(usize),
-    /// Receives from any rank.
+    /// Receives from any source.
     Any,
     /// Receives from this rank.
     From(usize),
-    /// A checkpoint.
+    /// Takes a checkpoint.
     Checkpoint,
 }
 
 /// A process of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Process {
-    /// A rank: whichever life of it is there.
+    /// A rank in its present life.
     Rank(Rank),
     /// An event logger.
     Logger(u32),
@@ -73,52 +73,52 @@ pub enum Process {
     Checkpoints,
 }
 
-/// When something happens.
+/// The moment of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// At this step of the job.
+    /// At the start of this step of the job.
     Step(u64),
-    /// When the process is about to have its effect of this number, counted over
-    /// all its lives: before it, or right after it.
+    /// At the process's effect with this number, counted over all its lives: before it or right
+    /// after it.
     Effect {
-        /// Which effect.
+        /// Number of the effect.
         number: u64,
-        /// Before it.
+        /// Whether the fault occurs before the effect.
         before: bool,
     },
 }
 
-/// What goes wrong. What must survive each stands in `job`'s injector.
+/// The kind of a fault. The fault injector of the world states what must survive each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// The process dies. Its files and shared memory stay.
+    /// The process dies. Its files and shared memory remain.
     Kill,
-    /// Its host loses power: what was not synced is lost, or torn. Not of ranks.
+    /// The process's host loses power: data that was not synced is lost or torn. Not for ranks.
     PowerLoss,
-    /// Its host is lost: it comes back with nothing. Of a logger, where the others have
-    /// all of it and outvote it; else it dies.
+    /// The process's host is lost: the process comes back without data. For loggers, if the other
+    /// ones have all of its data and outvote it; otherwise the logger only dies.
     Forget,
-    /// It stands still for this many steps; what is sent to it waits.
+    /// The process pauses for this many steps; messages to it wait.
     Pause(u64),
-    /// The launcher takes a living rank for dead.
+    /// The launcher takes the living rank for dead.
     Suspect,
-    /// Its disk is full for this many steps.
+    /// The process's disk is full for this many steps.
     DiskFull(u64),
-    /// Its disk does not answer for this many steps.
+    /// The process's disk does not answer for this many steps.
     DiskSlow(u64),
-    /// Its connections to loggers break; what was on its way is flushed, and
-    /// completions are lost.
+    /// The rank's connections to loggers break; requests under way are flushed, and completions are
+    /// lost.
     Disconnect,
-    /// It dies together with all loggers. They come back without events of this rank
-    /// that they acknowledged: about this percentage of the events is left, from the
-    /// first on. Of ranks, once in a job and as its only fault. REC-9
+    /// The rank dies together with all loggers. The loggers come back without some events of this
+    /// rank that they acknowledged: about this percentage of the events remains, from the first on.
+    /// For ranks, once in a job and as its only fault. REC-9
     LoseEvents(u8),
 }
 
 /// One fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultPlan {
-    /// To whom.
+    /// The process that fails.
     pub process: Process,
     /// The moment.
     pub moment: Moment,
@@ -126,7 +126,7 @@ pub struct FaultPlan {
     pub kind: FaultKind,
 }
 
-/// How batches travel.
+/// The transport of batches to loggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WayPlan {
     /// As messages.
@@ -138,41 +138,42 @@ pub enum WayPlan {
 /// The event loggers: one shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoggersPlan {
-    /// How many.
+    /// Number of loggers.
     pub replicas: u32,
     /// Number of loggers that make a commit stable.
     pub quorum: u32,
-    /// What each has to have done.
+    /// The state in which each of them must have a commit.
     pub level: Level,
-    /// How.
+    /// The transport of batches.
     pub way: WayPlan,
 }
 
 /// The network between ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkPlan {
-    /// Delays, refusals, late frames of the dead.
+    /// Whether frames are delayed and refused, and frames of dead lives arrive late.
     pub is_rough: bool,
-    /// Receivers read in the sender's log.
+    /// Whether receivers read in the sender's log.
     pub reads_in_place: bool,
-    /// Payloads from this length on stay with the sender until they are fetched.
+    /// Payloads of at least this length stay with the sender until they are fetched.
     pub distant_bytes_min: Option<u32>,
-    /// Short frames leave before they are in the log, where nothing else is done to them.
+    /// Whether short frames leave before they are in the log; only without `reads_in_place` and
+    /// `distant_bytes_min`.
     pub is_staged: bool,
 }
 
 /// The payload log of each rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogPlan {
-    /// Bytes of memory.
+    /// Memory, in bytes.
     pub memory_bytes: u64,
-    /// Bytes of disk; none: nothing is spilled.
+    /// Disk, in bytes; 0: nothing is spilled.
     pub disk_bytes: u64,
 }
 
 impl LogPlan {
-    /// What one channel may hold of the memory, as the runtime has it: with a disk
-    /// its share, so that no channel waits for memory that another receiver holds.
+    /// The part of the memory that one channel may hold, in bytes, as in the runtime: with a disk
+    /// an equal share, so that no channel waits for memory that another receiver holds.
     pub fn window_bytes(&self, ranks: u32) -> u64 {
         match self.disk_bytes {
             0 => self.memory_bytes,
@@ -188,27 +189,27 @@ impl LogPlan {
 /// A whole job and its faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Decides everything that the plan does not state.
+    /// Determines everything that the plan does not state.
     pub seed: u64,
-    /// How many ranks.
+    /// Number of ranks.
     pub ranks: u32,
-    /// What they log.
+    /// The logging protocol.
     pub protocol: Member,
-    /// What they do.
+    /// The rounds of all ranks.
     pub rounds: Vec<RoundPlan>,
-    /// By rank: what it does, of a job that is explored; else empty.
+    /// By rank: the script of an explored job; otherwise empty.
     pub scripts: Vec<Vec<Operation>>,
     /// Event loggers.
     pub loggers: LoggersPlan,
-    /// The network between them.
+    /// The network between ranks.
     pub network: NetworkPlan,
-    /// Where their messages are kept.
+    /// The payload logs.
     pub log: LogPlan,
-    /// The clock with which all ranks begin (to begin near 2^32).
+    /// The first clock of all ranks (to begin near 2^32).
     pub first_clock: u64,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Vec<FaultPlan>,
-    /// The planted bug.
+    /// The planted bug, if any.
     pub planted: Option<Planted>,
 }
 
@@ -221,12 +222,12 @@ impl Plan {
         its.map(|message| u64::from(message.bytes)).sum()
     }
 
-    /// Whether an explorer decides what happens, not the seed.
+    /// Whether an explorer drives the job, not the seed.
     pub fn is_explored(&self) -> bool {
         !self.scripts.is_empty()
     }
 
-    /// Whether loggers lose events that they acknowledged. REC-9
+    /// Whether loggers lose acknowledged events. REC-9
     pub fn loses_events(&self) -> bool {
         let mut faults = self.faults.iter();
         faults.any(|fault| matches!(fault.kind, FaultKind::LoseEvents(_)))
@@ -238,7 +239,7 @@ impl Plan {
         messages.all(|message| !message.is_named)
     }
 
-    /// Messages of all rounds.
+    /// Number of messages in all rounds.
     pub fn messages(&self) -> usize {
         self.rounds.iter().map(|round| round.messages.len()).sum()
     }

@@ -1,7 +1,7 @@
 use super::generate::PlanOptions;
 use super::*;
 
-/// Every plan can be run: lengths, ranks and rooms are in their limits.
+/// Every plan can be run: lengths, ranks and log space are within their limits.
 #[test]
 fn plans_are_sound() {
     let mut messages = 0;
@@ -24,7 +24,7 @@ fn plans_are_sound() {
     assert!(messages > 500 * 50);
 }
 
-/// An option changes its subject, and nothing else.
+/// An option changes its subject only.
 #[test]
 fn an_option_changes_its_subject_only() {
     for seed in 0..50 {
@@ -47,7 +47,7 @@ fn an_option_changes_its_subject_only() {
     }
 }
 
-/// People see all of it.
+/// The printed plan shows everything.
 #[test]
 fn a_plan_is_told() {
     let texts: Vec<String> = (0..100)

@@ -1,14 +1,14 @@
-//! How a program receives, looks, and asks for the ends of its requests.
+//! The receives, probes, tests and waits of a program.
 
 use super::rounds::{Asked, Kind, Open, Phase, Program, Then};
 use super::{Call, Found, From, RequestNumber, TAG_NAMED, TAG_NEVER, TAG_WILD};
 use crate::plan::STAMP_BYTES;
 use refrain_ring::Rank;
 
-/// One receive in this many has less room than its message.
+/// One receive in this many has a buffer shorter than its message.
 const SHORT_ONE_IN: u32 = 64;
 
-/// What a receive is for.
+/// The kind of message that a receive is due for.
 #[derive(Clone, Copy)]
 enum Due {
     Wild,
@@ -16,7 +16,7 @@ enum Due {
 }
 
 impl Program {
-    /// Receives from any source that are due and not begun.
+    /// Number of receives from any source that are due and not begun.
     pub(super) fn wild_left(&self) -> u64 {
         let until = self.script.rounds[self.round].wild_until;
         until.saturating_sub(self.wild_begun)
@@ -31,7 +31,7 @@ impl Program {
         Rank((self.rank.0 + self.chance.u32(1..ranks.max(2))) % ranks.max(2))
     }
 
-    /// Counts a receive from this source.
+    /// Counts a receive from this source as begun.
     pub(super) fn next_named(&mut self, source: Rank) -> Kind {
         let begun = &mut self.named_begun[source.index()];
         *begun += 1;
@@ -41,7 +41,7 @@ impl Program {
         }
     }
 
-    /// Counts a receive from any source.
+    /// Counts a receive from any source as begun.
     pub(super) fn next_wild(&mut self) -> Kind {
         self.wild_begun += 1;
         Kind::Wild
@@ -80,7 +80,7 @@ impl Program {
         Call::Irecv { from, room_bytes }
     }
 
-    /// What belongs to what was just answered.
+    /// The call that follows directly on an answer, if it is still possible.
     pub(super) fn follow(&mut self, then: Then) -> Option<Call> {
         match then {
             Then::ReceiveTaken(number, kind) => {
@@ -102,7 +102,8 @@ impl Program {
         Some(call)
     }
 
-    /// By its source, or by none: it is the first that fits.
+    /// Receives the message that a probe found, by its source or from any source: it is the first
+    /// match.
     fn receive_found(&mut self, found: &Found) -> Call {
         let kind = if found.tag == TAG_NAMED {
             self.next_named(found.source)
@@ -117,7 +118,7 @@ impl Program {
         self.asked = Asked::Kind(kind);
         let room_bytes = self.room_for(found.bytes as usize);
         if self.chance.bool() || !by_name {
-            // Another message may come first for a receive from any source.
+            // Another message may match a receive from any source first.
             let room_bytes = if by_name {
                 room_bytes
             } else {
@@ -128,7 +129,7 @@ impl Program {
         Call::Recv { from, room_bytes }
     }
 
-    /// Something between sends and receives that changes nothing by itself.
+    /// A probe or test between sends and receives, which changes nothing by itself.
     pub(super) fn look(&mut self) -> Option<Call> {
         let tests = !self.open.is_empty() && self.chance.bool();
         if tests {
@@ -161,7 +162,7 @@ impl Program {
         })
     }
 
-    /// One of the receives that are due and not begun.
+    /// A random one of the receives that are due and not begun.
     fn due(&mut self) -> Option<Due> {
         let wild = self.wild_left();
         let ranks = self.named_begun.len();
@@ -193,7 +194,7 @@ impl Program {
         }
     }
 
-    /// Any message of any source that is received so.
+    /// The pattern of receives from any source.
     fn any_source(&mut self) -> From {
         let is_open = self.script.is_all_wild && self.chance.bool();
         From {
@@ -227,7 +228,7 @@ impl Program {
         })
     }
 
-    /// Looks for a message that is due before it is received.
+    /// Probes for a due message before its receive.
     fn find(&mut self, due: Due) -> Call {
         let (from, takes) = (self.pattern(due), self.chance.bool());
         self.asked = match (takes, due) {
@@ -275,10 +276,10 @@ impl Program {
         self.ask()
     }
 
-    /// Asks for the ends of open requests; `None`: no call can be sure to end.
+    /// Asks for the completion of open requests; `None`: no call is certain to return.
     pub(super) fn ask(&mut self) -> Option<Call> {
         let is_last = self.phase == Phase::Complete;
-        // Before all receives are begun no rank waits for a synchronous send.
+        // Until a rank has begun all receives, it does not wait for a synchronous send.
         let is_sure = |open: &&Open| {
             open.will_end() && (is_last || open.kind != Kind::Send { synchronous: true })
         };
@@ -308,13 +309,13 @@ impl Program {
         })
     }
 
-    /// Asks without blocking.
+    /// Tests open requests.
     pub(super) fn test(&mut self) -> Call {
         let one = self.open[self.chance.usize(0..self.open.len())].number;
         self.test_with(one)
     }
 
-    /// Asks without blocking for this one, which is open, and perhaps others.
+    /// Tests this open request, and perhaps other ones.
     pub(super) fn test_with(&mut self, one: RequestNumber) -> Call {
         self.asked = Asked::Nothing;
         match self.chance.usize(0..4) {
@@ -325,7 +326,7 @@ impl Program {
         }
     }
 
-    /// This and others of what is open.
+    /// This request and some of the open ones.
     fn some_with(&mut self, one: RequestNumber) -> Vec<RequestNumber> {
         let all = self.open.iter().map(|open| open.number).collect();
         self.some_of(all, one)

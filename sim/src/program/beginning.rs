@@ -1,5 +1,5 @@
-//! How a round begins: sends, some of its receives, looks; and everything that a program may
-//! choose in it.
+//! The beginning of a round: sends, some of its receives, probes and tests; and the random choices
+//! of a program in a round.
 
 use super::asking::{WILD, named};
 use super::rounds::{Asked, Kind, Phase, Program};
@@ -11,7 +11,7 @@ use fastrand::Rng;
 use refrain_ring::Rank;
 use std::rc::Rc;
 
-/// What a round begins with.
+/// One step of the beginning of a round.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Send(usize),
@@ -24,7 +24,7 @@ pub(super) enum Step {
     Bytes { count: usize },
 }
 
-/// In some rounds it asks for the time, or for random bytes.
+/// In some rounds, inserts steps that ask for the time or for random bytes.
 fn insert_given(steps: &mut Vec<Step>, seed: u64) {
     let mut chance = Rng::with_seed(seed);
     if chance.bool() {
@@ -111,10 +111,10 @@ impl Program {
                 let sending = self.script.rounds[self.round].sends[index];
                 Some(self.send(&sending))
             }
-            // A look may have taken what was due.
+            // A matched probe may have taken the due message.
             Step::Named(source) if self.named_left(source.index()) == 0 => None,
             Step::Named(source) => Some(self.post_named(source)),
-            // As may an extra one.
+            // So may the extra receive.
             Step::Wild if self.wild_left() == 0 => None,
             Step::Wild => Some(self.post_wild(Kind::Wild)),
             Step::Extra => Some(self.post_wild(Kind::Extra)),
@@ -141,7 +141,7 @@ impl Program {
         }
     }
 
-    /// The next call of a program that is written down.
+    /// The next call of a script.
     pub(super) fn operate(&mut self) -> Call {
         self.asked = Asked::Nothing;
         if let Some(open) = self.open.first() {
@@ -204,7 +204,7 @@ impl Program {
     }
 }
 
-/// What comes first.
+/// The order of sends and receives at the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Receives,
@@ -212,28 +212,28 @@ pub(super) enum Order {
     Mixed,
 }
 
-/// One way through a round.
+/// The random choices of a program for one round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     pub order: Order,
-    /// Receives that begin before anything is waited for, in percent.
+    /// Percentage of receives that begin before the program waits for anything.
     pub posted_percent: u32,
-    /// Other receives that begin with a probe for their message, in percent.
+    /// Percentage of the other receives that begin with a probe for their message.
     pub probed_percent: u32,
-    /// Looks at messages and requests between sends and receives.
+    /// Number of probes and tests between sends and receives.
     pub looks: u32,
-    /// Tests and probes that may find nothing, at most.
+    /// Maximum number of tests and probes that may find nothing.
     pub tries: u32,
-    /// Sends that are tested right after their calls, when the log decides whether they are
-    /// complete; in percent.
+    /// Percentage of sends that are tested right after their calls, when the log decides whether
+    /// they are complete.
     pub tested_percent: u32,
-    /// Receives that are taken back.
+    /// Number of receives that are cancelled.
     pub extras: u32,
-    /// Receives for which no message ever comes.
+    /// Number of receives for which no message ever arrives.
     pub nevers: u32,
-    /// Sends may be left for the next round.
+    /// Whether sends may stay open until the next round.
     pub carries: bool,
-    /// One call after the other is of the same kind.
+    /// Whether all waits of the round are of one kind.
     pub is_monotone: bool,
 }
 

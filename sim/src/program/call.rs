@@ -1,26 +1,26 @@
-//! What a program asks of its rank, and the answers.
+//! The calls of a program and their answers.
 
 use refrain_ring::Rank;
 
-/// A request of a program: posts are numbered from 0.
+/// The number of a request: posts and blocking receives of a program, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestNumber(pub u32);
 
-/// A message that a matched probe took: numbered from 0.
+/// The number of a message that a matched probe took, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TakenNumber(pub u32);
 
-/// Which messages are meant.
+/// A pattern: which messages a receive or probe matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct From {
-    /// Its sender; `None`: any.
+    /// The sender; `None`: any.
     pub source: Option<Rank>,
-    /// Its tag; `None`: any.
+    /// The tag; `None`: any.
     pub tag: Option<i32>,
 }
 
-/// One call of a program into its library. Each is one operation of the rank's
-/// clock, but for the last three, which are none.
+/// One call of a program. Each is one operation of the rank's clock, except the last three, which
+/// are no operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     /// Begins a send: [`Answer::Posted`].
@@ -29,77 +29,75 @@ pub enum Call {
         to: Rank,
         /// Its tag.
         tag: i32,
-        /// What.
+        /// The bytes to send.
         payload: Vec<u8>,
-        /// Completes when it is matched.
+        /// Whether the send completes when the message is matched.
         synchronous: bool,
     },
     /// Begins a receive: [`Answer::Posted`].
     Irecv {
-        /// Of which messages.
+        /// The messages to match.
         from: From,
-        /// Bytes that there is room for.
+        /// Size of the buffer, in bytes.
         room_bytes: usize,
     },
-    /// Begins the receive of a message that was taken, with room for all of it:
+    /// Begins the receive of a message that a matched probe took, into a buffer of its length:
     /// [`Answer::Posted`].
     Imrecv(TakenNumber),
     /// Blocks until the request is complete: [`Answer::Ended`] with one.
     Wait(RequestNumber),
-    /// [`Answer::Ended`] with one, or none.
+    /// Tests the request: [`Answer::Ended`] with one or none.
     Test(RequestNumber),
-    /// Blocks until one is complete: [`Answer::Ended`] with one.
+    /// Blocks until one of the requests is complete: [`Answer::Ended`] with one.
     WaitAny(Vec<RequestNumber>),
-    /// [`Answer::Ended`] with one, or none.
+    /// Tests the requests: [`Answer::Ended`] with one or none.
     TestAny(Vec<RequestNumber>),
-    /// Blocks until one is complete: [`Answer::Ended`] with all that are.
+    /// Blocks until one of the requests is complete: [`Answer::Ended`] with all complete ones.
     WaitSome(Vec<RequestNumber>),
-    /// [`Answer::Ended`] with all that are complete, or none.
+    /// Tests the requests: [`Answer::Ended`] with all complete ones, or none.
     TestSome(Vec<RequestNumber>),
-    /// Blocks until all are complete: [`Answer::Ended`] with all.
+    /// Blocks until all requests are complete: [`Answer::Ended`] with all.
     WaitAll(Vec<RequestNumber>),
-    /// [`Answer::Ended`] with all, or none.
+    /// Tests the requests: [`Answer::Ended`] with all, or none.
     TestAll(Vec<RequestNumber>),
-    /// A blocking receive: [`Answer::Ended`] with one, whose number counts as
-    /// those of posts.
+    /// A blocking receive: [`Answer::Ended`] with one. It has a request number, like a post.
     Recv {
-        /// Of which messages.
+        /// The messages to match.
         from: From,
-        /// Bytes that there is room for.
+        /// Size of the buffer, in bytes.
         room_bytes: usize,
     },
-    /// Blocks until there is a message: [`Answer::Found`] with one.
+    /// Blocks until a message matches: [`Answer::Found`] with one.
     Probe(From),
-    /// [`Answer::Found`].
+    /// Looks for a message: [`Answer::Found`] with one or none.
     Iprobe(From),
     /// Blocks until a message can be taken: [`Answer::Taken`] with one.
     Mprobe(From),
-    /// [`Answer::Taken`].
+    /// Takes a message: [`Answer::Taken`] with one or none.
     Improbe(From),
-    /// Cancels a receive, which must be waited for all the same: [`Answer::Done`].
+    /// Cancels a receive, which must still be waited for: [`Answer::Done`].
     Cancel(RequestNumber),
-    /// Asks for a number that another life would not be given again, the time for
-    /// instance: [`Answer::Number`].
+    /// Asks for a number that would differ in another life, such as the time: [`Answer::Number`].
     Number {
-        /// What for, below 16.
+        /// The series of the number, below 16.
         series: u8,
     },
-    /// Asks for bytes that another life would not be given again: [`Answer::Bytes`].
+    /// Asks for bytes that would differ in another life: [`Answer::Bytes`].
     Bytes {
-        /// How many, 1 to 256.
+        /// Number of bytes, 1 to 256.
         count: usize,
     },
-    /// Prints a word, which is output when the gate lets it out: [`Answer::Done`].
+    /// Prints a word, which is output once the gate allows it: [`Answer::Done`].
     Print(u64),
-    /// A checkpoint; nothing is posted, taken or under way. Returns when it is
-    /// stable: [`Answer::Done`].
+    /// Takes a checkpoint, while no request is open and no taken message waits for its receive.
+    /// Returns once the checkpoint is stable: [`Answer::Done`].
     Checkpoint,
-    /// The program is over. Not answered.
+    /// The program has ended. Has no answer.
     Finish,
 }
 
 impl Call {
-    /// Whether the clock counts it.
+    /// Whether the call is an operation, which the clock counts.
     pub fn is_operation(&self) -> bool {
         !matches!(self, Self::Print(_) | Self::Checkpoint | Self::Finish)
     }
@@ -114,11 +112,11 @@ pub struct Ended {
     pub peer: Rank,
     /// Its tag.
     pub tag: i32,
-    /// Whole length of the message.
+    /// Full length of the message.
     pub bytes: u64,
-    /// Nothing was received.
+    /// Whether the request was cancelled: nothing was received.
     pub cancelled: bool,
-    /// The received bytes, at most as many as there was room for.
+    /// The received bytes, at most the size of the buffer.
     pub payload: Vec<u8>,
 }
 
@@ -133,18 +131,18 @@ pub struct Found {
     pub bytes: u64,
 }
 
-/// What a call came to.
+/// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
-    /// To the program's first question.
+    /// Starts the program; answers no call.
     Begin,
     /// The number of the request.
     Posted(RequestNumber),
     /// The requests that ended, in the order of the call's result.
     Ended(Vec<Ended>),
-    /// The message that a probe found.
+    /// The message that a probe found, if any.
     Found(Option<Found>),
-    /// The message that a matched probe took.
+    /// The message that a matched probe took, if any.
     Taken(Option<(TakenNumber, Found)>),
     /// A number.
     Number(i64),

@@ -1,7 +1,6 @@
-//! What ranks do: a [`Program`] asks ([`Call`]) and is answered ([`Answer`]);
-//! what it asks next depends on nothing else, so it is piecewise deterministic.
-//! The same program runs on real engines (`job`) and on none
-//! (`reference`).
+//! The programs of ranks: a [`Program`] makes calls ([`Call`]) and gets answers ([`Answer`]); its
+//! next call depends on nothing else, so it is piecewise deterministic. The same program runs on
+//! real engines (`world`) and without engines (`reference`).
 
 mod asking;
 mod beginning;

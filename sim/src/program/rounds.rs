@@ -1,4 +1,4 @@
-//! [`Program`]: round after round.
+//! [`Program`]: the calls of a rank, round by round.
 
 use super::beginning::{Step, Style};
 use super::script::Script;
@@ -13,33 +13,31 @@ use std::rc::Rc;
 
 /// The program of one rank, between two calls.
 ///
-/// **Why it always ends**, whatever the answers are. In a round a rank first *begins*
-/// (sends, some receives, looks): of these calls only a wait for a receive that
-/// was cancelled blocks, and such a receive is over, or matched with a message
-/// that is on its way. Then it *receives* the rest, and then it *completes* what
-/// is open.
+/// **Why it always ends**, for any answers. In a round a rank first *begins* (sends, some receives,
+/// probes and tests): of these calls only a wait for a cancelled receive blocks, and such a receive
+/// has ended, or is matched with a message that is under way. Then the rank *receives* the rest,
+/// and then it *completes* the open requests.
 ///
-/// Let all ranks have ended the rounds before some round. Then all begin all
-/// their sends of the round, and those arrive without calls of other ranks. Every receive that a program blocks for while it receives is due:
+/// Let all ranks have ended the rounds before some round. Then all ranks begin all their sends of
+/// the round, and these arrive without calls of other ranks. Every receive that blocks a program in
+/// its phase *receive* is due:
 ///
-/// - From a named source there are never more receives than the source sends
-///   until the end of the round, and only they take messages of that tag.
-/// - From any source there are never more receives, begun or over, than messages
-///   of the other tag are sent to the rank until the end of the round. The
-///   exception is the extra receive, which is cancelled before another one of
-///   any source is begun. When it has a message, all begun before it have one as
-///   well, since they match in order; it then counts as one of those that are
-///   due, in this round or a later one. A receive may get a message of a later
-///   round of a fast peer: then one of this round is left for later, and the
-///   numbers stay the same.
+/// * There are never more receives from a named source than the source sends until the end of the
+///   round, and only these receives take messages of that tag.
+/// * There are never more receives from any source, begun or ended, than messages of the other tag
+///   are sent to the rank until the end of the round. The exception is the extra receive, which is
+///   cancelled before another receive from any source begins. If the extra receive has a message,
+///   all receives begun before it have one as well, since they match in order; it then counts as
+///   one of those that are due, in this round or a later one. A receive may get a message of a
+///   later round of a fast peer: then one of this round is left for later, and the numbers stay the
+///   same.
 ///
-/// So all ranks come to complete. Only here a rank may wait for a synchronous send, and by then its receiver has, or will have, begun to receive all
-/// named messages of the round without waiting for anything but messages that
-/// have been sent: it is matched. Other sends need only the log, which has
-/// room for them (the plan sees to it). Receives that get nothing are cancelled.
-/// Tests and probes that may find nothing are bounded in each round (but for at
-/// most one behind each send), calls that
-/// block end at least one request.
+/// So all ranks reach the phase *complete*. Only here may a rank wait for a synchronous send, and
+/// by then its receiver has begun, or will begin, to receive all named messages of the round while
+/// it waits only for messages that have been sent: the send is matched. Other sends need only the
+/// log, which has room for them (the plan ensures it). Receives that get nothing are cancelled.
+/// Tests and probes that may find nothing are bounded in each round (besides at most one after each
+/// send); calls that block end at least one request.
 #[derive(Clone, Debug)]
 pub struct Program {
     pub(super) script: Rc<Script>,
@@ -49,24 +47,24 @@ pub struct Program {
     pub(super) round: usize,
     pub(super) phase: Phase,
     pub(super) style: Style,
-    /// Steps of the beginning, the next one last.
+    /// Steps of the beginning; the next one is the last item.
     pub(super) steps: Vec<Step>,
-    /// What belongs to what was just asked; the next last.
+    /// Calls that follow directly; the next one is the last item.
     pub(super) then: Vec<Then>,
     /// The last call.
     pub(super) asked: Asked,
     /// Requests that have not ended.
     pub(super) open: Vec<Open>,
-    /// Receives from any source: begun or over, without those that were cancelled.
+    /// Receives from any source, begun or ended, without cancelled ones.
     pub(super) wild_begun: u64,
-    /// By source: the same of named ones.
+    /// By source: receives from named sources, begun or ended.
     pub(super) named_begun: Vec<u32>,
-    /// By source: which messages were received, a bit each.
+    /// By source: one bit for each message, set when it was received.
     pub(super) received: Vec<Vec<u64>>,
     pub(super) tries_left: u32,
-    /// Operations of a script that have begun.
+    /// Number of operations of a script that have begun.
     pub(super) place: usize,
-    /// How it waits: for one, any, some or all.
+    /// The kind of wait: for one, any, some or all.
     pub(super) wait: usize,
     pub(super) complaint: Option<String>,
 }
@@ -81,7 +79,7 @@ pub(super) enum Phase {
     Over,
 }
 
-/// What follows at once.
+/// A call that follows directly on an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Then {
     /// Receive the message that a matched probe took.
@@ -89,13 +87,13 @@ pub(super) enum Then {
     /// Receive the message that a probe found.
     ReceiveFound(super::Found),
     Test(RequestNumber),
-    /// Test it, alone or with others that are open.
+    /// Test this request, alone or with other open ones.
     TestWith(RequestNumber),
     Cancel(RequestNumber),
     Wait(RequestNumber),
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Send { synchronous: bool },
@@ -105,10 +103,10 @@ pub(super) enum Kind {
     Never,
 }
 
-/// The last call, as far as its answer needs it.
+/// What the answer to the last call needs to know.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Asked {
-    /// A post, or a blocking receive.
+    /// A post, or a blocking receive, of this kind.
     Kind(Kind),
     Look,
     TakeWild,
@@ -127,7 +125,7 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// Whether it will end without being cancelled.
+    /// Whether the request ends without a cancel.
     pub fn will_end(&self) -> bool {
         self.kind != Kind::Never || self.is_cancelled
     }
@@ -165,8 +163,7 @@ impl Program {
         program
     }
 
-    /// Takes the answer to what it asked last (at first [`Answer::Begin`]) and
-    /// returns its next call.
+    /// Takes the answer to the last call (at first [`Answer::Begin`]) and returns the next call.
     pub fn next(&mut self, answer: &Answer) -> Call {
         self.learn(answer);
         loop {
@@ -176,32 +173,32 @@ impl Program {
         }
     }
 
-    /// A hash of all its answers, in order.
+    /// A hash of all answers so far, in order.
     pub fn state(&self) -> u64 {
         self.state
     }
 
-    /// What is wrong with an answer: a message that was not sent, or was sent to another
-    /// rank, or came a second time.
+    /// What is wrong with an answer: a message that was not sent, was sent to another rank, or
+    /// arrived twice.
     pub fn complaint(&self) -> Option<&str> {
         self.complaint.as_deref()
     }
 
-    /// Messages that it has received.
+    /// Number of messages received.
     #[cfg(test)]
     pub fn messages_received(&self) -> u64 {
         let bits = self.received.iter().flatten();
         bits.map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// Messages that are sent to it in all rounds.
+    /// Number of messages that all rounds send to this rank.
     #[cfg(test)]
     pub fn messages_expected(&self) -> u64 {
         let expected = self.script.expected.iter();
         expected.map(|of| of.len() as u64).sum()
     }
 
-    /// Hashes where it is, but for what follows from the plan.
+    /// Hashes the state of the program, without what follows from the plan.
     pub fn hash_into(&self, hash: &mut impl Hasher) {
         (self.state, self.round, self.place, self.wild_begun).hash(hash);
         (&self.named_begun, &self.received, self.tries_left).hash(hash);
@@ -210,7 +207,7 @@ impl Program {
         }
     }
 
-    /// `None`: nothing is asked, but something is otherwise now.
+    /// Takes a step; `None`: the state has changed and there is no call.
     fn step(&mut self) -> Option<Call> {
         if !self.script.operations.is_empty() {
             return Some(self.operate());
@@ -247,7 +244,7 @@ impl Program {
         None
     }
 
-    /// Whether sends may be left for later now.
+    /// Whether sends may stay open until the next round.
     pub(super) fn may_carry(&self) -> bool {
         let is_last = self.round + 1 >= self.script.rounds.len();
         self.style.carries && !is_last && !self.script.rounds[self.round].takes_checkpoint
@@ -336,7 +333,7 @@ impl Program {
         let is_it = |open: &Open| open.number == ended.request;
         let kind = match (self.open.iter().position(is_it), self.asked) {
             (Some(at), _) => self.open.remove(at).kind,
-            // A blocking receive was never open.
+            // A blocking receive is not in `open`.
             (None, Asked::Kind(kind)) => kind,
             (None, _) => return self.complain(format_args!("{:?} ended twice", ended.request)),
         };
@@ -370,7 +367,7 @@ impl Program {
                 return self.complain(format_args!("{bytes} bytes of {peer}: {damage}"));
             }
         };
-        // Everything else in it follows from these.
+        // Everything else in the message follows from these.
         self.told(stamp.number);
         self.told(stamp.state);
         self.told(ended.payload.len() as u64);
@@ -399,7 +396,7 @@ impl Program {
         }
     }
 
-    /// Marks a message as received; false when it was.
+    /// Marks a message as received; false if it already was.
     fn mark(&mut self, source: usize, number: usize) -> bool {
         let words = &mut self.received[source];
         if words.len() <= number / 64 {

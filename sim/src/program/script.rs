@@ -1,13 +1,13 @@
-//! What one rank has to send and to receive, round by round.
+//! What one rank sends and receives, round by round.
 
 use crate::plan::{Operation, Plan};
 use refrain_ring::Rank;
 
-/// The tag of messages that are received from their source by name.
+/// The tag of messages that are received from a named source.
 pub const TAG_NAMED: i32 = 1;
 /// The tag of messages that are received from any source.
 pub const TAG_WILD: i32 = 2;
-/// The tag of no message.
+/// A tag that no message has.
 pub const TAG_NEVER: i32 = 3;
 
 /// A message to send.
@@ -17,11 +17,11 @@ pub(super) struct Sending {
     pub is_named: bool,
     pub bytes: usize,
     pub is_synchronous: bool,
-    /// Its number on the pair.
+    /// Its number among the messages of the pair.
     pub number: u64,
 }
 
-/// A message to receive, as its sender will send it.
+/// A message to receive, as its sender sends it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expected {
     pub is_named: bool,
@@ -32,32 +32,32 @@ pub(super) struct Expected {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Round {
     pub sends: Vec<Sending>,
-    /// Messages from any source, with those of all rounds before.
+    /// Number of messages from any source, in this round and all before.
     pub wild_until: u64,
-    /// By source: named messages, with those of all rounds before.
+    /// By source: number of named messages, in this round and all before.
     pub named_until: Vec<u32>,
     pub style_seed: u64,
     pub takes_checkpoint: bool,
     pub prints: bool,
 }
 
-/// Everything that a rank has to do.
+/// Everything that a rank sends and receives.
 #[derive(Clone, Debug)]
 pub(super) struct Script {
     pub rounds: Vec<Round>,
-    /// By source: all its messages to this rank.
+    /// By source: all messages to this rank.
     pub expected: Vec<Vec<Expected>>,
-    /// By source: the numbers on the pair of its named messages.
+    /// By source: the numbers (in the pair) of the named messages.
     pub named: Vec<Vec<u32>>,
-    /// Room for any message that is received from any source.
+    /// Buffer size for any message that is received from any source, in bytes.
     pub wild_room: usize,
-    /// All messages are received from any source: the tag may be left open.
+    /// Whether all messages are received from any source: then the tag may be left open.
     pub is_all_wild: bool,
-    /// The operations of a script; its sends are those of the first round.
+    /// The operations of an explored job's script; their sends are those of the first round.
     pub operations: Vec<Operation>,
 }
 
-/// Bytes of a message of two records in an explored job.
+/// Length of a message of two records in an explored job, in bytes.
 const LONG_BYTES: usize = 72;
 
 impl Script {
@@ -91,7 +91,7 @@ impl Script {
                         to: message.to,
                         is_named: message.is_named,
                         bytes,
-                        // Else the job would wait for itself (see `Program`).
+                        // Otherwise the job could deadlock (see `Program`).
                         is_synchronous: message.is_synchronous && message.is_named,
                         number: *number,
                     });
@@ -109,7 +109,8 @@ impl Script {
         script
     }
 
-    /// A rank that receives from any rank receives all its messages so.
+    /// Fills in a script of an explored job. A rank that receives from any source receives all its
+    /// messages that way.
     fn write_down(&mut self, plan: &Plan, rank: Rank) {
         let is_named = |to: usize| !plan.scripts[to].contains(&Operation::Any);
         let mut round = Round::default();
@@ -152,7 +153,7 @@ impl Script {
         expected.push(Expected { is_named, bytes });
     }
 
-    /// Length of the named message of this index from a source.
+    /// Length in bytes of the named message with this index from a source.
     pub fn named_bytes(&self, source: Rank, index: u32) -> usize {
         let number = self.named[source.index()].get(index as usize);
         number.map_or(crate::plan::STAMP_BYTES, |number| {

@@ -1,29 +1,29 @@
-//! What messages carry: a stamp, and bytes that follow from it, so that every
-//! byte which is not as it was sent is seen; and a few that mean nothing.
+//! The contents of messages: a stamp, and bytes that follow from it, so that every changed byte is
+//! detected; and a few arbitrary bytes.
 
 use crate::plan::STAMP_BYTES;
 use core::ops::Range;
 use refrain_ring::{Incarnation, Rank};
 use thiserror::Error;
 
-/// The beginning of each message, which identifies it.
+/// The beginning of each message; it identifies the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Its sender.
     pub source: Rank,
     /// Its receiver.
     pub destination: Rank,
-    /// Which message of this pair: from 0.
+    /// Number of the message in this pair of ranks, from 0.
     pub number: u64,
-    /// A hash of all answers that the sender's program had got.
+    /// A hash of all answers that the sender's program has got.
     pub state: u64,
 }
 
-/// Where a message that is long enough has bytes which no program sets or looks at: each
-/// life of its sender has others there. REC-8
+/// The arbitrary bytes of a message that is long enough: no program sets or reads them, and they
+/// differ between lives of the sender. REC-8
 const GARBAGE: Range<usize> = STAMP_BYTES..STAMP_BYTES + 4;
 
-/// Gives a message the garbage of this life.
+/// Sets the arbitrary bytes of a message to those of this life.
 pub fn litter(payload: &mut [u8], incarnation: Incarnation) {
     if let Some(garbage) = payload.get_mut(GARBAGE) {
         garbage
@@ -32,13 +32,13 @@ pub fn litter(payload: &mut [u8], incarnation: Incarnation) {
     }
 }
 
-/// The garbage of a message, as far as it was received.
+/// The received part of a message's arbitrary bytes.
 pub fn garbage(payload: &[u8]) -> &[u8] {
     let behind = payload.get(GARBAGE.start..).unwrap_or_default();
     &behind[..behind.len().min(GARBAGE.len())]
 }
 
-/// A message with zeros where its garbage was.
+/// A copy of a message with zeros as arbitrary bytes.
 pub fn without_garbage(payload: &[u8]) -> Vec<u8> {
     let mut payload = payload.to_vec();
     let end = payload.len().min(GARBAGE.end);
@@ -48,8 +48,7 @@ pub fn without_garbage(payload: &[u8]) -> Vec<u8> {
     payload
 }
 
-/// Whether bytes of a message, from `offset` on, are those that were sent there, but for
-/// garbage.
+/// Whether `part` equals the bytes that were sent at `offset`, except arbitrary bytes.
 pub fn is_part(sent: &[u8], offset: usize, part: &[u8]) -> bool {
     let Some(sent) = sent.get(offset..offset + part.len()) else {
         return false;
@@ -58,10 +57,10 @@ pub fn is_part(sent: &[u8], offset: usize, part: &[u8]) -> bool {
     bytes.all(|(at, (one, other))| one == other || GARBAGE.contains(&at))
 }
 
-/// A payload that was not sent like this.
+/// A payload that differs from what was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Damage {
-    /// Not even a stamp.
+    /// The payload is shorter than a stamp.
     #[error("{0} bytes are less than a stamp")]
     Short(usize),
     /// The first byte that does not follow from the stamp and the length.
@@ -70,7 +69,7 @@ pub enum Damage {
 }
 
 impl Stamp {
-    /// Its bytes.
+    /// The stamp as bytes.
     pub fn encode(&self) -> [u8; STAMP_BYTES] {
         let mut bytes = [0; STAMP_BYTES];
         bytes[0..4].copy_from_slice(&self.source.0.to_le_bytes());
@@ -80,7 +79,7 @@ impl Stamp {
         bytes
     }
 
-    /// The stamp that a payload begins with; `None`: it is too short.
+    /// The stamp at the beginning of a payload; `None`: the payload is too short.
     pub fn decode(payload: &[u8]) -> Option<Self> {
         let word = |at: usize| {
             let bytes = payload.get(at..at + 8)?;
@@ -96,7 +95,8 @@ impl Stamp {
     }
 }
 
-/// What a message of `bytes` (at least [`STAMP_BYTES`](crate::plan::STAMP_BYTES)) with this stamp carries.
+/// The payload of a message of `bytes` bytes (at least [`STAMP_BYTES`](crate::plan::STAMP_BYTES))
+/// with this stamp.
 pub fn payload(stamp: &Stamp, bytes: usize) -> Vec<u8> {
     let mut payload = Vec::with_capacity(bytes + 8);
     payload.extend_from_slice(&stamp.encode());
@@ -108,11 +108,11 @@ pub fn payload(stamp: &Stamp, bytes: usize) -> Vec<u8> {
     payload
 }
 
-/// The stamp of a payload that is as it was sent; of one that was cut short, of
-/// `bytes` before, as far as it goes.
+/// Verifies a payload and returns its stamp. `bytes`: length of the sent message; a truncated
+/// payload is verified as far as it goes.
 ///
 /// # Errors
-/// When a byte is not what was sent.
+/// When a byte differs from what was sent.
 pub fn verify(payload: &[u8], bytes: u64) -> Result<Stamp, Damage> {
     let stamp = Stamp::decode(payload).ok_or(Damage::Short(payload.len()))?;
     let mut words = Words::new(&stamp, bytes);
@@ -136,7 +136,7 @@ pub(super) fn fold(hash: u64, word: u64) -> u64 {
     mixed ^ mixed >> 29
 }
 
-/// The words behind a stamp.
+/// The words after a stamp.
 struct Words(u64);
 
 impl Words {
@@ -177,7 +177,7 @@ mod tests {
             for at in (0..bytes).filter(|at| !GARBAGE.contains(at)) {
                 let mut other = whole.clone();
                 other[at] ^= 1;
-                // A stamp alone has no other bytes to be checked by.
+                // A message that is only a stamp has no bytes to verify the stamp.
                 let found = verify(&other, bytes as u64);
                 assert_ne!(found, Ok(stamp), "byte {at} of {bytes}");
                 assert!(bytes < 32 || found.is_err(), "byte {at} of {bytes}");

@@ -1,14 +1,14 @@
-//! What a later life collects, and what its program makes of it: recovery up to the replay.
-//! REC-1 to REC-4
+//! What a later life collects, and the replay of its program in the reference: recovery up to the
+//! replay on a real engine. REC-1 to REC-4
 //!
-//! From the checkpoint store the newest stable checkpoint, from the event loggers
-//! its determinants after that ([`determinants`](refrain_logging::determinant::row::determinants)), from the logs of its peers the
-//! messages that were not delivered before it: of those that live by their
-//! engines ([`Asking`]), of those that are dead by what is left of their hosts'
-//! memory and files ([`of_remains`], LOG-5). All by the real readers; nothing is
-//! taken from the memory of the process that died. Then its program is replayed
-//! in the reference ([`Recollection::play`]), and has to make everything that
-//! other ranks have seen of it.
+//! A life collects the newest stable checkpoint from the checkpoint store, its determinants after
+//! the checkpoint from the event loggers
+//! ([`determinants`](refrain_logging::determinant::row::determinants)), and from the logs of its
+//! peers the messages that were not delivered before the checkpoint: a living peer's engine reads
+//! them ([`Asking`]); those of a dead peer are read from the memory and files that it left on its
+//! host ([`of_remains`], LOG-5). The real readers do all this; nothing comes from the memory of the
+//! process that died, other than its log. Then the reference replays the program
+//! ([`Recollection::play`]), which must emit everything that other ranks have seen from it.
 
 #[cfg(test)]
 mod tests;
@@ -28,7 +28,7 @@ use refrain_transport::engine::{Engine, Progress, ReadBack};
 use refrain_transport::protocol::Protocol;
 use std::collections::BTreeMap;
 
-/// A message that was read back.
+/// A message that was read from a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Its tag.
@@ -37,15 +37,15 @@ pub struct Message {
     pub payload: Vec<u8>,
 }
 
-/// The messages of one channel, by number.
+/// The messages of one channel, by SSN.
 pub type Messages = BTreeMap<Ssn, Message>;
 
-/// How far a request for messages has come.
+/// The progress of a request for messages.
 #[derive(Debug)]
 pub enum Heard {
-    /// To be asked again.
+    /// The request is not complete: step again.
     NotYet,
-    /// Everything that has left the peer so far.
+    /// All messages that have left the peer so far.
     All(Messages),
 }
 
@@ -69,11 +69,10 @@ impl Asking {
         }
     }
 
-    /// Reads on, one chunk at most. Ask the same engine.
+    /// Reads at most one chunk. The engine must be the one given to [`Asking::new`].
     ///
     /// # Errors
-    /// When the log cannot be read, or does not reach back to the first message
-    /// that was asked for. LOG-2, LOG-4
+    /// When the log cannot be read, or no longer has the first requested message. LOG-2, LOG-4
     pub fn step(&mut self, engine: &mut Engine<impl Protocol>) -> Result<Heard, String> {
         let (assembly, messages) = (&mut self.assembly, &mut self.messages);
         let mut damage = None;
@@ -114,32 +113,32 @@ impl Asking {
     }
 }
 
-/// All that the next life of a rank has collected.
+/// What the next life of a rank has collected.
 #[derive(Clone, Debug)]
 pub struct Recollection {
-    /// Which rank.
+    /// The rank.
     pub rank: Rank,
-    /// Its newest stable checkpoint, or its beginning.
+    /// The rank's newest stable checkpoint, or the beginning of its program.
     pub saved: Saved,
-    /// Its determinants after the checkpoint.
+    /// The determinants after the checkpoint.
     pub determinants: Vec<Determinant>,
-    /// By sender: messages to it that were not delivered before.
+    /// By sender: messages to the rank that were not delivered before the checkpoint.
     pub messages: Vec<Messages>,
 }
 
 impl Recollection {
-    /// The first message of each sender that was not delivered before the
-    /// checkpoint: what its peers are asked for. REC-3
+    /// The first message of a sender that was not delivered before the checkpoint: the first one
+    /// that the life requests. REC-3
     pub fn first_wanted(saved: &Saved, source: Rank) -> Ssn {
         saved.beginning.tally.delivered[source.index()].before
     }
 
-    /// Plays the program again: what it makes. `may_wait`: it may wait for a message
-    /// of which only the beginning has left its sender. REC-4, REC-5
+    /// Replays the program and returns what it emits. `may_wait`: the replay may block, on a
+    /// message of which only the beginning has left its sender. REC-4, REC-5
     ///
     /// # Errors
-    /// When it does not fit to what was collected, or when a message is missing so
-    /// that records are left over.
+    /// When the program does not fit what was collected, or stops before the records end because a
+    /// message is missing.
     pub fn play(&self, may_wait: bool) -> Result<Again, Breach> {
         let oracle = "recollect";
         let choices = Choices::of(&self.determinants);
@@ -158,7 +157,7 @@ impl Recollection {
         if matches!(stop, Stop::Diverged { .. }) || is_left_over {
             let clock = reference.clock();
             let what = format!(
-                "rank {}, played again from clock {}, comes to clock {clock} ({stop:?}); its records go to {end:?}",
+                "rank {}, replayed from clock {}, stops at clock {clock} ({stop:?}); its records go to {end:?}",
                 self.rank, beginning.clock
             );
             return Err(Breach { oracle, what });
@@ -175,21 +174,20 @@ impl Recollection {
     }
 }
 
-/// What a dead life has left.
+/// Memory and files that a dead life left.
 #[derive(Clone, Debug)]
 pub struct Remains {
     /// The life.
     pub life: Life,
-    /// Of which job.
+    /// The job.
     pub job: u64,
-    /// The memory of its logs, chunks from its beginning on.
+    /// The memory of its logs; it begins with the chunks.
     pub memory: Region,
     /// The files of its logs.
     pub files: Vec<LeftFile>,
 }
 
-/// All messages that a dead life has sent to `receiver`, from number `from` on,
-/// as far as they are whole.
+/// The complete messages that a dead life has sent to `receiver`, from SSN `from` on.
 ///
 /// # Errors
 /// When its log is damaged.
@@ -206,7 +204,7 @@ pub fn of_remains(remains: &Remains, receiver: Rank, from: Ssn) -> Result<Messag
         },
     };
     let mut read = match image.messages(&key, from) {
-        // It never sent that rank anything.
+        // No log: the life never sent anything to that rank.
         Err(ReadFailure::NoLog(_)) => return Ok(Messages::new()),
         read => read?,
     };
@@ -221,8 +219,7 @@ pub fn of_remains(remains: &Remains, receiver: Rank, from: Ssn) -> Result<Messag
     Ok(messages)
 }
 
-/// What a dead life has sent to one rank, or to all, as its memory and its files
-/// have it.
+/// The log image of a dead life for one receiver, or for all, from its memory and files.
 pub fn image_of(remains: &Remains, receiver: Option<Rank>) -> LogImage {
     let Life { rank, incarnation } = remains.life;
     let job = remains.job;

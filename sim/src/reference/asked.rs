@@ -1,4 +1,4 @@
-//! What each call comes to.
+//! The answer to each call.
 
 use super::{Halt, Reference, RequestState, SentMessage};
 use crate::choices::{Outcome, Recorded};
@@ -9,7 +9,7 @@ use refrain_ring::{Clock, Rank, Ssn};
 use std::rc::Rc;
 
 impl Reference {
-    /// Asked again with the same call after it was missing a message.
+    /// The answer to a call. After a missing message, the same call is asked again.
     pub(super) fn answer_to(&mut self, call: &Call) -> Result<Answer, Halt> {
         match call {
             Call::Isend {
@@ -66,7 +66,7 @@ impl Reference {
         }
     }
 
-    /// The value from outside that is recorded.
+    /// The recorded value from outside.
     fn given(&self, call: &Call) -> Result<Answer, Halt> {
         match (self.choices.at(self.clock), call) {
             (Recorded::Open, _) => Err(Halt::Records),
@@ -88,7 +88,7 @@ impl Reference {
 
     fn send(&mut self, to: Rank, tag: i32, payload: &[u8]) -> Answer {
         let clock = self.clock;
-        // Its call was counted.
+        // The tally has counted the call already.
         let ssn = Ssn(self.tally.next_ssn_to[to.index()].0 - 1);
         self.sends.push(SentMessage {
             to,
@@ -109,7 +109,7 @@ impl Reference {
     }
 
     fn receive(&mut self, from: From, room_bytes: usize) -> Result<Answer, Halt> {
-        // Posted the first time that it is asked.
+        // The first attempt posts the receive.
         let latest = self.open.last().map(|open| open.posted_at);
         if latest != Some(self.clock) {
             self.post(receive(from, room_bytes));
@@ -148,14 +148,16 @@ impl Reference {
         numbers.iter().map(end).collect()
     }
 
-    /// The requests that ended by the record; `None`: none.
+    /// The requests that ended by the record; `None`: none ended.
     fn completed(&mut self, among: &[RequestNumber]) -> Result<Option<Vec<Ended>>, Halt> {
         let clocks = match self.choices.at(self.clock) {
             Recorded::Nothing => return Ok(None),
             Recorded::Open => return Err(Halt::Records),
             Recorded::Outcome(Outcome::Completed(clocks)) => clocks.clone(),
             Recorded::Outcome(other) => {
-                return Err(Halt::Diverged(format!("its record is {other:?}")));
+                return Err(Halt::Diverged(format!(
+                    "the record of this operation is {other:?}"
+                )));
             }
         };
         let mut numbers = Vec::with_capacity(clocks.len());
@@ -173,7 +175,7 @@ impl Reference {
         let its = its.map(|open| open.number);
         its.filter(|number| among.contains(number)).ok_or_else(|| {
             Halt::Diverged(format!(
-                "its record ends what was posted at {posted_at}, which it does not name"
+                "the record ends the request posted at {posted_at}, which the call does not name"
             ))
         })
     }
@@ -191,7 +193,9 @@ impl Reference {
                 self.found(from, (source, ssn), (tag, bytes))?;
                 Ok(Some((Found { source, tag, bytes }, ssn)))
             }
-            Recorded::Outcome(other) => Err(Halt::Diverged(format!("its record is {other:?}"))),
+            Recorded::Outcome(other) => Err(Halt::Diverged(format!(
+                "the record of this operation is {other:?}"
+            ))),
         }
     }
 
@@ -216,7 +220,7 @@ impl Reference {
         let at = self.place(number)?;
         let posted_at = self.open[at].posted_at;
         if matches!(self.open[at].state, RequestState::Send { .. }) {
-            // Never taken back: no event.
+            // Sends are never cancelled: this is no event.
             return Ok(Answer::Done);
         }
         match self.choices.at(self.clock) {
@@ -229,13 +233,15 @@ impl Reference {
                 );
                 if has_message {
                     return Err(Halt::Diverged(
-                        "its record cancels a receive that has a message".into(),
+                        "the record cancels a receive that has a message".into(),
                     ));
                 }
                 self.open[at].state = RequestState::Cancelled;
                 Ok(Answer::Done)
             }
-            Recorded::Outcome(other) => Err(Halt::Diverged(format!("its record is {other:?}"))),
+            Recorded::Outcome(other) => Err(Halt::Diverged(format!(
+                "the record of this operation is {other:?}"
+            ))),
         }
     }
 }

@@ -1,22 +1,20 @@
-//! The reference: a program and the choices of one of its lives, without engine,
-//! network or failures.
+//! The reference: a program and the choices of one of its lives, without engine, network or
+//! failures.
 //!
-//! A [`Reference`] plays a program again. Messages are delivered to it in the
-//! order of their channels ([`Reference::deliver`]); what depended on timing the
-//! [`Choices`] say, in the words of docs/design/protocol.md's table; everything else
-//! follows from MPI's rules:
+//! A [`Reference`] replays a program. It gets messages in the order of their channels
+//! ([`Reference::deliver`]); the [`Choices`] say what depended on timing, in the terms of
+//! docs/design/protocol.md's table; everything else follows from MPI's rules:
 //!
-//! - Every call but the last three is one operation: the clock counts it.
-//! - A receive from any source gets the message of its record. One from a named
-//!   source gets the first of the channel that fits, that no other receive posted
-//!   before it takes, and that is no receive's from any source.
-//! - A wait for one request, or for all, ends when they are complete, and all
-//!   sends are, since that is nothing which a program sees.
-//! - A wait for any, a test, a probe and a cancel come to what the record of
-//!   their clock says; without one, a test or probe has found nothing and a
-//!   cancel came too late, if a later record exists. Else the records are over.
-//!   A send may be tested so, whenever its call had copied it. It is never
-//!   cancelled: that has no record.
+//! * Every call but the last three is one operation: the clock counts it.
+//! * A receive from any source gets the message of its record. A receive from a named source gets
+//!   the first message of the channel that matches, that no earlier receive takes, and that no
+//!   receive from any source gets.
+//! * A wait for one request, or for all, ends when they are complete. In such a wait every send
+//!   counts as complete: a program cannot see when it completes.
+//! * A wait for any, a test, a probe and a cancel have the outcome that the record of their clock
+//!   says. Without one, if a later record exists, a test or probe has found nothing and a cancel
+//!   came too late; otherwise the records have ended. A send may be tested: whether its call has
+//!   copied it is recorded. It is never cancelled: that has no record.
 
 mod asked;
 mod receives;
@@ -29,20 +27,20 @@ use receives::{Channel, Message};
 use refrain_ring::{Clock, Rank, Ssn};
 use std::rc::Rc;
 
-/// How far it came.
+/// Why the replay stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It needs a message that was not delivered yet.
+    /// The program needs a message that was not delivered yet.
     Blocked,
-    /// What this operation came to is not in the records: they are over.
+    /// The records end before the outcome of this operation.
     EndOfRecords {
         /// The operation.
         clock: Clock,
     },
-    /// The program is over.
+    /// The program has ended.
     Finished,
-    /// Records and program do not fit: the program is not piecewise
-    /// deterministic, or the records are not those of its life.
+    /// Records and program do not fit: the program is not piecewise deterministic, or the records
+    /// are not those of its life.
     Diverged {
         /// The operation.
         clock: Clock,
@@ -56,17 +54,17 @@ pub enum Stop {
 pub struct SentMessage {
     /// Its receiver.
     pub to: Rank,
-    /// Its number on the channel.
+    /// Its SSN.
     pub ssn: Ssn,
     /// The clock of its send.
     pub clock: Clock,
     /// Its tag.
     pub tag: i32,
-    /// What.
+    /// Its bytes.
     pub payload: Rc<[u8]>,
 }
 
-/// A program that is replayed.
+/// A program in replay.
 #[derive(Clone, Debug)]
 pub struct Reference {
     rank: Rank,
@@ -75,11 +73,11 @@ pub struct Reference {
     clock: Clock,
     /// The next answer to the program.
     answer: Answer,
-    /// Asked, counted, and not answered.
+    /// A call that was counted and has no answer yet.
     asked: Option<Call>,
     /// Requests that have not ended, in the order of their posts.
     open: Vec<Open>,
-    /// What its program has.
+    /// The program's state of its requests and channels.
     tally: Tally,
     /// Messages that matched probes took.
     taken: Vec<Option<(Rank, Message)>>,
@@ -87,7 +85,7 @@ pub struct Reference {
     channels: Vec<Channel>,
     sends: Vec<SentMessage>,
     prints: Vec<u64>,
-    /// That it took since its beginning.
+    /// Checkpoints since the beginning.
     #[cfg(test)]
     pub(crate) checkpoints: Vec<Beginning>,
     is_over: bool,
@@ -116,18 +114,18 @@ enum RequestState {
     Cancelled,
 }
 
-/// Why an operation does not come to its end.
+/// Why an operation cannot end.
 enum Halt {
     /// A message is missing.
     Message,
-    /// The records are over.
+    /// The records have ended.
     Records,
-    /// They do not fit.
+    /// Records and program do not fit.
     Diverged(String),
 }
 
 impl Reference {
-    /// The program of this rank from here on, with these choices.
+    /// The program of this rank from `beginning` on, with these choices.
     pub fn new(rank: Rank, beginning: &Beginning, choices: Choices) -> Self {
         Self {
             rank,
@@ -150,9 +148,8 @@ impl Reference {
         }
     }
 
-    /// Delivers the next message of a channel. One that was delivered before the
-    /// beginning is not needed, and does no harm. False: one before it is missing,
-    /// and it is not taken.
+    /// Delivers the next message of a channel. A message that was delivered before the beginning is
+    /// ignored. Returns false, and does not take the message, if one before it is missing.
     pub fn deliver(&mut self, source: Rank, ssn: Ssn, tag: i32, payload: Rc<[u8]>) -> bool {
         let is_reserved = self.choices.is_reserved(source, ssn);
         self.channels[source.index()].deliver(Message {
@@ -163,7 +160,7 @@ impl Reference {
         })
     }
 
-    /// Runs as far as it can.
+    /// Runs until the program ends, or needs a message or record.
     pub fn run(&mut self) -> Stop {
         loop {
             if self.is_over {
@@ -202,22 +199,22 @@ impl Reference {
         }
     }
 
-    /// Everything that it sent since its beginning.
+    /// Messages sent since the beginning.
     pub fn sends(&self) -> &[SentMessage] {
         &self.sends
     }
 
-    /// A hash of its program's answers.
+    /// A hash of the program's answers.
     pub fn state(&self) -> u64 {
         self.program.state()
     }
 
-    /// What it printed since its beginning.
+    /// Words printed since the beginning.
     pub fn prints(&self) -> &[u64] {
         &self.prints
     }
 
-    /// The latest operation.
+    /// The clock of the latest operation.
     pub fn clock(&self) -> Clock {
         self.clock
     }
@@ -245,7 +242,7 @@ pub fn begin_all(plan: &Plan, choices: Vec<Choices>) -> Vec<Reference> {
     (0..plan.ranks).zip(choices).map(begin).collect()
 }
 
-/// Whether there was anything to deliver.
+/// Delivers new sends. Returns whether there were any.
 fn deliver(ranks: &mut [Reference], delivered: &mut [usize]) -> bool {
     let mut has_moved = false;
     for from in 0..ranks.len() {

@@ -1,5 +1,4 @@
-//! Messages of each source, which receive gets which of them, and what a program learns
-//! of it.
+//! The messages of each source: which receive gets which of them, and what the program learns.
 
 use super::{Halt, Open, Reference, RequestState};
 use crate::program::{Ended, From, RequestNumber};
@@ -10,7 +9,7 @@ use std::rc::Rc;
 
 impl Reference {
     pub(super) fn post(&mut self, state: RequestState) -> RequestNumber {
-        // Its call was counted.
+        // The tally has counted the call already.
         let number = RequestNumber(self.tally.requests - 1);
         self.open.push(Open {
             number,
@@ -20,13 +19,13 @@ impl Reference {
         number
     }
 
-    /// The place of an open request.
+    /// The index of an open request.
     pub(super) fn place(&self, number: RequestNumber) -> Result<usize, Halt> {
         let at = self.open.iter().position(|open| open.number == number);
-        at.ok_or_else(|| Halt::Diverged(format!("{number:?} has ended before")))
+        at.ok_or_else(|| Halt::Diverged(format!("{number:?} has already ended")))
     }
 
-    /// That a request is complete, or why not.
+    /// Completes a request, or says why it cannot.
     pub(super) fn complete(&mut self, at: usize) -> Result<(), Halt> {
         let posted_at = self.open[at].posted_at;
         let RequestState::Receive { from, got, .. } = &self.open[at].state else {
@@ -39,8 +38,8 @@ impl Reference {
         }
     }
 
-    /// Messages go, in the order of the channel, each to the first receive that
-    /// fits, until this one has its own.
+    /// Assigns messages, in the order of the channel, each to the first receive that matches, until
+    /// this receive has its message.
     fn complete_named(&mut self, at: usize, source: Rank) -> Result<(), Halt> {
         let mut index = 0;
         loop {
@@ -66,11 +65,11 @@ impl Reference {
         }
     }
 
-    /// The first receive without a message that names this source.
+    /// The first receive without a message that names this source and matches the tag.
     fn first_named(&self, source: Rank, tag: i32) -> Option<usize> {
         let choices = &self.choices;
         self.open.iter().position(|open| match &open.state {
-            // One that will be taken back gets none.
+            // A receive that will be cancelled gets no message.
             RequestState::Receive { .. } if choices.is_cancelled(open.posted_at) => false,
             RequestState::Receive {
                 from, got: None, ..
@@ -84,7 +83,7 @@ impl Reference {
         let posted_at = self.open[at].posted_at;
         match self.choices.match_of(posted_at, true) {
             Some(recorded) if recorded != (source, ssn) => Err(Halt::Diverged(format!(
-                "the receive posted at {posted_at} gets message {ssn} of {source}, by its record {} of {}",
+                "the receive posted at {posted_at} gets message {ssn} of {source}; its record names {} of {}",
                 recorded.1, recorded.0
             ))),
             _ => Ok(()),
@@ -116,7 +115,7 @@ impl Reference {
         Ok(())
     }
 
-    /// Something needs a record and has none.
+    /// An operation needs a record and has none.
     pub(super) fn without_record(&self, what: std::fmt::Arguments<'_>) -> Halt {
         if self.clock < self.choices.complete_before() {
             Halt::Diverged(what.to_string())
@@ -125,7 +124,7 @@ impl Reference {
         }
     }
 
-    /// A message that a probe found, if it is there and as it was.
+    /// Checks that the message that a probe found is there, with this tag and length.
     pub(super) fn found(
         &self,
         from: &From,
@@ -151,7 +150,7 @@ impl Reference {
         }
     }
 
-    /// Tells the program the end of a request that is complete.
+    /// Ends a complete request and returns the result for the program.
     pub(super) fn end(&mut self, at: usize) -> Ended {
         let Open { number, state, .. } = self.open.remove(at);
         let mut ended = Ended {
@@ -190,7 +189,7 @@ pub(super) struct Message {
     pub ssn: Ssn,
     pub tag: i32,
     pub payload: Rc<[u8]>,
-    /// A receive from any source gets it.
+    /// Whether a receive from any source gets it.
     pub is_reserved: bool,
 }
 
@@ -198,9 +197,9 @@ pub(super) struct Message {
 pub(super) struct Channel {
     /// Messages that no receive has got yet, by number.
     pub waiting: VecDeque<Message>,
-    /// The number of the next.
+    /// The number of the next message.
     next: Ssn,
-    /// What its program had when it began.
+    /// What the program had received when the reference began.
     delivered: Delivered,
 }
 
@@ -227,7 +226,7 @@ impl Channel {
         true
     }
 
-    /// A message by its number, if it waits.
+    /// A waiting message by its number.
     pub fn find(&self, ssn: Ssn) -> Option<&Message> {
         self.waiting.iter().find(|message| message.ssn == ssn)
     }
@@ -237,13 +236,13 @@ impl Channel {
         self.waiting.remove(at)
     }
 
-    /// Whether a message that does not wait is still to come.
+    /// Whether a message that does not wait will still arrive.
     pub fn is_to_come(&self, ssn: Ssn) -> bool {
         ssn >= self.next
     }
 }
 
-/// Whether a pattern means a message.
+/// Whether a pattern matches a message.
 pub(super) fn fits(from: &From, source: Rank, tag: i32) -> bool {
     from.source.is_none_or(|named| named == source) && from.tag.is_none_or(|named| named == tag)
 }

@@ -1,4 +1,4 @@
-//! What a life of a rank is made of: real parts over simulated ones.
+//! The assembly of a life of a rank: real parts over simulated ones.
 
 use super::events::{EventStore, SimCommitments, Watched};
 use super::fabric::RankFabric;
@@ -32,20 +32,20 @@ use refrain_transport::fabric::sim::{Faults, Network, Options, SimFabric, TICK_N
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Writes to the disk of a log that are under way at once, at most.
+/// Maximum number of concurrent writes to the disk of a log.
 const WRITES_MAX: usize = 2;
-/// One part in this many of a log's memory may be complete before it is spilled.
+/// Spilling begins when the complete chunks exceed one part in this many of a log's memory.
 const SPILL_AFTER: u64 = 4;
 
-/// Payload of frames that are staged: also less than any real fabric takes so.
+/// Payload of staged frames, in bytes; the minimum is below that of any real fabric.
 const STAGED_BYTES: Range<usize> = 4..6000;
-/// Payload of one record of an explored job, at most.
+/// Maximum payload of one record in explored jobs, in bytes.
 const SMALL_FRAGMENT_BYTES: usize = 64;
 
-/// Memory and network of a life, made before programs begin.
+/// Memory and network of a life, created before its program begins.
 #[derive(Debug)]
 pub struct RankEnd {
-    /// Its end of the network.
+    /// The rank's end of the network.
     pub fabric: SimFabric,
     /// The memory of its logs.
     pub arena: Arena,
@@ -63,24 +63,24 @@ impl Environment for Quiet {
     fn report(&mut self, _text: &str) {}
 }
 
-/// What a life begins with.
+/// The state with which a life begins.
 pub struct LifeBeginning {
-    /// Number of its checkpoint; 0: the beginning of the program.
+    /// Number of the checkpoint; 0 is the beginning of the program.
     pub number: u32,
     /// Contents of the checkpoint.
     pub saved: Saved,
-    /// The number of its own first checkpoint.
+    /// Number of the first checkpoint that the life takes.
     pub next_number: u32,
-    /// Number of words that are output already and that it prints again.
+    /// Number of words that earlier lives have output and that the life prints again.
     pub seen_before: usize,
     /// The records after the checkpoint.
     pub events: Vec<Determinant>,
-    /// What earlier lives have sent, as far as it is there. REC-8
+    /// What earlier lives have left of their logs. REC-8
     pub remains: Vec<Remains>,
 }
 
 impl LifeBeginning {
-    /// Of the first life of a rank.
+    /// The beginning of a rank's first life.
     pub fn first(saved: Saved) -> Self {
         Self {
             number: 0,
@@ -93,7 +93,7 @@ impl LifeBeginning {
     }
 }
 
-/// The records that are played, and what a planted bug makes of them.
+/// The records for the replay, as a planted bug changes them.
 fn records(events: &[Determinant], planted: Option<Planted>) -> Vec<Determinant> {
     let is_match =
         |event: &Determinant| matches!(event, Determinant::Match(it) if !it.is_completed);
@@ -127,12 +127,12 @@ pub struct Assembly<'a> {
     pub plan: &'a Plan,
     /// The network.
     pub network: &'a Network,
-    /// Where lives report what happens.
+    /// Where lives report happenings.
     pub stage: &'a Rc<Stage>,
 }
 
 impl Assembly<'_> {
-    /// A life whose events have a place. REC-1
+    /// Assembles a life whose first determinant has number `start`. REC-1
     ///
     /// # Errors
     /// When its checkpoint or records cannot be used.
@@ -236,7 +236,8 @@ impl Assembly<'_> {
         Spilling::new(log, "the disk".into(), after_bytes, quiet)
     }
 
-    /// The engine as its checkpoint has it, with the records of its replay. REC-1, REC-2, REC-8
+    /// Restores the engine from its checkpoint and gives it the records for the replay. REC-1,
+    /// REC-2, REC-8
     fn begin_again(
         &self,
         engine: SimEngine,
@@ -297,7 +298,7 @@ pub fn network(plan: &Plan) -> Network {
     let fence_off = plan.planted == Some(Planted::FenceLeaks);
     let mut options = Options {
         faults: Faults {
-            // No rank may rely on notices of loss: none is given.
+            // No notices of loss are given: no rank may rely on them.
             loss_notice_ticks_max: None,
             fence_off,
             ..options.faults

@@ -1,5 +1,5 @@
-//! A program's calls on a real engine, one after the other: its requests, their memory,
-//! and what calls on them come to.
+//! The calls of one program on a real engine, one at a time: requests, their memory, and the
+//! answers.
 
 use super::rank::SimEngine;
 use super::room::Room;
@@ -14,15 +14,15 @@ use std::hash::{Hash, Hasher};
 
 const CONTEXT: u32 = 0;
 
-/// What a program has of its engine besides the engine.
+/// The state of a program's requests outside its engine.
 #[derive(Debug)]
 pub struct Caller {
-    /// All that the program has begun, by number.
+    /// All requests that the program has begun, by number; `None` once ended.
     requests: Vec<Option<Request>>,
     taken: Vec<Option<Matched>>,
     /// The request of a blocking receive.
     receiving: Option<RequestNumber>,
-    /// Its values from outside: other ones in each life.
+    /// Values from outside; they differ between lives.
     fresh: Fresh,
 }
 
@@ -34,7 +34,7 @@ struct Fresh {
 }
 
 impl Fresh {
-    /// Above the one before, as times are.
+    /// A number above the previous one, as times are.
     fn number(&mut self) -> i64 {
         self.last += self.chance.i64(1..1 << 30);
         self.last
@@ -62,8 +62,8 @@ fn found(status: Status) -> Found {
 }
 
 impl Caller {
-    /// Of a life whose program has made `requests` requests and taken `taken` messages in
-    /// earlier lives; none of them is open. No other life is given the same from outside.
+    /// For a life whose program has made `requests` requests and taken `taken` messages in earlier
+    /// lives; none of them is open. No other life gets the same values from outside.
     pub fn new(life: Life, requests: u32, taken: u32) -> Self {
         let seed = u64::from(life.rank.0) << 32 | u64::from(life.incarnation.0);
         Self {
@@ -77,7 +77,7 @@ impl Caller {
         }
     }
 
-    /// Hashes its open requests and what is in their memory.
+    /// Hashes the open requests and the contents of their memory.
     pub fn hash_into(&self, hash: &mut impl Hasher) {
         (self.requests.len(), self.taken.len(), self.receiving).hash(hash);
         for (number, request) in self.requests.iter().enumerate() {
@@ -87,8 +87,8 @@ impl Caller {
         }
     }
 
-    /// Begins a call. The answer, if there is one already; `None`: it blocks, or
-    /// is none that an engine knows of.
+    /// Begins a call. Returns the answer if there is one already; `None` if the call blocks or the
+    /// engine has no part in it.
     ///
     /// # Errors
     /// Those of the engine.
@@ -168,7 +168,7 @@ impl Caller {
         Ok(Some(Answer::Posted(number)))
     }
 
-    /// The answer to a call that has begun, if there is one.
+    /// The answer to the call that has begun, if there is one.
     pub fn ask(&mut self, engine: &mut SimEngine, call: &Call) -> Option<Answer> {
         let clock = engine.now();
         match self.look(engine, call) {
@@ -187,7 +187,7 @@ impl Caller {
     fn look(&mut self, engine: &mut SimEngine, call: &Call) -> Told<Answer> {
         let clock = engine.now();
         match call {
-            // It was something else: the next progress fails. REC-8
+            // The replay has diverged: the next progress fails. REC-8
             Call::Number { .. } | Call::Bytes { .. } => Err(NoAnswer::NotYet),
             Call::Recv { .. } => self.received(engine).ok_or(NoAnswer::Nothing),
             Call::Wait(number) => self.one(engine, clock, *number, false),
@@ -269,7 +269,7 @@ impl Caller {
         })
     }
 
-    /// The next request of the program.
+    /// Adds the next request of the program.
     fn add(&mut self, handle: Handle, room: Room, is_receive: bool) -> RequestNumber {
         let number = RequestNumber(self.requests.len() as u32);
         self.requests.push(Some(Request {
@@ -280,13 +280,13 @@ impl Caller {
         number
     }
 
-    /// A request as the engine's calls have it.
+    /// The engine's handle of a request.
     fn handle(&self, number: RequestNumber) -> &Handle {
         let request = self.requests[number.0 as usize].as_ref();
         request.map_or(&Handle::NULL, |request| &request.handle)
     }
 
-    /// The answer to the program; the engine is done with the memory.
+    /// Ends a request and makes its answer; the engine no longer uses the memory.
     fn end(&mut self, number: RequestNumber, outcome: &Outcome) -> Ended {
         let request = self.requests[number.0 as usize].take();
         let request = request.expect("a request ends once");
@@ -320,7 +320,7 @@ fn waits(call: &Call) -> bool {
     )
 }
 
-/// Whether it ends as timing has it.
+/// Whether timing decides which request or message ends the call.
 fn is_wait_for_some(call: &Call) -> bool {
     matches!(
         call,
@@ -341,12 +341,12 @@ fn found_nothing(call: &Call) -> Answer {
 #[derive(Debug)]
 struct Request {
     handle: Handle,
-    /// Lent to the engine until it is over.
+    /// Lent to the engine until the request ends.
     room: Room,
     is_receive: bool,
 }
 
-/// Those of one call.
+/// The requests that one call names.
 struct Chosen<'a> {
     all: &'a mut [Option<Request>],
     chosen: &'a [RequestNumber],
@@ -369,15 +369,15 @@ impl Handles for Chosen<'_> {
     }
 }
 
-/// Which requests a call ends.
+/// Which of its requests a call ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Several {
-    /// The first that has ended.
+    /// The first request that has ended.
     Any,
-    /// All that have.
+    /// All requests that have ended.
     Some,
-    /// All, if all have, and that is no event.
+    /// All, if all have ended; this is not an event.
     All,
-    /// All, if all have; that they have depends on timing.
+    /// All, if all have ended; whether they have is an event.
     TestedAll,
 }

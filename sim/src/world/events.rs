@@ -1,5 +1,5 @@
-//! The protocol of a simulated rank, and where its events become stable: the real ones,
-//! watched, and changed where a bug is planted.
+//! The protocol of a simulated rank and the store of its events: the real ones, wrapped in order to
+//! report events and to plant bugs.
 
 use super::stage::Stage;
 use crate::choices::determinant;
@@ -23,12 +23,12 @@ pub struct Watched<P> {
     pub life: Life,
     /// Where events are reported.
     pub stage: Rc<Stage>,
-    /// The bug, if there is one.
+    /// The planted bug, if any.
     pub planted: Option<Planted>,
 }
 
 impl<P: Protocol> Watched<P> {
-    /// As [`Planted::ReplayedRecorded`] has it.
+    /// Records matches again, for [`Planted::ReplayedRecorded`].
     pub fn record_again(&mut self, events: &[Determinant]) {
         for event in events {
             if let Determinant::Match(it) = event
@@ -148,9 +148,8 @@ pub enum EventStore {
     Explored(ExploredEvents),
 }
 
-/// Batches of a life that are stable when the explorer decides it. Quorums, fences and replicas
-/// are explored in [`model`](crate::model). Clones are
-/// the same.
+/// Batches of a life that become stable when the explorer decides it. Quorums, fences and replicas
+/// are explored in [`model`](crate::model). Clones share the batches.
 #[derive(Clone, Debug, Default)]
 pub struct ExploredEvents(pub Rc<RefCell<ExploredBatches>>);
 
@@ -159,11 +158,11 @@ pub struct ExploredEvents(pub Rc<RefCell<ExploredBatches>>);
 pub struct ExploredBatches {
     /// One past the last determinant of earlier lives.
     pub start: EventIndex,
-    /// Begun, and not stable: with one past its last determinant.
+    /// Batches that are committed and not stable, each with one past its last determinant.
     pub pending: Vec<(EventIndex, Rc<[u8]>)>,
-    /// One past the last determinant that is stable.
+    /// One past the last stable determinant.
     pub stable: EventIndex,
-    /// Determinants up to this clock were given up.
+    /// Determinants up to this clock were trimmed.
     pub trimmed: Clock,
 }
 
@@ -176,7 +175,7 @@ impl EventStore {
         }
     }
 
-    /// What the explorer decides about.
+    /// The batches that the explorer decides about.
     pub fn explored(&self) -> ExploredEvents {
         match self {
             Self::Explored(events) => events.clone(),
@@ -184,7 +183,7 @@ impl EventStore {
         }
     }
 
-    /// Loggers that know the life.
+    /// Number of loggers that have admitted the life.
     pub fn live(&self) -> usize {
         match self {
             Self::Loggers(client) => client.live(),
@@ -200,21 +199,21 @@ impl EventStore {
     }
 }
 
-/// The events of a life, and what a planted bug makes of them.
+/// The commits of a life, with a planted bug if there is one.
 #[derive(Debug)]
 pub struct SimCommitments {
     store: EventStore,
-    /// One past the last that was begun to be committed.
+    /// One past the last committed determinant.
     begun: EventIndex,
     planted: Option<Planted>,
-    /// The batch that may be the next.
+    /// The batch that was prepared as the next one.
     prepared: Option<Vec<u8>>,
-    /// Output waits for these events, counted from the first.
+    /// Number of events that must be stable before waiting output may leave.
     pub wanted: u64,
 }
 
 impl SimCommitments {
-    /// Over a store whose life has begun.
+    /// Commits to a store whose life has begun.
     pub fn new(store: EventStore, start: EventIndex, planted: Option<Planted>) -> Self {
         Self {
             store,

@@ -1,8 +1,9 @@
-//! The world at the sizes of an explorer: lives that die at every moment and meet again
-//! in every order. docs/design/model-checking.md states what that shows, and what not.
+//! The world, driven by an explorer: ranks die at every moment, and their next lives connect in
+//! every order. docs/design/model-checking.md states what the exploration proves, and what it does
+//! not.
 //!
-//! An engine cannot be copied. So a state is the sequence of actions that leads to it,
-//! and each step begins at the beginning. All oracles see every effect; their memory is
+//! An engine cannot be copied. So a state is the sequence of actions that leads to it, and each
+//! step runs the whole sequence from the beginning. All oracles see every effect; their memory is
 //! part of the state.
 
 pub use super::sizes::{Order, Size};
@@ -30,45 +31,45 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// Explores all orders of a size, or as far as to a broken rule.
+/// Explores all orders of actions at `size`; stops at the first violated rule.
 pub fn run(size: &Size) -> Exploration {
     explore(&Restarts::of(size))
 }
 
-/// Something that happens.
+/// A step that the explorer chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The first frame of a lane arrives.
     Deliver(Route, LaneKind),
-    /// A rank handles one of the news that it has not handled.
+    /// A rank handles one of its pending news, given by its index.
     Tell(Rank, usize),
-    /// What happened in a rank is stable.
+    /// All events of a rank are stable.
     Stable(Rank),
     /// The checkpoint that a rank has taken is stable.
     Saved(Rank),
-    /// A rank dies; of its batches that were not acknowledged, this many are stable.
+    /// A rank dies; of its unacknowledged batches, the first ones become stable, this many.
     Die(Rank, usize),
     /// The next life of a dead rank begins.
     Begin(Rank),
 }
 
-/// The world of a size, and what the explorer decides in it.
+/// The world at one size, and the state that the explorer decides about.
 struct Explored<'a> {
     world: World<'a>,
     size: &'a Size,
-    /// Events of the newest life of each rank.
+    /// Batches of the newest life of each rank.
     events: Vec<ExploredEvents>,
-    /// Batches of each rank that are stable.
+    /// Stable batches of each rank.
     rows: Vec<Vec<Rc<[u8]>>>,
-    /// By rank: the checkpoint that is being written, and the newest that is stable.
+    /// By rank: the checkpoint that is being written; below, the newest stable one.
     taken: Vec<Option<Box<Checkpoint<Saved>>>>,
     saved: Vec<Option<Box<Checkpoint<Saved>>>>,
-    /// Deaths that may come yet.
+    /// Number of deaths that may still occur.
     deaths: u8,
 }
 
 impl<'a> Explored<'a> {
-    /// All ranks in their first lives, as far as they come by themselves.
+    /// All ranks in their first lives, run until each one waits for an action.
     fn first(size: &'a Size, plan: &'a Plan) -> Result<Self, Breach> {
         let ranks = plan.ranks as usize;
         let mut explored = Self {
@@ -94,9 +95,9 @@ impl<'a> Explored<'a> {
         Ok(explored)
     }
 
-    /// Lets a rank do all that it can do without anything else.
+    /// Runs a rank until it waits for an action.
     fn flow(&mut self, rank: Rank) -> Result<(), Breach> {
-        // The second idle step shows that the first has left nothing.
+        // The second idle step shows that the first one has left nothing to do.
         let mut idle = 0;
         while idle < 2 {
             let RankSlot::Living(process) = &mut self.world.slots[rank.index()] else {
@@ -116,7 +117,7 @@ impl<'a> Explored<'a> {
         self.world.check()
     }
 
-    /// Does what an action says.
+    /// Does an action.
     fn act(&mut self, action: Action) -> Result<(), Breach> {
         let rank = match action {
             Action::Deliver(route, _) => route.to.rank,
@@ -137,7 +138,8 @@ impl<'a> Explored<'a> {
         self.flow(rank)
     }
 
-    /// News of a life that is over, or known, change nothing. REC-6
+    /// Handles one of the news. News of an earlier life, or of a known one, must change nothing.
+    /// REC-6
     fn tell(&mut self, rank: Rank, nth: usize) -> Result<(), Breach> {
         let news = self.world.news[rank.index()].remove(nth);
         let (Some(news), RankSlot::Living(process)) = (news, &self.world.slots[rank.index()])
@@ -161,7 +163,7 @@ impl<'a> Explored<'a> {
         })
     }
 
-    /// Batches become stable that a rank has begun to commit, the first `batches`.
+    /// The first `batches` pending batches of a rank become stable.
     fn stabilize(&mut self, rank: Rank, batches: usize) {
         let mut events = self.events[rank.index()].0.borrow_mut();
         let batches = batches.min(events.pending.len());
@@ -198,7 +200,7 @@ impl<'a> Explored<'a> {
         world.tell_others(rank, &News::Down(life));
     }
 
-    /// The next life begins, and learns at once which peers live. REC-1, REC-2
+    /// The next life begins and learns at once which peers can be reached. REC-1, REC-2
     fn begin(&mut self, rank: Rank) -> Result<(), Breach> {
         let (world, index) = (&mut self.world, rank.index());
         let incarnation = Incarnation(world.slots[index].life().incarnation.0 + 1);
@@ -237,7 +239,7 @@ impl<'a> Explored<'a> {
         Ok(())
     }
 
-    /// What may happen next.
+    /// The actions that are possible.
     fn actions(&self) -> Vec<Action> {
         let mut all = Vec::new();
         self.add_arrivals(&mut all);
@@ -294,7 +296,7 @@ impl<'a> Explored<'a> {
         }
     }
 
-    /// Judges a state after which only a death can happen.
+    /// Judges a state in which only deaths are possible.
     fn check_end(&self) -> Result<(), Breach> {
         let world = &self.world;
         let mut states = Vec::new();
@@ -309,14 +311,14 @@ impl<'a> Explored<'a> {
                 })
             };
             if !process.is_finished() {
-                return dead_end("waits for something that never comes");
+                return dead_end("has not ended and waits forever");
             }
             if process.engine.request_count() > 0 || process.engine.has_unposted() {
-                return dead_end("has something left to send");
+                return dead_end("has unsent messages or open requests");
             }
             let mut peers = world.ranks().filter(|peer| *peer != rank);
             if !peers.all(|peer| process.engine.is_live(peer)) {
-                return dead_end("has a peer that is away");
+                return dead_end("has a peer that is not connected");
             }
             states.push(Some(process.state()));
         }
@@ -325,7 +327,7 @@ impl<'a> Explored<'a> {
         oracles.outcome.judge(world.plan, &states)
     }
 
-    /// Equal for states that continue in the same way. Frames to dead lives do not count.
+    /// A hash; equal for states that continue in the same way. Frames to dead lives do not count.
     fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let hash = &mut hasher;
@@ -389,13 +391,13 @@ thread_local! {
     static UNUSED: RefCell<Vec<Region>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Log memory of all lives of one world. It is used again: to make it fresh for each life
-/// would take longer than all else. A log does not ask what was in its memory.
+/// Log memory of all lives of one world, kept for later worlds: fresh memory for each life would
+/// take longer than everything else. A log does not depend on what its memory contains.
 #[derive(Default)]
 pub(super) struct LogMemories(Vec<Region>);
 
 impl LogMemories {
-    /// Memory for a life.
+    /// Log memory for one life.
     pub fn lend(&mut self, bytes: usize) -> Region {
         let unused = UNUSED.with(|unused| unused.borrow_mut().pop());
         let fits = unused.filter(|region| region.bytes() == bytes);
@@ -411,19 +413,19 @@ impl Drop for LogMemories {
     }
 }
 
-/// All restarts of a size.
+/// The model of all restarts at one size.
 struct Restarts {
     size: Size,
     plan: Plan,
 }
 
-/// A state.
+/// A state of the model.
 #[derive(Clone, Debug)]
 struct Reached {
     way: Vec<Action>,
     hash: u64,
     next: Vec<Action>,
-    /// What is wrong if only a death can happen next.
+    /// The violated rule if only deaths are possible in this state and it is not a valid end.
     end: Result<(), Breach>,
 }
 
@@ -433,7 +435,7 @@ impl Restarts {
         Self { size, plan }
     }
 
-    /// Goes a way from the beginning.
+    /// Runs the actions `way` from the initial state.
     fn go(&self, way: Vec<Action>) -> Result<Reached, String> {
         let go = || -> Result<Reached, Breach> {
             let mut explored = Explored::first(&self.size, &self.plan)?;
@@ -449,7 +451,7 @@ impl Restarts {
                 way: Vec::new(),
             })
         };
-        // Nothing of it is looked at again.
+        // Nothing of the world is used after a panic.
         let gone = catch_unwind(AssertUnwindSafe(go));
         let gone = gone.map_err(|panic| words_of(&*panic))?;
         let reached = gone.map_err(|breach| breach.to_string())?;
@@ -457,7 +459,7 @@ impl Restarts {
     }
 }
 
-/// What a panic says.
+/// The text of a panic.
 fn words_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -500,7 +502,7 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    /// What a state leads to.
+    /// The actions that are possible in `state`, with the hashes of the states after them.
     fn successors(model: &Restarts, state: &Reached) -> Vec<(Action, u64)> {
         let lead = |action: &Action| {
             let next = model.next(state, action).expect("no rule is broken");
@@ -509,8 +511,7 @@ mod tests {
         state.next.iter().map(lead).collect()
     }
 
-    /// Nothing is left out of the hash on which conduct depends: all ways to one hash go
-    /// on to the same.
+    /// The hash covers all state that matters: states with one hash have the same successors.
     #[test]
     fn states_with_one_hash_go_on_alike() {
         let model = Restarts::of(&Size::any());

@@ -1,4 +1,4 @@
-//! A rank's end of the network, as a process has it that may die.
+//! A rank's end of the network, cut off at the death of the process.
 
 use super::stage::Stage;
 use crate::crash_point::CrashPoint;
@@ -15,27 +15,26 @@ use refrain_transport::fabric::{
 use refrain_transport::gate::Pass;
 use std::rc::Rc;
 
-/// A rank's end of the simulated network under a process that may die: before and after
-/// everything that it does, something may happen to it, and planted bugs change what
-/// leaves and what comes.
+/// A rank's end of the simulated network in a process that may die before or after each of its
+/// effects. Planted bugs change the frames that leave and arrive.
 #[derive(Debug)]
 pub struct RankFabric {
-    /// The real end.
+    /// The end of the network.
     pub end: SimFabric,
-    /// The life whose end it is.
+    /// The life that owns the end.
     pub life: Life,
-    /// Its death.
+    /// The death of the process.
     pub crash_point: CrashPoint,
     /// Where frames are reported.
     pub stage: Rc<Stage>,
-    /// The bug, if there is one.
+    /// The planted bug, if any.
     pub planted: Option<Planted>,
-    /// By sender: one past the last message that began to come.
+    /// By sender: one past the last message that began to arrive.
     pub begun: Vec<Ssn>,
 }
 
 impl RankFabric {
-    /// Has an effect, unless the life is dead. A dead life posts nothing and takes nothing; frames
+    /// Runs an effect, unless the life is dead. A dead life posts nothing and takes nothing; frames
     /// that it has posted arrive or not, as the network decides.
     fn act(
         &mut self,
@@ -49,7 +48,7 @@ impl RankFabric {
         acted.unwrap_or(Err(Refusal::Busy))
     }
 
-    /// The frame that is posted instead where a bug is planted; `None`: none.
+    /// The control frame to post, as a planted bug changes it; `None`: post none.
     fn bent(&self, peer: Rank, control: Control) -> Option<Control> {
         let Control::Restart { ssn, others } = control else {
             let is_lost = self.planted == Some(Planted::MatchNotAsked)
@@ -114,7 +113,7 @@ impl Fabric for RankFabric {
         header: &RecordHeader,
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), Refusal> {
-        // The frame leaves in `staged`: until then the death of the process takes it along.
+        // The frame leaves in `staged`: if the process dies before, the frame is lost.
         match self.crash_point.is_dead() {
             true => Err(Refusal::Busy),
             false => self.end.stage(pass, peer, header, fill),
@@ -180,7 +179,7 @@ impl Fabric for RankFabric {
     }
 }
 
-/// Reports the senders whose frames a rank takes.
+/// Reports the sender of each frame that a rank takes.
 struct Listening<'a> {
     sink: &'a mut dyn Sink,
     to: Life,

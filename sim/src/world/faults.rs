@@ -1,21 +1,21 @@
-//! What goes wrong, and when.
+//! The faults of a plan, and when they occur.
 //!
 //! | fault | what must survive it |
 //! |---|---|
-//! | a rank is killed, before or after any of its effects (a frame or control frame posted, a commit or hello sent, an operation of its log's disk begun) | the job's other ranks; every message that others may have seen of it can be made again from loggers, peers' logs and its own remains |
+//! | a rank is killed, before or after any of its effects (a frame or control frame posted, a commit or hello sent, an operation of its log's disk begun) | the job's other ranks; every message that others may have seen can be sent again, from loggers, peers' logs and the rank's own memory and files |
 //! | several ranks are killed in one step; a rank whose new life is still collecting is killed again | the same |
-//! | a rank stands still | everything; only the launcher gives it up |
+//! | a rank pauses | everything; only the launcher suspects it |
 //! | a living rank is suspected | the same as for one that was killed; peers that have fenced the old life take none of its frames |
-//! | frames are delayed, overtake those of other channels, are refused; frames of the dead arrive long after, in part or never | every message, in order, once |
-//! | a rank's connections to loggers break: what was on its way is flushed, one-sided writes arrive in part, completions are lost | everything acknowledged; what was not is sent again |
-//! | an event logger is killed before or after any of its effects (a message sent, an operation of its disk); it starts again with its files and the rings in its host's memory | everything acknowledged |
-//! | an event logger's host loses power: what was not synced is lost or torn (level `durable` only: `placed` does not promise to survive it) | everything acknowledged |
-//! | an event logger's host is lost while the others have all that it had: it comes back with nothing | everything acknowledged |
-//! | the checkpoint store is killed, or its host loses power | every checkpoint that was called stable, two generations |
+//! | frames are delayed, overtake those of other channels, are refused; frames of dead lives arrive late, in part or never | every message, in order, once |
+//! | a rank's connections to loggers break: requests under way are flushed, one-sided writes arrive in part, completions are lost | everything acknowledged; the rest is sent again |
+//! | an event logger is killed before or after any of its effects (a message sent, an operation of its disk); it restarts with its files and the rings in its host's memory | everything acknowledged |
+//! | an event logger's host loses power: unsynced data is lost or torn (level `durable` only: `placed` does not promise to survive it) | everything acknowledged |
+//! | an event logger's host is lost while the other loggers have all of its data: it restarts without data | everything acknowledged |
+//! | the checkpoint store is killed, or its host loses power | every checkpoint that was reported stable, in two generations |
 //! | a disk (log of a rank, logger, checkpoint store) is full or does not answer for a time | everything; what needs the disk waits |
-//! | all loggers lose acknowledged events of one rank, all of them or the last, while it dies with them; nothing else goes wrong | no history: the job goes on exactly as it was, or the rank stops with the error of lost records (REC-9) |
+//! | all loggers lose acknowledged events of one rank, all of them or the last, while the rank and all loggers die; there is no other fault | not the events: the job continues exactly as before, or the rank stops with the error of lost records (REC-9) |
 //!
-//! Loggers are not lost for ever: each starts again.
+//! No logger is lost forever: each restarts.
 
 use super::World;
 use super::rank::RankSlot;
@@ -27,21 +27,21 @@ use refrain_eventlog::Level;
 use refrain_logging::store::faulty::Failure;
 use refrain_ring::Rank;
 
-/// The faults of a plan that are still to come.
+/// The pending faults of a plan.
 #[derive(Debug)]
 pub struct Injector {
     pending: Vec<FaultPlan>,
 }
 
 impl Injector {
-    /// Those that are not deaths at an effect, which processes carry with them.
+    /// All faults of the plan, except deaths at an effect: crash points hold those.
     pub fn new(plan: &Plan) -> Self {
         let is_own = |fault: &&FaultPlan| !is_death_at_effect(fault);
         let pending = plan.faults.iter().filter(is_own).copied().collect();
         Self { pending }
     }
 
-    /// The deaths of a process at its effects.
+    /// The crash point of a process, with its deaths at effects.
     pub fn crash_point(plan: &Plan, process: Process) -> CrashPoint {
         let deaths = plan.faults.iter().filter_map(|fault| match fault.moment {
             Moment::Effect { number, before }
@@ -54,7 +54,8 @@ impl Injector {
         CrashPoint::new(deaths.collect())
     }
 
-    /// Those whose time has come. `effects`: of a process, so far.
+    /// Removes and returns the faults that are due. `effects`: number of effects of a process so
+    /// far.
     pub fn due(&mut self, step: u64, effects: impl Fn(Process) -> u64) -> Vec<FaultPlan> {
         if self.pending.is_empty() {
             return Vec::new();
@@ -68,12 +69,12 @@ impl Injector {
         due
     }
 
-    /// Nothing more goes wrong.
+    /// Drops all pending faults.
     pub fn stop(&mut self) {
         self.pending.clear();
     }
 
-    /// Whether anything is to come at a step.
+    /// Whether a fault is pending for a step.
     pub fn waits_for_step(&self) -> bool {
         let at_step = |fault: &FaultPlan| matches!(fault.moment, Moment::Step(_));
         self.pending.iter().any(at_step)
@@ -84,11 +85,11 @@ fn is_death_at_effect(fault: &FaultPlan) -> bool {
     fault.kind == FaultKind::Kill && matches!(fault.moment, Moment::Effect { .. })
 }
 
-/// Steps until a logger or the checkpoint store is started again, at most.
+/// Maximum number of steps until a logger or the checkpoint store is restarted.
 const BACK_STEPS_MAX: u64 = 300;
 
 impl World<'_> {
-    /// What goes wrong now.
+    /// Carries out the faults that are due.
     pub(super) fn fail(&mut self) {
         let (crash_points, loggers) = (&self.crash_points, &self.logger_crash_points);
         let checkpoints = &self.checkpoints_crash_point;
@@ -141,7 +142,7 @@ impl World<'_> {
         }
     }
 
-    /// All loggers die, and events of a rank are lost with them. REC-9
+    /// All loggers die; events of a rank are lost with them. REC-9
     fn lose_events(&mut self, rank: Rank, percent: u8) {
         for logger in 0..self.logger_back.len() as u32 {
             self.logger_fails(logger, FaultKind::Kill);
@@ -155,7 +156,7 @@ impl World<'_> {
         }
     }
 
-    /// A living rank is taken for dead.
+    /// The launcher takes a living rank for dead.
     fn suspect(&mut self, rank: Rank) {
         self.stage.count(Count::Suspicions);
         self.lose(rank);
@@ -234,14 +235,14 @@ impl World<'_> {
         self.checkpoints_back = Some(self.step + back);
     }
 
-    /// Processes and disks whose time has come are back.
+    /// Restarts the processes and restores the disks that are due.
     pub(super) fn come_back(&mut self) {
         let step = self.step;
         let is_due = |back: &mut Option<u64>| back.take_if(|at| *at <= step).is_some();
         for logger in 0..self.logger_back.len() {
             let lives = self.loggers.logger(logger as u32).lives();
             if !lives && self.logger_back[logger].is_none() {
-                // It died of one of its effects.
+                // It died at one of its effects.
                 self.stage.count(Count::LoggerKills);
                 self.logger_back[logger] = Some(step + 1 + self.rng.u64(0..BACK_STEPS_MAX));
             }

@@ -1,7 +1,6 @@
-//! The launcher: notices that a rank is dead, or takes it for dead; has its peers fence
-//! it; then starts its next life. It tells the other ranks which lives are over and which
-//! can be reached. A rank handles that late, and in order; it fences and connects as the
-//! runtime does.
+//! The launcher notices the death of a rank, or suspects it; has its peers fence the rank; then
+//! starts its next life. It sends news to the other ranks: which lives are over, and which can be
+//! reached. A rank handles its news late, in order; it fences and connects as the runtime does.
 
 use super::World;
 use super::rank::RankProcess;
@@ -16,37 +15,37 @@ use crate::recollect::Remains;
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::{Address, Fabric};
 
-/// Steps until a death is noticed, at most.
+/// Maximum number of steps until a death is noticed.
 const NOTICE_STEPS_MAX: u64 = 60;
-/// Steps between fencing and the next life, at most.
+/// Maximum number of steps between the fence and the next life.
 const START_STEPS_MAX: u64 = 40;
 
 /// What the launcher knows of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankStatus {
-    /// It is there.
+    /// The rank runs.
     Fine,
-    /// Its death is noticed at this step; then its peers fence it. FENCE-1
+    /// The rank's death will be noticed at this step; then its peers fence it. FENCE-1
     Dead(u64),
-    /// Its peers were told to fence it; its next life starts at this step. REC-6: it does
-    /// not wait for them.
+    /// Its peers have been sent the news to fence it; its next life starts at this step, without
+    /// waiting for them. REC-6
     Fenced(u64),
 }
 
-/// A rank handles its next news in one of this many of its steps, on average.
+/// On average, a rank handles its next news in one of this many steps.
 const LATE: u32 = 4;
 
 /// News of a life of another rank.
 #[derive(Clone, Debug)]
 pub enum News {
-    /// A life, and all before, are over.
+    /// This life and all before it are over.
     Down(Life),
-    /// A life can be reached.
+    /// This life can be reached at this address.
     Up(Life, Address),
 }
 
 impl News {
-    /// Of which rank they are.
+    /// The rank that the news are about.
     pub fn of(&self) -> Rank {
         match self {
             Self::Down(life) | Self::Up(life, _) => life.rank,
@@ -64,13 +63,13 @@ impl World<'_> {
         }
     }
 
-    /// Whether a rank has not handled yet that this life is over.
+    /// Whether the news that this life is over are still unhandled at some rank.
     pub(super) fn is_still_heard(&self, life: Life) -> bool {
         let is_it = |news: &News| matches!(news, News::Down(of) if *of == life);
         self.news.iter().any(|news| news.iter().any(is_it))
     }
 
-    /// A living rank heeds its news, sooner or later. Whether there were any.
+    /// A living rank may handle its next news. Returns whether there were any.
     pub(super) fn heed(&mut self, rank: Rank) -> Result<bool, Breach> {
         if self.news[rank.index()].is_empty() {
             return Ok(false);
@@ -91,7 +90,7 @@ impl World<'_> {
         let (News::Down(of) | News::Up(of, _)) = &news;
         let (of, by) = (*of, process.life);
         let connected = process.engine.connected(of.rank);
-        // Which life is heard no more, if one is.
+        // The life whose frames are no longer taken, if there is one.
         let mut fenced = None;
         let told = match news {
             News::Down(_) => {
@@ -113,7 +112,7 @@ impl World<'_> {
                     oracle: "engine",
                     what: format!("{by} connects {of}: {error}"),
                 })?;
-                // A later life fences the one before it.
+                // Connecting a later life fences the one before it.
                 let before = connected.filter(|before| *before < of.incarnation);
                 fenced = before.map(|incarnation| Life { incarnation, ..of });
                 of.incarnation
@@ -131,7 +130,7 @@ impl World<'_> {
 const REPLACED_STEPS_MAX: u64 = 40;
 
 impl World<'_> {
-    /// Ranks that died in this step leave their logs.
+    /// Collects the logs of ranks that died in this step.
     pub(super) fn bury(&mut self) {
         for rank in self.ranks() {
             let slot = &self.slots[rank.index()];
@@ -148,7 +147,7 @@ impl World<'_> {
         self.end_replaced();
     }
 
-    /// So do replaced lives that have ended.
+    /// Collects the logs of replaced lives that have ended.
     fn end_replaced(&mut self) {
         for at in (0..self.replaced.len()).rev() {
             if self.replaced[at].crash_point.is_dead() {
@@ -158,7 +157,7 @@ impl World<'_> {
         }
     }
 
-    /// Keeps what a life leaves: the memory and the files of its logs.
+    /// Keeps the memory and files of a dead life's logs.
     fn leave(&mut self, process: &RankProcess) {
         let life = process.life;
         self.network.kill_life(life.rank, life.incarnation);
@@ -178,14 +177,14 @@ impl World<'_> {
         });
     }
 
-    /// A rank ends; its memory and files remain.
+    /// Ends a rank; its memory and files remain.
     fn lay_down(&mut self, rank: Rank) {
         let index = rank.index();
         let life = self.slots[index].life();
         self.news[index].clear();
         let slot = core::mem::replace(&mut self.slots[index], RankSlot::Dead(life));
         self.checkpoints.give_up(rank);
-        // Later lives have no log yet.
+        // A returning life has no log yet.
         match &slot {
             RankSlot::Living(process) => self.leave(process),
             RankSlot::Starting(_) => self.network.kill_life(rank, life.incarnation),
@@ -196,13 +195,13 @@ impl World<'_> {
         self.stage.facts.alive.borrow_mut()[rank.index()] = None;
     }
 
-    /// The launcher will notice that this one is gone.
+    /// Schedules the step at which the launcher notices a death.
     pub(super) fn lose(&mut self, rank: Rank) {
         let noticed = self.step + self.rng.u64(0..=NOTICE_STEPS_MAX);
         self.statuses[rank.index()] = RankStatus::Dead(noticed);
     }
 
-    /// The launcher does what is due for each rank.
+    /// Fences and restarts the ranks for which that is due.
     pub(super) fn launch(&mut self) {
         for rank in self.ranks() {
             match self.statuses[rank.index()] {
@@ -213,8 +212,8 @@ impl World<'_> {
         }
     }
 
-    /// All peers get the order to fence a rank. One whose program has not begun does it
-    /// at once. FENCE-1
+    /// Sends all peers the news that a rank is over. A peer whose program has not begun disconnects
+    /// it at once. FENCE-1
     fn fence(&mut self, rank: Rank) {
         let of = self.slots[rank.index()].life();
         self.reachable[rank.index()] = None;
@@ -230,13 +229,13 @@ impl World<'_> {
         self.statuses[rank.index()] = RankStatus::Fenced(starts);
     }
 
-    /// The next life of a rank begins. If the last one still runs, it continues for a while: it
-    /// does not know that it was replaced.
+    /// Starts the next life of a rank. If the previous life still runs, it continues for a while:
+    /// it does not know that it was replaced.
     fn start_again(&mut self, rank: Rank) {
         let index = rank.index();
         let last = self.slots[index].life();
         if matches!(self.slots[index], RankSlot::Living(_)) && self.is_still_heard(last) {
-            // A peer still hears the life that runs: its successor waits.
+            // A peer still takes frames of the previous life: its successor waits.
             return;
         }
         self.statuses[index] = RankStatus::Fine;

@@ -1,5 +1,5 @@
-//! The log of a rank: the disk under it, as a process has it that may die, and its part of a
-//! checkpoint, on its way out of a process and into the next by the real code. LOG-5
+//! The payload log of a rank: its disk, cut off at the death of the process, and its part of a
+//! checkpoint, which the real code saves and loads. LOG-5
 
 use crate::crash_point::CrashPoint;
 use crate::saved::EnginePart;
@@ -12,16 +12,17 @@ use refrain_transport::engine::{Beginning, Engine, Horizon};
 use refrain_transport::protocol::Protocol;
 use std::collections::VecDeque;
 
-/// A store under a process. A dead process submits nothing and gets no completions.
+/// The store of a process. A dead process submits nothing and gets no completions.
 #[derive(Debug)]
 pub struct CrashingStore {
     /// The real store.
     pub inner: MemoryStore,
     /// The death of the process.
     pub crash_point: CrashPoint,
-    /// As [`Planted::DiskLies`](crate::planted::Planted::DiskLies) has it.
+    /// Whether it reports writes that it has not done
+    /// ([`Planted::DiskLies`](crate::planted::Planted::DiskLies)).
     pub lies: bool,
-    /// Writes that it reports and has not done.
+    /// Reports of writes that were not done.
     pub lied: VecDeque<Completion>,
 }
 
@@ -36,7 +37,7 @@ impl Store for CrashingStore {
                     result,
                 });
             }
-            // What the dead would have submitted is dropped with its chunk.
+            // Operations of a dead process are dropped with their chunks.
             operation => drop(self.crash_point.act(|| self.inner.submit(operation))),
         }
     }
@@ -53,20 +54,20 @@ impl Store for CrashingStore {
     }
 }
 
-/// Steps after which a log that is not loaded counts as stuck.
+/// Number of waiting steps after which loading a log counts as stuck.
 const STEPS_MAX: u32 = 100_000;
 
 /// A checkpoint whose log is being read.
 #[derive(Debug)]
 pub struct Saving {
-    /// Which.
+    /// Number of the checkpoint.
     pub number: u32,
-    /// What the program had got when it was taken.
+    /// What the program had received when the checkpoint was taken.
     pub horizon: Horizon,
     rank: Rank,
     state: Beginning,
     logs: Vec<Vec<u8>>,
-    /// The one that is being read, and what there is of it.
+    /// The log that is being read, with the bytes so far.
     open: Option<(LogSaving, Vec<u8>)>,
 }
 
@@ -83,7 +84,7 @@ impl Saving {
         }
     }
 
-    /// Reads on; all of it, when it is whole.
+    /// Reads more; returns the engine's part once it is complete.
     ///
     /// # Errors
     /// When a log cannot be read.
@@ -125,11 +126,11 @@ impl Saving {
     }
 }
 
-/// Puts the logs of a checkpoint into an engine that begins with it. No peer is
-/// connected: only its disk can make room.
+/// Loads the logs of a checkpoint into the engine of a life that begins with it. No peer is
+/// connected: only the disk can make room.
 ///
 /// # Errors
-/// When they are not what they were, or there is no room for them.
+/// When the logs are damaged, or there is no room for them.
 pub fn load_logs(
     engine: &mut Engine<impl Protocol>,
     rank: Rank,
@@ -148,10 +149,12 @@ pub fn load_logs(
             let loaded = loading.step(engine, &mut from);
             match loaded.map_err(|error| broken(&error))? {
                 Transfer::Done => break,
-                // The dead do not come to its end.
+                // A dead process does not finish loading.
                 _ if crash_point.is_dead() => return Ok(()),
                 Transfer::More => {}
-                Transfer::Waiting if left == 0 => return Err("no room for its log".into()),
+                Transfer::Waiting if left == 0 => {
+                    return Err("no room for the log of the checkpoint".into());
+                }
                 Transfer::Waiting => {
                     left -= 1;
                     engine.progress().map_err(|error| broken(&error))?;

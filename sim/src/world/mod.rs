@@ -1,12 +1,12 @@
 //! The world: ranks on real engines, event loggers, a checkpoint store, a launcher, the
 //! network between ranks, and the oracles that see all effects.
 //!
-//! It has two drivers, at the sizes of each:
+//! It has two drivers:
 //!
-//! - [`seeded`](run): a whole job of a [plan](crate::plan). In each step one process does
-//!   one thing, chosen by the seed; before it faults happen, after it oracles are asked.
-//! - [`explored`]: a small job, in every order of arrivals, deaths and beginnings. The
-//!   explorer decides which batches and checkpoints are stable.
+//! * [`seeded`](run): a whole job of a [plan](crate::plan). In each step the seed chooses one
+//!   process, which does one thing; faults happen before it, and oracles check after it.
+//! * [`explored`]: a small job, in every order of arrivals, deaths and beginnings. The explorer
+//!   decides which batches and checkpoints are stable.
 
 mod assembly;
 mod calls;
@@ -63,40 +63,40 @@ struct World<'a> {
     stage: Rc<Stage>,
     network: Network,
     loggers: Loggers,
-    /// Of the newest life of each rank.
+    /// For the newest life of each rank.
     crash_points: Vec<CrashPoint>,
     logger_crash_points: Vec<CrashPoint>,
     checkpoints_crash_point: CrashPoint,
-    /// Step at which each logger that is dead or paused comes back.
+    /// Step at which each dead or paused logger returns.
     logger_back: Vec<Option<u64>>,
     checkpoints: Checkpoints<Saved>,
     checkpoints_back: Option<u64>,
-    /// By rank: what the launcher knows.
+    /// By rank: the launcher's view.
     statuses: Vec<RankStatus>,
     injector: Injector,
     slots: Vec<RankSlot>,
-    /// Living ranks that were replaced.
+    /// Replaced lives that still run.
     replaced: Vec<RankProcess>,
-    /// By rank: whose garbage is in its messages; whether that stays, as a replaced life
-    /// leaves its log too late for the next to compare with it.
+    /// By rank: the life that determines the arbitrary bytes in its messages; whether later lives
+    /// keep these bytes, because a replaced life left its log too late for the next one to compare.
     litters: Vec<(Incarnation, bool)>,
-    /// Before the program begins: memory and network of each rank.
+    /// By rank: memory and network, until its program begins.
     ends: Vec<Option<RankEnd>>,
-    /// By rank: the life that can be reached, and where.
+    /// By rank: the life that can be reached, with its address.
     reachable: Vec<Option<(Life, Address)>>,
-    /// By rank: news that it has not handled.
+    /// By rank: unhandled news.
     news: Vec<VecDeque<News>>,
     disks: Vec<Option<MemoryDisk>>,
     remains: Vec<Vec<Remains>>,
-    /// Disks of logs that are full or slow: until which step.
+    /// By rank: the step until which the disk of its log is full or slow.
     disk_back: Vec<Option<u64>>,
     step: u64,
     is_healed: bool,
-    /// Of this rank loggers have lost acknowledged events.
+    /// The rank whose acknowledged events loggers have lost.
     lossy: Option<Rank>,
-    /// It has noticed that, and the job is over. REC-9
+    /// Whether that rank has noticed the loss, which ends the job. REC-9
     has_stopped: bool,
-    /// Log memory that an explorer uses again. Last: it goes back when nothing uses it.
+    /// Log memory that an explorer reuses. The last field: it is returned when nothing uses it.
     memories: Option<LogMemories>,
 }
 
@@ -149,7 +149,7 @@ impl<'a> World<'a> {
         (0..self.plan.ranks).map(Rank)
     }
 
-    /// Every rank gets its place and looks for its loggers.
+    /// Connects every rank to the network and begins its connection to the loggers.
     fn begin(&mut self) {
         for rank in self.ranks() {
             let life = Life {
@@ -179,7 +179,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Memory and network of a life that begins.
+    /// Creates memory and network of a life.
     fn connect_to_network(&mut self, life: Life) -> RankEnd {
         let Life { rank, incarnation } = life;
         let bytes = self.plan.log.memory_bytes as usize;
@@ -216,7 +216,7 @@ impl<'a> World<'a> {
 }
 
 impl World<'_> {
-    /// The broken rule of this step, if there is one.
+    /// The violated rule of this step, if there is one.
     pub(super) fn check(&self) -> Result<(), Breach> {
         match self.stage.first_breach() {
             Some(breach) if !self.may_still_stop(&breach) => return Err(breach),
@@ -227,8 +227,8 @@ impl World<'_> {
         lost.map_or(Ok(()), |what| Err(Breach { oracle, what }))
     }
 
-    /// A rank whose records are lost may diverge until its peers tell it what they have. If it
-    /// stops then, the divergence does not count. REC-9
+    /// Whether a breach may be ignored: a rank with lost records may diverge until its peers report
+    /// what they have. If the rank stops then, the divergence does not count. REC-9
     fn may_still_stop(&self, breach: &Breach) -> bool {
         self.lossy.is_some() && matches!(breach.oracle, "channel" | "orphan")
     }
@@ -241,8 +241,7 @@ impl World<'_> {
             && !self.injector.waits_for_step()
     }
 
-    /// Nothing more goes wrong, and everything works again. Whether that is
-    /// news.
+    /// Ends all faults and restores everything that failed. Returns whether this is the first call.
     pub(super) fn heal(&mut self) -> bool {
         if core::mem::replace(&mut self.is_healed, true) {
             return false;
@@ -263,7 +262,7 @@ impl World<'_> {
     }
 
     pub(super) fn end(&mut self) -> Result<Totals, Breach> {
-        // It has not stopped.
+        // The job has not stopped, so a breach counts.
         if let Some(breach) = self.stage.first_breach() {
             return Err(breach);
         }
@@ -273,7 +272,7 @@ impl World<'_> {
                 RankSlot::Starting(_) | RankSlot::Dead(_) | RankSlot::Returning(_) => true,
             };
             if waits {
-                return Err(self.stands("comes to a standstill"));
+                return Err(self.stands("stalls"));
             }
         }
         self.heal();
@@ -293,13 +292,13 @@ impl World<'_> {
         Ok(self.sum())
     }
 
-    /// What the job came to.
+    /// The totals of the job.
     pub(super) fn sum(&self) -> Totals {
         self.stage.note(self.network.digest());
         self.stage.totals()
     }
 
-    /// Between the living nothing waits, unless the log has no room.
+    /// Between living ranks no message waits, unless the log has no room.
     fn check_held_back(&self) -> Result<(), Breach> {
         let is_living = |rank: &Rank| matches!(self.slots[rank.index()], RankSlot::Living(_));
         let oracles = self.stage.oracles.borrow();
@@ -330,7 +329,10 @@ impl World<'_> {
                     format!("rank {}: {}", process.life.rank, process.explain())
                 }
                 RankSlot::Starting(joining) => format!("{} joins its loggers", joining.life),
-                RankSlot::Returning(_) => format!("{} collects its past", slot.life()),
+                RankSlot::Returning(_) => format!(
+                    "{} collects its checkpoint, records and messages",
+                    slot.life()
+                ),
                 RankSlot::Dead(life) => format!("{life} is dead"),
             })
             .collect();
@@ -345,18 +347,18 @@ impl World<'_> {
     }
 }
 
-/// What a run without faults came to, by rank: for tests of what judges runs.
+/// The result of a run without faults, by rank: for tests of oracles.
 #[cfg(test)]
 pub(crate) struct Recorded {
-    /// Its events, as the real recorder writes them.
+    /// The rank's events, as the real recorder writes them.
     pub records: Vec<Vec<Determinant>>,
     pub programs: Vec<Program>,
     pub prints: Vec<Vec<u64>>,
-    /// Its last operation.
+    /// The clock of the rank's last operation.
     pub clocks: Vec<Clock>,
 }
 
-/// Runs a plan without faults, with other timing than its own.
+/// Runs a plan without faults, with the seed `timing` instead of its own.
 #[cfg(test)]
 pub(crate) fn record(plan: &Plan, timing: u64) -> Recorded {
     let plan = &Plan {

@@ -1,5 +1,5 @@
-//! One life of a rank at work: its program on the real engine; and what there is of a
-//! rank in the job: a life, or what is left of the last.
+//! One life of a rank: its program on the real engine; and the slot of a rank in the job: a life,
+//! or the note of a dead one.
 
 use super::assembly::LifeBeginning;
 use super::calls::Caller;
@@ -26,40 +26,40 @@ use std::rc::Rc;
 /// The engine of a simulated rank.
 pub type SimEngine = Engine<Watched<Logging<SimCommitments>>>;
 
-/// What a program does now.
+/// The current activity of a program.
 #[derive(Debug)]
 enum Activity {
-    /// It computes, and calls next.
+    /// It has this answer and makes its next call.
     Computing(Answer),
-    /// It is in a call.
+    /// It is blocked in this call.
     Blocked(Call),
-    /// It takes a checkpoint as soon as what was sent is in the log.
+    /// It waits until everything sent is in the log; then it takes a checkpoint.
     TakingCheckpoint,
-    /// What belongs to its checkpoint is read.
+    /// The logs that belong to its checkpoint are being read.
     Saving(Box<Saving>),
-    /// It waits for its checkpoint to be stable.
+    /// It waits until the checkpoint with this number is stable.
     Checkpointing(u32),
     Finished,
 }
 
-/// What a step of a rank came to.
+/// The result of one step of a rank.
 #[derive(Debug)]
 pub enum Stepped {
-    /// It moved on.
+    /// Something moved.
     Moved,
-    /// Nothing.
+    /// Nothing moved.
     Idle,
-    /// A checkpoint is to be written.
+    /// The step took this checkpoint; the store is to write it.
     Takes(Box<Checkpoint<Saved>>),
 }
 
 /// See the [module](self).
 pub struct RankProcess {
-    /// Which life.
+    /// The life.
     pub life: Life,
-    /// Its death.
+    /// The death of the process.
     pub crash_point: CrashPoint,
-    /// Its engine.
+    /// The real engine.
     pub engine: SimEngine,
     program: Program,
     tally: Tally,
@@ -69,7 +69,7 @@ pub struct RankProcess {
     prints: VecDeque<(u64, u64)>,
     /// Number of words that earlier lives have output and that this one prints again.
     seen_before: usize,
-    /// The number of the checkpoint that was taken last.
+    /// The number of the latest checkpoint.
     checkpoints: u32,
     /// Horizons of the checkpoint that is being written, and of the newest stable one.
     taking: Option<Horizon>,
@@ -77,21 +77,21 @@ pub struct RankProcess {
     newest_number: u32,
     stage: Rc<Stage>,
     planted: Option<Planted>,
-    /// What the logs begin with, by receiver.
+    /// The first message that each log still has, by receiver.
     begins: Vec<Ssn>,
     spills: bool,
-    /// Steps that it still stands still.
+    /// Number of steps for which the process still pauses.
     pub pause_steps: u64,
-    /// Steps that it still has, once it was replaced.
+    /// Number of steps until a replaced life ends.
     steps_left: Option<u64>,
     memory: Region,
     disk: Option<MemoryDisk>,
-    /// What is wrong with this life, if something is.
+    /// What is wrong with this life, if anything.
     complaint: Option<String>,
-    /// The life whose garbage is in its messages.
+    /// The life that determines the arbitrary bytes in its messages.
     litter: Incarnation,
-    /// Its replay has ended, and all peers lived at that moment: its log has all that the logs
-    /// of earlier lives had.
+    /// Its replay has ended while all peers were connected: its log has everything that the logs of
+    /// earlier lives had.
     has_caught_up: bool,
 }
 
@@ -104,7 +104,7 @@ impl core::fmt::Debug for RankProcess {
     }
 }
 
-/// What a life is made of.
+/// The parts from which a life is made.
 pub struct Parts {
     pub life: Life,
     pub crash_point: CrashPoint,
@@ -118,7 +118,7 @@ pub struct Parts {
 }
 
 impl RankProcess {
-    /// A program that begins.
+    /// A life at the beginning of its program or at a checkpoint.
     pub fn new(parts: Parts) -> Self {
         let LifeBeginning {
             number,
@@ -158,10 +158,10 @@ impl RankProcess {
         }
     }
 
-    /// It was replaced and does not know it: it ends after `steps` more steps.
+    /// Notes that the life was replaced, which it does not know: it ends after `steps` more steps.
     pub fn doom(&mut self, steps: u64) {
         self.steps_left = Some(steps);
-        // Its output does not count any more.
+        // Its output no longer counts.
         self.prints.clear();
     }
 
@@ -170,14 +170,14 @@ impl RankProcess {
         logging.events_mut().expect("simulated ranks log events")
     }
 
-    /// Its messages have the garbage of this life of the rank.
+    /// Sets the life that determines the arbitrary bytes in its messages.
     #[must_use]
     pub fn with_litter(mut self, litter: Incarnation) -> Self {
         self.litter = litter;
         self
     }
 
-    /// The memory of its log and its disk, which can be read when it is dead.
+    /// The memory of its log, and its disk; both can be read after its death.
     pub fn leave(&self) -> (Region, Option<MemoryDisk>) {
         (self.memory.clone(), self.disk.clone())
     }
@@ -188,29 +188,29 @@ impl RankProcess {
         others.all(|peer| self.engine.is_live(peer))
     }
 
-    /// Whether nothing that earlier lives have left is needed any more.
+    /// Whether the logs of earlier lives are no longer needed.
     pub fn has_caught_up(&self) -> bool {
         self.has_caught_up
     }
 
-    /// Whether its program is over.
+    /// Whether its program has ended.
     pub fn is_finished(&self) -> bool {
         matches!(self.activity, Activity::Finished)
     }
 
-    /// Whether anything that would leave waits: emissions, output.
+    /// Whether emissions or output wait.
     pub fn holds_back(&self) -> bool {
         self.engine.awaits_commit() || !self.prints.is_empty()
     }
 
-    /// What it does, as text.
+    /// Describes its activity, gate and stall.
     pub fn explain(&self) -> String {
         let gate = self.engine.explain_gate().unwrap_or_default();
         let stall = self.engine.stall();
         format!("{:?}; {gate}; stall: {stall:?}", self.activity)
     }
 
-    /// What its program finds wrong with an answer, or what is wrong with the life.
+    /// What its program found wrong with an answer, or what is wrong with the life.
     pub fn complaint(&self) -> Option<&str> {
         self.complaint.as_deref().or(self.program.complaint())
     }
@@ -226,10 +226,10 @@ impl RankProcess {
         self.program.state()
     }
 
-    /// Makes one call, or looks once for what it waits for.
+    /// Makes one call, or asks once for the answer of the call that blocks.
     ///
     /// # Errors
-    /// Those of the engine: there should be none.
+    /// Errors of the engine; none are expected.
     pub fn step(&mut self) -> Result<Stepped, EngineError> {
         if let Some(left) = &mut self.steps_left {
             *left = left.saturating_sub(1);
@@ -274,7 +274,7 @@ impl RankProcess {
         Ok(stepped)
     }
 
-    /// A step in which nothing is wrong.
+    /// The result of a step, if nothing is wrong.
     ///
     /// # Errors
     /// The error of the engine, or the complaint of the program.
@@ -289,7 +289,7 @@ impl RankProcess {
         }
     }
 
-    /// The engine has failed.
+    /// The breach for an error of the engine.
     pub fn broken(&self, error: &EngineError) -> Breach {
         Breach {
             oracle: "engine",
@@ -306,7 +306,7 @@ impl RankProcess {
             Call::Print(word) => {
                 let events = self.events_mut();
                 let recorded = events.recorded();
-                // Output waits for its events: they must be committed.
+                // Output waits for its events, which must be committed.
                 events.commits_mut().wanted = recorded;
                 if self.steps_left.is_none() {
                     self.prints.push_back((word, recorded));
@@ -343,7 +343,7 @@ impl RankProcess {
         if self.planted == Some(Planted::FreedWhenReceived) {
             self.engine.publish_horizon();
         }
-        // A dead life is not answered.
+        // A dead life gets no answer.
         if !self.crash_point.is_dead() {
             self.stage
                 .tell(&Happening::Answered(self.life, clock, &answer));
@@ -352,9 +352,9 @@ impl RankProcess {
         Stepped::Moved
     }
 
-    /// Takes a checkpoint, unless something is still on its way into the log.
+    /// Takes a checkpoint, unless output waits or messages are still on their way into the log.
     fn take_checkpoint(&mut self) {
-        // What lies before it is not printed again.
+        // Words printed before a checkpoint are not printed again after it.
         if !self.prints.is_empty() {
             self.activity = Activity::TakingCheckpoint;
             return;
@@ -381,7 +381,7 @@ impl RankProcess {
         self.activity = Activity::Saving(Box::new(saving));
     }
 
-    /// What a planted bug makes of the engine's part of a checkpoint.
+    /// The engine's state in a checkpoint, as a planted bug changes it.
     fn bent(&self, mut state: Beginning) -> Beginning {
         for delivered in &mut state.delivered {
             match self.planted {
@@ -397,7 +397,7 @@ impl RankProcess {
         state
     }
 
-    /// Reads on what belongs to the checkpoint. LOG-5
+    /// Reads more of the logs that belong to the checkpoint. LOG-5
     fn save(&mut self, mut saving: Box<Saving>, moved: bool) -> Stepped {
         let part = match saving.step(&mut self.engine) {
             Ok(Some(part)) => part,
@@ -428,8 +428,8 @@ impl RankProcess {
         }))
     }
 
-    /// Its checkpoint is stable. What the generation before it did not need
-    /// becomes free. GC-1, LOG-4
+    /// Its checkpoint is stable. Data that the previous generation does not need becomes free.
+    /// GC-1, LOG-4
     pub fn checkpoint_is_stable(&mut self, number: u32) {
         if !matches!(self.activity, Activity::Checkpointing(awaited) if awaited == number) {
             return;
@@ -442,7 +442,7 @@ impl RankProcess {
             _ => before,
         };
         if let Some(published) = published {
-            // This one and the one before it stay.
+            // This checkpoint and the one before it are kept.
             let superseded = superseded.saturating_sub(1);
             let told = Happening::CheckpointsSuperseded(self.life.rank, superseded);
             self.stage.tell(&told);
@@ -451,7 +451,7 @@ impl RankProcess {
         self.answered(Answer::Done);
     }
 
-    /// Lets out what was printed, as far as its events are stable. GATE-1
+    /// Outputs the printed words whose events are stable. GATE-1
     fn print(&mut self) {
         let stable = self.events_mut().stable();
         let around = self.planted == Some(Planted::OutputAroundGate);
@@ -477,8 +477,8 @@ impl RankProcess {
             if receiver == self.life.rank {
                 continue;
             }
-            // Memory is given back by whole chunks: a horizon says more. What is
-            // not in memory any more may be on disk.
+            // Memory is freed in whole chunks, so the horizon can be further. With spilling,
+            // messages that are no longer in memory may be on disk.
             let horizon = self.engine.log_horizon(receiver);
             let first = match self.spills {
                 true => horizon,
@@ -494,8 +494,7 @@ impl RankProcess {
 }
 
 impl RankProcess {
-    /// Hashes all that its further conduct depends on, but for the batches that are not
-    /// stable.
+    /// Hashes all state on which the process depends, except batches that are not stable.
     pub fn hash_into(&self, hash: &mut DefaultHasher) {
         self.life.incarnation.hash(hash);
         self.program.hash_into(hash);
@@ -506,7 +505,7 @@ impl RankProcess {
         }
         hash_words(hash, &(&self.tally, &self.taking, &self.newest));
         match &self.activity {
-            // What it saves is at the same place as its program.
+            // The checkpoint follows from the state of the program.
             Activity::Saving(_) => hash.write_u8(0),
             activity => hash_words(hash, activity),
         }
@@ -521,12 +520,12 @@ fn moved_or_idle(moved: bool) -> Stepped {
     }
 }
 
-/// A life that joins its event loggers.
+/// A life that connects to its event loggers.
 #[derive(Debug)]
 pub struct Joining {
-    /// Which.
+    /// The life.
     pub life: Life,
-    /// Its death.
+    /// The death of the process.
     pub crash_point: CrashPoint,
     /// Where its events become stable.
     pub events: EventStore,
@@ -537,7 +536,7 @@ pub struct Joining {
 pub enum RankSlot {
     /// The first life, before its program begins.
     Starting(Box<Joining>),
-    /// At work.
+    /// A running life.
     Living(Box<RankProcess>),
     /// Dead, until the launcher starts its next life.
     Dead(Life),
@@ -556,7 +555,7 @@ impl RankSlot {
         }
     }
 
-    /// Its death, if it lives.
+    /// The crash point of the life, unless it is dead.
     pub fn crash_point(&self) -> Option<&CrashPoint> {
         match self {
             Self::Starting(joining) => Some(&joining.crash_point),
@@ -566,7 +565,7 @@ impl RankSlot {
         }
     }
 
-    /// Whether it has nothing to do any more.
+    /// Whether it has nothing left to do.
     pub fn is_over(&self) -> bool {
         match self {
             Self::Living(process) => process.is_finished() && !process.holds_back(),

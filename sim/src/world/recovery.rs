@@ -1,5 +1,5 @@
-//! A later life collects its checkpoint, records and messages, one after the other; then the
-//! oracles judge them. REC-1 to REC-4
+//! A later life collects its checkpoint, records and messages, one at a time; then the oracles
+//! judge them. REC-1 to REC-4
 
 use super::World;
 use super::assembly::LifeBeginning;
@@ -18,34 +18,34 @@ use refrain_transport::fabric::Fabric;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A log that is not read when it was asked so often never is.
+/// Number of steps after which reading a log counts as stuck.
 const ASKED_MAX: u32 = 100_000;
-/// A life takes fewer checkpoints.
+/// Numbers reserved for the checkpoints of one life; no life takes as many.
 const NUMBERS_OF_A_LIFE: u32 = 10_000;
 
-/// What a later life has so far.
+/// What a later life has collected so far.
 #[derive(Debug)]
 pub struct Collecting {
     /// The life.
     pub joining: Joining,
-    /// Where it begins: number of the checkpoint, 0 for the beginning.
+    /// The checkpoint and its number; 0 is the beginning of the program.
     from: Option<(u32, Saved)>,
     events: Option<Vec<Determinant>>,
     /// By sender.
     messages: Vec<Option<Messages>>,
-    /// Of which peer it reads.
+    /// The peer whose log is being read, with the request.
     asking: Option<(Rank, Asking)>,
-    /// It has everything, and the oracles have judged it.
+    /// Whether everything is collected and the oracles have judged it.
     is_judged: bool,
 }
 
-/// The first checkpoint of a life: no two lives share a number.
+/// The number of a life's first checkpoint; no two lives share a number.
 fn first_number(life: Life) -> u32 {
     life.incarnation.0 * NUMBERS_OF_A_LIFE + 1
 }
 
 impl Collecting {
-    /// A life that has nothing.
+    /// A life that has collected nothing.
     pub fn new(joining: Joining, ranks: u32) -> Self {
         Self {
             joining,
@@ -59,13 +59,13 @@ impl Collecting {
 }
 
 impl World<'_> {
-    /// A later life collects one thing more. Whether there was anything to do.
+    /// A later life collects its next part. Returns whether there was anything to do.
     pub(super) fn recollect(&mut self, rank: Rank) -> Result<bool, Breach> {
         let RankSlot::Returning(collecting) = &mut self.slots[rank.index()] else {
             return Ok(false);
         };
-        // Before a quorum has admitted it, a later survey may find what a dead life
-        // wrote after its beginning. FENCE-1
+        // Until a quorum has admitted the life, a survey may still find what a dead life wrote
+        // after this life's beginning. FENCE-1
         let client = &mut collecting.joining.events;
         if client.start().is_none() || client.live() < self.plan.loggers.quorum as usize {
             return Ok(false);
@@ -77,17 +77,17 @@ impl World<'_> {
             return self.read_events(rank);
         }
         let missing = collecting.messages.iter().position(Option::is_none);
-        // Where events are lost, only the end of the job is judged.
+        // If events are lost, only the end of the job is judged.
         let is_judged = collecting.is_judged || self.lossy == Some(rank);
         match missing {
-            // The peers make their logs again: what these lack will come.
+            // Later lives of peers rebuild their logs in replay: missing messages arrive later.
             _ if is_judged || !self.peers_are_first_lives(rank) => self.begin_again(rank),
             Some(peer) => self.read_messages(rank, Rank(peer as u32)),
             None => self.play_again(rank),
         }
     }
 
-    /// Whether all logs of its peers are those of their first lives.
+    /// Whether the logs of all peers are those of their first lives.
     fn peers_are_first_lives(&self, rank: Rank) -> bool {
         let mut peers = self.ranks().filter(|peer| *peer != rank);
         peers.all(|peer| {
@@ -100,7 +100,7 @@ impl World<'_> {
         })
     }
 
-    /// With all that, its program is replayed on a real engine. REC-4
+    /// Everything is collected: replays the program on a real engine. REC-4
     fn begin_again(&mut self, rank: Rank) -> Result<bool, Breach> {
         let index = rank.index();
         let dead = RankSlot::Dead(self.slots[index].life());
@@ -124,7 +124,7 @@ impl World<'_> {
         Ok(true)
     }
 
-    /// The program of the last life is replayed in this one.
+    /// Starts a life that replays the program of the last one.
     pub(super) fn resume(
         &mut self,
         joining: Joining,
@@ -168,7 +168,7 @@ impl World<'_> {
         }
     }
 
-    /// REC-1
+    /// Finds the newest stable checkpoint. REC-1
     fn find_checkpoint(&mut self, rank: Rank) -> Result<bool, Breach> {
         if self.checkpoints.is_dead() {
             return Ok(false);
@@ -194,7 +194,7 @@ impl World<'_> {
         }
     }
 
-    /// REC-2, EL-5
+    /// Reads the determinants from the loggers. REC-2, EL-5
     fn read_events(&mut self, rank: Rank) -> Result<bool, Breach> {
         let loggers = self.loggers.clone();
         let collecting = self.collecting(rank);
@@ -204,7 +204,7 @@ impl World<'_> {
         let after = saved.beginning.clock;
         let after_checkpoint = (*number > 0).then_some(after);
         let incarnation = collecting.joining.life.incarnation;
-        // Too few loggers answer: later again.
+        // Too few loggers answer: try again later.
         let Ok(batches) = loggers.read(rank, incarnation, after) else {
             return Ok(false);
         };
@@ -221,7 +221,7 @@ impl World<'_> {
         Ok(true)
     }
 
-    /// REC-3, LOG-2, LOG-5
+    /// Reads the messages of one peer from its log. REC-3, LOG-2, LOG-5
     fn read_messages(&mut self, rank: Rank, peer: Rank) -> Result<bool, Breach> {
         if peer == rank {
             self.collecting(rank).messages[peer.index()] = Some(Messages::new());
@@ -239,7 +239,7 @@ impl World<'_> {
             self.remains[peer.index()].last(),
         ) {
             (RankSlot::Living(process), _) if process.pause_steps > 0 => None,
-            // Its host reads nothing before the process is gone.
+            // The peer's host reads nothing before the process has ended.
             _ if still_runs => None,
             (RankSlot::Living(process), _) => {
                 let asking = asking.map(|(_, asking)| asking);
@@ -258,7 +258,7 @@ impl World<'_> {
                 let what = |error| breach(&format!("what is left of rank {peer}: {error}"));
                 Some(messages.map_err(what)?)
             }
-            // It has not begun, or died before it did.
+            // The peer has not begun, or died before it did.
             (_, None) => Some(Messages::new()),
         };
         let Some(messages) = messages else {
@@ -272,8 +272,8 @@ impl World<'_> {
         Ok(true)
     }
 
-    /// At the end, whatever died: every log can be read back as far as a restart
-    /// may ask for it. LOG-2
+    /// At the end, whichever processes died, every log can be read back to where a restart may ask
+    /// for it. LOG-2
     pub(super) fn read_all_logs(&mut self) -> Result<(), Breach> {
         let pairs = self.ranks().flat_map(|sender| {
             let others = self.ranks().filter(move |receiver| *receiver != sender);
@@ -305,7 +305,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// First in the reference: REC-4, REC-5, REC-8
+    /// Replays the program in the reference first. REC-4, REC-5, REC-8
     fn play_again(&mut self, rank: Rank) -> Result<bool, Breach> {
         let stage = Rc::clone(&self.stage);
         let oracles = stage.oracles.borrow();
@@ -324,7 +324,7 @@ impl World<'_> {
             messages: messages.into_iter().flatten().collect(),
         };
         // A message that was matched by its first record cannot be replayed before its sender,
-        // which was fenced in the middle of it, sends the rest.
+        // which was fenced in the middle of the message, sends the rest.
         let mut peers = self.ranks().filter(|peer| *peer != rank);
         let waits = peers.any(|peer| oracles.log.has_begun_to_send(peer, rank));
         let again = recollection.play(waits)?;

@@ -1,4 +1,4 @@
-//! The one place where simulated programs lend memory to their engine.
+//! Buffers that simulated programs lend to their engine; the only unsafe code for that.
 
 #![allow(
     unsafe_code,
@@ -9,24 +9,24 @@ use refrain_transport::engine::{ReceiveBuffer, SendBuffer};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Memory of a request. Of cells, so that it may be looked at while an engine
-/// holds its address; everything runs on one thread. The maker of a room keeps
-/// it until their engine has ended the request, or is gone.
+/// The buffer of a request. It consists of cells, so that it can be read while an engine holds its
+/// address; everything runs on one thread. The creator of a room keeps it until the engine has
+/// ended the request or is gone.
 #[derive(Clone, Debug)]
 pub struct Room(Rc<[Cell<u8>]>);
 
 impl Room {
-    /// Holds these bytes.
+    /// A room that contains these bytes.
     pub fn holding(bytes: &[u8]) -> Self {
         Self(bytes.iter().copied().map(Cell::new).collect())
     }
 
-    /// Empty room.
+    /// A room of `bytes` zeros.
     pub fn empty(bytes: usize) -> Self {
         Self((0..bytes).map(|_| Cell::new(0)).collect())
     }
 
-    /// Its first bytes.
+    /// Its first bytes, at most `bytes`.
     pub fn read(&self, bytes: usize) -> Vec<u8> {
         self.0.iter().take(bytes).map(Cell::get).collect()
     }
@@ -35,14 +35,14 @@ impl Room {
         self.0.as_ptr().cast::<u8>().cast_mut()
     }
 
-    /// Lends it to a send.
+    /// Lends the room to a send.
     pub fn to_send(&self) -> SendBuffer {
         // SAFETY: the maker keeps the room as long as the request; cells may be
         // read by pointer at any time on their one thread.
         unsafe { SendBuffer::bytes(self.base(), self.0.len()) }
     }
 
-    /// Lends it to a receive.
+    /// Lends the room to a receive.
     pub fn to_receive(&self) -> ReceiveBuffer {
         // SAFETY: as above, and written: they are cells.
         unsafe { ReceiveBuffer::bytes(self.base(), self.0.len()) }

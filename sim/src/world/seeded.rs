@@ -1,4 +1,4 @@
-//! A whole job, driven by a seed: what is done in one step.
+//! A whole job, driven by a seed: the steps of a run.
 
 use super::assembly::{LifeBeginning, RankEnd};
 use super::rank::{Joining, RankSlot, Stepped};
@@ -12,19 +12,18 @@ use refrain_transport::engine::EngineError;
 
 /// Steps after which a job that has not ended counts as hanging.
 const STEPS_MAX: u64 = 1_000_000;
-/// Steps in which nothing moves, per process, after which nothing will by
-/// itself.
+/// Number of idle steps per process after which simulated time must pass for anything to move.
 const QUIET_ROUNDS: u64 = 12;
-/// Time that passes when nothing moves, in ticks.
+/// Time by which the network advances when nothing moves, in ticks.
 const QUIET_TICKS: u64 = 100_000;
-/// Number of such times in a row after which the job is over. Disks of logs are tried again
-/// after 5 seconds at the latest.
+/// Number of such advances in a row after which faults are healed, and then the job ends. Disks of
+/// logs are retried after 5 seconds at the latest.
 const QUIET_TIMES: u32 = 60;
 
-/// Runs a plan. `is_loud`: everything that happens is printed.
+/// Runs a plan. `is_loud`: all happenings are printed.
 ///
 /// # Errors
-/// The first broken rule.
+/// The first violation of a rule.
 pub fn run(plan: &Plan, is_loud: bool) -> Result<Totals, Box<Failure>> {
     let mut job = World::new(plan, is_loud);
     job.run().map_err(|breach| {
@@ -71,7 +70,7 @@ impl World<'_> {
         self.end()
     }
 
-    /// Lets one process do one thing. Whether anything moved.
+    /// One randomly chosen process takes one step. Returns whether anything moved.
     pub(super) fn act(&mut self) -> Result<bool, Breach> {
         let ranks = self.slots.len();
         let replaced = self.replaced.len();
@@ -115,8 +114,8 @@ impl World<'_> {
         }
     }
 
-    /// The later life of a rank of which events were lost stops. It may if an earlier
-    /// life has posted the messages that the error names. REC-9
+    /// The later life of a rank with lost events stops the job. That is right if an earlier life
+    /// has posted the messages that the error names. REC-9
     fn stops(&mut self, rank: Rank, error: &EngineError) -> Result<(), Breach> {
         let is_right = matches!(error, EngineError::RecordMissing { peer, first, .. }
             if first.0 < self.stage.oracles.borrow().orphan.posted(rank, *peer));
@@ -153,7 +152,7 @@ impl World<'_> {
         self.live(*joining, start, place, begins)
     }
 
-    /// A life has an engine now.
+    /// Assembles the engine of a life and makes the life a running process.
     pub(super) fn live(
         &mut self,
         joining: Joining,
@@ -169,7 +168,7 @@ impl World<'_> {
         })?;
         let index = life.rank.index();
         let (litter, stays) = &mut self.litters[index];
-        // Explored lives have no log to compare with.
+        // Explored jobs compare nothing with the logs of earlier lives.
         if !*stays && !self.plan.is_explored() {
             *litter = life.incarnation;
         }
@@ -180,9 +179,9 @@ impl World<'_> {
         Ok(())
     }
 
-    /// A replaced life continues: it does not know that it was replaced.
+    /// A replaced life takes a step: it does not know that it was replaced.
     fn replaced_acts(&mut self, old: usize) -> bool {
-        // Its errors do not count: it is about to end.
+        // Its errors do not count: the life ends soon.
         let _ = self.replaced[old].step();
         true
     }

@@ -1,4 +1,4 @@
-//! How large a job is that is explored, and which bug is in it.
+//! The sizes of explored jobs, and their planted bugs.
 
 use crate::plan::Operation::{self, Any, Checkpoint, From, Send, SendLong, SendMatched};
 use crate::plan::{LogPlan, LoggersPlan, NetworkPlan, Plan, WayPlan};
@@ -7,35 +7,35 @@ use refrain_eventlog::Level;
 use refrain_logging::Member;
 use refrain_ring::CHUNK_BYTES;
 
-/// Log memory of a rank.
+/// Log memory of a rank, in bytes.
 const LOG_BYTES: u64 = 4 * CHUNK_BYTES as u64;
 
-/// In which order a rank handles news of the lives of another.
+/// The order in which a rank handles news about the lives of another rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// In the order of the launcher.
+    /// In the order in which the launcher sent them.
     AsTheyCame,
-    /// In any order: news may be older than what the rank knows.
+    /// In any order: news can be older than what the rank knows.
     Any,
 }
 
-/// A job, and what may happen to it.
+/// A job and its bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// What each rank does.
+    /// The program of each rank.
     pub programs: Vec<Vec<Operation>>,
-    /// Ranks that die, at most; one may do so more than once.
+    /// Maximum number of deaths of ranks; one rank can die several times.
     pub deaths: u8,
-    /// In which order ranks handle news of lives.
+    /// The order in which ranks handle news of lives.
     pub order: Order,
-    /// Ranks read messages in their senders' logs, as over shared memory.
+    /// Whether ranks read messages in their senders' logs, as over shared memory.
     pub reads_in_place: bool,
-    /// A bug that is to be found.
+    /// The planted bug, if any.
     pub planted: Option<Planted>,
 }
 
 impl Size {
-    /// The names that [`Size::named`] knows.
+    /// The names that [`Size::named`] accepts.
     pub const NAMES: [&str; 6] = ["pair", "order", "any", "saved", "freed", "three"];
 
     /// The size with this name.
@@ -51,7 +51,7 @@ impl Size {
         })
     }
 
-    /// With two deaths, and news in the order of the launcher.
+    /// A size with two deaths; news arrive in the order of the launcher.
     fn of(programs: Vec<Vec<Operation>>) -> Self {
         Self {
             programs,
@@ -62,8 +62,8 @@ impl Size {
         }
     }
 
-    /// Two ranks that begin at their beginning: messages of two records both ways,
-    /// and such that wait for their match. They read in each other's logs.
+    /// Two ranks without checkpoints: messages of two records in both directions, and synchronous
+    /// sends. The ranks read in each other's logs.
     pub fn pair() -> Self {
         Self {
             reads_in_place: true,
@@ -91,7 +91,7 @@ impl Size {
         }
     }
 
-    /// Three ranks; one receives from any, and what it sends depends on it. One
+    /// Three ranks; one receives from any source and sends a message that depends on the match. One
     /// death.
     pub fn any() -> Self {
         Self {
@@ -104,8 +104,8 @@ impl Size {
         }
     }
 
-    /// Two ranks, three checkpoints, one of them while a message has come that is
-    /// not received.
+    /// Two ranks, three checkpoints; one of them is taken while an arrived message is not received
+    /// yet.
     pub fn saved() -> Self {
         Self::of(vec![
             vec![SendLong(1), Send(1), Checkpoint, From(1), Send(1), From(1)],
@@ -121,9 +121,8 @@ impl Size {
         ])
     }
 
-    /// Two ranks; what was sent is freed by the second checkpoint before more is
-    /// received.
-    /// News come in any order.
+    /// Two ranks; the second checkpoint frees what was sent before more is received. News arrive in
+    /// any order.
     pub fn freed() -> Self {
         Self {
             order: Order::Any,
@@ -143,7 +142,7 @@ impl Size {
         ])
     }
 
-    /// As a plan. The explorer decides what is stable: there are no loggers.
+    /// The plan of a job of this size. It has no loggers: the explorer decides what is stable.
     pub fn plan(&self) -> Plan {
         Plan {
             seed: 1,

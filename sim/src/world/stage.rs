@@ -1,5 +1,5 @@
-//! What happens is reported here: once to the oracles, once to the trace. What oracles may
-//! ask of a job that is not seen from outside; what a run came to.
+//! Receives every happening of a job and passes it to the oracles and the trace. Also: facts that
+//! oracles may ask and cannot observe, and the totals of a run.
 
 use crate::happening::{Breach, Happening};
 use crate::loggers::Loggers;
@@ -13,15 +13,15 @@ use std::fmt;
 
 /// See the [module](self).
 pub struct Stage {
-    /// See everything that happens.
+    /// The oracles; they see everything that happens.
     pub oracles: RefCell<Oracles>,
-    /// What they may ask.
+    /// What the oracles may ask.
     pub facts: Facts,
     counts: RefCell<Counts>,
     breach: RefCell<Option<Breach>>,
     digest: Cell<u64>,
     step: Cell<u64>,
-    /// Prints everything.
+    /// Whether all happenings are printed.
     is_loud: bool,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Debug for Stage {
 }
 
 impl Stage {
-    /// Of a job that begins. `is_loud`: everything is printed as well.
+    /// The stage of a new job. `is_loud`: all happenings are printed.
     pub fn new(ranks: u32, loggers: Loggers, is_loud: bool) -> Self {
         Self {
             oracles: RefCell::new(Oracles::new(ranks)),
@@ -45,7 +45,7 @@ impl Stage {
         }
     }
 
-    /// Something happens.
+    /// Reports a happening.
     pub fn tell(&self, happening: &Happening<'_>) {
         self.note(happening.fingerprint());
         if self.is_loud {
@@ -65,29 +65,29 @@ impl Stage {
         *self.breach.borrow_mut() = seen.err();
     }
 
-    /// The first broken rule.
+    /// The first violation of a rule.
     pub fn first_breach(&self) -> Option<Breach> {
         self.breach.borrow().clone()
     }
 
-    /// Counts one thing more.
+    /// Counts one.
     pub fn count(&self, count: Count) {
         self.counts.borrow_mut().add(count, 1);
     }
 
-    /// Takes something into the digest of the run.
+    /// Mixes `what` into the digest of the run.
     pub fn note(&self, what: u64) {
         let digest = &self.digest;
         let mixed = (digest.get() ^ what).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         digest.set(mixed ^ mixed >> 32);
     }
 
-    /// The job is at this step.
+    /// Sets the number of the current step.
     pub fn set_step(&self, step: u64) {
         self.step.set(step);
     }
 
-    /// The run so far.
+    /// The totals of the run so far.
     pub fn totals(&self) -> Totals {
         let mut counts = self.counts.borrow().clone();
         counts.add(Count::Steps, self.step.get());
@@ -98,20 +98,20 @@ impl Stage {
     }
 }
 
-/// Kept by the job, asked by the oracles.
+/// Facts that the job keeps and the oracles ask.
 #[derive(Debug)]
 pub struct Facts {
     loggers: Loggers,
-    /// By rank: the life that is there.
+    /// By rank: the life that runs.
     pub alive: RefCell<Vec<Option<Incarnation>>>,
-    /// By peer: the life of each rank that it knows of.
+    /// By peer: the latest life of each rank that the peer knows of.
     told: RefCell<Vec<Vec<Incarnation>>>,
-    /// By rank: the clock up to which an explorer has called events stable.
+    /// By rank: the clock up to which an explorer has made events stable.
     pub stable: RefCell<Vec<Option<Clock>>>,
 }
 
 impl Facts {
-    /// Of a job that begins.
+    /// The facts of a new job.
     pub fn new(ranks: u32, loggers: Loggers) -> Self {
         let first = vec![Incarnation(0); ranks as usize];
         Self {
@@ -122,7 +122,7 @@ impl Facts {
         }
     }
 
-    /// A peer knows of a life of a rank: it takes no frames of earlier ones.
+    /// A peer knows of a life of a rank: from now on it takes no frames of earlier lives.
     pub fn tell(&self, peer: Rank, of: Rank, life: Incarnation) {
         let told = &mut self.told.borrow_mut()[peer.index()][of.index()];
         *told = life.max(*told);
@@ -155,7 +155,7 @@ pub enum Count {
     Steps,
     /// Calls of programs.
     Calls,
-    /// Frames that left.
+    /// Frames that were posted.
     Frames,
     /// Events: matches.
     Matches,
@@ -173,29 +173,29 @@ pub enum Count {
     Nothings,
     /// Stable checkpoints.
     Checkpoints,
-    /// Later lives that collected all they needed, and were checked in the reference.
+    /// Later lives that collected everything and were replayed in the reference.
     Recollections,
-    /// Later lives whose programs were replayed.
+    /// Later lives whose programs were replayed on an engine.
     LaterLives,
-    /// Jobs that ended since a rank noticed that records of its past are lost.
+    /// Jobs that stopped because a rank noticed lost records of its earlier lives.
     Stops,
-    /// Ranks killed, or suspected and then ended.
+    /// Ranks killed, or suspected and then replaced.
     RankKills,
-    /// Event loggers killed, or without power.
+    /// Event loggers killed, or their hosts powered off.
     LoggerKills,
-    /// Event loggers that lost all that they had.
+    /// Event loggers that lost all their data.
     Forgotten,
-    /// The checkpoint store killed, or without power.
+    /// Kills of the checkpoint store, or power losses of its host.
     CheckpointKills,
     /// Living ranks suspected.
     Suspicions,
-    /// Processes that stood still.
+    /// Pauses of processes.
     Pauses,
-    /// Connections broken.
+    /// Broken connections.
     Disconnections,
-    /// Disks that were full or did not answer.
+    /// Disks that were full or slow.
     DiskFaults,
-    /// Ranks of which loggers lost acknowledged events.
+    /// Ranks whose acknowledged events loggers lost.
     Losses,
 }
 
@@ -204,12 +204,12 @@ pub enum Count {
 pub struct Counts(BTreeMap<Count, u64>);
 
 impl Counts {
-    /// Counts more of something.
+    /// Adds `more` to a count.
     pub fn add(&mut self, count: Count, more: u64) {
         *self.0.entry(count).or_default() += more;
     }
 
-    /// How much there was of something.
+    /// The value of a count.
     pub fn of(&self, count: Count) -> u64 {
         self.0.get(&count).copied().unwrap_or_default()
     }
@@ -230,7 +230,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Totals {
     /// What was counted.
@@ -239,13 +239,13 @@ pub struct Totals {
     pub digest: u64,
 }
 
-/// A run that broke a rule.
+/// A violated rule, with its step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("step {step}: {breach}")]
 pub struct Failure {
-    /// The step at which it was found.
+    /// The step at which the violation was found.
     pub step: u64,
-    /// The broken rule.
+    /// The violation.
     pub breach: Breach,
 }
 

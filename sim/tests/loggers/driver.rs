@@ -1,4 +1,4 @@
-//! One run: ranks that commit, loggers that keep, and everything that goes wrong.
+//! One run: ranks commit, loggers store, and faults occur.
 
 use crate::rank::RankModel;
 use core::ops::AddAssign;
@@ -11,10 +11,9 @@ use refrain_sim::plan::LoggersPlan;
 use refrain_sim::planted::Planted;
 
 const RANKS: u32 = 2;
-/// Steps in which everything has to become stable once nothing goes wrong any
-/// more.
+/// Maximum number of steps until everything is stable after the last fault.
 const PATIENCE: u64 = 40_000;
-/// How often ranks commit a few batches and wait for them, at the end.
+/// Number of rounds at the end in which ranks commit a few batches and wait for them.
 const QUIET_ROUNDS: u32 = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -25,15 +24,15 @@ pub struct Setup {
     pub steps: u64,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Determinants that were acknowledged.
+    /// Number of acknowledged determinants.
     pub acknowledged: u64,
     pub lives: u64,
     pub logger_deaths: u64,
     pub power_losses: u64,
-    /// Batches that were read back at the end.
+    /// Number of batches that were read back at the end.
     pub read: u64,
     pub steps: u64,
 }
@@ -106,7 +105,7 @@ impl Run {
         }
     }
 
-    /// A rank does something.
+    /// A random rank takes a step.
     fn act(&mut self) {
         let rank = self.rng.usize(0..self.ranks.len());
         let rank = &mut self.ranks[rank];
@@ -123,7 +122,7 @@ impl Run {
         }
     }
 
-    /// Counts loggers that died of an effect, too.
+    /// Counts all deaths of loggers, also those at an effect.
     fn watch(&mut self) {
         for (logger, was_alive) in self.were_alive.iter_mut().enumerate() {
             let lives = self.loggers.logger(logger as u32).lives();
@@ -150,7 +149,7 @@ impl Run {
         }
     }
 
-    /// Nothing goes wrong any more: everything becomes stable, and can be read.
+    /// No more faults: everything becomes stable and can be read.
     fn finish(&mut self) -> Result<(), String> {
         for rank in &mut self.ranks {
             rank.end_undead();
@@ -174,12 +173,12 @@ impl Run {
         Ok(())
     }
 
-    /// Everything becomes stable.
+    /// Waits until everything is stable.
     fn settle(&mut self) -> Result<(), String> {
         let until = self.now + PATIENCE;
         let replicas = self.setup.plan.replicas;
         while !(self.ranks.iter()).all(|rank| rank.is_all_stable(replicas)) {
-            // Death at an effect may still come.
+            // A death at an effect may still occur.
             self.loggers.heal();
             for rank in self
                 .ranks
@@ -200,8 +199,8 @@ impl Run {
         Ok(())
     }
 
-    /// A rank commits a few batches while a logger may be about to sleep, and waits:
-    /// no later commit wakes the logger. EL-1
+    /// A rank commits a few batches while a logger may be about to sleep, and waits: no later
+    /// commit wakes the logger. EL-1
     fn commit_and_wait(&mut self) -> Result<(), String> {
         let rank = self.rng.usize(0..self.ranks.len());
         for _ in 0..self.rng.u8(1..4) {

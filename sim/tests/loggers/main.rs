@@ -1,6 +1,6 @@
-//! Event loggers in simulation: whatever happens to them, to their clients and
-//! to what is between them, what was acknowledged is held by a quorum, and is
-//! given back in order and complete; each planted bug is found.
+//! Event loggers in simulation: whatever happens to them, to their clients and to the connections
+//! between them, a quorum has every acknowledged determinant and returns them in order and without
+//! gaps; each planted bug is found.
 
 mod driver;
 mod rank;
@@ -10,7 +10,7 @@ use refrain_eventlog::Level;
 use refrain_sim::plan::{LoggersPlan, WayPlan};
 use refrain_sim::planted::Planted;
 
-/// Shapes of a shard: replicas and quorum.
+/// Configurations of a shard: replicas and quorum.
 const SHAPES: [(u32, u32); 5] = [(1, 1), (2, 1), (2, 2), (3, 2), (3, 3)];
 
 fn setup(seed: u64) -> Setup {
@@ -37,7 +37,7 @@ fn setup(seed: u64) -> Setup {
     }
 }
 
-/// Those in event loggers and their clients.
+/// Planted bugs in event loggers and their clients.
 const PLANTED: [Planted; 10] = [
     Planted::AckEarly,
     Planted::LoggerFenceForgotten,
@@ -51,14 +51,14 @@ const PLANTED: [Planted; 10] = [
     Planted::LoggerSleepsOnWrites,
 ];
 
-/// How many; more by `REFRAIN_LOGGER_SEEDS`.
+/// Number of seeds; `REFRAIN_LOGGER_SEEDS` overrides it.
 fn seeds() -> u64 {
     let more = std::env::var("REFRAIN_LOGGER_SEEDS").ok();
     more.and_then(|seeds| seeds.parse().ok()).unwrap_or(600)
 }
 
-/// Loggers and ranks die, before and after any effect; hosts lose power;
-/// connections break; writes come late, torn, or never.
+/// Loggers and ranks die, before and after any effect; hosts lose power; connections break; writes
+/// arrive late, torn, or never.
 // GATE-3, EL-1, EL-2, EL-3, EL-5, FENCE-1
 #[test]
 fn what_was_acknowledged_is_held_and_given_back() {
@@ -69,7 +69,7 @@ fn what_was_acknowledged_is_held_and_given_back() {
         sum += totals;
     }
     println!("{} seeds: {sum:?}", seeds());
-    // Else there was nothing to find.
+    // Otherwise the seeds have tested nothing.
     let seeds = seeds();
     assert!(sum.acknowledged > 20 * seeds, "{sum:?}");
     assert!(sum.lives > seeds && sum.logger_deaths > seeds, "{sum:?}");
@@ -101,7 +101,7 @@ fn a_life_that_no_quorum_has_admitted_binds_no_later_one() {
     assert!(totals.lives > 2, "{totals:?}");
 }
 
-/// The same seed is the same run, to the last acknowledgement.
+/// A seed determines a run, up to the last acknowledgement.
 #[test]
 fn a_seed_is_one_run() {
     for seed in 0..20 {
@@ -110,7 +110,7 @@ fn a_seed_is_one_run() {
     }
 }
 
-/// Every bug that is planted around the real parts is seen.
+/// Each planted bug around the real parts is found.
 // GATE-3, EL-1, EL-2, EL-3, EL-5, FENCE-1
 #[test]
 fn every_planted_bug_is_found() {

@@ -1,4 +1,4 @@
-//! A rank that commits, dies, and comes back.
+//! A model of a rank that commits, dies, and restarts.
 
 use fastrand::Rng;
 use refrain_logging::determinant::EventIndex;
@@ -9,14 +9,14 @@ use refrain_sim::crash_point::CrashPoint;
 use refrain_sim::happening::Life;
 use refrain_sim::loggers::{JOB, LoggerClient, Loggers};
 
-/// Clocks begin near 2^32.
+/// The first clock of ranks, below 2^32.
 const FIRST_CLOCK: u64 = u32::MAX as u64 - 40;
 
 /// A life that was replaced while it ran.
 pub struct Undead {
     client: LoggerClient,
-    /// Where it may be told at most that it is stable: where the life after it
-    /// began, once that is known.
+    /// The highest stable end that the replaced life may see: the beginning of the life after it,
+    /// once that is known.
     fence: Option<EventIndex>,
     next: EventIndex,
     clock: u64,
@@ -30,15 +30,16 @@ pub struct RankModel {
     pub crash_point: CrashPoint,
     client: LoggerClient,
     undead: Vec<Undead>,
-    /// What was committed, in order; of dead lives what was read.
+    /// Committed batches in order; after a restart, the batches that were read.
     committed: Vec<Vec<u8>>,
-    /// The rows of earlier lives: it may continue any of them that has what was acknowledged.
+    /// The batches of earlier lives: a life may continue any of them that has what was
+    /// acknowledged.
     rows: Vec<Vec<Vec<u8>>>,
     begun: Option<EventIndex>,
-    /// One past the last that was acknowledged.
+    /// One past the last acknowledged determinant.
     acknowledged: EventIndex,
     clock: u64,
-    /// Generations: what is asked for is after the first of them.
+    /// The clocks of two checkpoint generations; only events after the first one are needed.
     trims: [Clock; 2],
 }
 
@@ -92,9 +93,9 @@ impl RankModel {
         last.map_or(EventIndex(0), |batch| header(batch).end())
     }
 
-    /// Everything is stable, and all of this many loggers have let it in: what it
-    /// placed with one that it lost is read only when it is back there, or its next
-    /// life.
+    /// Whether everything is stable and `replicas` loggers have admitted the life. Batches at a
+    /// logger that the life has lost are read only after the life, or the next one, has rejoined
+    /// that logger.
     pub fn is_all_stable(&self, replicas: u32) -> bool {
         let is_stable = self.client.stable_end() >= self.end();
         let is_in = self.client.live() == replicas as usize;
@@ -105,7 +106,7 @@ impl RankModel {
         format!("{:?}: {:?}", self.life, self.client.explain())
     }
 
-    /// Looks for acknowledgements; says how many determinants are newly stable.
+    /// Polls for acknowledgements; returns the number of determinants that became stable.
     pub fn look(&mut self, loggers: &Loggers) -> Result<u64, String> {
         if self.begun.is_none() {
             self.begin(loggers)?;
@@ -145,7 +146,7 @@ impl RankModel {
             self.begun = Some(start);
             return Ok(());
         }
-        // Too few loggers that have all of it may be there; then it is tried again.
+        // Too few loggers with all batches may be alive; then the next call tries again.
         let Ok(read) = loggers.read(self.rank, self.life.incarnation, self.trims[0]) else {
             return Ok(());
         };
@@ -157,8 +158,8 @@ impl RankModel {
         Ok(())
     }
 
-    /// What was acknowledged, and perhaps more of what was committed, up to where
-    /// the life begins. EL-5
+    /// Checks that the life has read what was acknowledged, and perhaps more of what was committed,
+    /// up to its beginning. EL-5
     fn check_read(&mut self, read: &[Vec<u8>], start: EventIndex) -> Result<(), String> {
         if start < self.acknowledged {
             return Err(format!(
@@ -208,11 +209,11 @@ impl RankModel {
         let batch = batch_of(life, self.end(), self.clock, rng);
         self.clock = header(&batch).last_clock.0 + rng.u64(1..4);
         self.client.commit(&header(&batch), &batch);
-        // Dead in the middle of it: it may have been heard.
+        // The life may have died in the commit; loggers may still have received the batch.
         self.committed.push(batch);
     }
 
-    /// A replaced life commits.
+    /// A replaced life commits a batch.
     pub fn undead_commit(&mut self, rng: &mut Rng) {
         if let Some(undead) = self.undead.last_mut() {
             let life = (self.rank, undead.incarnation);
@@ -221,13 +222,13 @@ impl RankModel {
             undead.clock = header.last_clock.0 + 1;
             undead.next = header.end();
             undead.client.commit(&header, &batch);
-            // A replica that has not heard of the next life takes it.
+            // A replica that has not received the hello of the next life takes the batch.
             undead.row.push(batch);
             self.rows.push(undead.row.clone());
         }
     }
 
-    /// Its next life begins; this one is dead, or only believed to be.
+    /// Starts the next life; the present one is dead, or only suspected.
     pub fn next_life(&mut self, loggers: &Loggers, is_suspected: bool) {
         let is_suspected = is_suspected && self.begun.is_some() && !self.crash_point.is_dead();
         if self.begun.is_some() {
@@ -253,7 +254,7 @@ impl RankModel {
         self.begun = None;
     }
 
-    /// A checkpoint is stable: what is before the one before it goes. GC-1
+    /// A checkpoint is stable: determinants before the previous checkpoint are trimmed. GC-1
     pub fn trim(&mut self) {
         if self.begun.is_none() || self.crash_point.is_dead() {
             return;
@@ -271,18 +272,18 @@ impl RankModel {
         self.undead.clear();
     }
 
-    /// Says whether it has left. One whose death came with an effect does not.
+    /// Returns whether the rank has left. A life that died at an effect does not leave.
     pub fn leave(&mut self) -> bool {
         self.client.leave() || self.crash_point.is_dead()
     }
 
-    /// What it would read if it died now.
+    /// Checks what the rank would read if it died now.
     pub fn check_now(&mut self, loggers: &Loggers) -> Result<usize, String> {
         let last = self.committed.last().map(|batch| header(batch));
         let writer = last.map_or(Incarnation(0), |last| last.incarnation);
         let ends = (writer, self.end());
         let ask = || {
-            // A logger may die of answering; it starts again.
+            // A logger may die at its answer; it is restarted.
             loggers.heal();
             loggers.read_up_to(self.rank, self.trims[0], Some(ends))
         };

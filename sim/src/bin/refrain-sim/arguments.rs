@@ -69,28 +69,28 @@ pub struct Arguments {
     pub trace: bool,
 }
 
-/// What is to be done.
+/// The task that the command line asks for.
 pub enum Task {
-    /// What can be explored is to be named.
+    /// List the explorations.
     ListExplorations,
-    /// These are to be explored.
+    /// Run these explorations.
     Explore(Vec<Explored>),
-    /// Planted bugs are to be named.
+    /// List the planted bugs.
     ListPlanted,
-    /// All planted bugs are to be found.
+    /// Find all planted bugs.
     FindAll,
-    /// This one.
+    /// Find this planted bug.
     Find(&'static Known),
-    /// One seed is to be run.
+    /// Run one seed.
     One(u64),
-    /// Many are.
+    /// Run many seeds.
     Many(Seeds),
 }
 
-/// A name, and the exploration that it stands for.
+/// The name of an exploration, and the exploration.
 pub type Explored = (String, Box<dyn Fn() -> Exploration>);
 
-/// Everything that can be explored.
+/// All explorations.
 pub fn explorations() -> Vec<Explored> {
     let mut all: Vec<Explored> = Vec::new();
     for name in model::Size::NAMES {
@@ -108,21 +108,21 @@ pub fn explorations() -> Vec<Explored> {
 }
 
 fn minutes(text: &str) -> Result<Duration, String> {
-    let minutes: f64 = text.parse().map_err(|_| "it is no number".to_string())?;
+    let minutes: f64 = text.parse().map_err(|_| "not a number".to_string())?;
     if minutes > 0.0 && minutes < 1e6 {
         Ok(Duration::from_secs_f64(minutes * 60.0))
     } else {
-        Err("it is not above 0 and below 1000000".into())
+        Err("must be above 0 and below 1000000".into())
     }
 }
 
 impl Arguments {
-    /// What is to be done.
+    /// The task that the options ask for.
     ///
     /// # Errors
     /// What is wrong with the options.
     pub fn task(&self) -> Result<Task, String> {
-        // Not left to clap: it forgives what the group excludes.
+        // Not checked by clap: it ignores requirements on options that the group excludes.
         if self.trace && self.seed.is_none() {
             return Err("--trace prints the effects of one seed: add --seed SEED".into());
         }
@@ -178,7 +178,7 @@ impl Arguments {
         self.first
     }
 
-    /// Seeds that are run at the same time.
+    /// Number of seeds that run at the same time.
     pub fn threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         self.jobs.map_or_else(cores, |jobs| jobs as usize)
@@ -190,7 +190,7 @@ impl Arguments {
         self.plan_with(seed, named.map(|known| known.planted))
     }
 
-    /// The plan of a seed with a bug planted, or none.
+    /// The plan of a seed, with a planted bug or none.
     pub fn plan_with(&self, seed: u64, planted: Option<Planted>) -> Plan {
         let options = PlanOptions {
             ranks: self.ranks,
@@ -239,7 +239,7 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
-    /// The command that is printed runs the same plan.
+    /// The printed command runs the same plan.
     #[test]
     fn a_repeated_command_means_the_same() {
         let lines = [

@@ -1,4 +1,4 @@
-//! Seed after seed, on several threads: how far they are, and what they came to.
+//! Many seeds on several threads: progress and results.
 
 use crate::arguments::Arguments;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -7,52 +7,52 @@ use refrain_sim::world::{Counts, Failure};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Which seeds.
+/// The seeds of a campaign.
 #[derive(Clone, Copy, Debug)]
 pub enum Seeds {
-    /// From the first on, a number of them.
+    /// First seed, and number of seeds.
     Count(u64, u64),
-    /// From the first on, so long.
+    /// First seed, and duration.
     Time(u64, Duration),
 }
 
-/// Seeds that are run up to the first failure.
+/// A run of many seeds, up to the first failure.
 pub struct Campaign<'a> {
-    /// What plans are like.
+    /// The options of the plans.
     pub arguments: &'a Arguments,
-    /// Which.
+    /// The seeds.
     pub seeds: Seeds,
-    /// A bug in all of them.
+    /// The bug that is planted in all of them.
     pub planted: Option<Planted>,
 }
 
 /// A seed that failed.
 type Failed = (u64, Box<Failure>);
 
-/// What a campaign came to.
+/// The result of a campaign.
 pub struct Report {
-    /// Runs that were well.
+    /// Number of runs without a failure.
     pub seeds: u64,
-    /// What they came to.
+    /// Counts of these runs.
     pub counts: Counts,
-    /// The lowest seed that failed.
+    /// The lowest seed that failed, with its failure.
     pub failed: Option<Failed>,
-    /// How long it took.
+    /// Duration of the campaign.
     pub elapsed: Duration,
 }
 
-/// What the threads share.
+/// State shared by the threads.
 struct Shared {
     /// The next seed.
     next: AtomicU64,
-    /// No seed from here on is begun any more.
+    /// No seed from here on is started.
     end: AtomicU64,
     until: Option<Instant>,
     progress: ProgressBar,
 }
 
 impl Campaign<'_> {
-    /// Runs them.
+    /// Runs the campaign.
     pub fn run(&self) -> Report {
         let began = Instant::now();
         let (first, end, until) = match self.seeds {
@@ -76,7 +76,7 @@ impl Campaign<'_> {
             let work = || scope.spawn(|| self.work(&shared));
             let threads: Vec<_> = (0..threads).map(|_| work()).collect();
             for thread in threads {
-                // It does not panic: runs that do are failures.
+                // The thread does not panic: panics of runs are failures.
                 let (seeds, counts, failed) = thread.join().expect("a thread of the campaign");
                 report.seeds += seeds;
                 report.counts.merge(&counts);
@@ -92,8 +92,8 @@ impl Campaign<'_> {
     fn work(&self, shared: &Shared) -> (u64, Counts, Option<Failed>) {
         let (mut seeds, mut counts) = (0, Counts::default());
         loop {
-            // Seeds are begun in order, so that all before one that fails have
-            // been run: the lowest that fails is the same every time.
+            // Seeds start in order, so that all seeds before a failing one run: the lowest failing
+            // seed is the same every time.
             let seed = shared.next.fetch_add(1, Ordering::Relaxed);
             let is_late = shared.until.is_some_and(|until| Instant::now() >= until);
             if is_late || seed >= shared.end.load(Ordering::Relaxed) {
@@ -115,7 +115,7 @@ impl Campaign<'_> {
     }
 }
 
-/// How far a campaign is: on a terminal only.
+/// The progress bar of a campaign; it is shown on a terminal only.
 fn progress(seeds: Seeds) -> ProgressBar {
     let (bar, template) = match seeds {
         Seeds::Count(_, count) => (

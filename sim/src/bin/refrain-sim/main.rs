@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs one seed and tells its story. Whether all was well.
+/// Runs one seed and prints its plan and result. Returns whether it succeeded.
 fn one(arguments: &Arguments, seed: u64) -> bool {
     let plan = arguments.plan(seed);
     print!("{plan}");
@@ -76,7 +76,7 @@ fn one(arguments: &Arguments, seed: u64) -> bool {
     }
 }
 
-/// Runs many seeds up to the first failure. Whether there was none.
+/// Runs many seeds up to the first failure. Returns whether there was none.
 fn many(arguments: &Arguments, seeds: Seeds) -> bool {
     let campaign = Campaign {
         arguments,
@@ -104,21 +104,21 @@ fn pace(seeds: u64, elapsed: Duration) -> String {
 }
 
 thread_local! {
-    /// Where and why this thread panicked last.
+    /// Place and message of the latest panic of this thread.
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Panics are reported with their seeds, not when they happen.
+/// Panics are reported with their seeds, not when they occur.
 fn remember_panics() {
     std::panic::set_hook(Box::new(|panic| {
         PANIC.with(|last| *last.borrow_mut() = panic.to_string());
     }));
 }
 
-/// Runs a plan, `twice` if that is wanted. A panic is a failure like others.
+/// Runs a plan, two times if `twice`. A panic is a failure like others.
 ///
 /// # Errors
-/// The broken rule.
+/// The violated rule.
 fn checked(plan: &Plan, twice: bool, is_loud: bool) -> Result<Totals, Box<Failure>> {
     let totals = once(plan, is_loud)?;
     if twice {
@@ -126,7 +126,7 @@ fn checked(plan: &Plan, twice: bool, is_loud: bool) -> Result<Totals, Box<Failur
         if again != totals {
             return Err(failure(
                 "simulator",
-                format!("another run of the same plan came to {again:?}, not to {totals:?}"),
+                format!("a second run of the same plan has {again:?}, the first had {totals:?}"),
             ));
         }
     }
@@ -134,7 +134,7 @@ fn checked(plan: &Plan, twice: bool, is_loud: bool) -> Result<Totals, Box<Failur
 }
 
 fn once(plan: &Plan, is_loud: bool) -> Result<Totals, Box<Failure>> {
-    // Nothing of a run is looked at again.
+    // Nothing of a run is used after a panic.
     let run = AssertUnwindSafe(|| refrain_sim::world::run(plan, is_loud));
     catch_unwind(run).unwrap_or_else(|_| {
         let what = PANIC.with(|last| last.borrow().clone());
@@ -149,11 +149,11 @@ fn failure(oracle: &'static str, what: String) -> Box<Failure> {
     })
 }
 
-/// Plans that are tried for a smaller one, at most.
+/// Maximum number of plans that are tried for a smaller one.
 const PLANS_MAX: u32 = 600;
 
-/// Tells what failed, a smaller plan that fails in the same way, and how to run it
-/// again.
+/// Prints the failure, a smaller plan that fails in the same way, and the command that runs the
+/// seed again.
 fn tell(arguments: &Arguments, plan: &Plan, failed: &Failure) {
     println!("\nFAILED: seed {}, {failed}", plan.seed);
     if !arguments.no_shrink {
@@ -171,14 +171,14 @@ fn tell(arguments: &Arguments, plan: &Plan, failed: &Failure) {
     println!("\nagain: {} --trace", arguments.repeat(plan));
 }
 
-/// Whether the same oracle complains.
+/// Whether a plan fails by the same oracle.
 fn is_same(arguments: &Arguments, plan: &Plan, failed: &Failure) -> bool {
     let run = checked(plan, arguments.twice, false);
     run.is_err_and(|other| other.breach.oracle == failed.breach.oracle)
 }
 
-/// Looks for a planted bug in the given seeds, or in those within which it must be found.
-/// Whether it was found.
+/// Searches a planted bug in the given seeds, or in the number of seeds within which it must be
+/// found. Returns whether it was found.
 fn find(arguments: &Arguments, known: &Known) -> bool {
     let stated = Seeds::Count(arguments.first(), known.seeds);
     let campaign = Campaign {

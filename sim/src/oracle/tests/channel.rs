@@ -12,7 +12,7 @@ fn stage(messages: u64) -> Stage<Channels> {
     stage
 }
 
-/// A further frame of a message.
+/// A fragment of a message.
 fn fragment(ssn: u64, offset: u64, payload: usize) -> RecordHeader {
     RecordHeader {
         kind: RecordKind::Fragment,
@@ -21,8 +21,7 @@ fn fragment(ssn: u64, offset: u64, payload: usize) -> RecordHeader {
     }
 }
 
-/// Frames one after the other; of several messages mixed, where these were
-/// announced.
+/// Frames of messages one after the other, and of announced messages mixed.
 #[test]
 fn whole_messages_in_order_are_let_pass() {
     let mut stage = stage(3);
@@ -44,7 +43,7 @@ fn whole_messages_in_order_are_let_pass() {
     stage.posted(0, &fragment(1, 0, 100), &later).unwrap();
 }
 
-/// Each frame that does not fit to those before it, or to its message, is found.
+/// Each frame that does not match the frames before it, or its message, is found.
 // Known trap: duplicate judged per fragment
 #[test]
 fn frames_that_do_not_fit_are_found() {
@@ -91,24 +90,24 @@ fn frames_that_do_not_fit_are_found() {
     assert_breach(cut, "channel", "not as long as it says");
 }
 
-/// Programs number their messages.
+/// Programs number their messages without gaps.
 #[test]
 fn a_program_that_sends_out_of_turn_is_found() {
     let mut stage = stage(1);
     let skipped = stage.called(0, 1, &isend(0, 2, 100));
     assert_breach(skipped, "channel", "number 2 after 1");
-    // No peer has seen it: a life without a record of it may send another one.
+    // No peer has seen the message: a life without a record may send another one.
     stage.called(0, 1, &isend(0, 0, 99)).unwrap();
     stage.called(0, 1, &isend(0, 0, 100)).unwrap();
     let first = first_frame(0, 0, 100, 100);
     stage.posted(0, &first, &payload(0, 0, 100)).unwrap();
-    // Made again, the same is the same, and another is another. REC-8
+    // After the message has left, a later life must send the same one. REC-8
     stage.called(0, 1, &isend(0, 0, 100)).unwrap();
     let other = stage.called(0, 1, &isend(0, 0, 99));
     assert_breach(other, "channel", "another message 0");
 }
 
-/// Rank 1 has posted receives of any source.
+/// Rank 1 has posted receives from any source.
 fn receiving(receives: u32) -> Stage<Channels> {
     let mut stage = stage(3);
     for number in 0..receives {
@@ -118,7 +117,7 @@ fn receiving(receives: u32) -> Stage<Channels> {
     stage
 }
 
-/// Receives may end in any order; their messages are in the order of posting.
+/// Receives may end in any order; messages are assigned in the order of the posts.
 #[test]
 fn messages_go_to_receives_in_order() {
     let mut stage = receiving(3);
@@ -131,7 +130,7 @@ fn messages_go_to_receives_in_order() {
     stage.answered(1, 9, &early).unwrap();
     let late = stage.answered(1, 9, &received(1, 0, payload(0, 0, 100)));
     assert_breach(late, "channel", "overtook");
-    // The same, seen from the other end.
+    // The same order violation, with the receives ended the other way round.
     let mut stage = receiving(2);
     let late = received(1, 0, payload(0, 0, 100));
     stage.answered(1, 9, &late).unwrap();
@@ -139,8 +138,8 @@ fn messages_go_to_receives_in_order() {
     assert_breach(early, "channel", "overtook");
 }
 
-/// A blocking receive counts like the others; a pattern that names the source is
-/// another pattern.
+/// A blocking receive counts like other receives; a pattern that names the source is a different
+/// pattern.
 #[test]
 fn patterns_have_an_order_each() {
     let mut stage = receiving(1);
@@ -160,7 +159,7 @@ fn patterns_have_an_order_each() {
     assert_breach(overtaken, "channel", "overtook");
 }
 
-/// What was not sent so, or not to this rank, or twice, is found.
+/// A message that was changed, lost, sent to another rank or received twice is found.
 #[test]
 fn messages_that_are_others_are_found() {
     let mut changed = payload(0, 0, 100);
@@ -183,8 +182,7 @@ fn messages_that_are_others_are_found() {
     assert_breach(again, "channel", "had already");
 }
 
-/// A message that was cut to the room there was is what was sent, as far as it
-/// goes.
+/// A truncated message is correct if its received part is.
 #[test]
 fn messages_may_be_cut() {
     let mut stage = receiving(1);

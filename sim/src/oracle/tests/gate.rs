@@ -7,7 +7,7 @@ fn stage() -> Stage<Gate> {
     Stage::new(Gate::new(2))
 }
 
-/// A send waits for what came before the call, not for what came after.
+/// A send waits for the events before its call, not for those after it.
 // GATE-1
 #[test]
 fn a_frame_leaves_when_what_came_before_its_call_is_stable() {
@@ -29,13 +29,13 @@ fn a_frame_leaves_when_what_came_before_its_call_is_stable() {
     );
     stage.world.stable = Some(Clock(5));
     stage.posted(0, &frame, &[]).unwrap();
-    // The other rank's events are not this one's.
+    // Events of the other rank do not count for this one.
     stage.world.stable = None;
     stage.called(1, 1, &isend(1, 0, 24)).unwrap();
     stage.posted(1, &first_frame(1, 0, 24, 24), &[]).unwrap();
 }
 
-/// Nothing leaves that no program sent.
+/// A frame of a message that no program sent is found.
 // GATE-1
 #[test]
 fn a_frame_of_nobody_is_found() {
@@ -44,8 +44,8 @@ fn a_frame_of_nobody_is_found() {
     assert_breach(stage.posted(0, &frame, &[]), "gate", "has not sent");
 }
 
-/// The answer to a synchronous send waits for the match itself when it was an
-/// event. One that was none is after what happened before the message left.
+/// The answer to a synchronous send waits for its match if the match is an event; otherwise for the
+/// events before the message left.
 // GATE-1, known trap: a path around the gate
 #[test]
 fn an_answer_leaves_when_its_match_is_stable() {
@@ -73,7 +73,7 @@ fn an_answer_leaves_when_its_match_is_stable() {
         if is_event {
             stage.event(1, wildcard_match(4, 3, 0)).unwrap();
         }
-        // What comes after the match does not count.
+        // Events after the match do not count.
         stage.event(1, nothing(9)).unwrap();
         stage.world.stable = Some(Clock(stable));
         stage.control(1, matched).unwrap();
@@ -81,8 +81,7 @@ fn an_answer_leaves_when_its_match_is_stable() {
     }
 }
 
-/// A clear-to-send waits where it tells of a wildcard match, and only there;
-/// horizons never wait.
+/// A clear-to-send waits only if it reveals a wildcard match; horizons never wait.
 // GATE-1, GATE-4
 #[test]
 fn a_clear_to_send_tells_only_of_a_wildcard_match() {
@@ -106,7 +105,7 @@ fn a_clear_to_send_tells_only_of_a_wildcard_match() {
     }
 }
 
-/// Output is an emission, and comes in the order of printing.
+/// Output is an emission and keeps the order of printing.
 // GATE-1, known trap: program output
 #[test]
 fn what_people_see_waits_too() {
@@ -125,7 +124,7 @@ fn what_people_see_waits_too() {
     assert_breach(more, "gate", "did not print 4");
 }
 
-/// The next life has a past of its own.
+/// The next life has its own events.
 #[test]
 fn a_life_waits_for_its_own_events() {
     let mut stage = stage();
@@ -138,6 +137,6 @@ fn a_life_waits_for_its_own_events() {
     let frame = first_frame(0, 3, 24, 24);
     let posted = |from| Happening::Posted(from, Rank(1), &frame, &[]);
     stage.see(posted(next_life())).unwrap();
-    // What the old one does is for the fence to judge.
+    // The fence oracle judges the replaced life.
     stage.see(posted(life(0))).unwrap();
 }

@@ -5,7 +5,7 @@ use super::super::fence::Fence;
 use super::super::order::Order;
 use super::*;
 
-/// Both programs are over; rank 0 has sent two messages.
+/// Both programs have ended; rank 0 has sent two messages.
 fn ended_stage() -> Stage<Channels> {
     let mut stage = Stage::new(Channels::new(2));
     for number in [0, 1] {
@@ -17,7 +17,7 @@ fn ended_stage() -> Stage<Channels> {
     stage
 }
 
-/// A program that is over has every message once.
+/// A program that has ended has received every message once.
 #[test]
 fn a_rank_that_ended_has_all_that_was_sent_to_it() {
     let mut stage = ended_stage();
@@ -31,7 +31,7 @@ fn a_rank_that_ended_has_all_that_was_sent_to_it() {
     assert_breach(twice, "channel", "message 1, which it had already");
 }
 
-/// All programs end, in the life that is there.
+/// All programs end, in their present lives.
 #[test]
 fn programs_end() {
     let mut stage = Stage::new(Channels::new(2));
@@ -47,7 +47,7 @@ fn fence_stage() -> Stage<Fence> {
     Stage::new(Fence::new(2))
 }
 
-/// The old life is heard until the next has begun and the receiver knows.
+/// Frames of the old life are taken until the next life has begun and the receiver knows of it.
 // FENCE-1, known trap: late one-sided writes of a dead incarnation
 #[test]
 fn a_life_is_not_heard_after_its_receiver_knows_of_the_next() {
@@ -62,7 +62,7 @@ fn a_life_is_not_heard_after_its_receiver_knows_of_the_next() {
     assert_breach(late, "fence", "told of incarnation 1");
 }
 
-/// People see nothing of a life that was replaced; what it hears does no harm.
+/// A replaced life outputs nothing; the frames that it takes are harmless.
 // FENCE-1
 #[test]
 fn a_life_that_was_replaced_shows_nothing() {
@@ -80,7 +80,7 @@ fn a_life_that_was_replaced_shows_nothing() {
     stage.see(Happening::Seen(next_life(), 1)).unwrap();
 }
 
-/// No life comes twice, or late; one that died early need not have been seen.
+/// No life begins twice or out of order; a life that died early need not have been observed.
 // REC-6
 #[test]
 fn no_incarnation_comes_twice() {
@@ -100,8 +100,8 @@ fn order_stage() -> Stage<Order> {
     Stage::new(Order::new(2))
 }
 
-/// Operations are counted one by one; those that are none have the clock of the
-/// one before; each call is answered.
+/// Operations are counted one by one; calls that are no operations have the clock of the operation
+/// before; each call is answered.
 #[test]
 fn operations_are_counted_one_by_one() {
     let mut stage = order_stage();
@@ -120,7 +120,7 @@ fn operations_are_counted_one_by_one() {
     assert_breach(skipped, "order", "at 14 after 12");
 }
 
-/// Events never go back, and none is of an operation that is still to come.
+/// Clocks of events never decrease, and no event belongs to a later operation.
 // GATE-2
 #[test]
 fn events_never_go_back() {

@@ -37,8 +37,8 @@ impl Stage<Logs> {
     }
 }
 
-/// Freed is what was delivered before the older of two checkpoints that are left,
-/// once both are stable, and no more.
+/// Messages delivered before the older of two remaining checkpoints may be freed, once both
+/// checkpoints are stable; others may not.
 // LOG-4, GC-1; known trap: freeing from a checkpoint that is not yet stable
 #[test]
 fn only_what_no_restart_asks_for_is_freed() {
@@ -61,8 +61,7 @@ fn only_what_no_restart_asks_for_is_freed() {
     assert_breach(stage.free(3), "log", "from checkpoint 2 on");
 }
 
-/// What was received, and what was delivered before an earlier message, is asked
-/// for again.
+/// Messages that were only received, or delivered after a missing one, are asked for again.
 // LOG-4; known trap: freeing when the receiver has received
 #[test]
 fn a_gap_in_what_was_delivered_is_kept() {
@@ -76,7 +75,7 @@ fn a_gap_in_what_was_delivered_is_kept() {
     assert_breach(stage.free(2), "log", "asks for 1");
 }
 
-/// A checkpoint is superseded by a stable one, and stable when it was taken.
+/// A checkpoint is superseded only by a stable one, and becomes stable only if it was taken.
 // GC-1
 #[test]
 fn a_checkpoint_is_superseded_by_a_stable_one() {
@@ -102,7 +101,7 @@ fn determinants_that_a_restart_asks_for_are_kept() {
     stage.world.forgotten = Some(Clock(10));
     assert_breach(stage.at_end(), "log", "checkpoint 0 is of None");
     stage.supersede(0).unwrap();
-    // None of rank 0's may be, which took no checkpoint.
+    // No determinants of rank 0 may be trimmed: it took no checkpoint.
     assert_breach(stage.at_end(), "log", "happened to 0 up to clock 10");
     let mut stage = Stage::new(Logs::new(2));
     stage.take(1, 10);
@@ -111,7 +110,7 @@ fn determinants_that_a_restart_asks_for_are_kept() {
     assert_breach(stage.supersede(0), "log", "up to clock 11; checkpoint 1");
 }
 
-/// What has left wholly or was delivered is read back, as it was sent.
+/// Messages that have left completely or were delivered are read back as they were sent.
 // LOG-1, LOG-2
 #[test]
 fn what_has_left_can_be_read_back() {
@@ -125,7 +124,7 @@ fn what_has_left_can_be_read_back() {
             .oracle
             .read_back(Rank(0), Rank(1), Ssn(from), messages)
     };
-    // Nothing has left yet: whatever is there is good.
+    // Nothing has left yet: any subset is right.
     read(&stage, 0, &all(&[])).unwrap();
     read(&stage, 0, &all(&[0, 1])).unwrap();
     stage.posted(0, &first_frame(0, 2, 24, 30), &[]).unwrap();
@@ -144,8 +143,7 @@ fn what_has_left_can_be_read_back() {
     assert_breach(read(&stage, 0, &invented), "log", "never sent");
 }
 
-/// A life is started from the newest checkpoint that was called stable, or from
-/// one that is newer.
+/// A life starts from the newest stable checkpoint, or from a newer one.
 // REC-1, known trap: a checkpoint store that does not sync
 #[test]
 fn a_stable_checkpoint_is_not_passed_over() {
@@ -162,7 +160,7 @@ fn a_stable_checkpoint_is_not_passed_over() {
     assert_breach(restarted(3), "log", "checkpoint 3");
 }
 
-/// What was freed need not be there.
+/// Freed messages need not be read back.
 // LOG-4
 #[test]
 fn what_was_freed_is_not_asked_for() {

@@ -1,4 +1,4 @@
-//! Histories made by hand: what each oracle lets pass, and what it does not.
+//! Hand-made histories: what each oracle accepts and what it rejects.
 
 mod channel;
 mod gate;
@@ -16,13 +16,13 @@ use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
 use refrain_transport::protocol::Event;
 
-/// A job of which only what oracles ask for is there.
+/// The answers of a job to the oracles' questions.
 #[derive(Debug, Default)]
 struct World {
     alive: [Incarnation; 2],
     stable: Option<Clock>,
     forgotten: Option<Clock>,
-    /// What rank 1 was told of rank 0.
+    /// The life of rank 0 that rank 1 knows of.
     told: Incarnation,
 }
 
@@ -48,14 +48,14 @@ impl Witness for World {
     }
 }
 
-/// An oracle, and a world that changes.
+/// An oracle and the world that it asks.
 struct Stage<O> {
     oracle: O,
     world: World,
 }
 
 impl<O: Oracle> Stage<O> {
-    /// Two ranks have begun.
+    /// A stage in which two ranks have begun.
     fn new(mut oracle: O) -> Self {
         let world = World::default();
         for rank in [0, 1] {
@@ -108,7 +108,7 @@ impl<O: Oracle> Stage<O> {
     }
 }
 
-/// What must be found: by whom, and how it is called.
+/// Checks the oracle and the text of a breach.
 #[track_caller]
 fn assert_breach(result: Result<(), Breach>, oracle: &str, what: &str) {
     let breach = result.expect_err("a breach");
@@ -131,7 +131,7 @@ fn next_life() -> Life {
     }
 }
 
-/// A message from `from` to the other of two ranks, with some bytes of its own.
+/// A message from `from` to the other of two ranks.
 fn payload(from: u32, number: u64, bytes: usize) -> Vec<u8> {
     let mut payload: Vec<u8> = (0..bytes.max(STAMP_BYTES)).map(|i| i as u8).collect();
     payload[..4].copy_from_slice(&from.to_le_bytes());
@@ -163,7 +163,7 @@ fn synchronous(call: Call) -> Call {
     }
 }
 
-/// The first frame of a message of `message` bytes, of which it carries some.
+/// The first frame of a message of `message` bytes; it carries `payload` of them.
 fn first_frame(from: u32, ssn: u64, payload: usize, message: usize) -> RecordHeader {
     RecordHeader {
         payload_bytes: payload as u32,
@@ -192,7 +192,7 @@ fn posted(number: u32) -> Answer {
     Answer::Posted(RequestNumber(number))
 }
 
-/// A receive got this message of the other.
+/// A receive got this message of the other rank.
 fn received(request: u32, source: u32, payload: Vec<u8>) -> Answer {
     Answer::Ended(vec![Ended {
         request: RequestNumber(request),

@@ -1,4 +1,4 @@
-//! No orphans.
+//! There are no orphans.
 
 use super::super::orphan::{Again, Orphans};
 use super::*;
@@ -6,8 +6,8 @@ use refrain_logging::determinant::{Determinant, Match, Matched};
 
 const REQUESTS: [Clock; 3] = [Clock(3), Clock(1), Clock(2)];
 
-/// Rank 0 sent two messages and printed two words, of which the first was seen
-/// each; some things happened to it.
+/// Rank 0 sent two messages and printed two words; others have seen the first of each. It also had
+/// some events.
 fn stage() -> Stage<Orphans> {
     let mut stage = Stage::new(Orphans::new(2));
     for event in events() {
@@ -54,7 +54,7 @@ fn again() -> Again {
     }
 }
 
-/// What was seen is made again; what was not may be lost, or another.
+/// What others have seen is emitted again; the rest may be missing or differ.
 // REC-5
 #[test]
 fn what_was_seen_is_made_again() {
@@ -69,7 +69,7 @@ fn what_was_seen_is_made_again() {
     other.sent[1].2[29] ^= 1;
     other.printed[1] = 7;
     judge(&other).unwrap();
-    // Played from a checkpoint behind all that.
+    // A replay from a checkpoint after all emissions.
     let before = Again {
         sent_before: vec![Ssn(0), Ssn(1)],
         printed_before: 1,
@@ -80,7 +80,7 @@ fn what_was_seen_is_made_again() {
     assert_eq!(stage.oracle.posted(Rank(0), Rank(1)), 1);
 }
 
-/// An orphan: a message or a word that is not made again, or not so.
+/// An orphan: a message or word that the replay does not emit again, or emits differently.
 // REC-5, REC-8
 #[test]
 fn orphans_are_found() {
@@ -103,7 +103,7 @@ fn orphans_are_found() {
     assert_breach(judge(&word), "orphan", "the output was");
 }
 
-/// What is held is what happened: merged, counted and cut in parts or not.
+/// Held determinants equal the events, also if merged, counted or split.
 // EL-5, REC-2
 #[test]
 fn what_is_held_is_what_happened() {
@@ -126,7 +126,7 @@ fn what_is_held_is_what_happened() {
     parts[2] = part(&REQUESTS[..1], true);
     parts.push(part(&REQUESTS[1..], false));
     judge(&parts).unwrap();
-    // A part whose end is not stable is not used: that life did it anew. REC-4
+    // A part whose end is not stable is ignored: the next life ran the operation anew. REC-4
     parts.pop();
     let stable = World {
         stable: Some(Clock(7)),
@@ -134,8 +134,8 @@ fn what_is_held_is_what_happened() {
     };
     let judged = stage.oracle.judge_held(Rank(0), &parts, None, &stable);
     judged.unwrap();
-    // Each of these is a known bug of an implementation: a set cut to one, the order of a set,
-    // another message, a probe that fails, the first of a batch only.
+    // Each of these is a known bug of an implementation: a set cut to one item, the order of a set,
+    // another message, a failed probe, only the first determinant of a batch.
     let mut cut = merged_runs.clone();
     cut[2] = part(&REQUESTS[..1], false);
     assert_breach(judge(&cut), "orphan", "outcome 7");
@@ -157,8 +157,7 @@ fn what_is_held_is_what_happened() {
     assert_breach(judge(&early), "orphan", "comes after clock");
 }
 
-/// What is not stable may be missing; of what is older than the checkpoint
-/// nothing is asked.
+/// Determinants that are not stable may be missing, and so may those before the checkpoint.
 // EL-5, GC-1
 #[test]
 fn what_is_not_stable_or_superseded_may_be_missing() {
@@ -178,7 +177,7 @@ fn what_is_not_stable_or_superseded_may_be_missing() {
         let after = after.map(Clock);
         stage.oracle.judge_held(Rank(0), held, after, &stage.world)
     };
-    // That the receive was completed at 4 did not happen.
+    // The receive was not completed at 4.
     assert_breach(judge(&stage, &[first], None), "orphan", "outcome 4");
     let first = determinant(&wildcard_match(4, 1, 0));
     judge(&stage, &[first], None).unwrap();
@@ -189,7 +188,7 @@ fn what_is_not_stable_or_superseded_may_be_missing() {
     assert_breach(judge(&stage, &[], Some(6)), "orphan", "outcome 7");
 }
 
-/// What a life sends and prints that was replaced need not be made again.
+/// Emissions of a replaced life need not be made again.
 // FENCE-1
 #[test]
 fn a_life_that_was_replaced_has_no_orphans() {

@@ -1,4 +1,4 @@
-//! The reference comes to the same.
+//! The reference has the same results.
 
 use super::super::outcome::{History, Outcomes};
 use super::*;
@@ -7,23 +7,23 @@ use crate::plan::generate::PlanOptions;
 use crate::reference::tests::{ended, play};
 use refrain_logging::determinant::{Determinant, Match};
 
-/// What can be changed of what was seen.
+/// A change to the observed job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Nothing,
-    /// Rank 0 came to another state.
+    /// The final state of rank 0 differs.
     State,
-    /// Rank 0 printed another word first.
+    /// The first word of rank 0 differs.
     Word,
-    /// Rank 0 sent something else first.
+    /// The first message of rank 0 differs.
     Payload,
-    /// Rank 0 sent with another tag first.
+    /// The tag of the first message of rank 0 differs.
     Tag,
-    /// Rank 0's last event is not told.
+    /// The last event of rank 0 is missing.
     Event,
 }
 
-/// A whole job, as it is seen, with a change; what the oracle says of it.
+/// The oracle's verdict on a whole job with one change.
 fn judge(seed: u64, change: Change) -> Result<(), Breach> {
     let plan = Plan::generate(seed, &PlanOptions::default());
     let ended = ended(&plan, seed);
@@ -71,7 +71,7 @@ fn judge(seed: u64, change: Change) -> Result<(), Breach> {
     outcomes.judge(&plan, &states)
 }
 
-/// The events of an engine that a record stands for.
+/// The events of an engine for one record.
 fn events(record: &Determinant) -> Vec<Determinant> {
     match record {
         Determinant::Match(it) if it.is_completed => vec![
@@ -89,7 +89,7 @@ fn events(record: &Determinant) -> Vec<Determinant> {
     }
 }
 
-/// A job as it was comes to the same.
+/// An unchanged job has the same results.
 #[test]
 fn the_reference_comes_to_the_same() {
     for seed in 0..30 {
@@ -97,7 +97,7 @@ fn the_reference_comes_to_the_same() {
     }
 }
 
-/// Each difference is found, in every job that has what was changed.
+/// Each change is found, in every job that it affects.
 #[test]
 fn what_comes_out_otherwise_is_found() {
     for (change, what) in [
@@ -114,13 +114,13 @@ fn what_comes_out_otherwise_is_found() {
             "{found:?}"
         );
     }
-    // The last event may be one of a receive that is cancelled anyway.
+    // The last event may concern a receive that is cancelled anyway.
     let found = (0..20).filter(|seed| judge(*seed, Change::Event).is_err());
     assert!(found.count() >= 10);
 }
 
-/// A part of a set at the end of what is held of a dead life is not used: the next
-/// one did the operation anew.
+/// A part of a set at the end of a dead life's records is ignored: the next life ran the operation
+/// anew.
 // REC-4
 #[test]
 fn a_set_that_a_dead_life_left_unfinished_is_done_anew() {

@@ -18,7 +18,7 @@ use refrain_transport::protocol::{Event, Protocol};
 const JOB: u64 = 7;
 const MESSAGES: u64 = 60;
 
-/// Keeps payload; nothing that happens matters.
+/// Keeps payload and ignores events.
 struct Keeping;
 
 impl Protocol for Keeping {
@@ -49,7 +49,7 @@ impl Environment for Quiet {
     fn report(&mut self, _text: &str) {}
 }
 
-/// Two ranks; the first sends, over a log of a few chunks and a disk.
+/// Two ranks; the first one sends, with a log of a few chunks and a disk.
 struct Pair {
     network: Network,
     engines: [Engine<Keeping>; 2],
@@ -109,7 +109,7 @@ impl Pair {
         }
     }
 
-    /// The first sends messages of all lengths, the other receives `received`.
+    /// The first rank sends messages of all lengths; the second one receives `received` of them.
     fn exchange(&mut self, received: u64) {
         for number in 0..MESSAGES {
             let room = Room::holding(&bytes(number));
@@ -160,7 +160,7 @@ impl Pair {
         panic!("it never ends");
     }
 
-    /// The sender dies; what it leaves.
+    /// The sender dies; returns what it leaves.
     fn die(self) -> Remains {
         self.network.kill(Rank(0));
         Remains {
@@ -191,8 +191,7 @@ fn expected(from: u64) -> Messages {
     (from..MESSAGES).map(message).collect()
 }
 
-/// A living peer gives everything that it sent, from its memory and its disk,
-/// from any message on.
+/// A living peer returns every message that it sent, from memory and disk, starting at any SSN.
 // LOG-1, LOG-2, REC-3
 #[test]
 fn a_living_peer_gives_all_its_messages() {
@@ -204,7 +203,8 @@ fn a_living_peer_gives_all_its_messages() {
     }
 }
 
-/// What a horizon has passed is not given as if it were all.
+/// A log that was freed beyond the first requested message reports that; it does not return the
+/// rest as if complete.
 // LOG-4
 #[test]
 fn a_peer_that_freed_too_much_is_found() {
@@ -219,7 +219,7 @@ fn a_peer_that_freed_too_much_is_found() {
     assert!(missing.contains("are gone"), "{missing}");
 }
 
-/// A dead peer's memory and files give the same.
+/// A dead peer's memory and files contain the same messages.
 // LOG-2, LOG-5
 #[test]
 fn a_dead_peer_gives_all_its_messages() {
@@ -230,14 +230,13 @@ fn a_dead_peer_gives_all_its_messages() {
         let mut read = of_remains(&remains, Rank(1), Ssn(from)).unwrap();
         read.retain(|ssn, _| ssn.0 >= from);
         assert_eq!(read, expected(from));
-        // To others it sent nothing.
+        // Nothing was sent to other ranks.
         let other = of_remains(&remains, Rank(2), Ssn(0)).unwrap();
         assert!(other.is_empty());
     }
 }
 
-/// Without its files, or with other bytes in them, not all is there: that is not
-/// passed over.
+/// Missing or damaged files of a log are noticed.
 // LOG-2; known trap: a log that loses everything once its window slides
 #[test]
 fn a_log_without_its_files_is_found() {
@@ -252,7 +251,7 @@ fn a_log_without_its_files_is_found() {
     assert_ne!(read, expected(0));
     assert!(!read.contains_key(&Ssn(0)));
     let mut damaged = remains;
-    // In the first chunk, which is nowhere else any more.
+    // In the first chunk, which exists only in the file.
     damaged.files[0].bytes[slot_offset(0) as usize + 5000] ^= 0xff;
     let read = of_remains(&damaged, Rank(1), Ssn(0));
     assert!(read.is_err() || read.is_ok_and(|read| read != expected(0)));

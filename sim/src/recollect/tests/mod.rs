@@ -1,4 +1,4 @@
-//! A later life collects all that there was, and finds what is missing.
+//! A later life collects everything, and notices what is missing.
 
 mod logs;
 mod play;

@@ -10,7 +10,7 @@ use crate::saved::{Beginning, Delivered, Saved, Tally};
 use refrain_logging::determinant::Determinant;
 use refrain_ring::{Clock, Rank};
 
-/// A job that came to its end, and all messages of it.
+/// A job that has ended, with its records, messages and output.
 struct Past {
     plan: Plan,
     records: Vec<Vec<Determinant>>,
@@ -38,7 +38,7 @@ impl Past {
         }
     }
 
-    /// What a rank would collect that is started from there.
+    /// What a later life of `rank` collects if it begins at `beginning`.
     fn collected(&self, rank: usize, beginning: Beginning) -> Recollection {
         let clock = beginning.clock;
         let saved = Saved {
@@ -86,8 +86,8 @@ fn beginning(plan: &Plan, rank: u32) -> Beginning {
     Beginning::new(program, plan.ranks, Clock(plan.first_clock))
 }
 
-/// With everything, all is made again; with the first records only, a part of it,
-/// the same.
+/// With all records, the replay makes all emissions again; with the first half of the records, a
+/// prefix of them.
 // REC-4, REC-5
 #[test]
 fn what_is_collected_makes_the_same_again() {
@@ -107,7 +107,7 @@ fn what_is_collected_makes_the_same_again() {
     }
 }
 
-/// From a checkpoint on the rest is made again.
+/// From a checkpoint on, the replay makes the remaining emissions again.
 // REC-1, REC-4
 #[test]
 fn what_is_collected_behind_a_checkpoint_makes_the_rest() {
@@ -127,8 +127,7 @@ fn what_is_collected_behind_a_checkpoint_makes_the_rest() {
     assert!(checkpoints > 10, "{checkpoints}");
 }
 
-/// A message that is not there, or a record that is another, is found: records
-/// and program do not fit any more.
+/// A missing message leaves records unused.
 // REC-3, REC-8, LOG-4
 #[test]
 fn what_is_missing_leaves_records_over() {
@@ -152,14 +151,14 @@ fn what_is_missing_leaves_records_over() {
             found += u32::from(collected.play(false).is_err());
         }
     }
-    // The very last match may be followed by nothing that needs it.
+    // Few exceptions: no later operation may depend on the very last match.
     assert!(
         missing > 20 && found * 10 >= missing * 9,
         "{found} of {missing}"
     );
 }
 
-/// A checkpoint has what its program had of its channels.
+/// A tally holds the state of the channels as the program has seen it.
 // LOG-4
 #[test]
 fn a_tally_knows_what_a_program_had() {

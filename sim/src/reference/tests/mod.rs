@@ -6,14 +6,14 @@ use crate::plan::generate::PlanOptions;
 use proptest::prelude::*;
 use refrain_logging::determinant::Determinant;
 
-/// What a rank came to.
+/// The results of one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Final {
-    /// A hash of its program's answers.
+    /// A hash of the program's answers.
     pub state: u64,
-    /// What it printed.
+    /// The printed words.
     pub prints: Vec<u64>,
-    /// Its last operation.
+    /// The clock of the last operation.
     pub clock: Clock,
 }
 
@@ -21,7 +21,7 @@ fn choices<'a>(records: impl IntoIterator<Item = &'a Determinant>) -> Choices {
     Choices::of(records).expect("records of one life")
 }
 
-/// All ranks at their ends.
+/// Plays all ranks to their ends.
 pub(crate) fn play(plan: &Plan, choices: Vec<Choices>) -> Result<Vec<Reference>, Vec<Stop>> {
     let mut ranks = begin_all(plan, choices);
     let stops = play_all(&mut ranks);
@@ -48,7 +48,7 @@ fn plan(seed: u64) -> Plan {
     Plan::generate(seed, &options)
 }
 
-/// A job without faults.
+/// The results of a job without faults.
 pub(crate) struct Ended {
     pub finals: Vec<Final>,
     pub choices: Vec<Choices>,
@@ -73,7 +73,7 @@ pub(crate) fn ended(plan: &Plan, chance: u64) -> Ended {
     }
 }
 
-/// A rank alone, given everything that the others sent.
+/// One rank alone, with all messages that the other ranks sent to it.
 fn alone(rank: usize, beginning: &Beginning, choices: Choices, whole: &[Reference]) -> Reference {
     let mut reference = Reference::new(Rank(rank as u32), beginning, choices);
     for (source, other) in whole.iter().enumerate() {
@@ -93,8 +93,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whatever timing decides, every program ends, has received every message
-    /// once, and is replayed to the same end from what was recorded. REC-4
+    /// For any timing, every program ends, has received every message once, and replays from its
+    /// records to the same end. REC-4
     #[test]
     fn programs_end_and_are_played_again(seed: u64, chance: u64) {
         let plan = plan(seed);
@@ -108,8 +108,8 @@ proptest! {
         prop_assert_eq!(again, ended.finals);
     }
 
-    /// From the first records, however few, the same is sent as in the first life,
-    /// as far as they go. REC-2, REC-4, REC-5
+    /// A prefix of the records, however short, replays to a prefix of the sends. REC-2, REC-4,
+    /// REC-5
     #[test]
     fn the_first_records_tell_the_first_part(seed: u64, chance: u64, cut: prop::sample::Index) {
         let plan = plan(seed);
@@ -132,7 +132,7 @@ proptest! {
         }
     }
 
-    /// From each checkpoint a rank comes to the same end. REC-1
+    /// A replay from any checkpoint has the same end. REC-1
     #[test]
     fn checkpoints_lead_to_the_same_end(seed: u64, chance: u64) {
         let plan = plan(seed);
@@ -152,8 +152,8 @@ proptest! {
     }
 }
 
-/// Records that are not those of the program, and a program that does not do the
-/// same again, are seen: by the reference, or by what is sent. REC-8
+/// Records of another program, and a program that diverges, are noticed: by the reference, or by
+/// different sends. REC-8
 #[test]
 fn divergence_is_seen() {
     let mut seen = 0;
@@ -161,7 +161,7 @@ fn divergence_is_seen() {
         let mut plan = plan(seed);
         let ended = ended(&plan, seed);
         let whole = play(&plan, ended.choices.clone()).expect("it ends");
-        // The second life chooses its ways in another manner.
+        // The second life makes other random choices.
         let has_messages = plan
             .rounds
             .iter()
@@ -182,7 +182,7 @@ fn divergence_is_seen() {
     assert!(seen > 30, "{seen}");
 }
 
-/// A receive from any source that is said to have got what it cannot have got.
+/// A record of a wrong match of a receive from any source is noticed.
 #[test]
 fn a_wrong_record_is_seen() {
     let plan = (0..).map(plan).find(|plan| plan.messages() > 50);

@@ -1,4 +1,4 @@
-//! Two lives that differ in the result of a test of a send, and so in their records.
+//! Two lives that differ in the result of a test of a send, and therefore in their records.
 
 use super::choices;
 use crate::choices::{Outcome, Recorded};
@@ -23,11 +23,11 @@ fn records(record: impl FnOnce(&mut Recorder)) -> Vec<Determinant> {
     decode(&header, &batch[HEADER_BYTES..]).expect("as it was written")
 }
 
-/// A rank sends (clock 1), tests the send (2) and waits for any of it and a receive
-/// that is there (3). Whether the log had room for the send is timing. If it had,
-/// the test finds it: an event. If it had not, the test finds nothing; the
-/// wait that finds the receive makes that record unnecessary. A program that was
-/// told the one is not replayed as if it had been told the other. REC-4
+/// A rank sends (clock 1), tests the send (2) and waits for any of the send and a receive that is
+/// complete (3). Timing decides whether the log had room for the send. If it had, the test finds
+/// the send complete: an event. If it had not, the test finds nothing, and the wait that finds the
+/// receive makes a record of that unnecessary. The records of one case do not replay as the other.
+/// REC-4
 #[test]
 fn records_tell_whether_a_tested_send_was_complete() {
     let (receive, send) = (Clock(0), Clock(1));
