@@ -29,25 +29,25 @@ const RANKS_MAX: u32 = 64;
 /// Random jobs with random deaths.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
-    /// Time in which jobs are started, in minutes
+    /// Time in which jobs are started, in minutes.
     #[arg(long, value_name = "M", default_value_t = 10.0, value_parser = minutes)]
     pub minutes: f64,
-    /// Seed of all random choices [default: random, printed]
+    /// Seed of all random choices [default: random, printed].
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Number of the first job
+    /// Number of the first job.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub first: u64,
-    /// Maximum number of ranks per job
+    /// Maximum number of ranks per job.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
     pub ranks: u32,
-    /// Fabric of all jobs; on ofi ranks are killed at clocks only
+    /// Fabric of all jobs; on ofi ranks are killed at clocks only.
     #[arg(long, default_value = "auto")]
     pub fabric: String,
-    /// Time after which a job hangs; stacks of its processes are written to the file `stacks`
+    /// Time after which a job hangs; stacks of its processes are written to the file `stacks`.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub patience: u64,
-    /// Continue after a failure
+    /// Continue after a failure.
     #[arg(long)]
     pub keep_going: bool,
 }
