@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Time between two looks at the launcher.
+/// Time between two checks of the launcher.
 const LOOK: Duration = Duration::from_millis(2);
 /// Time between two lines of progress.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -59,10 +59,10 @@ fn minutes(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs the soak; its status is 1 when anything failed.
+/// Runs the soak; the exit status is 1 if a job failed.
 ///
 /// # Errors
-/// When jobs cannot be started, or their output cannot be kept.
+/// Jobs cannot be started, or their output cannot be kept.
 pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     let interrupt = Interrupt::install()?;
     let seed = arguments.seed.unwrap_or_else(seed_of_now);
@@ -106,7 +106,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     })
 }
 
-/// Short numbers are easier to type.
+/// A new seed. Short numbers are easier to type.
 fn seed_of_now() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(1, |since| u64::from(since.subsec_micros()))
@@ -115,7 +115,7 @@ fn seed_of_now() -> u64 {
 struct Soak {
     jobs: JobFolder,
     patience: Duration,
-    /// Lines that were printed without faults, by ranks and workload.
+    /// Lines that jobs without faults printed, by job.
     expected: HashMap<Job, String>,
 }
 
