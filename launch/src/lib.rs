@@ -17,7 +17,7 @@
 //! | `spawn` | fork and exec of one rank |
 //! | `same_memory` | addresses and stack guards that are the same in each incarnation |
 //! | `clocks` | preloads `librefrain_clocks.so` into ranks |
-//! | `start`, `lives` | starts the ranks; what outlives their processes |
+//! | `start`, `lives` | starts the ranks; state that outlives their processes |
 //! | `process`, `child` | one incarnation of a rank: its process, socket and output |
 //! | `hosts`, `agent` | ranks on other hosts |
 //! | `loggers` | the event loggers of the job |
@@ -33,7 +33,7 @@
 //! | `requests` | messages of ranks, and their answers |
 //! | `membership` | which ranks are informed of which others; pure |
 //! | `service_process`, `polling` | processes beside the ranks; waits for a descriptor |
-//! | `output`, `printed` | output of a rank; what an earlier incarnation printed |
+//! | `output`, `printed` | output of a rank; output that an earlier incarnation printed |
 //! | `sink`, `rate_limit` | the launcher's stdout and stderr; limits of its own lines |
 //! | `serve`, `ending`, `outcome` | the loop; the end of a job; its outcome |
 //! | `progress` | the live view |

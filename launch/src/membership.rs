@@ -60,7 +60,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
 
-    /// What happens to one rank.
+    /// An event of one rank.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Join,

@@ -32,7 +32,7 @@ pub struct RankProcess {
     pub link: Link,
     /// Standard output and error; empty if they are inherited.
     pub outputs: Vec<Output>,
-    /// How far it has come in the control protocol.
+    /// State of the rank in the control protocol.
     pub membership: Membership,
     /// How the process has ended, if the end was seen.
     pub end: Option<End>,

@@ -1,5 +1,5 @@
 //! Reports of recoveries: which rank died, why, and how long recovery took; messages of the
-//! replay that had other bytes (REC-8). Pure; times come in.
+//! replay that had other bytes (REC-8). Pure; times are arguments.
 
 use super::verdict::{Cause, End};
 use crate::size::count;

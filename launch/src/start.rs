@@ -132,7 +132,7 @@ type HostParts = (Placement, SpilledFiles, CheckpointPlace);
 struct SameAddresses {
     fixed_layout: bool,
     random_bytes: Vec<RandomBytes>,
-    /// What the system forbids, for people.
+    /// Why the system does not allow all of them, for people.
     differing: Option<String>,
 }
 

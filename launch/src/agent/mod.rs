@@ -1,11 +1,11 @@
-//! The launcher's agent on another host: starts the host's ranks and passes on what
-//! they and the launcher send to each other, what they print, and how they end.
+//! The launcher's agent on another host: starts the host's ranks, and forwards messages between
+//! them and the launcher, their output, and their ends.
 //!
-//! One thread and one poll(2) loop. Ranks are the agent's children, with a control
-//! socket to it, as they have one to a launcher on their own host. Nothing of the
-//! job stays on the host without the launcher: when the connection or the standard
-//! input is closed, or the other side does not answer the kernel any more, the
-//! agent kills its ranks and ends; when the agent is killed, the kernel kills them.
+//! One thread and one poll(2) loop. Ranks are children of the agent, with control sockets to the
+//! agent, as ranks on the launcher's host have them to the launcher. No process or file of the job
+//! stays on the host without the launcher: when the connection or the standard input is closed, or
+//! the other side no longer acknowledges data, the agent kills its ranks and ends; when the agent
+//! is killed, the kernel kills its ranks.
 //!
 //! | file | subject |
 //! |---|---|

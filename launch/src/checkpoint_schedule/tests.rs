@@ -82,7 +82,7 @@ fn round_robin_asks_a_rank_after_the_checkpoint_of_the_last() {
     );
 }
 
-/// A reduction: rank 0 receives all, so its checkpoint frees what others hold.
+/// A reduction: rank 0 receives all messages, so its checkpoint frees the logs of the others.
 #[test]
 fn adaptive_asks_ranks_that_receive() {
     let mut scheduler = scheduler(Choice::Adaptive, 3);

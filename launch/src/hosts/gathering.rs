@@ -323,7 +323,7 @@ fn of_trie(text: &str) -> Vec<Ipv4Addr> {
 }
 
 /// `/proc/net/if_inet6`: 32 digits, the interface, prefix length, scope, flags, name.
-/// Link-local addresses (scope 20) mean nothing without an interface.
+/// Link-local addresses (scope 20) are useless without an interface.
 fn of_interfaces(text: &str) -> impl Iterator<Item = Ipv6Addr> {
     text.lines().filter_map(|line| {
         let mut words = line.split_ascii_whitespace();

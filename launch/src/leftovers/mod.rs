@@ -11,7 +11,7 @@
 //! - Folders of event loggers, of their rings (in `/dev/shm`), and of checkpoints, in the
 //!   folder for temporary files, named likewise, with [`EVENTS_SUFFIX`],
 //!   [`RINGS_SUFFIX`] or [`CHECKPOINTS_SUFFIX`] at the end.
-//! - What libfabric's shm provider leaves in `/dev/shm` (`segments`).
+//! - Segments that libfabric's shm provider leaves in `/dev/shm` (`segments`).
 
 mod segments;
 
@@ -256,7 +256,7 @@ mod tests {
         let own = file_prefix(std::process::id()).unwrap();
         let living = make(&format!("{own}7{EVENTS_SUFFIX}"));
         let dead = make(&format!("refrain-4194999-77-7{EVENTS_SUFFIX}"));
-        // One whose launcher means nothing here, and whose logger lives.
+        // A folder whose launcher's process id has no meaning here, and whose logger runs.
         let elsewhere = make(&format!("refrain-4194998-77-7{EVENTS_SUFFIX}"));
         let lock = fs::File::open(elsewhere.join("0").join("lock")).unwrap();
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
