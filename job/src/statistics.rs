@@ -64,9 +64,9 @@ pub struct EventStatistics {
     pub cancelled: u64,
     /// Numbers and bytes that the program got from outside: times, random bytes.
     pub given: u64,
-    /// Records of operations that found nothing.
+    /// Records of unsuccessful operations (such as tests and probes).
     pub nothing: u64,
-    /// Operations that found nothing, recorded or dropped.
+    /// Unsuccessful operations, recorded or dropped.
     pub nothing_found: u64,
     /// Of the matches, those of receives from a named source (`pessimist-classic`).
     pub named: u64,

@@ -191,7 +191,7 @@ fn a_value_that_is_too_long_is_refused_and_does_no_harm() {
     assert!(matches!(launcher.hear(), ToLauncher::Put { value, .. } if value == b"short"));
 }
 
-/// The launcher says that a segment comes with its answer, and sends none.
+/// The launcher announces a segment with its answer, and sends none.
 #[test]
 fn a_message_without_its_descriptor_is_refused() {
     let (mut control, mut launcher) = joined();
