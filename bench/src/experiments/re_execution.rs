@@ -40,7 +40,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = refrain_launch::size::parse,
           default_value = "64,1K,4K,16K,64K,256K,1M")]
     sizes: Vec<u64>,
-    /// Token length that rank 0 sends, which replays first and is then receive-bound.
+    /// Length of the tokens of rank 0, which replays first and is then receive-bound.
     #[arg(long, value_name = "SIZE", value_parser = refrain_launch::size::parse)]
     answers: Option<u64>,
     /// Receive from any source, so that each receive is a logged event.

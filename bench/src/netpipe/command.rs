@@ -1,7 +1,7 @@
 //! Messages between the driver and a rank, over two pipes per rank.
 //!
 //! A frame is a length (u32, little endian) and a postcard value. The pipes
-//! connect processes of one executable on one machine, so there is no version.
+//! connect processes of one executable on one machine, so frames have no version.
 
 use super::arguments::{Mode, Receive};
 use super::log_budget::LogRoom;

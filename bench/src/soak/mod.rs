@@ -44,7 +44,7 @@ pub struct Arguments {
     /// Fabric of all jobs; on ofi ranks are killed at clocks only.
     #[arg(long, default_value = "auto")]
     pub fabric: String,
-    /// Time after which a job hangs; stacks of its processes are written to the file `stacks`.
+    /// Time after which a job counts as hung; stacks of its processes are written to `stacks`.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub patience: u64,
     /// Continue after a failure.

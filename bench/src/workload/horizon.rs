@@ -7,7 +7,7 @@ use refrain::{Image, World};
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Horizon {
     /// Rounds between two horizons; 0: never. Default 64, but never in a job with restarts,
-    /// whose ranks need what a horizon would free.
+    /// whose ranks need the messages that a horizon would free.
     #[arg(long, value_name = "ROUNDS")]
     horizon_every: Option<u64>,
     /// Rounds between two checkpoints; 0: only if the job asks for one.
