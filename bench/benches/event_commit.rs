@@ -1,12 +1,11 @@
-//! What a commit costs a rank: one batch into the ring of one event logger in
-//! shared memory, level `placed`, with the logger running beside it.
+//! The cost of a commit for a rank: one batch into the ring of one event logger in shared memory,
+//! level `placed`, while the logger runs.
 //!
 //! ```text
 //! cargo bench -p refrain-bench --bench event_commit
 //! ```
 //!
-//! The batches are sealed before the clock starts. Where the ring is full, the
-//! time until there is room counts.
+//! The batches are sealed before the clock starts. Waits for room in a full ring are included.
 
 use criterion::{BenchmarkId, Criterion};
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
@@ -20,7 +19,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 const JOB: u64 = 1;
-/// Batches that are sealed in one go: an eighth of the ring of the shortest.
+/// Number of batches that are sealed together: an eighth of the ring for the shortest batches.
 const AT_ONCE: u64 = 512;
 const BATCH_BYTES: [usize; 3] = [64, 256, 1024];
 

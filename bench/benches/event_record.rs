@@ -1,13 +1,12 @@
-//! What determinants cost the rank that has them: recorded, merged, encoded,
-//! sealed.
+//! The cost of determinants for the rank that records them: recording, merging, encoding, sealing.
 //!
 //! ```text
 //! cargo bench -p refrain-bench --bench event_record
 //! ```
 //!
-//! `one`: an event and its batch, as when a send follows each receive; this time
-//! is on the way of the send. `batch`: many events, then their batch; throughput
-//! is of events. `times`: the same of times that a program asks for. `checksum`: the part of it that is the checksum.
+//! `one`: an event and its batch, as when a send follows each receive; the send waits for this
+//! time. `batch`: many events, then their batch; throughput is of events. `times`: as `batch`, of
+//! times that a program requests. `checksum`: the checksum alone.
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use refrain_logging::determinant::batch::BatchHeader;
@@ -20,7 +19,7 @@ use std::time::Duration;
 
 const BATCHES: [u64; 4] = [2, 8, 64, 1024];
 
-/// Receives from any of four sources, one after the other.
+/// Receives from four sources in turn, each from any source.
 struct Receives {
     recorder: Recorder,
     count: u64,
@@ -107,8 +106,8 @@ fn batch(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The time, asked for by each fourth operation, 1 µs after the last; full batches go
-/// as a rank that only asks commits them.
+/// Every fourth operation requests the time, 1 µs after the previous request; full batches are
+/// committed as by a rank that only requests times.
 fn times(criterion: &mut Criterion) {
     const EVENTS: u64 = 512;
     let mut group = criterion.benchmark_group("event_record/times");

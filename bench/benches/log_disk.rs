@@ -1,16 +1,14 @@
-//! What a disk does alone, under a log that spills to it, and when the log is
-//! read back: what each choice brings.
+//! The speed of a disk alone, of a log that spills to it, and of reading the log back, with
+//! different settings.
 //!
 //! ```text
 //! cargo bench -p refrain-bench --bench log_disk
 //! REFRAIN_BENCH_DIR=/fast/disk cargo bench -p refrain-bench --bench log_disk -- disk
 //! ```
-//!
-//! Two folders: `tmpfs` is /dev/shm, `disk` is `REFRAIN_BENCH_DIR` or else the
-//! build's folder for temporary files. Every sample is a fresh file or log of 256
-//! MiB. `alone`: written past the page cache and through it, by so many at once.
-//! `spill`: appended, sealed and written. `read_back`: opened and read, with all
-//! checksums.
+//! Two folders: `tmpfs` is /dev/shm, `disk` is `REFRAIN_BENCH_DIR` or else the build's folder for
+//! temporary files. Every sample uses a new file or log of 256 MiB. `alone`: blocks written with
+//! direct I/O and through the page cache, with different numbers of writes in flight. `spill`: a
+//! log appended, sealed and written. `read_back`: a log opened and read, with all checksums.
 
 use clap::Parser;
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
@@ -44,7 +42,7 @@ fn folders() -> Vec<(&'static str, PathBuf)> {
     vec![("tmpfs", "/dev/shm".into()), ("disk", disk)]
 }
 
-/// The disk alone: what each number of writes under way, and direct I/O, bring.
+/// The disk alone, with different numbers of writes in flight, with and without direct I/O.
 fn alone(criterion: &mut Criterion, name: &str, folder: &Path) {
     let mut group = criterion.benchmark_group(format!("log_disk/{name}/alone"));
     group.throughput(Throughput::Bytes(LOG_BYTES));
@@ -70,7 +68,7 @@ fn alone(criterion: &mut Criterion, name: &str, folder: &Path) {
     group.finish();
 }
 
-/// A log that spills: the way of writing, how many at once, and from when on.
+/// A log that spills, with different disk engines, numbers of writes in flight, and thresholds.
 fn spill(criterion: &mut Criterion, name: &str, folder: &Path) {
     let mut group = criterion.benchmark_group(format!("log_disk/{name}/spill"));
     group.throughput(Throughput::Bytes(LOG_BYTES));
@@ -105,7 +103,7 @@ fn spill(criterion: &mut Criterion, name: &str, folder: &Path) {
     group.finish();
 }
 
-/// The same log again and again: what a host keeps of its disk helps here.
+/// Reads the same log repeatedly: the host's cache of the disk speeds this up.
 fn read_back(criterion: &mut Criterion, name: &str, folder: &Path) {
     let mut group = criterion.benchmark_group(format!("log_disk/{name}/read_back"));
     group.throughput(Throughput::Bytes(LOG_BYTES));

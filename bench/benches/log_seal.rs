@@ -1,13 +1,11 @@
-//! What sealing a chunk costs: a checksum for each record, and the chunk's own
-//! header.
+//! The cost of sealing a chunk: a checksum for each record, and the chunk's own header.
 //!
 //! ```text
 //! cargo bench -p refrain-bench --bench log_seal
 //! ```
 //!
-//! `hot`: the chunk was just written and is in the cache. `cold`: 128 MiB of
-//! chunks in turn, beyond the private caches. Throughput is of log bytes; without
-//! checksums it would be infinite.
+//! `hot`: the chunk was just written and is in the cache. `cold`: 128 MiB of chunks in turn, which
+//! exceed the private caches. Throughput is of log bytes.
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use refrain_ring::{
@@ -19,7 +17,7 @@ use std::time::Duration;
 const PAYLOAD_BYTES: [usize; 6] = [8, 64, 256, 1 << 10, 4 << 10, 16 << 10];
 const COLD_CHUNKS: usize = (128 << 20) / CHUNK_BYTES;
 
-/// A log of `chunks` full chunks with records of one length, all lent.
+/// A log of `chunks` full chunks with records of one length; all chunks are lent out.
 fn lent_chunks(chunks: usize, payload_bytes: usize) -> (Arena, Vec<LentChunk>) {
     let mut arena = Arena::heap((chunks + 1) * CHUNK_BYTES);
     let mut log = ChannelLog::new(Rank(0), Incarnation(0), Rank(1), u64::MAX);

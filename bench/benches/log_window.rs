@@ -1,17 +1,15 @@
-//! When does a small window of log memory that is used again and again beat
-//! stores that go around the cache?
+//! Compares a small window of log memory that is reused with stores that bypass the cache.
 //!
 //! ```text
 //! cargo bench -p refrain-bench --bench log_window
 //! ```
 //!
-//! Messages of 1 MiB are copied into a window, fragment by fragment, and the
-//! window goes round: `cached` by ordinary stores, `streaming` by non-temporal
-//! ones. `append`: nothing else. `append_and_seal`: each fragment is checksummed
-//! when 256 KiB more have come, as spilling does. `append_and_receive`: each
-//! fragment is copied out when 32 KiB more have come, as a receiver does that
-//! keeps up. One thread, so one cache: a receiver on another core has the lines
-//! sent to it in both cases.
+//! Messages of 1 MiB are copied fragment by fragment into a window that is used in rotation:
+//! `cached` by ordinary stores, `streaming` by non-temporal stores. `append`: only the copy.
+//! `append_and_seal`: each fragment is checksummed 256 KiB later, as by spilling.
+//! `append_and_receive`: each fragment is copied out 32 KiB later, as by a receiver that keeps up.
+//! One thread, so one cache: a receiver on another core gets the cache lines from the sender's
+//! core in both cases.
 
 #![allow(
     unsafe_code,
@@ -36,11 +34,11 @@ const WINDOWS_KIB: [usize; 9] = [
 ];
 const FRAGMENT_BYTES: usize = 16 << 10;
 const MESSAGE_BYTES: usize = 1 << 20;
-/// How far sealing and receiving are behind, or half of a smaller window.
+/// Distance of sealing and receiving behind appending; at most half of the window.
 const SEAL_LAG_BYTES: usize = 256 << 10;
 const RECEIVE_LAG_BYTES: usize = 32 << 10;
 
-/// What happens to a fragment after it was appended.
+/// Use of a fragment after it was appended.
 #[derive(Clone, Copy)]
 enum Then {
     Nothing,
@@ -48,7 +46,7 @@ enum Then {
     Receive,
 }
 
-/// Log memory that goes round, and the user's buffers.
+/// Log memory that is used in rotation, and the user's buffers.
 struct Window {
     memory: Vec<u8>,
     next: usize,
@@ -60,7 +58,7 @@ struct Window {
 impl Window {
     fn new(bytes: usize, target: Target) -> Self {
         Self {
-            // Written once, so that no page is new.
+            // Written once, so that all pages are mapped.
             memory: vec![0x11; bytes],
             next: 0,
             target,
@@ -69,7 +67,7 @@ impl Window {
         }
     }
 
-    /// Where the fragment is that was appended `lag_bytes` before `next`.
+    /// Offset of the fragment that was appended `lag_bytes` before `next`.
     fn behind(&self, lag_bytes: usize) -> usize {
         let lag_bytes = lag_bytes.min(self.memory.len() / 2);
         (self.next + self.memory.len() - lag_bytes) % self.memory.len()

@@ -1,10 +1,9 @@
-//! Matching: one message to one receive, with a queue of others standing by.
+//! Matching of one message with one receive, while other entries are in the queue.
 //!
 //! `cargo bench -p refrain-bench --bench matching`
 //!
-//! Every round leaves the queues as it found them, at their length. The others
-//! in a queue differ in their tag; "first" and "last" is where in the queue,
-//! by age, the wanted entry is.
+//! Every round leaves the queues as they were, at the same length. The other entries of a queue
+//! differ in their tag; "first" and "last" is the position of the wanted entry by age.
 
 use core::hint::black_box;
 use core::time::Duration;
@@ -16,7 +15,7 @@ const LENGTHS: [usize; 3] = [1, 10, 1_000];
 const WANTED: Envelope = message(-1);
 const OTHER: i32 = 1;
 
-/// What the engine keeps of a receive and of a message: two words.
+/// Content of the engine's entry for a receive or message: two words.
 type Value = [u64; 2];
 
 const fn message(tag: i32) -> Envelope {
@@ -33,12 +32,12 @@ const ANY_SOURCE: Pattern = Pattern {
     tag: Some(WANTED.tag),
 };
 
-/// Tags of the `length - 1` others.
+/// Tags of the `length - 1` other entries.
 fn others(length: usize) -> impl Iterator<Item = i32> {
     (OTHER..).take(length - 1)
 }
 
-/// A message finds its receive, which is then posted again: behind the others.
+/// A message matches its receive, which is then posted again, after the others.
 fn posted(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("posted");
     for length in LENGTHS {
@@ -56,7 +55,7 @@ fn posted(criterion: &mut Criterion) {
         });
     }
     for length in LENGTHS {
-        // round robin: the oldest is matched, and becomes the youngest
+        // round robin: the oldest entry is matched, and becomes the youngest
         let mut matcher = Matcher::<Value, Value>::new();
         for tag in 0..length {
             matcher.post(message(tag as i32).into(), [0; 2]);
@@ -92,7 +91,7 @@ fn posted(criterion: &mut Criterion) {
         });
     }
     for length in LENGTHS {
-        // a wildcard that stands before everything: all exact ones are younger
+        // a wildcard that is older than all exact receives
         let mut matcher = Matcher::<Value, Value>::new();
         group.bench_function(format!("wildcard/first of {length}"), |bencher| {
             matcher.post(ANY_SOURCE, [0; 2]);
@@ -113,7 +112,7 @@ fn posted(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A message becomes unexpected, behind the others, and is received.
+/// A message becomes unexpected, after the others, and is received.
 fn unexpected(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("unexpected");
     for (name, pattern) in [("exact", WANTED.into()), ("wildcard", ANY_SOURCE)] {
@@ -136,7 +135,7 @@ fn unexpected(criterion: &mut Criterion) {
     };
     for (name, wildcard) in [("exact", false), ("wildcard", true)] {
         for length in LENGTHS {
-            // round robin: the oldest is received, and comes again
+            // round robin: the oldest message is received, and arrives again
             let mut matcher = Matcher::<Value, Value>::new();
             for tag in 0..length {
                 matcher.push_unexpected(message(tag as i32), [0; 2]);

@@ -2,9 +2,8 @@
 //!
 //! `cargo bench -p refrain-bench --bench pack`
 //!
-//! `memcpy` copies the same number of bytes that lie in one piece; the others
-//! read (or write) a buffer in which every second block is used, of twice that
-//! length.
+//! `memcpy` copies the same number of contiguous bytes; the others read (or write) a buffer of
+//! twice that length, of which every second block is used.
 
 use core::hint::black_box;
 use core::time::Duration;
@@ -13,7 +12,7 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 use refrain_transport::layout::Layout;
 
 const MESSAGE_BYTES: usize = 64 << 10;
-/// What the engine asks for at a time.
+/// Length that the engine packs at a time.
 const FRAGMENT_BYTES: usize = 8 << 10;
 
 fn layouts() -> [(&'static str, Layout); 5] {
@@ -76,7 +75,7 @@ fn unpack(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The cost of walking alone, which is what an engine with its own copy pays.
+/// The cost of walking over the pieces alone, for an engine with its own copy function.
 fn pieces(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("pieces");
     group.throughput(Throughput::Bytes(MESSAGE_BYTES as u64));

@@ -1,13 +1,13 @@
-//! What a record costs in the log: reserve, pack, publish, read, release.
+//! The cost of a record in the log: reserve, pack, publish, read, release.
 //!
 //! ```text
 //! cargo bench -p refrain-bench --bench ring_append
 //! ```
 //!
-//! `reused`: the reader keeps up and its chunks are freed at once, so that the
-//! log goes round in few chunks that stay in the cache (protocol `none`).
-//! `retained`: nothing is freed before 64 MiB are full, so that the log streams
-//! through memory (a logging protocol between two checkpoints).
+//! `reused`: the reader keeps up and its chunks are freed at once, so that the log uses a few
+//! chunks in rotation, which stay in the cache (protocol `none`). `retained`: nothing is freed
+//! before 64 MiB are full, so that the log streams through memory (a logging protocol between two
+//! checkpoints).
 
 #![allow(
     unsafe_code,
@@ -48,7 +48,7 @@ impl Channel {
         }
     }
 
-    /// Packs and publishes a message; whether there was room.
+    /// Packs and publishes a message. Fails if the log has no room.
     #[inline]
     fn send(&mut self, message: &[u8]) -> Result<(), ReserveError> {
         let header = RecordHeader {
@@ -124,7 +124,7 @@ fn retained(criterion: &mut Criterion) {
         let mut channel = Channel::new(RETAINED_BYTES, Target::Streaming);
         let message = vec![0x5a; bytes];
         let mut buffer = vec![0; bytes];
-        // Once through all memory, so that no page is new.
+        // Fills all memory once, so that all pages are mapped.
         while channel.send(&message).is_ok() {
             channel.receive(&mut buffer);
         }

@@ -1,4 +1,4 @@
-//! User buffers of the ranks, and the pattern that proves the transfer.
+//! User buffers of the ranks, and the pattern that shows that a transfer was correct.
 
 use crate::workload::payload;
 use crate::workload::prng::{combine, nth};
@@ -6,7 +6,7 @@ use crate::workload::prng::{combine, nth};
 /// Buffers begin on a page, as NetPIPE's do.
 const PAGE_BYTES: usize = 4096;
 
-/// Touched memory that begins on a page.
+/// Memory that begins on a page and was written once.
 #[derive(Debug)]
 pub struct Buffer {
     storage: Vec<u8>,
@@ -15,10 +15,10 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Room for `bytes`, all of it written once.
+    /// A buffer of `bytes` bytes, all written once.
     pub fn new(bytes: usize) -> Self {
         let mut storage = Vec::with_capacity(bytes + PAGE_BYTES);
-        // Not `vec![0; n]`: the kernel would map that memory at the first access.
+        // Not `vec![0; n]`: the kernel would map its pages at their first access.
         storage.resize(bytes + PAGE_BYTES, 0xa5);
         let start = storage.as_ptr().align_offset(PAGE_BYTES);
         Self {
@@ -28,19 +28,19 @@ impl Buffer {
         }
     }
 
-    /// The first `bytes` of it.
+    /// The first `bytes` bytes of the buffer.
     ///
     /// # Panics
-    /// When the buffer is smaller.
+    /// If the buffer is shorter.
     pub fn first(&mut self, bytes: usize) -> &mut [u8] {
         &mut self.storage[self.start..self.start + self.bytes][..bytes]
     }
 }
 
-/// Bytes that follow from `seed` and `origin`.
+/// A pattern of bytes that depends on `seed` and `origin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    /// One per command.
+    /// Seed of the round.
     pub seed: u64,
     /// The rank that sent them first.
     pub origin: u32,
@@ -56,7 +56,7 @@ impl Pattern {
         payload::fill(self.key(), room);
     }
 
-    /// Writes what differs from the pattern in every byte.
+    /// Writes bytes that all differ from the pattern.
     pub fn fill_inverted(self, room: &mut [u8]) {
         self.fill(room);
         room.iter_mut().for_each(|byte| *byte = !*byte);

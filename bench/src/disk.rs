@@ -1,11 +1,9 @@
-//! What a disk alone sustains: writes and reads of the kind that the payload log
-//! makes, and nothing else.
+//! Speed of a disk alone: writes and reads as the payload log makes them, without the log.
 //!
-//! Blocks of a chunk's length go past the page cache (`O_DIRECT`, where the file
-//! system has it) to preallocated files, several at once. Each of them waits in
-//! a thread of its own, so that the figure is the disk's and not that of one way
-//! to ask it. The files have no names: nothing is left behind, however this
-//! process ends.
+//! Blocks of a chunk's length bypass the page cache (`O_DIRECT`, if the file system supports it),
+//! to preallocated files, several in flight. Each block is transferred by its own thread, so that
+//! the figure is the disk's and does not depend on a disk engine. The files have no names: nothing
+//! is left behind, however this process ends.
 
 use crate::buffer::Buffer;
 use crate::error::BenchError;
@@ -23,16 +21,16 @@ use std::time::{Duration, Instant};
 
 /// Bytes of one write or read: a chunk of the log.
 pub const BLOCK_BYTES: usize = refrain_ring::CHUNK_BYTES;
-/// Writes or reads under way at once, for each file.
+/// Writes or reads in flight, for each file.
 pub const IN_FLIGHT: usize = 8;
-/// Time between two looks for Ctrl-C.
+/// Time between two checks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(50);
 
 fn system<E: Into<io::Error>>(attempted: &str, folder: &Path) -> impl FnOnce(E) -> BenchError {
     BenchError::system(format!("{attempted} in {}", folder.display()))
 }
 
-/// Bytes of `folder`'s file system that this user may still take.
+/// Bytes of `folder`'s file system that are free for this user.
 ///
 /// # Errors
 /// When the system refuses.
@@ -51,17 +49,17 @@ pub struct DiskFile {
 }
 
 impl DiskFile {
-    /// A file of `bytes` (rounded down to whole blocks, at least one) in `folder`. If
-    /// `wants_direct`, it is accessed past the page cache where the file system can.
+    /// Creates a file of `bytes` (rounded down to whole blocks, at least one) in `folder`. If
+    /// `wants_direct`, access bypasses the page cache if the file system supports that.
     ///
     /// # Errors
-    /// When the folder cannot hold it.
+    /// The folder has no space for the file.
     pub fn create(folder: &Path, bytes: u64, wants_direct: bool) -> Result<Self, BenchError> {
         let file = tempfile::tempfile_in(folder).map_err(system("cannot make a file", folder))?;
         let blocks = (bytes / BLOCK_BYTES as u64).max(1);
         let length = blocks * BLOCK_BYTES as u64;
         match fallocate(&file, FallocateFlags::empty(), 0, length) {
-            // Not every file system can.
+            // Not every file system can preallocate.
             Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
             Err(error) => return Err(system("cannot take room", folder)(error)),
         }
@@ -77,25 +75,25 @@ impl DiskFile {
         })
     }
 
-    /// Whether it goes past the page cache.
+    /// Whether access bypasses the page cache.
     pub fn is_direct(&self) -> bool {
         self.is_direct
     }
 }
 
-/// A block of bytes that no disk can compress or recognise: they differ with `seed`.
+/// A block of bytes that a disk cannot compress or deduplicate: they depend on `seed`.
 pub fn random_block(seed: u64) -> Buffer {
     let mut block = Buffer::new(BLOCK_BYTES);
     payload::fill(seed, block.first(BLOCK_BYTES));
     block
 }
 
-/// What was transferred, and how long it took.
+/// Amount and duration of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transferred {
-    /// Of all files together.
+    /// Bytes of all files together.
     pub bytes: u64,
-    /// The time.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
@@ -118,17 +116,17 @@ pub enum Access {
     Read,
 }
 
-/// How much is transferred.
+/// Amount to transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// Every block of every file, once.
     Through,
-    /// As much as possible in `timed`, after `warm_up`; files are transferred again from
-    /// their beginning.
+    /// As many blocks as possible in `timed`, after `warm_up`; at the end of a file, continue from
+    /// its beginning.
     Time {
-        /// Not counted.
+        /// Time that is not counted.
         warm_up: Duration,
-        /// Counted.
+        /// Time that is counted.
         timed: Duration,
     },
 }
@@ -138,13 +136,13 @@ pub enum Until {
 pub struct Load {
     /// Their direction.
     pub access: Access,
-    /// Transfers under way at once, for each file.
+    /// Transfers in flight, for each file.
     pub in_flight: usize,
-    /// How much.
+    /// When the run ends.
     pub until: Until,
 }
 
-/// What the threads of one run share.
+/// State that the threads of one run share.
 struct Shared {
     access: Access,
     around: bool,
@@ -161,10 +159,11 @@ impl Shared {
     }
 }
 
-/// Transfers on all files at once, in order on each. `folder` is for messages.
+/// Transfers blocks of all files at the same time, in order within each file. `folder` is used in
+/// error messages.
 ///
 /// # Errors
-/// When a transfer fails, or a signal asks for the end.
+/// A transfer fails, or a signal asks for the end.
 pub fn run(
     files: &[DiskFile],
     folder: &Path,
@@ -184,7 +183,7 @@ pub fn run(
         failed: Mutex::new(None),
     };
     let cursors: Vec<AtomicU64> = files.iter().map(|_| AtomicU64::new(0)).collect();
-    // Before the clock runs: filling them takes as long as writing some of them.
+    // Before the clock starts: filling the blocks takes as long as writing some of them.
     let blocks: Vec<Buffer> = (0..files.len() * in_flight)
         .map(|index| random_block(index as u64))
         .collect();
@@ -215,7 +214,7 @@ pub fn run(
         };
         shared.stop.store(true, Ordering::Relaxed);
         for worker in workers {
-            // A panic of a worker is passed on.
+            // Passes a panic of a worker on.
             worker
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -241,7 +240,7 @@ pub fn run(
     })
 }
 
-/// Waits for `time`, the end of the work, or Ctrl-C, whatever is first.
+/// Waits for `time`, the end of the work, or Ctrl-C, whichever is first.
 fn nap(time: Duration, interrupt: &Interrupt, is_over: impl Fn() -> bool) {
     let began = Instant::now();
     while !interrupt.requested() && !is_over() {
@@ -249,7 +248,7 @@ fn nap(time: Duration, interrupt: &Interrupt, is_over: impl Fn() -> bool) {
         if left.is_zero() {
             return;
         }
-        // The end of a run through is part of the measured time.
+        // The wait for the end of the work is part of the measured time.
         let look = if time == Duration::MAX {
             Duration::from_millis(1)
         } else {
@@ -259,7 +258,7 @@ fn nap(time: Duration, interrupt: &Interrupt, is_over: impl Fn() -> bool) {
     }
 }
 
-/// The work of one thread of a file: block after block, each once.
+/// The work of one thread: transfers blocks of a file that no other thread has taken.
 fn transfer(
     file: &DiskFile,
     cursor: &AtomicU64,

@@ -5,22 +5,22 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What a shell expects of a program that Ctrl-C ended.
+/// Exit status that shells expect of a program ended by Ctrl-C.
 pub const STATUS_INTERRUPTED: u8 = 130;
 
-/// Why a measurement did not begin or did not end well.
+/// Error of a measurement.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum BenchError {
-    /// An option cannot be used, or a job or a program failed.
+    /// An option is invalid, or a job or a program failed.
     #[error("{problem}")]
     Failed {
         /// What failed.
         problem: String,
-        /// What to do, or the last output of what failed.
+        /// What to do, or the last output of the failed program.
         #[help]
         help: Option<String>,
     },
-    /// The system refused a call.
+    /// A system call failed.
     #[error("{attempted}: {error}")]
     System {
         /// What was attempted.
@@ -28,13 +28,13 @@ pub enum BenchError {
         /// The system's error.
         error: io::Error,
     },
-    /// Ctrl-C or a signal to end.
+    /// Ctrl-C or another signal asked for the end.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl BenchError {
-    /// A failure with nothing to add.
+    /// A failure without help.
     pub fn failed(problem: impl Into<String>) -> Self {
         Self::Failed {
             problem: problem.into(),
@@ -42,7 +42,7 @@ impl BenchError {
         }
     }
 
-    /// The value of an option cannot be used.
+    /// An invalid value of an option.
     pub fn option(option: &str, problem: impl Display, help: impl Into<String>) -> Self {
         Self::Failed {
             problem: format!("{option}: {problem}"),
@@ -65,10 +65,10 @@ impl BenchError {
     }
 }
 
-/// The exit status of a command. An interruption is no error.
+/// The exit status of a command. An interruption is not an error.
 ///
 /// # Errors
-/// All others.
+/// All errors but an interruption.
 pub fn status(result: Result<(), BenchError>) -> miette::Result<ExitCode> {
     match result {
         Ok(()) => Ok(ExitCode::SUCCESS),

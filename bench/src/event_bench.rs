@@ -1,10 +1,9 @@
 //! `refrain events bench`: the throughput of an event logger with many clients.
 //!
-//! A logger of its own process, clients as threads of this one. Each client
-//! records events as receives from any source make them, commits them in batches
-//! of a size, and has a window of commits under way. The time ends when all
-//! events are stable: over shared memory that needs the logger to empty the rings
-//! many times, as they are far smaller than all batches.
+//! The logger is a process of its own, clients are threads of this process. Each client records
+//! events as receives from any source cause them, commits them in batches of one size, and has a
+//! window of commits in flight. The time ends when all events are stable: over shared memory, the
+//! logger has to empty the rings many times, as they are far smaller than all batches.
 
 use crate::report::{print, table};
 use crate::summary::quantile;
@@ -25,25 +24,25 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Commits of one client that may be under way.
+/// Commits in flight per client.
 const WINDOW: u64 = 256;
-/// How long a client may wait for the logger.
+/// Time that a client may wait for the logger.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Commits and events that an event logger takes in a second.
+/// Rate of commits and events of an event logger.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
-    /// Folder of the logger's files, which are removed at the end [default: the temporary folder]
+    /// Folder of the logger's files, which are removed at the end [default: the temporary folder].
     #[arg(value_name = "DIR")]
     pub folder: Option<PathBuf>,
-    /// Number of clients
+    /// Number of clients.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub clients: u32,
-    /// Events per batch, one line each
+    /// Events per batch, one line each.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,64",
           value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub batch: Vec<u64>,
-    /// How clients send events, one line each: shm, messages or ofi:PROVIDER
+    /// How clients send events, one line each: shm, messages or ofi:PROVIDER.
     #[arg(
         long,
         value_name = "WAY,…",
@@ -51,7 +50,7 @@ pub struct Arguments {
         default_value = "shm,messages"
     )]
     pub way: Vec<String>,
-    /// When an event is stable, one line each: placed, durable
+    /// When an event is stable, one line each: placed, durable.
     #[arg(
         long,
         value_name = "LEVEL,…",
@@ -59,35 +58,35 @@ pub struct Arguments {
         default_value = "placed,durable"
     )]
     pub stable: Vec<String>,
-    /// Seconds per line
+    /// Seconds per line.
     #[arg(long, default_value_t = 2.0)]
     pub seconds: f64,
-    /// Measurements per line, of which the median is printed
+    /// Measurements per line, of which the median is printed.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
-    /// Print one JSON object per line instead of the table
+    /// Print one JSON object per line instead of the table.
     #[arg(long)]
     pub json: bool,
 }
 
-/// One line of the table, or of the JSON.
+/// One line of the table or of the JSON.
 #[derive(Clone, Debug, Serialize)]
 struct Figures {
     way: String,
     stable: String,
     batch: u64,
     clients: u32,
-    /// Median over the rounds.
+    /// Commits per second, median over the rounds.
     commits_per_s: f64,
-    /// The same.
+    /// Events per second, median over the rounds.
     events_per_s: f64,
-    /// Slowest and fastest round.
+    /// Commits per second of the slowest and the fastest round.
     commits_per_s_range: [f64; 2],
-    /// Bytes of determinants for each event.
+    /// Bytes of determinants per event.
     bytes_per_event: f64,
 }
 
-/// What one line measures.
+/// Parameters of one line.
 #[derive(Clone, Debug)]
 struct Case {
     way: String,
@@ -97,10 +96,10 @@ struct Case {
     batch: u64,
 }
 
-/// Measures every combination.
+/// Measures every combination of the options.
 ///
 /// # Errors
-/// When a logger cannot be started, or a client not served.
+/// A logger cannot be started, or does not serve a client.
 pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     if !(arguments.seconds > 0.0 && arguments.seconds <= 3600.0) {
         return Err(miette!("--seconds: give more than 0 and at most 3600"));
@@ -139,7 +138,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One round of one line.
+/// Result of one round of one line.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     commits: u64,
@@ -168,7 +167,7 @@ impl Figures {
     }
 }
 
-/// The logger's process; ended and waited for when dropped.
+/// The logger's process. Dropping it ends the process and waits for its end.
 struct Logger {
     child: Child,
     address: ServerAddress,
@@ -276,7 +275,7 @@ fn measure(arguments: &Arguments, case: &Case) -> miette::Result<Sample> {
     Ok(sum)
 }
 
-/// Commits for a while.
+/// Commits batches for `duration`.
 fn commit_for(options: ClientOptions, batch: u64, duration: Duration) -> Result<Sample, String> {
     let identity = Identity {
         job: options.job,

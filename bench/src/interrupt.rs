@@ -1,4 +1,4 @@
-//! Ctrl-C and other signals to end: noted, and read where a measurement waits.
+//! Ctrl-C and other signals that end a measurement: noted, and checked while a measurement waits.
 
 use crate::error::BenchError;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -11,15 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Notes SIGINT, SIGTERM and SIGHUP from now on. The second one ends the
-    /// process at once.
+    /// Notes SIGINT, SIGTERM and SIGHUP from now on. The second signal ends the process at once.
     ///
     /// # Errors
-    /// When the system refuses a handler.
+    /// A handler cannot be installed.
     pub fn install() -> Result<Self, BenchError> {
         let interrupt = Self::default();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // In this order: the first signal finds the flag not yet set.
+            // In this order, since the first signal must find the flag not yet set.
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&interrupt.0))
                 .and_then(|_| flag::register(signal, Arc::clone(&interrupt.0)))
                 .map_err(BenchError::system("cannot listen for Ctrl-C"))?;
@@ -33,7 +32,7 @@ impl Interrupt {
     }
 
     /// # Errors
-    /// [`BenchError::Interrupted`] when a signal has arrived.
+    /// [`BenchError::Interrupted`] if a signal has arrived.
     pub fn check(&self) -> Result<(), BenchError> {
         match self.requested() {
             true => Err(BenchError::Interrupted),

@@ -1,4 +1,4 @@
-//! Jobs of this very executable, for measurements that run many of them.
+//! Jobs of this executable, for measurements that run many jobs.
 
 use crate::error::BenchError;
 use crate::machine::readable;
@@ -10,21 +10,21 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// In the environment of all processes of such jobs: the folder that they belong to.
+/// Environment variable in all processes of these jobs, with the folder of the jobs.
 const MARK: &str = "REFRAIN_SOAK";
 
-/// What to run.
+/// A job to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Job {
     pub ranks: u32,
-    /// Of `refrain run`, besides the number of ranks.
+    /// Options of `refrain run`, without the number of ranks.
     pub options: Vec<String>,
-    /// Of `refrain-workload`.
+    /// Arguments of `refrain-workload`.
     pub workload: Vec<String>,
 }
 
 impl Job {
-    /// From command lines. The name of a folder of [`JobFolder`], in capitals, stands for
+    /// A job from command lines. The name of a subfolder of [`JobFolder`], in capitals, stands for
     /// its path.
     pub fn new(ranks: u32, options: &str, workload: &str) -> Self {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
@@ -36,7 +36,7 @@ impl Job {
     }
 }
 
-/// As a command line, with the names of folders.
+/// The job as a command line, with the names of subfolders.
 impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "refrain run -n {}", self.ranks)?;
@@ -53,17 +53,17 @@ impl fmt::Display for Job {
 /// The result of a job.
 #[derive(Debug, Default)]
 pub struct Ended {
-    /// `None`: it was killed.
+    /// Exit status; `None`: the launcher was killed.
     pub status: Option<i32>,
     /// Its standard output.
     pub out: String,
     /// Its standard error.
     pub err: String,
-    /// From its start until its launcher was gone.
+    /// Time in seconds from its start until the launcher had ended.
     pub wall_s: f64,
 }
 
-/// The folder in which jobs run, removed when dropped.
+/// The folder in which jobs run. Dropping it removes it.
 #[derive(Debug)]
 pub struct JobFolder {
     folder: TempDir,
@@ -71,10 +71,10 @@ pub struct JobFolder {
 }
 
 impl JobFolder {
-    /// A folder for temporary files, and the other ones of these names.
+    /// A folder with a subfolder for temporary files and subfolders with the given names.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// The folder cannot be created.
     pub fn new(prefix: &str, names: &'static [&'static str]) -> Result<Self, BenchError> {
         let folder = tempfile::Builder::new().prefix(prefix).tempdir();
         let folder = folder.map_err(BenchError::system("cannot make a folder for jobs"))?;
@@ -85,28 +85,28 @@ impl JobFolder {
         Ok(folder)
     }
 
-    /// A file or folder in it.
+    /// Path of a file or subfolder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The content of a file; empty without one.
+    /// The content of a file; empty if there is none.
     pub fn text(&self, name: &str) -> String {
         let bytes = fs::read(self.path(name)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Makes one of its folders, or makes it anew.
+    /// Creates a subfolder, or empties it.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// A system call fails.
     pub fn empty(&self, name: &str) -> Result<(), BenchError> {
         let path = self.path(name);
         let _ = fs::remove_dir_all(&path);
         fs::create_dir(&path).map_err(BenchError::system("cannot empty a folder of jobs"))
     }
 
-    /// The variable in the environment of all processes of its jobs.
+    /// The environment variable of all processes of these jobs, as NAME=VALUE.
     pub fn mark(&self) -> String {
         format!("{MARK}={}", self.folder.path().display())
     }

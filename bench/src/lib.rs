@@ -1,6 +1,6 @@
-//! Measurements and workloads: the NetPIPE-style sweep, the log's disk alone and
-//! under a log, experiments with jobs that lose ranks, programs that exercise a job, and (in `benches/`) criterion
-//! benchmarks of the hot structures.
+//! Measurements and workloads: the NetPIPE-style sweep, the speed of a disk alone and of a log
+//! that spills to it, experiments with jobs that lose ranks, programs that exercise a job, and (in
+//! `benches/`) criterion benchmarks of the hot structures.
 mod buffer;
 pub mod checkpoint_policies;
 pub mod disk;

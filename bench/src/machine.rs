@@ -6,8 +6,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Whether a pipe can be read or has ended, or a process of a pidfd has ended, within
-/// `time`.
+/// Whether a pipe becomes readable or ends, or the process of a pidfd ends, within `time`.
 pub fn readable(descriptor: impl AsFd, time: Duration) -> io::Result<bool> {
     let timeout = Timespec::try_from(time).unwrap_or_default();
     match poll(
@@ -39,7 +38,7 @@ fn processor_name(cpuinfo: &str) -> Option<String> {
     Some(name.replace("(R)", "").replace("(TM)", "").trim().into())
 }
 
-/// Resident memory of a process, by its number or `self`; `None` if it is gone.
+/// Resident memory of a process, given by its id or `self`; `None` if the process is gone.
 pub fn resident_bytes(process: impl std::fmt::Display) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     status_bytes(&status, "VmRSS:")

@@ -1,4 +1,4 @@
-//! What all measurements share on the way out: tables, sizes, progress, files.
+//! Output of measurements: tables, sizes, progress, files.
 
 use crate::error::BenchError;
 use comfy_table::{CellAlignment, Table};
@@ -6,11 +6,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
-/// comfy-table's order of borders: only those below the header are drawn.
+/// Borders in comfy-table's order: only the line below the header is drawn.
 const HEADER_LINE_ONLY: &str = "     ──            ";
 
-/// A table with a line below its header. The first `names` columns begin at the left, all
-/// others end at the right.
+/// A table with a line below its header. The first `names` columns are aligned to the left, all
+/// others to the right.
 pub fn table<H: ToString>(
     header: impl IntoIterator<Item = H>,
     rows: impl IntoIterator<Item = Vec<String>>,
@@ -28,10 +28,10 @@ pub fn table<H: ToString>(
     table.trim_fmt()
 }
 
-/// Prints a text on standard output; a reader that has gone (`| head`) is no error.
+/// Prints a text on standard output; a closed pipe (`| head`) is no error.
 ///
 /// # Errors
-/// When standard output cannot be written.
+/// Standard output cannot be written.
 pub fn print(text: &str) -> Result<(), BenchError> {
     match writeln!(io::stdout().lock(), "{}", text.trim_end_matches('\n')) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -41,8 +41,8 @@ pub fn print(text: &str) -> Result<(), BenchError> {
     }
 }
 
-/// Writes a size short: `1`, `1.5K`, `64K`, `4M`; sizes that are no halves of a
-/// unit as plain bytes.
+/// The short text of a size: `1`, `1.5K`, `64K`, `4M`; sizes that are no multiples of half a unit
+/// in bytes.
 pub fn format_size(bytes: u64) -> String {
     for (shift, unit) in [(40, "T"), (30, "G"), (20, "M"), (10, "K")] {
         let one: u64 = 1 << shift;
@@ -56,10 +56,10 @@ pub fn format_size(bytes: u64) -> String {
     bytes.to_string()
 }
 
-/// Writes a file that appears whole or not at all.
+/// Writes a file that appears either whole or not at all.
 ///
 /// # Errors
-/// When it cannot be written.
+/// The file cannot be written.
 pub fn save(text: &str, path: &Path) -> Result<(), BenchError> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -78,7 +78,7 @@ pub fn save(text: &str, path: &Path) -> Result<(), BenchError> {
         .map_err(BenchError::write(path))
 }
 
-/// The progress bar, where standard error is a terminal. Dropping it removes it.
+/// A progress bar, if standard error is a terminal. Dropping it removes the bar.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
@@ -86,12 +86,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For a number of steps, which are called `unit`.
+    /// A bar for a number of steps, which are called `unit`.
     pub fn new(unit: &str, steps: usize, quiet: bool) -> Self {
         let target = if quiet || !io::stderr().is_terminal() {
             ProgressDrawTarget::hidden()
         } else {
-            // Seldom: each drawing takes a core from a rank.
+            // Redrawn seldom: each drawing takes a core from a rank.
             ProgressDrawTarget::stderr_with_hz(2)
         };
         let template = format!(
@@ -107,7 +107,7 @@ impl Progress {
         self.bar.set_message(what.into());
     }
 
-    /// One step more is done.
+    /// One more step is done.
     pub fn step(&self) {
         self.bar.inc(1);
     }

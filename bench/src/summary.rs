@@ -1,24 +1,24 @@
-//! Several measurements of the same as a few numbers.
+//! Summary of several measurements of the same value.
 
 use crate::drawing::chart::Point;
 
-/// The median, and the range in which the middle half of all values lies.
+/// The median, and the range of the middle half of all values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// Number of values.
     pub count: usize,
-    /// Half of the values are below.
+    /// Half of the values are below it.
     pub median: f64,
-    /// A quarter is below.
+    /// A quarter of the values is below it.
     pub low: f64,
-    /// A quarter is above.
+    /// A quarter of the values is above it.
     pub high: f64,
-    /// The largest.
+    /// The largest value.
     pub largest: f64,
 }
 
 impl Summary {
-    /// `None` of nothing.
+    /// The summary; `None` without values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         Some(Self {
@@ -38,7 +38,7 @@ impl Summary {
         }
     }
 
-    /// In a drawing.
+    /// The summary as a point of a drawing, at `x`.
     pub fn at(self, x: f64) -> Point {
         Point {
             x,
@@ -49,7 +49,7 @@ impl Summary {
         }
     }
 
-    /// `1.23 (1.20 … 1.31)`.
+    /// Text such as `1.23 (1.20 … 1.31)`.
     pub fn text(self, digits: usize) -> String {
         let Self {
             median, low, high, ..
@@ -58,12 +58,12 @@ impl Summary {
     }
 }
 
-/// The text of a summary in a table; empty without one.
+/// The text of a summary in a table; empty for `None`.
 pub fn cell(summary: Option<Summary>, digits: usize) -> String {
     summary.map_or_else(String::new, |summary| summary.text(digits))
 }
 
-/// Linear interpolation between order statistics; `None` of nothing.
+/// A quantile by linear interpolation between order statistics; `None` without values.
 pub fn quantile(values: &mut [f64], part: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let place = part * values.len().checked_sub(1)? as f64;
@@ -74,7 +74,7 @@ pub fn quantile(values: &mut [f64], part: f64) -> Option<f64> {
     Some(below + (above - below) * place.fract())
 }
 
-/// The median; `None` of nothing.
+/// The median; `None` without values.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     quantile(&mut values.into_iter().collect::<Vec<_>>(), 0.5)
 }

@@ -1,5 +1,5 @@
-//! Real sweeps: this program starts itself as the driver, which starts it again
-//! as ranks. A filter on the command line chooses scenarios.
+//! Real sweeps: this program starts itself as the driver, which starts it again as ranks.
+//! Arguments select scenarios.
 
 use clap::Parser;
 use miette::IntoDiagnostic;
@@ -58,7 +58,7 @@ fn words_behind(words: std::env::Args) -> impl Iterator<Item = String> {
     std::iter::once("eventlogger".into()).chain(words)
 }
 
-/// What launchers start beside ranks of a protocol that logs events.
+/// Command lines of processes that launchers start besides ranks, for protocols that log events.
 #[derive(Parser)]
 struct EventLogger {
     folder: PathBuf,
@@ -85,10 +85,10 @@ fn event_logger(arguments: EventLogger) -> miette::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes the options of the usual harness that `cargo test` and nextest give.
+/// Parses the options of the usual test harness, as `cargo test` and nextest pass them.
 fn scenarios() -> ExitCode {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
-    // The one option whose value is a word of its own.
+    // The only option whose value is a separate word.
     if let Some(place) = words.iter().position(|word| word == "--format") {
         words.drain(place..words.len().min(place + 2));
     }
@@ -120,8 +120,8 @@ fn scenarios() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// In the environment of all processes that this one starts: scenarios may run
-/// at the same time, each in a process of its own.
+/// Environment variable of all processes that this process starts: scenarios may run at the same
+/// time, each in its own process.
 const SCENARIO_VARIABLE: &str = "REFRAIN_SWEEP_SCENARIO";
 
 fn driver(options: &str) -> Command {
@@ -141,7 +141,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Runs a sweep that must succeed; its output and the lines of its JSON.
+/// Runs a sweep that must succeed; returns its output and the lines of its JSON.
 fn sweep(options: &str) -> (Output, Vec<serde_json::Value>) {
     let folder = tempfile::tempdir().expect("a folder");
     let json = folder.path().join("a.json");
@@ -240,7 +240,7 @@ fn modes() {
     }
 }
 
-/// On each libfabric that there is, messages short and long.
+/// Runs short and long messages on each available libfabric.
 fn modes_over_ofi() {
     let installed = provider::installed(None).map(|_| "libfabric.so.1".to_owned());
     let second = std::env::var("REFRAIN_LIBFABRIC_SECOND");
@@ -276,8 +276,8 @@ fn modes_over_ofi() {
     }
 }
 
-/// Two names of one fabric would be two lines of one name. It is known only
-/// when ranks have joined.
+/// Two names of one fabric would give two lines with one name. This is detected only when ranks
+/// have joined.
 fn one_fabric_twice() {
     let output = driver("--fabric shm,auto --max 64")
         .output()
@@ -287,14 +287,14 @@ fn one_fabric_twice() {
     assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
 }
 
-/// Many times the log's 8 MiB travel.
+/// Sends many times the log's 8 MiB.
 fn small_log() {
     let options = "--protocol pessimist --min 1M --max 1M --perturbation 0 --rounds 2";
     goes_through_its_log(options, 16);
     goes_through_its_log(&format!("{options} --stream"), 4);
 }
 
-/// Sends more than so many messages, for as long as a busy machine needs for them.
+/// Sends more than a number of messages, with more time on a busy machine.
 #[track_caller]
 fn goes_through_its_log(options: &str, messages: u64) {
     let mut lines = Vec::new();
@@ -307,7 +307,7 @@ fn goes_through_its_log(options: &str, messages: u64) {
     panic!("not more than {messages} repeats: {lines:?}");
 }
 
-/// Between two horizons four times the log's 8 MiB are sent: LOG-3
+/// Sends four times the log's 8 MiB between two horizons. LOG-3
 fn spilling() {
     for mode in ["", "--bidirectional", "--stream"] {
         let folder = tempfile::tempdir().expect("a folder");
@@ -329,7 +329,7 @@ fn spilling() {
             assert!(number("of_target") > Some(0.0), "{line}");
             let per_byte = number("log_bytes_per_payload_byte");
             assert!(per_byte > Some(1.0) && per_byte <= Some(1.05), "{line}");
-            // Nothing beyond the budget.
+            // Memory stays within the budget.
             assert!(
                 number("log_memory_peak_bytes") <= Some(f64::from(8 << 20)),
                 "{line}"

@@ -41,7 +41,7 @@ fn disk_engine(name: &str) -> Result<Io, JobError> {
     }
 }
 
-/// Serves until SIGTERM or SIGINT; then ends sessions and itself.
+/// Serves until SIGTERM or SIGINT, then ends all sessions and returns.
 pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     let stop = serving::stop_at_signals()?;
     let mut listen = arguments.listen;
@@ -59,11 +59,12 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Open files besides those of sessions and unproven connections: listeners, the folder, pipes.
+/// Open files besides those of sessions and unauthenticated connections: listeners, the folder,
+/// pipes.
 const FILES_BESIDES: usize = 64;
 
-/// Raises the limit of open files as far as needed and allowed. Returns the number of
-/// sessions that it allows.
+/// Raises the limit of open files as far as needed and allowed. Returns the number of sessions for
+/// which it is enough.
 fn sessions_max() -> usize {
     let besides = FILES_BESIDES + STRANGERS_MAX;
     let needed = (besides + SESSIONS_MAX * FILES_PER_SESSION) as u64;

@@ -79,7 +79,7 @@ fn disk_engine(name: &str) -> Result<Io, JobError> {
     choice::disk_engine("--io", name)
 }
 
-/// Serves until SIGTERM or SIGINT; then stores everything and ends.
+/// Serves until SIGTERM or SIGINT, then stores all events and returns.
 pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     let stop = serving::stop_at_signals()?;
     let logger = LoggerId(arguments.logger);

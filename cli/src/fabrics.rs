@@ -1,10 +1,10 @@
-//! Which fabrics can be used on this machine, and which of them `auto` chooses.
+//! Fabrics that can be used on this machine, and those that `auto` chooses.
 
 use refrain_job::choice::{Provider, provider};
 
-/// What `auto` stands for on this host, and why; `verbs` is the RDMA port that
-/// would be used, or why none, `providers` are those of libfabric, or why there are
-/// none.
+/// The fabrics that `auto` chooses on this host, and the reason. `verbs` is the RDMA port that
+/// would be used, or the reason why there is none; `providers` are those of libfabric, or the
+/// reason why there are none.
 pub fn auto_fabric(
     verbs: Result<&str, &str>,
     providers: Result<&[Provider], &str>,
@@ -37,14 +37,13 @@ pub fn auto_fabric(
 pub struct Availability {
     /// The fabric, or the library it will use.
     pub name: &'static str,
-    /// It can be chosen now.
+    /// The fabric can be used now.
     pub usable: bool,
-    /// What was found, and why it can or cannot be used.
+    /// What was found, and why the fabric can or cannot be used.
     pub reason: String,
 }
 
-/// All fabrics as found on this machine; the arguments are as those of
-/// [`auto_fabric`].
+/// All fabrics, with their state on this machine; arguments as of [`auto_fabric`].
 pub fn fabrics(
     verbs: Result<&str, &str>,
     providers: Result<&[Provider], &str>,

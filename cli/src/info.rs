@@ -18,8 +18,8 @@ use std::io::{Write as _, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// First kernel with MADV_COLLAPSE, which makes huge pages of shared memory
-/// without an administrator's help.
+/// First kernel version with MADV_COLLAPSE, which makes huge pages of shared memory without a
+/// system setting.
 const COLLAPSE_SINCE: (u32, u32) = (6, 1);
 
 /// Arguments of `refrain info`.
@@ -79,7 +79,7 @@ fn fabrics_text(arguments: &Arguments, ports: &Result<Ports, String>) -> String 
     text(found, devices.map_err(String::as_str))
 }
 
-/// The port that would be used, in words, or why none.
+/// Describes the port that would be used, or why there is none.
 fn port(devices: Result<&[Device], &str>) -> Result<String, String> {
     let wanted = choice::verbs::port(&VerbsConfig::default());
     refrain_verbs::choose(devices?, &wanted)
@@ -201,7 +201,7 @@ fn huge_pages(release: &str) -> String {
     )
 }
 
-/// The word in brackets: `always [madvise] never`.
+/// The chosen word of a setting: the one in brackets, as in `always [madvise] never`.
 fn chosen(setting: &str) -> Option<&str> {
     setting
         .split_once('[')?

@@ -64,7 +64,7 @@ enum Command {
     NetpipeRank,
 }
 
-/// Lines of reports are not wrapped: a command in them can be copied.
+/// Turns wrapping of report lines off, so that commands in them can be copied.
 fn leave_lines_whole() {
     let handler = || miette::MietteHandlerOpts::new().wrap_lines(false).build();
     // Fails only if there is a hook already.

@@ -6,12 +6,13 @@ use refrain_job::choice::{Provider, provider};
 use std::fmt::Write as _;
 use std::fs;
 
-/// How wide the table is at most.
+/// Maximum width of the table.
 const TERMINAL_COLUMNS: u16 = 100;
-/// The last two columns hold sentences; they wrap.
+/// Width of each of the last two columns, which contain sentences and wrap.
 const SENTENCE_COLUMNS: u16 = 22;
 
-/// Describes each provider of libfabric, or what is missing in one line. `version` is the library's.
+/// Describes each provider of libfabric; or, in one line, what is missing. `version` is the
+/// library's version.
 pub fn text(found: Result<&[Provider], &str>, version: &str) -> String {
     let found = match found {
         Ok(found) => found,
@@ -80,14 +81,14 @@ fn table(found: &[Provider]) -> Table {
     table
 }
 
-/// The file of a library that this process has loaded. Its name does not have the version:
-/// libfabric 1.17 is in `libfabric.so.1.20.0`.
+/// The file from which this process has loaded a library. The version in its name is not that of
+/// the release: libfabric 1.17 is in `libfabric.so.1.20.0`.
 pub fn loaded_file(library: &str) -> Option<String> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     file_in(&maps, library).map(str::to_owned)
 }
 
-/// The first file among the maps whose name begins like this.
+/// The first mapped file whose name begins with `library`.
 fn file_in<'a>(maps: &'a str, library: &str) -> Option<&'a str> {
     maps.lines()
         .filter_map(|line| line.find('/').map(|at| &line[at..]))
@@ -143,7 +144,7 @@ pub mod tests {
         assert!(text.contains("ofi takes   tcp"), "{text}");
     }
 
-    /// The longest words that there are.
+    /// The longest texts of all columns.
     #[test]
     fn the_table_fits_a_terminal() {
         let mut longest = provider("verbs;ofi_rxm", Ok(()));

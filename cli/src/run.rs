@@ -22,14 +22,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Status for arguments and settings that cannot be used, as for a wrong command line.
+/// Exit status for invalid arguments and settings, as for a wrong command line.
 const USAGE: u8 = 2;
-/// Status of shells for a program that may not be executed …
+/// Exit status of shells for a program that is not executable.
 const NOT_EXECUTABLE: u8 = 126;
-/// … and for one that does not exist.
+/// Exit status of shells for a program that does not exist.
 const NOT_FOUND: u8 = 127;
 
-/// Running loggers, with their secret.
+/// Addresses of running loggers, with their secret added.
 fn sealed(mut loggers: Loggers, file: Option<&Path>) -> miette::Result<Loggers> {
     match &mut loggers {
         Loggers::Running(shards) => {
@@ -45,7 +45,7 @@ fn sealed(mut loggers: Loggers, file: Option<&Path>) -> miette::Result<Loggers> 
     Ok(loggers)
 }
 
-/// The place of checkpoints: a server with its secret.
+/// Address of the checkpoint server, with its secret added.
 fn sealed_place(place: Option<String>, file: Option<&Path>) -> miette::Result<Option<String>> {
     let Some(file) = file else { return Ok(place) };
     match place.as_deref().map(str::parse) {
@@ -61,7 +61,7 @@ fn sealed_place(place: Option<String>, file: Option<&Path>) -> miette::Result<Op
     }
 }
 
-/// The words of the remote shell command; empty for ssh.
+/// The words of the remote shell command; empty: ssh.
 fn ssh(given: Option<String>) -> Vec<OsString> {
     let given = given.or_else(|| std::env::var("REFRAIN_SSH").ok());
     let words = given.unwrap_or_default();
@@ -174,11 +174,11 @@ fn spec(arguments: &Arguments) -> miette::Result<JobSpec> {
     })
 }
 
-/// Runs the job; its status is the result.
+/// Runs the job; returns the job's exit status.
 pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     let spec = spec(arguments)?;
-    // Files of dead jobs must not take room from this one. `refrain clean` reports what
-    // cannot be removed.
+    // Removes leftovers first, since files of dead jobs must not take space from this one.
+    // `refrain clean` reports files that cannot be removed.
     leftovers::remove(&leftovers::folders());
     let mut job = match Job::start_forwarding_signals(spec) {
         Ok(job) => job,
@@ -206,8 +206,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     Ok(ExitCode::from(u8::try_from(outcome.status).unwrap_or(1)))
 }
 
-/// To the file that was asked for, and beside the events where loggers were
-/// started.
+/// Writes the statistics to the file of --stats-file, and to --event-dir if loggers were started.
 fn write_statistics(
     file: &Option<PathBuf>,
     event_dir: &Option<PathBuf>,

@@ -6,10 +6,10 @@ use std::io::{self, BufRead as _, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Longer files are not secrets.
+/// Maximum length of a file with a secret, in bytes.
 const FILE_BYTES_MAX: u64 = 4096;
 
-/// Seals addresses with the secret in a file that `option` names, if it names any.
+/// Seals addresses with the secret in the file that `option` names, if any.
 pub fn seal<'a>(
     option: &str,
     file: Option<&Path>,
@@ -24,8 +24,8 @@ pub fn seal<'a>(
     Ok(())
 }
 
-/// Reads a secret from a file with mode 600, or the first line of stdin for `-`.
-/// `option` names it.
+/// Reads a secret from a file with mode 600, or the first line of stdin for `-`. `option` is the
+/// option that names the file.
 pub fn read(option: &str, path: &Path) -> miette::Result<Secret> {
     let shown = path.display();
     let failed = |error: io::Error| miette!("{option} {shown}: {error}");

@@ -1,4 +1,4 @@
-//! What `refrain eventlogger` and `refrain checkpointd` have in common.
+//! Functions that `refrain eventlogger` and `refrain checkpointd` share.
 
 use miette::{IntoDiagnostic, WrapErr};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::io::{Write, stdout};
 use std::os::unix::net::UnixStream;
 
-/// A socket that is readable after SIGTERM or SIGINT.
+/// A socket that becomes readable after SIGTERM or SIGINT.
 pub fn stop_at_signals() -> miette::Result<UnixStream> {
     let (stop, signalled) = UnixStream::pair().into_diagnostic()?;
     for signal in [SIGTERM, SIGINT] {

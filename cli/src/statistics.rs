@@ -1,4 +1,4 @@
-//! `refrain run --stats`: what ranks did, as tables and as JSON.
+//! `refrain run --stats`: statistics of ranks, as tables and as JSON.
 
 use crate::table::{self, Column};
 use refrain_job::Statistics;
@@ -10,10 +10,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// What the file has.
+/// Content of the JSON file.
 #[derive(Serialize)]
 struct File<'a> {
-    /// By rank; `null` for one that did not come to its end.
+    /// By rank; `null` for a rank that did not report its statistics.
     ranks: &'a [Option<Statistics>],
     /// Sums; maxima where the name has `max` or `peak`.
     total: &'a Statistics,
@@ -21,21 +21,21 @@ struct File<'a> {
     recoveries: &'a [Recovery],
     /// By rank; empty if no checkpoint was requested or taken.
     checkpoints: &'a [CheckpointCounts],
-    /// Logged events to messages (table I of Bouteiller, Bosilca, Dongarra 2007).
+    /// Logged events per message (table I of Bouteiller, Bosilca, Dongarra 2007).
     events_per_message: f64,
 }
 
 /// The name of the file in a job's `--event-dir`.
 pub const STATISTICS_FILE: &str = "statistics.json";
 
-/// How many messages each rank sent, out of a file that [`write()`] has written.
+/// Number of messages that each rank sent, from a file that [`write()`] has written.
 pub fn messages_of(path: &Path) -> Option<Vec<u64>> {
     let file: serde_json::Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     let sent = |rank: &serde_json::Value| rank["messages_sent"].as_u64().unwrap_or(0);
     Some(file["ranks"].as_array()?.iter().map(sent).collect())
 }
 
-/// The sum over all ranks that have reported.
+/// The sum over all ranks that have reported statistics.
 pub fn total(ranks: &[Option<Statistics>]) -> Statistics {
     let mut total = Statistics::default();
     ranks.iter().flatten().for_each(|rank| total.add(rank));
@@ -45,7 +45,7 @@ pub fn total(ranks: &[Option<Statistics>]) -> Statistics {
 /// Writes the file.
 ///
 /// # Errors
-/// When it cannot be written.
+/// The file cannot be written.
 pub fn write(path: &Path, outcome: &Outcome) -> std::io::Result<()> {
     let ranks = outcome.statistics.as_slice();
     let total = total(ranks);
@@ -59,7 +59,7 @@ pub fn write(path: &Path, outcome: &Outcome) -> std::io::Result<()> {
     fs::write(path, serde_json::to_vec_pretty(&file)?)
 }
 
-/// Recoveries in one line, for people; `None`: there were none.
+/// Summary of recoveries in one line; `None`: there were none.
 pub fn recoveries(all: &[Recovery]) -> Option<String> {
     let times = || all.iter().filter_map(|recovery| recovery.total_us);
     let longest_us = times().max()?;
@@ -72,7 +72,7 @@ pub fn recoveries(all: &[Recovery]) -> Option<String> {
     ))
 }
 
-/// Checkpoints in one line, for people; `None`: there were none.
+/// Summary of checkpoints in one line; `None`: there were none.
 pub fn checkpoints(all: &[CheckpointCounts]) -> Option<String> {
     let sum = |of: fn(&CheckpointCounts) -> u64| all.iter().map(of).sum::<u64>();
     (!all.is_empty()).then(|| {
@@ -115,7 +115,7 @@ const EVENTS: [Column<Statistics>; 13] = [
     ("at once", |it| it.logged.waits.at_once.to_string()),
 ];
 
-/// The tables, for people.
+/// The statistics as tables.
 pub fn text(ranks: &[Option<Statistics>]) -> String {
     let total = total(ranks);
     let mut rows: Vec<(String, Option<&Statistics>)> = (ranks.iter().enumerate())
@@ -149,7 +149,7 @@ fn table(columns: &[Column<Statistics>], rows: &[(String, Option<&Statistics>)])
     table::numbers(std::iter::once("rank").chain(header), rows.collect())
 }
 
-/// How long sends waited for their events.
+/// Durations for which sends waited for their events.
 fn waits(waits: &GateWaits) -> String {
     if waits.count() == 0 {
         return format!(
@@ -178,7 +178,7 @@ fn per_message(figures: &Statistics) -> f64 {
     figures.logged.events() as f64 / figures.messages_sent.max(1) as f64
 }
 
-/// A ratio, for people.
+/// The text of a ratio.
 pub fn ratio(part: u64, of: u64) -> String {
     match of {
         0 => "-".into(),

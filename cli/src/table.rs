@@ -3,7 +3,7 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
-/// A column: its header, and the text of a row.
+/// A column: its header, and the function that gives its text for a row.
 pub type Column<T> = (&'static str, fn(&T) -> String);
 
 /// A table whose columns are as wide as their content, aligned to the left.
@@ -20,7 +20,7 @@ pub fn words<'a>(header: impl IntoIterator<Item = &'a str>, rows: Vec<Vec<String
     table
 }
 
-/// The same with numbers, aligned to the right.
+/// A table as of [`words`], for numbers: aligned to the right.
 pub fn numbers<'a>(header: impl IntoIterator<Item = &'a str>, rows: Vec<Vec<String>>) -> String {
     let mut table = words(header, rows);
     for column in table.column_iter_mut() {

@@ -1,4 +1,4 @@
-//! `refrain info --verbs`: RDMA devices, and what is in the way of their use.
+//! `refrain info --verbs`: RDMA devices, and obstacles to their use.
 
 use crate::table;
 use comfy_table::Table;
@@ -8,19 +8,19 @@ use refrain_verbs::{
 };
 use std::fmt::Write as _;
 
-/// What is known beside the devices.
+/// Facts besides the devices.
 pub struct Environment<'a> {
-    /// The file that the loader took for libibverbs.
+    /// The file from which libibverbs was loaded.
     pub file: Option<String>,
-    /// How much memory a process may lock.
+    /// The limit of memory that a process may lock.
     pub memory_lock: MemoryLock,
-    /// Log memory of one rank where none is given, in bytes.
+    /// Default log memory of one rank, in bytes.
     pub log_bytes: u64,
-    /// Bytes that a queue pair of a device takes along, or why it is not known.
+    /// Bytes that a queue pair of a device can send inline, or why the number is not known.
     pub inline_bytes: &'a dyn Fn(&str) -> Result<u32, String>,
 }
 
-/// Describes every device, or what is missing in one line.
+/// Describes every device; or, in one line, what is missing.
 pub fn text(found: Result<&[Device], &str>, around: &Environment<'_>) -> String {
     let devices = match found {
         Ok(devices) => devices,
@@ -66,7 +66,7 @@ pub fn summary(devices: &[Device]) -> String {
     for row in table(devices).trim_fmt().lines() {
         let _ = writeln!(text, "  {row}");
     }
-    // What is in the way of all stands with the fabric already.
+    // Obstacles of all ports are already shown with the fabric.
     let chosen = choose(devices, &PortChoice::default());
     for caution in chosen.iter().flat_map(Chosen::cautions) {
         let _ = writeln!(text, "  {caution}");
@@ -74,7 +74,7 @@ pub fn summary(devices: &[Device]) -> String {
     text
 }
 
-/// What is in the way, and what could be better.
+/// Obstacles to the use of the ports, and possible improvements.
 fn notes(devices: &[Device]) -> Vec<String> {
     let mut notes = Vec::new();
     for device in devices {
@@ -90,7 +90,7 @@ fn notes(devices: &[Device]) -> Vec<String> {
     notes
 }
 
-/// The port as it would be used.
+/// The settings with which the port would be used.
 fn chosen_on(device: &Device, port: &Port) -> Option<Chosen> {
     let wanted = PortChoice {
         port: Some(port.number),
@@ -130,7 +130,7 @@ fn table(devices: &[Device]) -> Table {
     table::words(header, rows)
 }
 
-/// How peers would reach the port.
+/// The address at which peers reach the port.
 fn address(device: &Device, port: &Port) -> String {
     match chosen_on(device, port) {
         None => "-".into(),
@@ -248,7 +248,7 @@ fn limits(limits: &DeviceLimits) -> [(&'static str, String); 5] {
     ]
 }
 
-/// As ibstat(8) writes it.
+/// A GUID in the format of ibstat(8).
 fn guid(guid: u64) -> String {
     let part = |shift: u32| (guid >> shift) & 0xffff;
     let [a, b, c, d] = [48, 32, 16, 0].map(part);
@@ -271,7 +271,7 @@ fn maker(device: &Device) -> String {
     )
 }
 
-/// What a process may lock, and whether a log fits.
+/// The limit of locked memory, and whether a payload log fits.
 pub fn memory_lock_words(lock: MemoryLock, log_bytes: u64) -> String {
     let MemoryLock::Bytes(bytes) = lock else {
         return "unlimited".into();

@@ -1,6 +1,5 @@
-//! Ranks that are killed behind the last fence, when others have ended already: they
-//! are started again, play their past from the logs of the others, and do the rest.
-//! REC-3, LOG-2
+//! Ranks that are killed after the last fence, when other ranks have ended already: they are
+//! restarted, replay from the logs of the other ranks, and finish their work. REC-3, LOG-2
 
 mod launched;
 
@@ -15,8 +14,8 @@ fn survivor() -> PathBuf {
         .join("refrain-test-survivor")
 }
 
-/// A job whose ranks `victims` die in `times` lives behind their finalize; `$` in the
-/// options stands for the folder.
+/// A job whose ranks `victims` die in `times` lives after their finalize; `$` in the options
+/// stands for the folder.
 fn play(folder: &Path, ranks: u32, options: &str, victims: (&str, u32), every: u32) -> Ended {
     let options = options.replace('$', folder.to_str().unwrap());
     let mut command = refrain();
@@ -33,7 +32,7 @@ fn play(folder: &Path, ranks: u32, options: &str, victims: (&str, u32), every: u
     Launched::start(&mut command).end()
 }
 
-/// Everything that the ranks print and write is there, once.
+/// All output and files of the ranks exist, exactly once.
 #[track_caller]
 fn expect_all(folder: &Path, ranks: u32, ended: Ended, deaths: usize) {
     let ended = ended.expect(0);

@@ -1,4 +1,4 @@
-//! `refrain checkpointd` as people and launchers start it.
+//! `refrain checkpointd` as users and launchers start it.
 
 mod launched;
 
@@ -75,8 +75,8 @@ fn one_folder_is_of_one_running_server() {
     child.wait().expect("an end");
 }
 
-/// A server that is stopped takes connections, as the kernel does that, and says
-/// nothing. The job goes to its end without it.
+/// The kernel accepts connections for a stopped server, which sends nothing. The job ends without
+/// it.
 #[test]
 fn a_job_ends_when_its_server_is_stopped() {
     let folder = TempDir::new().expect("a folder");
@@ -99,7 +99,7 @@ fn a_job_ends_when_its_server_is_stopped() {
     child.wait().expect("an end");
 }
 
-/// A job and its server have the same secret, or the job does not start.
+/// The job starts only if the job and its server have the same secret.
 #[test]
 fn a_job_with_another_secret_than_its_server_does_not_start() {
     let folder = TempDir::new().expect("a folder");
@@ -145,12 +145,12 @@ fn a_job_with_another_secret_than_its_server_does_not_start() {
     }
 }
 
-/// What is left of a folder's entries that others than their owner may use, with modes.
+/// Entries of a folder that other users than the owner may use, with modes.
 fn open_to_others(folder: &Path, seen: &mut Vec<String>) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
-        // One that is removed meanwhile is open to no process.
+        // An entry that was removed meanwhile is accessible to no process.
         let Ok(metadata) = std::fs::symlink_metadata(&path) else {
             continue;
         };
@@ -166,8 +166,8 @@ fn open_to_others(folder: &Path, seen: &mut Vec<String>) -> Vec<String> {
     found
 }
 
-/// With the widest umask: a lock that another user may open could be held by that user, and
-/// events and checkpoints tell what a program has in memory.
+/// With the most permissive umask: another user could hold a lock that it may open, and events and
+/// checkpoints contain data of the program's memory.
 #[test]
 fn files_locks_folders_and_sockets_are_their_owners_alone() {
     let folder = TempDir::new().expect("a folder");

@@ -1,10 +1,10 @@
-//! Options, limits, statuses and what people are told.
+//! Options, limits, exit statuses and messages.
 
 mod launched;
 
 use launched::{Ended, job, refrain, run};
 
-/// Runs `refrain` with arguments cut at blanks.
+/// Runs `refrain` with arguments separated by blanks.
 fn with(arguments: &str) -> Ended {
     run(refrain().args(arguments.split_whitespace()))
 }
@@ -159,7 +159,7 @@ fn a_job_has_the_status_of_its_first_failed_rank() {
 
 #[test]
 fn ranks_that_wait_learn_why_the_job_ends() {
-    // SIGTERM comes behind the reason, so it has to be ignored to be read.
+    // SIGTERM follows the reason, so it has to be ignored while the reason is read.
     for (waiting, shown) in [
         ("0:fence", "fence failed"),
         ("0:get=k", "get failed"),
@@ -217,7 +217,7 @@ fn a_process_joins_once_and_its_children_do_not() {
     );
 }
 
-/// A wrapper's program joins for it, but only one.
+/// A program joins for its wrapper, but only one.
 #[test]
 fn a_wrapper_may_start_one_program_that_joins() {
     let joins = format!("{} hello finalize", launched::test_rank().display());
@@ -287,7 +287,7 @@ fn a_library_that_cannot_be_used_is_named_with_what_to_do() {
         let variable = ("REFRAIN_LIBFABRIC", file);
         let by_variable = refused_before_the_start(&["--fabric", "ofi"], Some(variable));
         for complaint in [by_option, by_variable] {
-            // Long words are broken into lines.
+            // Long words are wrapped.
             let complaint = complaint.replace(' ', "");
             for word in [file, words, "libfabric 1.17"] {
                 let word = word.replace(' ', "");
@@ -314,7 +314,7 @@ fn a_libibverbs_that_cannot_be_used_is_named_with_what_to_do() {
         let variable = ("REFRAIN_LIBIBVERBS", file);
         let by_variable = refused_before_the_start(&given[..2], Some(variable));
         for complaint in [by_option, by_variable] {
-            // Lines are as long as they are, so that what they name can be copied.
+            // Lines are not wrapped, so that names in them can be copied.
             for word in [file, words] {
                 assert!(complaint.contains(word), "{word:?} in {complaint}");
             }
@@ -328,7 +328,7 @@ fn a_libibverbs_that_cannot_be_used_is_named_with_what_to_do() {
     }
 }
 
-/// What does not need libfabric or libibverbs runs without it.
+/// Commands that do not need libfabric or libibverbs run without them.
 #[test]
 fn without_native_libraries_jobs_on_one_host_run() {
     for fabric in ["auto", "shm"] {

@@ -1,5 +1,4 @@
-//! The log of a rank that was killed, read by another process of the host: from
-//! its memory and its files. LOG-2
+//! Another process of the host reads the log of a killed rank from its memory and its files. LOG-2
 
 mod launched;
 
@@ -10,7 +9,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// The segment of a rank, out of a process that holds it.
+/// The segment of a rank, from a process that holds it.
 fn segment(holder: u32, rank: u32) -> OwnedFd {
     let folder = format!("/proc/{holder}/fd");
     let name = format!("/memfd:refrain-rank-{rank} (deleted)");
@@ -23,8 +22,8 @@ fn segment(holder: u32, rank: u32) -> OwnedFd {
     file.expect("it may be opened").into()
 }
 
-/// Rank 0 is killed while it floods rank 1. What rank 1 has received is there,
-/// whole and in order. (What had not left rank 0 yet nobody needs.)
+/// Rank 0 is killed while it floods rank 1. All messages that rank 1 has received are in the log,
+/// complete and in order.
 fn killed_after(mentions: usize, options: &str, spill_dir: Option<&Path>) {
     let spill = spill_dir.map_or(String::new(), |dir| {
         format!("--keep-log --spill-dir {}", dir.display())

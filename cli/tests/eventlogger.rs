@@ -1,4 +1,4 @@
-//! `refrain eventlogger` as people and launchers start it.
+//! `refrain eventlogger` as users and launchers start it.
 
 use refrain_eventlog::message::{CommitPath, Hello, PROTOCOL, ToClient, ToLogger};
 use refrain_logging::determinant::EventIndex;
@@ -58,7 +58,7 @@ fn it_prints_its_addresses_answers_and_ends_on_request() {
     }
 }
 
-/// Nobody reads its words any more: it goes on.
+/// Its stderr has no reader any more: it continues.
 #[test]
 fn it_answers_when_its_stderr_is_not_read() {
     let folder = TempDir::new().expect("a folder");
@@ -66,7 +66,7 @@ fn it_answers_when_its_stderr_is_not_read() {
     let more = ["--rings", rings.to_str().expect("UTF-8")];
     let (mut child, _) = start(&folder, &more);
     drop(child.stderr.take());
-    // There is no place for a ring, which it reports.
+    // There is no space for a ring, which it reports.
     std::fs::remove_dir_all(&rings).expect("it was made");
     let address = ServerAddress::Unix(folder.path().join("socket"));
     let hello = ToLogger::Hello(Hello {

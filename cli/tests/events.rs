@@ -1,4 +1,4 @@
-//! Events: real jobs, real event loggers, real kills.
+//! Events: real jobs, event loggers and kills.
 
 mod launched;
 
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// Loggers' sockets lie below it, in paths that no socket's address has room for.
+/// Folder of the loggers' sockets; their paths are too long for a socket's address.
 const LONG_NAME: &str = concat!(
     "a-folder-for-temporary-files-on-a-machine-whose-owner-likes-long-names-",
     "and-tells-of-the-cluster-the-partition-the-job-and-its-user-in-them"
@@ -20,7 +20,7 @@ fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
-/// `refrain run` of the program of this test, or of a workload.
+/// `refrain run` of this test's program, or of a workload.
 fn job(options: &str, program: &Path, arguments: &str) -> Command {
     let mut command = refrain();
     command
@@ -38,7 +38,7 @@ fn workload(options: &str, arguments: &str) -> Command {
     job(options, program, arguments)
 }
 
-/// The event loggers that a launcher has started, with their numbers' order.
+/// The event loggers that a launcher has started, in the order of their numbers.
 fn loggers(launcher: &Launched) -> Vec<(u32, u32)> {
     let children = format!("/proc/{0}/task/{0}/children", launcher.id());
     let children = std::fs::read_to_string(children).expect("it runs");
@@ -62,7 +62,7 @@ fn statistics(path: &Path) -> Value {
     serde_json::from_slice(&bytes).expect("JSON")
 }
 
-/// Events of all ranks together.
+/// Number of events of all ranks together.
 fn logged(statistics: &Value) -> u64 {
     let logged = &statistics["total"]["logged"];
     [
@@ -81,8 +81,8 @@ fn logged(statistics: &Value) -> u64 {
 /// The table of docs/design/protocol.md, row by row, with its counter-examples.
 #[test]
 fn each_row_of_the_table_logs_its_events_and_no_more() {
-    // Where commits take a round trip or a disk, the same: tests in vain behind a
-    // send that waits are no events of their own.
+    // The same where commits take a round trip or a disk write: unsuccessful tests after a send
+    // that waits are no separate events.
     for way in ["", "--event-way messages", "--stable durable"] {
         the_table_is_kept(way);
     }
@@ -123,7 +123,7 @@ fn the_table_is_kept(way: &str) {
     assert_eq!(found, BTreeMap::from(expected), "{ended:?}");
 }
 
-/// `pessimist-classic` logs what `pessimist` spares.
+/// `pessimist-classic` logs events that `pessimist` avoids.
 #[test]
 fn the_classic_logs_every_reception() {
     let ended = run(&mut job(
@@ -143,7 +143,7 @@ fn the_classic_logs_every_reception() {
     }
 }
 
-/// Deterministic programs log nothing, whatever the fabric.
+/// Deterministic programs log nothing, on any fabric.
 #[test]
 fn deterministic_programs_log_nothing() {
     let folder = folder();
@@ -165,8 +165,8 @@ fn deterministic_programs_log_nothing() {
     }
 }
 
-/// What a job logs is in its `--event-dir` and can be looked at; without one
-/// nothing stays.
+/// The events of a job are in its `--event-dir` and can be printed; without this option no file is
+/// left.
 #[test]
 fn events_are_shown_and_counted() {
     let folder = folder();
@@ -192,7 +192,7 @@ fn events_are_shown_and_counted() {
         all.trim_start().starts_with("all") && all.contains("100"),
         "{stats:?}"
     );
-    // A rank that a shard does not serve is not there (EL-4).
+    // A rank that a shard does not serve is missing (EL-4).
     let shard = run(refrain().args(["events", "stats"]).arg(events.join("2"))).expect(0);
     let ranks: Vec<&str> = shard
         .out
@@ -203,9 +203,8 @@ fn events_are_shown_and_counted() {
     assert_eq!(ranks, ["1"], "{shard:?}");
 }
 
-/// EL-3: a logger that is killed is started again, and the job ends as if
-/// nothing had happened: with one, with the majority of two or three, by stores
-/// and by messages, placed and durable.
+/// EL-3: a killed logger is restarted, and the job ends as without the kill: with one logger, with
+/// the majority of two or three, by stores and by messages, placed and durable.
 #[test]
 fn killed_loggers_do_not_change_a_job() {
     for (options, kills) in [
@@ -250,8 +249,8 @@ fn killed_loggers_do_not_change_a_job() {
     }
 }
 
-/// A world that moves to another thread for each call is the same rank, over every
-/// fabric; its sends wait for its events there too.
+/// A world that moves to another thread for each call is the same rank, on every fabric; its sends
+/// wait for its events there, too.
 #[test]
 fn a_world_may_move_between_threads() {
     for fabric in ["shm", "ofi:tcp"] {
@@ -265,8 +264,8 @@ fn a_world_may_move_between_threads() {
     }
 }
 
-/// A rank, its logger, or both are killed: the job ends, says why, and leaves no
-/// process and no file.
+/// A rank, its logger, or both are killed: the job ends, reports why, and leaves no process and no
+/// file.
 #[test]
 fn a_killed_job_leaves_nothing() {
     let folder = folder();
@@ -306,7 +305,7 @@ fn output_waits_for_its_events() {
     let mut command = job(options, &events_program(), "print");
     command.env("REFRAIN_TEST_FOLDER", folder.path());
     let mut launcher = Launched::start(&mut command);
-    // Both: in either order.
+    // Both, in either order.
     launcher.wait_for("e", 2);
     let (_, id) = loggers(&launcher)[0];
     let logger = rustix::process::Pid::from_raw(id as i32).expect("not 0");
@@ -320,7 +319,7 @@ fn output_waits_for_its_events() {
     assert!(ended.out.contains("after"), "{ended:?}");
 }
 
-/// Wrong options and missing loggers have one clear error each.
+/// Wrong options and missing loggers each give one clear error.
 #[test]
 fn invalid_requests_are_reported() {
     let says = |options: &str, words: &str| {
@@ -350,8 +349,8 @@ fn invalid_requests_are_reported() {
     says(&with("--event-dir /proc/nowhere"), "/proc/nowhere");
 }
 
-/// A logger of one's own serves several jobs, one after the other, and has their
-/// events when they are over.
+/// A separately started logger serves several jobs, one after the other, and keeps their events
+/// after they end.
 #[test]
 fn a_logger_of_ones_own_serves_several_jobs() {
     let folder = folder();

@@ -42,8 +42,8 @@ fn wrong_options_are_reported_with_what_to_do() {
     }
 }
 
-/// The launcher and both ranks have these words in their command lines; so has what
-/// the launcher forks, until it is another program.
+/// The launcher and both ranks have these words in their command lines; so do forked children of
+/// the launcher before their exec.
 fn wait_for_ranks(bench: Launched, folder: &Path) -> Launched {
     let begin = Instant::now();
     let process = Process::of(bench.id());

@@ -1,5 +1,5 @@
-//! What is held back for too long: by loggers that do not answer, by a log that
-//! is full. A job says so, or goes on without, and never waits for ever.
+//! Sends and output that wait too long: for loggers that do not answer, or for a full log. The job
+//! reports it or continues without them, and never waits for ever.
 
 #[path = "libfabric/installed.rs"]
 mod installed;
@@ -38,7 +38,7 @@ fn logger(launcher: &Launched) -> Pid {
     Pid::from_raw(id.expect("a logger").parse().expect("a number")).expect("not 0")
 }
 
-/// The end of a job whose logger stops before anything happens.
+/// The end of a job whose logger stops before the first event.
 fn without_logger(options: &str, argument: &str) -> Ended {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = job(&format!("--event-way messages {options}"), argument);
@@ -50,15 +50,15 @@ fn without_logger(options: &str, argument: &str) -> Ended {
     launcher.end()
 }
 
-/// The last events of a rank go to nobody who answers: nothing that anybody has
-/// seen depends on them, and the job ends.
+/// The last events of a rank are sent to no logger that answers: no visible output depends on
+/// them, and the job ends.
 #[test]
 fn a_rank_leaves_though_no_logger_answers() {
     let ended = without_logger("-n 1", "leave").expect(0);
     assert!(ended.out.contains("left"), "{ended:?}");
 }
 
-/// A rank that comes to a fence would tell others of its events.
+/// A rank that reaches a fence would make its events visible to others.
 // GATE-1
 #[test]
 fn a_fence_is_not_passed_without_loggers() {
@@ -67,8 +67,8 @@ fn a_fence_is_not_passed_without_loggers() {
     assert!(ended.out.contains("--event-wait"), "{ended:?}");
 }
 
-/// A program that only tests waits in no call, and is told all the same: of a full
-/// log, and of loggers that do not answer, whatever else it does between its tests.
+/// A program that only tests waits in no call, and still gets the error: of a full log, and of
+/// loggers that do not answer, with any other calls between its tests.
 #[test]
 fn a_rank_that_only_tests_gets_an_error_about_what_waits() {
     let options = "-n 2 --log-memory 1M --log-full-wait 0.2";
@@ -83,8 +83,8 @@ fn a_rank_that_only_tests_gets_an_error_about_what_waits() {
     }
 }
 
-/// A rank that waits sleeps until something is for it, also where ranks may be started
-/// again: it looks after its launcher ten times a second, and not more often.
+/// A waiting rank sleeps until there is something for it, also if ranks may be restarted: it
+/// checks its launcher ten times a second, and not more often.
 #[test]
 fn idle_ranks_sleep_until_something_is_for_them() {
     let mut fabrics = vec!["shm"];
@@ -104,7 +104,7 @@ fn idle_ranks_sleep_until_something_is_for_them() {
         });
         let counts: Vec<u64> = counts.collect();
         assert_eq!(counts.len(), 2, "{ended:?}");
-        // 2 s each: 20 looks after the launcher, and some where the waits begin.
+        // 2 s each: 20 checks of the launcher, and some at the beginning of the waits.
         assert!(
             counts.iter().all(|count| *count < 200),
             "{fabric}: {ended:?}"

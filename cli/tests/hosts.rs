@@ -1,5 +1,5 @@
-//! `refrain run --host` with a script in the place of ssh: each "host" is this one,
-//! with an agent of its own.
+//! `refrain run --host` with a script in place of ssh: each "host" is this one, with its own
+//! agent.
 
 mod launched;
 mod scripted;
@@ -13,7 +13,7 @@ use std::process::Command;
 #[test]
 fn output_statuses_and_fences_are_as_on_one_host() {
     let hosts = Hosts::new();
-    // More than is under way at a time.
+    // More than is in flight at a time.
     let steps = "say=a 1:lines=9000 complain=woe fence 2:mutter=unfinished finalize";
     let ended = run(&mut hosts.job("-n 3 --host a:2,b", steps)).expect(0);
     for rank in 0..3 {
@@ -36,7 +36,7 @@ fn output_statuses_and_fences_are_as_on_one_host() {
     );
 }
 
-/// A reader that waits until nobody can go on, and then takes everything at once.
+/// A reader that waits until no process can continue, and then reads everything at once.
 #[test]
 fn output_continues_when_all_that_waits_is_read_at_once() {
     let hosts = Hosts::new();
@@ -47,7 +47,7 @@ fn output_continues_when_all_that_waits_is_read_at_once() {
         .iter()
         .map(|line| format!("/proc/{}/stat", line.rsplit(' ').next().unwrap()))
         .collect();
-    // Asleep whenever one looks: they write, and nobody takes it.
+    // All are asleep at each check: they write, and the output is not read.
     let sleeps = |file: &String| fs::read_to_string(file).unwrap().contains(") S ");
     let mut looks = 0;
     while looks < 3000 {
@@ -58,7 +58,7 @@ fn output_continues_when_all_that_waits_is_read_at_once() {
         };
         std::thread::yield_now();
     }
-    // Room for all that the launcher keeps, in one write.
+    // Room for everything that the launcher buffers, in one write.
     rustix::pipe::fcntl_setpipe_size(launched.out().get_ref(), 1 << 20).unwrap();
     let ended = launched.end().expect(0);
     for rank in 0..3 {
@@ -66,7 +66,7 @@ fn output_continues_when_all_that_waits_is_read_at_once() {
     }
 }
 
-/// Memory travels between ranks of one agent, as it does without any.
+/// Memory is passed between ranks of one agent, as without agents.
 #[test]
 fn memory_is_shared_on_each_host() {
     let hosts = Hosts::new();
@@ -148,7 +148,7 @@ fn many_hosts_need_no_higher_limit_of_open_files() {
 fn a_host_that_cannot_be_reached_is_named() {
     let hosts = Hosts::with(r#"[ "$host" != b ] || exit 255; exec "$@""#);
     let ended = run(&mut hosts.job("-n 2 --host a,b", "hello finalize")).expect(2);
-    // The command that was tried, over the end of a line.
+    // The command that was tried, across the end of a line.
     let words = ["host b", "status 255", "/ssh b true`"];
     assert!(
         words.iter().all(|word| ended.err.contains(word)),
@@ -179,8 +179,8 @@ fn what_does_not_work_over_hosts_is_refused() {
     assert!(!hosts.file("agent-a").exists(), "nothing was started");
 }
 
-/// Strangers knock before the agent calls: one says something else, one has another
-/// secret, and one says nothing and stays. None is told anything, the job runs.
+/// Other clients connect before the agent: one sends something else, one has another secret, and
+/// one sends nothing and stays. None gets an answer, and the job runs.
 #[test]
 fn strangers_at_the_door_get_nothing_and_block_no_agent() {
     let hosts = Hosts::with(
@@ -210,7 +210,7 @@ fn strangers_at_the_door_get_nothing_and_block_no_agent() {
     );
 }
 
-/// The secret goes over standard input: no command line and no environment has it.
+/// The secret is passed over standard input: no command line and no environment has it.
 #[test]
 fn no_process_shows_the_secret() {
     let hosts = Hosts::with(r#"read -r line; echo "$line" >line; { echo "$line"; cat; } | "$@""#);
@@ -240,7 +240,7 @@ fn shows(bytes: &[u8], text: &str) -> bool {
         .any(|part| part == text.as_bytes())
 }
 
-/// Whoever starts `refrain agent` by hand is told what it is for.
+/// A user who starts `refrain agent` by hand gets an explanation.
 #[test]
 fn an_agent_without_a_launcher_fails() {
     let mut command = launched::refrain();

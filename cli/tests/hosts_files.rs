@@ -1,5 +1,5 @@
-//! Jobs over hosts (a script in the place of ssh; each "host" is this one) and their
-//! files: spilled logs, checkpoints in folders and on servers with a secret.
+//! Jobs over hosts (a script in place of ssh; each "host" is this one) and their files: spilled
+//! logs, checkpoints in folders and on servers with a secret.
 
 #[path = "libfabric/installed.rs"]
 mod installed;
@@ -16,19 +16,19 @@ use std::process::{Child, Command, Stdio};
 
 const RING: &str = "token-ring --rounds 60 --checkpoint-every 8";
 
-/// A folder with what is in the place of ssh, and one for temporary files.
+/// A folder with the script in place of ssh, and one for temporary files.
 struct Hosts {
     folder: tempfile::TempDir,
 }
 
 impl Hosts {
-    /// `None`, with the reason printed, where messages cannot leave a host.
+    /// `None`, with the reason printed, if messages cannot leave a host.
     fn new() -> Option<Self> {
         if !has(None, "tcp") {
             return None;
         }
         let folder = tempfile::tempdir().expect("a folder");
-        // As by ssh, an agent is not killed with the launcher's child.
+        // As with ssh, an agent is not killed with the launcher's child.
         fs::write(folder.path().join("ssh"), "shift; \"$@\"; exit\n").expect("a new file");
         for name in ["temporary", "files"] {
             fs::create_dir(folder.path().join(name)).expect("a new folder");
@@ -63,7 +63,7 @@ impl Hosts {
         }
     }
 
-    /// A file with a secret that is made of this digit.
+    /// A file with a secret that consists of this digit.
     fn secret(&self, digit: &str) -> PathBuf {
         let file = self.file(&format!("secret-{digit}"));
         fs::write(&file, digit.repeat(64)).expect("a file");
@@ -72,14 +72,14 @@ impl Hosts {
     }
 }
 
-/// The same job on this host alone, with nobody killed.
+/// The same job on this host alone, without kills.
 fn expected(workload: &str) -> String {
     let mut alone = refrain();
     alone.args(["run", "-n", "3", "--no-prefix", "--", "refrain-workload"]);
     run(alone.args(workload.split_whitespace())).expect(0).out
 }
 
-/// A rank of each host has died, and gone on.
+/// A rank of each host has died and was restarted.
 #[track_caller]
 fn expect_recovery(ended: &Ended, workload: &str) {
     assert_eq!(ended.out, expected(workload), "{}", ended.err);
@@ -91,7 +91,7 @@ fn expect_recovery(ended: &Ended, workload: &str) {
 
 const KILLS: &str = "--kill 1@clock=60,2@clock=45 --stats";
 
-/// Without any option each host has its own folder; with one it is named. GC-1 REC-3
+/// Without options each host has its own folder; with an option it is named. GC-1 REC-3
 #[test]
 fn ranks_go_on_from_checkpoints_in_folders_of_their_hosts() {
     let Some(hosts) = Hosts::new() else { return };
@@ -105,7 +105,7 @@ fn ranks_go_on_from_checkpoints_in_folders_of_their_hosts() {
     }
 }
 
-/// Ends with its folder.
+/// A checkpoint server. Dropping it kills the server.
 struct Server {
     child: Child,
     address: String,
@@ -133,7 +133,7 @@ impl Drop for Server {
     }
 }
 
-/// The secret reaches the ranks of all hosts, and nobody who lacks it gets anything.
+/// The secret reaches the ranks of all hosts; a client without it gets nothing.
 #[test]
 fn a_checkpoint_server_wants_its_secret() {
     let Some(hosts) = Hosts::new() else { return };
@@ -163,7 +163,7 @@ fn a_checkpoint_server_wants_its_secret() {
     for text in [&ended.err, &ended.out] {
         assert!(!text.contains("aaaaaaaa"), "{text}");
     }
-    // It is for a server alone.
+    // The option is for a server only.
     let options = format!(
         "--checkpoint-dir /tmp --checkpoint-secret {}",
         secret.display()
@@ -171,7 +171,7 @@ fn a_checkpoint_server_wants_its_secret() {
     run(&mut hosts.job(&options, RING)).expect(1);
 }
 
-/// An agent that has come by IPv6 tells its ranks an address of that kind.
+/// An agent that has connected by IPv6 gives its ranks an IPv6 address.
 #[test]
 fn loggers_are_reached_by_the_address_that_the_agent_called() {
     if let Err(error) = std::net::TcpListener::bind("[::1]:0") {
@@ -184,7 +184,7 @@ fn loggers_are_reached_by_the_address_that_the_agent_called() {
     expect_recovery(&ended, RING);
 }
 
-/// What does not fit into memory goes to the folder of each rank's host. LOG-3
+/// The part of the log that exceeds memory is written to the folder of each rank's host. LOG-3
 #[test]
 fn logs_are_spilled_on_their_hosts_and_go_with_the_job() {
     let Some(hosts) = Hosts::new() else { return };
@@ -207,7 +207,7 @@ fn logs_are_spilled_on_their_hosts_and_go_with_the_job() {
     }
 }
 
-/// The launcher is killed: agents end, and remove what is of the job.
+/// The launcher is killed: agents end, and remove the job's files.
 #[test]
 fn a_killed_launcher_leaves_no_files_on_hosts() {
     let Some(hosts) = Hosts::new() else { return };
@@ -226,7 +226,7 @@ fn a_killed_launcher_leaves_no_files_on_hosts() {
     }
     launched.signal(Signal::KILL);
     launched.end();
-    // Agents hear of it by the end of their standard input.
+    // Agents detect it by the end of their standard input.
     while !processes_of(hosts.folder.path()).is_empty() {
         std::thread::yield_now();
     }

@@ -1,5 +1,5 @@
-//! Signals to a launcher of ranks on other hosts (a script in the place of ssh; each
-//! "host" is this one).
+//! Signals to a launcher of ranks on other hosts (a script in place of ssh; each "host" is this
+//! one).
 
 mod launched;
 mod scripted;
@@ -10,10 +10,10 @@ use scripted::Hosts;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Far above what anything here takes.
+/// Time limit, far longer than any wait here.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 #[track_caller]
 fn expect(what: &str, is_so: impl Fn() -> bool) {
     let begin = Instant::now();
@@ -28,7 +28,7 @@ fn is_stopped(process: u32) -> bool {
     stat.expect("it is there").contains(") T ")
 }
 
-/// As by Ctrl-Z: what agents are to hear of it is sent before the launcher stops.
+/// As by Ctrl-Z: messages to agents are sent before the launcher stops.
 #[test]
 fn ranks_of_other_hosts_stop_with_the_launcher() {
     let hosts = Hosts::new();
@@ -49,8 +49,8 @@ fn ranks_of_other_hosts_stop_with_the_launcher() {
     assert_eq!(launched.end().status, Some(143));
 }
 
-/// ssh that does not come back (a host that drops packets): whoever waits for it can
-/// end the job.
+/// An ssh that does not return (a host that drops packets): the user can end the job while it
+/// waits.
 #[test]
 fn a_job_that_waits_for_its_hosts_can_be_interrupted() {
     let hosts = Hosts::with("echo $$ >waits; exec sleep 1000");

@@ -1,4 +1,4 @@
-//! `refrain log ls`, `show` and `verify`, as people see them.
+//! Output of `refrain log ls`, `show` and `verify`.
 
 mod launched;
 #[allow(dead_code, reason = "the logging tests use the rest")]
@@ -21,7 +21,7 @@ fn log(command: &str, folder: &Path, options: &str) -> Ended {
     run(refrain.args(options.split_whitespace()))
 }
 
-/// Four whole chunks of 0 to 1, of a job whose launcher is dead.
+/// Four complete chunks of rank 0 to rank 1, of a job whose launcher is dead.
 fn folder_with(change: impl Fn(&mut Vec<u8>)) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut bytes = file(key(1), 0, 8, &chunks_of(key(1), 4, 0, 0));
@@ -37,7 +37,7 @@ fn assert_has(text: &str, words: &[&str]) {
     }
 }
 
-/// One line is one fact: blanks between columns do not matter.
+/// A line without its alignment: blanks between columns do not matter.
 fn words_of(text: &str) -> Vec<String> {
     let line = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     text.lines().map(line).collect()
@@ -251,7 +251,7 @@ fn a_folder_that_is_none_is_reported_in_one_line() {
     );
 }
 
-/// Output that nobody reads to its end, as with `| head`.
+/// Output whose reader closes its end early, as with `| head`.
 #[test]
 fn a_closed_pipe_is_no_error() {
     let folder = folder_with(|_| ());

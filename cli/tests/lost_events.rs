@@ -1,5 +1,6 @@
-//! Acknowledged events that are lost while their logger and their rank are killed: the
-//! job recovers exactly, or ends with an error that says so. Never another history.
+//! Acknowledged events that are lost while their logger and their rank are killed: the job
+//! recovers exactly, or ends with an error that reports it. It never continues with another
+//! history.
 
 mod launched;
 
@@ -11,16 +12,16 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Rank 0 has two events in each.
+/// Rounds of the job; rank 0 has two events in each.
 const ROUNDS: u64 = 60;
-/// Far above what anything here takes; a test that needs it has failed.
+/// Time limit, far longer than any wait here; a test that reaches it has failed.
 const LONGEST: Duration = Duration::from_secs(60);
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
-/// A job whose rank 0 has paused: all that happened is acknowledged, and nothing moves.
+/// A job whose rank 0 has paused: all its events are acknowledged, and no rank continues.
 struct Paused {
     launcher: Launched,
     rank: Process,
@@ -30,11 +31,11 @@ struct Paused {
 }
 
 impl Paused {
-    /// With its loggers' files in `events`.
+    /// The job with its loggers' files in `events`.
     fn start(options: &str, events: &Path) -> Self {
         let folder = folder();
         let errors = folder.path().join("errors");
-        // Into a file, so that it can be looked at before the end.
+        // To a file, so that the output can be read before the end.
         let mut command = Command::new("sh");
         command
             .args(["-c", r#"exec "$@" 2>"$ERRORS""#, "sh"])
@@ -70,7 +71,7 @@ impl Paused {
         Process::of(found.expect("it runs").parse().expect("a number"))
     }
 
-    /// The files of a logger whose names begin so.
+    /// The files of a logger whose names begin with a prefix.
     fn files(&self, logger: u32, prefix: &str) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.events.join(logger.to_string())).expect("a folder");
         let of = |path: &PathBuf| {
@@ -91,7 +92,7 @@ impl Paused {
         fs::read_to_string(&self.errors).expect("it is there")
     }
 
-    /// Kills rank 0 and these loggers, and waits for the end.
+    /// Kills rank 0 and these loggers, and waits for the end of the job.
     fn kill(self, loggers: &[u32]) -> Ended {
         for number in loggers {
             self.logger(*number).kill();
@@ -115,15 +116,15 @@ fn expect_refusal(ended: &Ended, words: &str) {
     assert!(!ended.out.contains("done 0"), "{ended:?}");
 }
 
-/// Where what was written into a file of events ends.
+/// End of the data that was written into a file of events.
 fn written_bytes(file: &Path) -> u64 {
     let bytes = fs::read(file).expect("it is there");
     let last = bytes.iter().rposition(|byte| *byte != 0);
     last.expect("something was written") as u64
 }
 
-/// Files that are deleted, cut or damaged end before what was stored: the logger says
-/// so, and the job ends.
+/// Files that are deleted, cut or damaged end before the stored events: the logger reports it, and
+/// the job ends.
 // EL-3 EL-5
 #[test]
 fn files_that_end_early_are_noticed() {
@@ -183,15 +184,14 @@ fn files_that_end_early_are_noticed() {
         harm(&job);
         expect_refusal(&job.kill(&[0]), words);
     }
-    // The same deaths without harm.
+    // The same deaths without damage.
     let events = folder();
     let job = Paused::start("--event-way messages", events.path());
     let ended = job.kill(&[0]).expect(0);
     assert!(ended.out.contains("done 0"), "{ended:?}");
 }
 
-/// No file tells what lay in a ring that is deleted; the rank that plays its past again
-/// finds out.
+/// No file shows the content of a deleted ring; the rank detects the loss in its replay.
 // REC-9
 #[test]
 fn events_that_were_in_a_lost_ring_are_noticed_in_replay() {
@@ -205,8 +205,7 @@ fn events_that_were_in_a_lost_ring_are_noticed_in_replay() {
     expect_refusal(&ended, "--event-dir");
 }
 
-/// A replica whose files are gone does not take part again: the others are enough, or
-/// the job ends.
+/// A replica whose files are gone does not take part again: the others suffice, or the job ends.
 // EL-3 EL-5
 #[test]
 fn replicas_without_their_files_do_not_answer_for_the_others() {
@@ -255,18 +254,17 @@ impl Drop for Disk {
     }
 }
 
-/// A logger that is started again where there is no room for its next file waits, as
-/// one that runs does.
+/// A logger that is restarted without space for its next file waits, as a running logger does.
 // EL-3
 #[test]
 fn a_logger_that_starts_on_a_full_disk_waits_for_room() {
-    // One file of 64 MiB fits, beside the rings.
+    // There is space for one file of 64 MiB, besides the rings.
     let Some(disk) = Disk::mount("80m") else {
         return;
     };
     let job = Paused::start("--event-way shm --event-wait 60", disk.0.path());
     let logger = job.logger(0);
-    // Nothing is written now: what the file does not need is taken by another.
+    // Nothing is written now: another file takes the space that this file does not need.
     let file = &job.files(0, "events-")[0];
     let open = OpenOptions::new().write(true).open(file).expect("it opens");
     let needed = written_bytes(file).next_multiple_of(4096);
@@ -290,7 +288,7 @@ fn a_logger_that_starts_on_a_full_disk_waits_for_room() {
     assert!(ended.err.contains("there is room again"), "{ended:?}");
 }
 
-/// `--continue` says that a logger has run before.
+/// `--continue` means that the logger has run before.
 // EL-3
 #[test]
 fn a_logger_of_ones_own_that_continues_needs_its_files() {

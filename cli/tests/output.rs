@@ -1,4 +1,4 @@
-//! What ranks write arrives, whole and in order, whoever reads it.
+//! Output of ranks arrives completely and in order, with any reader.
 
 mod launched;
 
@@ -85,8 +85,7 @@ fn a_line_longer_than_the_launcher_holds_comes_in_pieces() {
     assert_eq!(ended.out, "x".repeat(200_000));
 }
 
-/// A rank that fails right behind its last words: they are in the pipe when
-/// its end is seen.
+/// A rank that fails right after its last output: the output is in the pipe when its end is seen.
 #[test]
 fn last_words_of_a_failing_rank_arrive() {
     for _ in 0..20 {
@@ -109,14 +108,14 @@ fn a_reader_that_goes_away_ends_the_job() {
 fn a_reader_that_does_not_read_does_not_keep_the_launcher_from_obeying() {
     let mut launched = Launched::start(&mut job("-n 2", "process chatter"));
     let ranks = launched.processes("process", 2);
-    // Until the pipe to us is full: 16 pages, in each of which a write may have left
+    // Until the pipe to this process is full: 16 pages, in each of which a write may have left
     // almost half unused.
     while rustix::io::ioctl_fionread(launched.out().get_ref()).unwrap() < 33_000 {
         std::thread::yield_now();
     }
     launched.signal(Signal::TERM);
     ranks.iter().for_each(|rank| rank.expect_end());
-    // Read only when the launcher has ended without being read.
+    // Read only after the launcher has ended.
     launched::Process::of(launched.id()).expect_end();
     launched.end().expect(143);
 }
@@ -171,12 +170,12 @@ fn info_is_readable_line_by_line() {
     }
 }
 
-/// A pipe as somebody's standard error: the end to be read, and the other.
+/// A pipe for standard error: the end to read, and the other end.
 fn pipe() -> (OwnedFd, OwnedFd) {
     rustix::pipe::pipe_with(PipeFlags::CLOEXEC).expect("a pipe")
 }
 
-/// Nobody reads what it says of an event logger's end: it ends as by SIGPIPE.
+/// The report of an event logger's end has no reader: the launcher ends as by SIGPIPE.
 #[test]
 fn a_launcher_whose_stderr_is_not_read_ends_well() {
     let (reader, writer) = pipe();
@@ -198,8 +197,8 @@ fn ticks(process: u32) -> u64 {
         .sum()
 }
 
-/// The line is due, and what was said before is not taken: nothing is to be done until
-/// it is. A launcher that looked again and again would need all of the two seconds.
+/// The next line is due, and earlier output is not read: nothing has to be done until it is. A
+/// launcher that polled continuously would use the whole two seconds.
 #[test]
 fn a_progress_line_after_unread_stderr_costs_nothing() {
     let (reader, writer) = pipe();
@@ -207,13 +206,13 @@ fn a_progress_line_after_unread_stderr_costs_nothing() {
     while rustix::io::write(&writer, &[b'x'; 4096]).is_ok() {}
     fcntl_setfl(&writer, OFlags::empty()).expect("ours");
     let mut command = refrain();
-    // The seed is said at the start.
+    // The seed is printed at the start.
     command.args(["run", "-n", "1", "--progress", "--protocol", "pessimist"]);
     command.args(["--kill-random", "100000", "--", "sh", "-c"]);
     command.arg("echo begin; sleep 2; echo end; exec sleep 1000");
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.stderr(writer).spawn().expect("it starts");
-    // Which has the writing end.
+    // The launcher has the writing end.
     drop(command);
     let mut out = BufReader::new(child.stdout.take().expect("piped"));
     let mut used = Vec::new();
@@ -228,7 +227,7 @@ fn a_progress_line_after_unread_stderr_costs_nothing() {
     assert!(used[1] - used[0] < 10, "{used:?}");
 }
 
-/// A full disk is not a reader that has gone: it is told, and the other way round.
+/// A full disk is not a closed reader: it is reported, and vice versa.
 #[test]
 fn output_that_cannot_be_written_is_reported() {
     let full = || Stdio::from(fs::File::create("/dev/full").unwrap());

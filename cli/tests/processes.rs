@@ -1,4 +1,4 @@
-//! Nothing that a job started outlives it, however it ends.
+//! No process or file of a job outlives it, in whichever way it ends.
 
 mod launched;
 
@@ -8,7 +8,7 @@ use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// The launcher leaves no file that bears its name.
+/// The launcher leaves no file with its prefix.
 fn expect_no_files(launcher: u32) {
     for folder in refrain_launch::leftovers::folders() {
         let names = std::fs::read_dir(folder)
@@ -60,8 +60,8 @@ fn signals_end_ranks_and_are_the_status() {
     }
 }
 
-/// A launcher that a signal ended while it started ranks left files, and processes
-/// that were still being killed.
+/// A launcher that a signal ended while it started ranks left files, and processes that were still
+/// being killed.
 #[test]
 fn a_signal_during_the_start_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -70,7 +70,7 @@ fn a_signal_during_the_start_leaves_nothing() {
     let launcher = launched.id();
     let files = || fs::read_dir(folder.path()).unwrap().count();
     let begin = Instant::now();
-    // The first files are made before the first rank.
+    // The first files are created before the first rank.
     while files() == 0 {
         assert!(begin.elapsed() < Duration::from_secs(60), "no file is made");
         std::thread::yield_now();
@@ -151,7 +151,7 @@ fn grandchildren_end_with_the_job() {
 fn a_grandchild_that_left_the_group_and_holds_the_pipes_does_not_hang_the_launcher() {
     let mut launched = Launched::start(&mut job("-n 1", "escape say=bye"));
     let escaped = launched.processes("grandchild", 1);
-    // Its own end is waited for, not that of the pipes: they are held.
+    // Waits for the end of the process, not for that of the pipes: other processes hold them.
     Process::of(launched.id()).expect_end();
     assert!(escaped[0].is_running(), "it is nobody's business");
     escaped[0].kill();

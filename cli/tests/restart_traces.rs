@@ -1,5 +1,5 @@
-//! Fifty restarts leave nothing open and nobody unreaped in the launcher. Alone in
-//! its process, since it counts what that has.
+//! Fifty restarts leave no open descriptor and no unreaped child in the launcher. The test has its
+//! own process, since it counts those of the process.
 
 use refrain_job::choice::events::Loggers;
 use refrain_job::config::{JobConfig, RecoveryConfig};
@@ -7,8 +7,8 @@ use refrain_launch::{EventLoggerSpec, FaultSpec, Job, JobSpec, Output};
 use std::fs;
 use std::time::Duration;
 
-/// Descriptors and children of this process while a job runs whose rank 1 has died
-/// so often.
+/// Number of descriptors and children of this process while a job runs whose rank 1 has died a
+/// number of times.
 fn left_after(deaths: u32) -> (usize, usize) {
     let folder = tempfile::tempdir().unwrap();
     let mut program = std::env::current_exe().unwrap();
@@ -51,7 +51,7 @@ fn left_after(deaths: u32) -> (usize, usize) {
     while !done.exists() {
         assert_eq!(job.serve(Duration::from_millis(5)).unwrap(), None);
     }
-    // Rank 1 has said all when it is in the fence.
+    // Rank 1 has sent everything when it is in the fence.
     for _ in 0..20 {
         assert_eq!(job.serve(Duration::from_millis(5)).unwrap(), None);
     }

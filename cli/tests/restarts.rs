@@ -1,5 +1,5 @@
-//! `refrain run` with ranks that are killed and come again: their output, and the
-//! options that kill, stop and suspect them.
+//! `refrain run` with ranks that are killed and restarted: their output, and the options that
+//! kill, stop and suspect them.
 
 mod launched;
 
@@ -21,8 +21,8 @@ fn folder() -> tempfile::TempDir {
 #[test]
 fn what_was_printed_before_a_death_is_printed_once() {
     let folder = folder();
-    // Dies with an unfinished line, with lines in the pipe, and before it has
-    // printed as much as the life before.
+    // Dies with an unfinished line, with lines in the pipe, and before it has printed as much as
+    // the earlier life.
     let steps = "say=start join later:begin=0 lines=3000 complain=woe mutter=unfin die=2/$/a \
                  mutter=ished say= later:recovered=3 lines=10 die=3/$/a say=end last-fence";
     for options in ["-n 1", "-n 1 --no-prefix"] {
@@ -59,7 +59,7 @@ fn a_life_that_begins_with_a_checkpoint_prints_what_comes_behind_it() {
     assert!(!ended.err.contains("printed other output"), "{}", ended.err);
 }
 
-/// These steps for one rank; the other waits for it.
+/// Steps for one rank; the other rank waits for it.
 fn only(rank: u32, steps: &str) -> String {
     let own = steps
         .split_whitespace()
@@ -195,7 +195,7 @@ fn faults_that_cannot_be_are_refused() {
     }
 }
 
-/// Where nobody can recover, a kill shows what happens without.
+/// With a protocol that cannot recover, a kill ends the job.
 #[test]
 fn a_kill_ends_a_job_that_cannot_recover() {
     let ended = run(&mut job("-n 2 --kill 1@0.1", "hang")).expect(137);
@@ -219,7 +219,7 @@ fn a_rank_without_progress_is_reported_early_and_at_the_end() {
     let early = "rank 0 was killed 2 times in a row during replay";
     assert_eq!(told(early), 1, "{}", ended.err);
     assert_eq!(told("It is restarted after 0.1 s"), 1, "{}", ended.err);
-    // The last words.
+    // The error at the end.
     let end = "the limit of --max-restarts 8 is reached";
     let last = ended.err.lines().find(|line| line.contains(end)).unwrap();
     let words = "it was killed 4 times in a row during replay";
@@ -227,14 +227,14 @@ fn a_rank_without_progress_is_reported_early_and_at_the_end() {
         last.contains(words) && last.contains("--checkpoint-policy"),
         "{last}"
     );
-    // One for the first life, one for the life behind it.
+    // One line for the first life, one for the next life.
     assert_eq!(
         told("was killed by SIGKILL (incarnation"),
         1,
         "{}",
         ended.err
     );
-    // The next start came later: all lives were there.
+    // The next start was delayed: all lives existed.
     assert_eq!(std::fs::read(folder.path().join("a")).unwrap().len(), 5);
 }
 

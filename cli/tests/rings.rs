@@ -1,5 +1,5 @@
-//! `refrain run --event-rings`: the rings of event loggers in a folder of their own, of
-//! which nothing stays, whoever is killed.
+//! `refrain run --event-rings`: the rings of event loggers in a separate folder, of which nothing
+//! is left, whichever process is killed.
 
 mod launched;
 
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Where the rings are to be, and where all other files are.
+/// Folder for the rings, and folder for all other files.
 struct Folders {
     rings: TempDir,
     temporary: TempDir,
@@ -44,7 +44,7 @@ impl Folders {
         command
     }
 
-    /// A job that goes on until it is ended.
+    /// A job that runs until it is ended.
     fn endless(&self) -> Launched {
         let options = "--log-memory 16M --log-full-wait 600";
         let mut launched = Launched::start(&mut self.job(options, "flood=100000000"));
@@ -90,7 +90,7 @@ fn rings_lie_there_and_go_with_the_job() {
     expect_empty(folders.temporary.path());
 }
 
-/// EL-3: what was acknowledged is in the rings, and those outlive the logger's process.
+/// EL-3: acknowledged events are in the rings, which outlive the logger's process.
 #[test]
 fn a_killed_logger_finds_its_rings_and_the_job_ends_well() {
     let folders = Folders::new();
@@ -106,7 +106,7 @@ fn a_killed_logger_finds_its_rings_and_the_job_ends_well() {
     }
 }
 
-/// What a killed launcher leaves is found by `refrain clean`, and by the next job.
+/// `refrain clean` and the next job find the files of a killed launcher.
 #[test]
 fn what_a_killed_launcher_leaves_is_removed() {
     let folders = Folders::new();
@@ -116,7 +116,7 @@ fn what_a_killed_launcher_leaves_is_removed() {
         launched.signal(Signal::KILL);
         launcher.expect_end();
         launched.end();
-        // The kernel kills loggers and ranks; nobody tells when.
+        // The kernel kills loggers and ranks, without a notification.
         while !processes_of(folders.temporary.path()).is_empty() {
             std::thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! `refrain run --same-memory`: what lies where in two lives of a rank.
+//! `refrain run --same-memory`: memory addresses in two lives of a rank.
 
 #![allow(
     unsafe_code,
@@ -15,15 +15,15 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a life of rank 1 has noted: values by names.
+/// Values that a life of rank 1 has noted, by name.
 type Facts = BTreeMap<String, String>;
 
-/// What is the same in each life with any options: the launcher writes it.
+/// Values that are the same in each life with any options: the launcher sets them.
 const TOLD: [&str; 2] = ["arguments", "environment"];
-/// What is the same where addresses are.
+/// Values that are the same if addresses are.
 const PLACES: [&str; 5] = ["stack", "heap", "large", "function", "auxiliary"];
 
-/// Two lives of rank 1, the first killed at a clock, of the program behind these words.
+/// Two lives of rank 1, the first killed at a clock, of the program after these words.
 fn lives(options: &str, wrapper: &[&str], with: impl FnOnce(&mut Command)) -> (Ended, [Facts; 2]) {
     let folder = tempfile::tempdir().unwrap();
     let program = test_rank().with_file_name("refrain-test-addresses");
@@ -57,7 +57,7 @@ fn facts(file: &Path) -> Facts {
     text.lines().map(fact).collect()
 }
 
-/// The names of facts that differ.
+/// The names of values that differ.
 fn differing(lives: &[Facts; 2]) -> Vec<&str> {
     assert!(lives[0].keys().eq(lives[1].keys()));
     let names = lives[0].keys();
@@ -65,7 +65,7 @@ fn differing(lives: &[Facts; 2]) -> Vec<&str> {
     names.filter(differs).map(String::as_str).collect()
 }
 
-/// Whether this machine lets ranks have the same addresses; says it where not.
+/// Whether ranks can have the same addresses on this machine; prints it if not.
 fn can_be_same() -> bool {
     let info = run(refrain().arg("info")).expect(0).out;
     let line = info.lines().find(|line| line.starts_with("same addresses"));
@@ -77,7 +77,7 @@ fn can_be_same() -> bool {
     is_able
 }
 
-/// Whether this machine gives programs other addresses each time.
+/// Whether programs have other addresses each time on this machine.
 fn is_random() -> bool {
     let setting = fs::read_to_string("/proc/sys/kernel/randomize_va_space");
     setting.is_ok_and(|setting| setting.trim() != "0")
@@ -92,7 +92,7 @@ fn each_life_has_the_same_memory_also_behind_wrappers() {
     for wrapper in [&[][..], &["env", "A=b"], &shell] {
         let (_, lives) = lives("", wrapper, |_| ());
         let mut differing = differing(&lives);
-        // A wrapper's exec is of a program that is no longer traced.
+        // A wrapper executes a program that is no longer traced.
         differing.retain(|name| wrapper.is_empty() || *name != "random");
         assert_eq!(differing, [""; 0], "{wrapper:?}");
     }
@@ -143,7 +143,7 @@ fn ranks_know_what_is_the_same_if_they_may_be_restarted() {
     );
 }
 
-/// Forbids `personality` and `ptrace` to a process and all that it starts.
+/// Forbids `personality` and `ptrace` to a process and all processes that it starts.
 fn forbid(command: &mut Command, action: u32) {
     let forbid = move || {
         let jump = |number: i64, to| libc::sock_filter {
@@ -204,7 +204,7 @@ fn a_container_that_forbids_it_is_reported_once_and_the_job_recovers() {
             line.is_some_and(|line| line.contains(" no: personality")),
             "{info}"
         );
-        // It is said where it matters only.
+        // It is reported only where it matters.
         let mut quiet = refrain();
         let options = "run -n 1 --protocol pessimist --same-memory heap -- true";
         forbid(quiet.args(options.split(' ')).stdin(Stdio::null()), action);

@@ -1,4 +1,4 @@
-//! The payload log on disk: real jobs, real files, real kills.
+//! The payload log on disk: real jobs, files and kills.
 
 mod launched;
 
@@ -46,8 +46,8 @@ fn verify(folder: &Path) -> Ended {
     run(refrain().args(["log", "verify"]).arg(folder))
 }
 
-/// LOG-3: what does not fit into memory goes to disk, and nothing is lost; at the
-/// end nothing stays there.
+/// LOG-3: the part of the log that exceeds memory is written to disk, and nothing is lost; at the
+/// end no file is left.
 #[test]
 fn chaos_goes_through_a_small_memory() {
     for (ranks, fabric) in [(2, "shm"), (4, "shm"), (3, "ofi:tcp")] {
@@ -62,8 +62,8 @@ fn chaos_goes_through_a_small_memory() {
     }
 }
 
-/// LOG-2: every message that was sent comes back bit for bit, from memory alone,
-/// from disk, and from both, after memory was used many times over.
+/// LOG-2: every message that was sent is read back bit for bit, from memory alone, from disk, and
+/// from both, after memory was reused many times.
 #[test]
 fn all_that_chaos_sent_is_read_back() {
     let seeds = std::env::var("REFRAIN_CHAOS_SEEDS").unwrap_or("5,6".into());
@@ -102,8 +102,8 @@ fn all_that_chaos_sent_is_read_back() {
     }
 }
 
-/// The longest message is no longer bounded by the log: here it is four times as
-/// long as all log memory.
+/// The log does not limit the length of a message: here it is four times as long as all log
+/// memory.
 #[test]
 fn kept_files_are_whole_and_cleaned_on_request() {
     let folder = folder();
@@ -120,8 +120,8 @@ fn kept_files_are_whole_and_cleaned_on_request() {
     assert_eq!(files(folder.path()), Vec::<String>::new());
 }
 
-/// What was written when a rank or the launcher was killed is whole, but for a
-/// torn tail; the launcher removes it unless told not to. LOG-2
+/// Data that was written when a rank or the launcher was killed is complete, except for a torn
+/// tail; the launcher removes it unless it has to keep it. LOG-2
 #[test]
 fn killed_ranks_leave_whole_records() {
     for moment in [1, 3, 8, 20] {
@@ -157,7 +157,7 @@ fn killed_ranks_leave_whole_records() {
     }
 }
 
-/// LOG-3: beyond the disk's budget the sender waits, and says what is full.
+/// LOG-3: when the disk's budget is used up, the sender waits, and reports what is full.
 #[test]
 fn a_full_budget_is_a_clear_error() {
     let folder = folder();
@@ -169,7 +169,7 @@ fn a_full_budget_is_a_clear_error() {
     assert_eq!(files(folder.path()), Vec::<String>::new());
 }
 
-/// LOG-3: and so it is without a disk, also when one receiver may have all of it.
+/// LOG-3: the same without a disk, also when one receiver may use all of it.
 #[test]
 fn a_full_memory_is_a_clear_error() {
     for ranks in [2, 3] {
@@ -183,15 +183,15 @@ fn a_full_memory_is_a_clear_error() {
     }
 }
 
-/// LOG-3: a disk without room is reported once; the job goes on in memory, and
-/// ends with a clear message when that is full, too.
+/// LOG-3: a disk without space is reported once; the job continues in memory, and ends with a
+/// clear message when that is full, too.
 #[test]
 fn a_full_disk_is_reported_and_the_job_continues_in_memory() {
     let Some(disk) = SmallDisk::mount() else {
         return;
     };
     let options = "-n 2 --spill-after 0 --log-disk 8M --log-full-wait 0.3";
-    // More than the disk holds, less than disk and memory do.
+    // More than the disk holds, less than disk and memory together.
     let enough = run(&mut spilling(options, disk.path(), "flood=50")).expect(0);
     let told = enough.err.matches("continues in memory").count();
     assert_eq!(told, 1, "{enough:?}");

@@ -1,5 +1,4 @@
-//! What `refrain info` tells of RDMA devices, here and in the guest of
-//! `ci/softroce`.
+//! Report of `refrain info` on RDMA devices, on this machine and in the guest of `ci/softroce`.
 
 mod launched;
 
@@ -48,7 +47,7 @@ fn soft_roce_is_shown_with_what_would_be_used() {
         "{long}"
     );
     let variable = |name: &str| env::var(name).unwrap();
-    // In namespaces of their own the other end's address is not this host's.
+    // In separate namespaces the other end's address is not of this host.
     let ends = if env::var_os("SOFTROCE_NS1").is_none() {
         2
     } else {

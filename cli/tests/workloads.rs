@@ -25,7 +25,7 @@ fn start(ranks: u32, protocol: &str, workload: &[&str]) -> Output {
         .expect("the launcher was built with this test")
 }
 
-/// What a workload that must succeed prints.
+/// Runs a workload that must succeed; returns its output.
 fn printed(ranks: u32, protocol: &str, workload: &[&str]) -> String {
     let output = start(ranks, protocol, workload);
     let complaint = String::from_utf8_lossy(&output.stderr);

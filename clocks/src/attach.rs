@@ -1,16 +1,16 @@
-//! The interface to `librefrain`, which finds these functions by name, since the two may be
-//! of different builds.
+//! The interface to `librefrain`, which looks these functions up by name, since the two libraries
+//! may be of different builds.
 
 #![allow(unsafe_code, reason = "functions that another library calls by name")]
 
 use crate::state::{self, Engine};
 use core::ffi::c_int;
 
-/// Of these functions and of [`Engine`].
+/// Version of these functions and of [`Engine`].
 const VERSION: c_int = 1;
 
-/// The calling process joins its job: until [`refrain_clocks_attach`] calls come from
-/// `librefrain` itself and are not answered.
+/// The calling process joins its job: until [`refrain_clocks_attach`], calls come from
+/// `librefrain` itself and are passed to the C library.
 // SAFETY: the name is the library's own.
 #[unsafe(no_mangle)]
 extern "C" fn refrain_clocks_join() {
@@ -19,9 +19,10 @@ extern "C" fn refrain_clocks_join() {
     }
 }
 
-/// It has joined: from now on `engine` answers calls of this thread. Returns 1; 2 if also
-/// some earlier answers had no room and will differ in a later life; 0 if this process is
-/// no rank that a launcher has prepared, or `engine` has another version.
+/// The calling process has joined its job: from now on `engine` answers calls of this thread.
+/// Returns 1; 2 if in addition some earlier answers were not recorded for lack of room and will
+/// differ in a later life; 0 if a launcher has not prepared this process as a rank, or `engine`
+/// has another version.
 ///
 /// # Safety
 /// The functions of `engine` may be called by this thread until
@@ -40,7 +41,7 @@ unsafe extern "C" fn refrain_clocks_attach(version: c_int, engine: *const Engine
     }
 }
 
-/// It has left its job: the C library answers its calls.
+/// The calling process has left its job: the C library answers its calls.
 // SAFETY: the name is the library's own.
 #[unsafe(no_mangle)]
 extern "C" fn refrain_clocks_detach() {

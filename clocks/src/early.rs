@@ -1,24 +1,23 @@
-//! Answers before the program joins its job: the first life records them, a later life
-//! gives them again in the same order, as long as its calls are of the same kinds.
+//! Answers to calls before the program joins its job: the first life records them, and a later
+//! life returns them in the same order, as long as its calls are of the same kinds.
 //!
-//! An answer is its kind (one byte), its length (two bytes, little endian), and its
-//! bytes.
+//! Encoding of an answer: kind (one byte), length (two bytes, little endian), bytes.
 
 const HEAD_BYTES: usize = 3;
-/// Bytes of all recorded answers at most.
+/// Maximum number of bytes of all recorded answers.
 pub const KEPT_BYTES_MAX: usize = 60 << 10;
 
-/// Answers of this process.
+/// Early answers of this process.
 pub struct Early {
     kept: [u8; KEPT_BYTES_MAX],
     end: usize,
     is_full: bool,
-    /// Answers of the first life that are still to be given.
+    /// In a later life: the answers of the first life that were not returned yet.
     again: Option<&'static [u8]>,
 }
 
 impl Early {
-    /// Starts without recorded answers; a later life gives those of `again`.
+    /// Starts without recorded answers; a later life returns the answers in `again`.
     pub fn begin(&mut self, again: Option<&'static [u8]>) {
         self.end = 0;
         self.is_full = false;
@@ -30,12 +29,12 @@ impl Early {
         self.kept.get(..self.end).unwrap_or_default()
     }
 
-    /// Some answers had no room.
+    /// Whether answers were not recorded for lack of room.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// Records `answer`, or replaces it by that of the first life.
+    /// Records `answer`, or in a later life replaces it with that of the first life.
     pub fn answer(&mut self, kind: u8, answer: &mut [u8]) {
         match self.again {
             Some(again) => self.again = Some(give(again, kind, answer).unwrap_or_default()),
@@ -60,7 +59,7 @@ impl Early {
     }
 }
 
-/// Gives the first answer of `again`, if it has this kind and length, and returns the
+/// Copies the first answer of `again` to `answer`, if it has this kind and length. Returns the
 /// rest.
 fn give<'a>(again: &'a [u8], kind: u8, answer: &mut [u8]) -> Option<&'a [u8]> {
     let (head, rest) = again.split_first_chunk::<HEAD_BYTES>()?;
@@ -117,7 +116,11 @@ mod tests {
         assert_eq!(*ask(&mut later, 1, b"ONE"), *b"one");
         assert_eq!(*ask(&mut later, 2, b""), *b"");
         assert_eq!(*ask(&mut later, 1, b"THREE"), *b"three");
-        assert_eq!(*ask(&mut later, 1, b"FOUR"), *b"FOUR", "they have an end");
+        assert_eq!(
+            *ask(&mut later, 1, b"FOUR"),
+            *b"FOUR",
+            "no more answers are recorded"
+        );
         assert!(later.kept().is_empty());
     }
 

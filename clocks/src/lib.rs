@@ -1,13 +1,12 @@
-//! `librefrain_clocks.so`: preloaded into the processes of a rank that may be started
-//! again, it records what the program gets from the C library (times, processor times, its
-//! process id, random bytes), and gives the program the same values in later lives, so that
-//! it sends the same messages in each life.
+//! `librefrain_clocks.so`: preloaded into the processes of a rank that may be restarted, it
+//! records values that the program gets from the C library (times, processor times, its process
+//! id, random bytes), and returns the same values in later lives, so that the program sends the
+//! same messages in each life.
 //!
-//! The dynamic linker loads it into every process that a rank starts. So it promises:
-//! it allocates nothing, starts no thread, keeps no file open, and never fails. It passes
-//! calls on to the C library unchanged in processes that are no rank, in children after
-//! `fork`, in all threads but one, and while that thread is within a call of `librefrain`.
-//! It does not use `std`.
+//! The dynamic linker loads it into every process that a rank starts, so it allocates nothing,
+//! starts no thread, keeps no file open, and never fails. It passes calls to the C library
+//! unchanged in processes that are not ranks, in children after `fork`, in all threads but one,
+//! and while that thread is within a call of `librefrain`. It does not use `std`.
 //!
 //! | file | subject |
 //! |---|---|

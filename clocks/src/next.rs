@@ -10,7 +10,7 @@ use core::ffi::{CStr, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// The next function of that name after this library's.
+/// A function of this name that comes after this library's in the order of lookup.
 pub struct Next {
     name: &'static CStr,
     found: AtomicPtr<c_void>,
@@ -24,7 +24,7 @@ impl Next {
         }
     }
 
-    /// Its address; null: there is none.
+    /// Address of the function; null: there is none.
     #[inline]
     pub fn address(&self) -> *mut c_void {
         match self.found.load(Ordering::Relaxed) {
@@ -42,7 +42,7 @@ impl Next {
     }
 }
 
-/// Declares functions that call the C library's function of that name. If it has none, they
+/// Declares functions that call the C library's function of the same name. If it is missing, they
 /// return the value after `else`.
 macro_rules! next {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty, else $none:expr;)*) => {$(

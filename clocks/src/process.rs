@@ -40,7 +40,7 @@ extern "C" fn getpid() -> pid_t {
     first.unwrap_or_else(state::own_process)
 }
 
-/// The main thread has the process's id: programs compare the two.
+/// The main thread has the id of the process: programs compare the two.
 // SAFETY: as the C library's function of this name.
 #[unsafe(no_mangle)]
 extern "C" fn gettid() -> pid_t {
@@ -52,7 +52,8 @@ extern "C" fn gettid() -> pid_t {
         .unwrap_or(thread)
 }
 
-/// The process that the program means by `id`. For some functions `-ID` is a group.
+/// Translates a process id that the program passes to the real id. For some functions `-ID` is a
+/// group.
 fn meant(id: pid_t) -> pid_t {
     match state::asked().and_then(state::State::first_process) {
         Some(first) if id == first => state::own_process(),
@@ -61,7 +62,7 @@ fn meant(id: pid_t) -> pid_t {
     }
 }
 
-/// Functions whose first argument names a process.
+/// Defines functions whose first argument is a process id.
 macro_rules! of_process {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
         // SAFETY: as the C library's function of this name.
@@ -104,7 +105,7 @@ unsafe extern "C" fn setpgid(process: pid_t, group: pid_t) -> c_int {
     unsafe { next::setpgid(meant(process), meant(group)) }
 }
 
-/// The same for `getpriority` and `setpriority`: a process, a group, or a user.
+/// As `meant`, for `getpriority` and `setpriority`: `who` is a process, a group, or a user.
 fn meant_by(which: c_uint, who: c_uint) -> c_uint {
     match which {
         libc::PRIO_PROCESS | libc::PRIO_PGRP => meant(who.cast_signed()).cast_unsigned(),

@@ -18,8 +18,8 @@ mod next {
     }
 }
 
-/// Older C libraries have no `arc4random`, but a program that looks it up by name finds the
-/// one of this library.
+/// Random number of the system. Older C libraries have no `arc4random`, but a program that looks
+/// it up by name finds the function of this library.
 fn of_system() -> u32 {
     let mut bytes = [0; 4];
     fill(bytes.as_mut_ptr().cast(), bytes.len());
@@ -30,7 +30,7 @@ fn below(end: u32) -> u32 {
     ((u64::from(of_system()) * u64::from(end)) >> 32) as u32
 }
 
-/// As `arc4random_buf` of glibc: ends the process where the system refuses.
+/// As `arc4random_buf` of glibc: ends the process if the system call fails.
 fn fill(into: *mut c_void, bytes: usize) {
     // SAFETY: `into` are `bytes` bytes.
     let given = unsafe { all_of(into, bytes, 0) };
@@ -44,8 +44,8 @@ fn fill(into: *mut c_void, bytes: usize) {
     }
 }
 
-/// All `bytes` random bytes: a signal ends the system's call after 256 of them, in one life
-/// and not in the next. Less, or -1, where the system refuses.
+/// Reads all `bytes` random bytes. A signal may interrupt the system call after 256 bytes, in one
+/// life but not in the next. Returns less, or -1, if the system call fails.
 ///
 /// # Safety
 /// `into` are `bytes` bytes.
@@ -67,7 +67,7 @@ unsafe fn all_of(into: *mut c_void, bytes: usize, flags: c_uint) -> isize {
     }
 }
 
-/// Records fresh bytes, or replaces them by those of the first life.
+/// Records fresh bytes, or in a later life replaces them with those of the first life.
 ///
 /// # Safety
 /// `into` are `bytes` bytes, written, and the caller's.

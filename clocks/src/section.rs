@@ -1,7 +1,7 @@
 //! A file in memory that the launcher keeps for a rank over all its lives. Each life
 //! inherits and maps it. The first life that joins fills it, later ones read it.
 //!
-//! Only this library reads and writes it. All zero: no life has joined yet.
+//! Only this library reads and writes it. If it is all zero, no life has joined yet.
 
 #![allow(unsafe_code, reason = "maps memory that lives of a rank share")]
 
@@ -9,17 +9,19 @@ use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use core::{mem, ptr, slice};
 
-/// The number of the file's descriptor, the same in each life.
+/// The environment variable with the number of the file's descriptor, which is the same in each
+/// life.
 const VARIABLE: &CStr = c"REFRAIN_CLOCKS_FD";
-/// The link of the file: children inherit the variable, and may have another file there.
+/// Target of the descriptor's link in `/proc`, to check the descriptor: children inherit the
+/// variable, and may have another file with this number.
 const LINK: &[u8] = b"/memfd:refrain-clocks (deleted)";
-/// Launchers make no longer file.
+/// Maximum length of a launcher's file.
 const BYTES_MAX: usize = 1 << 20;
 
-/// The last byte is the version of this layout.
+/// Value of a filled file; its last byte is the version of this layout.
 const FILLED: u64 = 0x5246_434c_4f43_4b01;
 
-/// Processor times that continue from life to life.
+/// Kinds of processor times that continue from life to life.
 #[derive(Clone, Copy)]
 pub enum Spent {
     Process,
@@ -31,16 +33,16 @@ pub enum Spent {
 }
 pub const SPENT: usize = 6;
 
-/// The beginning of the file; answers follow.
+/// The header of the file; answers follow.
 #[repr(C)]
 struct Header {
-    /// [`FILLED`] when all else is written.
+    /// [`FILLED`] once all other fields are written.
     filled: AtomicU64,
-    /// The program that filled it.
+    /// Hash of the program that filled the file.
     image: AtomicU64,
     process: AtomicU32,
     answers_bytes: AtomicU32,
-    /// In nanoseconds: the highest values that the program got.
+    /// The highest processor times that the program got, in nanoseconds.
     spent_ns: [AtomicI64; SPENT],
 }
 const _: () = assert!(mem::size_of::<Header>() == 24 + 8 * SPENT);
@@ -58,7 +60,8 @@ pub struct Section {
 pub struct Filled {
     pub process: c_int,
     pub answers: &'static [u8],
-    /// The highest processor times that the program got in its lives so far; by [`Spent`].
+    /// The highest processor times that the program got in its lives so far, in nanoseconds; by
+    /// [`Spent`].
     pub spent_ns: [i64; SPENT],
 }
 
@@ -117,7 +120,7 @@ impl Section {
         })
     }
 
-    /// Fills it for the lives to come. Answers that do not fit are left out.
+    /// Fills the file for later lives. Answers that do not fit are left out.
     pub fn fill(&self, image: u64, process: c_int, answers: &[u8]) {
         let bytes = answers.len().min(self.room_bytes);
         // SAFETY: as long as it is empty nothing else looks there.
@@ -129,17 +132,17 @@ impl Section {
         header.filled.store(FILLED, Ordering::Release);
     }
 
-    /// The program gets this amount.
+    /// Notes that the program gets this processor time.
     pub fn note_spent_ns(&self, spent: Spent, ns: i64) {
         if let Some(place) = self.header.spent_ns.get(spent as usize) {
             place.fetch_max(ns, Ordering::Relaxed);
         }
     }
 
-    /// Programs that this process starts from now on do not inherit the file: they are not
-    /// part of the job.
+    /// Closes the file to programs that this process starts from now on: they are not part of the
+    /// job.
     pub fn close_to_children(&self) {
-        // The program may have closed it, and opened another.
+        // The program may have closed the descriptor and opened another file with its number.
         if bytes_of(self.descriptor).is_some() {
             // SAFETY: sets a flag of a descriptor.
             unsafe { libc::fcntl(self.descriptor, libc::F_SETFD, libc::FD_CLOEXEC) };
@@ -156,7 +159,7 @@ fn bytes_of(descriptor: c_int) -> Option<usize> {
         *digit = b'0' + u8::try_from(rest % 10).ok()?;
         rest /= 10;
     }
-    // No leading zeros there.
+    // The kernel writes the number without leading zeros.
     let zeros = digits.iter().position(|digit| *digit != b'0')?;
     digits.rotate_left(zeros);
     *path.get_mut(24_usize.checked_sub(zeros)?)? = 0;

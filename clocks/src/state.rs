@@ -1,7 +1,7 @@
-//! Whether this process is a rank, and which calls are answered.
+//! State of a process: whether it is a rank, and which of its calls are answered.
 //!
-//! The state is in pages that the kernel empties in a child after `fork`: the child is
-//! another process, and the C library answers it.
+//! The state is in pages that the kernel zeroes in a child after `fork`: the child is another
+//! process, and the C library answers its calls.
 
 #![allow(
     unsafe_code,
@@ -23,21 +23,21 @@ mod next {
     }
 }
 
-/// The functions of `librefrain` that answer. REC-4
+/// Functions of `librefrain` that answer calls. REC-4
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Engine {
-    /// Not 0: the call comes from the program, and not from within a call of the library.
+    /// Not 0: the call comes from the program, not from within a call of the library.
     pub is_asked_by_program: extern "C" fn() -> c_int,
-    /// Runs `body` where it leaves nothing on the program's stack.
+    /// Runs `body` on a stack other than the program's.
     pub aside: unsafe extern "C" fn(body: extern "C" fn(*mut c_void), call: *mut c_void),
-    /// A number of a lane, 1 to 15: `fresh`, or that of the first life.
+    /// A number of series `lane`, 1 to 15: `fresh`, or that of the first life.
     pub number: extern "C" fn(lane: u8, fresh: i64) -> i64,
-    /// Replaces fresh bytes by those of the first life.
+    /// Replaces fresh bytes with those of the first life.
     pub bytes: unsafe extern "C" fn(fresh: *mut u8, bytes: usize),
 }
 
-/// Kinds of answers. Those that are numbers are lanes of the engine.
+/// Kinds of answers that are numbers: the series of the engine.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub enum Number {
@@ -61,47 +61,48 @@ pub enum Bytes {
     Usage = 34,
 }
 
-/// What answers calls.
+/// Source of answers to the calls of the program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
-    /// A child after `fork`: the C library.
+    /// A child after `fork`: the C library answers.
     Emptied,
-    /// The program has not joined its job yet: `Early`.
+    /// The program has not joined its job yet: `Early` answers.
     Early,
-    /// It is joining, or could not join: the C library.
+    /// The program is joining, or could not join: the C library answers.
     Joining,
-    /// It has joined: the engine.
+    /// The program has joined: the engine answers.
     Attached,
-    /// It has left the job: the C library.
+    /// The program has left the job: the C library answers.
     Left,
 }
 
 /// The state of a process of a rank.
 #[repr(C)]
 pub struct State {
-    /// The thread that is answered. 0: none.
+    /// The thread whose calls are answered; 0: none.
     owner: AtomicUsize,
     phase: AtomicU8,
     is_answering: Cell<bool>,
     engine: Cell<Option<Engine>>,
     section: Cell<Option<Section>>,
-    /// Names the program and its arguments.
+    /// Hash of the program and its arguments.
     image: Cell<u64>,
-    /// The first life's process id, in a later one.
+    /// In a later life, the process id of the first life.
     first_process: Cell<Option<c_int>>,
-    /// By [`Spent`].
+    /// Processor times of earlier lives, in nanoseconds; by [`Spent`].
     before_ns: Cell<[i64; SPENT]>,
     early: UnsafeCell<Early>,
 }
 
-/// Not looked at yet.
+/// The process was not examined yet.
 const UNKNOWN: *mut State = ptr::without_provenance_mut(1);
 
-/// Null: this process is no rank.
+/// The state; null: this process is no rank.
 static STATE: AtomicPtr<State> = AtomicPtr::new(UNKNOWN);
 
-/// When it is loaded: the program may close the descriptor before its first call.
+/// Examines the process when the library is loaded: the program may close the descriptor before
+/// its first call.
 // SAFETY: the loader calls what is in this section, with arguments that C functions may
 // ignore.
 #[used]
@@ -113,8 +114,7 @@ static LOOK: extern "C" fn() = {
     look
 };
 
-/// The state, if a call of this thread comes from the program and is to be answered as in
-/// the first life.
+/// The state, if this call comes from the program and from the thread whose calls are answered.
 #[inline]
 pub fn asked() -> Option<&'static State> {
     let state = known()?;
@@ -134,7 +134,7 @@ pub fn asked() -> Option<&'static State> {
     is_asked.then_some(state)
 }
 
-/// The state of this process, if it is one of a rank.
+/// The state of this process, if the process is a rank.
 #[inline]
 pub fn known() -> Option<&'static State> {
     let state = STATE.load(Ordering::Acquire);
@@ -148,7 +148,8 @@ pub fn known() -> Option<&'static State> {
 
 #[cold]
 fn look() -> Option<&'static State> {
-    // Meanwhile the C library answers other threads, and calls from here.
+    // Until the state is stored, the C library answers calls of other threads, and calls from
+    // here.
     let unknown = STATE.compare_exchange(
         UNKNOWN,
         ptr::null_mut(),
@@ -163,7 +164,7 @@ fn look() -> Option<&'static State> {
     Some(state)
 }
 
-/// New memory for it, all zero, which is all zero again in a child after `fork`.
+/// New zeroed memory for the state; the kernel zeroes it in a child after `fork`.
 fn emptied_by_fork() -> Option<&'static State> {
     let bytes = mem::size_of::<State>();
     // SAFETY: a new mapping, at no place that is in use.
@@ -189,8 +190,8 @@ fn emptied_by_fork() -> Option<&'static State> {
 }
 
 impl State {
-    /// This thread is the one that is answered; in a later life with the answers that the
-    /// first one got before it joined.
+    /// Makes this thread the one whose calls are answered; in a later life, with the answers that
+    /// the first life got before it joined.
     fn begin(&self, section: Section) {
         let image = image();
         self.image.set(image);
@@ -229,14 +230,14 @@ impl State {
         self.phase.store(phase as u8, Ordering::Relaxed);
     }
 
-    /// The process id that the first life had, if it is another one.
+    /// The process id of the first life, if it differs from that of this process.
     #[inline]
     pub fn first_process(&self) -> Option<c_int> {
         self.first_process.get()
     }
 
-    /// Runs `ask` on a stack of `librefrain`, if it can: fresh values, which differ from life
-    /// to life, must not stay on the program's stack.
+    /// Runs `ask` on a stack of `librefrain`, if it has one: fresh values, which differ in each
+    /// life, must not stay on the program's stack.
     pub fn aside<T>(&self, ask: impl FnOnce() -> T) -> Option<T> {
         let Some(engine) = self.engine.get() else {
             return Some(ask());
@@ -254,7 +255,7 @@ impl State {
         call.told
     }
 
-    /// A fresh number, or the one that replaces it.
+    /// Records a fresh number, or in a later life returns that of the first life.
     pub fn number(&self, kind: Number, fresh: i64) -> i64 {
         let mut told = fresh;
         self.answering(|phase, engine, early| match (phase, engine) {
@@ -269,7 +270,7 @@ impl State {
         told
     }
 
-    /// Fresh bytes, which others may replace.
+    /// Records fresh bytes, or in a later life replaces them with those of the first life.
     pub fn bytes(&self, kind: Bytes, fresh: &mut [u8]) {
         self.answering(|phase, engine, early| match (phase, engine) {
             (Phase::Early, _) => early.answer(kind as u8, fresh),
@@ -281,14 +282,14 @@ impl State {
         });
     }
 
-    /// Processor time of earlier lives, in nanoseconds: that of this life is added, so that it
-    /// never decreases for the program.
+    /// Processor time of earlier lives, in nanoseconds. The time of this life is added to it, so
+    /// that the program's processor time never decreases.
     pub fn before_ns(&self, spent: Spent) -> i64 {
         let before_ns = self.before_ns.get();
         before_ns.get(spent as usize).copied().unwrap_or_default()
     }
 
-    /// The program is about to get this amount.
+    /// Notes the processor time that the program is about to get.
     pub fn note_spent_ns(&self, spent: Spent, ns: i64) {
         if self.phase() == Phase::Attached
             && let Some(section) = self.section.get()
@@ -297,7 +298,7 @@ impl State {
         }
     }
 
-    /// One answer at a time: a signal handler within one gets fresh values.
+    /// Runs one answer at a time: a signal handler that interrupts an answer gets fresh values.
     fn answering(&self, answer: impl FnOnce(Phase, Option<Engine>, &mut Early)) {
         if self.is_answering.replace(true) {
             return;
@@ -316,19 +317,20 @@ impl State {
 
     // ---- the interface to the engine ----
 
-    /// The program joins its job: calls of the library for that are not answered here.
+    /// The program joins its job: until it has joined, calls are not answered here, since the
+    /// library makes them.
     pub fn join(&self) {
         if self.phase() == Phase::Early {
             self.set_phase(Phase::Joining);
         }
     }
 
-    /// It has joined: `engine` answers calls of this thread. Returns whether it does, and
-    /// whether earlier answers had no room.
+    /// The program has joined its job: `engine` answers calls of this thread. Returns whether it
+    /// does, and whether earlier answers were lost for lack of room.
     pub fn attach(&self, engine: Engine) -> (bool, bool) {
         let is_emptied = self.phase() == Phase::Emptied;
         if is_emptied {
-            // A child after `fork` has joined: it knows nothing of the time before.
+            // A child after `fork` has joined: it has no state from before.
             let Some(section) = Section::of_this_process() else {
                 return (false, false);
             };
@@ -351,7 +353,7 @@ impl State {
         (true, early.is_full())
     }
 
-    /// It has left its job.
+    /// The program has left its job.
     pub fn detach(&self) {
         if self.phase() != Phase::Emptied {
             self.set_phase(Phase::Left);
@@ -378,8 +380,8 @@ extern "C" fn enter<F: FnOnce() -> T, T>(call: *mut c_void) {
     call.told = call.ask.take().map(|ask| ask());
 }
 
-/// A hash of the program's file and arguments. A wrapper has another one than the program
-/// that it starts.
+/// A hash of the program's file and arguments. The hash of a wrapper differs from that of the
+/// program that it starts.
 fn image() -> u64 {
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;

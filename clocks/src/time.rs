@@ -21,7 +21,7 @@ mod next {
 }
 
 const NS_PER_S: i64 = 1_000_000_000;
-/// The base of `timespec_get` that every C library has.
+/// The only base of `timespec_get` in every C library.
 const TIME_UTC: c_int = 1;
 
 fn kind_of(clock: clockid_t) -> Option<Number> {
@@ -35,12 +35,12 @@ fn kind_of(clock: clockid_t) -> Option<Number> {
         libc::CLOCK_MONOTONIC_COARSE => Number::MonotonicCoarse,
         libc::CLOCK_BOOTTIME => Number::BootTime,
         libc::CLOCK_TAI => Number::AtomicTime,
-        // Other processes' processor time, clocks that are devices, alarms.
+        // Processor time of other processes, clocks that are devices, alarms.
         _ => return None,
     })
 }
 
-/// The time of a clock for the program, in nanoseconds. `None`: it cannot be read.
+/// The time of a clock as the program gets it, in nanoseconds. `None`: the clock cannot be read.
 fn told_ns(state: &State, clock: clockid_t, kind: Number) -> Option<i64> {
     state.aside(|| ask_ns(state, clock, kind))?
 }
@@ -93,7 +93,7 @@ unsafe extern "C" fn clock_gettime(clock: clockid_t, into: *mut timespec) -> c_i
 // SAFETY: as the C library's function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gettimeofday(into: *mut timeval, zone: *mut c_void) -> c_int {
-    // With a zone, which is obsolete and no time, the C library fills in both.
+    // With a time zone, which is obsolete, the C library fills in both.
     if zone.is_null()
         && !into.is_null()
         && let Some(state) = state::asked()

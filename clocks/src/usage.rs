@@ -19,7 +19,7 @@ mod next {
 
 const NS_PER_S: i64 = 1_000_000_000;
 const NS_PER_US: i64 = 1000;
-/// `sysconf(_SC_CLK_TCK)` is 100 on Linux, whatever the kernel's own.
+/// `sysconf(_SC_CLK_TCK)` is 100 on Linux, for every kernel configuration.
 const NS_PER_TICK: i64 = NS_PER_S / 100;
 
 fn ns_of(time: timeval) -> i64 {
@@ -35,7 +35,7 @@ fn timeval_of(ns: i64) -> timeval {
     }
 }
 
-/// Records all of `fresh` at once, or replaces it.
+/// Records `fresh` as a whole, or in a later life replaces it with that of the first life.
 ///
 /// # Safety
 /// `T` is plain numbers without padding.
@@ -49,7 +49,7 @@ fn spent_of(whose: c_int) -> Option<[Spent; 2]> {
     match whose {
         libc::RUSAGE_SELF => Some([Spent::UserOfProcess, Spent::SystemOfProcess]),
         libc::RUSAGE_THREAD => Some([Spent::UserOfThread, Spent::SystemOfThread]),
-        // Those of its children have no earlier lives.
+        // The processor time of children does not continue from life to life.
         _ => None,
     }
 }

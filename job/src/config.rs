@@ -1,29 +1,27 @@
-//! The settings of a job: made by the launcher, the same on every rank.
+//! The settings of a job: set by the launcher, the same on every rank.
 
 use crate::same_memory::SameMemory;
 use refrain_eventlog::Level;
 use refrain_transport::divergence::DivergencePolicy;
 use serde::{Deserialize, Serialize};
 
-/// Where a job's events become stable, and what waits for that.
+/// Settings of event loggers, and of operations that wait for stable events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventConfig {
-    /// The event loggers' addresses: of each shard its replicas. Rank r belongs
-    /// to shard r modulo their number (EL-4). The launcher fills them in, where
-    /// none are given.
+    /// Addresses of the event loggers: by shard, its replicas. Rank r belongs to shard r modulo
+    /// the number of shards (EL-4). The launcher fills them in if none are given.
     pub shards: Vec<Vec<String>>,
-    /// `--stable`: what a commit has to reach at one logger. EL-1
+    /// `--stable`: the state in which one logger acknowledges a commit. EL-1
     pub level: Level,
-    /// `--stable-quorum`: at how many of a shard's.
+    /// `--stable-quorum`: number of a shard's loggers that must acknowledge it.
     pub quorum: Quorum,
     /// `--event-way`: `auto`, `shm`, `messages`, `verbs`, `ofi:PROVIDER`.
     pub way: String,
-    /// `--event-wait`: how long a send may wait for its events before it is an
-    /// error, in milliseconds.
+    /// `--event-wait`: time that a send may wait for its events before it fails, in milliseconds.
     pub wait_ms: u64,
-    /// `--gate-output`: what a rank prints is an emission, too. GATE-1
+    /// `--gate-output`: printed output is an emission, too. GATE-1
     pub gate_output: bool,
-    /// `--stats`: ranks tell the launcher their figures when they leave.
+    /// `--stats`: ranks send their statistics to the launcher when they leave.
     pub statistics: bool,
 }
 
@@ -41,57 +39,55 @@ impl Default for EventConfig {
     }
 }
 
-/// What happens when a rank dies.
+/// Settings of recovery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveryConfig {
-    /// `--max-restarts`: how often one rank is restarted. 0: its death ends
-    /// the job.
+    /// `--max-restarts`: maximum number of restarts of one rank. 0: the death of a rank ends the
+    /// job.
     pub max_restarts: u32,
-    /// `--checkpoint-dir`: where checkpoints go. The launcher makes the path
-    /// absolute, and fills it in where ranks may be restarted. `None`: there
-    /// is no place for them.
+    /// `--checkpoint-dir`: folder or server for checkpoints. The launcher makes a path absolute,
+    /// and fills one in if ranks may be restarted. `None`: checkpoints cannot be stored.
     pub checkpoint_dir: Option<String>,
-    /// What the names of the job's checkpoints begin with; filled in by the
-    /// launcher.
+    /// Prefix of the names of the job's checkpoints; filled in by the launcher.
     pub checkpoint_prefix: String,
-    /// `--checkpoint-policy`: which ranks the launcher asks for checkpoints.
+    /// `--checkpoint-policy`: the policy that chooses ranks for checkpoint requests.
     pub checkpoint_policy: String,
-    /// `--checkpoint-every`: how long between two orders, or with `interval`
-    /// between two checkpoints of one rank; in milliseconds.
+    /// `--checkpoint-every`: time between two checkpoint requests, or with `interval` between two
+    /// checkpoints of one rank; in milliseconds.
     pub checkpoint_every_ms: u64,
-    /// `--kill RANK@clock=N`: this rank kills itself (SIGKILL) when its clock is
-    /// there. Sent to the first life of the rank only; all others have `None`.
+    /// `--kill RANK@clock=N`: the clock at which this rank kills itself (SIGKILL). Sent only to
+    /// the first life of the rank; `None` for all others.
     pub kill_at_clock: Option<u64>,
-    /// `--same-memory`: what of a rank's memory is the same in each life.
+    /// `--same-memory`: parts of a rank's memory that are the same in each life.
     pub same_memory: SameMemory,
-    /// `--record-clocks`: times and other values that differ in each life are recorded, and
-    /// a later life gets the recorded ones in its replay.
+    /// `--record-clocks`: times and other values that differ in each life are recorded, and a
+    /// later life gets the recorded values in its replay.
     pub record_clocks: bool,
     /// `--divergence`: the action when a replayed message has other bytes.
     pub divergence: Divergence,
 }
 
-/// The action when a replayed message has other bytes than in the life before. REC-8
+/// The action when a replayed message has other bytes than in the earlier life. REC-8
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Divergence {
     /// The rank stops.
     Stop,
     /// The rank continues.
     Warn,
-    /// The rank continues, unless its messages differ widely.
+    /// The rank continues, unless most bytes of its long messages differ.
     #[default]
     Auto,
 }
 
 impl Divergence {
-    /// Their names on the command line.
+    /// Names on the command line.
     pub const ALL: [(&str, Divergence); 3] = [
         ("stop", Divergence::Stop),
         ("warn", Divergence::Warn),
         ("auto", Divergence::Auto),
     ];
 
-    /// As the engine knows it.
+    /// The same policy as a value of the engine.
     pub fn policy(self) -> DivergencePolicy {
         match self {
             Divergence::Stop => DivergencePolicy::Stop,
@@ -117,20 +113,20 @@ impl Default for RecoveryConfig {
     }
 }
 
-/// How many of a shard's loggers have to have a commit.
+/// Number of a shard's loggers that must have a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Quorum {
-    /// More than half.
+    /// More than half of the loggers.
     Majority,
-    /// All.
+    /// All loggers.
     All,
 }
 
 impl Quorum {
-    /// Their names on the command line.
+    /// Names on the command line.
     pub const ALL: [(&str, Quorum); 2] = [("majority", Quorum::Majority), ("all", Quorum::All)];
 
-    /// The number of replicas that a quorum of `replicas` needs.
+    /// The number of loggers in a quorum of `replicas` loggers.
     pub fn of(self, replicas: usize) -> usize {
         match self {
             Quorum::Majority => replicas / 2 + 1,
@@ -139,90 +135,85 @@ impl Quorum {
     }
 }
 
-/// Which RDMA port the fabric `verbs` uses, as far as it is not to be chosen.
+/// Choice of the RDMA port of the fabric `verbs`, as far as it is given.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VerbsConfig {
-    /// `--libibverbs`: the library's file. The launcher takes it from
-    /// `REFRAIN_LIBIBVERBS` where it is not given. `None`: `libibverbs.so.1` as the
-    /// loader finds it.
+    /// `--libibverbs`: the library's file. The launcher takes it from `REFRAIN_LIBIBVERBS` if it
+    /// is not given. `None`: `libibverbs.so.1` as the loader finds it.
     pub library: Option<String>,
-    /// `--verbs-device`: its name. `None`: each rank takes the one that its
-    /// `REFRAIN_VERBS_DEVICE` names, else the first that can be used.
+    /// `--verbs-device`: name of the device. `None`: each rank uses the device in its
+    /// `REFRAIN_VERBS_DEVICE`, else the first usable one.
     pub device: Option<String>,
-    /// `--verbs-port`: the device's port.
+    /// `--verbs-port`: number of the device's port.
     pub port: Option<u8>,
-    /// `--verbs-gid-index`: the entry of the port's table of addresses.
+    /// `--verbs-gid-index`: index in the port's table of addresses.
     pub gid_index: Option<u8>,
-    /// `--verbs-mtu`: bytes that a packet carries.
+    /// `--verbs-mtu`: bytes per packet.
     pub mtu_bytes: Option<u32>,
 }
 
-/// What the launcher tells every rank.
+/// The settings that the launcher sends to every rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobConfig {
-    /// `--fabric`: `auto`, `shm`, `verbs`, `ofi:PROVIDER`. The launcher puts a provider in
-    /// the place of `ofi` alone.
+    /// `--fabric`: `auto`, `shm`, `verbs`, `ofi:PROVIDER`. The launcher replaces `ofi` by one with
+    /// a provider.
     pub fabric: String,
     /// `--protocol`: `none`, `pessimist`.
     pub protocol: String,
-    /// `--log-memory`: bytes that one rank's payload log may take in memory.
-    /// `None`: chosen from the machine.
+    /// `--log-memory`: maximum memory of one rank's payload log, in bytes. `None`: chosen from the
+    /// machine.
     pub log_memory_bytes: Option<u64>,
     /// Touch all log memory at the start instead of when it is first used.
     pub log_prefault: bool,
-    /// How long a blocking send may wait for log memory before it is an error,
-    /// in milliseconds.
+    /// Time that a blocking send may wait for log memory before it fails, in milliseconds.
     pub log_full_wait_ms: u64,
-    /// `--spill-dir`: the folder that the payload log goes to when memory is
-    /// short. `None`: it stays in memory. The launcher makes the path absolute.
+    /// `--spill-dir`: the folder for the part of the payload log that does not stay in memory.
+    /// `None`: the log stays in memory. The launcher makes the path absolute.
     pub spill_dir: Option<String>,
-    /// `--log-disk`: the most that one rank's log may take there, in bytes. The
-    /// launcher fills it in: half of what is free, shared by its ranks.
+    /// `--log-disk`: maximum disk space of one rank's log, in bytes. The launcher fills it in:
+    /// half of the free space, shared by its ranks.
     pub log_disk_bytes: Option<u64>,
-    /// `--spill-after`: bytes of one rank's log that stay in memory before it
-    /// begins to write. `None`: half of the memory.
+    /// `--spill-after`: bytes of one rank's log in memory above which it is written to disk.
+    /// `None`: half of the log memory.
     pub spill_after_bytes: Option<u64>,
     /// `--spill-io`: `auto`, `uring`, `plain`.
     pub spill_io: String,
-    /// `--keep-log`: the files in the spill folder outlive the job.
+    /// `--keep-log`: the files in the spill folder are kept after the job.
     pub keep_log: bool,
-    /// What the names of the job's files there begin with; filled in by the
-    /// launcher.
+    /// Prefix of the names of the job's files in the spill folder; filled in by the launcher.
     pub spill_prefix: String,
-    /// The cores that the launcher may use, for threads that are not to share
-    /// their rank's; filled in by the launcher.
+    /// The cores that the launcher may use, for threads that must not share their rank's core;
+    /// filled in by the launcher.
     pub cores: Vec<u32>,
-    /// Ranks of the job on this host, for choices that depend on whether each
-    /// has a core of its own.
+    /// Number of the job's ranks on this host, for choices that depend on whether each rank has
+    /// its own core.
     pub ranks_on_host: u32,
-    /// Cores of this host that the launcher may use. A rank cannot count them
-    /// itself: it may be pinned to one.
+    /// Number of this host's cores that the launcher may use. A rank cannot count them itself: it
+    /// may be pinned to one.
     pub cores_on_host: u32,
-    /// How long a waiting rank polls before it sleeps, in microseconds.
-    /// `None`: chosen from the machine.
+    /// Time that a waiting rank polls before it sleeps, in microseconds. `None`: chosen from the
+    /// machine.
     pub spin_us: Option<u64>,
-    /// `--libfabric`: the library's file. The launcher takes it from
-    /// `REFRAIN_LIBFABRIC` where it is not given. `None`: `libfabric.so.1` as the
-    /// loader finds it.
+    /// `--libfabric`: the library's file. The launcher takes it from `REFRAIN_LIBFABRIC` if it is
+    /// not given. `None`: `libfabric.so.1` as the loader finds it.
     pub libfabric: Option<String>,
-    /// Which RDMA port the fabric `verbs` uses.
+    /// The RDMA port of the fabric `verbs`.
     pub verbs: VerbsConfig,
-    /// `--peer-timeout`: how long a rank on another host may leave the greeting
-    /// at the start unanswered, and how long a provider's error about it may
-    /// last, until it counts as lost; in milliseconds.
+    /// `--peer-timeout`: time that a rank on another host may take to answer the greeting at the
+    /// start, and time that a provider's error about it may last, before the rank counts as lost;
+    /// in milliseconds.
     pub peer_timeout_ms: u64,
-    /// `--suspect-after`: how long a rank may leave frames unanswered until it
-    /// counts as lost, in milliseconds. `None`: for ever. A rank that computes
-    /// answers nothing meanwhile.
+    /// `--suspect-after`: time that a rank may leave frames unanswered before it counts as lost,
+    /// in milliseconds. `None`: no limit. A computing rank does not answer meanwhile.
     pub suspect_after_ms: Option<u64>,
-    /// Where events become stable, and what waits for that.
+    /// Settings of event loggers, and of operations that wait for stable events.
     pub events: EventConfig,
-    /// What happens when a rank dies.
+    /// Settings of recovery.
     pub recovery: RecoveryConfig,
-    /// `--verbose`: rank 0 prints on standard error what was chosen and why.
+    /// `--verbose`: rank 0 prints its choices with their reasons on standard error.
     pub verbose: bool,
-    /// The start of the job, in nanoseconds since 1970: `World::time` counts from there. The
-    /// launcher fills it in. 0: each process counts from its own start.
+    /// The start of the job, in nanoseconds since 1970: `World::time` counts from it. The launcher
+    /// fills it in. 0: each process counts from its own start.
     pub began_unix_ns: u64,
 }
 

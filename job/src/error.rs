@@ -1,8 +1,8 @@
-//! What can go wrong between a launcher and a rank.
+//! Errors between a launcher and a rank.
 
 use thiserror::Error;
 
-/// What went wrong, what was attempted and what to do about it.
+/// Error of a job: what was attempted, what failed, and what to do.
 #[derive(Debug, Error)]
 pub enum JobError {
     /// An argument outside its limits.
@@ -25,7 +25,7 @@ pub enum JobError {
 }
 
 impl JobError {
-    /// [`JobError::Control`].
+    /// A [`JobError::Control`] with the attempted operation and the system's error.
     pub fn control(attempted: impl Into<String>, error: impl Into<std::io::Error>) -> Self {
         Self::Control {
             attempted: attempted.into(),

@@ -1,14 +1,14 @@
-//! What a launcher and the ranks of its job agree on: the settings of the job, the
-//! messages of the control plane, and the names by which fabrics, protocols and ways
-//! to event loggers are chosen.
+//! Definitions that a launcher and the ranks of its job share: the settings of the job, the
+//! messages of the control plane, and the names by which fabrics, protocols and commit paths to
+//! event loggers are chosen.
 //!
 //! | module | subject |
 //! |---|---|
 //! | [`config`] | the settings that the launcher sends to each rank |
 //! | [`choice`] | names of fabrics, protocols, event loggers and native libraries |
 //! | [`control`] | the control socket: messages, framing, and a rank's end of it |
-//! | [`output_gate`] | the page that holds back output until its events are stable |
-//! | [`statistics`] | what a rank reports about itself |
+//! | [`output_gate`] | the page with counts of a rank's events, for gated output |
+//! | [`statistics`] | statistics that a rank reports |
 //! | [`same_memory`] | `--same-memory` |
 //! | [`machine`] | memory and clock of the host |
 //! | [`stderr`] | lines on standard error |

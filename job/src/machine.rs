@@ -1,16 +1,15 @@
-//! What the machine has: memory, and a clock.
+//! Memory and clock of the machine.
 
 use refrain_ring::CHUNK_BYTES;
 use std::fs;
 use std::time::SystemTime;
 
-/// Log memory of a rank, unless set or the machine is small.
+/// Default log memory of a rank, if the machine has enough memory.
 const LOG_BYTES_DEFAULT: u64 = 512 << 20;
-/// The least log memory of a rank: two chunks a channel.
+/// Minimum log memory of a rank: two chunks per channel.
 pub const LOG_BYTES_MIN: u64 = 4 * CHUNK_BYTES as u64;
 
-/// Log memory of one rank where it is not given: a share of the memory that is
-/// available now.
+/// Default log memory of one rank: a share of the memory that is available now.
 pub fn default_log_bytes(ranks_on_host: u32) -> u64 {
     let ranks = u64::from(ranks_on_host.max(1));
     let share = available_memory_bytes().map_or(LOG_BYTES_DEFAULT, |bytes| bytes / 2 / ranks);
@@ -23,9 +22,9 @@ pub fn unix_ns() -> u64 {
     since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0))
 }
 
-/// Memory that can be taken without pushing others out: the least of what the
-/// kernel says is available and what is left in this process's memory group.
-/// `None` where neither can be read.
+/// Memory that can be used without displacing other processes: the lesser of what the kernel
+/// reports as available and what is left in this process's memory group. `None` if neither can be
+/// read.
 pub fn available_memory_bytes() -> Option<u64> {
     let kernel = fs::read_to_string("/proc/meminfo")
         .ok()
@@ -43,7 +42,7 @@ fn mem_available_bytes(meminfo: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// Control groups of version 2; the file says "max" where there is no limit.
+/// Bytes left in a control group of version 2; the file has "max" if there is no limit.
 fn group_left_bytes() -> Option<u64> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;

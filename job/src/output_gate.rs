@@ -1,14 +1,11 @@
-//! Output is an emission (GATE-1): the page over which a rank tells its launcher
-//! how far its events have come, so that the launcher can hold back what the
-//! rank printed until everything that happened before is stable.
+//! Output is an emission (GATE-1): in this page, a rank counts its events for its launcher, which
+//! keeps the rank's output until all events before it are stable.
 //!
-//! The rank counts its events in `recorded` when they happen, before anything
-//! that it prints afterwards can reach the launcher's end of the pipe; so the
-//! count that the launcher finds after it has read some output is at least that
-//! of the events which the output can depend on. `stable` follows when all
-//! events up to a count are stable. `wanted` is the launcher's word that output
-//! waits: what a rank would put off committing, it then commits at its next
-//! call.
+//! The rank counts an event in `recorded` when it happens, before output that follows can reach
+//! the launcher's end of the pipe. The count that the launcher reads after it has read output is
+//! therefore at least the number of events on which the output can depend. The rank sets `stable`
+//! to a count when all events up to it are stable. The launcher sets `wanted` when output waits:
+//! events whose commit the rank would delay are then committed at its next call.
 
 #![allow(
     unsafe_code,
@@ -22,24 +19,24 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 const PAGE_BYTES: usize = 4096;
-/// Offsets; each word has a line of its own.
+/// Offsets in the page; each word has its own cache line.
 const RECORDED: usize = 0;
 const STABLE: usize = 64;
 const WANTED: usize = 128;
 
-/// The key under which a rank puts its page.
+/// The key under which a rank publishes its page.
 pub fn key(rank: u32) -> String {
     format!("output-gate-{rank}")
 }
 
-/// The page, at either side.
+/// The page, at the rank or the launcher.
 #[derive(Debug)]
 pub struct OutputGate {
     map: MmapRaw,
 }
 
 impl OutputGate {
-    /// Makes a page, and the descriptor that the launcher gets.
+    /// Creates a page; returns it with the descriptor for the launcher.
     pub fn create() -> io::Result<(Self, OwnedFd)> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create("refrain-output-gate", flags)?;
@@ -49,11 +46,11 @@ impl OutputGate {
         Ok((Self { map }, file))
     }
 
-    /// Maps the page that a rank has made.
+    /// Maps the page that a rank has created.
     pub fn open(file: &OwnedFd) -> io::Result<Self> {
         let seals = rustix::fs::fcntl_get_seals(file)?;
         let bytes = rustix::fs::fstat(file)?.st_size;
-        // A rank that shortened it would kill the launcher with SIGBUS.
+        // If a rank shortened the page, the launcher would die by SIGBUS.
         if !seals.contains(SealFlags::SHRINK) || bytes < PAGE_BYTES as i64 {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
@@ -73,37 +70,37 @@ impl OutputGate {
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().wrapping_add(offset).cast()) }
     }
 
-    /// The rank: one more event has happened.
+    /// Called by the rank: one more event has happened.
     #[inline]
     pub fn note_event(&self) {
         let word = self.word(RECORDED);
         word.store(word.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// The rank: the first `events` events are stable.
+    /// Called by the rank: the first `events` events are stable.
     #[inline]
     pub fn note_stable(&self, events: u64) {
         self.word(STABLE).store(events, Ordering::Release);
     }
 
-    /// The rank: the number of events that output waits for.
+    /// Called by the rank: the number of events for which output waits.
     #[inline]
     pub fn wanted(&self) -> u64 {
         self.word(WANTED).load(Ordering::Relaxed)
     }
 
-    /// The launcher: events that may have happened before the output that was
+    /// Called by the launcher: number of events that may have happened before the output that was
     /// just read.
     pub fn recorded(&self) -> u64 {
         self.word(RECORDED).load(Ordering::Acquire)
     }
 
-    /// The launcher: how many of them are stable.
+    /// Called by the launcher: number of events that are stable.
     pub fn stable(&self) -> u64 {
         self.word(STABLE).load(Ordering::Acquire)
     }
 
-    /// The launcher: output waits for these.
+    /// Called by the launcher: output waits for the first `events` events.
     pub fn want(&self, events: u64) {
         self.word(WANTED).fetch_max(events, Ordering::Relaxed);
     }

@@ -6,17 +6,17 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The variable by which ranks of a job with restarts get the option; unset: all parts.
+/// The environment variable with the option, for ranks of a job with restarts; unset: all parts.
 pub const VARIABLE: &str = "REFRAIN_SAME_MEMORY";
 
-/// `--same-memory`. The text form is its words, separated by commas, or `none`.
+/// Value of `--same-memory`. Its text form is a list of parts, separated by commas, or `none`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SameMemory {
     /// The library's own data is not in the program's heap.
     pub heap: bool,
-    /// The library's calls run on a stack of their own.
+    /// Calls of the library run on a separate stack.
     pub stack: bool,
-    /// Addresses are not random, and the bytes behind `AT_RANDOM` are the same.
+    /// Addresses are not randomised, and the bytes at `AT_RANDOM` are the same.
     pub addresses: bool,
 }
 
@@ -38,7 +38,7 @@ impl Default for SameMemory {
     }
 }
 
-/// A text with another word.
+/// Error of a text with an unknown word.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0:?} is not valid: use heap, stack, addresses (several, separated by commas), or none")]
 pub struct NotSameMemory(String);

@@ -1,23 +1,23 @@
-//! What a rank did, in figures: sent to the launcher at the end of a job with
-//! `--stats`.
+//! Statistics of a rank: sent to the launcher at the end of a job with `--stats`.
 
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Classes of [`GateWaits`]: below 1 µs, then each up to twice the one before.
+/// Number of classes of [`GateWaits`]: class 0 is below 1 µs; the limit of each further class is
+/// twice that of the previous one.
 pub const WAIT_CLASSES: usize = 24;
 
-/// How long emissions waited until their events were stable.
+/// Durations for which emissions waited until their events were stable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateWaits {
-    /// Found the gate shut, and everything stable as soon as they asked.
+    /// Number of emissions that found the gate closed, but all events stable at their first check.
     pub at_once: u64,
-    /// By duration: class 0 is below 1 µs, class k below 2ᵏ µs; the last has the
-    /// rest.
+    /// Number of waits by duration: class 0 is below 1 µs, class k below 2ᵏ µs; the last class has
+    /// all longer waits.
     pub classes: [u64; WAIT_CLASSES],
-    /// The sum of all, in nanoseconds.
+    /// Total time of all waits, in nanoseconds.
     pub total_ns: u64,
-    /// The longest, in nanoseconds.
+    /// The longest wait, in nanoseconds.
     pub longest_ns: u64,
 }
 
@@ -33,12 +33,12 @@ impl GateWaits {
         self.longest_ns = self.longest_ns.max(ns);
     }
 
-    /// How many waited.
+    /// Number of emissions that waited.
     pub fn count(&self) -> u64 {
         self.classes.iter().sum()
     }
 
-    /// Adds those of another rank.
+    /// Adds the waits of another rank.
     pub fn add(&mut self, other: &Self) {
         self.at_once += other.at_once;
         for (class, more) in self.classes.iter_mut().zip(other.classes) {
@@ -49,41 +49,41 @@ impl GateWaits {
     }
 }
 
-/// Events of one rank, by kind, and their way to the event logger.
+/// Events of one rank by kind, and their commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventStatistics {
-    /// Matches of receives from any source, alone.
+    /// Matches of receives from any source, recorded alone.
     pub matches: u64,
     /// Matches merged with the completion of their receive.
     pub merged: u64,
-    /// Probes that found something.
+    /// Probes that found a message.
     pub probes: u64,
-    /// Completions alone.
+    /// Completions recorded alone.
     pub completions: u64,
-    /// Receives that were taken back.
+    /// Receives that were cancelled.
     pub cancelled: u64,
     /// Numbers and bytes that the program got from outside: times, random bytes.
     pub given: u64,
-    /// Records of operations that found nothing.
+    /// Records of unsuccessful operations (such as tests and probes).
     pub nothing: u64,
-    /// Operations that found nothing, recorded or dropped.
+    /// Unsuccessful operations, recorded or dropped.
     pub nothing_found: u64,
-    /// Of the matches: those of named receives (`pessimist-classic`).
+    /// Of the matches, those of receives from a named source (`pessimist-classic`).
     pub named: u64,
     /// Bytes of determinants.
     pub payload_bytes: u64,
     /// Bytes of determinants with the headers of their batches.
     pub batch_bytes: u64,
-    /// Commits.
+    /// Number of commits.
     pub commits: u64,
-    /// Commits by their numbers of determinants: 1, 2 to 3, 4 to 7, … and 1024.
+    /// Number of commits by their number of determinants: 1, 2 to 3, 4 to 7, … and 1024.
     pub batches: [u64; 11],
-    /// How long emissions waited.
+    /// Waits of emissions.
     pub waits: GateWaits,
 }
 
 impl EventStatistics {
-    /// All determinants.
+    /// Number of all determinants.
     pub fn events(&self) -> u64 {
         self.matches
             + self.merged
@@ -94,7 +94,7 @@ impl EventStatistics {
             + self.nothing
     }
 
-    /// Adds those of another rank.
+    /// Adds the events of another rank.
     pub fn add(&mut self, other: &Self) {
         self.matches += other.matches;
         self.merged += other.merged;
@@ -120,33 +120,32 @@ impl EventStatistics {
 pub struct Statistics {
     /// Messages sent.
     pub messages_sent: u64,
-    /// Their payload bytes.
+    /// Payload bytes of the messages sent.
     pub bytes_sent: u64,
-    /// Receives begun.
+    /// Receives posted.
     pub receives: u64,
-    /// Messages that came before their receive.
+    /// Unexpected messages.
     pub unexpected: u64,
-    /// Messages that went by rendezvous.
+    /// Messages sent by rendezvous.
     pub rendezvous: u64,
     /// Log memory in use, in bytes.
     pub log_bytes: u64,
     /// Log memory that may be used, in bytes.
     pub log_bytes_max: u64,
-    /// Log memory that was in use at the same time, at most, in bytes.
+    /// Maximum of log memory in use, in bytes.
     pub log_bytes_peak: u64,
-    /// What all logs have taken so far, with headers and unused ends of chunks,
-    /// freed or not, in bytes.
+    /// Bytes appended to all logs so far, with headers and unused ends of chunks, freed or not.
     pub log_bytes_appended: u64,
-    /// Log memory whose contents have been written to disk so far, in bytes.
+    /// Bytes of log memory that were written to disk so far.
     pub log_bytes_spilled: u64,
-    /// Non-deterministic outcomes that the engine saw, whatever became of them.
+    /// Non-deterministic outcomes that the engine saw, logged or not.
     pub events: u64,
-    /// What went to the event logger.
+    /// Events sent to the event logger.
     pub logged: EventStatistics,
 }
 
 impl Statistics {
-    /// Adds those of another rank.
+    /// Adds the counters of another rank.
     pub fn add(&mut self, other: &Self) {
         self.messages_sent += other.messages_sent;
         self.bytes_sent += other.bytes_sent;

@@ -1,11 +1,11 @@
-//! Recipient the launcher asks for a checkpoint, and when (MPICH-V2, section 4.6.2). Pure:
-//! time, what ranks tell and who runs come in; whom to ask what goes out.
+//! Which rank the launcher asks for a checkpoint, and when (MPICH-V2, section 4.6.2). Pure: time,
+//! statuses of ranks and which ranks run are inputs; requests to ranks are outputs.
 //!
-//! In rounds: all ranks that run are asked for their status; when all have answered, or
-//! have had the time to, the policy chooses the rank whose checkpoint is worth most, and
-//! that rank gets a request. The next round begins when its checkpoint is stable, and no sooner
-//! than the job's `--checkpoint-every`. A rank that does not take one holds the others
-//! up for a while only, and has its next turn later.
+//! In rounds: all ranks that run are asked for their status. When all have answered, or the time
+//! for answers is over, the policy chooses the rank whose checkpoint frees most, and that rank
+//! gets a request. The next round begins when its checkpoint is stable, and not before the
+//! interval of `--checkpoint-every` has passed. A rank that does not take its checkpoint delays
+//! the others for a limited time only, and is asked again later.
 //!
 //! Checkpoints that ranks request because their logs are full come first, with every policy.
 //! LOG-3
@@ -20,13 +20,14 @@ use refrain_job::control::message::{StatusFigures, ToRank};
 use refrain_ring::Rank;
 use std::time::{Duration, Instant};
 
-/// How long a round waits for answers: a rank that computes gives none meanwhile.
+/// Time that a round waits for answers: a rank that computes does not answer meanwhile.
 const ANSWERS_WAIT: Duration = Duration::from_millis(100);
-/// How long no other rank is asked for a checkpoint after one was.
+/// Time after a checkpoint request during which no other rank is asked.
 const ORDER_WAIT: Duration = Duration::from_secs(1);
-/// And when it has begun. A checkpoint that fails is not reported.
+/// The same time after the rank has begun. A checkpoint that fails is not reported.
 const TAKING_WAIT: Duration = Duration::from_secs(60);
-/// How often the time until the next request doubles, for a rank that takes no checkpoint.
+/// Maximum number of doublings of the time until the next request to a rank that takes no
+/// checkpoint.
 const DOUBLINGS_MAX: u32 = 6;
 /// The shortest time between two rounds.
 const ROUND_MIN: Duration = Duration::from_millis(1);
@@ -36,23 +37,23 @@ const ROUND_MIN: Duration = Duration::from_millis(1);
 pub enum Request {
     /// Asks for its status.
     Status(usize),
-    /// Take a checkpoint.
+    /// Asks for a checkpoint.
     Checkpoint(usize),
 }
 
-/// What a rank has to do, as far as its launcher knows.
+/// State of a rank's checkpoint, as far as the launcher knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Duty {
     #[default]
     None,
-    /// It was asked for a checkpoint.
+    /// The rank was asked for a checkpoint.
     Ordered { at: Duration },
-    /// It has begun one.
+    /// The rank has begun a checkpoint.
     Taking { at: Duration },
 }
 
 impl Duty {
-    /// When the wait for it ends.
+    /// When the launcher stops waiting for it.
     fn ends(self) -> Option<Duration> {
         match self {
             Self::None => None,
@@ -62,22 +63,22 @@ impl Duty {
     }
 }
 
-/// A rank as it is known.
+/// What is known of a rank.
 #[derive(Clone, Debug, Default)]
 struct Seen {
-    /// It has not answered yet.
+    /// It has not answered the last question for its status.
     is_asked: bool,
-    /// Of this life.
+    /// The last status of this life.
     figures: Option<StatusFigures>,
-    /// Of its last checkpoint, without its log.
+    /// Length of its last checkpoint, without its log.
     state_bytes: u64,
-    /// When its last checkpoint was stable; of no life in particular.
+    /// When its last checkpoint became stable, in whichever life.
     since: Duration,
     duty: Duty,
-    /// Orders in a row that came to nothing.
+    /// Consecutive requests after which no checkpoint was taken.
     refusals: u32,
     not_before: Duration,
-    /// Logs of others are full for it. LOG-3
+    /// The logs of other ranks are full of messages to it. LOG-3
     is_requested: bool,
     counts: CheckpointCounts,
 }
@@ -86,21 +87,21 @@ struct Seen {
 #[derive(Debug)]
 pub struct Scheduler {
     policy: Policy,
-    /// Between two rounds.
+    /// Time between two rounds.
     period: Duration,
     next_round: Duration,
-    /// Since when answers are waited for.
+    /// When the ranks of this round were asked; `None`: no answers are awaited.
     asked_at: Option<Duration>,
-    /// Of the last step.
+    /// Time of the last step.
     stepped_at: Duration,
     ranks: Vec<Seen>,
 }
 
 impl Scheduler {
-    /// For `ranks` ranks; `every` as in `--checkpoint-every`.
+    /// A schedule for `ranks` ranks; `every` as in `--checkpoint-every`.
     pub fn new(choice: Choice, every: Duration, ranks: usize) -> Self {
         let period = match choice {
-            // All of them within that time.
+            // All ranks take a checkpoint within that time.
             Choice::Interval { .. } => every / ranks.max(1) as u32,
             _ => every,
         };
@@ -115,7 +116,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether there is nothing to do until a rank requests a checkpoint.
+    /// Whether nothing is due until a rank requests a checkpoint.
     pub fn is_idle(&self) -> bool {
         let is_idle = |seen: &Seen| !seen.is_requested && seen.duty == Duty::None;
         self.policy.choice() == Choice::None && self.ranks.iter().all(is_idle)
@@ -128,12 +129,12 @@ impl Scheduler {
         seen.figures = Some(figures);
     }
 
-    /// The last statuses of ranks in their lives that run.
+    /// The last status of each rank, of the life that runs.
     pub fn figures(&self) -> impl Iterator<Item = &StatusFigures> {
         self.ranks.iter().filter_map(|seen| seen.figures.as_ref())
     }
 
-    /// What became of a job's checkpoints, by rank; empty where there was none.
+    /// Number and bytes of the checkpoints, by rank; empty if there were none.
     pub fn counts(&self) -> Vec<CheckpointCounts> {
         let counts = self.ranks.iter().map(|seen| seen.counts);
         let is_none = |counts: CheckpointCounts| counts == CheckpointCounts::default();
@@ -143,12 +144,12 @@ impl Scheduler {
         }
     }
 
-    /// A rank has begun a checkpoint, ordered or not.
+    /// A rank has begun a checkpoint, requested or not.
     pub fn begun(&mut self, rank: usize, now: Duration) {
         self.ranks[rank].duty = Duty::Taking { at: now };
     }
 
-    /// A rank has a new stable checkpoint: its length, and how much of it is log.
+    /// A rank has a new stable checkpoint: the bytes in all, and those of its log.
     pub fn stable(&mut self, rank: usize, (bytes, log_bytes): (u64, u64), now: Duration) {
         let seen = &mut self.ranks[rank];
         seen.duty = Duty::None;
@@ -164,14 +165,14 @@ impl Scheduler {
         }
     }
 
-    /// The log of some rank is filled by messages to this one. LOG-3
+    /// The log of another rank is full of messages to rank `of`. LOG-3
     pub fn request(&mut self, of: usize) {
         if let Some(seen) = self.ranks.get_mut(of) {
             seen.is_requested = true;
         }
     }
 
-    /// A life is over: requests to it are void.
+    /// A life has ended: requests to it are void.
     pub fn died(&mut self, rank: usize) {
         let seen = &mut self.ranks[rank];
         seen.is_asked = false;
@@ -181,7 +182,8 @@ impl Scheduler {
         seen.not_before = Duration::ZERO;
     }
 
-    /// Asks all that run how they are, but those that have not answered yet.
+    /// Asks all ranks that run for their status, except those that have not answered the last
+    /// question.
     pub fn ask_all(&mut self, runs: &[bool]) -> Vec<Request> {
         let mut requests = Vec::new();
         for (rank, seen) in self.ranks.iter_mut().enumerate() {
@@ -193,8 +195,8 @@ impl Scheduler {
         requests
     }
 
-    /// The messages to send now. `runs`, by rank: it has joined, does not replay, and has not
-    /// left.
+    /// The messages to send now. `runs`, by rank: the rank has joined, does not replay, and has
+    /// not left.
     pub fn step(&mut self, now: Duration, runs: &[bool]) -> Vec<Request> {
         self.stepped_at = now;
         self.give_up(now);
@@ -216,8 +218,7 @@ impl Scheduler {
         requests
     }
 
-    /// When there is something to do, if nothing happens before; that may be over by
-    /// now.
+    /// When the next step is due if no message comes before. May be in the past.
     pub fn next_due(&self) -> Option<Duration> {
         let of_duties = self.ranks.iter().filter_map(|seen| seen.duty.ends());
         let requested = self.ranks.iter().filter(|seen| seen.is_requested);
@@ -225,12 +226,12 @@ impl Scheduler {
         let of_round = match (self.policy.choice(), self.asked_at) {
             (Choice::None, _) => None,
             (_, Some(asked_at)) => Some(asked_at + ANSWERS_WAIT),
-            // The rank reports its end.
+            // The end of the checkpoint is reported by the rank.
             (_, None) if self.is_under_way() => None,
             (_, None) => Some(self.next_round),
         };
         let times = of_duties.chain(of_requests).chain(of_round);
-        // What was due at the last step waits for something that happens.
+        // Whatever was due at the last step and is still open waits for a message of a rank.
         times.filter(|at| *at > self.stepped_at).min()
     }
 
@@ -243,7 +244,7 @@ impl Scheduler {
         ranks.all(|(seen, runs)| !(*runs && seen.is_asked))
     }
 
-    /// Waits no longer for those that have had their time.
+    /// Stops waiting for checkpoints whose time is over.
     fn give_up(&mut self, now: Duration) {
         for seen in &mut self.ranks {
             if seen.duty.ends().is_some_and(|ends| now >= ends) {
@@ -304,7 +305,7 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The schedule of a job's checkpoints, and since when it counts.
+/// The schedule of a job's checkpoints with the start of its clock.
 #[derive(Debug)]
 pub(super) struct Schedule {
     pub(super) scheduler: Scheduler,
@@ -312,7 +313,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// As the job is configured.
+    /// As configured.
     ///
     /// # Errors
     /// [`JobError::Config`] for a policy that does not exist, or that has no effect without
@@ -333,12 +334,12 @@ impl Schedule {
         })
     }
 
-    /// In the schedule's time.
+    /// Now, as time of the schedule.
     pub(super) fn now(&self) -> Duration {
         self.begin.elapsed()
     }
 
-    /// When something is to be done.
+    /// When the next step is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let due = self.scheduler.next_due()?;
         self.begin.checked_add(due)
@@ -346,7 +347,7 @@ impl Schedule {
 }
 
 impl Job {
-    /// Does what is due.
+    /// Sends the messages that are due.
     pub(super) fn order_checkpoints(&mut self) {
         if self.schedule.scheduler.is_idle() {
             return;
@@ -356,7 +357,7 @@ impl Job {
         self.say_requests(&requests);
     }
 
-    /// Asks all ranks how they are.
+    /// Asks all ranks for their status.
     pub(super) fn ask_for_statuses(&mut self) {
         let requests = self.schedule.scheduler.ask_all(&self.runs());
         self.say_requests(&requests);
@@ -371,7 +372,7 @@ impl Job {
         }
     }
 
-    /// By rank: it has joined, does not replay, and has not left.
+    /// By rank: the rank has joined, does not replay, and has not left.
     fn runs(&self) -> Vec<bool> {
         let ranks = self.ranks.iter().zip(&self.lives);
         let runs = ranks.map(|(process, lives)| {

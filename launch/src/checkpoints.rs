@@ -1,5 +1,5 @@
-//! The place for a job's checkpoints: found or made before the ranks start, emptied
-//! when the job is over.
+//! The store of a job's checkpoints: opened or created before the ranks start, emptied when the
+//! job is over.
 
 use crate::job_folder::{self, JobFolder};
 use crate::leftovers;
@@ -8,20 +8,19 @@ use refrain_job::JobError;
 use refrain_job::config::JobConfig;
 use refrain_job::stderr::report;
 
-/// Checkpoints of a job. Dropping it removes them: they are of no use to another
-/// job.
+/// The store of a job's checkpoints. Dropping it removes them: another job cannot use them.
 #[derive(Debug, Default)]
 pub struct CheckpointPlace {
     store: Option<Store>,
-    /// A folder that was made for this job alone.
+    /// The folder, if it was created for this job alone.
     _made: Option<JobFolder>,
 }
 
 impl CheckpointPlace {
-    /// Finds or makes the place, and fills the settings in.
+    /// Opens or creates the store, and fills in the settings.
     ///
     /// # Errors
-    /// When there is none.
+    /// The store cannot be opened or created.
     pub fn prepare(config: &mut JobConfig, job: u64) -> Result<Self, JobError> {
         let recovery = &mut config.recovery;
         if recovery.max_restarts == 0 {
@@ -51,7 +50,7 @@ impl CheckpointPlace {
         let wrong = |error| JobError::Config(format!("--checkpoint-dir: {error}"));
         let store = name.and_then(|name| Store::open(&place, name));
         let store = store.map_err(wrong)?;
-        // Before there are ranks, and not at their first checkpoint.
+        // Errors show before ranks exist, not at their first checkpoint.
         store.reach().map_err(wrong)?;
         Ok(Self {
             store: Some(store),
@@ -85,7 +84,7 @@ fn absolute(text: &str) -> Result<CheckpointStoreSpec, JobError> {
     }
 }
 
-/// A place for people: an address without its secret.
+/// A store as messages show it: an address without its secret.
 fn shown(text: &str) -> String {
     let parsed: Result<CheckpointStoreSpec, _> = text.parse();
     parsed.map_or_else(|error| error.text, |place| place.to_string())

@@ -14,25 +14,25 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
 use std::time::Duration;
 
-/// How long the launcher waits at the end for a process that it has killed and
-/// did not start.
+/// Time for the end of a killed process that is not a child of the launcher, when the rank is
+/// reaped.
 const JOINED_END_MAX: Duration = Duration::from_millis(250);
-/// How long a killed life of a rank that is restarted may take to end.
+/// Time for the end of a killed life of a rank that is restarted.
 const FENCE_MAX: Duration = Duration::from_secs(5);
 
-/// One rank's process. Dropping it kills and reaps it and its group, and removes
-/// what libfabric's shm provider has left of it.
+/// The process of one life of a rank. Dropping it kills and reaps it and its group, and removes
+/// the files that libfabric's shm provider has left for it.
 #[derive(Debug)]
 pub struct RankChild {
-    /// Reaped only at the end of the job, or when all of its group has ended:
-    /// until then its id, and that of its group, cannot be used again.
+    /// Reaped only at the end of the job, or when its whole group has ended: until then the kernel
+    /// does not reuse the ids of the process and of its group.
     child: Child,
     group: Pid,
     pidfd: OwnedFd,
-    /// The process that has joined the job, if that is not the child itself but
-    /// one that it (a wrapper) has started: its id and descriptor.
+    /// The process that has joined the job, if a wrapper (the child) has started it: process id
+    /// and descriptor.
     joined: Option<(u32, OwnedFd)>,
-    /// Nothing of it lives, and it was reaped.
+    /// The process is reaped and no process of its group is alive.
     is_fenced: bool,
 }
 
@@ -59,7 +59,7 @@ impl RankChild {
         }
     }
 
-    /// Its ends of the pipes.
+    /// The child, whose ends of pipes can be taken.
     pub fn child(&mut self) -> &mut Child {
         &mut self.child
     }
@@ -67,7 +67,7 @@ impl RankChild {
     /// A process has joined the job as this rank.
     pub fn join(&mut self, process: u32) {
         let id = i32::try_from(process).ok().and_then(Pid::from_raw);
-        // Of another process namespace the id means nothing here.
+        // In another process namespace the id has another meaning here.
         if let Some(id) = id.filter(|id| *id != self.group)
             && let Ok(descriptor) = pidfd_open(id, PidfdFlags::empty())
         {
@@ -75,7 +75,7 @@ impl RankChild {
         }
     }
 
-    /// Its process id, which is also that of its group.
+    /// The id of the process, and of its group.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -85,7 +85,7 @@ impl RankChild {
         self.pidfd.as_fd()
     }
 
-    /// Looks whether the process has ended, and leaves it unreaped.
+    /// How the process has ended, if it has. Does not reap it.
     pub fn look(&self) -> Option<End> {
         match self.status() {
             Ok(Some(status)) => match (status.exit_status(), status.terminating_signal()) {
@@ -94,12 +94,12 @@ impl RankChild {
                 (None, None) => None,
             },
             Ok(None) => None,
-            // Something else in this process has reaped it: its status is lost.
+            // Another part of this program has reaped it: its status is lost.
             Err(_) => Some(End::Exited(1)),
         }
     }
 
-    /// Whether the process has ended, noticed or not.
+    /// Whether the process has ended, even if that was not handled yet.
     pub fn has_ended(&self) -> bool {
         !matches!(self.status(), Ok(None))
     }
@@ -109,7 +109,7 @@ impl RankChild {
         rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(self.pidfd.as_fd()), options))
     }
 
-    /// How it ended, as far as that is known behind a wrapper.
+    /// How the rank ended; behind a wrapper, as far as the wrapper's exit status shows.
     pub fn true_end(&self, end: End) -> End {
         match &self.joined {
             Some(_) => restarts::behind_wrapper(end),
@@ -117,7 +117,7 @@ impl RankChild {
         }
     }
 
-    /// The process that takes part in the job, as far as it is known.
+    /// The id of the process that takes part in the job, as far as it is known.
     pub fn working(&self) -> u32 {
         self.joined
             .as_ref()
@@ -140,7 +140,7 @@ impl RankChild {
         fencing::signal(self.group, &self.pidfd, signal);
     }
 
-    /// Kills what is left of the group, also after the end of the rank itself.
+    /// Kills all processes of the group, also after the end of the rank itself.
     pub fn kill_group(&self) {
         self.signal(Recipient::Rest, Signal::KILL);
     }
@@ -153,18 +153,18 @@ impl RankChild {
         }
     }
 
-    /// Makes sure that nothing of this life runs any more: what is reaped stores
-    /// nothing. FENCE-1
+    /// Makes sure that no process of this life runs any more: a reaped process stores nothing.
+    /// FENCE-1
     ///
     /// # Errors
-    /// Something that was killed has not ended: what, for people.
+    /// A killed process has not ended: which, for people.
     pub fn fence(&mut self) -> Result<(), String> {
         self.kill_group();
-        // It may have left the group.
+        // The process may have left the group.
         self.signal_joined(Signal::KILL);
         let mut joined = self.joined.iter();
         let mut has_ended = joined.all(|(_, joined)| fencing::ends_within(joined, FENCE_MAX));
-        // Fails only if the process was reaped elsewhere.
+        // Fails only if another part of this program has reaped the process.
         let _ = self.child.wait();
         self.is_fenced = true;
         has_ended &= fencing::group_ends_within(self.group, FENCE_MAX);
@@ -182,7 +182,7 @@ impl Drop for RankChild {
         }
         let mut processes = vec![self.child.id()];
         if let Some((process, descriptor)) = &self.joined {
-            // Killed with the group, but not reaped by us.
+            // The process was killed with the group, but cannot be reaped by the launcher.
             fencing::ends_within(descriptor, JOINED_END_MAX);
             processes.push(*process);
         }

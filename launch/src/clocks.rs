@@ -1,5 +1,5 @@
-//! `librefrain_clocks.so`, which records clocks, process ids and random bytes of a program:
-//! where it is, into which programs it can be preloaded, and the memory file that all
+//! `librefrain_clocks.so`, which records clocks, process ids and random bytes of a program: where
+//! the library is, into which programs it can be preloaded, and the memory file that all
 //! incarnations of a rank share.
 
 use super::spawn::HostPart;
@@ -15,15 +15,15 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 const PRELOAD: &str = "LD_PRELOAD";
-/// The library knows this variable, and the file by its name.
+/// The environment variable that the library reads for the descriptor of the memory file.
 const VARIABLE: &str = "REFRAIN_CLOCKS_FD";
 const LIFE_FILE: &str = "refrain-clocks";
-/// Most that a rank stores there; only written pages take memory.
+/// Length of the memory file; only written pages take memory.
 const FILE_BYTES: u64 = 64 << 10;
 
-/// Adds these for the ranks of this host, if ranks may be started again, clocks are
-/// recorded, and the library serves the program. If it does not serve it, `--verbose`
-/// prints why.
+/// Adds the library and the memory files for the ranks of this host, if ranks may be restarted,
+/// clocks are recorded, and the library can be preloaded into the program. If it cannot,
+/// `--verbose` prints the reason.
 ///
 /// # Errors
 /// Of the system.
@@ -69,7 +69,7 @@ pub fn add(part: &mut HostPart) -> Result<(), JobError> {
     Ok(())
 }
 
-/// `library` comes after the libraries that the user preloads.
+/// The value of `LD_PRELOAD`: `library` after the libraries that the user preloads.
 fn behind(before: Option<OsString>, library: &OsStr) -> OsString {
     let mut names = before.unwrap_or_default();
     if !names.is_empty() {
@@ -82,22 +82,22 @@ fn behind(before: Option<OsString>, library: &OsStr) -> OsString {
 fn file() -> io::Result<OwnedFd> {
     let file = memfd_create(LIFE_FILE, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, FILE_BYTES)?;
-    // Lives map it: it must not become shorter.
+    // Later lives map the file: it must not become shorter.
     fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
     Ok(file)
 }
 
-/// The library's file.
+/// File name of the library.
 const FILE: &str = "librefrain_clocks.so";
 
-/// Folders that are searched, relative to the folder of this program: where cargo builds
-/// it, the same folder, and where it is installed.
+/// Folders in which the library is searched, relative to the folder of this program: the build
+/// folder of cargo, the same folder, and the folder for libraries of an installation.
 const FOLDERS: [&str; 3] = ["deps", ".", "../lib"];
 
-/// The library, beside this program.
+/// The path of the library.
 ///
 /// # Errors
-/// There is none, or it cannot be preloaded: why, for people.
+/// The library is missing or cannot be preloaded: the reason, for people.
 pub fn library() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
     let folder = own.parent().unwrap_or(Path::new("/"));
@@ -124,12 +124,12 @@ pub fn library() -> Result<PathBuf, String> {
 /// Whether the dynamic linker preloads a library into this program.
 ///
 /// # Errors
-/// Why not, for people.
+/// The reason why not, for people.
 pub fn is_preloaded_into(program: &Path) -> Result<(), String> {
     const SET_ID: u32 = 0o6000;
     let name = program.display();
     let Ok(mut file) = File::open(program) else {
-        // It may be executable and not readable: then this is not known.
+        // A program may be executable but not readable: then this is not known.
         return Ok(());
     };
     let mode = file.metadata().map_or(0, |metadata| metadata.mode());
@@ -137,7 +137,7 @@ pub fn is_preloaded_into(program: &Path) -> Result<(), String> {
         return Err(format!("{name} runs as another user or group (set-id)"));
     }
     let mut head = Vec::new();
-    // Program headers follow the header of the file; the interpreter's name them.
+    // The program headers follow the file's header; one of them names the interpreter.
     let _ = file.by_ref().take(1 << 16).read_to_end(&mut head);
     match linker(&head) {
         Linker::Glibc | Linker::OfAScript => Ok(()),
@@ -149,18 +149,18 @@ pub fn is_preloaded_into(program: &Path) -> Result<(), String> {
     }
 }
 
-/// What loads a program's libraries.
+/// The dynamic linker of a program.
 #[derive(Debug, PartialEq, Eq)]
 enum Linker {
     Glibc,
     Other(String),
     None,
-    /// That of its interpreter, whichever that is.
+    /// The interpreter of the script decides.
     OfAScript,
     OfOtherMachine,
 }
 
-/// From the beginning of the program's file.
+/// Reads the linker from the beginning of a program's file.
 fn linker(head: &[u8]) -> Linker {
     const CLASS_64: u8 = 2;
     const INTERPRETER: u64 = 3;
@@ -244,7 +244,7 @@ mod preload_tests {
         assert_eq!(linker(&head), Linker::Glibc);
         assert_eq!(linker(b"#!/bin/sh\n"), Linker::OfAScript);
         assert_eq!(linker(b""), Linker::OfAScript);
-        // Cut behind the header of the file no interpreter is found.
+        // A file that is cut after its header names no interpreter.
         assert_eq!(linker(&head[..64]), Linker::None);
         let mut other = head.clone();
         other[18] ^= 1;

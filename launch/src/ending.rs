@@ -1,8 +1,7 @@
 //! The end of a job.
 //!
-//! Running → Ending (ranks are asked to stop, then killed) → Flushing (all processes are
-//! gone, output is being written) → Over. A job whose ranks all end well goes from Running to
-//! Flushing.
+//! Running → Ending (ranks are asked to stop, then killed) → Flushing (all processes have ended,
+//! output is written) → Over. If all ranks end well, Running is followed by Flushing.
 
 use super::Job;
 use super::hosts::message::Recipient;
@@ -17,32 +16,32 @@ use rustix::process::Signal;
 use signal_hook::consts::SIGKILL;
 use std::time::{Duration, Instant};
 
-/// How long ranks may take to end after the request.
+/// Time for ranks to end after the request to stop.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Where a job is.
+/// Phase of a job.
 #[derive(Debug)]
 pub enum Phase {
     /// Ranks run.
     Running,
     /// Ranks are asked to stop.
     Ending {
-        /// When they are killed; `None`: they are, and are waited for.
+        /// When the ranks are killed. `None`: they are killed, and the launcher waits for their
+        /// end.
         kill_at: Option<Instant>,
         /// The job's outcome, as known so far.
         outcome: Outcome,
         /// The rank that aborted the job: its own exit status is the outcome's.
         aborted_by: Option<usize>,
     },
-    /// Ranks are gone; output is being written.
+    /// All ranks have ended; output is written.
     Flushing {
         /// The job's outcome.
         outcome: Outcome,
-        /// When to give up a reader that does not read. `None` (after a good
-        /// end): never.
+        /// When to give up waiting for a reader of the output. `None` (after a good end): never.
         give_up_at: Option<Instant>,
     },
-    /// Nothing is left to do.
+    /// The job is over.
     Over {
         /// The job's outcome.
         outcome: Outcome,
@@ -50,7 +49,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// When something has to be done even if nothing happens.
+    /// When the phase has to change even if no event occurs.
     pub fn deadline(&self) -> Option<Instant> {
         match self {
             Phase::Ending { kill_at, .. } => *kill_at,
@@ -60,7 +59,7 @@ impl Phase {
     }
 }
 
-/// Why a stream of the launcher's own cannot be written, for people.
+/// Why the launcher's own stdout or stderr cannot be written, for people.
 fn unwritable(stream: Stream, error: Errno) -> String {
     let name = match stream {
         Stream::Out => "standard output",
@@ -82,9 +81,8 @@ impl Job {
         matches!(self.phase, Phase::Running)
     }
 
-    /// Tells all ranks to stop, unless that has happened; the first reason
-    /// given is the job's outcome. `spared` is only killed if it does not end
-    /// by itself.
+    /// Asks all ranks to stop, unless that has happened. The first reason is the job's outcome.
+    /// `spared` gets no signal; it is killed if it does not end by itself.
     fn end(&mut self, outcome: Outcome, signal: Signal, spared: Option<usize>) {
         if !self.is_running() {
             return;
@@ -99,10 +97,10 @@ impl Job {
                 continue;
             }
             let reason = reason.clone();
-            // A reason is far shorter than a message may be.
+            // A reason is far shorter than the longest message.
             let _ = rank.link.send(&ToRank::Stop(reason), None);
             rank.signal(Recipient::Group, signal);
-            // A stopped process handles no other signal.
+            // A stopped process handles no signals but SIGCONT and SIGKILL.
             rank.signal(Recipient::Group, Signal::CONT);
         }
         self.phase = Phase::Ending {
@@ -123,8 +121,8 @@ impl Job {
         self.end(Outcome::new(1, failure), Signal::TERM, Some(rank));
     }
 
-    /// Ends the job because its output cannot be written. If only the reader is gone, the
-    /// job ends without a message, as a program that gets SIGPIPE.
+    /// Ends the job because its output cannot be written. If the reader is gone, the job ends
+    /// without a message, like a program that gets SIGPIPE.
     pub(super) fn output_closed(&mut self, lost: LostStream) {
         let LostStream { stream, error } = lost;
         let closed = match error {
@@ -132,7 +130,7 @@ impl Job {
             error => Outcome::new(1, Some(unwritable(stream, error))),
         };
         match &mut self.phase {
-            // All went well but for the output.
+            // All ranks ended well; only the output failed.
             Phase::Flushing { outcome, .. } if matches!(outcome.status, 0 | DIFFERED) => {
                 *outcome = closed;
             }
@@ -140,7 +138,8 @@ impl Job {
         }
     }
 
-    /// Ends the job because of a signal to the launcher; the second time at once.
+    /// Ends the job because of a signal to the launcher; at the second signal, kills the ranks at
+    /// once.
     pub(super) fn end_by_signal(&mut self, number: i32) {
         let failure = format!("the job was ended by {}", verdict::signal_name(number));
         let outcome = Outcome::new(verdict::signal_status(number), Some(failure));
@@ -158,7 +157,7 @@ impl Job {
         }
     }
 
-    /// Does what is due by the clock.
+    /// Changes the phase if its time has come.
     pub(super) fn keep_time(&mut self) {
         let deadline = self.phase.deadline();
         if deadline.is_none_or(|deadline| Instant::now() < deadline) {
@@ -177,8 +176,7 @@ impl Job {
         }
     }
 
-    /// Judges ranks that were found ended together; with reasons why they are not
-    /// restarted.
+    /// Judges ranks that were found ended together; each with the reason why it is not restarted.
     pub(super) fn judge(&mut self, ended: &[(usize, End, Option<String>)]) {
         for (rank, end, _) in ended {
             if let Phase::Ending {
@@ -206,7 +204,7 @@ impl Job {
             }
             Some(verdict)
         });
-        // The first of equals: `max_by_key` would take the last.
+        // Takes the first of equals; `max_by_key` would take the last.
         let worst = verdicts.reduce(|a, b| if b.weight > a.weight { b } else { a });
         if let Some(Verdict {
             status, failure, ..
@@ -216,8 +214,8 @@ impl Job {
         }
     }
 
-    /// A rank was killed after all had left, and is not restarted: the others continue, and
-    /// the job's status shows it.
+    /// A rank that was killed after all ranks had left is not restarted: the other ranks continue,
+    /// and the job's status reports it.
     pub(super) fn note_late(&mut self, rank: usize, end: End, why: &str) {
         let cause = self.lives[rank].cause(end);
         if let Some(verdict) = verdict::judge(rank, end, Membership::Left, cause) {
@@ -227,15 +225,15 @@ impl Job {
         }
     }
 
-    /// Ends a job that waits for what cannot come.
+    /// Ends a job whose ranks wait for an event that cannot occur.
     pub(super) fn judge_waiting(&mut self) {
         let is_over =
             |rank: usize| self.ranks[rank].end.is_some() && !self.lives[rank].is_awaited();
         let Some(StalledWait { waiter, gone }) = self.key_values.stalled(is_over) else {
             return;
         };
-        // REC-6: one that was shot, or has died, is about to be found dead: it waits for
-        // nothing, and its next life comes to where it waited.
+        // REC-6: a killed rank whose end is not seen yet waits for nothing, and its next life
+        // reaches the same point.
         let is_dying = |rank: usize| {
             let process = &self.ranks[rank];
             process.end.is_none() && (self.lives[rank].shot.is_some() || process.has_ended())
@@ -259,8 +257,8 @@ impl Job {
         self.fail(1, failure);
     }
 
-    /// All ranks have ended: kills what they left, takes the output that is
-    /// still in the pipes, and reaps.
+    /// All ranks have ended: kills the processes that they left, reads the output that is still in
+    /// the pipes, and reaps.
     pub(super) fn conclude(&mut self) {
         self.ranks.iter().for_each(RankProcess::kill_group);
         for rank in 0..self.ranks.len() {
@@ -319,8 +317,8 @@ mod tests {
         .unwrap()
     }
 
-    /// All wait in a fence, which does not open: one of them was killed, and its death is
-    /// not noticed yet.
+    /// All ranks wait in a fence, which does not open: one of them was killed, and its death is
+    /// not seen yet.
     // REC-6
     #[test]
     fn a_job_is_not_stuck_while_one_that_was_shot_has_yet_to_be_found_dead() {

@@ -1,26 +1,26 @@
-//! What can go wrong when a job is started and served.
+//! Errors of the launcher.
 
 use refrain_job::JobError;
 use thiserror::Error;
 
-/// What went wrong, what was attempted and what to do about it.
+/// Error of starting or serving a job: what was attempted, what failed, what to do.
 #[derive(Debug, Error)]
 pub enum LaunchError {
-    /// The job's settings cannot be used, or the system refuses something.
+    /// The job's settings are invalid, or a system call failed.
     #[error(transparent)]
     Job(#[from] JobError),
     /// The program cannot be started.
     #[error("{reason}")]
     Program {
-        /// What was tried and what to do.
+        /// What was tried, and what to do.
         reason: String,
-        /// The program exists, but may not be executed.
+        /// The program exists, but is not executable.
         found: bool,
     },
     /// A signal to the launcher ended the job before its ranks were started.
     #[error("the job was ended by {name} before its ranks were started")]
     Interrupted {
-        /// As shells have it: 128 + signal.
+        /// 128 + signal, as shells report it.
         status: u8,
         /// The signal's name.
         name: String,

@@ -1,5 +1,4 @@
-//! What is to go wrong on purpose, and when. Pure: times count from the start of
-//! the job and come in.
+//! Faults to inject, and when. Pure: the time since the start of the job is an argument.
 
 use super::verdict::Cause;
 use std::collections::BTreeSet;
@@ -7,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Recipient to kill.
+/// Process to kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A rank.
@@ -16,33 +15,33 @@ pub enum Target {
     EventLogger(u32),
 }
 
-/// When.
+/// When to kill it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// At this time after the start of the job.
     After(Duration),
-    /// When the rank's clock is there, in its first life.
+    /// When the rank's clock reaches this value, in its first life.
     Clock(u64),
 }
 
-/// `--kill`.
+/// A kill of `--kill`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kill {
-    /// Recipient.
+    /// The process to kill.
     pub target: Target,
-    /// When.
+    /// When to kill it.
     pub moment: Moment,
 }
 
-/// `--pause`: a rank is stopped (SIGSTOP) for a while, which looks like its death
-/// and is none.
+/// A pause of `--pause`: a rank is stopped (SIGSTOP) for a while, which looks like its death but
+/// is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// Which rank.
+    /// The rank to stop.
     pub rank: u32,
-    /// After the start of the job.
+    /// Time since the start of the job.
     pub at: Duration,
-    /// How long.
+    /// Length of the pause.
     pub length: Duration,
 }
 
@@ -51,37 +50,37 @@ pub struct Pause {
 pub struct KillRandom {
     /// The mean time between two kills in the whole job.
     pub mean: Duration,
-    /// `None`: a new one each time, which is printed.
+    /// Seed of the random times. `None`: a new one for each job, which is printed.
     pub seed: Option<u64>,
 }
 
-/// What is to go wrong, and what counts as gone wrong.
+/// Faults to inject, and when a stopped rank counts as lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultSpec {
-    /// Ranks and event loggers that are killed at a time.
+    /// Ranks and event loggers to kill at given times.
     pub kills: Vec<Kill>,
-    /// Ranks that are killed at random.
+    /// Kills of random ranks.
     pub kill_random: Option<KillRandom>,
-    /// Ranks that are stopped for a while.
+    /// Ranks to stop for a while.
     pub pauses: Vec<Pause>,
-    /// `--suspect-ranks-after`: a rank that is stopped for longer counts as lost;
-    /// it is killed and restarted. `None`: never.
+    /// `--suspect-ranks-after`: a rank that is stopped for longer counts as lost; it is killed and
+    /// restarted. `None`: never.
     pub suspect_after: Option<Duration>,
 }
 
-/// Why a text is no fault.
+/// Why a text is not a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FaultSpecError {
-    /// Of [`Kill`].
+    /// Not a [`Kill`].
     #[error("use TARGET@WHEN, such as 3@1.5 (rank 3 after 1.5 s), 3@clock=1000 or eventlogger.0@2")]
     Kill,
-    /// An event logger has no clock.
+    /// A kill of an event logger at a clock: event loggers have no clock.
     #[error("event loggers have no clock: use seconds, such as eventlogger.0@2")]
     LoggerClock,
-    /// Of [`Pause`].
+    /// Not a [`Pause`].
     #[error("use RANK@SECONDS:DURATION, such as 3@1.5:0.2 (rank 3 after 1.5 s for 0.2 s)")]
     Pause,
-    /// Of [`KillRandom`].
+    /// Not a [`KillRandom`].
     #[error(
         "use the average seconds between two kills, such as 2.5, and optionally a seed, such as 2.5,42"
     )]
@@ -150,7 +149,7 @@ impl FaultSpec {
     /// Refuses faults of ranks and event loggers that the job does not have.
     ///
     /// # Errors
-    /// Which one, for people.
+    /// The fault that is refused, for people.
     pub fn check(&self, ranks: u32, loggers: usize) -> Result<(), String> {
         let mut clocks = BTreeSet::new();
         let ranks_named = self.pauses.iter().map(|pause| ("--pause", pause.rank));
@@ -182,7 +181,7 @@ impl FaultSpec {
         Ok(())
     }
 
-    /// At which clock the first life of a rank is to kill itself.
+    /// The clock at which the first life of a rank kills itself.
     pub fn kill_at_clock(&self, rank: u32) -> Option<u64> {
         self.kills.iter().find_map(|kill| match *kill {
             Kill {
@@ -194,29 +193,29 @@ impl FaultSpec {
     }
 }
 
-/// What is to be done now.
+/// A fault that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Kill a rank or an event logger.
     Kill(Target, Cause),
     /// Stop a rank for a time.
     Stop(u32, Duration),
-    /// Continue a rank, if this life of it was stopped.
+    /// Continue a rank, if the given incarnation still runs.
     Continue(u32, u32),
-    /// Kill any rank.
+    /// Kill a random rank.
     KillAny,
 }
 
-/// What is still to be done.
+/// The faults that are still to be injected.
 #[derive(Debug)]
 pub struct Schedule {
-    /// The last is due first.
+    /// Sorted by time, the latest first.
     actions: Vec<(Duration, Action)>,
     random: Option<(Duration, fastrand::Rng)>,
 }
 
 impl Schedule {
-    /// All of it; `seed` for what is random.
+    /// All faults of `spec`; `seed` is the seed of random kills.
     pub fn new(spec: &FaultSpec, seed: u64) -> Self {
         let mut schedule = Self {
             actions: Vec::new(),
@@ -237,7 +236,7 @@ impl Schedule {
         schedule
     }
 
-    /// One more thing, at its time; behind those of the same time.
+    /// Adds an action; it follows actions of the same time.
     pub fn add(&mut self, at: Duration, action: Action) {
         let place = self.actions.partition_point(|(other, _)| *other > at);
         let place = place
@@ -253,7 +252,7 @@ impl Schedule {
         let Some((mean, random)) = &mut self.random else {
             return;
         };
-        // 1 - u is above 0.
+        // `1 - u` is above 0.
         let wait = mean.as_secs_f64() * -(1.0 - random.f64()).ln();
         let wait = Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX);
         if let Some(at) = now.checked_add(wait) {
@@ -261,12 +260,12 @@ impl Schedule {
         }
     }
 
-    /// When the next thing is due.
+    /// When the next action is due.
     pub fn next_due(&self) -> Option<Duration> {
         self.actions.last().map(|(at, _)| *at)
     }
 
-    /// The next thing that is due.
+    /// The next action, if it is due.
     pub fn take_due(&mut self, now: Duration) -> Option<Action> {
         let (at, action) = self.actions.pop_if(|(at, _)| *at <= now)?;
         if action == Action::KillAny {
@@ -275,7 +274,7 @@ impl Schedule {
         Some(action)
     }
 
-    /// A random number below `of`; `None` for 0.
+    /// A random number below `of`; `None` if `of` is 0 or no kills are random.
     pub fn choose(&mut self, of: usize) -> Option<usize> {
         let (_, random) = self.random.as_mut()?;
         (of > 0).then(|| random.usize(..of))

@@ -1,8 +1,8 @@
 //! Kills and stops ranks on request, and kills ranks that are stopped for too long.
 //!
-//! A computing rank may be silent for any time, so silence is no sign of death. A process
-//! that is *stopped*, by a signal or a debugger, can be seen from outside: such a rank
-//! holds up all others, and is killed and replaced.
+//! Silence of a rank is no sign of death: a computing rank may send nothing for any time. A
+//! *stopped* process (by a signal or a debugger) is visible from outside: such a rank delays all
+//! others, and is killed and replaced.
 
 use super::Job;
 use super::fault_plan::{Action, FaultSpec, Schedule, Target};
@@ -14,7 +14,7 @@ use refrain_job::JobError;
 use rustix::process::Signal;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The faults of a job.
+/// The faults of a job, and the search for stopped ranks.
 #[derive(Debug)]
 pub struct Faults {
     spec: FaultSpec,
@@ -24,10 +24,10 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// For a job of `ranks` ranks and `loggers` event loggers.
+    /// Faults for a job of `ranks` ranks and `loggers` event loggers.
     ///
     /// # Errors
-    /// [`JobError::Argument`] for faults of what is not there.
+    /// [`JobError::Argument`] for a fault of a rank or event logger that does not exist.
     pub fn new(mut spec: FaultSpec, ranks: u32, loggers: usize) -> Result<Self, JobError> {
         spec.check(ranks, loggers).map_err(JobError::Argument)?;
         let mut seed = 0;
@@ -46,12 +46,12 @@ impl Faults {
         })
     }
 
-    /// At which clock the first life of a rank is to kill itself.
+    /// The clock at which the first life of a rank kills itself.
     pub fn kill_at_clock(&self, rank: u32) -> Option<u64> {
         self.spec.kill_at_clock(rank)
     }
 
-    /// When something is to be done.
+    /// When the next fault or search is due.
     pub fn next_due(&self) -> Option<Instant> {
         let scheduled = self.schedule.next_due();
         let scheduled = scheduled.and_then(|at| self.begin.checked_add(at));
@@ -59,7 +59,7 @@ impl Faults {
         scheduled.into_iter().chain(look).min()
     }
 
-    /// The whole job was stopped.
+    /// The whole job was stopped: no rank is suspected for that time.
     pub fn forgive(&mut self) {
         if let Some(suspicion) = &mut self.suspicion {
             suspicion.forgive();
@@ -67,7 +67,7 @@ impl Faults {
     }
 }
 
-/// Seeds are printed, so short ones are better.
+/// A new seed. Seeds are printed, so it is short.
 fn seed_of_now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| {
@@ -76,7 +76,7 @@ fn seed_of_now() -> u64 {
 }
 
 impl Job {
-    /// All ranks run: time begins.
+    /// All ranks run: the time of faults begins.
     pub(super) fn begin_faults(&mut self) {
         self.faults.begin = Instant::now();
         if let Some(seed) = self.faults.spec.kill_random.and_then(|random| random.seed) {
@@ -84,7 +84,7 @@ impl Job {
         }
     }
 
-    /// Does what is due.
+    /// Injects the faults that are due, and searches for stopped ranks.
     pub(super) fn inject_faults(&mut self) {
         let now = self.faults.begin.elapsed();
         while let Some(action) = self.faults.schedule.take_due(now) {
@@ -120,7 +120,7 @@ impl Job {
         }
     }
 
-    /// Whether a rank runs, and has not left or would be restarted.
+    /// Whether a signal may hit the rank: it runs, and has not left or would be restarted.
     fn is_to_be_hit(&self, rank: usize) -> bool {
         let process = &self.ranks[rank];
         let has_left = process.membership == Membership::Left;
@@ -135,7 +135,8 @@ impl Job {
         }
     }
 
-    /// Signals the processes of a rank. `false`: it has left, or its process has ended.
+    /// Signals the processes of a rank. `false`: the rank has left or its process has ended;
+    /// nothing is sent.
     fn signal_life(&mut self, rank: usize, signal: Signal) -> bool {
         let is_to_be_hit = self.is_to_be_hit(rank);
         if is_to_be_hit {
@@ -150,14 +151,14 @@ impl Job {
         is_to_be_hit
     }
 
-    /// A peer, or the rank itself (`by`), has given this life up: it is killed, unless it has
+    /// A peer, or the rank itself (`by`), has given up this life: it is killed, unless it has
     /// ended. FENCE-1
     pub(super) fn suspect(&mut self, rank: usize, incarnation: u32, by: usize) {
         let is_this = self
             .lives
             .get(rank)
             .is_some_and(|it| it.incarnation == incarnation);
-        // A peer that has passed the last fence ends when it likes.
+        // Peers that have passed the last fence may end at any time.
         if is_this && !self.past_last_fence && self.restarts_ranks() && self.is_to_be_hit(rank) {
             let is_own = by == rank;
             self.shoot(
@@ -171,7 +172,7 @@ impl Job {
         }
     }
 
-    /// FENCE-1: a rank that is taken for dead is killed before it is replaced.
+    /// FENCE-1: a rank that counts as lost is killed before it is replaced.
     fn look_for_stopped(&mut self) {
         let now = Instant::now();
         let Some(suspicion) = &mut self.faults.suspicion else {
@@ -196,21 +197,21 @@ impl Job {
     }
 }
 
-/// Between two looks, at least and at most.
+/// Shortest and longest time between two searches.
 const LOOK_MIN: Duration = Duration::from_millis(10);
 const LOOK_MAX: Duration = Duration::from_millis(250);
 
-/// How long each rank has been stopped.
+/// When each rank was first seen stopped.
 #[derive(Debug)]
 pub struct Suspicion {
     after: Duration,
-    /// By rank: which life, since when.
+    /// By rank: the incarnation, and when it was first seen stopped.
     stopped: Vec<Option<(u32, Instant)>>,
     next_look: Instant,
 }
 
 impl Suspicion {
-    /// Ranks that are stopped for longer than `after` are suspected.
+    /// Suspects ranks that are stopped for longer than `after`.
     pub fn new(ranks: usize, after: Duration, now: Instant) -> Self {
         Self {
             after,
@@ -219,12 +220,12 @@ impl Suspicion {
         }
     }
 
-    /// When to look again.
+    /// When the next search is due.
     pub fn next_look(&self) -> Instant {
         self.next_look
     }
 
-    /// Whether it is time to look; the next one comes later.
+    /// Whether a search is due. If so, sets the time of the next one.
     pub fn is_due(&mut self, now: Instant) -> bool {
         let is_due = now >= self.next_look;
         if is_due {
@@ -233,7 +234,7 @@ impl Suspicion {
         is_due
     }
 
-    /// What was seen of a rank. `true`: it counts as lost.
+    /// Notes whether a rank is stopped. `true`: it counts as lost.
     pub fn see(&mut self, rank: usize, incarnation: u32, is_stopped: bool, now: Instant) -> bool {
         let seen = &mut self.stopped[rank];
         if !is_stopped {
@@ -265,7 +266,10 @@ mod suspicion_tests {
         assert!(!suspicion.see(1, 0, true, at(0)));
         assert!(!suspicion.see(1, 0, true, at(9)));
         assert!(suspicion.see(1, 0, true, at(10)));
-        assert!(!suspicion.see(0, 0, true, at(10)), "each rank by itself");
+        assert!(
+            !suspicion.see(0, 0, true, at(10)),
+            "each rank has its own time"
+        );
         assert!(
             !suspicion.see(1, 1, true, at(11)),
             "the next life has its own time"

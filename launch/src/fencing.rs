@@ -1,4 +1,4 @@
-//! Waits until killed processes have ended; what `/proc/ID/stat` says of a process.
+//! Waits until killed processes have ended; parses `/proc/ID/stat`.
 
 use crate::polling;
 use rustix::event::PollFlags;
@@ -8,15 +8,15 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-/// Between two looks at a group.
+/// Time between two looks at a group.
 const LOOK: Duration = Duration::from_micros(200);
 
-/// Signals a child that is not reaped, or another process whose descriptor is open. A
-/// filter of system calls may refuse the way by the descriptor; the other way is by
-/// its id, which a process keeps until it has ended.
+/// Signals a child that is not reaped, or another process whose descriptor is open. If a filter of
+/// system calls refuses `pidfd_send_signal`, signals by process id, which the process keeps until
+/// it has ended.
 pub fn signal(id: Pid, process: &OwnedFd, signal: Signal) {
     match pidfd_send_signal(process, signal) {
-        // One that has ended needs no signal.
+        // A process that has ended needs no signal.
         Ok(()) | Err(Errno::SRCH) => {}
         Err(_) if polling::is_ready(process, PollFlags::IN) => {}
         Err(_) => {
@@ -30,15 +30,15 @@ pub fn ends_within(process: &OwnedFd, longest: Duration) -> bool {
     polling::is_ready_within(process, PollFlags::IN, longest)
 }
 
-/// Whether all processes of a group whose leader was just reaped end within a
-/// time. Its id is not given to others while it has any.
+/// Whether all processes of a group whose leader was just reaped end within a time. The kernel
+/// does not reuse the id of a group that has processes.
 ///
-/// One that has ended and is not reaped (in a container without an init) counts as
-/// ended: its memory is gone.
+/// A process that has ended but is not reaped (in a container without an init) counts as ended:
+/// its memory is freed.
 pub fn group_ends_within(group: Pid, longest: Duration) -> bool {
     let give_up_at = Instant::now() + longest;
     loop {
-        // The first is cheap, and is all that is asked of a group of one.
+        // The first check is cheap, and is enough for a group of one process.
         if test_kill_process_group(group).is_err() || !has_living(group) {
             return true;
         }
@@ -49,31 +49,31 @@ pub fn group_ends_within(group: Pid, longest: Duration) -> bool {
     }
 }
 
-/// Whether a process of this group has not ended.
+/// Whether the group has a process that has not ended.
 fn has_living(group: Pid) -> bool {
     let group = group.as_raw_nonzero().get();
     all().any(|stat| stat.group == group && !stat.has_ended())
 }
 
-/// A process as the kernel sees it.
+/// State of a process, from `/proc/ID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// One letter: `R` runs, `S` sleeps, `T` is stopped, `Z` has ended …
+    /// State letter: `R` running, `S` sleeping, `T` stopped, `Z` ended …
     state: u8,
     /// Its process group.
     pub group: i32,
-    /// When it was started, in clock ticks since boot.
+    /// Start time in clock ticks since boot.
     pub start_time: u64,
 }
 
 impl Stat {
-    /// Of a process; `None`: there is none.
+    /// Reads the state of a process; `None`: there is no such process.
     pub fn of(process: u32) -> Option<Self> {
         Self::parse(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
     }
 
     fn parse(text: &str) -> Option<Self> {
-        // The command is in parentheses and may hold anything.
+        // The command is in parentheses and may contain any bytes.
         let (_, fields) = text.rsplit_once(')')?;
         let mut fields = fields.split_whitespace();
         let state = *fields.next()?.as_bytes().first()?;
@@ -86,29 +86,27 @@ impl Stat {
         })
     }
 
-    /// It runs no more.
+    /// The process has ended.
     pub fn has_ended(self) -> bool {
         matches!(self.state, b'Z' | b'X')
     }
 
-    /// By a signal, or by a debugger.
+    /// The process is stopped by a signal or a debugger.
     pub fn is_stopped(self) -> bool {
         matches!(self.state, b'T' | b't')
     }
 }
 
-/// All processes that this one may see.
+/// All processes that this process may see.
 pub fn all() -> impl Iterator<Item = Stat> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     processes.filter_map(|process| Stat::of(process.file_name().to_str()?.parse().ok()?))
 }
 
-/// Whether any thread of `process` may still run. One that has ended and waits
-/// to be reaped runs no more, but its id is not used again either; it may never
-/// be reaped (a container without an init).
+/// Whether any thread of `process` may still run. A process that has ended but is not reaped does
+/// not run, but its id is not reused; it may never be reaped (a container without an init).
 pub fn is_alive(process: u32) -> bool {
-    // A process whose first thread has ended looks like a dead one while its other
-    // threads run.
+    // A process whose first thread has ended looks ended while its other threads run.
     let has_other_threads = || {
         let threads = fs::read_dir(format!("/proc/{process}/task"));
         threads.is_ok_and(|threads| threads.count() > 1)

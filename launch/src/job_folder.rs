@@ -8,8 +8,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// What the names of the files and folders of a job begin with whose launcher, or agent, is
-/// this process.
+/// Prefix of the names of a job's files and folders; the job's launcher or agent is this process.
 ///
 /// # Errors
 /// [`JobError::Config`]: `/proc` is missing.
@@ -33,12 +32,12 @@ pub fn existing(option: &str, path: &Path) -> Result<PathBuf, JobError> {
     }
 }
 
-/// A folder of a job. Dropping it removes it, unless it is kept.
+/// A folder of a job. Dropping it removes the folder, unless it is kept.
 #[derive(Debug)]
 pub struct JobFolder {
-    /// Absolute.
+    /// Absolute path.
     pub path: PathBuf,
-    /// `None`: it is kept. The launcher holds the lock, since `refrain clean` in another
+    /// `None`: the folder is kept. The launcher holds the lock, since `refrain clean` in another
     /// container does not see this process.
     lock: Option<File>,
 }
@@ -57,7 +56,7 @@ impl JobFolder {
         Ok(Self { path, lock: None })
     }
 
-    /// A new folder in `parent`, for `content`; `option` names another one.
+    /// A new folder in `parent` for `content`; the user can name another folder with `option`.
     ///
     /// # Errors
     /// [`JobError::Config`]: it cannot be created.
@@ -71,7 +70,7 @@ impl JobFolder {
         let made = DirBuilder::new().mode(0o700).create(&path);
         let locked = made.and_then(|()| {
             leftovers::lock(&path).inspect_err(|_| {
-                // It is empty; if it stays, it is for `refrain clean`.
+                // The folder is empty; if it stays, `refrain clean` removes it.
                 let _ = fs::remove_dir_all(&path);
             })
         });

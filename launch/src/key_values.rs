@@ -1,5 +1,5 @@
-//! What ranks have put, ask for and wait for: the state behind put, get and
-//! fence. Pure: messages come in, answers go out.
+//! Published values, and ranks that wait for values or in a fence: the state of put, get and
+//! fence. Pure: messages are inputs, answers are outputs.
 
 use super::link::Memory;
 use std::collections::HashMap;
@@ -7,40 +7,40 @@ use std::collections::HashMap;
 /// A published value.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// As it was put.
+    /// The value, as it was put.
     pub value: Vec<u8>,
     /// The descriptor that was put with it.
     pub memory: Option<Memory>,
 }
 
-/// What a rank is blocked in.
+/// What a rank waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// In a get of this key.
+    /// For a value under this key.
     Key(String),
-    /// In a fence.
+    /// For other ranks, in a fence.
     Fence {
-        /// Behind which it has left the job.
+        /// It is the last fence: the rank leaves the job with it.
         last: bool,
     },
 }
 
-/// What comes of a rank's reaching a fence.
+/// Result of a rank's arrival at a fence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fencing {
-    /// It waits for others.
+    /// The rank waits for other ranks.
     Waits,
-    /// All have passed this fence before, also an earlier life of this rank.
+    /// All ranks, or earlier lives of them, have passed this fence before.
     HasPassed,
-    /// All pass it now.
+    /// All ranks pass the fence now.
     Opens {
-        /// The ranks that leave the job with it.
+        /// The ranks that leave the job with this fence.
         leaving: Vec<usize>,
     },
 }
 
 impl Waiting {
-    /// For people, behind "waits".
+    /// A text for people, to follow "waits".
     pub fn describe(&self) -> String {
         match self {
             Waiting::Key(key) => format!("for the key {key:?}"),
@@ -49,17 +49,17 @@ impl Waiting {
     }
 }
 
-/// The board of one job.
+/// The published values and waiting ranks of one job.
 #[derive(Debug)]
 pub struct KeyValues {
     entries: HashMap<String, Entry>,
     waiting: Vec<Option<Waiting>>,
-    /// Fences that all ranks have passed.
+    /// Number of fences that all ranks have passed.
     generation: u64,
 }
 
 impl KeyValues {
-    /// For a job of `ranks` ranks.
+    /// A state for a job of `ranks` ranks.
     pub fn new(ranks: usize) -> Self {
         Self {
             entries: HashMap::new(),
@@ -68,12 +68,12 @@ impl KeyValues {
         }
     }
 
-    /// What `rank` is blocked in.
+    /// What `rank` waits for.
     pub fn waiting(&self, rank: usize) -> Option<&Waiting> {
         self.waiting[rank].as_ref()
     }
 
-    /// Publishes `entry`; returns the ranks that get it now.
+    /// Publishes `entry`; returns the ranks that wait for it.
     pub fn put(&mut self, key: &str, entry: Entry) -> Vec<usize> {
         self.entries.insert(key.to_owned(), entry);
         let mut served = Vec::new();
@@ -91,10 +91,10 @@ impl KeyValues {
         self.entries.get(key)
     }
 
-    /// `rank` asks for `key`. If it is not there the rank waits.
+    /// `rank` asks for `key`. If the key is missing, the rank waits.
     ///
     /// # Errors
-    /// A rank that waits already: it broke the protocol.
+    /// The rank already waits: it broke the protocol.
     pub fn get(&mut self, rank: usize, key: &str) -> Result<Option<&Entry>, String> {
         self.refuse_when_waiting(rank)?;
         if !self.entries.contains_key(key) {
@@ -103,14 +103,13 @@ impl KeyValues {
         Ok(self.entries.get(key))
     }
 
-    /// `rank` has reached its fence number `generation`. A later life comes past
-    /// those again that an earlier one has helped to pass. It does not open as long
-    /// as the process of one that waits there is dead (`lives`): that one is about
-    /// to be [forgotten](Self::forget), and its next life comes again.
+    /// `rank` has reached its fence number `generation`. A later life passes at once the fences
+    /// that an earlier life has passed. A fence does not open while a rank that waits in it is
+    /// dead (`lives` is false): that rank will be [forgotten](Self::forget), and its next life
+    /// reaches the fence again.
     ///
     /// # Errors
-    /// A rank that waits already, or is ahead of all others: it broke the
-    /// protocol.
+    /// The rank already waits, or is ahead of all others: it broke the protocol.
     pub fn fence(
         &mut self,
         rank: usize,
@@ -140,8 +139,8 @@ impl KeyValues {
         Ok(Fencing::Opens { leaving })
     }
 
-    /// A life of `rank` is over: it waits for nothing, and what it had put under
-    /// `keys` is void.
+    /// A life of `rank` has ended: it waits for nothing, and the values that it had put under
+    /// `keys` are void.
     pub fn forget(&mut self, rank: usize, keys: &[String]) {
         self.waiting[rank] = None;
         for key in keys {
@@ -159,8 +158,8 @@ impl KeyValues {
         }
     }
 
-    /// A rank that waits for something that cannot come, given which ranks have ended:
-    /// a fence that an ended rank will not reach, or all that are left wait.
+    /// A wait that cannot end: ranks wait in a fence that an ended rank will not reach, or all
+    /// ranks that have not ended wait. `ended` says which ranks have ended.
     pub fn stalled(&self, ended: impl Fn(usize) -> bool) -> Option<StalledWait> {
         let ranks = 0..self.waiting.len();
         let waiter = ranks
@@ -186,9 +185,9 @@ impl KeyValues {
 /// A wait that will not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StalledWait {
-    /// One of the ranks that wait.
+    /// A rank that waits.
     pub waiter: usize,
-    /// A rank that has ended and is missed.
+    /// A rank that has ended, which `waiter` may wait for.
     pub gone: Option<usize>,
 }
 

@@ -17,7 +17,7 @@
 //! | `spawn` | fork and exec of one rank |
 //! | `same_memory` | addresses and stack guards that are the same in each incarnation |
 //! | `clocks` | preloads `librefrain_clocks.so` into ranks |
-//! | `start`, `lives` | starts the ranks; what outlives their processes |
+//! | `start`, `lives` | starts the ranks; state that outlives their processes |
 //! | `process`, `child` | one incarnation of a rank: its process, socket and output |
 //! | `hosts`, `agent` | ranks on other hosts |
 //! | `loggers` | the event loggers of the job |
@@ -33,14 +33,14 @@
 //! | `requests` | messages of ranks, and their answers |
 //! | `membership` | which ranks are informed of which others; pure |
 //! | `service_process`, `polling` | processes beside the ranks; waits for a descriptor |
-//! | `output`, `printed` | output of a rank; what an earlier incarnation printed |
+//! | `output`, `printed` | output of a rank; output that an earlier incarnation printed |
 //! | `sink`, `rate_limit` | the launcher's stdout and stderr; limits of its own lines |
 //! | `serve`, `ending`, `outcome` | the loop; the end of a job; its outcome |
 //! | `progress` | the live view |
 //! | `verdict` | what the end of a process means; pure |
 //! | `leftovers` | files of killed jobs |
 //! | `limits`, `signals` | open files, ranks; signals that are forwarded |
-//! | `size`, `seconds` | sizes and times as options have them |
+//! | `size`, `seconds` | sizes and times in options |
 //!
 //! Must never know: the API of programs.
 
@@ -121,46 +121,46 @@ use std::path::PathBuf;
 use std::time::Duration;
 use verdict::OutOfMemory;
 
-/// What becomes of the ranks' standard output and error.
+/// Handling of the ranks' standard output and error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Each line with its rank before it. Lines longer than 64 KiB are cut.
+    /// Prefix each line with its rank. Lines longer than 64 KiB are cut.
     Prefixed,
-    /// Whole lines as they are. Lines longer than 64 KiB may be mixed with
-    /// other ranks' output.
+    /// Pass whole lines on unchanged. Lines longer than 64 KiB may be mixed with output of other
+    /// ranks.
     Plain,
-    /// Ranks write to the launcher's own stdout and stderr. What a rank prints
-    /// again after its restart is seen twice.
+    /// Ranks write to the launcher's own stdout and stderr. Output that a rank prints again after
+    /// its restart appears twice.
     Inherited,
 }
 
-/// What a job is to be.
+/// Description of a job to start.
 #[derive(Debug)]
 pub struct JobSpec {
-    /// A path, or a name to be looked for in `PATH` and beside this executable.
+    /// A path, or a name to search in `PATH` and beside this executable.
     pub program: PathBuf,
     /// Its arguments, the same for each rank.
     pub arguments: Vec<OsString>,
-    /// Added to the launcher's own environment.
+    /// Variables to add to the launcher's own environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// How many ranks: 1 to [`RANKS_MAX`].
+    /// Number of ranks: 1 to [`RANKS_MAX`].
     pub ranks: u32,
-    /// The settings that are sent to ranks. `ranks_on_host` is filled in.
+    /// The settings that are sent to ranks. [`Job::start`] fills in `ranks_on_host`.
     pub config: JobConfig,
-    /// Where their output goes.
+    /// Handling of the ranks' output.
     pub output: Output,
     /// Pin rank r to the r-th core that the launcher may run on, if there are
     /// at least as many cores as ranks.
     pub pin: bool,
-    /// Extra descriptors for rank r alone: (rank, name of the environment
-    /// variable that gets the number, descriptor). Where ranks may be started
-    /// again the launcher keeps them open, for the later lives.
+    /// Extra descriptors for one rank each: (rank, name of the environment variable that gets the
+    /// number, descriptor). If ranks may be restarted, the launcher keeps them open for later
+    /// lives.
     pub descriptors: Vec<(u32, String, OwnedFd)>,
-    /// The event loggers, where the protocol needs any.
+    /// The event loggers, for protocols that log events.
     pub event_loggers: EventLoggerSpec,
-    /// What is to go wrong, and what counts as gone wrong.
+    /// Faults to inject, and when a stopped rank counts as lost.
     pub faults: FaultSpec,
-    /// Where the ranks run; empty: all on this host.
+    /// Hosts of the ranks; empty: this host alone.
     pub hosts: HostsSpec,
 }
 
@@ -181,27 +181,26 @@ pub struct Job {
     /// `--progress`.
     progress: Option<Progress>,
     key_values: KeyValues,
-    /// All ranks have passed the last fence: their logs do not grow any more, and a rank
-    /// that is restarted connects to no peer.
+    /// All ranks have passed the last fence: their logs no longer grow, and a restarted rank
+    /// connects to no peer.
     past_last_fence: bool,
-    /// After the ranks: their agents end what is left of them.
+    /// Dropped after the ranks: the agents end the remaining processes of their ranks.
     placement: Placement,
     id: u64,
     config: JobConfig,
-    /// Statistics of the ranks that have reported them.
+    /// Statistics by rank; `None`: the rank has not reported them.
     statistics: Vec<Option<Statistics>>,
     out: Sink,
     err: Sink,
     signals: Option<Signals>,
     phase: Phase,
-    /// The outcome of a job that goes well otherwise: a rank was killed after it
-    /// had left.
+    /// The outcome of a job that otherwise ends well: a rank was killed after it had left.
     late: Option<Outcome>,
-    /// Dropped after the ranks, which commit to them.
+    /// Dropped after the ranks, which commit to the loggers.
     loggers: EventLoggers,
-    /// As the loggers.
+    /// Dropped after the ranks.
     spilled: SpilledFiles,
-    /// As the loggers.
+    /// Dropped after the ranks.
     _checkpoints: CheckpointPlace,
     _not_send: PhantomData<*const ()>,
 }
@@ -211,23 +210,22 @@ impl Job {
     ///
     /// # Errors
     /// [`LaunchError::Program`] for a program that cannot be started,
-    /// [`JobError::Argument`](refrain_job::JobError::Argument) and [`JobError::Config`](refrain_job::JobError::Config) for settings outside their
-    /// limits, [`JobError::Control`](refrain_job::JobError::Control) when the system refuses something. Nothing is
-    /// left running.
+    /// [`JobError::Argument`](refrain_job::JobError::Argument) and
+    /// [`JobError::Config`](refrain_job::JobError::Config) for settings outside their limits,
+    /// [`JobError::Control`](refrain_job::JobError::Control) if a system call fails. No process is
+    /// left running then.
     pub fn start(spec: JobSpec) -> Result<Self, LaunchError> {
         start::start(spec, false)
     }
 
-    /// As [`Job::start`], and from its first process and file on signals to this
-    /// process are passed on to the ranks: one that comes while ranks are being
-    /// started finds them as soon as the job is served, and nothing is left behind.
-    /// SIGINT, SIGTERM, SIGHUP and SIGQUIT (unless this process was started with
-    /// them ignored) also end the job: ranks that have not ended after 3 s, or at
-    /// the second signal, are killed. SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are
-    /// passed on, and SIGTSTP then stops this process.
+    /// As [`Job::start`], and passes signals to this process on to the ranks, from before the
+    /// first process and file of the job is created: a signal that arrives while ranks are being
+    /// started is passed on as soon as the job is served, and no process or file is left behind.
+    /// SIGINT, SIGTERM, SIGHUP and SIGQUIT (unless this process was started with them ignored)
+    /// also end the job: ranks that have not ended after 3 s, or at the second signal, are killed.
+    /// SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are passed on, and SIGTSTP then stops this process.
     ///
-    /// Takes the handlers of the whole process: for programs that do nothing
-    /// but run a job.
+    /// Installs signal handlers for the whole process: for programs that only run a job.
     ///
     /// # Errors
     /// As [`Job::start`].
@@ -235,8 +233,8 @@ impl Job {
         start::start(spec, true)
     }
 
-    /// Process ids of the ranks, in their order; of the lives that run now. Each is
-    /// also its process group's. Empty when the job is over.
+    /// Process ids of the current lives, by rank. Each is also the id of its process group. Empty
+    /// when the job is over.
     pub fn processes(&self) -> Vec<u32> {
         self.ranks.iter().map(RankProcess::id).collect()
     }
@@ -250,7 +248,7 @@ impl Job {
     /// Serves the job until it ends.
     ///
     /// # Errors
-    /// When the launcher itself cannot continue.
+    /// The launcher itself cannot continue.
     pub fn wait(mut self) -> Result<Outcome, LaunchError> {
         loop {
             if let Some(outcome) = self.serve(Duration::MAX)? {
@@ -259,15 +257,13 @@ impl Job {
         }
     }
 
-    /// Serves the job for a while (control messages, output, ends of ranks)
-    /// without blocking longer than `timeout`, unless it ends before. `Some`
-    /// when it has ended, all its processes are gone and their output is
-    /// written.
+    /// Serves the job (control messages, output, ends of ranks) for at most `timeout`. `Some` when
+    /// the job is over: all its processes have ended and their output is written.
     ///
-    /// Requests of ranks wait for the next call.
+    /// Between calls, requests of ranks wait.
     ///
     /// # Errors
-    /// When the launcher itself cannot continue.
+    /// The launcher itself cannot continue.
     pub fn serve(&mut self, timeout: Duration) -> Result<Option<Outcome>, LaunchError> {
         Ok(serve::serve(self, timeout)?)
     }
@@ -275,7 +271,7 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        // All at once, before each is waited for.
+        // All are killed before the first is waited for.
         self.ranks.iter().for_each(RankProcess::kill_group);
     }
 }

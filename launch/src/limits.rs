@@ -5,20 +5,19 @@ use refrain_job::JobError;
 use refrain_wire::STRANGERS_MAX;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Ranks that one host may run: a descriptor each for the control socket, two
-/// pipes, the process and its published memory stays within what systems
-/// allow without asking an administrator.
+/// Maximum number of ranks on one host: the descriptors of each (control socket, two pipes,
+/// process, published memory) stay within what systems allow without a change by an administrator.
 pub const RANKS_MAX: u32 = 1024;
-/// Descriptors that the launcher holds for one rank, and one more than once
-/// while the rank is started.
+/// Descriptors that the launcher holds for one rank, and one that is held only while the rank is
+/// started.
 const DESCRIPTORS_PER_RANK: u64 = 6;
-/// More for a rank that may be restarted: the log memory of two earlier lives, and
+/// Further descriptors for a rank that may be restarted: the log memory of two earlier lives, and
 /// the file of `clocks`.
 const DESCRIPTORS_PER_RESTARTED_RANK: u64 = 3;
-/// For a host: the way to its agent, and the process that has started that with its
-/// standard input.
+/// Descriptors for a host: the connection to its agent, the process that has started the agent,
+/// and the stdin of that process.
 const DESCRIPTORS_PER_HOST: u64 = 3;
-/// Descriptors that it holds besides.
+/// Descriptors that the launcher holds besides.
 const DESCRIPTORS_BESIDES: u64 = 64;
 
 /// Checks the number of ranks.
@@ -34,11 +33,11 @@ pub fn check_ranks(ranks: u32) -> Result<(), JobError> {
     }
 }
 
-/// Raises the limit of open files to what a job of `ranks`, which may be started
-/// again, needs; returns the limit as it was, for the ranks.
+/// Raises the limit of open files to what a job of `ranks` ranks needs; `restarts`: they may be
+/// restarted. Returns the earlier limit, for the ranks.
 ///
 /// # Errors
-/// [`JobError::Argument`] when the system does not allow as many.
+/// [`JobError::Argument`] if the system does not allow that many.
 pub fn raise_open_files(ranks: u32, restarts: bool) -> Result<Rlimit, JobError> {
     let more = if restarts {
         DESCRIPTORS_PER_RESTARTED_RANK
@@ -49,18 +48,18 @@ pub fn raise_open_files(ranks: u32, restarts: bool) -> Result<Rlimit, JobError> 
     raise_to(needed, format_args!("{ranks} ranks"), "ranks")
 }
 
-/// The same, for a launcher with ranks on `hosts` other hosts.
+/// As [`raise_open_files`], for a launcher with ranks on `hosts` other hosts.
 ///
 /// # Errors
-/// [`JobError::Argument`] when the system does not allow as many.
+/// [`JobError::Argument`] if the system does not allow that many.
 pub fn raise_open_files_of_hosts(hosts: usize) -> Result<(), JobError> {
-    // While agents call, others may stand at the door.
+    // While agents connect, other clients may hold connections that are not authenticated.
     let besides = DESCRIPTORS_BESIDES + STRANGERS_MAX as u64;
     let needed = besides + DESCRIPTORS_PER_HOST * hosts as u64;
     raise_to(needed, format_args!("{hosts} hosts"), "hosts").map(|_| ())
 }
 
-/// Raises the limit to what is needed. Returns the limit as it was.
+/// Raises the limit to `needed`. Returns the earlier limit.
 fn raise_to(needed: u64, size: fmt::Arguments<'_>, what: &str) -> Result<Rlimit, JobError> {
     let before = getrlimit(Resource::Nofile);
     if before.current.is_none_or(|current| current >= needed) {

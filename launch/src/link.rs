@@ -1,6 +1,6 @@
-//! The launcher's end of a rank's control socket, which never blocks; of a rank on another
-//! host, the connection to its agent. Memory that ranks share by passing descriptors is held
-//! here, or by the agent.
+//! The launcher's end of a rank's control socket, which never blocks; for a rank on another host,
+//! the connection to its agent. Memory that ranks share by passing descriptors is held here or by
+//! the agent.
 
 use super::hosts::far::AgentHandle;
 use super::hosts::message::{Life, ToAgent};
@@ -13,14 +13,14 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The launcher's end of a socketpair.
+/// The launcher's end of a control socket.
 #[derive(Debug)]
 pub struct Near {
-    /// `None`: the rank's end is closed, by the rank or by its death.
+    /// `None`: the rank has closed its end, or has died.
     connection: Option<Connection>,
-    /// The rank takes nothing any more. Its earlier messages are still to be read.
+    /// The rank accepts no more messages. Its earlier messages are still to be read.
     is_gone: bool,
-    /// Wakes the rank, from when it has published its segment.
+    /// Wakes the rank; set when the rank has published its segment.
     caller: Option<Caller>,
 }
 
@@ -36,14 +36,14 @@ pub struct Far {
 /// The connection to one rank.
 #[derive(Debug)]
 pub enum Link {
-    /// On this host.
+    /// To a rank on this host.
     Near(Box<Near>),
-    /// On another host.
+    /// To a rank on another host.
     Far(Far),
 }
 
 impl Link {
-    /// Over the launcher's end of a socketpair.
+    /// A connection over the launcher's end of a control socket.
     pub fn new(socket: OwnedFd) -> Self {
         Self::Near(Box::new(Near {
             connection: Some(Connection::new(socket, &CONTROL)),
@@ -52,7 +52,7 @@ impl Link {
         }))
     }
 
-    /// Through an agent.
+    /// A connection through an agent.
     pub fn far(agent: AgentHandle, life: Life) -> Self {
         Self::Far(Far {
             agent,
@@ -62,7 +62,7 @@ impl Link {
         })
     }
 
-    /// What to poll for; `None` when the socket is closed, or not here.
+    /// The socket to poll; `None` if it is closed, or if the rank is on another host.
     pub fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         let Self::Near(near) = self else {
             return None;
@@ -75,7 +75,7 @@ impl Link {
         Some((connection.as_fd(), interest))
     }
 
-    /// Nothing is received from the rank, or sent to it, any more.
+    /// Stops receiving from the rank and sending to it.
     pub fn close(&mut self) {
         match self {
             Self::Near(near) => near.connection = None,
@@ -86,7 +86,7 @@ impl Link {
         }
     }
 
-    /// An agent has passed this on.
+    /// Adds a message that an agent has forwarded.
     pub fn pass_on(&mut self, message: ToLauncher, memory: Option<Memory>) {
         if let Self::Far(far) = self
             && far.is_open
@@ -95,11 +95,11 @@ impl Link {
         }
     }
 
-    /// Sends `message` as soon as the rank takes it. To a rank that has closed
-    /// its end nothing is sent: the end of its process is handled elsewhere.
+    /// Sends `message` as soon as the rank accepts it. Sends nothing to a rank that has closed its
+    /// end: the end of its process is handled elsewhere.
     ///
     /// # Errors
-    /// When the message is too long to be one.
+    /// The message is too long.
     pub fn send(&mut self, message: &ToRank, memory: Option<Memory>) -> Result<(), WireError> {
         match self {
             Self::Near(near) => near.send(message, memory),
@@ -116,17 +116,17 @@ impl Link {
         }
     }
 
-    /// Sends what the rank takes now.
+    /// Sends as much as the rank accepts now.
     pub fn flush(&mut self) {
         if let Self::Near(near) = self {
             near.flush();
         }
     }
 
-    /// Reads once, and hands out the next message. `None`: nothing more now.
+    /// Reads once, and returns the next message. `None`: no message now.
     ///
     /// # Errors
-    /// What came is no message; nothing more will be understood.
+    /// The bytes are not a message; nothing more can be decoded.
     pub fn receive(&mut self) -> Result<Option<(ToLauncher, Option<Memory>)>, WireError> {
         match self {
             Self::Near(near) => near.receive(),
@@ -176,7 +176,7 @@ impl Near {
         };
         let memory = message.take_memory(connection)?.map(Arc::new);
         if let Some(memory) = &memory {
-            // Other memory than a segment has no bell.
+            // Memory that is not a segment has no doorbell.
             let caller = Caller::new(Arc::clone(memory)).ok();
             self.caller = caller.or(self.caller.take());
         }
@@ -184,12 +184,12 @@ impl Near {
     }
 }
 
-/// Shared memory: here, or at an agent. It is released with the last clone.
+/// Shared memory, held here or by an agent. It is released with the last clone.
 #[derive(Clone, Debug)]
 pub enum Memory {
-    /// Its descriptor.
+    /// The descriptor, on this host.
     Here(Arc<OwnedFd>),
-    /// On another host.
+    /// Memory on another host.
     There(Rc<Token>),
 }
 
@@ -197,18 +197,19 @@ pub enum Memory {
 #[derive(Debug)]
 pub struct Token {
     agent: AgentHandle,
-    /// As the agent calls it.
+    /// The agent's number for the memory.
     number: u64,
 }
 
 impl Memory {
-    /// What came with a message of a rank of another host.
+    /// Memory that came with a message of a rank on another host.
     pub fn there(agent: &AgentHandle, number: u64) -> Self {
         let agent = agent.clone();
         Self::There(Rc::new(Token { agent, number }))
     }
 
-    /// What the agent of `agent` calls it; `None`: it is not on that host.
+    /// The number that the agent of `agent` uses for the memory; `None`: the memory is not on that
+    /// host.
     pub fn number_at(&self, agent: &AgentHandle) -> Option<u64> {
         match self {
             Self::There(token) if token.agent.is(agent) => Some(token.number),

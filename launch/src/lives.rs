@@ -1,4 +1,4 @@
-//! What outlives the processes of a rank.
+//! State of a rank that outlives its processes.
 
 use super::link::Memory;
 use super::recoveries::{Death, Shot};
@@ -11,48 +11,48 @@ use std::time::Instant;
 /// One rank over all its lives.
 #[derive(Debug)]
 pub struct Lives {
-    /// Which life runs; how often the rank was started before.
+    /// The current life.
     pub incarnation: u32,
-    /// How often it may still be.
+    /// The restarts that are left.
     pub allowance: Allowance,
-    /// This life is where the one before was, or is the first.
+    /// This life has reached the point where the earlier life died, or is the first life.
     pub has_caught_up: bool,
     /// This life has put its address.
     pub has_address: bool,
-    /// The newest stable checkpoint, of whichever life, and since when.
+    /// Number of the newest stable checkpoint, of whichever life, and when it became stable.
     pub checkpoint: Option<(u64, Instant)>,
-    /// Its clock is to kill the first life.
+    /// The clock at which the first life kills itself.
     pub kill_at_clock: Option<u64>,
     /// The signal with which the launcher has killed this life.
     pub shot: Option<Shot>,
     /// The replay progress that this life reported last.
     pub replay: Option<ReplayFigures>,
-    /// Deaths in a row, each before the life had caught up.
+    /// Number of consecutive lives that died before they had caught up.
     pub repeated_deaths: u32,
-    /// The rank is dead, and its next life will be started.
+    /// The rank is dead, and its next life is still to be started.
     pub pending: Option<Pending>,
     /// When this life was started.
     pub started: Instant,
-    /// This life has all it needs of what is kept of those before.
+    /// This life has read all that it needs of the memory of earlier lives.
     has_begun: bool,
-    /// The segment that this life has put with its address.
+    /// The segment that this life has published with its address.
     segment: Option<Memory>,
-    /// Of earlier lives, with their numbers: of the last that had caught up, and of
-    /// the newest behind it.
+    /// Segments of earlier lives, with their incarnations: of the last life that had caught up,
+    /// and of the newest life after it.
     remains: Vec<(u32, Memory)>,
 }
 
 /// A death whose next life is still to be started.
 #[derive(Debug)]
 pub struct Pending {
-    /// When.
+    /// When to start the next life.
     pub start_at: Instant,
     /// The end of the earlier life.
     pub death: Death,
 }
 
 impl Lives {
-    /// A rank that is started for the first time.
+    /// State of a rank before its first start.
     pub fn new(max_restarts: u32, kill_at_clock: Option<u64>) -> Self {
         Self {
             incarnation: 0,
@@ -79,20 +79,20 @@ impl Lives {
         self.let_go();
     }
 
-    /// This life has everything it needs.
+    /// This life has read all that it needs of the memory of earlier lives.
     pub fn begin(&mut self) {
         self.has_begun = true;
         self.let_go();
     }
 
-    /// This life has reached the point where the one before died.
+    /// This life has reached the point where the earlier life died.
     pub fn caught_up(&mut self) {
         self.has_caught_up = true;
         self.repeated_deaths = 0;
         self.let_go();
     }
 
-    /// Whether its next life is still to be started.
+    /// Whether the next life of the rank is still to be started.
     pub fn is_awaited(&self) -> bool {
         self.pending.is_some()
     }
@@ -106,33 +106,33 @@ impl Lives {
         })
     }
 
-    /// Frees the memory of earlier lives as soon as this life's own has all that they
-    /// sent. REC-8
+    /// Frees the memory of earlier lives as soon as the log of this life has all that they sent.
+    /// REC-8
     fn let_go(&mut self) {
         if self.has_caught_up && self.has_begun && self.segment.is_some() {
             self.remains.clear();
         }
     }
 
-    /// What earlier lives have left in memory.
+    /// Segments of earlier lives, with their incarnations.
     pub fn remains(&self) -> Vec<(u32, Memory)> {
         self.remains.clone()
     }
 
-    /// The log memory of the life that passed the last fence, with its number. Of a
-    /// rank that has: later lives put no address.
+    /// The log memory of the life that passed the last fence, with its incarnation. For a rank
+    /// that has passed it: later lives publish no segment.
     pub fn last_log(&self) -> Option<(u32, Memory)> {
         let own = self.segment.clone();
         own.map(|segment| (self.incarnation, segment))
             .or_else(|| self.remains.last().cloned())
     }
 
-    /// This life has ended, and the next is started.
+    /// This life has ended, and the next one is started.
     pub fn next_life(&mut self) {
-        // A life that had not begun has not looked at what was left before it.
+        // A life that had not begun has not read the memory of the lives before it.
         if let Some(segment) = self.segment.take().filter(|_| self.has_begun) {
-            // A life that died in its replay has a part only of what the one before
-            // sent, and what it sent while another rank was away.
+            // A life that died during replay holds only a part of what the earlier life sent, and
+            // what it sent while another rank was dead.
             self.remains.truncate(1);
             self.remains.push((self.incarnation, segment));
         }
@@ -148,7 +148,7 @@ impl Lives {
         self.shot = None;
     }
 
-    /// Why this life has ended, as far as is known. A rank kills itself at its
+    /// Why this life has ended, as far as the launcher knows. A rank kills itself at its
     /// `kill_at_clock`.
     pub fn cause(&self, end: End) -> Cause {
         match (self.shot, self.kill_at_clock) {
@@ -188,7 +188,7 @@ mod tests {
         lives.next_life(); // it had not begun
         assert_eq!(whose(&lives), [0]);
         lives.begin();
-        assert_eq!(whose(&lives), [0], "it has no memory of its own yet");
+        assert_eq!(whose(&lives), [0], "this life has published no memory yet");
         lives.next_life();
         assert_eq!(whose(&lives), [0]);
         for incarnation in [3, 4] {
@@ -196,7 +196,7 @@ mod tests {
             lives.put_address(segment());
             assert_eq!(whose(&lives)[0], 0, "it has not caught up");
             lives.next_life();
-            assert_eq!(whose(&lives), [0, incarnation], "the newest besides");
+            assert_eq!(whose(&lives), [0, incarnation], "and the newest life");
         }
         lives.begin();
         lives.put_address(segment());

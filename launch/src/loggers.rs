@@ -3,7 +3,7 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `command` | arguments of each; pure, but for ports |
+//! | `command` | arguments of each event logger; pure, except that it chooses ports |
 //! | `folders` | folders of their files and rings |
 
 mod command;
@@ -29,31 +29,29 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// A logger that is killed is restarted, but not after this number of quick deaths in a
-/// row.
+/// A killed logger is restarted, unless this is its number of consecutive quick deaths.
 const QUICK_DEATHS_MAX: u32 = 10;
-/// A logger that ends sooner has died quickly.
+/// A logger that ends sooner after its start has died quickly.
 const QUICK_DEATH: Duration = Duration::from_secs(1);
-/// How long loggers may take to store everything at the end.
+/// Time for loggers to store all events at the end of the job.
 const STORE_MAX: Duration = Duration::from_secs(10);
 
-/// What the launcher is to do for the job's events.
+/// Event loggers of a job, as configured.
 #[derive(Clone, Debug)]
 pub struct EventLoggerSpec {
     /// `--event-loggers`.
     pub loggers: Loggers,
-    /// `--event-replicas`: of each shard that is started.
+    /// `--event-replicas`: number of replicas of each shard that is started.
     pub replicas: u32,
-    /// `--event-dir`: where their files go, and stay. `None`: to a folder for
-    /// temporary files, and they are removed with the job.
+    /// `--event-dir`: folder of the loggers' files, which are kept. `None`: a folder for temporary
+    /// files; they are removed with the job.
     pub directory: Option<PathBuf>,
-    /// `--event-rings`: where to make the folder for the rings that ranks write into;
-    /// it is removed with the job. `None`: in memory where ranks commit by verbs, else
-    /// the rings are with the files.
+    /// `--event-rings`: parent of the folder for the rings that ranks write into; that folder is
+    /// removed with the job. `None`: in memory if ranks commit by verbs, else the rings are with
+    /// the files.
     pub rings: Option<PathBuf>,
-    /// The program `refrain`, which is started as `refrain eventlogger`.
-    /// `None`: this program, if it is `refrain`; else the one beside it or in
-    /// `PATH`.
+    /// The program `refrain`, which is started as `refrain eventlogger`. `None`: this program, if
+    /// it is `refrain`; else `refrain` beside this program or in `PATH`.
     pub program: Option<PathBuf>,
 }
 
@@ -69,16 +67,16 @@ impl Default for EventLoggerSpec {
     }
 }
 
-/// Where the ranks are that commit to them.
+/// Hosts of the ranks that commit to the loggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Here.
+    /// This host only.
     ThisHost,
-    /// Elsewhere, too: by TCP.
+    /// Other hosts, too: their ranks commit by TCP.
     OtherHosts,
 }
 
-/// The loggers of a job. Dropping it lets them store everything, and ends them.
+/// The loggers of a job. Dropping it waits until they have stored all events, and ends them.
 #[derive(Debug, Default)]
 pub(super) struct EventLoggers {
     program: PathBuf,
@@ -87,15 +85,15 @@ pub(super) struct EventLoggers {
     quorum: usize,
     directory: Option<JobFolder>,
     rings: Option<JobFolder>,
-    /// Of each shard those of its replicas; empty: only this host's ranks commit.
+    /// By shard, the ports of its replicas; empty: only ranks of this host commit.
     ports: Vec<Vec<SocketAddr>>,
-    /// Known to them and to the ranks, where they can be reached by TCP.
+    /// Shared secret of loggers and ranks, if the loggers are reachable by TCP.
     secret: Option<Secret>,
 }
 
 impl EventLoggers {
-    /// Starts what the protocol needs, and tells the ranks' settings where it
-    /// is.
+    /// Starts the loggers that the protocol needs, and writes their addresses into the ranks'
+    /// settings.
     pub(super) fn start(
         spec: &EventLoggerSpec,
         config: &mut JobConfig,
@@ -176,7 +174,7 @@ impl EventLoggers {
         Ok(loggers)
     }
 
-    /// Adds the loggers of a shard, which are not started yet; returns their addresses.
+    /// Adds the loggers of a shard and returns their addresses. The loggers are not started yet.
     fn add_shard(
         &mut self,
         shard: u32,
@@ -192,7 +190,7 @@ impl EventLoggers {
         for (replica, id) in ids.enumerate() {
             let own = |folder: &JobFolder| folder.path.join(id.to_string());
             let (folder, rings) = (own(directory), rings.map(own));
-            // Before its first start: each start has --continue. EL-3
+            // Done before the first start, since each start has --continue. EL-3
             Logbook::begin(&folder)
                 .map_err(|error| JobError::Config(format!("event logger {id}: {error}")))?;
             let mut peers: Vec<&str> = addresses.iter().map(String::as_str).collect();
@@ -236,8 +234,8 @@ impl EventLoggers {
         Ok(())
     }
 
-    /// Their addresses, for ranks that reach this host at `host`; `None`: the same for all
-    /// ranks.
+    /// The addresses of the loggers for ranks that reach this host at `host`; `None`: they are the
+    /// same for all ranks.
     pub(super) fn shards_at(&self, host: IpAddr) -> Option<Vec<Vec<String>>> {
         let secret = self.secret.as_ref()?;
         let address = |port: &SocketAddr| {
@@ -248,7 +246,7 @@ impl EventLoggers {
         (!self.ports.is_empty()).then(|| self.ports.iter().map(shard).collect())
     }
 
-    /// Readable when one of them has ended, with their numbers.
+    /// A descriptor for each logger, readable when the logger has ended; with the logger's number.
     pub(super) fn ends(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
         let loggers = self.loggers.iter().enumerate();
         loggers.filter_map(|(index, logger)| {
@@ -257,7 +255,7 @@ impl EventLoggers {
         })
     }
 
-    /// Process ids, by number; `None` for one that has ended.
+    /// Process ids, by number of the logger; `None` for a logger that has ended.
     pub(super) fn processes(&self) -> Vec<Option<u32>> {
         let processes = self.loggers.iter().map(|logger| logger.process.as_ref());
         processes
@@ -265,16 +263,15 @@ impl EventLoggers {
             .collect()
     }
 
-    /// Kills one, if it runs.
+    /// Kills a logger, if it runs.
     pub(super) fn kill(&self, index: usize) {
         if let Some(process) = &self.loggers[index].process {
             process.signal(Signal::KILL);
         }
     }
 
-    /// One has ended: starts it again if it was killed; what is left of its
-    /// files and rings has all that it acknowledged (EL-3). Returns a line to
-    /// report; `Err`: the job cannot continue.
+    /// Handles the end of a logger: restarts it if it was killed. Its files and rings have all
+    /// that it acknowledged (EL-3). Returns a line to report; `Err`: the job cannot continue.
     pub(super) fn ended(&mut self, index: usize) -> Result<Option<String>, String> {
         let logger = &mut self.loggers[index];
         let status = logger.process.as_mut().and_then(ServiceProcess::status);
@@ -313,7 +310,7 @@ impl Drop for EventLoggers {
         let mut processes: Vec<_> = loggers.filter_map(|it| it.process.take()).collect();
         for process in &processes {
             process.signal(Signal::TERM);
-            // A stopped process handles no other signal.
+            // A stopped process handles SIGTERM only after SIGCONT.
             process.signal(Signal::CONT);
         }
         let give_up_at = Instant::now() + STORE_MAX;
@@ -328,9 +325,9 @@ impl Drop for EventLoggers {
 struct LoggerProcess {
     arguments: Vec<OsString>,
     shard: usize,
-    /// `None`: it does not run.
+    /// `None`: the logger does not run.
     process: Option<ServiceProcess>,
     started: Instant,
-    /// Deaths in a row after a short time.
+    /// Number of consecutive quick deaths.
     quick_deaths: u32,
 }

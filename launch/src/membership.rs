@@ -5,12 +5,12 @@
 //! asks for nothing: after it has put its own address, it is informed of all peers that have
 //! one, and of each that follows.
 
-/// A rank as a peer of others.
+/// State of a rank, as peers need it.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerState {
-    /// Which life runs.
+    /// The current life.
     pub incarnation: u32,
-    /// It has joined the job and not left it.
+    /// It has joined the job and has not left it.
     pub is_member: bool,
     /// It has put its address.
     pub has_address: bool,
@@ -60,7 +60,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
 
-    /// What happens to one rank.
+    /// An event of one rank.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Join,
@@ -68,7 +68,7 @@ mod tests {
         Die,
     }
 
-    /// A job, and what its ranks know of each other: by (who, of whom) the life.
+    /// A job, and which incarnation of a peer each rank knows: by (rank, peer).
     struct Played {
         ranks: Vec<PeerState>,
         known: HashMap<(usize, usize), u32>,
@@ -144,7 +144,7 @@ mod tests {
                     if who == of || !one.is_member || !other.has_address {
                         continue;
                     }
-                    // A first life asks; it has to know the life of what it gets.
+                    // A first life asks, and has to know which incarnation the answer is of.
                     let must = is_first && other.incarnation > 0 || !is_first && one.has_address;
                     prop_assert_eq!(knows, must, "{} of {}", who, of);
                 }

@@ -3,45 +3,41 @@
 use super::recoveries::{Recovery, summarize};
 use refrain_job::Statistics;
 
-/// Exit status of a job in which replayed messages had other bytes, and everything
-/// else went well.
+/// Exit status of a job in which replayed messages had other bytes and everything else ended well.
 pub const DIFFERED: i32 = 80;
 
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Exit status for the launcher: that of the first rank that failed (128 +
-    /// signal for a killed one; 1 for one that failed with status 0), 128 +
-    /// signal when a signal ended the launcher, 141 (as by SIGPIPE) when
-    /// its output has no reader any more, [`DIFFERED`] when replayed messages had
-    /// other bytes and all else went well, or 0.
+    /// Exit status for the launcher: the status of the first rank that failed (128 + signal for a
+    /// killed one; 1 for one that failed with status 0), 128 + signal if a signal ended the
+    /// launcher, 141 (as by SIGPIPE) if the output has no reader any more, [`DIFFERED`] if
+    /// replayed messages had other bytes and everything else ended well, or 0.
     pub status: i32,
-    /// What happened, for people; `None` after a good end, and when the reader of the
-    /// output is gone.
+    /// What failed, for people; `None` after a good end, and if the reader of the output is gone.
     pub failure: Option<String>,
-    /// What ranks have told of themselves, by rank, where they were to
+    /// Statistics by rank, if ranks report them
     /// ([`EventConfig::statistics`](refrain_job::config::EventConfig::statistics)).
     pub statistics: Vec<Option<Statistics>>,
-    /// Deaths of ranks that were restarted, in the order in which they were
-    /// over.
+    /// Deaths of ranks that were restarted, in the order in which their recoveries ended.
     pub recoveries: Vec<Recovery>,
-    /// By rank.
+    /// Checkpoints, by rank.
     pub checkpoints: Vec<CheckpointCounts>,
 }
 
-/// What became of a rank's checkpoints, in all its lives.
+/// Checkpoints of one rank, in all its lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CheckpointCounts {
-    /// How often the rank was asked for one.
+    /// Number of checkpoint requests to the rank.
     pub orders: u64,
-    /// How many were stable, asked for or not.
+    /// Number of its stable checkpoints, requested or not.
     pub stable: u64,
-    /// Their bytes.
+    /// Bytes of its stable checkpoints.
     pub bytes: u64,
 }
 
 impl Outcome {
-    /// Without statistics, recoveries and checkpoints.
+    /// An outcome without statistics, recoveries and checkpoints.
     pub fn new(status: i32, failure: Option<String>) -> Self {
         Self {
             status,

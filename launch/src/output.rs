@@ -13,24 +13,24 @@ use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
 
-/// How much output is read at once.
+/// Bytes of one read.
 const READ_BYTES: usize = 64 << 10;
-/// Reads of what is left in a pipe: more than its largest capacity (1 MiB). Not
-/// until its end: a process that has left the group may hold it open, or fill it
-/// again and again.
+/// Maximum number of reads of what is left in a pipe: more than its largest capacity (1 MiB). Not
+/// until its end: a process that has left the group may keep the pipe open, or fill it again and
+/// again.
 const DRAIN_READS: usize = 32;
 
-/// Where output comes from.
+/// Source of the output.
 #[derive(Debug)]
 enum Source {
-    /// It has ended.
+    /// The stream has ended.
     None,
     Pipe(OwnedFd),
-    /// An agent.
+    /// Output that an agent sends.
     Relayed(Relayed),
 }
 
-/// What an agent has passed on.
+/// Output that an agent has sent.
 #[derive(Debug, Default)]
 struct Relayed {
     waiting: VecDeque<u8>,
@@ -38,9 +38,9 @@ struct Relayed {
 }
 
 impl Relayed {
-    /// As from a pipe that is open.
+    /// Reads as from an open pipe.
     fn read(&mut self, to: &mut [u8]) -> Result<usize, Errno> {
-        // Reading of memory does not fail.
+        // Reading from memory does not fail.
         let count = self.waiting.read(to).unwrap_or(0);
         self.read += count;
         if count > 0 {
@@ -54,15 +54,15 @@ impl Relayed {
 /// One output stream of one rank.
 #[derive(Debug)]
 pub struct Output {
-    /// Where it goes.
+    /// The stream of the launcher that gets the lines.
     pub stream: Stream,
     source: Source,
     printed: Printed,
     /// Lines whose events are not stable.
     gated: GatedLines,
-    /// What was handed on.
+    /// Position up to which lines were passed on.
     handed_on: Position,
-    /// A later life may end a line that this one did not.
+    /// A later life may end a line that this life did not end.
     has_later_lives: bool,
 }
 
@@ -80,7 +80,7 @@ impl Output {
         [Stream::Out, Stream::Err].map(of).into()
     }
 
-    /// Takes over the end of its pipe from a life that was started.
+    /// Takes the launcher's end of the pipe from a life that was started.
     ///
     /// # Errors
     /// Of the system.
@@ -96,20 +96,19 @@ impl Output {
         Ok(())
     }
 
-    /// From a life that an agent starts: what it has printed is
-    /// [passed on](Self::pass_on).
+    /// Connects a life that an agent starts: its output arrives by [`pass_on`](Self::pass_on).
     pub fn connect_far(&mut self) {
         self.source = Source::Relayed(Relayed::default());
     }
 
-    /// An agent has passed on what the life has printed.
+    /// Adds output that an agent has sent.
     pub fn pass_on(&mut self, bytes: &[u8]) {
         if let Source::Relayed(relayed) = &mut self.source {
             relayed.waiting.extend(bytes);
         }
     }
 
-    /// How much of what was passed on was read since the last call.
+    /// Number of bytes sent by an agent that were read since the last call.
     pub fn take_read(&mut self) -> usize {
         match &mut self.source {
             Source::Relayed(relayed) => std::mem::take(&mut relayed.read),
@@ -117,12 +116,12 @@ impl Output {
         }
     }
 
-    /// Whether something that was passed on was not read.
+    /// Whether output that an agent has sent was not read yet.
     pub fn has_relayed(&self) -> bool {
         matches!(&self.source, Source::Relayed(relayed) if !relayed.waiting.is_empty())
     }
 
-    /// The pipe, while it may bring something.
+    /// The pipe, unless it has ended.
     pub fn pipe(&self) -> Option<BorrowedFd<'_>> {
         match &self.source {
             Source::Pipe(pipe) => Some(pipe.as_fd()),
@@ -130,9 +129,8 @@ impl Output {
         }
     }
 
-    /// Reads once; whole lines that are new go to `out`, or are held back until
-    /// the events that `gate` tells of are stable (GATE-1). `false`: nothing there
-    /// now, or the end.
+    /// Reads once. New whole lines go to `out`, or are kept until the events that `gate` has
+    /// recorded are stable (GATE-1). `false`: no output now, or the end.
     pub fn read(&mut self, gate: Option<&OutputGate>, out: &mut Vec<u8>) -> bool {
         let mut bytes = [0; READ_BYTES];
         let read = match &mut self.source {
@@ -157,7 +155,7 @@ impl Output {
         }
     }
 
-    /// Reads what is in the pipe.
+    /// Reads all that is in the pipe.
     pub fn drain(&mut self, gate: Option<&OutputGate>, out: &mut Vec<u8>) {
         let _ = (0..DRAIN_READS).find(|_| !self.read(gate, out));
     }
@@ -175,7 +173,7 @@ impl Output {
         };
         let mut lines = Vec::new();
         cut(&mut self.printed, &mut lines);
-        // Counted after it was read: at least those that it can depend on.
+        // Counted after the read: at least the events on which the output can depend.
         let events = gate.recorded();
         if !lines.is_empty() && events > gate.stable() {
             gate.want(events);
@@ -183,10 +181,9 @@ impl Output {
         self.gated.push(events, self.printed.handed_out(), lines);
     }
 
-    /// Hands on what is held back and waits for no more than the stable events.
-    /// GATE-1
+    /// Passes on the lines whose events are stable. GATE-1
     pub fn release(&mut self, gate: &OutputGate, out: &mut Vec<u8>) {
-        // What is held of the life before waits for where this one begins.
+        // Lines of the earlier life wait until it is known where this life begins.
         if self.printed.has_begun() {
             let end = self.gated.release(gate.stable(), out);
             self.handed_on = end.unwrap_or(self.handed_on);
@@ -198,7 +195,8 @@ impl Output {
         self.printed.has_begun() && !self.gated.is_empty()
     }
 
-    /// More is kept than a rank may have printed; what it has not done.
+    /// What a rank has to do before its output can be passed on, if it has printed more than is
+    /// kept.
     pub fn too_long_without(&self) -> Option<&'static str> {
         if self.printed.early_bytes() > GATED_BYTES_MAX {
             return Some(
@@ -211,7 +209,7 @@ impl Output {
         )
     }
 
-    /// All that has been printed lies before this checkpoint. The rank waits.
+    /// All that was printed up to now comes before this checkpoint. The rank waits.
     pub fn mark(&mut self, checkpoint: u64, gate: Option<&OutputGate>, out: &mut Vec<u8>) {
         self.drain(gate, out);
         self.printed.mark(checkpoint);
@@ -222,8 +220,8 @@ impl Output {
         self.printed.forget_before(stable);
     }
 
-    /// The life was killed: takes what is left in its pipe. What is stable goes;
-    /// what is not waits for where the next life begins.
+    /// The life was killed: reads what is left in its pipe. Lines whose events are stable are
+    /// passed on; the others wait until it is known where the next life begins.
     pub fn end_life(&mut self, gate: Option<&OutputGate>, out: &mut Vec<u8>) {
         self.drain(gate, out);
         self.source = Source::None;
@@ -233,12 +231,11 @@ impl Output {
         self.printed.end_life(self.handed_on);
     }
 
-    /// A later life begins with this checkpoint, and waits. What it has printed
-    /// up to now was printed on its way there. Nothing changes for a life that has
-    /// begun already.
+    /// A later life begins with this checkpoint, and waits. Its output up to now is from its
+    /// start, before the checkpoint was loaded. Has no effect on a life that has begun already.
     ///
     /// # Errors
-    /// A checkpoint that was never marked.
+    /// The checkpoint was never marked.
     pub fn begin(
         &mut self,
         checkpoint: u64,
@@ -261,11 +258,10 @@ impl Output {
         known
     }
 
-    /// The rank has ended: takes what is left in the pipe, and a last line that
-    /// was not ended. Returns how many bytes are dropped, since the events before
-    /// them were not stable.
+    /// The rank has ended: reads what is left in the pipe, and a last line without an end. Returns
+    /// the number of bytes that are dropped because the events before them were not stable.
     pub fn conclude(&mut self, gate: Option<&OutputGate>, out: &mut Vec<u8>) -> usize {
-        // A life that has not sent its beginning began at the beginning.
+        // A life that has not reported where it begins started from the beginning.
         let _ = self.begin(0, gate, out);
         self.drain(gate, out);
         self.source = Source::None;
@@ -284,21 +280,21 @@ impl Output {
     }
 }
 
-/// What one rank may have printed and not made stable, at most. It cannot just
-/// be left in the pipe: a rank that waits for room there makes nothing stable.
+/// Maximum number of bytes that one rank may print before their events are stable. They cannot
+/// stay in the pipe: a rank that waits for room there makes no events stable.
 pub const GATED_BYTES_MAX: usize = 64 << 20;
 
-/// Whole lines that were read at once.
+/// Whole lines of one read.
 #[derive(Debug)]
 struct Waiting {
     /// The number of events that must be stable first.
     events: u64,
-    /// Where they end in their stream.
+    /// Position of their end in the stream.
     end: Position,
     lines: Vec<u8>,
 }
 
-/// Whole lines of one stream, in order.
+/// Whole lines of one stream that wait for events, in order.
 #[derive(Debug, Default)]
 pub struct GatedLines {
     waiting: VecDeque<Waiting>,
@@ -306,7 +302,7 @@ pub struct GatedLines {
 }
 
 impl GatedLines {
-    /// Keeps lines, which end at `end`, until `events` events are stable.
+    /// Keeps `lines`, which end at `end`, until `events` events are stable.
     pub fn push(&mut self, events: u64, end: Position, lines: Vec<u8>) {
         if lines.is_empty() {
             return;
@@ -315,15 +311,16 @@ impl GatedLines {
         self.waiting.push_back(Waiting { events, end, lines });
     }
 
-    /// Hands on what waits for no more than `stable` events. Returns where that
-    /// ends, if it is anything.
+    /// Passes on the lines that wait for at most `stable` events. Returns the position of their
+    /// end, if there are any.
     pub fn release(&mut self, stable: u64, out: &mut Vec<u8>) -> Option<Position> {
         self.release_while(|waiting| waiting.events <= stable, out)
     }
 
-    /// A life that begins with a checkpoint will not print again what lies before
-    /// it: the events before that are never undone. The rest of what waits is
-    /// dropped: they may be. Returns as [`release`](Self::release).
+    /// Settles the lines of an earlier life when a later life begins with a checkpoint. Lines up
+    /// to `before` are passed on: the later life will not print them again, and the events before
+    /// the checkpoint are never undone. The rest is dropped: their events may be undone. Returns
+    /// as [`release`](Self::release).
     pub fn settle(&mut self, before: Position, out: &mut Vec<u8>) -> Option<Position> {
         let end = self.release_while(|waiting| waiting.end.bytes <= before.bytes, out);
         self.drop_all();
@@ -344,17 +341,17 @@ impl GatedLines {
         end
     }
 
-    /// Nothing waits.
+    /// Whether no lines wait.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// What waits, in bytes.
+    /// Bytes of the lines that wait.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Drops what waits: the events before it will never be stable.
+    /// Drops the lines that wait: their events will never be stable.
     pub fn drop_all(&mut self) {
         self.waiting.clear();
         self.bytes = 0;

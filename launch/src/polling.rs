@@ -4,8 +4,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// Whether a descriptor becomes ready for `events` within a time. Errors of the descriptor
-/// count as ready: the next call on it returns them.
+/// Whether a descriptor becomes ready for `events` within a time. Errors of the descriptor count
+/// as ready: the next call with it returns them.
 pub fn is_ready_within(descriptor: &impl AsFd, events: PollFlags, longest: Duration) -> bool {
     let give_up_at = Instant::now() + longest;
     let mut polled = [PollFd::new(descriptor, events)];

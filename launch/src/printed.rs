@@ -1,11 +1,10 @@
-//! What a rank has printed, over all its lives. Pure.
+//! Output that a rank has printed, over all its lives. Pure.
 //!
-//! A later life prints again what the lives before it have printed since the
-//! checkpoint that it begins with. What was handed on then is not handed on a
-//! second time: positions count the bytes of a stream from the beginning of the
-//! program, and a life that begins with a checkpoint begins at the position that
-//! was noted for it. A hash over everything up to a position tells whether the
-//! later life has printed the same.
+//! A later life prints again what earlier lives have printed since the checkpoint with which it
+//! begins. Output that was passed on then is not passed on again: positions count the bytes of a
+//! stream from the beginning of the program, and a life that begins with a checkpoint begins at
+//! the position that was noted for that checkpoint. A hash over all bytes up to a position shows
+//! whether the later life has printed the same.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +12,12 @@ use std::collections::BTreeMap;
 const HASH_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const HASH_PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// A place in one stream of a program's output.
+/// A position in one stream of a program's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// The number of bytes before it.
+    /// Number of bytes before the position.
     pub bytes: u64,
-    /// Of all of them.
+    /// Hash of these bytes.
     hash: u64,
 }
 
@@ -32,7 +31,7 @@ impl Default for Position {
 }
 
 impl Position {
-    /// Goes on behind these bytes.
+    /// Moves the position past these bytes.
     pub fn advance(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         self.hash = bytes.iter().fold(self.hash, |hash, byte| {
@@ -40,7 +39,7 @@ impl Position {
         });
     }
 
-    /// The later of the two.
+    /// The later of two positions.
     pub fn max(self, other: Self) -> Self {
         if other.bytes > self.bytes {
             other
@@ -50,13 +49,13 @@ impl Position {
     }
 }
 
-/// Where a stream was when a checkpoint was taken.
+/// Position of a stream when a checkpoint was taken.
 #[derive(Clone, Debug, Default)]
 struct Mark {
     at: Position,
-    /// Behind the last whole line.
+    /// End of the last whole line.
     cut: Position,
-    /// The line that was not ended: what lies between the two.
+    /// The unfinished line: the bytes from `cut` to `at`.
     partial: Vec<u8>,
 }
 
@@ -64,22 +63,22 @@ struct Mark {
 #[derive(Debug)]
 pub struct Printed {
     lines: Lines,
-    /// What this life has printed, as if it had begun at the beginning.
+    /// End of the output of this life, counted from the beginning of the program.
     taken: Position,
-    /// Behind the last whole line of it.
+    /// End of the last whole line of this life.
     cut: Position,
-    /// What lives before this one have printed and was handed on.
+    /// End of the output of earlier lives that was passed on.
     before: Position,
-    /// `Some`: it is not known where this life begins; its output so far.
+    /// Output of this life so far, while it is not known where the life begins.
     early: Option<Vec<u8>>,
-    /// By checkpoint.
+    /// Positions by checkpoint.
     marks: BTreeMap<u64, Mark>,
     stable: u64,
     differs: bool,
 }
 
 impl Printed {
-    /// Of a first life.
+    /// The stream of a first life.
     pub fn new(lines: Lines) -> Self {
         Self {
             lines,
@@ -93,8 +92,7 @@ impl Printed {
         }
     }
 
-    /// Takes what the rank printed and appends to `out` the lines that are whole
-    /// and new.
+    /// Takes output of the rank, and appends the lines that are whole and new to `out`.
     pub fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         if let Some(early) = &mut self.early {
             early.extend_from_slice(bytes);
@@ -126,7 +124,7 @@ impl Printed {
         if partial == before + new.len() {
             return self.taken.advance(new);
         }
-        // Something was handed out, so what is left are the last of these bytes.
+        // A line was passed on, so the unfinished line consists of the last of these bytes.
         let (whole, rest) = new.split_at(new.len() - partial);
         self.cut = self.taken;
         self.cut.advance(whole);
@@ -134,20 +132,19 @@ impl Printed {
         self.taken.advance(rest);
     }
 
-    /// Behind the last line that [`take`](Self::take) has handed out, in this life
-    /// or one before it.
+    /// End of the last line that [`take`](Self::take) has passed on, in this life or an earlier
+    /// one.
     pub fn handed_out(&self) -> Position {
         self.before.max(self.cut)
     }
 
-    /// The stream has ended in order: appends a last line that was not ended.
+    /// The stream has ended: appends a last line without an end.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         self.lines.finish(out);
         self.cut = self.taken;
     }
 
-    /// Notes where the stream is, for a later life that begins with this
-    /// checkpoint.
+    /// Notes the position of the stream for a later life that begins with this checkpoint.
     pub fn mark(&mut self, checkpoint: u64) {
         let mark = Mark {
             at: self.taken,
@@ -163,8 +160,8 @@ impl Printed {
         self.marks = self.marks.split_off(&previous);
     }
 
-    /// The life has ended, and what it printed was handed on up to here. A line
-    /// that it did not end is dropped; the next life prints it again.
+    /// The life has ended, and its output was passed on up to `handed_on`. An unfinished line is
+    /// dropped; the next life prints it again.
     pub fn end_life(&mut self, handed_on: Position) {
         self.before = self.before.max(handed_on);
         self.cut = self.before;
@@ -172,18 +169,18 @@ impl Printed {
         self.early = Some(Vec::new());
     }
 
-    /// Bytes printed since the life began, before its position is known.
+    /// Number of bytes printed since the life began, while it is not known where it begins.
     pub fn early_bytes(&self) -> usize {
         self.early.as_ref().map_or(0, Vec::len)
     }
 
-    /// Whether it is known where in the stream this life prints.
+    /// Whether it is known where in the stream this life begins.
     pub fn has_begun(&self) -> bool {
         self.early.is_none()
     }
 
-    /// Up to where all that was printed belongs to a checkpoint, in whole lines;
-    /// `None`: the checkpoint was never marked.
+    /// End of the whole lines that were printed before a checkpoint; `None`: the checkpoint was
+    /// never marked.
     pub fn lines_before(&self, checkpoint: u64) -> Option<Position> {
         self.mark_of(checkpoint).map(|mark| mark.cut)
     }
@@ -195,12 +192,12 @@ impl Printed {
         }
     }
 
-    /// This life begins with a checkpoint; `handed_on` was handed on meanwhile.
-    /// What it has printed up to now was printed at the beginning of the program:
-    /// it is new only to a life that begins there.
+    /// This life begins with a checkpoint; output of the earlier life was passed on up to
+    /// `handed_on`. The output of this life up to now is from the beginning of the program: it is
+    /// new only if the life begins there.
     ///
     /// # Errors
-    /// A checkpoint that was never marked.
+    /// The checkpoint was never marked.
     pub fn begin(
         &mut self,
         checkpoint: u64,
@@ -217,7 +214,7 @@ impl Printed {
             self.lines.resume(&mark.partial[handed..]);
             self.cut = self.before;
         }
-        // It will take the later ones again.
+        // The life will take the later checkpoints again.
         self.marks.retain(|marked, _| *marked <= checkpoint);
         let early = self.early.take().unwrap_or_default();
         if checkpoint == 0 {
@@ -234,8 +231,8 @@ impl Printed {
 
 // Cuts output into lines and adds the prefix of the rank.
 
-/// Longest line that is held until its end comes; longer ones are passed on in
-/// pieces of this size, so that a rank that never ends a line costs no more.
+/// Maximum length of a line that is kept until its end arrives; longer lines are passed on in
+/// parts of this length, so that a rank that never ends a line costs no more memory.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// One output stream of one rank.
@@ -245,14 +242,14 @@ pub struct Lines {
     partial: Vec<u8>,
 }
 
-/// What stands before each line of `rank`, as wide for each rank.
+/// The prefix of the lines of `rank`; it has the same width for all ranks.
 pub fn prefix(rank: u32, ranks: u32) -> String {
     let width = (ranks.saturating_sub(1)).to_string().len();
     format!("[{rank:>width$}] ")
 }
 
 impl Lines {
-    /// With `prefix` before each line, or lines as they are.
+    /// A cutter that puts `prefix` before each line, or passes lines on unchanged.
     pub fn new(prefix: Option<String>) -> Self {
         Self {
             prefix,
@@ -260,12 +257,12 @@ impl Lines {
         }
     }
 
-    /// The line that has no end yet.
+    /// The unfinished line.
     pub fn partial(&self) -> &[u8] {
         &self.partial
     }
 
-    /// Forgets it: its rank is dead, and prints it again.
+    /// Drops the unfinished line: its rank is dead, and its next life prints the line again.
     pub fn drop_partial(&mut self) {
         self.partial.clear();
     }
@@ -276,7 +273,7 @@ impl Lines {
         self.partial.extend_from_slice(partial);
     }
 
-    /// Takes what the rank wrote and appends to `out` the lines that are whole.
+    /// Takes output of the rank and appends the lines that are whole to `out`.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             let mut rest = line;
@@ -293,16 +290,16 @@ impl Lines {
         }
     }
 
-    /// The stream has ended: appends a last line that was not ended.
+    /// The stream has ended: appends a last line without an end.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         if !self.partial.is_empty() {
             self.emit(out);
         }
     }
 
-    /// Passes on what is held. With a prefix every piece becomes a line of its
-    /// own, or other ranks' lines would be glued to it; without, bytes are
-    /// passed on as they are.
+    /// Passes on the buffered bytes. With a prefix, each part becomes a line of its own, since
+    /// otherwise output of other ranks would be appended to it; without a prefix, bytes are passed
+    /// on unchanged.
     fn emit(&mut self, out: &mut Vec<u8>) {
         if let Some(prefix) = &self.prefix {
             out.extend_from_slice(prefix.as_bytes());
@@ -323,7 +320,7 @@ mod lines_tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What comes out when `text` goes in, in pieces of `step` bytes.
+    /// The output for `text`, given in parts of `step` bytes.
     fn through(prefix: Option<&str>, text: &[u8], step: usize) -> Vec<u8> {
         let (mut lines, mut out) = (Lines::new(prefix.map(Into::into)), Vec::new());
         for piece in text.chunks(step) {

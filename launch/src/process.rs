@@ -1,5 +1,5 @@
-//! One life of a rank as the launcher sees it: its process, here or on another
-//! host, the way to it, and the rank's output.
+//! One life of a rank as the launcher sees it: its process (here or on another host), the
+//! connection to it, and the rank's output.
 
 use super::child::RankChild;
 use super::fencing::Stat;
@@ -16,35 +16,34 @@ use std::os::fd::BorrowedFd;
 use std::process::Child;
 use std::time::Instant;
 
-/// Where it runs.
+/// Host of the process.
 #[derive(Debug)]
 enum Body {
     Here(RankChild),
     There(FarProcess),
 }
 
-/// One rank's process. Dropping it kills and reaps it and its group, and removes
-/// what libfabric's shm provider has left of it; on another host the agent does
-/// that.
+/// The process of one life of a rank. Dropping it kills and reaps it and its group, and removes
+/// the files that libfabric's shm provider has left for it; on another host, the agent does this.
 #[derive(Debug)]
 pub struct RankProcess {
     body: Body,
-    /// Its control socket.
+    /// The control socket, or the connection to the agent.
     pub link: Link,
-    /// Its standard output and error; empty when they are inherited.
+    /// Standard output and error; empty if they are inherited.
     pub outputs: Vec<Output>,
-    /// How far it has come in the control protocol.
+    /// State of the rank in the control protocol.
     pub membership: Membership,
-    /// How it ended.
+    /// How the process has ended, if the end was seen.
     pub end: Option<End>,
-    /// When the launcher saw that.
+    /// When the launcher saw the end.
     pub noticed: Option<Instant>,
-    /// How far its events have come, with `--gate-output`.
+    /// Counts of the rank's recorded and stable events, with `--gate-output`.
     pub gate: Option<OutputGate>,
 }
 
 impl RankProcess {
-    /// Takes over a started child; its pipes go to the rank's `outputs`.
+    /// Takes over a started child; its pipes are connected to `outputs`.
     ///
     /// # Errors
     /// Of the system; the child is killed then.
@@ -57,7 +56,7 @@ impl RankProcess {
         Ok(Self::with(Body::Here(child), link, outputs))
     }
 
-    /// One that an agent starts.
+    /// The process of a life that an agent starts.
     pub fn far(process: FarProcess, link: Link, mut outputs: Vec<Output>) -> Self {
         outputs.iter_mut().for_each(Output::connect_far);
         Self::with(Body::There(process), link, outputs)
@@ -75,7 +74,7 @@ impl RankProcess {
         }
     }
 
-    /// The process on another host, if it is on one.
+    /// The process, if it is on another host.
     pub fn as_far(&mut self) -> Option<&mut FarProcess> {
         match &mut self.body {
             Body::Here(_) => None,
@@ -91,8 +90,8 @@ impl RankProcess {
         }
     }
 
-    /// Its process id, which is also that of its group; on its host. 0: an agent
-    /// has not reported it yet.
+    /// The id of the process on its host; also the id of its group. 0: an agent has not reported
+    /// it yet.
     pub fn id(&self) -> u32 {
         match &self.body {
             Body::Here(child) => child.id(),
@@ -100,8 +99,8 @@ impl RankProcess {
         }
     }
 
-    /// Readable when the process has ended; `None` when its end is known, or an agent
-    /// reports it.
+    /// Readable when the process has ended; `None` if its end is known, or if an agent will report
+    /// it.
     pub fn end_descriptor(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         match &self.body {
             Body::Here(child) if self.end.is_none() => {
@@ -111,7 +110,7 @@ impl RankProcess {
         }
     }
 
-    /// Looks whether the process has ended, and leaves it unreaped.
+    /// How the process has ended, if it has. Does not reap it.
     pub fn look(&mut self) -> Option<End> {
         self.end = match &self.body {
             Body::Here(child) => child.look(),
@@ -121,7 +120,7 @@ impl RankProcess {
         self.end
     }
 
-    /// Whether the process has ended, noticed or not.
+    /// Whether the process has ended, even if that was not handled yet.
     pub fn has_ended(&self) -> bool {
         match &self.body {
             Body::Here(child) => child.has_ended(),
@@ -129,7 +128,7 @@ impl RankProcess {
         }
     }
 
-    /// How it ended, as far as that is known behind a wrapper.
+    /// How the rank ended; behind a wrapper, as far as the wrapper's exit status shows.
     pub fn true_end(&self, end: End) -> End {
         match &self.body {
             Body::Here(child) => child.true_end(end),
@@ -137,8 +136,8 @@ impl RankProcess {
         }
     }
 
-    /// Whether the process that takes part in the job is stopped; of one on another
-    /// host that is not known.
+    /// Whether the process that takes part in the job is stopped. `false` for a process on another
+    /// host: that is not known.
     pub fn is_stopped(&self) -> bool {
         match &self.body {
             Body::Here(child) => Stat::of(child.working()).is_some_and(Stat::is_stopped),
@@ -155,16 +154,16 @@ impl RankProcess {
         }
     }
 
-    /// Kills what is left of the group, also after the end of the rank itself.
+    /// Kills all processes of the group, also after the end of the rank itself.
     pub fn kill_group(&self) {
         self.signal(Recipient::Rest, Signal::KILL);
     }
 
-    /// Makes sure that nothing of this life runs any more: what is reaped stores
-    /// nothing. FENCE-1
+    /// Makes sure that no process of this life runs any more: a reaped process stores nothing.
+    /// FENCE-1
     ///
     /// # Errors
-    /// Something that was killed has not ended: what, for people.
+    /// A killed process has not ended: which, for people.
     pub fn fence(&mut self) -> Result<(), String> {
         match &mut self.body {
             Body::Here(child) => child.fence(),

@@ -25,9 +25,8 @@ fn look(path: &Path) -> Found {
     }
 }
 
-/// Finds `program`: as it stands when it has a slash, else in the folders of
-/// `PATH`, else beside this executable (so that the programs built with
-/// `refrain` are found by name).
+/// Finds `program`: a path if it has a slash, else a name in the folders of `PATH`, else beside
+/// this executable (so that programs built with `refrain` are found by name).
 ///
 /// # Errors
 /// [`LaunchError::Program`], with what was tried.
@@ -38,11 +37,11 @@ pub fn resolve(program: &Path) -> Result<PathBuf, LaunchError> {
     resolve_in(program, env::var_os("PATH").as_deref(), beside.as_deref())
 }
 
-/// The program `refrain`: this one, if it is that; else the one in `PATH` or beside
-/// this one.
+/// The program `refrain`: this program, if it is `refrain`; else `refrain` in `PATH` or beside
+/// this program.
 ///
 /// # Errors
-/// There is none: what was to be started with it.
+/// `refrain` is not found; the error says what was to be started with it.
 pub fn refrain(what_for: &str) -> Result<PathBuf, JobError> {
     let own = env::current_exe().map_err(|error| {
         JobError::control(format!("finding this program, to start {what_for}"), error)

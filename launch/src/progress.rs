@@ -1,5 +1,5 @@
-//! The live view of a job (`refrain run --progress`): one line on standard error,
-//! drawn anew on a terminal, every few seconds elsewhere.
+//! The live view of a job (`refrain run --progress`): one line on standard error, redrawn on a
+//! terminal, and printed every few seconds elsewhere.
 
 use super::Job;
 use super::verdict::Membership;
@@ -11,22 +11,22 @@ use std::fmt::{self, Display, Formatter};
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-/// Between two lines on a terminal, and elsewhere.
+/// Time between two lines: on a terminal, and elsewhere.
 const REDRAW: Duration = Duration::from_millis(200);
 const REPEAT: Duration = Duration::from_secs(5);
-/// Ranks are asked for their status this time before a line.
+/// Ranks are asked for their status this long before a line.
 const ASK_BEFORE: Duration = Duration::from_millis(100);
-/// Back to the beginning of the line, which is emptied.
+/// Moves to the beginning of the line and clears the line.
 const ERASE: &[u8] = b"\r\x1b[K";
-/// What comes behind the last column is written there, or in the next line (DECAWM).
+/// Turns the wrapping of long lines off, or on again (DECAWM).
 const NO_MARGINS: &[u8] = b"\x1b[?7l";
 const MARGINS: &[u8] = b"\x1b[?7h";
-/// What most terminals have, but the last.
+/// Most terminals have one more column.
 const COLUMNS: usize = 79;
-/// Ranks that are named, at most.
+/// Maximum number of ranks that are listed.
 const NAMED_MAX: usize = 8;
 
-/// What a rank does, as far as its launcher knows.
+/// Activity of a rank, as far as the launcher knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RankState {
     Starts,
@@ -35,29 +35,28 @@ enum RankState {
     Left,
 }
 
-/// A job at one moment.
+/// State of a job at one moment.
 #[derive(Debug, Default)]
 struct Glance {
     seconds: u64,
     runs: usize,
     left: usize,
-    /// Ranks with their lives.
+    /// Ranks that are being started, with their incarnations.
     starts: Vec<(usize, u32)>,
     replays: Vec<(usize, u32)>,
     recoveries: usize,
-    /// The newest stable checkpoint of each rank that has one: its number, and how
-    /// many seconds old it is.
+    /// The newest stable checkpoint of each rank that has one: its number, and its age in seconds.
     checkpoints: Vec<(u64, u64)>,
     logs: Logs,
 }
 
-/// The payload logs of a job and waits for events, of the statuses of ranks.
+/// Payload logs of a job and waits for events, from the statuses of ranks.
 #[derive(Debug, Default)]
 struct Logs {
-    /// Of all ranks together, in memory and on disk.
+    /// Log memory in use, of all ranks, in bytes.
     memory_bytes: u64,
     disk_bytes: u64,
-    /// What the rank that uses most has in memory, and at most.
+    /// Bytes of log memory of the rank that uses the largest part of it: in use, and the maximum.
     fullest: (u64, u64),
     gate_waits: u64,
     gate_wait_us: u64,
@@ -129,7 +128,7 @@ impl Display for Glance {
     }
 }
 
-/// Ranks, and the lives of those that have several.
+/// Ranks, with the incarnations of those that were restarted.
 fn names(ranks: &[(usize, u32)]) -> String {
     let name = |(rank, incarnation): &(usize, u32)| match incarnation {
         0 => rank.to_string(),
@@ -142,19 +141,19 @@ fn names(ranks: &[(usize, u32)]) -> String {
     names.join(" ")
 }
 
-/// When the view is shown, and whether it is.
+/// When the view is drawn next, and whether it is on the terminal.
 #[derive(Debug)]
 pub struct Progress {
     begin: Instant,
     next: Instant,
     is_terminal: bool,
     is_drawn: bool,
-    /// Ranks were asked how they are, for the next line.
+    /// Ranks were asked for their status, for the next line.
     has_asked: bool,
 }
 
 impl Progress {
-    /// From now on.
+    /// A view that begins now.
     pub fn new() -> Self {
         let now = Instant::now();
         Self {
@@ -166,7 +165,7 @@ impl Progress {
         }
     }
 
-    /// When there is something to do.
+    /// When the next step is due.
     pub fn next(&self) -> Instant {
         match self.has_asked {
             true => self.next,
@@ -185,27 +184,27 @@ impl Progress {
     }
 }
 
-/// A line for a terminal: a narrower one cuts it instead of breaking it (without
-/// automatic margins), since a line that is broken in two could not be drawn anew.
+/// A line for a terminal. A narrower terminal cuts it instead of wrapping it (automatic margins
+/// are off), since a wrapped line could not be redrawn.
 fn drawn(line: &str) -> Vec<u8> {
     let line: String = line.chars().take(COLUMNS).collect();
     [ERASE, NO_MARGINS, line.as_bytes(), MARGINS].concat()
 }
 
-/// To standard error, if that takes it without blocking.
+/// Writes to standard error, if that does not block. Returns whether it was written.
 fn write_now(bytes: &[u8]) -> bool {
     let descriptor = rustix::stdio::stderr();
     polling::is_ready(&descriptor, PollFlags::OUT) && rustix::io::write(descriptor, bytes).is_ok()
 }
 
 impl Job {
-    /// From now on a line on standard error shows the state of the job: drawn anew in its
-    /// place on a terminal, every few seconds elsewhere.
+    /// Shows the state of the job in a line on standard error from now on: redrawn in its place on
+    /// a terminal, every few seconds elsewhere.
     pub fn show_progress(&mut self) {
         self.progress = Some(Progress::new());
     }
 
-    /// Makes room for output: on a terminal it goes to where the view is.
+    /// Erases the view on a terminal if output is to be written in its place.
     pub(super) fn hide_progress(&mut self) {
         let is_silent = self.out.is_empty() && self.err.is_empty();
         if let Some(progress) = self.progress.as_mut().filter(|_| !is_silent) {
@@ -213,7 +212,7 @@ impl Job {
         }
     }
 
-    /// Shows it, if it is time and nothing else is to be written.
+    /// Draws the view, if it is due and no other output is waiting.
     pub(super) fn draw_progress(&mut self) {
         if let Some(mut progress) = self.progress.take() {
             match self.is_running() {

@@ -1,10 +1,10 @@
-//! Limits the launcher's own lines about a rank.
+//! Limits the launcher's own messages about a rank.
 
 use std::time::{Duration, Instant};
 
-/// Lines that are printed at once.
+/// Number of lines that may be printed at once.
 const BURST: u32 = 8;
-/// Then one line in this time.
+/// After that, one line per this time.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// How many lines about a rank may be printed now.
@@ -13,12 +13,12 @@ pub struct RateLimit {
     left: u32,
     /// When `left` grew last.
     since: Instant,
-    /// Lines that were left out since the last printed one.
+    /// Lines that were omitted since the last printed line.
     omitted: u64,
 }
 
 impl RateLimit {
-    /// No line was printed yet.
+    /// A limit for a rank about which no line was printed.
     pub fn new(now: Instant) -> Self {
         Self {
             left: BURST,
@@ -27,8 +27,8 @@ impl RateLimit {
         }
     }
 
-    /// The line to print now, with the count of those left out before it; `None`: it is
-    /// left out.
+    /// The line to print now, with the number of lines omitted before it; `None`: this line is
+    /// omitted.
     pub fn pass(&mut self, line: String, now: Instant) -> Option<String> {
         while self.left < BURST && now.saturating_duration_since(self.since) >= EVERY {
             self.left += 1;
@@ -48,7 +48,7 @@ impl RateLimit {
         })
     }
 
-    /// How many lines were left out since the last printed one.
+    /// Number of lines omitted since the last printed line. Resets it to 0.
     pub fn take_omitted(&mut self) -> u64 {
         std::mem::take(&mut self.omitted)
     }

@@ -1,5 +1,5 @@
 //! Reports of recoveries: which rank died, why, and how long recovery took; messages of the
-//! replay that had other bytes (REC-8). Pure; times come in.
+//! replay that had other bytes (REC-8). Pure; times are arguments.
 
 use super::verdict::{Cause, End};
 use crate::size::count;
@@ -9,29 +9,29 @@ use std::fmt;
 use std::fmt::{Display, Formatter};
 use std::time::{Duration, Instant};
 
-/// One death of a rank that was restarted.
+/// The death of a rank that was restarted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recovery {
     /// Which rank.
     pub rank: u32,
-    /// The life that ended; the next is what recovered.
+    /// The incarnation that ended; the next incarnation recovered.
     pub incarnation: u32,
-    /// The signal that ended it.
+    /// The signal that ended the life.
     pub signal: i32,
-    /// Why it was sent.
+    /// Why the signal was sent.
     pub cause: Cause,
-    /// From the signal until the launcher saw the end, in microseconds, where the
-    /// launcher had sent it.
+    /// Microseconds from the signal until the launcher saw the end, if the launcher had sent the
+    /// signal.
     pub noticed_us: Option<u64>,
-    /// From then until the next life was started: the life before is fenced, its
-    /// output is read.
+    /// Microseconds from then until the next life was started: fencing of the earlier life and
+    /// reading of its output.
     pub started_us: u64,
-    /// From then until it had joined the job.
+    /// Microseconds from then until the next life had joined the job.
     pub joined_us: Option<u64>,
-    /// From the moment at which the launcher saw the end until the next life had caught up.
-    /// `None`: it died before, or the job ended.
+    /// Microseconds from the moment at which the launcher saw the end until the next life had
+    /// caught up. `None`: the next life died before, or the job ended.
     pub total_us: Option<u64>,
-    /// Its own figures.
+    /// Figures that the next life has reported.
     pub figures: Option<RecoveryFigures>,
 }
 
@@ -46,7 +46,7 @@ struct Open {
 /// The recoveries of a job.
 #[derive(Debug)]
 pub struct Recoveries {
-    /// By rank.
+    /// By rank, the recovery that has not ended.
     open: Vec<Option<Open>>,
     done: Vec<Recovery>,
 }
@@ -58,9 +58,9 @@ fn microseconds(time: Duration) -> u64 {
 /// A signal that the launcher has sent to kill a rank.
 #[derive(Clone, Copy, Debug)]
 pub struct Shot {
-    /// When.
+    /// When it was sent.
     pub at: Instant,
-    /// Why.
+    /// Why it was sent.
     pub cause: Cause,
 }
 
@@ -73,9 +73,9 @@ pub struct Death {
     pub end: End,
     /// Why it was killed, as far as the launcher knows.
     pub cause: Cause,
-    /// When the launcher has killed it.
+    /// When the launcher has killed it, if it has.
     pub killed: Option<Instant>,
-    /// When its end was seen.
+    /// When the launcher saw its end.
     pub noticed: Instant,
 }
 
@@ -88,8 +88,8 @@ impl Recoveries {
         }
     }
 
-    /// A life of a rank has ended, and the next was started. Returns the line for a
-    /// recovery that this ends.
+    /// A life of a rank has ended, and the next one was started. Returns the report of an earlier
+    /// recovery that ends with this death.
     pub fn started(&mut self, rank: usize, death: Death, started: Instant) -> Option<String> {
         let Death {
             incarnation,
@@ -150,19 +150,19 @@ impl Recoveries {
         Some(line)
     }
 
-    /// All that have come to an end.
+    /// All recoveries that have ended.
     pub fn ended(&self) -> &[Recovery] {
         &self.done
     }
 
-    /// Whether a recovery of this rank that has ended had other bytes in messages.
+    /// Whether an ended recovery of this rank sent messages with other bytes.
     pub fn has_differed(&self, rank: usize) -> bool {
         let figures = |recovery: &Recovery| Some(recovery.figures.as_ref()?.differing);
         let mut of_rank = self.done.iter().filter(|done| done.rank as usize == rank);
         of_rank.any(|recovery| figures(recovery) > Some(0))
     }
 
-    /// All, also those that did not come to their end.
+    /// All recoveries, also those that have not ended.
     pub fn take_all(&mut self) -> Vec<Recovery> {
         let mut all = std::mem::take(&mut self.done);
         let open = self.open.iter_mut().filter_map(Option::take);
@@ -231,7 +231,7 @@ impl Display for Recovery {
     }
 }
 
-/// Microseconds, for people.
+/// A time in microseconds, shown for people.
 struct Time(u64);
 
 impl Display for Time {
@@ -245,7 +245,7 @@ impl Display for Time {
     }
 }
 
-/// What such bytes mostly are, and which options help.
+/// Usual causes of differing bytes, and options that help.
 const MEANING: &str = "such bytes are mostly padding or memory that the program never wrote, a time, an address or \
      a process id: --record-clocks and --same-memory make them the same in each incarnation, \
      --divergence stop ends the job at the first of them";
@@ -282,7 +282,7 @@ pub fn summarize(recoveries: &[Recovery]) -> Option<String> {
     ))
 }
 
-/// How much differs in these replays together, for people.
+/// Number of messages and bytes that differ in these replays together, for people.
 fn differences<'a>(replays: impl Iterator<Item = &'a RecoveryFigures> + Clone) -> String {
     let sum = |of: fn(&RecoveryFigures) -> u64| replays.clone().map(of).sum::<u64>();
     format!(

@@ -12,18 +12,18 @@ use refrain_job::control::message::ToRank;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-/// The key of a rank's address.
+/// The key under which a rank publishes its address.
 pub fn address_key(rank: usize) -> String {
     format!("address/{rank}")
 }
 
-/// That of its address for ranks on other hosts, where a job has any.
+/// The key of its address for ranks on other hosts, if the job has any.
 fn far_key(rank: usize) -> String {
     format!("far/{rank}")
 }
 
 impl Job {
-    /// What follows from the end of a rank.
+    /// Decides what follows from the end of a rank.
     pub(super) fn decide(&self, rank: usize, end: End) -> RestartDecision {
         let (process, lives) = (&self.ranks[rank], &self.lives[rank]);
         let sequel = lives.allowance.decide(
@@ -44,7 +44,7 @@ impl Job {
         }
     }
 
-    /// Where the last fence is for a rank.
+    /// Whether a rank has passed the last fence, and whether a later life could replay.
     pub(super) fn departure(&self, rank: usize) -> Departure {
         let has_left = self.ranks[rank].membership == Membership::Left;
         let mut others = (0..self.ranks.len()).filter(|other| *other != rank);
@@ -63,7 +63,8 @@ impl Job {
         }
     }
 
-    /// Starts a rank again whose process has ended. REC-1, REC-6
+    /// Starts the next life of a rank whose process has ended, at once or after a delay. REC-1,
+    /// REC-6
     pub(super) fn start_again(&mut self, rank: usize, end: End) {
         let noticed = self.ranks[rank].noticed.unwrap_or_else(Instant::now);
         let end = self.ranks[rank].true_end(end);
@@ -90,7 +91,7 @@ impl Job {
         let (shot, cause) = (lives.shot, lives.cause(end));
         let stage = lives.stage();
         lives.next_life();
-        // A rank that the launcher killed by its own options is restarted at once.
+        // A rank that the launcher has killed is restarted without a delay.
         let wait = shot.map_or_else(
             || restarts::delay(lives.repeated_deaths),
             |_| Duration::ZERO,
@@ -115,8 +116,8 @@ impl Job {
         }
     }
 
-    /// Reports a rank that dies again and again before it has caught up: how much it
-    /// replayed, and which option would help.
+    /// Reports a rank that has died several times before it had caught up: how much was replayed,
+    /// and which option would help.
     fn report_repeated_deaths(&mut self, rank: usize, stage: Stage, wait: Duration) {
         let deaths = self.lives[rank].repeated_deaths;
         if restarts::is_reported(deaths) {
@@ -132,7 +133,7 @@ impl Job {
         }
     }
 
-    /// Starts the next lives for which it is time.
+    /// Starts the next lives that are due.
     pub(super) fn start_awaited(&mut self) {
         let now = Instant::now();
         for rank in 0..self.ranks.len() {
@@ -143,7 +144,7 @@ impl Job {
         }
     }
 
-    /// When the next life that is awaited is to be started.
+    /// When the next of the lives that wait for their start is to be started.
     pub(super) fn next_start(&self) -> Option<Instant> {
         let pending = self.lives.iter().filter_map(|it| it.pending.as_ref());
         pending.map(|pending| pending.start_at).min()
@@ -154,7 +155,7 @@ impl Job {
             return;
         };
         let next = self.lives[rank].incarnation;
-        // Until now they stayed with the dead life: the job may end meanwhile.
+        // Until now the outputs belonged to the dead life, since the job might have ended.
         let outputs = std::mem::take(&mut self.ranks[rank].outputs);
         match self.start_life(rank as u32, next, outputs) {
             Ok(process) => self.ranks[rank] = process,
@@ -175,13 +176,13 @@ impl Job {
         }
     }
 
-    /// Takes what a dead life has left in its pipes.
+    /// Reads what a dead life has left in its pipes.
     fn end_output(&mut self, rank: usize) {
         self.for_outputs(rank, |output, gate, out| output.end_life(gate, out));
         self.ranks[rank].gate = None;
     }
 
-    /// A later life has begun: its output is read from now on.
+    /// A later life has begun: its output is passed on from now on.
     pub(super) fn begin_life(&mut self, rank: usize, checkpoint: u64) -> Result<(), String> {
         self.lives[rank].begin();
         let mut begun = Ok(());
@@ -193,13 +194,13 @@ impl Job {
         begun
     }
 
-    /// All output of a rank up to now lies before a checkpoint.
+    /// All output of a rank up to now comes before a checkpoint.
     pub(super) fn mark_output(&mut self, rank: usize, checkpoint: u64) {
         self.for_outputs(rank, |output, gate, out| output.mark(checkpoint, gate, out));
     }
 
-    /// Informs a rank that has joined of the memory of its earlier lives, and of peers in
-    /// later lives.
+    /// Informs a rank that has joined of the memory of its earlier lives and of peers that were
+    /// restarted.
     pub(super) fn introduce_joined(&mut self, rank: usize) {
         for (incarnation, memory) in self.lives[rank].remains() {
             self.tell(rank, &ToRank::Remains(incarnation), Some(memory));
@@ -212,7 +213,7 @@ impl Job {
         }
     }
 
-    /// What all others have sent, for a rank that meets none of them. REC-3
+    /// Passes the logs of all other ranks to a rank that meets none of them. REC-3
     fn hand_over_logs(&mut self, rank: usize) {
         for other in (0..self.ranks.len()).filter(|other| *other != rank) {
             if let Some((incarnation, memory)) = self.lives[other].last_log() {
@@ -233,7 +234,7 @@ impl Job {
             .and_then(|entry| entry.memory.clone());
         let is_kept = self.restarts_ranks();
         self.lives[rank].put_address(segment.filter(|_| is_kept));
-        // Also when it is put again: then with the part for other hosts.
+        // Also when the address is put again: then with the part for other hosts.
         for (who, of) in after_address(&self.peer_states(), rank) {
             self.tell_up(who, of);
         }
@@ -264,13 +265,13 @@ impl Job {
         self.config.recovery.max_restarts > 0
     }
 
-    /// Prints a line about a rank, unless there were many.
+    /// Prints a line about a rank, within the rate limit.
     pub(super) fn say_of(&mut self, rank: usize, line: Option<String>) {
         let line = line.and_then(|line| self.rate_limits[rank].pass(line, Instant::now()));
         self.say(line);
     }
 
-    /// Prints how many lines about each rank were omitted.
+    /// Prints the number of omitted lines about each rank.
     pub(super) fn report_omitted_lines(&mut self) {
         for rank in 0..self.rate_limits.len() {
             let omitted = self.rate_limits[rank].take_omitted();
@@ -281,7 +282,7 @@ impl Job {
         }
     }
 
-    /// Prints a line of the launcher's own.
+    /// Prints a message of the launcher.
     pub(super) fn say(&mut self, line: Option<String>) {
         if let Some(line) = line {
             let _ = writeln!(self.err.buffer(), "refrain: {line}");

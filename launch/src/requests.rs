@@ -28,7 +28,7 @@ impl Job {
 
     fn request(&mut self, rank: usize, message: ToLauncher, memory: Option<Memory>) {
         if !self.is_running() {
-            // The request to stop is the answer to every message.
+            // A rank that was asked to stop gets no other answer.
             if message == ToLauncher::Finalize {
                 self.ranks[rank].membership = Membership::Left;
             }
@@ -40,7 +40,7 @@ impl Job {
         }
     }
 
-    /// Refuses messages that are not allowed now.
+    /// Refuses messages that are not allowed in the rank's present state.
     fn check_turn(&self, rank: usize, message: &ToLauncher) -> Result<(), String> {
         match (message, self.ranks[rank].membership) {
             (ToLauncher::Hello(_), Membership::Stranger) => Ok(()),
@@ -49,8 +49,9 @@ impl Job {
             )),
             (_, Membership::Stranger) => Err("sent a message before it joined the job".into()),
             (_, Membership::Member) => Ok(()),
-            // After the last fence a rank has left before its Finalize. It may have been asked
-            // before, and may not know yet that all have passed the fence.
+            // When the last fence has opened, a rank has left, but it sends Finalize later. It may
+            // have been asked for its status before, and may not know yet that all ranks have
+            // passed the fence.
             (
                 ToLauncher::Abort(_)
                 | ToLauncher::Finalize
@@ -144,7 +145,7 @@ impl Job {
     fn note_recovery(&mut self, rank: usize, figures: RecoveryFigures) {
         self.lives[rank].caught_up();
         let incarnation = self.lives[rank].incarnation;
-        // After the last fence the files are all that is left of the messages of ranks.
+        // After the last fence only the files are left of the messages of ranks.
         if !self.past_last_fence {
             for line in self.spilled.caught_up(rank, incarnation) {
                 self.say(Some(line));
@@ -187,7 +188,7 @@ impl Job {
     ) -> Result<(), String> {
         let waiters = self.key_values.put(key, Entry { value, memory });
         if key == address_key(rank) {
-            // Before the value: its readers then know which incarnation it is of.
+            // Before the value is sent: its readers then know which incarnation it is of.
             self.introduce_address(rank);
         }
         waiters
@@ -197,7 +198,7 @@ impl Job {
 
     fn reach_fence(&mut self, rank: usize, generation: u64, last: bool) -> Result<(), String> {
         let done = ToRank::FenceDone(generation);
-        // A rank that was killed may not have ended yet.
+        // A killed rank may not have ended yet.
         let (ranks, all) = (&self.ranks, &self.lives);
         let lives = |rank: usize| !ranks[rank].has_ended() && all[rank].shot.is_none();
         match self.key_values.fence(rank, generation, last, lives)? {

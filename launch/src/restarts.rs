@@ -1,8 +1,8 @@
 //! Which ranks are restarted, how often, and after which delay. Pure.
 //!
-//! A job must not run for ever, and must not take a fault of the program for one of the
-//! machine. A rank's restarts are limited; a death during replay counts twice, and a second
-//! crash, which the program is likely to repeat, ends the job.
+//! A job must not run for ever, and must not mistake a fault of the program for one of the
+//! machine. The restarts of each rank are limited; a death during replay counts twice, and a
+//! second crash, which the program is likely to repeat, ends the job.
 
 use super::verdict::End;
 use refrain_job::JobError;
@@ -16,12 +16,12 @@ use std::fmt;
 use std::fmt::{Display, Formatter};
 use std::time::Duration;
 
-/// What a program's own fault looks like.
+/// Signals that a fault of the program itself causes.
 const CRASHES: [i32; 10] = [
     SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGPIPE, SIGSYS, SIGTRAP, SIGXCPU, SIGXFSZ,
 ];
 
-/// Restarts of one rank by default where its protocol can recover.
+/// Default maximum of restarts of one rank, for protocols that can recover.
 pub const MAX_RESTARTS_DEFAULT: u32 = 8;
 
 /// Whether a rank of this protocol can be restarted: messages to it are kept, and its events
@@ -48,24 +48,25 @@ pub fn check(config: &JobConfig) -> Result<(), JobError> {
     )))
 }
 
-/// What follows from a rank's end.
+/// Decision after a rank's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestartDecision {
-    /// It is restarted.
+    /// The rank is restarted.
     Again,
-    /// All ranks had left the job, and this one is not restarted: the job continues, and
-    /// reports the reason at its end.
+    /// All ranks had left the job, and this one is not restarted: the job continues, and reports
+    /// the reason at its end.
     Noted(String),
-    /// It is judged; with the reason why it is not restarted, where ranks may be.
+    /// The end is judged; with the reason why the rank is not restarted, if ranks may be
+    /// restarted.
     Judged(Option<String>),
 }
 
-/// Where the last fence of the job is for a rank that has died.
+/// Position of the last fence of the job for a rank that has died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
-    /// Ahead: other ranks need this one.
+    /// Not reached yet: other ranks need this one.
     Ahead,
-    /// All ranks have passed it, and what was sent to this rank can be read.
+    /// All ranks have passed it, and the messages to this rank can be read.
     Behind,
     /// The rank has left the job, and a later life cannot replay, for this reason.
     Without(&'static str),
@@ -80,7 +81,7 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// `max` restarts.
+    /// `max` restarts are allowed.
     pub fn new(max: u32) -> Self {
         Self {
             max,
@@ -89,8 +90,8 @@ impl Allowance {
         }
     }
 
-    /// What follows from this end of a life. `had_caught_up`: it was the first, or
-    /// had come to where the one before was.
+    /// Decides what follows from this end of a life. `had_caught_up`: the life was the first, or
+    /// had reached the point where the earlier life died.
     pub fn decide(&self, end: End, departure: Departure, had_caught_up: bool) -> RestartDecision {
         let End::Killed(signal) = end else {
             return RestartDecision::Judged(None);
@@ -124,7 +125,7 @@ impl Allowance {
         })
     }
 
-    /// It is restarted after this end.
+    /// Counts the restart after this end.
     pub fn spend(&mut self, end: End, had_caught_up: bool) {
         self.spent += cost(had_caught_up);
         self.crashes += u32::from(matches!(end, End::Killed(signal) if is_crash(signal)));
@@ -139,8 +140,7 @@ fn cost(had_caught_up: bool) -> u32 {
     if had_caught_up { 1 } else { 2 }
 }
 
-/// How a rank behind a wrapper ended: shells exit with 128 + signal when what
-/// they started was killed.
+/// How a rank behind a wrapper ended: shells exit with 128 + signal when their child was killed.
 pub fn behind_wrapper(end: End) -> End {
     match end {
         End::Exited(status @ 129..=192) => End::Killed(status - 128),
@@ -148,25 +148,25 @@ pub fn behind_wrapper(end: End) -> End {
     }
 }
 
-/// The first wait; each further death in a row doubles it.
+/// Delay after the first death that is delayed; each further consecutive death doubles it.
 const WAIT_MIN: Duration = Duration::from_millis(100);
-/// The longest.
+/// Maximum delay.
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// Deaths in a row without a delay: one may be chance.
+/// Number of consecutive deaths without a delay: a single death may be chance.
 const FREE: u32 = 1;
 
-/// How far a life came that did not catch up.
+/// Progress of a life that did not catch up.
 #[derive(Clone, Copy, Debug)]
 pub struct Stage {
-    /// What the life reported last.
+    /// The last progress that the life reported.
     pub replay: Option<ReplayFigures>,
-    /// For how long it lived.
+    /// How long it lived.
     pub lived: Duration,
     /// The rank has a stable checkpoint.
     pub has_checkpoint: bool,
 }
 
-/// The delay of the next start after `deaths` deaths in a row.
+/// The delay of the next start after `deaths` consecutive deaths.
 pub fn delay(deaths: u32) -> Duration {
     match deaths.checked_sub(FREE + 1) {
         None => Duration::ZERO,
@@ -174,7 +174,7 @@ pub fn delay(deaths: u32) -> Duration {
     }
 }
 
-/// Whether a report is due after `deaths` deaths in a row: the 2nd, 4th, 8th …
+/// Whether a report is due after `deaths` consecutive deaths: the 2nd, 4th, 8th …
 pub fn is_reported(deaths: u32) -> bool {
     deaths > FREE && deaths.is_power_of_two()
 }
@@ -228,7 +228,7 @@ mod tests {
 
     const KILLED: End = End::Killed(SIGKILL);
 
-    /// How many lives follow the first when each ends like this.
+    /// Number of restarts if each life ends like this.
     fn lives_after(max: u32, end: End, had_caught_up: bool) -> u32 {
         let mut allowance = Allowance::new(max);
         for life in 0.. {
@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    /// Other ranks print their results: they continue.
+    /// Other ranks print their results: the job continues.
     #[test]
     fn behind_the_last_fence_the_death_of_a_rank_does_not_end_the_job() {
         let allowance = Allowance::new(1);

@@ -1,14 +1,14 @@
-//! The same addresses and the same bytes behind `AT_RANDOM` in each incarnation of a rank.
-//! The C library makes its stack guard and its pointer guard of those bytes, and stack guards
-//! lie on stacks.
+//! The same addresses and the same bytes at `AT_RANDOM` in each incarnation of a rank. The C
+//! library derives its stack guard and its pointer guard from those bytes, and stack guards are
+//! stored on stacks.
 //!
-//! Randomisation of addresses is turned off by `personality` between fork and exec. The bytes
-//! are written by the launcher, which traces the rank for a moment: the child asks to be
-//! traced, which stops it after its `exec`, before the first instruction of the program.
+//! `personality` turns off randomisation of addresses between fork and exec. The launcher writes
+//! the bytes and traces the rank for that: the child asks to be traced, so it stops after its
+//! `exec`, before the first instruction of the program.
 //!
 //! Seccomp may forbid both, and so may a debugger of the launcher. A child that never runs a
-//! program tries first, so that a profile that kills the caller kills neither the launcher
-//! nor a rank.
+//! program tries them first, so that a seccomp profile that kills the caller kills neither the
+//! launcher nor a rank.
 
 #![allow(
     unsafe_code,
@@ -29,18 +29,18 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 use std::{fs, io};
 
-/// The bytes that `AT_RANDOM` points to.
+/// The bytes at `AT_RANDOM`.
 pub type RandomBytes = [u8; 16];
 
-/// The entry of the auxiliary vector that says where the bytes are.
+/// Entry of the auxiliary vector with the address of the bytes.
 const AT_RANDOM: u64 = 25;
-/// A set of signals, as the kernel has it.
+/// A signal set, as the kernel represents it.
 type SignalMask = u64;
-/// How long a child may take from its fork to its exec. Only one that was stopped from
-/// outside meanwhile does: it is killed then, since the launcher waits for the exec.
+/// Time limit from a child's fork to its exec. Only a child that is stopped from outside exceeds
+/// it: it is killed then, since the launcher waits for the exec.
 const EXEC_MAX: Duration = Duration::from_secs(300);
 
-/// New bytes, for each life of one rank.
+/// New bytes, for all lives of one rank.
 ///
 /// # Errors
 /// Of the system.
@@ -50,8 +50,8 @@ pub fn new_random_bytes() -> io::Result<RandomBytes> {
     Ok(bytes)
 }
 
-/// Whether a program keeps its privileges while it is traced: not one with a set-user-ID or
-/// set-group-ID bit or with capabilities.
+/// Whether a program runs unchanged while it is traced. A program with a set-user-ID or
+/// set-group-ID bit or with capabilities would lose its privileges.
 pub fn can_be_traced(program: &Path) -> bool {
     const PRIVILEGED: u32 = 0o6000;
     let metadata = fs::metadata(program);
@@ -60,7 +60,7 @@ pub fn can_be_traced(program: &Path) -> bool {
     !has_bits && capabilities.is_err()
 }
 
-/// Signals that this thread, and so its children, holds back.
+/// Signals that this thread, and so its children, blocks.
 fn signal_mask() -> io::Result<SignalMask> {
     let mut mask: SignalMask = 0;
     // SAFETY: the kernel writes the mask, whose size is passed.
@@ -83,13 +83,12 @@ fn succeeded(returned: i64) -> io::Result<()> {
     }
 }
 
-/// In a child, as the last step before its exec: the program stops before its first
-/// instruction, until the thread that has forked the child [detaches](set_random_bytes).
-/// Signals are blocked until then: one that stopped the child before its exec would block
-/// the launcher, too.
+/// In a child, as the last step before its exec: the program stops before its first instruction,
+/// until the thread that has forked the child [detaches](set_random_bytes). Signals are blocked
+/// until then: a signal that stops the child before its exec would block the launcher, too.
 ///
 /// # Errors
-/// Of the system; nothing stops then.
+/// Of the system; the child does not stop then.
 pub fn stop_behind_exec() -> io::Result<()> {
     stop_behind_exec_within(EXEC_MAX)
 }
@@ -110,7 +109,7 @@ fn stop_behind_exec_within(longest: Duration) -> io::Result<()> {
     }
 }
 
-/// Makes the kernel kill this process after a time. An exec cancels that.
+/// Makes the kernel kill this process after a time. An exec cancels it.
 fn kill_after(longest: Duration) -> io::Result<()> {
     let mut timer: c_int = 0;
     // SAFETY: all zeros are a value of both; the kernel reads them, and writes the
@@ -140,8 +139,8 @@ fn kill_after(longest: Duration) -> io::Result<()> {
     }
 }
 
-/// After the spawn of a child that [stops after its exec](stop_behind_exec), in the thread
-/// that has spawned it: writes the program's bytes and detaches.
+/// Writes the program's bytes and detaches. Called after the spawn of a child that [stops after
+/// its exec](stop_behind_exec), in the thread that has spawned it.
 ///
 /// # Errors
 /// The program has other bytes, or was killed. It is not stopped in either case.
@@ -150,7 +149,7 @@ pub fn set_random_bytes(child: Pid, bytes: RandomBytes) -> io::Result<()> {
     let written = write_random_bytes(child, bytes);
     let let_go = restore_signals(child).and_then(|()| request(libc::PTRACE_DETACH, child, 0, 0));
     if let Err(error) = let_go {
-        // With its signals held back it is no rank; most likely it is dead already.
+        // With its signals blocked it cannot serve as a rank; most likely it is dead already.
         let _ = rustix::process::kill_process(child, rustix::process::Signal::KILL);
         return Err(error);
     }
@@ -165,7 +164,7 @@ fn wait_for_exec(child: Pid) -> io::Result<()> {
         match status.and_then(|status| status.trapping_signal()) {
             Some(libc::SIGTRAP) => return Ok(()),
             Some(signal) => request(libc::PTRACE_CONT, child, 0, signal as usize)?,
-            // It has ended, and is left unreaped.
+            // The child has ended. It is not reaped.
             None => return Err(Errno::SRCH.into()),
         }
     }
@@ -182,7 +181,7 @@ fn restore_signals(child: Pid) -> io::Result<()> {
     )
 }
 
-/// Writes into the memory of a child that is stopped.
+/// Writes into the memory of a stopped child.
 fn write_random_bytes(child: Pid, bytes: RandomBytes) -> io::Result<()> {
     let vector = fs::read(format!("/proc/{}/auxv", child.as_raw_nonzero()))?;
     let missing = || io::Error::other("the program has no AT_RANDOM");
@@ -195,7 +194,7 @@ fn write_random_bytes(child: Pid, bytes: RandomBytes) -> io::Result<()> {
     Ok(())
 }
 
-/// Where the auxiliary vector says that the bytes are.
+/// The address of the bytes, from the auxiliary vector.
 fn address_of_random_bytes(vector: &[u8]) -> Option<usize> {
     let entries = vector.as_chunks::<16>().0.iter();
     let mut entries = entries.map(|entry| entry.as_chunks::<8>().0);
@@ -203,7 +202,7 @@ fn address_of_random_bytes(vector: &[u8]) -> Option<usize> {
     usize::try_from(u64::from_ne_bytes(entry[1])).ok()
 }
 
-/// A request of ptrace to a child that is stopped.
+/// A ptrace request to a stopped child.
 fn request(request: c_uint, child: Pid, address: usize, data: usize) -> io::Result<()> {
     // SAFETY: none of the requests above writes this process's memory; the mask that
     // PTRACE_SETSIGMASK reads lives through the call.
@@ -213,7 +212,7 @@ fn request(request: c_uint, child: Pid, address: usize, data: usize) -> io::Resu
 /// Whether ranks of this host can have the same bytes in each life.
 ///
 /// # Errors
-/// Why not, for people.
+/// The reason why not, for people.
 pub fn can_set_random_bytes() -> Result<(), String> {
     let mut command = trial();
     // SAFETY: only system calls are made; nothing is allocated or freed.
@@ -232,7 +231,7 @@ pub fn can_set_random_bytes() -> Result<(), String> {
     let written = stopped
         .and_then(|()| write_random_bytes(process, RandomBytes::default()))
         .and_then(|()| restore_signals(process));
-    // It is killed before the program's first instruction.
+    // The child is killed before the program's first instruction.
     let _ = child.kill();
     match (written, child.wait()) {
         (Ok(()), _) => Ok(()),
@@ -245,11 +244,11 @@ pub fn can_set_random_bytes() -> Result<(), String> {
 
 /// With this argument `personality` only returns the current value.
 const ASK: c_ulong = 0xffff_ffff;
-/// A program that exists; it is never run.
+/// A program that exists; it is never executed.
 const ANY_PROGRAM: &str = "/proc/self/exe";
 
-/// Turns off randomisation of addresses for the programs that this process, a child
-/// that was just forked, executes from now on.
+/// Turns off randomisation of addresses for the programs that this process executes from now on.
+/// Called in a child that was just forked.
 ///
 /// # Errors
 /// Of the system.
@@ -270,7 +269,7 @@ pub fn fix_layout() -> io::Result<()> {
 /// Whether ranks of this host can have the same addresses in each life.
 ///
 /// # Errors
-/// Why not, for people.
+/// The reason why not, for people.
 pub fn can_fix_layout() -> Result<(), String> {
     const DONE: Errno = Errno::CANCELED;
     let mut command = trial();
@@ -284,7 +283,7 @@ pub fn can_fix_layout() -> Result<(), String> {
     match command.spawn() {
         Err(error) if error.raw_os_error() == Some(DONE.raw_os_error()) => Ok(()),
         Err(error) => refused(error.to_string()),
-        // It never came to execute the program.
+        // The child did not reach the exec.
         Ok(mut killed) => refused(
             killed
                 .wait()
@@ -320,7 +319,7 @@ mod tests {
     use super::*;
     use std::process::{Command, Stdio};
 
-    /// A child that prints its bytes and the signals that it holds back, stopped.
+    /// Starts a child that prints its bytes and the signals that it blocks; the child is stopped.
     fn started(before: impl Fn() -> io::Result<()> + Send + Sync + 'static) -> std::process::Child {
         let mut command = Command::new("sh");
         command
@@ -363,7 +362,7 @@ mod tests {
         assert_eq!((signal, ended.stdout), (Some(libc::SIGTERM), Vec::new()));
     }
 
-    /// The launcher waits for the exec, and cannot let go what is stopped before it.
+    /// The launcher waits for the exec, and cannot release a child that is stopped before it.
     #[test]
     fn a_child_that_is_stopped_before_its_exec_does_not_stop_the_launcher_for_ever() {
         let child = started(|| {

@@ -1,11 +1,11 @@
-//! Times as people write them.
+//! Times in options.
 
 use core::time::Duration;
 
-/// Reads seconds, also parts of one, as milliseconds.
+/// Parses seconds, with fractions, and returns milliseconds.
 ///
 /// # Errors
-/// No number, none above 0, or more than 64 bits.
+/// The text is not a number, not above 0, or too large for 64 bits.
 pub fn milliseconds(text: &str) -> Result<u64, &'static str> {
     let parse = || {
         let time = Duration::try_from_secs_f64(text.parse().ok()?).ok()?;
@@ -22,7 +22,7 @@ pub struct Limit {
     pub milliseconds: Option<u64>,
 }
 
-/// Reads seconds, or `off`.
+/// Parses seconds or `off`.
 ///
 /// # Errors
 /// As [`milliseconds`].

@@ -1,4 +1,4 @@
-//! The launcher's loop: poll(2), then one step for each thing that is ready.
+//! The launcher's loop: poll(2), then one step for each ready descriptor.
 
 use super::Job;
 use super::ending::Phase;
@@ -20,13 +20,13 @@ use rustix::process::Signal;
 use signal_hook::consts::SIGTSTP;
 use std::time::{Duration, Instant};
 
-/// Between two checks of gated output.
+/// Time between two checks of gated output.
 const GATE_CHECK: Duration = Duration::from_millis(1);
 
-/// How long agents may take to receive the request to stop ranks.
+/// Time for agents to receive the request to stop ranks.
 const STOP_MAX: Duration = Duration::from_secs(1);
 
-/// What a polled descriptor belongs to.
+/// Owner of a polled descriptor.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Signals,
@@ -59,7 +59,7 @@ pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, JobErr
                 job.progress
                     .as_ref()
                     .map(Progress::next)
-                    // Behind output it is drawn when that is written.
+                    // When output is waiting, the view is drawn after the output is written.
                     .filter(|_| job.is_running() && job.out.is_empty() && job.err.is_empty()),
             )
             .chain(job.next_start())
@@ -75,7 +75,7 @@ pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, JobErr
     }
 }
 
-/// The launcher's stream that a rank's goes to.
+/// The launcher's stream for a stream of a rank.
 pub fn sink_of<'a>(out: &'a mut Sink, err: &'a mut Sink, stream: Stream) -> &'a mut Sink {
     match stream {
         Stream::Out => out,
@@ -84,11 +84,11 @@ pub fn sink_of<'a>(out: &'a mut Sink, err: &'a mut Sink, stream: Stream) -> &'a 
 }
 
 impl Job {
-    /// Blocks until something is ready or the time has come.
+    /// Blocks until a descriptor is ready or the time has come.
     fn poll(&self, wake_at: Option<Instant>) -> Result<Vec<Source>, JobError> {
         let (mut polled, sources) = self.interests();
         let timeout = wake_at.map(|at| at.saturating_duration_since(Instant::now()));
-        // Longer than the system can count is as good as for ever.
+        // A time that the system cannot represent counts as no limit.
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -148,7 +148,7 @@ impl Job {
         (polled, sources)
     }
 
-    /// Does what is ready, then what follows from it.
+    /// Handles the ready descriptors, then the consequences.
     fn step(&mut self, ready: &[Source]) {
         let mut ended = Vec::new();
         for source in ready {
@@ -171,7 +171,7 @@ impl Job {
                 },
                 Source::Agent { host } => self.hear_agent(host),
                 Source::AgentEnd { host } => self.agent_ended(host),
-                // Written below, with what has just come.
+                // Written below, with the output that has just arrived.
                 Source::Sink => {}
             }
         }
@@ -199,8 +199,8 @@ impl Job {
         self.draw_progress();
     }
 
-    /// Handles ranks that were found ended together: those that can be are restarted,
-    /// unless another end ends the job.
+    /// Handles ranks that were found ended together: those that can be restarted are, unless the
+    /// end of another one ends the job.
     fn follow(&mut self, ended: &[(usize, End)]) {
         let (mut again, mut judged) = (Vec::new(), Vec::new());
         for (rank, end) in ended {
@@ -219,14 +219,14 @@ impl Job {
         }
     }
 
-    /// Whether a rank has ended; its earlier messages are served first.
+    /// How a rank has ended, if it has; its earlier messages are served first.
     fn take_end(&mut self, rank: usize) -> Option<End> {
         let end = self.ranks[rank].look()?;
         self.hear(rank);
         Some(end)
     }
 
-    /// Passes on what signals were caught.
+    /// Handles the signals that were caught.
     pub(super) fn take_signals(&mut self) {
         let signals = self.signals.as_mut();
         for number in signals.map_or_else(Vec::new, Signals::take) {
@@ -240,7 +240,7 @@ impl Job {
             }
             self.faults.forgive();
             if number == SIGTSTP {
-                // Agents are informed only as long as this process runs.
+                // Agents are informed only while this process runs.
                 self.flush_hosts_until(Instant::now() + STOP_MAX);
                 // Stops this process; returns when it is continued.
                 let _ = signal_hook::low_level::emulate_default_handler(SIGTSTP);
@@ -248,7 +248,7 @@ impl Job {
         }
     }
 
-    /// Hands on the output whose events have become stable. GATE-1
+    /// Passes on the output whose events have become stable. GATE-1
     fn release_output(&mut self) {
         let mut too_much = None;
         let mut different = Vec::new();
@@ -277,16 +277,16 @@ impl Job {
         }
     }
 
-    /// When output that is held back has to be checked again: stable events are not
-    /// announced.
+    /// When gated output has to be checked again: nothing announces that events have become
+    /// stable.
     fn next_gate_check(&self) -> Option<Instant> {
         let mut outputs = self.ranks.iter().flat_map(|rank| &rank.outputs);
         let is_gated = outputs.any(Output::is_gated);
         is_gated.then(|| Instant::now() + GATE_CHECK)
     }
 
-    /// Calls `step` for each output stream of a rank, with its gate and the buffer that its
-    /// lines go to.
+    /// Calls `step` for each output stream of a rank, with the rank's gate and the buffer for its
+    /// lines.
     pub(super) fn for_outputs(
         &mut self,
         rank: usize,

@@ -1,4 +1,5 @@
-//! A process beside the ranks that serves the job: an event logger, or what starts an agent.
+//! A process beside the ranks that serves the job: an event logger, or the process that starts an
+//! agent.
 
 use crate::fencing;
 use crate::spawn;
@@ -18,11 +19,11 @@ pub struct ServiceProcess {
 }
 
 impl ServiceProcess {
-    /// Starts it with `environment` added to this process's. `input` is written to its stdin,
-    /// which stays open; without it, stdin is empty.
+    /// Starts the process, with `environment` added to this process's. `input` is written to its
+    /// stdin, which stays open; without `input`, its stdin is empty.
     ///
     /// # Errors
-    /// Of the system; nothing is left running.
+    /// Of the system; no process is left running.
     pub fn start(
         program: &Path,
         arguments: &[OsString],
@@ -41,32 +42,32 @@ impl ServiceProcess {
         }
     }
 
-    /// Its process id.
+    /// Process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Readable when it has ended.
+    /// Readable when the process has ended.
     pub fn end_descriptor(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }
 
-    /// How it ended; `None`: it runs.
+    /// How the process has ended; `None`: it runs.
     pub fn status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Sends a signal, unless it has ended.
+    /// Sends a signal, unless the process has ended.
     pub fn signal(&self, signal: Signal) {
         fencing::signal(Pid::from_child(&self.child), &self.pidfd, signal);
     }
 
-    /// Closes its stdin.
+    /// Closes the stdin of the process.
     pub fn close_stdin(&mut self) {
         drop(self.child.stdin.take());
     }
 
-    /// Waits for its end until a time, then kills it.
+    /// Waits for the end of the process until `give_up_at`, then kills it.
     pub fn end(&mut self, give_up_at: Instant) {
         self.close_stdin();
         let left = give_up_at.saturating_duration_since(Instant::now());
@@ -80,7 +81,7 @@ impl ServiceProcess {
 fn prepare(child: &mut Child, input: &str) -> io::Result<OwnedFd> {
     if let Some(stdin) = &mut child.stdin
         && let Err(error) = stdin.write_all(input.as_bytes())
-        // It has ended already, which is noticed by its end. What is written fits a pipe.
+        // The process has ended already; its end is handled elsewhere. The input fits into a pipe.
         && error.kind() != ErrorKind::BrokenPipe
     {
         return Err(error);

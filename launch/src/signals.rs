@@ -1,7 +1,6 @@
 //! The signals that the launcher passes on to its ranks.
 //!
-//! Only on request
-//! ([`Job::start_forwarding_signals`](super::Job::start_forwarding_signals)): a
+//! Only on request ([`Job::start_forwarding_signals`](super::Job::start_forwarding_signals)): a
 //! program that embeds a job keeps its own handlers.
 
 use super::verdict;
@@ -14,10 +13,10 @@ use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// End the job. Stay ignored if the launcher was started with them ignored (nohup, a
-/// shell's background job).
+/// Signals that end the job. They stay ignored if the launcher was started with them ignored
+/// (nohup, a background job of a shell).
 const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
-/// Passed on, and nothing else. SIGTSTP also stops the launcher.
+/// Signals that are only passed on. SIGTSTP also stops the launcher.
 const PASSED_ON: [i32; 4] = [SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP];
 
 /// Whether `signal` ends the job.
@@ -28,7 +27,7 @@ pub fn ends_job(signal: i32) -> bool {
 /// Caught signals, readable through a descriptor.
 pub struct Signals {
     delivery: SignalDelivery<UnixStream, SignalOnly>,
-    /// Caught before there were ranks.
+    /// Signals caught before there were ranks.
     kept: Vec<i32>,
 }
 
@@ -58,18 +57,17 @@ impl Signals {
         self.delivery.get_read().as_fd()
     }
 
-    /// The signals caught since the last call; several of one kind may count
-    /// as one.
+    /// The signals caught since the last call; several of one kind may count as one.
     pub fn take(&mut self) -> Vec<i32> {
         let kept = std::mem::take(&mut self.kept);
         kept.into_iter().chain(self.delivery.pending()).collect()
     }
 
-    /// Whether the job is to end before its ranks are started; what else was caught is
-    /// kept for them.
+    /// Whether the job is to end before its ranks are started. Other signals are kept for the
+    /// ranks.
     ///
     /// # Errors
-    /// [`LaunchError::Interrupted`]: it is.
+    /// [`LaunchError::Interrupted`]: a signal ends the job.
     pub fn look(&mut self) -> Result<(), LaunchError> {
         self.kept.extend(self.delivery.pending());
         let ending = self.kept.iter().find(|signal| ends_job(**signal));

@@ -1,8 +1,8 @@
-//! The launcher's own stdout and stderr, written without blocking: a reader that does not
-//! read must not keep the launcher from serving ranks or obeying a signal.
+//! The launcher's own stdout and stderr, written without blocking: a reader that does not read
+//! must not stop the launcher from serving ranks or handling signals.
 //!
-//! The descriptors are shared with others (a terminal, a shell's pipe), so they stay in
-//! blocking mode; only as much is written as poll(2) promises to be taken at once.
+//! The descriptors are shared with other processes (of a terminal, a shell's pipe), so they stay
+//! in blocking mode; no more is written than poll(2) guarantees to be accepted at once.
 
 use crate::polling;
 use rustix::event::PollFlags;
@@ -10,12 +10,12 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::os::fd::BorrowedFd;
 
-/// A pipe that polls as writable takes this much (PIPE_BUF, see pipe(7)).
+/// A pipe that polls as writable accepts this many bytes (PIPE_BUF, see pipe(7)).
 const WRITE_BYTES: usize = 4096;
-/// With more than this waiting, no more output is taken from ranks.
+/// With more bytes than this waiting, no more output is read from ranks.
 const FULL_BYTES: usize = 256 << 10;
 
-/// Which of the launcher's two streams.
+/// One of the launcher's two output streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stream {
     /// Standard output.
@@ -27,13 +27,13 @@ pub enum Stream {
 /// A stream that cannot be written any more.
 #[derive(Clone, Copy, Debug)]
 pub struct LostStream {
-    /// Which.
+    /// The stream.
     pub stream: Stream,
-    /// Why not.
+    /// The error of the last write.
     pub error: Errno,
 }
 
-/// What waits to be written to one stream.
+/// Output that waits to be written to one stream.
 #[derive(Debug)]
 pub struct Sink {
     stream: Stream,
@@ -44,7 +44,7 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Nothing waits.
+    /// A sink without output.
     pub fn new(stream: Stream) -> Self {
         Self {
             stream,
@@ -54,7 +54,7 @@ impl Sink {
         }
     }
 
-    /// Where to append what is to be written.
+    /// The buffer to which output is appended.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         self.bytes.drain(..self.written);
         self.written = 0;
@@ -64,12 +64,12 @@ impl Sink {
         &mut self.bytes
     }
 
-    /// All is written, or the reader is gone.
+    /// All output is written, or the reader is gone.
     pub fn is_empty(&self) -> bool {
         self.closed || self.written == self.bytes.len()
     }
 
-    /// Ranks have to wait.
+    /// The buffer is full: ranks have to wait.
     pub fn is_full(&self) -> bool {
         !self.closed && self.bytes.len() - self.written > FULL_BYTES
     }
@@ -82,19 +82,19 @@ impl Sink {
         }
     }
 
-    /// Writes what is taken now.
+    /// Writes as much as is accepted now.
     ///
     /// # Errors
-    /// The stream is lost; reported once.
+    /// The stream cannot be written any more; reported once.
     pub fn flush(&mut self) -> Result<(), LostStream> {
-        // Errors of the descriptor are found by the write.
+        // Errors of the descriptor are returned by the write.
         while !self.is_empty() && polling::is_ready(&self.descriptor(), PollFlags::OUT) {
             let piece = whole_lines(&self.bytes[self.written..]);
             match rustix::io::write(self.descriptor(), piece) {
                 Ok(bytes) => self.written += bytes,
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
-                // EPIPE; or a terminal is gone, or a disk is full.
+                // EPIPE, or the terminal is gone, or the disk is full.
                 Err(error) => {
                     self.closed = true;
                     let stream = self.stream;
@@ -106,8 +106,8 @@ impl Sink {
     }
 }
 
-/// As many whole lines as may be written at once, so that lines of standard
-/// output and error that go to the same place do not cut each other.
+/// As many whole lines as may be written at once, so that lines of standard output and error do
+/// not cut each other in a place that gets both.
 fn whole_lines(bytes: &[u8]) -> &[u8] {
     let piece = &bytes[..bytes.len().min(WRITE_BYTES)];
     match piece.iter().rposition(|byte| *byte == b'\n') {

@@ -1,10 +1,10 @@
-//! Sizes as people write and read them.
+//! Sizes in options and reports.
 
 use core::fmt::{self, Display, Formatter};
 use thiserror::Error;
 
-/// A number of bytes, shown in the unit that makes it short: `896 B`, `17.3 MiB`,
-/// `64 KiB`. Three digits at least are right.
+/// A number of bytes, shown in the unit that makes it short, with at least three correct digits:
+/// `896 B`, `17.3 MiB`, `64 KiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
 
@@ -31,18 +31,18 @@ pub fn count(number: u64, what: &str) -> String {
 /// Why a text is not a size.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SizeError {
-    /// No number with a known unit.
+    /// Not a number with a known unit.
     #[error(
         "{0:?} is not a size: use bytes, or a number with K, M, G or T (powers of 1024), such as 65536, 512M or 2GiB"
     )]
     Form(String),
-    /// More than 64 bits can count.
+    /// The number of bytes does not fit into 64 bits.
     #[error("{0:?} is more than 64 bits")]
     Overflow(String),
 }
 
-/// Reads a size in bytes: `65536`, `512M`, `512MiB`, `2g`. Units are powers of
-/// 1024. `MB`, which some read as a power of 1000, is refused.
+/// Parses a size in bytes: `65536`, `512M`, `512MiB`, `2g`. Units are powers of 1024. `MB` is
+/// refused, since it is often read as a power of 1000.
 ///
 /// # Errors
 /// [`SizeError`].

@@ -1,6 +1,6 @@
-//! Starts the process of a rank, or one that serves the job. The numbers of inherited
-//! descriptors are the same in each incarnation: they stand in the environment, which lies
-//! on the program's stack.
+//! Starts the process of a rank, or one that serves the job. The numbers of inherited descriptors
+//! are the same in each incarnation: they are part of the environment, which is on the program's
+//! stack.
 
 #![allow(
     unsafe_code,
@@ -32,34 +32,34 @@ use std::process::{Child, Command, Stdio};
 pub struct HostPart {
     /// The program, the ranks, and their settings.
     pub setup: Setup,
-    /// Output is read by this process.
+    /// This process reads the ranks' output.
     pub piped: bool,
     /// Rank 0 reads this process's standard input.
     pub reads_stdin: bool,
-    /// For one rank each, with the variable that gets the number. Kept open where ranks may
-    /// be restarted.
+    /// Descriptors for one rank each, with the variable that gets the number. Kept open if ranks
+    /// may be restarted.
     pub descriptors: Vec<(u32, String, OwnedFd)>,
 }
 
 /// Starts each incarnation of each rank of this host.
 #[derive(Debug)]
 pub struct Starter {
-    /// The path of the program is resolved.
+    /// The part of the job, with the resolved path of the program.
     pub part: HostPart,
-    /// To pin ranks to, in their order; empty: none is pinned.
+    /// Cores to pin ranks to, in the order of the ranks; empty: no rank is pinned.
     pub cores: Vec<usize>,
     /// The limit of open files that this process was started with.
     pub files: Rlimit,
-    /// Numbers for the control socket and for the other descriptors of a rank.
+    /// Reserved numbers for the control socket and the other descriptors of a rank.
     pub numbers: InheritedNumbers,
-    /// Addresses are not random.
+    /// Addresses are not randomised.
     pub fixed_layout: bool,
-    /// In the order of the ranks, the bytes at `AT_RANDOM`; empty: the kernel chooses.
+    /// The bytes at `AT_RANDOM`, in the order of the ranks; empty: the kernel chooses.
     pub random_bytes: Vec<RandomBytes>,
 }
 
-/// Starts a process that serves the job, with `environment` added to this process's: in a
-/// process group of its own, killed with the calling thread; its stdout is discarded.
+/// Starts a process that serves the job, with `environment` added to this process's: in its own
+/// process group, killed with the calling thread; its stdout is discarded.
 ///
 /// # Errors
 /// Of the system.
@@ -82,7 +82,7 @@ pub fn spawn_service(
     command.spawn()
 }
 
-/// The kernel kills this process when the launcher's thread ends.
+/// Makes the kernel kill this process when the launcher's thread ends.
 fn die_with(launcher: Pid) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // The launcher may have died before the line above took effect.
@@ -93,10 +93,10 @@ fn die_with(launcher: Pid) -> io::Result<()> {
 }
 
 impl Starter {
-    /// Starts an incarnation of a rank: in a process group of its own, killed with the calling
-    /// thread, with no descriptor but its own, which have their numbers.
+    /// Starts an incarnation of a rank: in its own process group, killed with the calling thread,
+    /// with only its own descriptors, which have reserved numbers.
     ///
-    /// Environment and arguments have the same bytes in each incarnation: what differs is
+    /// Environment and arguments have the same bytes in each incarnation: data that differs is
     /// passed otherwise.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl Starter {
         claim::greet(ours.as_fd(), &greeting)?;
         let command = |stops| {
             let mut command = self.command(rank, theirs.as_fd(), stops)?;
-            // What an earlier incarnation has read is gone.
+            // Input that an earlier incarnation has read is lost.
             let reads_stdin = self.part.reads_stdin && rank == 0 && incarnation == 0;
             command.env(GREETING_VARIABLE, &greeting).stdin(
                 match reads_stdin && !io::stdin().is_terminal() {
@@ -122,7 +122,7 @@ impl Starter {
             );
             io::Result::Ok(command)
         };
-        // A child that cannot be traced, although the trial could, is started without.
+        // A child that cannot be traced, although the trial could, is started without tracing.
         if let Some(bytes) = self.of_rank(&self.random_bytes, rank)
             && let Ok(child) = command(true)?.spawn()
         {
@@ -191,7 +191,7 @@ impl Starter {
             }
             setrlimit(Resource::Nofile, files)?;
             if fixed_layout {
-                // It was tried before. If it fails now, the rank runs with random addresses.
+                // The trial succeeded. If this call fails, the rank runs with random addresses.
                 let _ = same_memory::fix_layout();
             }
             match stops {
@@ -206,7 +206,7 @@ impl Starter {
         Ok(command)
     }
 
-    /// The error of a [start](Self::start) that failed.
+    /// The error for a [start](Self::start) that failed.
     pub fn cannot_start(&self, rank: u32, error: io::Error) -> LaunchError {
         let program = self.part.setup.program.display();
         let reason = match error.kind() {
@@ -230,14 +230,13 @@ impl Starter {
     }
 }
 
-/// Lower numbers are left to programs, if the limit of open files allows it: scripts use
-/// some by number.
+/// Lowest number, if the limit of open files allows it: scripts use some lower ones by number.
 const NUMBER_MIN: RawFd = 100;
 /// Lower numbers are standard input, output and error.
 const NUMBER_LEAST: RawFd = 3;
 
-/// Numbers that this process keeps in use, so that in a child between fork and exec
-/// nothing else has them.
+/// Numbers of descriptors that this process keeps in use, so that a child between fork and exec
+/// uses them for nothing else.
 #[derive(Debug)]
 pub struct InheritedNumbers(Vec<OwnedFd>);
 
@@ -256,7 +255,7 @@ impl InheritedNumbers {
         Ok(Self(reserved))
     }
 
-    /// One for the control socket, then those for other descriptors.
+    /// One number for the control socket, then those for other descriptors.
     pub fn numbers(&self) -> impl Iterator<Item = RawFd> {
         self.0.iter().map(AsRawFd::as_raw_fd)
     }

@@ -1,5 +1,5 @@
-//! `--spill-dir`: checks its settings before a rank is started, and removes the files of
-//! the job's ranks, which may be killed before they can.
+//! `--spill-dir`: checks its settings before a rank is started, and removes the files of the job's
+//! ranks, which may be killed before they can do it.
 
 use crate::job_folder;
 use crate::leftovers;
@@ -12,10 +12,10 @@ use refrain_ring::{Incarnation, Rank};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Checks the settings and fills in what was left open.
+/// Checks the settings and fills in defaults.
 ///
 /// # Errors
-/// [`JobError::Config`] when they cannot be used: what was given, and what to do.
+/// [`JobError::Config`] if the settings cannot be used: the setting, and what to do.
 pub fn resolve(config: &mut JobConfig, job: u64) -> Result<(), JobError> {
     choice::disk_engine("--spill-io", &config.spill_io)?;
     let Some(dir) = &config.spill_dir else {
@@ -72,16 +72,16 @@ fn free_bytes(dir: &Path) -> Result<u64, JobError> {
     Ok(statistics.f_bavail.saturating_mul(statistics.f_frsize))
 }
 
-/// Removes the files when it is dropped, unless the job keeps them.
+/// Removes the spilled files when it is dropped, unless the job keeps them.
 #[derive(Debug)]
 pub struct SpilledFiles {
     of: Option<(PathBuf, String)>,
-    /// By rank: the first life whose files may be there.
+    /// By rank: the first life whose files may exist.
     first_lives: Vec<u32>,
 }
 
 impl SpilledFiles {
-    /// Without spilled files on this host.
+    /// A job without spilled files on this host.
     pub fn none(ranks: usize) -> Self {
         Self {
             of: None,
@@ -89,7 +89,7 @@ impl SpilledFiles {
         }
     }
 
-    /// Of the spill folder in the settings.
+    /// The files in the spill folder of the settings.
     pub fn of(config: &JobConfig, ranks: usize) -> Self {
         let directory = config.spill_dir.as_ref().filter(|_| !config.keep_log);
         Self {
@@ -98,8 +98,8 @@ impl SpilledFiles {
         }
     }
 
-    /// A life has caught up: it has in its own log what the lives before it had,
-    /// and theirs is not read any more. Returns lines to report. LOG-3
+    /// A life has caught up: its own log has all that the logs of earlier lives had, and those are
+    /// not read any more. Returns lines to report. LOG-3
     pub fn caught_up(&mut self, rank: usize, incarnation: u32) -> Vec<String> {
         let first = std::mem::replace(&mut self.first_lives[rank], incarnation);
         let Some((directory, prefix)) = &self.of else {
@@ -114,7 +114,7 @@ impl SpilledFiles {
     }
 }
 
-/// Returns lines to report about files that cannot be removed.
+/// Removes files. Returns lines to report about those that cannot be removed.
 fn remove(directory: &Path, prefix: &str) -> Vec<String> {
     let failed = leftovers::remove_with_prefix(directory, prefix).failed;
     let line = |(path, error): (PathBuf, io::Error)| {
@@ -157,7 +157,7 @@ mod tests {
         let share = config.log_disk_bytes.expect("filled in");
         assert!(share > 0 && share <= whole, "{share} of {whole}");
         assert!(config.spill_prefix.starts_with("refrain-"));
-        // Without a folder nothing is.
+        // Without a folder no value is filled in.
         let mut none = JobConfig::default();
         resolve(&mut none, 7).expect("usable");
         assert_eq!(none, JobConfig::default());
@@ -203,7 +203,7 @@ mod spilled_tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Files of two lives of ranks 1 and 11, and of another job.
+    /// Creates files of two lives of ranks 1 and 11, and of another job.
     fn folder() -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a folder");
         for prefix in ["refrain-7-8-", "refrain-7-9-"] {

@@ -1,4 +1,4 @@
-//! Starting a job, or the part of one that runs on this host.
+//! Starts a job, or the part of a job that runs on this host.
 
 use super::checkpoint_schedule::Schedule;
 use super::checkpoints::CheckpointPlace;
@@ -44,31 +44,30 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// A host that is ready to start its ranks.
 #[derive(Debug)]
 pub struct Prepared {
-    /// Starts them.
+    /// Starts the ranks.
     pub starter: Starter,
-    /// Removes what they leave.
+    /// Removes their spilled files.
     pub spilled: SpilledFiles,
-    /// As well.
+    /// Removes their checkpoints.
     pub checkpoints: CheckpointPlace,
-    /// Why addresses differ from life to life although `--same-memory` has `addresses`; for
-    /// people.
+    /// Why addresses differ in each life although `--same-memory` has `addresses`; for people.
     pub differing_addresses: Option<String>,
 }
 
 /// Where the ranks of a job are started.
 #[derive(Debug)]
 pub enum Placement {
-    /// By this process.
+    /// The ranks are started by this process.
     Local(Box<Starter>),
-    /// By agents.
+    /// The ranks are started by agents.
     Remote(Hosts),
 }
 
-/// Finds the program and everything else that the ranks of this host need, and fills
-/// in their settings.
+/// Finds the program and all other files that the ranks of this host need, and fills in the ranks'
+/// settings.
 ///
 /// # Errors
-/// When something is missing, or is not as it should be.
+/// A file is missing, or a setting is invalid.
 pub fn prepare(mut part: HostPart) -> Result<Prepared, LaunchError> {
     let setup = &mut part.setup;
     let (config, job, size) = (&mut *setup.config, setup.job, setup.size);
@@ -93,7 +92,7 @@ pub fn prepare(mut part: HostPart) -> Result<Prepared, LaunchError> {
         if same_memory.addresses {
             same_addresses = SameAddresses::prepare(&setup.program, ranks);
         }
-        // The same in each incarnation: a later one holds what an earlier one did.
+        // The same in each incarnation: a later one has to hold the log of an earlier one.
         let default_bytes = || refrain_job::machine::default_log_bytes(ranks);
         config.log_memory_bytes.get_or_insert_with(default_bytes);
     }
@@ -110,7 +109,8 @@ pub fn prepare(mut part: HostPart) -> Result<Prepared, LaunchError> {
             })?,
             fixed_layout: same_addresses.fixed_layout,
             random_bytes: same_addresses.random_bytes,
-            // Pinned ranks that share a core could not be moved apart.
+            // Ranks pinned to the same core could not be moved apart, so ranks are pinned only if
+            // there are enough cores.
             cores: match part.setup.pin && allowed.len() >= ranks as usize {
                 true => allowed,
                 false => Vec::new(),
@@ -124,15 +124,15 @@ pub fn prepare(mut part: HostPart) -> Result<Prepared, LaunchError> {
     })
 }
 
-/// What starts the ranks, and what removes their files.
+/// Starts the ranks; removes their files.
 type HostParts = (Placement, SpilledFiles, CheckpointPlace);
 
-/// What ranks are started with so that each life has the same addresses.
+/// Settings of a rank's start that give each life the same addresses.
 #[derive(Debug, Default)]
 struct SameAddresses {
     fixed_layout: bool,
     random_bytes: Vec<RandomBytes>,
-    /// What the system forbids, for people.
+    /// Why the system does not allow all of them, for people.
     differing: Option<String>,
 }
 
@@ -164,7 +164,7 @@ impl SameAddresses {
     }
 }
 
-/// Descriptors of its own that a rank has at most.
+/// Maximum number of a rank's own descriptors.
 fn descriptors_per_rank(part: &HostPart) -> usize {
     let owners = || part.descriptors.iter().map(|(owner, ..)| owner);
     let of = |rank| owners().filter(|owner| *owner == rank).count();
@@ -177,7 +177,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     restarts::check(&spec.config)?;
     check_descriptors(&spec)?;
     let schedule = Schedule::new(&spec.config.recovery, spec.ranks)?;
-    // Before the first file and process: a launcher that a signal ends leaves both.
+    // Before the first file and process, since a launcher that a signal ends leaves both behind.
     let mut signals = forward_signals.then(Signals::install).transpose()?;
     let id = job_id();
     spec.config.began_unix_ns = unix_ns();
@@ -229,11 +229,12 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     if let Placement::Local(starter) = &mut job.placement
         && max_restarts == 0
     {
-        // A reader that waits for their end must not wait for the launcher's.
+        // A reader that waits for all copies of such a descriptor to be closed must not wait for
+        // the launcher's copy.
         starter.part.descriptors.clear();
     }
     job.begin_faults();
-    // Those of the time before; no descriptor tells of them any more.
+    // Signals that were caught before; no descriptor reports them any more.
     job.take_signals();
     Ok(job)
 }
@@ -278,8 +279,8 @@ fn start_here(spec: &mut JobSpec, id: u64) -> Result<HostParts, LaunchError> {
     Ok((placement, prepared.spilled, prepared.checkpoints))
 }
 
-/// How the variables begin that ranks of other hosts get: Refrain's, libfabric's and
-/// libibverbs'.
+/// Prefixes of the environment variables that ranks of other hosts get: of Refrain, libfabric and
+/// libibverbs.
 const PASSED_ON: [&[u8]; 4] = [b"REFRAIN_", b"FI_", b"IBV_", b"RDMAV_"];
 
 fn start_agents(
@@ -310,7 +311,7 @@ fn start_agents(
     ))
 }
 
-/// Refuses settings that jobs over several hosts cannot have yet.
+/// Refuses settings that jobs over several hosts do not support yet.
 fn check_for_hosts(spec: &JobSpec) -> Result<(), JobError> {
     let config = &spec.config;
     let refused = [
@@ -365,7 +366,7 @@ impl Job {
     }
 }
 
-/// Extra descriptors are for ranks that exist, and closed to all others.
+/// Extra descriptors must be for ranks that exist; all other processes must not inherit them.
 fn check_descriptors(spec: &JobSpec) -> Result<(), JobError> {
     for (rank, name, descriptor) in &spec.descriptors {
         if *rank >= spec.ranks {
@@ -389,7 +390,7 @@ fn allowed_cores() -> Vec<usize> {
         .collect()
 }
 
-/// Differs between all jobs that a host runs at once.
+/// A number that differs between all jobs that run on a host at the same time.
 fn job_id() -> u64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)

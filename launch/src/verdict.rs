@@ -1,5 +1,5 @@
-//! How a process ended, and what that means for the job. Pure, but for the count of
-//! processes that the kernel killed for lack of memory.
+//! How a process ended, and what that means for the job. Pure, except for the count of processes
+//! that the kernel killed for lack of memory.
 
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{
@@ -43,7 +43,7 @@ impl Display for End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// By another process, or by itself.
+    /// By another process, or by the rank itself.
     Unknown,
     /// `--kill`.
     Kill,
@@ -51,14 +51,14 @@ pub enum Cause {
     KillRandom,
     /// `--suspect-ranks-after`.
     Suspected,
-    /// Another rank's fabric had given it up.
+    /// The fabric of another rank has given it up.
     Lost,
-    /// It had to close all its connections, and asked for it.
+    /// The rank had to close all its connections, and asked to be killed.
     Disconnected,
 }
 
 impl Cause {
-    /// For people; empty where nothing is known.
+    /// The cause for people; empty if it is not known.
     pub(super) fn by(self) -> &'static str {
         match self {
             Self::Unknown => "",
@@ -71,14 +71,14 @@ impl Cause {
     }
 }
 
-/// How far a rank had come in the control protocol.
+/// State of a rank in the control protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Membership {
-    /// It has not joined; the program may not use Refrain.
+    /// The rank has not joined; the program may not use Refrain.
     Stranger,
-    /// It has joined.
+    /// The rank has joined.
     Member,
-    /// It has left in order.
+    /// The rank has left in order.
     Left,
 }
 
@@ -98,16 +98,17 @@ pub fn signal_name(signal: i32) -> String {
 /// A rank's end that ends the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// For the launcher's own exit.
+    /// Exit status of the launcher.
     pub status: i32,
-    /// Which rank, what happened, what to do.
+    /// The rank, what happened, and what to do.
     pub failure: String,
-    /// Among ends seen at the same moment the highest is the likely cause.
+    /// Of several ends seen at the same moment, the one with the highest weight is the likely
+    /// cause.
     pub weight: u8,
 }
 
-/// Judges the end of `rank`; `None`: nothing is wrong with it. `cause`: what the
-/// launcher knows of the signal.
+/// Judges the end of `rank`; `None`: the rank ended well. `cause`: what the launcher knows of the
+/// signal.
 pub fn judge(rank: usize, end: End, membership: Membership, cause: Cause) -> Option<Verdict> {
     let (status, weight, what) = match end {
         End::Killed(signal) => (signal_status(signal), 3, killed(signal, cause)),
@@ -129,7 +130,7 @@ pub fn judge(rank: usize, end: End, membership: Membership, cause: Cause) -> Opt
 fn killed(signal: i32, cause: Cause) -> String {
     let advice = match signal {
         _ if cause != Cause::Unknown => cause.by(),
-        // The kernel does not say which process has sent it.
+        // The kernel does not report which process has sent the signal.
         SIGKILL => "by another process, or by the kernel for lack of memory: see dmesg",
         SIGSEGV | SIGILL | SIGFPE => {
             "it crashed: allow core dumps (ulimit -c unlimited) and look at it with a debugger"
@@ -157,16 +158,16 @@ pub fn describe(end: End, membership: Membership) -> String {
     }
 }
 
-/// What was counted when the job began.
+/// Count of killed processes when the job began.
 #[derive(Debug)]
 pub struct OutOfMemory {
-    /// `None`: there is no such group (version 2), or no limit of memory in it.
+    /// `None`: there is no control group (version 2), or it has no memory controller.
     events: Option<PathBuf>,
     before: u64,
 }
 
 impl OutOfMemory {
-    /// From now on.
+    /// Counts from now on.
     pub fn new() -> Self {
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         Self::counted_in(events_of(&groups))
@@ -188,7 +189,7 @@ impl OutOfMemory {
     }
 }
 
-/// The file of the group that a process is in.
+/// The events file of a process's group.
 fn events_of(groups: &str) -> Option<PathBuf> {
     let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let file = Path::new("/sys/fs/cgroup").join(path).join("memory.events");

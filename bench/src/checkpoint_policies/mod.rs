@@ -1,8 +1,8 @@
-//! `refrain bench checkpoint-policies`: policies that choose the next rank for a
-//! checkpoint, compared on patterns of traffic, as in MPICH-V2 (section 4.6.2).
+//! `refrain bench checkpoint-policies`: compares policies that choose the next rank for a
+//! checkpoint on patterns of traffic, as in MPICH-V2 (section 4.6.2).
 //!
-//! Simulated: each run gives the same figures. Policies differ in the order of ranks alone;
-//! the rate of checkpoints follows from the bandwidth.
+//! Simulated: each run gives the same figures. Policies differ only in the order of ranks; the
+//! rate of checkpoints follows from the bandwidth.
 
 mod plot;
 mod report;
@@ -18,28 +18,28 @@ use std::process::ExitCode;
 /// Parameters of the simulation.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
-    /// Ranks of the job
+    /// Ranks of the job.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=512))]
     pub ranks: u32,
-    /// Number of turns; in each, all messages of the pattern are sent once
+    /// Number of turns; in each, all messages of the pattern are sent once.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub turns: u64,
-    /// Bytes of a message
+    /// Bytes of a message.
     #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = size::parse)]
     pub message: u64,
-    /// Memory of a rank, part of each checkpoint beside the log
+    /// Memory of a rank, part of each checkpoint beside the log.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::parse)]
     pub state: u64,
-    /// Checkpoint bytes that can be written per turn
+    /// Checkpoint bytes that can be written per turn.
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size::parse)]
     pub bandwidth: u64,
-    /// Turns between two checkpoints of a rank, with the policy interval
+    /// Turns between two checkpoints of a rank, with the policy interval.
     #[arg(long, value_name = "TURNS", default_value_t = 400)]
     pub interval: u64,
-    /// Write the figures to a file, as JSON
+    /// Write the figures to a file, as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Plot the figures
+    /// Plot the figures.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
@@ -57,7 +57,7 @@ impl Arguments {
     }
 }
 
-/// Compares and prints.
+/// Runs the simulation and prints the table.
 ///
 /// # Errors
 /// When a file cannot be written, or the drawing library refuses.
@@ -87,7 +87,7 @@ mod tests {
         arguments: Arguments,
     }
 
-    /// What is documented as the default is what the simulator calls so.
+    /// The documented defaults are those of the simulator.
     #[test]
     fn the_defaults_are_those_of_the_simulator() {
         let line = Line::try_parse_from(["refrain"]).expect("nothing has to be said");

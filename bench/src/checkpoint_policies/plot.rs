@@ -1,5 +1,5 @@
-//! The drawing: for each pattern and policy a bar for the bytes in the logs, and one for
-//! the bytes that a byte of checkpoints frees.
+//! The drawing: for each pattern and policy one bar for the bytes in the logs, and one for the
+//! bytes that a byte of checkpoints frees.
 
 use super::report::{Figures, Report, ratio};
 use crate::drawing::{FAINT, FONT, INK, MARGIN};
@@ -15,12 +15,12 @@ const HEAD_HEIGHT: i32 = 104;
 const PATTERN_HEIGHT: i32 = 34;
 const ROW_HEIGHT: i32 = 24;
 const BAR_HEIGHT: i32 = 14;
-/// Where the bars of the two figures begin, and how long the longest is.
+/// Beginning of the bars of the two figures, and length of the longest bar.
 const LOGS_X: i32 = 150;
 const FREED_X: i32 = 640;
 const BAR_LENGTH: i32 = 330;
 const LABEL_GAP: i32 = 8;
-// Of Okabe and Ito's palette: told apart with every kind of colour vision.
+// Colours of Okabe and Ito's palette, which can be distinguished with every kind of colour vision.
 const LOGS: RGBColor = RGBColor(0, 114, 178);
 const FREED: RGBColor = RGBColor(213, 94, 0);
 const BEYOND: RGBColor = RGBColor(190, 190, 190);
@@ -59,7 +59,7 @@ fn refused(error: impl std::fmt::Display) -> BenchError {
     BenchError::failed(format!("cannot draw: {error}"))
 }
 
-/// Text that begins at `at`, or ends there, with its middle at that height.
+/// Writes text that begins or ends at `at`, vertically centred there.
 fn write(area: &Area<'_>, text: &str, at: (i32, i32), look: (i32, RGBColor)) -> Drawn {
     let (points, colour) = look;
     let style = (FONT, points).into_font().color(&colour);
@@ -85,8 +85,7 @@ fn draw_head(area: &Area<'_>, report: &Report) -> Drawn {
 fn draw_pattern(area: &Area<'_>, rows: &[Figures], top: i32) -> Drawn {
     let name = rows.first().map_or("", |row| row.pattern.as_str());
     write(area, name, (MARGIN, top + PATTERN_HEIGHT / 2), (15, INK))?;
-    // Without checkpoints logs grow without end: that bar is cut at the scale of the
-    // others.
+    // Without checkpoints logs grow without limit: that bar is cut at the scale of the others.
     let compared = rows.iter().filter(|row| !row.is_none());
     let most_bytes = compared.map(|row| row.mean_log_bytes).fold(1.0, f64::max);
     let freed = |row: &Figures| row.freed_per_byte.unwrap_or(0.0);
@@ -105,7 +104,7 @@ fn draw_pattern(area: &Area<'_>, rows: &[Figures], top: i32) -> Drawn {
     Ok(())
 }
 
-/// A bar of a part of the full length, and what it stands for behind it.
+/// Draws a bar of a part of the full length, followed by its label.
 fn bar(area: &Area<'_>, (x, y): (i32, i32), look: (f64, RGBColor), label: &str) -> Drawn {
     let (part, colour) = look;
     let length = (part.clamp(0.0, 1.0) * f64::from(BAR_LENGTH)).round() as i32;
@@ -127,7 +126,7 @@ mod tests {
             ..Settings::default()
         }));
         let drawing = draw(&report).expect("a picture");
-        // The ground, and two for each row.
+        // The background, and two bars for each row.
         let bars = drawing.matches("<rect").count();
         assert_eq!(bars, 1 + 2 * report.rows.len());
         for words in [

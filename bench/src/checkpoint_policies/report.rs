@@ -1,11 +1,11 @@
-//! The figures, as a table and as JSON.
+//! Figures of the simulation, as a table and as JSON.
 
 use crate::report::table;
 use refrain_checkpoint::policy::{Choice, Comparison, Row};
 use refrain_launch::size::Size;
 use serde::Serialize;
 
-/// All figures, and the settings.
+/// All figures, with the settings.
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub ranks: usize,
@@ -14,27 +14,27 @@ pub struct Report {
     pub state_bytes: u64,
     pub bandwidth_bytes: u64,
     pub interval_turns: u64,
-    /// By pattern, then by policy.
+    /// Ordered by pattern, then by policy.
     pub rows: Vec<Figures>,
 }
 
-/// Of one policy on one pattern.
+/// Figures of one policy on one pattern.
 #[derive(Debug, Serialize)]
 pub struct Figures {
     pub pattern: String,
     pub policy: String,
-    /// All logs together, mean over the turns.
+    /// Bytes in all logs together, mean over the turns.
     pub mean_log_bytes: f64,
-    /// And at most.
+    /// Bytes in all logs together, maximum.
     pub peak_log_bytes: u64,
     pub checkpoints: u64,
-    /// All that was written.
+    /// Bytes of all checkpoints written.
     pub checkpoint_bytes: u64,
-    /// What they freed in the logs of others.
+    /// Bytes that these checkpoints freed in the logs of other ranks.
     pub freed_bytes: u64,
-    /// Freed for each byte that was written; `None`: nothing was.
+    /// Bytes freed for each byte of checkpoints; `None` without checkpoints.
     pub freed_per_byte: Option<f64>,
-    /// All that was sent.
+    /// Bytes of all messages sent.
     pub sent_bytes: u64,
 }
 
@@ -86,7 +86,7 @@ impl Report {
         )
     }
 
-    /// The table, below the settings.
+    /// The table, after a line with the settings.
     pub fn table(&self) -> String {
         let header = [
             "pattern",
@@ -120,7 +120,7 @@ impl Report {
     }
 }
 
-/// Two digits behind the point; `-` for none.
+/// Two decimal digits; `-` for `None`.
 pub fn ratio(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.2}"))
 }
@@ -130,8 +130,8 @@ mod tests {
     use super::*;
     use refrain_checkpoint::policy::{Settings, compare};
 
-    /// The paper's finding is in the table that users see: where one rank receives
-    /// all, the adaptive order keeps less in logs than all in turn.
+    /// The paper's finding shows in the table: if one rank receives all messages, the adaptive
+    /// order keeps less in logs than round-robin.
     #[test]
     fn the_table_has_every_policy_on_every_pattern() {
         let report = Report::of(&compare(Settings {

@@ -1,11 +1,11 @@
-//! Axes of drawings. Logarithmic ones have round numbers that people know: 1, 64, 1K, …
-//! bytes and 0.1, 1, 10, … of everything else.
+//! Axes of drawings. Logarithmic axes have round numbers: 1, 64, 1K, … for bytes and 0.1, 1, 10, …
+//! for everything else.
 
 use crate::report::format_size;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use std::ops::Range;
 
-/// Labels that fit beside each other on the axis of sizes.
+/// Maximum number of labels on the axis of sizes.
 const SIZE_LABELS_MAX: i32 = 13;
 /// Approximate number of ticks of a linear axis.
 const TICKS: f64 = 7.0;
@@ -15,19 +15,19 @@ const TICKS: f64 = 7.0;
 pub struct LogAxis {
     low: f64,
     high: f64,
-    /// With a label.
+    /// Ticks with a label.
     ticks: Vec<f64>,
-    /// With a thin line.
+    /// Ticks with a thin line.
     light: Vec<f64>,
 }
 
 impl LogAxis {
-    /// For message sizes: ticks at powers of two. `None` without a size.
+    /// An axis for message sizes: ticks at powers of two. `None` without a size.
     pub fn sizes(values: impl Iterator<Item = f64>) -> Option<Self> {
         let (low, high) = bounds(values)?;
         let exponents = low.log2().floor() as i32..=high.log2().ceil() as i32;
         let step = label_step(exponents.end() - exponents.start());
-        // Room at both ends, so that the outermost marks are whole.
+        // Margins at both ends, so that the outermost marks are not cut.
         let (low, high) = (low / 1.25, high * 1.25);
         let (low, high) = match high / low < 4.0 {
             true => (low / 2.0, high * 2.0),
@@ -46,14 +46,14 @@ impl LogAxis {
         })
     }
 
-    /// For times and bandwidths: ticks at powers of ten, over few decades also
-    /// at 2 and 5. `None` without a value.
+    /// An axis for times and bandwidths: ticks at powers of ten, over few decades also at 2 and 5.
+    /// `None` without a value.
     pub fn decades(values: impl Iterator<Item = f64>) -> Option<Self> {
         let (low, high) = bounds(values)?;
         let mut light: Vec<f64> = (low.log10().floor() as i32 - 1..=high.log10().ceil() as i32 + 1)
             .flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(decade)))
             .collect();
-        // The ends are the last step below all values and the first above.
+        // The axis ends at the last step below all values and the first step above.
         let low = light.iter().copied().rfind(|step| *step < low)?;
         let high = light.iter().copied().find(|step| *step > high)?;
         light.retain(|step| (low..=high).contains(step));
@@ -76,7 +76,7 @@ impl LogAxis {
     }
 }
 
-/// The smallest and the largest value that have a logarithm.
+/// The smallest and the largest positive value.
 fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let values = values.filter(|value| value.is_finite() && *value > 0.0);
     values
@@ -84,7 +84,7 @@ fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
         .reduce(|(low, high), (value, _)| (low.min(value), high.max(value)))
 }
 
-/// Powers of two between two labels: 1, or an even number, which keeps 1K, 64K and 1M.
+/// Distance of two labels in powers of two: 1, or an even number, which keeps 1K, 64K and 1M.
 fn label_step(powers: i32) -> i32 {
     match powers <= SIZE_LABELS_MAX {
         true => 1,
@@ -92,34 +92,34 @@ fn label_step(powers: i32) -> i32 {
     }
 }
 
-/// 0.01, 0.1, 1, 10, 1000 without noise of the representation.
+/// 0.01, 0.1, 1, 10, 1000 without rounding errors of the representation.
 fn format_value(value: f64) -> String {
     let digits = (-value.log10().floor()).max(0.0) as usize;
     format!("{value:.digits$}")
 }
 
-/// What an axis shows.
+/// Kind of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Axis {
     /// Message sizes.
     Sizes(LogAxis),
-    /// Anything else over decades.
+    /// Other values, logarithmic.
     Decades(LogAxis),
-    /// From, to.
+    /// Linear, from the first to the second value.
     Linear(f64, f64),
-    /// 0, 1, 2, … up to this.
+    /// 0, 1, 2, … up to this number.
     Counts(u32),
     /// Names at 0, 1, 2, …
     Names(Vec<String>),
 }
 
 impl Axis {
-    /// Names at 0, 1, 2, …
+    /// An axis with names at 0, 1, 2, …
     pub fn names<const N: usize>(names: [&str; N]) -> Self {
         Self::Names(names.map(str::to_owned).to_vec())
     }
 
-    /// From 0 to a bit more than the largest value.
+    /// An axis from 0 to a little more than the largest value.
     pub fn from_zero(values: impl Iterator<Item = f64>) -> Self {
         let largest = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
         Self::Linear(0.0, if largest > 0.0 { largest * 1.12 } else { 1.0 })
@@ -135,7 +135,7 @@ impl Axis {
     }
 }
 
-/// A step of 1, 2 or 5 times a power of ten.
+/// A step between ticks: 1, 2 or 5 times a power of ten.
 fn round_step(length: f64) -> f64 {
     let power = 10f64.powf((length / TICKS).log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power);

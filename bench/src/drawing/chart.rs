@@ -12,17 +12,17 @@ use plotters::style::FontTransform;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::path::Path;
 
-// Pixels.
+// Sizes in pixels.
 const WIDTH: i32 = 1240;
 const TITLE_HEIGHT: i32 = 68;
 const LEGEND_ROW_HEIGHT: i32 = 26;
 const PANELS_HEIGHT: i32 = 480;
-/// Dashes of a line and the gaps between them.
+/// Length of the dashes of a line and of the gaps between them.
 const DASH: i32 = 6;
 const DASH_GAP: i32 = 4;
 const GRID: RGBColor = RGBColor(222, 222, 222);
 const GRID_LIGHT: RGBColor = RGBColor(240, 240, 240);
-/// Okabe and Ito's palette: told apart with every kind of colour vision.
+/// Okabe and Ito's palette: colours that can be distinguished with every kind of colour vision.
 const PALETTE: [RGBColor; 9] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -31,7 +31,7 @@ const PALETTE: [RGBColor; 9] = [
     RGBColor(86, 180, 233),
     RGBColor(230, 159, 0),
     RGBColor(60, 60, 60),
-    // Not theirs: for drawings of many lines.
+    // Additional colours, for drawings of many lines.
     RGBColor(150, 110, 60),
     RGBColor(150, 150, 150),
 ];
@@ -46,16 +46,16 @@ pub struct Point {
     pub is_marked: bool,
 }
 
-/// How values are shown.
+/// Representation of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
     Line,
     Dashed,
-    /// Of this width.
+    /// Bars of this width.
     Bars(f64),
 }
 
-/// Points that belong together.
+/// Points of one line or colour.
 #[derive(Clone, Debug)]
 pub struct Series {
     pub name: String,
@@ -65,7 +65,7 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
-/// One diagram.
+/// One panel of a drawing.
 #[derive(Clone, Debug)]
 pub struct Panel {
     pub title: String,
@@ -73,7 +73,7 @@ pub struct Panel {
     pub x: Axis,
     pub y: Axis,
     pub series: Vec<Series>,
-    /// A dashed line: a target.
+    /// Value of a dashed line: a target.
     pub mark: Option<f64>,
 }
 
@@ -81,7 +81,7 @@ pub struct Panel {
 #[derive(Clone, Debug)]
 pub struct Chart {
     pub title: String,
-    /// The machine, and other circumstances.
+    /// The machine, and other circumstances of the measurement.
     pub remark: String,
     pub panels: Vec<Panel>,
 }
@@ -94,7 +94,7 @@ fn text(size: i32, colour: RGBColor) -> TextStyle<'static> {
 }
 
 impl Chart {
-    /// As SVG.
+    /// The drawing as SVG.
     ///
     /// # Errors
     /// The error of the drawing library.
@@ -135,7 +135,7 @@ impl Chart {
         root.present()
     }
 
-    /// Each name once, whatever the number of panels.
+    /// The series of the legend: each name once, for any number of panels.
     fn legend(&self) -> Vec<&Series> {
         let mut legend: Vec<&Series> = Vec::new();
         for series in self.panels.iter().flat_map(|panel| &panel.series) {
@@ -147,12 +147,12 @@ impl Chart {
     }
 }
 
-/// The left end and the row of each entry.
+/// Left end and row of each entry of the legend.
 fn legend_places(names: &[&str]) -> Vec<(i32, i32)> {
     let (mut x, mut row) = (MARGIN, 0);
     let mut places = Vec::with_capacity(names.len());
     for name in names {
-        // The backend knows no font metrics; wide enough for every sans serif.
+        // The backend has no font metrics; this is wide enough for every sans serif.
         let width = 42 + 9 * name.chars().count() as i32 + 30;
         if x > MARGIN && x + width > WIDTH - MARGIN {
             (x, row) = (MARGIN, row + 1);

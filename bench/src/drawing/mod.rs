@@ -5,7 +5,7 @@ pub mod chart;
 
 use plotters::style::RGBColor;
 
-/// Pixels at the edges.
+/// Margin in pixels.
 pub const MARGIN: i32 = 24;
 pub const INK: RGBColor = RGBColor(40, 40, 40);
 pub const FAINT: RGBColor = RGBColor(110, 110, 110);

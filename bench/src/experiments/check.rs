@@ -1,5 +1,5 @@
-//! Checks what `refrain bench EXPERIMENT --json` wrote, for `ci/test`: it is complete,
-//! and ranks did die.
+//! Checks the output of `refrain bench EXPERIMENT --json`, for `ci/test`: it is complete, and
+//! ranks died.
 
 use crate::error::BenchError;
 use serde_json::Value;
@@ -9,13 +9,13 @@ use std::process::ExitCode;
 /// Arguments of the check.
 #[derive(Debug, clap::Args)]
 pub struct CheckArguments {
-    /// The file.
+    /// The file to check.
     file: PathBuf,
-    /// The experiment that it is of.
+    /// The experiment that wrote the file.
     experiment: String,
 }
 
-/// Runs the check and prints what it found.
+/// Runs the check and prints the result.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -67,7 +67,7 @@ fn count(value: &Value, name: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("a {name} is no count: {}", value[name]))
 }
 
-/// Above 0.
+/// A value that must be above 0.
 fn positive(value: &Value, name: &str) -> Result<f64, String> {
     value[name]
         .as_f64()
@@ -75,7 +75,7 @@ fn positive(value: &Value, name: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("a {name} is not above 0: {}", value[name]))
 }
 
-/// Every size with every number of ranks that replay.
+/// Checks that every size was measured with every number of ranks that replay.
 fn re_execution(settings: &Value, runs: &[Value]) -> Result<(), String> {
     for size in list(&settings["sizes"])? {
         for again in 0..=count(settings, "ranks")? {
@@ -93,7 +93,7 @@ fn re_execution(settings: &Value, runs: &[Value]) -> Result<(), String> {
     Ok(())
 }
 
-/// Every number of faults, compared; and ranks died.
+/// Checks that every number of faults was measured, and that ranks died.
 fn faults(settings: &Value, runs: &[Value]) -> Result<(), String> {
     let mut deaths = 0;
     for faults in 0..=count(settings, "faults")? {
@@ -115,7 +115,7 @@ fn faults(settings: &Value, runs: &[Value]) -> Result<(), String> {
     }
 }
 
-/// Each method, with and without a fault.
+/// Checks that each method was measured with and without a fault.
 fn rollback(runs: &[Value]) -> Result<(), String> {
     for way in ["beginning", "coordinated", "logging"] {
         let run = find(runs, |run| run["way"] == way, way.into())?;
@@ -125,7 +125,7 @@ fn rollback(runs: &[Value]) -> Result<(), String> {
     Ok(())
 }
 
-/// Each death with its recovery, and the rate meanwhile.
+/// Checks that each death has its recovery, and the rate during it.
 fn survivors(settings: &Value, runs: &[Value]) -> Result<(), String> {
     for run in runs {
         positive(run, "outside_per_s")?;
@@ -147,7 +147,7 @@ fn survivors(settings: &Value, runs: &[Value]) -> Result<(), String> {
     Ok(())
 }
 
-/// The times that the launcher reports.
+/// Checks the times that the launcher reports.
 fn figures(recovery: &Value) -> Result<(), String> {
     count(recovery, "noticed_us")?;
     count(recovery, "total_us")?;
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// The problem, if there is one.
+    /// The first problem, if there is one.
     fn problem(experiment: &str, settings: Value, runs: Value) -> Option<String> {
         let text = json!({
             "experiment": experiment, "machine": "m", "settings": settings, "runs": runs,

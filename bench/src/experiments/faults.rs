@@ -1,9 +1,9 @@
-//! `refrain bench faults`: a halo exchange that takes checkpoints, and in which ranks
-//! are killed. How much longer does it take? (MPICH-V2, figure 11.)
+//! `refrain bench faults`: the additional run time of a halo exchange with checkpoints whose ranks
+//! are killed (MPICH-V2, figure 11).
 //!
-//! Moments and ranks are random, from a seed, anywhere in the time that a run without
-//! faults takes: also during a checkpoint or a recovery. A signal to a rank that is dead
-//! has no effect; so deaths are counted, too.
+//! Times and ranks are random, from a seed, within the run time of a job without faults; they may
+//! hit a checkpoint or a recovery. A signal to a dead rank has no effect, so deaths are counted,
+//! too.
 
 use super::jobs::Jobs;
 use super::{Common, milliseconds, repeat};
@@ -18,28 +18,28 @@ use crate::workload::prng::{Prng, combine};
 use serde::Serialize;
 use std::process::ExitCode;
 
-/// The most that 9 faults may cost.
+/// Target: relative run time with 9 faults, at most.
 const TARGET: f64 = 1.5;
 
-/// Runs with more and more faults.
+/// Runs with an increasing number of faults.
 #[derive(Clone, Debug, clap::Args, Serialize)]
 pub struct Arguments {
-    /// Ranks of the job
+    /// Ranks of the job.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     ranks: u32,
-    /// Maximum number of faults per run
+    /// Maximum number of faults per run.
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
     faults: u32,
-    /// Cells along each dimension of the grid
+    /// Cells along each dimension of the grid.
     #[arg(long, value_name = "CELLS", default_value_t = 1024)]
     size: usize,
-    /// Number of iterations over all cells
+    /// Number of iterations over all cells.
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]
     iterations: u64,
-    /// Iterations between two checkpoints of a rank; 0: no checkpoints
+    /// Iterations between two checkpoints of a rank; 0: no checkpoints.
     #[arg(long, value_name = "ITERATIONS", default_value_t = 50)]
     checkpoint_every: u64,
-    /// Seed of the random times and ranks
+    /// Seed of the random times and ranks.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -47,21 +47,21 @@ pub struct Arguments {
     common: Common,
 }
 
-/// One job.
+/// Results of one job.
 #[derive(Clone, Debug, Serialize)]
 struct Run {
     repetition: u32,
-    /// Number of signals.
+    /// Number of signals sent.
     faults: u32,
     /// Number of ranks that died.
     deaths: usize,
-    /// The whole job.
+    /// Wall time of the whole job, in seconds.
     wall_s: f64,
-    /// Over the run without faults of the same repetition.
+    /// Wall time relative to the run without faults of the same repetition.
     relative: f64,
-    /// Mean time from the sight of a death until the end of the replay.
+    /// Mean time from the detection of a death until the end of the replay, in ms.
     recovery_ms: Option<f64>,
-    /// The part of it that is replay.
+    /// The part of it that is replay, in ms.
     replay_ms: Option<f64>,
 }
 
@@ -77,7 +77,7 @@ fn measure(arguments: &Arguments) -> Result<(), BenchError> {
     let reporting = &arguments.common.reporting;
     reporting.check()?;
     let jobs = Jobs::new()?;
-    // What it prints, and about how long it takes.
+    // A calm run gives the expected output and the approximate duration.
     let calm = jobs.run(&job(arguments, &[]), None)?.ended;
     let cases: Vec<u32> = (0..=arguments.faults).collect();
     let name = |faults| format!("{faults} faults");
@@ -109,7 +109,7 @@ fn measure(arguments: &Arguments) -> Result<(), BenchError> {
     show(arguments, &runs)
 }
 
-/// Compares with the run without faults among them.
+/// Sets the relative times, by the run without faults in `runs`.
 fn relate(runs: &mut [Run]) {
     let calm = runs.iter().find(|run| run.faults == 0);
     let calm_s = calm.map_or(f64::NAN, |run| run.wall_s);
@@ -118,14 +118,14 @@ fn relate(runs: &mut [Run]) {
     }
 }
 
-/// In milliseconds, from microseconds.
+/// Mean in milliseconds, of times in microseconds.
 fn mean(times_us: impl Iterator<Item = u64>) -> Option<f64> {
     let times: Vec<u64> = times_us.collect();
     let sum: u64 = times.iter().sum();
     (!times.is_empty()).then(|| milliseconds(sum) / times.len() as f64)
 }
 
-/// Random ranks at random moments, in their order.
+/// Random ranks at random times, ordered by time.
 fn kills(seed: u64, faults: u32, ranks: u32, seconds: f64) -> Vec<String> {
     let mut prng = Prng::new(seed);
     let mut kills: Vec<(usize, usize)> = (0..faults)

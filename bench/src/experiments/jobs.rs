@@ -1,4 +1,4 @@
-//! Runs the jobs of an experiment, one after the other, and reads their results.
+//! Runs the jobs of an experiment one after the other, and reads their results.
 
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
@@ -10,18 +10,18 @@ use serde::de::DeserializeOwned;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Time between two looks for an interruption: long, since each takes a core from a rank.
+/// Time between two checks for an interruption: long, since each check takes a core from a rank.
 const LOOK: Duration = Duration::from_millis(200);
-/// No job of an experiment takes so long.
+/// Time limit for a job of an experiment.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Bytes of the output of a failed job that are shown.
 const OUTPUT_BYTES_MAX: usize = 2000;
 
-/// A job that has ended, and what it took.
+/// A job that has ended, and its measurements.
 #[derive(Debug, Default)]
 pub struct Measured {
     pub ended: Ended,
-    /// Of all its processes, in user and system mode; to 10 ms.
+    /// Processor time of all its processes, user and system; to 10 ms.
     pub cpu_s: f64,
     /// Deaths of ranks that were restarted.
     pub recoveries: Vec<Recovery>,
@@ -29,7 +29,7 @@ pub struct Measured {
 
 impl Measured {
     /// # Errors
-    /// When it did not end well, or did not print `line`, where that is known.
+    /// The job did not end well, or did not print `line`, if that is known.
     pub fn expect(&self, job: &Job, line: Option<&str>) -> Result<(), BenchError> {
         let Ended { out, err, .. } = &self.ended;
         let problem = match (self.ended.status, line) {
@@ -44,8 +44,8 @@ impl Measured {
     }
 }
 
-/// The place where jobs run. Ranks note what they measured in the folder RECORD; the
-/// folder KEPT stays as it is from job to job.
+/// Runs jobs in a folder. Ranks write their measurements to the subfolder RECORD; the subfolder
+/// KEPT is kept from job to job.
 pub struct Jobs {
     folder: JobFolder,
     interrupt: Interrupt,
@@ -53,7 +53,7 @@ pub struct Jobs {
 
 impl Jobs {
     /// # Errors
-    /// When there is no folder for it, or no handler for Ctrl-C.
+    /// The folder, or a handler for Ctrl-C, cannot be created.
     pub fn new() -> Result<Self, BenchError> {
         Ok(Self {
             interrupt: Interrupt::install()?,
@@ -61,10 +61,10 @@ impl Jobs {
         })
     }
 
-    /// Runs a job that must end well, with `line` if that is known.
+    /// Runs a job that must end well, and print `line` if that is known.
     ///
     /// # Errors
-    /// When it does not, or is interrupted.
+    /// The job fails, or is interrupted.
     pub fn run(&self, job: &Job, line: Option<&str>) -> Result<Measured, BenchError> {
         let measured = self.end(job)?;
         measured.expect(job, line)?;
@@ -74,7 +74,7 @@ impl Jobs {
     /// Runs a job; it may end in any way.
     ///
     /// # Errors
-    /// When it cannot be run, or is interrupted.
+    /// The job cannot be run, or is interrupted.
     pub fn end(&self, job: &Job) -> Result<Measured, BenchError> {
         self.interrupt.check()?;
         self.folder.empty("record")?;
@@ -109,10 +109,10 @@ impl Jobs {
         stopped.map_or(Ok(measured), Err)
     }
 
-    /// Reads what a rank has noted.
+    /// Reads the measurement that a rank has written.
     ///
     /// # Errors
-    /// When it has not.
+    /// The rank has not written it.
     pub fn noted<T: DeserializeOwned>(&self, name: &str) -> Result<T, BenchError> {
         let path = self.folder.path("record").join(name);
         fs::read(path)
@@ -129,7 +129,7 @@ impl Jobs {
     }
 }
 
-/// The part of the launcher's file that is read here.
+/// The part of the launcher's statistics file that is read here.
 #[derive(Default, Deserialize)]
 struct Statistics {
     recoveries: Vec<Recovery>,
@@ -143,7 +143,7 @@ fn failed(job: &Job, problem: String, err: &str) -> BenchError {
     }
 }
 
-/// Processor time of all children that have ended, with their children.
+/// Processor time of all children that have ended, and of their children.
 fn children_cpu_s() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     children_ticks(&stat).unwrap_or(0) as f64 / rustix::param::clock_ticks_per_second() as f64
@@ -151,7 +151,7 @@ fn children_cpu_s() -> f64 {
 
 /// From proc_pid_stat(5): cutime and cstime.
 fn children_ticks(stat: &str) -> Option<u64> {
-    // The name may have spaces and brackets; it ends with the last bracket.
+    // The name may contain spaces and parentheses; it ends at the last parenthesis.
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split(' ').skip(13);
     let mut next = || fields.next()?.parse::<u64>().ok();

@@ -1,16 +1,16 @@
-//! Experiments with jobs that lose ranks (`refrain bench`): what recovery takes, and
-//! what it costs the others.
+//! Experiments with jobs that lose ranks (`refrain bench`): the duration of recovery, and its cost
+//! for other ranks.
 //!
 //! | module | question | after |
 //! |---|---|---|
 //! | `re_execution` | how fast is the replay of a rank? | MPICH-V2, figure 10 |
 //! | `faults` | how much longer does a run with 1 … 9 faults take? | MPICH-V2, figure 11 |
 //! | `rollback` | restart one rank, or all of them? | user-level message logging, table 2 |
-//! | `survivors` | what do ranks lose that do not need the dead one? | |
+//! | `survivors` | what is the loss of ranks that do not communicate with the dead one? | |
 //!
-//! Each runs whole jobs of this very executable, in turn, several times, and shows
-//! medians with quartiles. Every job must end with the line of one in which nothing
-//! fails, or the experiment fails.
+//! Each experiment runs whole jobs of this executable, in turn, several times, and prints medians
+//! with quartiles. Every job must print the same line as a job without faults, or the experiment
+//! fails.
 
 mod check;
 pub mod faults;
@@ -32,10 +32,10 @@ use std::path::PathBuf;
 /// Options of experiments with a halo exchange or a ring.
 #[derive(Clone, Debug, clap::Args, Serialize)]
 pub struct Common {
-    /// Number of measurements
+    /// Number of measurements.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
-    /// Fabric of messages
+    /// Fabric of messages.
     #[arg(long, default_value = "auto")]
     fabric: String,
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub struct Common {
     reporting: Reporting,
 }
 
-/// Where results go.
+/// Output of results.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Reporting {
     /// Write all measurements to a file, as JSON.
@@ -67,7 +67,7 @@ struct Document<'a, Settings, Run> {
 }
 
 impl Reporting {
-    /// Finds out at the beginning whether the files can be written.
+    /// Checks at the beginning that the files can be written.
     fn check(&self) -> Result<(), BenchError> {
         for path in self.json.iter().chain(&self.svg) {
             let mut options = File::options();
@@ -77,7 +77,7 @@ impl Reporting {
         Ok(())
     }
 
-    /// Writes the files that were asked for.
+    /// Writes the files that were requested.
     fn write(
         &self,
         experiment: &str,
@@ -105,8 +105,8 @@ impl Reporting {
     }
 }
 
-/// Runs each case in each repetition. Every repetition begins with the next case, so that
-/// no case is always the first.
+/// Runs each case in each repetition. Every repetition begins with another case, so that no case
+/// is always the first.
 fn repeat<Case: Copy, Run>(
     cases: &[Case],
     repetitions: u32,

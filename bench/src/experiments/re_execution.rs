@@ -1,10 +1,10 @@
-//! `refrain bench re-execution`: tokens go round a ring of ranks; at the end some ranks are
-//! killed and replay everything, from the beginning. How long does that take, and how long
-//! did the first run take? (MPICH-V2, figure 10.)
+//! `refrain bench re-execution`: tokens go round a ring of ranks; at the end some ranks are killed
+//! and replay everything from the beginning. Compares the time of the replay with that of the
+//! first run (MPICH-V2, figure 10).
 //!
-//! Both times are those of the turns alone, by the clock of the rank itself; those of the
-//! later life begin when it has met the others. Of several ranks the slowest counts. The
-//! ratio is taken within each job.
+//! Both times are those of the turns alone, by the clock of the rank itself; the time of a later
+//! life begins when it has met the other ranks. Of several ranks the slowest counts. The ratio is
+//! taken within each job.
 
 use super::jobs::{Jobs, Measured};
 use super::{Common, repeat};
@@ -19,37 +19,37 @@ use crate::workload::ring::Turns;
 use serde::Serialize;
 use std::process::ExitCode;
 
-/// The wanted speed of replay over that of the first run; about what the paper found.
+/// Target: speed of replay relative to the first run; approximately the result of the paper.
 const TARGET: f64 = 2.0;
-/// More ranks than one host can show.
+/// Maximum number of ranks.
 const RANKS_MAX: u32 = 16;
-/// Log memory beside the messages: headers, and what the job keeps.
+/// Log memory in addition to the messages: headers, and other content of the log.
 const LOG_ROOM_BYTES: u64 = 64 << 20;
 const HEADER_BYTES: u64 = 64;
 
-/// Ranks that replay everything.
+/// Parameters of ranks that replay everything.
 #[derive(Clone, Debug, clap::Args, Serialize)]
 pub struct Arguments {
-    /// Ranks of the ring, of which 0 to N replay
+    /// Ranks of the ring, of which 0 to N replay.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=i64::from(RANKS_MAX)))]
     ranks: u32,
-    /// Number of tokens in the ring
+    /// Number of tokens in the ring.
     #[arg(long, value_name = "K", default_value_t = 1)]
     tokens: u32,
-    /// Token lengths of at least 16 bytes, separated by commas
+    /// Token lengths of at least 16 bytes, separated by commas.
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = refrain_launch::size::parse,
           default_value = "64,1K,4K,16K,64K,256K,1M")]
     sizes: Vec<u64>,
-    /// Token length that rank 0 sends, which replays first and is then receive-bound
+    /// Length of the tokens of rank 0, which replays first and is then receive-bound.
     #[arg(long, value_name = "SIZE", value_parser = refrain_launch::size::parse)]
     answers: Option<u64>,
-    /// Receive from any source, so that each receive is a logged event
+    /// Receive from any source, so that each receive is a logged event.
     #[arg(long)]
     any: bool,
-    /// Maximum number of bytes that a rank sends
+    /// Maximum number of bytes that a rank sends.
     #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = refrain_launch::size::parse)]
     volume: u64,
-    /// Maximum number of tokens that a rank sends
+    /// Maximum number of tokens that a rank sends.
     #[arg(long, value_name = "TURNS", default_value_t = 50_000, value_parser = clap::value_parser!(u64).range(1..))]
     turns: u64,
     #[command(flatten)]
@@ -57,7 +57,7 @@ pub struct Arguments {
     common: Common,
 }
 
-/// One job.
+/// Results of one job.
 #[derive(Clone, Debug, Serialize)]
 struct Run {
     repetition: u32,
@@ -65,18 +65,19 @@ struct Run {
     turns: u64,
     /// Number of ranks that replayed.
     again: u32,
-    /// The turns of the first lives.
+    /// Time of the turns of the first lives, in seconds.
     first_s: f64,
-    /// The turns of the later lives.
+    /// Time of the turns of the later lives, in seconds.
     again_s: Option<f64>,
-    /// From the sight of a death until the first message came again, of the slowest.
+    /// Time from the detection of a death until the first message arrived again, in seconds; of
+    /// the slowest rank.
     restart_s: Option<f64>,
-    /// The whole job.
+    /// Wall time of the whole job, in seconds.
     wall_s: f64,
 }
 
 impl Run {
-    /// How many times as fast the second time was.
+    /// Speed of the replay relative to the first run.
     fn speed_up(&self) -> Option<f64> {
         Some(self.first_s / self.again_s?)
     }

@@ -1,14 +1,15 @@
-//! `refrain bench rollback`: a rank of a halo exchange is killed. What does the restart of
-//! that rank cost, and what that of all ranks? (User-level message logging, table 2.)
+//! `refrain bench rollback`: a rank of a halo exchange is killed. Compares the cost of restarting
+//! that rank with that of restarting all ranks (user-level message logging, table 2).
 //!
 //! | method | without a fault | with one |
 //! |---|---|---|
-//! | `beginning` | protocol `none`, no checkpoints | the job ends by the death, and is run again |
-//! | `coordinated` | protocol `none`; all ranks write checkpoints together | the same, but the second run begins with the last checkpoint of all |
+//! | `beginning` | protocol `none`, no checkpoints | the death ends the job, which is run again |
+//! | `coordinated` | protocol `none`; all ranks write checkpoints together | the death ends the
+//! job; the second run begins with the last common checkpoint |
 //! | `logging` | protocol `pessimist`; each rank takes its own checkpoints, as often | one job; the launcher restarts the rank |
 //!
-//! Both kinds of checkpoints hold the same cells, and are durable. Times are those of
-//! whole jobs with their launchers, of both jobs where there are two.
+//! Both kinds of checkpoints hold the same cells, and are durable. Times are those of whole jobs
+//! with their launchers; of both jobs if there are two.
 
 use super::jobs::{Jobs, Measured};
 use super::{Common, repeat};
@@ -26,25 +27,25 @@ use std::process::ExitCode;
 const BAR: f64 = 0.38;
 /// Status of a launcher after SIGKILL has ended a rank.
 const STATUS_KILLED: i32 = 128 + 9;
-/// Attempts in which the fault may come after the end of the job.
+/// Number of attempts if the job ends before the fault.
 const TRIES: usize = 5;
 
-/// One rank again, or all of them.
+/// Comparison of restarting one rank and all ranks.
 #[derive(Clone, Debug, clap::Args, Serialize)]
 pub struct Arguments {
-    /// Ranks of the job; the last one is killed
+    /// Ranks of the job; the last one is killed.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=64))]
     ranks: u32,
-    /// Cells along each dimension of the grid
+    /// Cells along each dimension of the grid.
     #[arg(long, value_name = "CELLS", default_value_t = 1024)]
     size: usize,
-    /// Number of iterations over all cells
+    /// Number of iterations over all cells.
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]
     iterations: u64,
-    /// Iterations between two checkpoints
+    /// Iterations between two checkpoints.
     #[arg(long, value_name = "ITERATIONS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     checkpoint_every: u64,
-    /// Time of the death, as a part of the time of a job without faults
+    /// Time of the death, as a part of the time of a job without faults.
     #[arg(long, value_name = "PART", default_value_t = 0.7, value_parser = part)]
     at: f64,
     #[command(flatten)]
@@ -59,7 +60,7 @@ fn part(text: &str) -> Result<f64, String> {
     }
 }
 
-/// How a job survives.
+/// Method by which a job survives a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Method {
@@ -79,7 +80,7 @@ impl Method {
         }
     }
 
-    /// `kill`: an option of `refrain run`, or nothing.
+    /// The job; `kill` is an option of `refrain run`, or empty.
     fn job(self, arguments: &Arguments, kill: &str) -> Job {
         let every = arguments.checkpoint_every;
         let (protocol, checkpoints) = match self {
@@ -104,11 +105,11 @@ impl Method {
     }
 }
 
-/// What one or two jobs took.
+/// Time of one job, or of two jobs together.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Taken {
     wall_s: f64,
-    /// Of all processes.
+    /// Processor time of all processes.
     cpu_s: f64,
 }
 
@@ -121,7 +122,7 @@ impl Taken {
     }
 }
 
-/// A run without a fault, and one with.
+/// A run without a fault, and one with a fault.
 #[derive(Clone, Debug, Serialize)]
 struct Run {
     repetition: u32,

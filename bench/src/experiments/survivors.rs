@@ -1,17 +1,16 @@
-//! `refrain bench survivors`: two pairs of ranks exchange messages, each within itself; a
-//! rank of one pair is killed several times. How fast is the other pair meanwhile? When
-//! is a death seen, and when does the first message come again?
+//! `refrain bench survivors`: two pairs of ranks exchange messages, each within itself; a rank of
+//! one pair is killed several times. Measures the speed of the other pair meanwhile, the time
+//! until a death is detected, and the time until the first message arrives again.
 //!
-//! A time of recovery is one in which the dead rank's partner stood still: from its
-//! last round trip before the death to its first one after it; the longest
-//! standstills are those, as many as there were deaths. The rate of the other pair in
-//! it is compared with its rate in all the time that belongs to no recovery, and so
-//! is its rate in times of the same length half a period later, in which nothing
-//! fails: what differs there is noise.
+//! A recovery is a standstill of the dead rank's partner: from its last round trip before the
+//! death to its first one after it. The longest standstills count, as many as there were deaths.
+//! The rate of the other pair during a recovery is compared with its rate outside of all
+//! recoveries. As a control, the same is done for intervals of the same length half a period
+//! later, in which nothing fails: the difference there is noise.
 //!
-//! Each pair stays on a core of its own, and what works on the recovery (launcher,
-//! event logger, the new process) on that of the pair that needs it: otherwise the pair
-//! that survives would have less of a processor during recoveries.
+//! Each pair runs on a core of its own. The processes that work on the recovery (launcher, event
+//! logger, the next life) run on the core of the dead rank's pair: otherwise the surviving pair
+//! would have less processor time during recoveries.
 
 mod course;
 
@@ -31,28 +30,28 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 use std::process::ExitCode;
 
-/// The rank that dies.
+/// The rank that is killed.
 const VICTIM: u32 = 3;
 
-/// Ranks that do not need the dead one.
+/// Parameters of pairs of which one loses a rank.
 #[derive(Clone, Debug, clap::Args, Serialize)]
 pub struct Arguments {
-    /// Number of jobs
+    /// Number of jobs.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
-    /// Deaths per job
+    /// Deaths per job.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     deaths: u32,
-    /// Seconds between two deaths
+    /// Seconds between two deaths.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.5, value_parser = seconds)]
     every: f64,
-    /// Length of a message
+    /// Length of a message.
     #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u64).range(8..=1 << 20))]
     bytes: u64,
-    /// Messages between two checkpoints of the killed rank; 0: no checkpoints
+    /// Messages between two checkpoints of the killed rank; 0: no checkpoints.
     #[arg(long, value_name = "MESSAGES", default_value_t = 0)]
     checkpoint_every: u64,
-    /// Fabric of messages
+    /// Fabric of messages.
     #[arg(long, default_value = "auto")]
     fabric: String,
     #[command(flatten)]
@@ -67,21 +66,21 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// One job.
+/// Results of one job.
 #[derive(Clone, Debug, Serialize)]
 struct Run {
     repetition: u32,
-    /// Round trips a second of the pair that survives, outside of recoveries.
+    /// Round trips per second of the surviving pair, outside of recoveries.
     outside_per_s: f64,
-    /// By recovery: the standstill of the other pair.
+    /// By recovery: duration of the standstill of the other pair, in ms.
     standstill_ms: Vec<f64>,
-    /// By recovery: the rate of the pair that survives, over its rate outside.
+    /// By recovery: rate of the surviving pair relative to its rate outside.
     during: Vec<f64>,
-    /// The same half a period later.
+    /// The same half a period later, as a control.
     control: Vec<f64>,
-    /// By time since the beginning of a standstill, in steps of [`course::STEP_MS`].
+    /// Relative rate by time since the beginning of a standstill, in steps of [`course::STEP_MS`].
     around: Vec<Vec<f64>>,
-    /// Times that the launcher reports.
+    /// Recoveries, as the launcher reports them.
     recoveries: Vec<Recovery>,
 }
 
@@ -112,19 +111,19 @@ fn measure(arguments: &Arguments) -> Result<(), BenchError> {
     show(arguments, &runs)
 }
 
-/// The cores of the pairs. While it exists, this process and its children run on the
+/// The cores of the two pairs. While this value exists, this process and its children run on the
 /// second core.
 struct Cores {
-    /// Of the pair that survives.
+    /// Core of the surviving pair.
     first: usize,
-    /// Of all else.
+    /// Core of all other processes.
     second: usize,
     before: CpuSet,
 }
 
 impl Cores {
     /// # Errors
-    /// When there is only one core.
+    /// There is only one core.
     fn choose() -> Result<Self, BenchError> {
         let refused = || BenchError::system("cannot choose cores for the pairs");
         let before = sched_getaffinity(None).map_err(refused())?;
@@ -157,7 +156,7 @@ fn job(arguments: &Arguments, cores: &Cores) -> Job {
     let kills: Vec<String> = (1..=arguments.deaths)
         .map(|death| format!("{VICTIM}@{:.4}", f64::from(death) * arguments.every))
         .collect();
-    // The last recovery has a whole period, too.
+    // A whole period follows the last death, too.
     let seconds = f64::from(arguments.deaths + 1) * arguments.every;
     Job::new(
         4,
@@ -214,10 +213,10 @@ fn one(
     })
 }
 
-/// The part of its rate outside that a survivor keeps, at least.
+/// Target: minimum rate of the survivors, relative to their rate outside.
 const RATE_MIN: f64 = 0.95;
 
-/// A phase of recovery, counted from the signal.
+/// A phase of recovery; its end is measured from the signal.
 struct Phase {
     name: &'static str,
     target_ms: Option<f64>,

@@ -17,38 +17,38 @@ use std::time::{Duration, Instant};
 
 pub const SOURCE: Rank = Rank(0);
 pub const DESTINATION: Rank = Rank(1);
-/// The length at which engines cut messages over shared memory.
+/// Length of the fragments of messages over shared memory.
 const FRAGMENT_BYTES: usize = 16 << 10;
-/// Time between two looks for written chunks, of a log without memory.
+/// Time between two checks for written chunks, while the log has no free memory.
 const LOOK: Duration = Duration::from_micros(50);
-/// What direct transfers are aligned to.
+/// Alignment of direct transfers.
 const ALIGNMENT_BYTES: usize = 4096;
 
-/// What appending took.
+/// Measurements of appending.
 #[derive(Clone, Debug)]
 pub struct Appended {
-    /// Log bytes on disk, and the time from the first byte appended until the
-    /// last one was there.
+    /// Log bytes on disk, and the time from the first byte appended until the last byte was on
+    /// disk.
     pub spilled: Transferred,
-    /// Payload appended.
+    /// Payload bytes appended.
     pub payload_bytes: u64,
-    /// What the log took for it, with headers and unused ends of chunks.
+    /// Bytes in the log for this payload, with headers and unused ends of chunks.
     pub log_bytes: u64,
-    /// Messages below this have all their records on disk.
+    /// All records of messages below this SSN are on disk.
     pub on_disk_end: Ssn,
-    /// Log memory in use at most.
+    /// Maximum of log memory in use.
     pub memory_peak_bytes: u64,
-    /// Time in which there was no memory to append to.
+    /// Time without free memory to append to.
     pub waited_seconds: f64,
-    /// The way of writing, for the table.
+    /// Settings of the disk engine, for the table.
     pub how: String,
 }
 
-/// Appends until the log is as long as asked for, and waits until every complete
-/// chunk is on disk.
+/// Appends until the log has the requested length, and waits until every complete chunk is on
+/// disk.
 ///
 /// # Errors
-/// When the disk refuses, or a signal asks for the end.
+/// The disk fails, or a signal asks for the end.
 pub fn append_and_spill(
     arguments: &Arguments,
     files: &BenchFiles,
@@ -82,9 +82,9 @@ struct SpillingLog<S> {
     began: Instant,
     next_ssn: Ssn,
     payload_bytes: u64,
-    /// The chunk being filled.
+    /// The chunk that is being filled.
     chunk: u64,
-    /// Messages below this have all their records on disk.
+    /// All records of messages below this SSN are on disk.
     on_disk_end: Ssn,
     waited: Duration,
 }
@@ -120,7 +120,7 @@ impl<S: Store> SpillingLog<S> {
         while self.log.tail().0 < arguments.size {
             self.append(source, arguments.message, interrupt)?;
         }
-        // The disk takes every complete chunk.
+        // The disk gets every complete chunk.
         self.spill_after_bytes = 0;
         loop {
             self.move_on()?;
@@ -196,7 +196,7 @@ impl<S: Store> SpillingLog<S> {
         }
     }
 
-    /// Waits for a write, without memory to append to.
+    /// Waits for a write if there is no memory to append to.
     fn wait(&mut self, interrupt: &Interrupt) -> Result<(), BenchError> {
         let began = Instant::now();
         interrupt.check()?;
@@ -208,7 +208,7 @@ impl<S: Store> SpillingLog<S> {
         Ok(())
     }
 
-    /// Frees written chunks, and hands complete ones to the disk.
+    /// Frees written chunks, and passes complete chunks to the disk.
     fn move_on(&mut self) -> Result<(), BenchError> {
         let now = self.began.elapsed();
         while let Some(event) = self.spill.poll(|| now) {
@@ -231,7 +231,7 @@ impl<S: Store> SpillingLog<S> {
                 Event::Report(Report::Resumed) | Event::Read { .. } => {}
             }
         }
-        // The log has no reader: everything is released at once. No horizon frees anything.
+        // The log has no reader: everything is released at once. No horizon frees chunks.
         let released = self.log.tail();
         self.log
             .trim_below(&mut self.arena, &Ssn(0).into(), released);
@@ -253,7 +253,7 @@ impl<S: Store> SpillingLog<S> {
     }
 }
 
-/// An arena on the heap whose chunks begin on pages, as direct transfers need them.
+/// An arena on the heap whose chunks begin on pages, as direct transfers require.
 pub fn page_aligned_arena(bytes: usize) -> Arena {
     let region = Region::heap(bytes.next_multiple_of(CHUNK_BYTES) + ALIGNMENT_BYTES);
     let first_chunk = region.at(0).align_offset(ALIGNMENT_BYTES);

@@ -7,37 +7,37 @@ use refrain_ring::CHUNK_BYTES;
 use refrain_storage::Io;
 use std::path::PathBuf;
 
-/// Logs beyond this are a typing error.
+/// Maximum length of a log; longer ones are typing errors.
 const SIZE_BYTES_MAX: u64 = 1 << 44;
-/// The most writes that stores have under way.
+/// Maximum number of writes in flight.
 const IN_FLIGHT_MAX: u64 = 64;
 
-/// What a payload log costs on a disk: the disk alone, the log spilled to it, the
-/// log read back. Its files are removed at the end.
+/// The cost of a payload log on a disk: the disk alone, the log spilled to it, the log read back.
+/// The files are removed at the end.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
-    /// Folder on the disk
+    /// Folder on the disk.
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// Length of the log; the disk needs twice this space
+    /// Length of the log; the disk needs twice this space.
     #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = size::parse)]
     pub size: u64,
-    /// Memory of the log
+    /// Memory of the log.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::parse)]
     pub log_memory: u64,
-    /// Log size above which the log is written
+    /// Log size above which the log is written.
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size::parse)]
     pub spill_after: u64,
-    /// Bytes of each message
+    /// Bytes of each message.
     #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = size::parse)]
     pub message: u64,
-    /// How the files of the log are written
+    /// How the files of the log are written.
     #[arg(long, value_name = "auto|uring|plain", default_value = "auto", value_parser = engine)]
     pub spill_io: Io,
-    /// Maximum number of writes in flight
+    /// Maximum number of writes in flight.
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub in_flight: u64,
-    /// Print one JSON object instead of the table
+    /// Print one JSON object instead of the table.
     #[arg(long)]
     pub json: bool,
 }

@@ -1,4 +1,4 @@
-//! The files of a measured log, which are gone at its end.
+//! The files of a measured log, which are removed at its end.
 
 use crate::disk;
 use crate::error::BenchError;
@@ -6,33 +6,33 @@ use refrain_launch::leftovers;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Part of the log's length that files and headers may take beyond it.
+/// Space for files and headers beyond the log's length, as a fraction of that length.
 const SLACK_PART: u64 = 16;
-/// The same at least: files that are begun.
+/// Minimum of that space: files that are begun.
 const SLACK_BYTES: u64 = 192 << 20;
 
 /// Number of the next log of this process.
 static LOGS: AtomicU64 = AtomicU64::new(0);
 
-/// The names of a log's files; whatever has one is removed when this is dropped.
-/// When this process is killed, `refrain clean` knows them by their names.
+/// The names of a log's files. Dropping it removes the files. If this process is killed, `refrain
+/// clean` recognises the files by their names.
 #[derive(Debug)]
 pub struct BenchFiles {
-    /// Where they are.
+    /// Folder of the files.
     pub folder: PathBuf,
-    /// The beginning of their names.
+    /// Prefix of their names.
     pub prefix: String,
-    /// The job that their headers name.
+    /// The job number in their headers.
     pub job: u64,
-    /// The most that they may take.
+    /// Maximum number of bytes of the files.
     pub disk_bytes: u64,
 }
 
 impl BenchFiles {
-    /// For a log of `log_bytes`, beside a file of the same length.
+    /// Names for a log of `log_bytes`, with a file of the same length for the disk alone.
     ///
     /// # Errors
-    /// When the folder has no room for them.
+    /// The folder does not have enough space.
     pub fn new(folder: &Path, log_bytes: u64) -> Result<Self, BenchError> {
         let disk_bytes = log_bytes + (log_bytes / SLACK_PART).max(SLACK_BYTES);
         let needed_bytes = disk_bytes.saturating_add(log_bytes);

@@ -23,12 +23,12 @@ use crate::report::print;
 use report::Report;
 use std::process::ExitCode;
 
-/// Exit status when what was asked for cannot be.
+/// Exit status for invalid options.
 const USAGE: u8 = 2;
-/// Measures and prints. A wrong option is explained, and the status is 2.
+/// Measures and prints. Explains an invalid option; the status is then 2.
 ///
 /// # Errors
-/// When the disk or the log fails. No file is left behind.
+/// The disk or the log fails. No file is left behind.
 pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     let files = match arguments.files() {
         Ok(files) => files,
@@ -46,7 +46,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     }))
 }
 
-/// All steps. Removes its files on every way out.
+/// Runs all steps. The files are removed in every case.
 fn measure(
     arguments: &Arguments,
     files: BenchFiles,

@@ -1,4 +1,4 @@
-//! The whole log, read back as after the death of its rank.
+//! Reads the whole log back, as after the death of its rank.
 
 use super::append::{Appended, DESTINATION, SOURCE};
 use super::files::BenchFiles;
@@ -11,26 +11,26 @@ use refrain_logging::segment::Channel;
 use refrain_ring::{Incarnation, RecordKind, Ssn, record_bytes};
 use std::time::Instant;
 
-/// Records between two looks at the memory and for Ctrl-C.
+/// Number of records between two checks of the memory and for Ctrl-C.
 const LOOK_RECORDS: u64 = 1024;
 
-/// What reading back took.
+/// Measurements of reading back.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadBack {
-    /// Log bytes, from the opening of the files to the last record.
+    /// Log bytes, and the time from the opening of the files to the last record.
     pub read: Transferred,
     /// The part of that time in which the files were opened and indexed.
     pub opening_seconds: f64,
-    /// The payload.
+    /// Payload bytes.
     pub payload_bytes: u64,
-    /// By how much resident memory grew meanwhile, at most.
+    /// Maximum growth of resident memory meanwhile.
     pub memory_growth_bytes: u64,
 }
 
 /// Reads every record, with every checksum, and counts the messages.
 ///
 /// # Errors
-/// When the log cannot be read, or is not what was written.
+/// The log cannot be read, or differs from what was written.
 pub fn read_all(
     files: &BenchFiles,
     appended: &Appended,

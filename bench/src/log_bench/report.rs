@@ -1,4 +1,4 @@
-//! The table and the JSON.
+//! Results of `refrain log bench`, as a table and as JSON.
 
 use super::append::Appended;
 use super::arguments::Arguments;
@@ -7,11 +7,11 @@ use crate::disk::Transferred;
 use crate::report::table;
 use serde_json::{Value, json};
 
-/// All that was measured.
+/// All measurements.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub arguments: Arguments,
-    /// Whether the disk alone was accessed past the page cache.
+    /// Whether access to the disk alone bypassed the page cache.
     pub disk_direct: bool,
     /// The disk alone, written.
     pub disk_write: Transferred,
@@ -24,19 +24,19 @@ pub struct Report {
 }
 
 impl Report {
-    /// Spilled bytes per second over those of the disk alone.
+    /// Rate of spilling relative to writing to the disk alone.
     fn spill_of_disk(&self) -> f64 {
         let spilled = &self.appended.spilled;
         ratio(spilled.bytes_per_s(), self.disk_write.bytes_per_s())
     }
 
-    /// Bytes read back per second over those of the disk alone.
+    /// Rate of reading back relative to reading from the disk alone.
     fn read_of_disk(&self) -> f64 {
         let read = &self.read_back.read;
         ratio(read.bytes_per_s(), self.disk_read.bytes_per_s())
     }
 
-    /// Bytes of the log for each byte of payload.
+    /// Bytes of the log per byte of payload.
     pub fn log_bytes_per_payload_byte(&self) -> f64 {
         let Appended {
             log_bytes,
@@ -46,7 +46,7 @@ impl Report {
         ratio(log_bytes as f64, payload_bytes as f64)
     }
 
-    /// One object in one line.
+    /// One JSON object in one line.
     pub fn json(&self) -> String {
         let step = |done: &Transferred| -> Value {
             json!({ "bytes": done.bytes, "seconds": done.seconds, "bytes_per_s": done.bytes_per_s() })
@@ -76,7 +76,7 @@ impl Report {
         report.to_string()
     }
 
-    /// One row per step, and a line or two below.
+    /// One row per step, and one or two lines below.
     pub fn table(&self) -> String {
         let appended = &self.appended;
         let spilled = Some(self.spill_of_disk());

@@ -1,4 +1,4 @@
-//! Small logs, on whatever disk the temporary folder is.
+//! Small logs in the temporary folder.
 
 use super::*;
 use clap::Parser;
@@ -21,7 +21,7 @@ fn arguments(folder: &Path, options: &[&str]) -> Arguments {
 #[test]
 fn a_log_larger_than_its_memory_is_spilled_and_read_back() {
     let folder = tempfile::tempdir().unwrap();
-    // 100001 bytes: messages go over the ends of chunks.
+    // 100001 bytes: messages cross the ends of chunks.
     for message in ["100001", "1M", "200"] {
         let options = [
             ["--size", "24M"],
@@ -36,7 +36,7 @@ fn a_log_larger_than_its_memory_is_spilled_and_read_back() {
         assert_eq!(report.disk_write.bytes, 24 << 20);
         assert_eq!(report.disk_read.bytes, 24 << 20);
         assert!(appended.memory_peak_bytes <= 2 << 20, "{report:?}");
-        // All but the chunk being filled, less what lies behind last records.
+        // All chunks but the one being filled, without their unused ends.
         assert!(appended.spilled.bytes >= 23 << 20, "{report:?}");
         let chunks = appended.log_bytes / CHUNK_BYTES as u64;
         assert_eq!(

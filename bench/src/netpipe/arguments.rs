@@ -1,4 +1,4 @@
-//! The options of `refrain netpipe`, and what must hold for them.
+//! The options of `refrain netpipe`, and their checks.
 
 use super::fabrics;
 use super::log_budget::{LogRoom, default_budget_bytes, message_cost_bytes};
@@ -16,10 +16,10 @@ use spill::SpillOptions;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Messages beyond this are a typing error.
+/// Maximum message length; longer ones are typing errors.
 const SIZE_BYTES_MAX: u64 = 1 << 40;
 
-/// How the receiving side receives.
+/// Receive operation of the receiving side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Receive {
@@ -30,21 +30,21 @@ pub enum Receive {
     Any,
 }
 
-/// What the two ranks do.
+/// Exchange of the two ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// One message at a time, back and forth.
     #[default]
     PingPong,
-    /// Both send at once.
+    /// Both ranks send at the same time.
     Bidirectional,
     /// Windows of messages in one direction, each acknowledged.
     Stream,
 }
 
 impl Mode {
-    /// As in the JSON.
+    /// Name in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::PingPong => "ping-pong",
@@ -55,7 +55,7 @@ impl Mode {
 }
 
 impl Receive {
-    /// As on the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Named => "named",
@@ -64,11 +64,10 @@ impl Receive {
     }
 }
 
-/// Latency and bandwidth between two ranks, size by size, protocol beside
-/// protocol.
+/// Latency and bandwidth between two ranks, size by size, for several protocols.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
-    /// Fabrics to compare, interleaved size by size: auto, shm, ofi:PROVIDER
+    /// Fabrics to compare, interleaved size by size: auto, shm, ofi:PROVIDER.
     #[arg(
         long,
         value_name = "A,B,…",
@@ -76,20 +75,20 @@ pub struct Arguments {
         default_value = "auto"
     )]
     pub fabric: Vec<String>,
-    /// File of libfabric, also for fi_pingpong [default: $REFRAIN_LIBFABRIC or libfabric.so.1]
+    /// File of libfabric, also for fi_pingpong [default: $REFRAIN_LIBFABRIC or libfabric.so.1].
     #[arg(long, value_name = "FILE")]
     pub libfabric: Option<String>,
-    /// File of libibverbs [default: $REFRAIN_LIBIBVERBS or libibverbs.so.1]
+    /// File of libibverbs [default: $REFRAIN_LIBIBVERBS or libibverbs.so.1].
     #[arg(long, value_name = "FILE")]
     pub libibverbs: Option<String>,
     /// Time limit for the peer to answer at the start, and for a provider's error about it; of
-    /// ofi and verbs
+    /// ofi and verbs.
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds::milliseconds)]
     pub peer_timeout: u64,
-    /// Silence after which the peer is taken for dead; of ofi and verbs
+    /// Silence after which the peer is taken for dead; of ofi and verbs.
     #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = seconds::limit)]
     pub suspect_after: Limit,
-    /// Protocols to compare, interleaved size by size: none, pessimist
+    /// Protocols to compare, interleaved size by size: none, pessimist.
     #[arg(
         long,
         value_name = "A,B,…",
@@ -97,66 +96,66 @@ pub struct Arguments {
         default_value = "none,pessimist"
     )]
     pub protocol: Vec<String>,
-    /// Source of receives: the other rank, or any with wait_any
+    /// Source of receives: the other rank, or any with wait_any.
     #[arg(long, value_enum, default_value_t = Receive::Named)]
     pub receive: Receive,
-    /// Smallest message, such as 64 or 4MiB
+    /// Smallest message, such as 64 or 4MiB.
     #[arg(long, value_name = "SIZE", default_value = "1", value_parser = size::parse)]
     pub min: u64,
-    /// Largest message
+    /// Largest message.
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = size::parse)]
     pub max: u64,
-    /// Also measure each size plus and minus BYTES; 0: do not
+    /// Also measure each size plus and minus BYTES; 0: do not.
     #[arg(long, value_name = "BYTES", default_value_t = 3)]
     pub perturbation: u64,
-    /// Time per size, fabric and protocol, divided by the rounds
+    /// Time per size, fabric and protocol, divided by the rounds.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.25)]
     pub time_per_size: f64,
-    /// Rounds per size, in which fabrics and protocols alternate
+    /// Rounds per size, in which fabrics and protocols alternate.
     #[arg(long, default_value_t = 5)]
     pub rounds: u32,
-    /// Send from both ranks at once
+    /// Send from both ranks at once.
     #[arg(long, conflicts_with = "stream")]
     pub bidirectional: bool,
-    /// Send windows of messages in one direction
+    /// Send windows of messages in one direction.
     #[arg(long)]
     pub stream: bool,
-    /// Write one JSON object per size, fabric and protocol
+    /// Write one JSON object per size, fabric and protocol.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Plot latency and bandwidth
+    /// Plot latency and bandwidth.
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
-    /// Also measure installed peers: NetPIPE over MPI, fi_pingpong, ucx_perftest
+    /// Also measure installed peers: NetPIPE over MPI, fi_pingpong, ucx_perftest.
     #[arg(long)]
     pub peers: bool,
-    /// Memory of the payload log per rank [default: 512M, or 1/8 of the available memory]
+    /// Memory of the payload log per rank [default: 512M, or 1/8 of the available memory].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub log_memory: Option<u64>,
     /// The disk below the log.
     #[command(flatten)]
     pub spill: SpillOptions,
-    /// Number of event loggers of each job whose protocol logs events
+    /// Number of event loggers of each job whose protocol logs events.
     #[arg(long, value_name = "R", default_value_t = 1)]
     pub event_replicas: u32,
-    /// Where an event must be to be stable at a logger: placed (memory) or durable (disk)
+    /// Where an event must be to be stable at a logger: placed (memory) or durable (disk).
     #[arg(long, value_name = "placed|durable", default_value = "placed")]
     pub stable: String,
-    /// Loggers at which an event must be stable
+    /// Loggers at which an event must be stable.
     #[arg(long, value_name = "majority|all", default_value = "majority")]
     pub stable_quorum: String,
-    /// How ranks commit events: auto, shm, messages or ofi:PROVIDER
+    /// How ranks commit events: auto, shm, messages or ofi:PROVIDER.
     #[arg(long, value_name = "WAY", default_value = "auto")]
     pub event_way: String,
-    /// Print perturbed sizes in the table
+    /// Print perturbed sizes in the table.
     #[arg(long)]
     pub all_sizes: bool,
-    /// Print no progress bar and no remarks
+    /// Print no progress bar and no remarks.
     #[arg(long, short)]
     pub quiet: bool,
 }
 
-/// Options that have been checked, and what follows from them.
+/// Checked options, and values derived from them.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub arguments: Arguments,
@@ -183,10 +182,10 @@ impl Settings {
 }
 
 impl Arguments {
-    /// Checks every option against the others and the machine.
+    /// Checks every option, also against the other options and the machine.
     ///
     /// # Errors
-    /// One error for the first option that cannot be used.
+    /// The first option that cannot be used.
     pub fn check(self) -> Result<Settings, BenchError> {
         self.check_with(machine::available_memory_bytes())
     }
@@ -313,7 +312,7 @@ impl Arguments {
     }
 }
 
-/// At least one name, and each only once.
+/// Checks that there is at least one name, and each only once.
 fn each_once(option: &str, names: &[String], help: &str) -> Result<(), BenchError> {
     if names.is_empty() {
         return Err(BenchError::option(option, "no name is given", help));
@@ -325,7 +324,7 @@ fn each_once(option: &str, names: &[String], help: &str) -> Result<(), BenchErro
     }
 }
 
-/// The same name twice would be two lines of one name.
+/// A repeated name would give two lines with the same name.
 pub fn named_twice(option: &str, name: &str) -> BenchError {
     let problem = format!("`{name}` is measured twice");
     BenchError::option(

@@ -1,5 +1,5 @@
-//! Checks the output of `refrain netpipe --json`, for `ci/test`: every line is whole, and
-//! each expected fabric, protocol and peer was measured.
+//! Checks the output of `refrain netpipe --json`, for `ci/test`: every line is complete, and each
+//! expected fabric, protocol and peer was measured.
 
 use super::result::{NO_PROTOCOL, Record};
 use crate::error::BenchError;
@@ -10,12 +10,12 @@ use std::process::ExitCode;
 /// Arguments of the check.
 #[derive(Debug, clap::Args)]
 pub struct CheckArguments {
-    /// The file.
+    /// The file to check.
     file: PathBuf,
     /// Protocols that were measured on each fabric.
     #[arg(required = true, value_name = "PROTOCOL")]
     protocols: Vec<String>,
-    /// Fabrics that were measured; at least one, if not given.
+    /// Fabrics that were measured; if not given, any, but at least one.
     #[arg(long = "fabric", value_name = "FABRIC")]
     fabrics: Vec<String>,
     /// Parts of the names of peers that were measured.
@@ -26,7 +26,7 @@ pub struct CheckArguments {
 /// Sizes by fabric (or peer) and protocol.
 type Sizes = BTreeMap<(String, String), BTreeSet<u64>>;
 
-/// Runs the check and prints what it found.
+/// Runs the check and prints the result.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -66,7 +66,7 @@ fn findings(text: &str, expected: &CheckArguments) -> (Sizes, Vec<String>) {
     (sizes, problems)
 }
 
-/// Each fabric was measured with each protocol, at the same sizes.
+/// Checks that each fabric was measured with each protocol, at the same sizes.
 fn check_series(sizes: &Sizes, expected: &CheckArguments, problems: &mut Vec<String>) {
     let mut fabrics: BTreeSet<&String> = expected.fabrics.iter().collect();
     if fabrics.is_empty() {
@@ -104,7 +104,7 @@ fn name(fabric: &str, protocol: &str) -> String {
 fn read(line: &str) -> Result<Record, String> {
     let record: Record = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let middle = record.half_rtt_us_p50;
-    // Peers report one time a size, without its spread.
+    // Peers report one time per size, without its spread.
     let is_peer = record.protocol == NO_PROTOCOL;
     let tail = record.half_rtt_us_p99.or(is_peer.then_some(middle));
     let repeats = record.repeats.or(is_peer.then_some(1));

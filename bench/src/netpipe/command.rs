@@ -1,7 +1,7 @@
 //! Messages between the driver and a rank, over two pipes per rank.
 //!
 //! A frame is a length (u32, little endian) and a postcard value. The pipes
-//! connect processes of one executable on one machine, so there is no version.
+//! connect processes of one executable on one machine, so frames have no version.
 
 use super::arguments::{Mode, Receive};
 use super::log_budget::LogRoom;
@@ -12,18 +12,17 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
-/// Longest frame: the samples of one round are bounded well below
-/// (`measure::SAMPLES_MAX`).
+/// Maximum length of a frame: the samples of one round are far shorter (`measure::SAMPLES_MAX`).
 const FRAME_BYTES_MAX: usize = 64 << 20;
 
-/// Driver to both ranks. The end of the pipe is the end of the sweep.
+/// Commands of the driver to both ranks. The end of the pipe ends the sweep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
-    /// Comes first.
+    /// The first command.
     Prepare {
-        /// Buffers must hold this.
+        /// Length of the buffers.
         largest_bytes: u64,
-        /// The payload log; `None`: the protocol keeps nothing.
+        /// The payload log; `None`: the protocol keeps no payload.
         log_room: Option<LogRoom>,
     },
     /// Measure one round.
@@ -37,49 +36,48 @@ pub enum Command {
 pub struct Round {
     /// Bytes of one message.
     pub bytes: u64,
-    /// What the ranks do.
+    /// Exchange of the ranks.
     pub mode: Mode,
-    /// How they receive.
+    /// Receive operation of the ranks.
     pub receive: Receive,
-    /// About how long, with the warm-up.
+    /// Approximate duration, with the warm-up.
     pub time: Duration,
-    /// Of the pattern in the buffers; another one in each round.
+    /// Seed of the pattern in the buffers; differs in each round.
     pub seed: u64,
 }
 
-/// Rank to driver.
+/// Answers of a rank to the driver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// The rank has joined its job.
     Ready {
-        /// The fabric in use (what `auto` became).
+        /// The fabric in use: the one that `auto` has chosen.
         fabric: String,
         /// The protocol in use.
         protocol: String,
     },
     /// A round is over and its data was verified.
     Measured(Samples),
-    /// It cannot go on.
+    /// The rank failed, for this reason.
     Failed(String),
 }
 
-/// The samples of a rank of one round. The times are empty from rank 1, which has no
-/// clock.
+/// The samples of a rank of one round. Rank 1 has no clock: its times are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Samples {
-    /// Half round trip (stream: time per message; bidirectional: time of one
-    /// exchange) of each batch, in picoseconds.
+    /// Half round trip (stream: time per message; bidirectional: time of one exchange) of each
+    /// batch, in picoseconds.
     pub times_ps: Vec<u64>,
     /// Round trips (messages, exchanges) per batch.
     pub batch: u64,
-    /// Of this rank; the driver adds up both.
+    /// Log use of this rank; the driver adds that of both ranks.
     pub log: LogUse,
 }
 
 /// Writes one frame.
 ///
 /// # Errors
-/// When the other side has gone.
+/// The other side has closed the pipe.
 pub fn write_frame(to: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     let mut frame = postcard::to_extend(value, vec![0; 4]).map_err(io::Error::other)?;
     let length = u32::try_from(frame.len() - 4).map_err(io::Error::other)?;
@@ -90,7 +88,7 @@ pub fn write_frame(to: &mut impl Write, value: &impl Serialize) -> io::Result<()
 /// Reads one frame; `None` at the end of the pipe.
 ///
 /// # Errors
-/// When the pipe ends within a frame or the bytes are none.
+/// The pipe ends within a frame, or the bytes are not a frame.
 #[cfg(test)]
 pub fn read_frame<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<T>> {
     let mut incoming = Incoming::default();
@@ -104,7 +102,7 @@ pub fn read_frame<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Optio
     }
 }
 
-/// Bytes of a pipe on their way to become frames.
+/// Bytes that were read from a pipe and not yet decoded.
 #[derive(Debug, Default)]
 pub struct Incoming(Vec<u8>);
 
@@ -112,7 +110,7 @@ impl Incoming {
     /// Reads once. `false`: the pipe has ended between two frames.
     ///
     /// # Errors
-    /// When the pipe ends within a frame.
+    /// The pipe ends within a frame.
     pub fn read_from(&mut self, pipe: &mut impl Read) -> io::Result<bool> {
         let mut chunk = [0; 4096];
         let bytes = loop {
@@ -128,10 +126,10 @@ impl Incoming {
         Ok(bytes > 0)
     }
 
-    /// The next frame, if all of it is here.
+    /// The next frame, if it is complete.
     ///
     /// # Errors
-    /// When the bytes are no frame.
+    /// The bytes are not a frame.
     pub fn take<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         let Some((length, rest)) = self.0.split_first_chunk::<4>() else {
             return Ok(None);
@@ -152,7 +150,7 @@ impl Incoming {
     }
 }
 
-/// This process is a rank, or becomes a peer, and cannot go on.
+/// The error of a process that is a rank, or starts a peer, and failed.
 pub fn rank_failed(reason: String) -> BenchError {
     BenchError::failed(format!("this rank of the sweep cannot go on: {reason}"))
 }
@@ -193,7 +191,7 @@ mod tests {
         write_frame(&mut pipe, &round()).unwrap();
         write_frame(&mut pipe, &Command::Rest).unwrap();
         let mut pipe = pipe.as_slice();
-        // The reader may take more than one frame at once, so one reader.
+        // A read may take more than one frame, so both use the same buffer.
         let mut incoming = Incoming::default();
         assert!(incoming.read_from(&mut pipe).unwrap());
         assert_eq!(incoming.take().unwrap(), Some(prepare));

@@ -9,15 +9,15 @@ use std::time::Duration;
 
 /// Files written at once: one for each rank of a job.
 pub const FILES: u64 = 2;
-/// Length of each, at least and at most.
+/// Minimum and maximum length of each file.
 pub const FILE_BYTES_MIN: u64 = 64 << 20;
 const FILE_BYTES_MAX: u64 = 2 << 30;
-/// The part of the free space that may be taken, for each lane.
+/// Each file takes at most this part (1/8) of the free space.
 const FREE_PART: u64 = 8;
-/// Time of a turn, at least and at most: a disk becomes steady when its buffers are full.
+/// Minimum and maximum time of a turn: the speed is steady once the disk's buffers are full.
 const TURN_MIN: Duration = Duration::from_millis(200);
 const TURN_MAX: Duration = Duration::from_secs(5);
-/// The first fifth of a turn is not counted.
+/// The first part (1/5) of a turn is not counted.
 const WARM_UP_PART: u32 = 5;
 /// `f_type` of tmpfs.
 const TMPFS: u64 = 0x0102_1994;
@@ -26,7 +26,7 @@ const TMPFS: u64 = 0x0102_1994;
 pub struct FolderDisk {
     folder: PathBuf,
     interrupt: Interrupt,
-    /// Files in memory are slow to make and keep their speed: they are kept.
+    /// Files in memory, which are kept: they are slow to create, and their speed does not change.
     kept: Vec<DiskFile>,
 }
 
@@ -39,7 +39,7 @@ impl FolderDisk {
         }
     }
 
-    /// Fresh files, as a log mostly has them.
+    /// New files, as a log mostly has.
     fn files(&self) -> Result<Vec<DiskFile>, BenchError> {
         let free = disk::free_bytes(&self.folder)?;
         let most = match self.is_memory() {
@@ -55,10 +55,10 @@ impl FolderDisk {
         statfs(&self.folder).is_ok_and(|found| found.f_type as u64 == TMPFS)
     }
 
-    /// Bytes per second that all ranks together can write; about `time` long.
+    /// Bytes per second that all ranks together can write. Takes about `time`.
     ///
     /// # Errors
-    /// When the disk refuses, or the sweep is interrupted.
+    /// The disk fails, or the sweep is interrupted.
     pub fn measure(&mut self, time: Duration) -> Result<f64, BenchError> {
         let files = match std::mem::take(&mut self.kept) {
             none if none.is_empty() => self.files()?,

@@ -1,4 +1,4 @@
-//! The sweep: size by size, round by round, job by job; peers after them.
+//! The sweep: size by size, round by round, job by job; then the peers.
 
 use super::arguments::{Mode, Settings, named_twice};
 use super::command::{Round, Samples};
@@ -19,13 +19,13 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The protocol that the others are compared with.
+/// The protocol with which the others are compared.
 const BASELINE: &str = "none";
 
 /// Runs a sweep, and prints its table also after an error.
 ///
 /// # Errors
-/// When it could not begin or did not end well.
+/// The sweep could not begin or did not end well.
 pub fn run(settings: &Settings) -> Result<(), BenchError> {
     let arguments = &settings.arguments;
     let interrupt = Interrupt::install()?;
@@ -61,7 +61,7 @@ fn measure_all(
     report: Report<'_>,
 ) -> Result<(), BenchError> {
     let arguments = &settings.arguments;
-    // Dropped on every way out: no rank outlives this function.
+    // Dropped in every case: no rank outlives this function.
     let mut jobs: Vec<Ranks> = Vec::new();
     for fabric in &arguments.fabric {
         for protocol in &arguments.protocol {
@@ -102,7 +102,7 @@ fn measure_all(
     jobs.into_iter().try_for_each(Ranks::end)
 }
 
-/// Sizes that a peer measures by one start each.
+/// Groups of sizes; a peer measures each group with one start.
 type Groups = Vec<Vec<u64>>;
 
 fn with_groups(peers: Vec<Peer>, points: &[Point]) -> Vec<(Peer, Groups)> {
@@ -115,19 +115,19 @@ fn with_groups(peers: Vec<Peer>, points: &[Point]) -> Vec<(Peer, Groups)> {
     peers.into_iter().map(grouped).collect()
 }
 
-/// Everything that has a turn in each size.
+/// All participants that have a turn at each size.
 struct Sweep<'a> {
     settings: &'a Settings,
     contestants: Vec<&'a mut dyn Contestant>,
     disk: Option<DiskAlone<'a>>,
-    /// Each group of sizes has its turn after the group's last size.
+    /// Peers with their groups of sizes; a group is measured after its last size.
     peers: Vec<(Peer, Groups)>,
     interrupt: &'a Interrupt,
     progress: &'a Progress,
 }
 
 impl Sweep<'_> {
-    /// All sizes. Reports the records of a size when it is done.
+    /// Measures all sizes. Reports the records of each size when it is done.
     fn run(&mut self, report: Report<'_>) -> Result<(), BenchError> {
         let settings = self.settings;
         let count = self.contestants.len();
@@ -208,7 +208,7 @@ impl Sweep<'_> {
         (0..rounds.len()).filter_map(record).collect()
     }
 
-    /// The peers whose group of sizes ends with this one. A peer that fails is left out
+    /// Measures the peers whose group of sizes ends with this size. A peer that fails is left out
     /// from then on.
     fn measure_peers(&mut self, bytes: u64, report: Report<'_>) -> Result<(), BenchError> {
         for (mut peer, groups) in std::mem::take(&mut self.peers) {
@@ -252,7 +252,7 @@ fn peer_record(peer: &Peer, figure: &peers::PeerFigure) -> Record {
     .bare_record(figure.time_us)
 }
 
-/// One object a line, each on disk as soon as it is known.
+/// The JSON file: one object per line, each written as soon as it is known.
 struct JsonFile {
     path: PathBuf,
     file: File,

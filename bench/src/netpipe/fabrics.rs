@@ -1,33 +1,32 @@
-//! What `--fabric` and `--libfabric` name.
+//! Names of `--fabric` and `--libfabric`.
 
 use crate::error::BenchError;
 use refrain_job::choice::library::{LIBFABRIC, NamedLibrary};
 use std::path::{Path, PathBuf};
 
-/// What a fabric's name begins with when libfabric is below it.
+/// Prefix of the names of fabrics that use libfabric.
 const OFI: &str = "ofi:";
 
-/// libfabric's name of the provider in the name of a fabric; `None`: another
-/// fabric.
+/// The provider in the name of a fabric; `None`: the fabric does not use libfabric.
 pub fn provider(fabric: &str) -> Option<&str> {
     fabric
         .strip_prefix(OFI)
         .filter(|provider| !provider.is_empty())
 }
 
-/// Whether the ranks choose what the name of a fabric stands for.
+/// Whether the ranks choose the fabric or provider themselves.
 pub fn is_open(fabric: &str) -> bool {
     fabric == "auto" || fabric == OFI.trim_end_matches(':')
 }
 
-/// The file of a library that the command line or the environment names; `None`:
-/// the installed one.
+/// The file of a library that the command line or the environment names; `None`: the installed
+/// one.
 pub fn library(named: &NamedLibrary, given: Option<String>) -> Result<Option<String>, BenchError> {
     let environment = || named.of_environment()?.into_string().ok();
     let Some(library) = given.or_else(environment).filter(|name| !name.is_empty()) else {
         return Ok(None);
     };
-    // A bare name is looked up by the loader.
+    // The loader searches for a name without a folder.
     if library.contains('/') && !Path::new(&library).is_file() {
         return Err(BenchError::option(
             named.option,
@@ -44,11 +43,11 @@ pub fn library(named: &NamedLibrary, given: Option<String>) -> Result<Option<Str
 /// The name under which programs that are linked to libfabric look for it.
 const SONAME: &str = LIBFABRIC.file;
 
-/// The folder in which the loader finds `library` under its usual name; `None`:
-/// it looks there anyway.
+/// The folder in which the loader finds `library` under its usual name; `None`: the loader
+/// searches there anyway.
 ///
 /// # Errors
-/// When it would find another file, or none.
+/// The loader would find another file, or none.
 pub fn search_folder(library: Option<&Path>) -> Result<Option<PathBuf>, String> {
     let Some(library) = library.filter(|library| library.as_os_str() != SONAME) else {
         return Ok(None);

@@ -1,24 +1,24 @@
-//! How much payload log the ranks have, and when they must free it.
+//! The size of the ranks' payload log, and when the ranks free it.
 //!
-//! Both ranks keep the same account from the same inputs, so they call
-//! `publish_horizon` at the same place without a message between them.
+//! Both ranks compute the same account from the same inputs, so they call `publish_horizon` at the
+//! same place without exchanging a message.
 
 use serde::{Deserialize, Serialize};
 
-/// Log memory of a rank without `--log-memory`, if there is enough memory.
+/// Default log memory of a rank, if there is enough memory.
 const DEFAULT_BYTES: u64 = 512 << 20;
-/// What the log may need beside the payload, per fragment: a record header,
-/// rounded up to lines. An upper bound, not the format.
+/// Upper bound of the log bytes per fragment in addition to its payload: a record header, rounded
+/// up to cache lines.
 const FRAGMENT_OVERHEAD_BYTES: u64 = 128;
-/// No fabric cuts finer.
+/// Minimum length of a fragment over all fabrics.
 const FRAGMENT_BYTES_MIN: u64 = 4096;
-/// Bytes sent between two horizons, in log memories: without a disk below the memory, and
-/// with one.
+/// Bytes sent between two horizons, relative to the log memory: without a disk below the memory,
+/// and with one.
 pub const TIMES_IN_MEMORY: f64 = 0.25;
 pub const TIMES_WITH_DISK: f64 = 4.0;
 
-/// Log memory of one rank in bytes: 512 MiB, or an eighth of the available
-/// memory if that is less; together all `ranks` never plan for more than half.
+/// Default log memory of one rank in bytes: 512 MiB, or an eighth of the available memory if that
+/// is less; all `ranks` together use at most half of it.
 pub fn default_budget_bytes(available_bytes: Option<u64>, ranks: u64) -> u64 {
     let Some(available) = available_bytes else {
         return DEFAULT_BYTES;
@@ -28,24 +28,24 @@ pub fn default_budget_bytes(available_bytes: Option<u64>, ranks: u64) -> u64 {
         .min(available / 2 / ranks.max(1))
 }
 
-/// Log memory that one message of `bytes` takes at most.
+/// Maximum of log memory for one message of `bytes`.
 pub fn message_cost_bytes(bytes: u64) -> u64 {
     let fragments = bytes / FRAGMENT_BYTES_MIN + 1;
     bytes.saturating_add(fragments.saturating_mul(FRAGMENT_OVERHEAD_BYTES))
 }
 
-/// How much log a rank has, and how much of it may be used before it is freed.
+/// Size of a rank's log, and the part that may be used before it is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogRoom {
-    /// In memory.
+    /// Log memory in bytes.
     pub memory_bytes: u64,
-    /// Sent between two horizons: less than the memory, or with a disk below it
-    /// some times more.
+    /// Bytes sent between two horizons: less than the memory, or with a disk several times the
+    /// memory.
     pub between_horizons_bytes: u64,
 }
 
 impl LogRoom {
-    /// Memory of `memory_bytes`, and `times` as much between two horizons.
+    /// A log of `memory_bytes`, of which `times` as much is sent between two horizons.
     pub fn new(memory_bytes: u64, times: f64) -> Self {
         Self {
             memory_bytes,
@@ -54,25 +54,25 @@ impl LogRoom {
     }
 }
 
-/// What was sent since the log was last freed.
+/// Account of the bytes sent since the log was last freed.
 #[derive(Debug)]
 pub struct LogAccount {
-    /// `None`: nothing is kept.
+    /// The log; `None`: no payload is kept.
     room: Option<LogRoom>,
     sent_bytes: u64,
 }
 
-/// A stretch of messages between two horizons.
+/// Messages between two horizons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// The horizon must be published before it begins.
+    /// The horizon must be published before the segment begins.
     pub horizon_first: bool,
-    /// Messages in each direction: a multiple of the unit asked for.
+    /// Messages in each direction: a multiple of the requested unit.
     pub messages: u64,
 }
 
 impl LogAccount {
-    /// For a log with this room, or for a protocol that keeps nothing.
+    /// An account for a log of this size, or for a protocol that keeps no payload.
     pub fn new(room: Option<LogRoom>) -> Self {
         Self {
             room,
@@ -80,8 +80,8 @@ impl LogAccount {
         }
     }
 
-    /// How many messages of `bytes` may be on their way at once, at least one: a
-    /// quarter of the memory, and what fits between two horizons.
+    /// Maximum number of messages of `bytes` that may be in flight, at least one: a quarter of the
+    /// memory, and what fits between two horizons.
     pub fn messages_max(&self, bytes: u64) -> u64 {
         self.room.map_or(u64::MAX, |room| {
             let most = room.between_horizons_bytes.min(room.memory_bytes / 4);
@@ -89,9 +89,8 @@ impl LogAccount {
         })
     }
 
-    /// Takes the next segment out of `left` messages of `bytes`, which come in
-    /// indivisible groups of `unit`; accounts for it. `left` is a multiple of
-    /// `unit`.
+    /// Takes the next segment from `left` messages of `bytes`, which come in indivisible groups of
+    /// `unit`, and adds it to the account. `left` is a multiple of `unit`.
     pub fn segment(&mut self, bytes: u64, left: u64, unit: u64) -> Segment {
         let Some(LogRoom {
             between_horizons_bytes: between,
@@ -177,7 +176,7 @@ mod tests {
         assert_eq!(lengths, [15, 15, 10]);
         assert!(!segments[0].horizon_first);
         assert!(segments[1..].iter().all(|segment| segment.horizon_first));
-        // Five more fit behind the ten.
+        // Five more messages fit after the ten.
         assert!(!account.segment(1 << 20, 5, 1).horizon_first);
         assert!(account.segment(1 << 20, 1, 1).horizon_first);
     }

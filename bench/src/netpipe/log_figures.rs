@@ -1,35 +1,34 @@
-//! The cost of the payload log, and its speed over that of its disk.
+//! The cost of the payload log, and its speed relative to that of its disk.
 
 use super::command::Samples;
 use super::log_use::LogUse;
 use crate::summary::{Summary, median};
 use serde::{Deserialize, Serialize};
 
-/// About the log of a protocol that keeps payload; all `None` otherwise.
+/// Figures of the log of a protocol that keeps payload; all `None` otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LogFigures {
-    /// Bytes of the log for each byte of payload, with headers and unused ends.
+    /// Bytes of the log per byte of payload, with headers and unused ends of chunks.
     pub log_bytes_per_payload_byte: Option<f64>,
-    /// Events that went to the event logger for each message (table I of
-    /// Bouteiller, Bosilca, Dongarra 2007).
+    /// Events sent to the event logger per message (table I of Bouteiller, Bosilca, Dongarra
+    /// 2007).
     pub events_per_message: Option<f64>,
-    /// Log memory that a rank may use.
+    /// Bytes of log memory that a rank may use.
     pub log_memory_bytes: Option<u64>,
-    /// The most log memory that it has used.
+    /// Maximum of log memory that a rank has used, in bytes.
     pub log_memory_peak_bytes: Option<u64>,
-    /// Bytes that one rank logged in a round, in log memories: below 1 the memory alone may
-    /// have held them. Median over the rounds.
+    /// Bytes that one rank logged in a round, relative to its log memory: below 1 the memory alone
+    /// may have held them. Median over the rounds.
     pub log_times_memory: Option<f64>,
-    /// The part of the log that went to disk; the rest was freed by a horizon
-    /// before.
+    /// The part of the log that was written to disk; a horizon freed the rest before.
     pub log_part_on_disk: Option<f64>,
-    /// Resident memory of the larger rank: with its log, and over shared memory
-    /// also with the other's, which it reads.
+    /// Resident memory of the larger rank in bytes: with its log, and over shared memory also with
+    /// the other rank's log, which it reads.
     pub resident_bytes: Option<u64>,
 }
 
 impl LogFigures {
-    /// Of the rounds of one size, with two ranks that have `memory_bytes` each.
+    /// Figures of the rounds of one size, for two ranks with `memory_bytes` each.
     pub fn of(rounds: &[Samples], memory_bytes: u64) -> Self {
         let uses = || rounds.iter().map(|round| round.log);
         let sum = uses().fold(LogUse::default(), |sum, log| sum.and(&log));
@@ -47,25 +46,24 @@ impl LogFigures {
     }
 }
 
-/// About the disk below the log; all `None` where there is none.
+/// Figures of the disk below the log; all `None` without a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiskFigures {
     /// Speed of the disk alone for all ranks together: median over the rounds.
     pub disk_bytes_per_s: Option<f64>,
     /// Its inter-quartile range, relative to the median.
     pub disk_spread: Option<f64>,
-    /// The highest possible speed of payload: that of `none`, or that which the disk can
-    /// log. Median over the rounds.
+    /// The highest possible speed of payload: the lower of the speed of `none` and the speed at
+    /// which the disk can log. Median over the rounds.
     pub target_gbit_per_s: Option<f64>,
-    /// The speed of payload, from mean times, over the target. Median of the ratios within
+    /// The speed of payload, from mean times, relative to the target. Median of the ratios within
     /// a round.
     pub of_target: Option<f64>,
 }
 
 impl DiskFigures {
-    /// From payload bytes per second in each round: of the protocol (`moved`), of
-    /// `none` if it was measured, and of the disk alone, which must take
-    /// `log_bytes_per_payload_byte`.
+    /// Figures from payload bytes per second in each round: of the protocol (`moved`), of `none`
+    /// if it was measured, and of the disk alone, which must write `log_bytes_per_payload_byte`.
     pub fn of(
         moved: &[f64],
         none: Option<&[f64]>,
@@ -123,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_target_is_the_slower_of_network_and_disk_in_the_same_round() {
-        // The disk limits round 0 (it must take twice the payload), `none` round 1.
+        // The disk limits round 0 (it must write twice the payload), `none` limits round 1.
         let disk = [2.0e9, 8.0e9];
         let none = [3.0e9, 2.0e9];
         let of = DiskFigures::of(&[0.9e9, 1.8e9], Some(&none), &disk, Some(2.0));

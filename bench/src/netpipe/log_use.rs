@@ -1,30 +1,30 @@
-//! What a round cost in the payload log, and the memory of the rank.
+//! Use of the payload log in a round, and memory of the rank.
 
 use crate::machine::resident_bytes;
 use refrain::{Statistics, World};
 use serde::{Deserialize, Serialize};
 
-/// Of one rank, or of both together.
+/// Use by one rank, or by both together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogUse {
     /// Bytes of the round's messages in the log, freed or not.
     pub appended_bytes: u64,
     /// Bytes written to disk meanwhile.
     pub spilled_bytes: u64,
-    /// Payload of the messages.
+    /// Payload bytes of the messages.
     pub payload_bytes: u64,
     /// Messages sent.
     pub messages: u64,
-    /// Events that went to the event logger.
+    /// Events sent to the event logger.
     pub events: u64,
-    /// Log memory in use since the rank began, at most; of the rank with more.
+    /// Maximum of log memory in use since the rank began; of two ranks, the larger value.
     pub peak_bytes: u64,
-    /// Resident memory of the rank, with its log; of the rank with more.
+    /// Resident memory of the rank, with its log; of two ranks, the larger value.
     pub resident_bytes: u64,
 }
 
 impl LogUse {
-    /// Of this rank and another one.
+    /// Use by this rank and another one together.
     pub fn and(&self, other: &Self) -> Self {
         Self {
             appended_bytes: self.appended_bytes + other.appended_bytes,
@@ -37,7 +37,7 @@ impl LogUse {
         }
     }
 
-    /// Of this rank since its counters were these.
+    /// Use by this rank since its counters had the values `before`.
     pub fn since(before: &Statistics, world: &World) -> Self {
         let now = world.statistics();
         Self {

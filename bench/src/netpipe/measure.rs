@@ -1,7 +1,7 @@
-//! The loops that are measured, and how many times they run.
+//! The measured loops, and the number of their repetitions.
 //!
-//! Rank 0 has the clock: it measures the time of an exchange and sends rank 1 the number
-//! of exchanges before each phase, in a message on a context of its own.
+//! Rank 0 has the clock: it measures the time of an exchange and sends rank 1 the number of
+//! exchanges before each phase, in a message on a separate context.
 
 use super::arguments::{Mode, Receive};
 use super::command::{Round, Samples};
@@ -17,19 +17,19 @@ const PLAN_CONTEXT: u32 = 1;
 const ACK_TAG: i32 = 1;
 /// Exchanges shorter than this are timed in batches.
 const TIMED_ALONE: Duration = Duration::from_micros(2);
-/// A batch takes about this long, or longer when there would be too many.
+/// Approximate duration of a batch; a batch is longer if there would be too many batches.
 const BATCH_TIME: Duration = Duration::from_micros(5);
-/// Samples of one round at most.
+/// Maximum number of samples of one round.
 const SAMPLES_MAX: u32 = 100_000;
-/// Samples of one round at least, however long they take.
+/// Minimum number of samples of one round, regardless of their duration.
 const SAMPLES_MIN: u64 = 3;
-/// Parts of the timed part of a round, each with a plan of its own.
+/// Portions of the timed part of a round; the number of exchanges is planned for each.
 const PORTIONS: u32 = 4;
-/// What a warm-up takes at least, and the batches that its median is over
-/// (fewer where they take half of the round).
+/// Minimum duration of a warm-up, and the number of batches of its median (fewer if they would
+/// take more than half of the round).
 const CALIBRATION_TIME_MIN: Duration = Duration::from_micros(200);
 const CALIBRATION_BATCHES: usize = 16;
-/// Messages in a stream's window at most, and their bytes.
+/// Maximum number of messages in a stream's window, and of their bytes.
 const WINDOW_MESSAGES: u64 = 64;
 const WINDOW_BYTES: u64 = 64 << 20;
 
@@ -56,7 +56,7 @@ impl RankState {
 /// Measures one round on this rank, together with the other.
 ///
 /// # Errors
-/// When a call fails or the data is wrong.
+/// A call fails or the data is wrong.
 pub fn measure(world: &mut World, state: &mut RankState, round: &Round) -> Result<Samples, String> {
     let bytes = round.bytes as usize;
     let rank = world.rank().0;
@@ -94,7 +94,7 @@ pub fn measure(world: &mut World, state: &mut RankState, round: &Round) -> Resul
     })
 }
 
-/// Messages in a window of a stream: bounded in number, bytes and log.
+/// Number of messages in a window of a stream: limited in number, bytes and log.
 fn window_messages(round: &Round, log: &LogAccount) -> u64 {
     match round.mode {
         Mode::Stream => (WINDOW_BYTES / round.bytes.max(1))
@@ -104,7 +104,7 @@ fn window_messages(round: &Round, log: &LogAccount) -> u64 {
     }
 }
 
-/// The number of exchanges of a phase, and of each batch. Zero: the round is over.
+/// Number of exchanges of a phase and of each batch. Zero exchanges: the round is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Plan {
     exchanges: u64,
@@ -112,7 +112,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// The round is over.
+    /// The plan that ends a round.
     const END: Plan = Plan {
         exchanges: 0,
         batch: 1,
@@ -127,7 +127,7 @@ impl Plan {
         Self { exchanges, batch }
     }
 
-    /// Exchanges that are timed together, given what one takes.
+    /// Number of exchanges that are timed together, given the time of one.
     fn batch(exchange_ns: u64, time: Duration, window: u64) -> u64 {
         let exchange = Duration::from_nanos(exchange_ns);
         if exchange < TIMED_ALONE || exchange * SAMPLES_MAX < time {
@@ -140,7 +140,7 @@ impl Plan {
         }
     }
 
-    /// As many batches as take about `time`.
+    /// A plan of as many batches as take about `time`.
     fn lasting(time: Duration, exchange_ns: u64, batch: u64) -> Self {
         let batch_ns = exchange_ns.saturating_mul(batch).max(1);
         let batches = (time.as_nanos() as u64 / batch_ns).max(1);
@@ -151,9 +151,8 @@ impl Plan {
     }
 }
 
-/// Rank 0's side of a round: warm-up and calibration in one, then the timed
-/// part, in portions, so that a wrong guess (another process had the core) costs a
-/// portion and not the round.
+/// Rank 0's part of a round: warm-up with calibration, then the timed part, in portions, so that a
+/// wrong estimate (another process had the core) affects one portion and not the round.
 fn lead(end: &mut RankEnd<'_, '_>, log: &mut LogAccount, round: &Round) -> Result<Samples, Error> {
     let began = Instant::now();
     let exchange_ns = calibrate(end, log, round)?;
@@ -178,8 +177,8 @@ fn lead(end: &mut RankEnd<'_, '_>, log: &mut LogAccount, round: &Round) -> Resul
     })
 }
 
-/// What one exchange takes, in ns: doubles until enough time has passed to warm
-/// up and to see a median.
+/// The time of one exchange in ns. Doubles the number of exchanges until the time is enough for a
+/// warm-up and for a median.
 fn calibrate(end: &mut RankEnd<'_, '_>, log: &mut LogAccount, round: &Round) -> Result<u64, Error> {
     let enough = (round.time / 10).max(CALIBRATION_TIME_MIN);
     let began = Instant::now();
@@ -200,7 +199,7 @@ fn calibrate(end: &mut RankEnd<'_, '_>, log: &mut LogAccount, round: &Round) -> 
     }
 }
 
-/// Rank 1's side.
+/// Rank 1's part of a round.
 fn follow(end: &mut RankEnd<'_, '_>, log: &mut LogAccount, round: &Round) -> Result<(), Error> {
     loop {
         let mut words = [[0; 8]; 2];
@@ -214,7 +213,7 @@ fn follow(end: &mut RankEnd<'_, '_>, log: &mut LogAccount, round: &Round) -> Res
     }
 }
 
-/// The clock of rank 0. One reading per batch: the end of one is the beginning of the next.
+/// The clock of rank 0. One reading per batch: the end of a batch is the beginning of the next.
 struct Stopwatch {
     last: Instant,
     batches_ns: Vec<u64>,
@@ -237,19 +236,19 @@ impl Stopwatch {
     }
 }
 
-/// This rank's end of the two-rank job during one round.
+/// State of this rank during one round.
 struct RankEnd<'w, 'b> {
     world: &'w mut World,
     peer: u32,
-    /// Rank 0: sends first.
+    /// This is rank 0, which sends first.
     leads: bool,
     mode: Mode,
     receive: Receive,
-    /// Messages that belong together: those of a stream's window.
+    /// Number of messages per exchange: those of a stream's window, else 1.
     window: u64,
     first: &'b mut [u8],
     second: &'b mut [u8],
-    /// Bidirectional: what was received last is in `second`.
+    /// Bidirectional: the last received message is in `second`.
     swapped: bool,
     requests: &'b mut Vec<Request>,
 }
@@ -260,7 +259,7 @@ impl RankEnd<'_, '_> {
         self.world.send(plan.encode().as_flattened(), destination)
     }
 
-    /// Rank 0: runs a phase with the clock; the time of each batch in ns.
+    /// Rank 0: runs a phase with the clock. Returns the time of each batch in ns.
     fn timed(
         &mut self,
         log: &mut LogAccount,
@@ -273,8 +272,7 @@ impl RankEnd<'_, '_> {
         Ok(clock.batches_ns)
     }
 
-    /// Runs `plan.exchanges`, freeing the log where it must be, outside the
-    /// timed parts.
+    /// Runs `plan.exchanges`; frees the log when necessary, outside the timed parts.
     fn phase(
         &mut self,
         log: &mut LogAccount,
@@ -303,7 +301,7 @@ impl RankEnd<'_, '_> {
         Ok(())
     }
 
-    /// Neither rank times while the other still prepares.
+    /// Waits for the other rank, so that neither rank times while the other still prepares.
     fn meet(&mut self) -> Result<(), Error> {
         let (destination, source) = (
             to(self.peer).context(PLAN_CONTEXT),
@@ -403,8 +401,8 @@ impl RankEnd<'_, '_> {
         Pattern { seed, origin }
     }
 
-    /// What rank 0 sends first (bidirectional: each rank) is the pattern; all
-    /// that is to be overwritten is something else in every byte.
+    /// Writes the pattern to the buffer that rank 0 (bidirectional: each rank) sends first; all
+    /// buffers that are to be overwritten differ from it in every byte.
     fn write_patterns(&mut self, seed: u64) {
         let own = self.pattern(seed, 1 - self.peer);
         if self.leads || self.mode == Mode::Bidirectional {
@@ -415,12 +413,12 @@ impl RankEnd<'_, '_> {
         self.pattern(seed, self.peer).fill_inverted(self.second);
     }
 
-    /// The first byte that is not what was sent, if any.
+    /// Offset of the first byte that differs from what was sent, if any.
     fn mismatch(&mut self, round: &Round) -> Result<Option<usize>, Error> {
         let (received, origin): (&[u8], u32) = match self.mode {
             Mode::PingPong => {
-                // Once more into the other buffer: what rank 0 has in the first
-                // may be what it wrote itself.
+                // One more exchange into the other buffer: rank 0's first buffer may have what
+                // rank 0 itself wrote.
                 if self.leads {
                     self.world.send(&*self.first, to(self.peer))?;
                     self.world.recv(&mut *self.second, from(self.peer))?;
@@ -430,7 +428,7 @@ impl RankEnd<'_, '_> {
                 }
                 (self.second, 0)
             }
-            // Each pattern goes to the other side and comes back.
+            // Each pattern is sent to the other rank and comes back.
             Mode::Bidirectional if self.swapped => (self.second, self.peer),
             Mode::Bidirectional => (self.first, 1 - self.peer),
             Mode::Stream => (self.first, 0),

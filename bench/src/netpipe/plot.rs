@@ -7,10 +7,10 @@ use crate::drawing::axis::{Axis, LogAxis};
 use crate::drawing::chart::{Chart, Panel, Point, Series, Shape};
 use crate::error::BenchError;
 
-/// Latency and bandwidth of `records`.
+/// A chart of latency and bandwidth of `records`.
 ///
 /// # Errors
-/// When there is nothing to draw.
+/// There are no records or no times.
 pub fn chart(records: &[Record], machine: &str) -> Result<Chart, BenchError> {
     let sizes = LogAxis::sizes(records.iter().map(|record| record.bytes as f64));
     let sizes = sizes.ok_or_else(|| BenchError::failed("cannot draw: nothing was measured"))?;
@@ -45,7 +45,7 @@ pub fn chart(records: &[Record], machine: &str) -> Result<Chart, BenchError> {
     })
 }
 
-/// Protocols are whole lines, peers dashed.
+/// Lines of protocols are solid, those of peers dashed.
 fn series(records: &[Record], value: fn(&Record) -> f64) -> Vec<Series> {
     let point = |record: &Record| Point {
         x: record.bytes as f64,
@@ -102,7 +102,7 @@ mod tests {
         ] {
             assert!(drawing.contains(words), "{words}");
         }
-        // For people: NETPIPE_PLOT=/tmp/a.svg cargo test … shows it.
+        // To look at it: NETPIPE_PLOT=/tmp/a.svg cargo test … writes it to a file.
         if let Some(path) = std::env::var_os("NETPIPE_PLOT") {
             chart.save(Path::new(&path)).unwrap();
         }

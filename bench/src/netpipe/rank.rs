@@ -1,4 +1,4 @@
-//! A rank of the sweep: waits for commands, measures, answers.
+//! A rank of the sweep: executes commands of the driver.
 
 use super::command::{Answer, Command, Incoming, rank_failed, write_frame};
 use super::measure::{RankState, measure};
@@ -15,15 +15,14 @@ use std::time::Duration;
 /// Environment variables with the numbers of a rank's pipes.
 pub const COMMANDS_VARIABLE: &str = "REFRAIN_NETPIPE_COMMANDS";
 pub const ANSWERS_VARIABLE: &str = "REFRAIN_NETPIPE_ANSWERS";
-/// Leaves the core to the driver, which may run on it.
+/// Leaves the core to the driver, which may run on the same core.
 const ATTENDING_NAP: Duration = Duration::from_micros(50);
 
-/// What the hidden subcommand `netpipe-rank` does: the process is one of the
-/// two ranks of a job that `refrain netpipe` has started (or becomes one of the
-/// programs that `--peers` compares with).
+/// The hidden subcommand `netpipe-rank`: the process is one of the two ranks of a job that
+/// `refrain netpipe` has started, or becomes a program that `--peers` compares with.
 ///
 /// # Errors
-/// When it was not started by the driver, or the job fails.
+/// The driver has not started this process, or the job fails.
 pub fn rank_main() -> miette::Result<ExitCode> {
     trampoline::become_peer_if_asked()?;
     let mut commands = open_pipe(COMMANDS_VARIABLE, File::options().read(true))?;
@@ -31,7 +30,7 @@ pub fn rank_main() -> miette::Result<ExitCode> {
     match serve(&mut commands, &mut answers) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(reason) => {
-            // The driver reports it, or this process if the driver has gone.
+            // The driver reports the error, or this process if the driver is gone.
             match write_frame(&mut answers, &Answer::Failed(reason.clone())) {
                 Ok(()) => Ok(ExitCode::FAILURE),
                 Err(_) => Err(rank_failed(reason).into()),
@@ -74,9 +73,9 @@ fn serve(commands: &mut File, answers: &mut File) -> Result<(), String> {
     world.finalize().map_err(|error| error.to_string())
 }
 
-/// Makes progress until the next command of the driver, which comes when both ranks
-/// have received everything. Until then the other rank may wait for progress of this
-/// one, such as a frame that was refused at first or bytes that it reads here.
+/// Makes progress until the next command of the driver, which comes when both ranks have received
+/// everything. Until then the other rank may depend on progress of this rank: a frame may have
+/// been refused at first, or the other rank may read from this rank's log.
 fn attend(world: &mut World, commands: &File) -> Result<(), String> {
     while !readable(commands, ATTENDING_NAP).map_err(|error| error.to_string())? {
         world.progress().map_err(|error| error.to_string())?;
@@ -100,15 +99,15 @@ fn gone(error: std::io::Error) -> String {
     format!("the driver of the sweep cannot be reached: {error}")
 }
 
-/// Opens the inherited pipe whose number is in the environment. Opening it
-/// again through `/proc` needs no claim about the owner of the number.
+/// Opens the inherited pipe whose number is in the environment. Opening it again through `/proc`
+/// needs no assumption about the owner of the number.
 fn open_pipe(variable: &str, options: &mut OpenOptions) -> Result<File, BenchError> {
     let wrong = |reason: String| rank_failed(format!("{reason}; only `refrain netpipe` starts it"));
     let number: u32 = std::env::var(variable)
         .map_err(|_| wrong(format!("{variable} is not set")))?
         .parse()
         .map_err(|_| wrong(format!("{variable} is not a number")))?;
-    // Without blocking: if the driver has gone there is no other side to wait for.
+    // Without blocking: if the driver is gone, the pipe has no other end to wait for.
     let pipe = options
         .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
         .open(format!("/proc/self/fd/{number}"))

@@ -1,4 +1,4 @@
-//! A job of two ranks, as the driver holds it.
+//! A job of two ranks, as the driver sees it.
 
 use super::arguments::Settings;
 use super::command::{Answer, Command, Incoming, Round, Samples, write_frame};
@@ -13,15 +13,15 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-/// Time between two looks of a waiting driver at the job and for Ctrl-C.
+/// Time between two checks of a waiting driver for the job's state and for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
 /// The same while ranks start and ask the launcher for addresses.
 const LOOK_STARTING: Duration = Duration::from_millis(2);
-/// Time in which ranks must join.
+/// Time for ranks to join.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// Time that a round may take beyond its planned time before it counts as hung.
+/// Time that a round may take in addition to its planned time before it counts as hung.
 const ROUND_SLACK: Duration = Duration::from_secs(60);
-/// Time in which ranks must leave.
+/// Time for ranks to leave.
 const END_LIMIT: Duration = Duration::from_secs(10);
 /// The protocol that keeps no payload.
 const KEEPS_NOTHING: &str = "none";
@@ -32,10 +32,10 @@ pub trait Contestant {
     fn fabric(&self) -> &str;
     /// The protocol in use.
     fn protocol(&self) -> &str;
-    /// Measures one round; nothing of it runs before and after.
+    /// Measures one round; the ranks do nothing before and after.
     ///
     /// # Errors
-    /// When a rank fails, or the sweep is interrupted.
+    /// A rank fails, or the sweep is interrupted.
     fn measure(&mut self, round: &Round) -> Result<Samples, BenchError>;
 }
 
@@ -56,10 +56,10 @@ struct RankEnd {
 }
 
 impl Ranks {
-    /// Starts the job; does not wait for its ranks.
+    /// Starts the job, but does not wait for its ranks.
     ///
     /// # Errors
-    /// When the launcher cannot start it.
+    /// The launcher cannot start the job.
     pub fn start(
         settings: &Settings,
         fabric: &str,
@@ -113,10 +113,10 @@ impl Ranks {
         Ok(ranks)
     }
 
-    /// Waits until both ranks have joined, and sends them what they need for the sweep.
+    /// Waits until both ranks have joined, and sends them the parameters of the sweep.
     ///
     /// # Errors
-    /// When one of them cannot.
+    /// A rank cannot join or prepare.
     pub fn prepare(&mut self, settings: &Settings) -> Result<(), BenchError> {
         for rank in 0..2 {
             match self.answer(rank, LOOK_STARTING, START_LIMIT)? {
@@ -149,7 +149,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// Waits for an answer, and serves the job every `look`.
+    /// Waits for an answer of a rank, and serves the job every `look`.
     fn answer(
         &mut self,
         rank: usize,
@@ -197,7 +197,7 @@ impl Ranks {
         })
     }
 
-    /// The reason why a rank closed its pipe, of the launcher or the other rank.
+    /// The error for a rank that closed its pipe: the reason of the launcher or of the other rank.
     fn why_gone(&mut self, rank: usize) -> BenchError {
         let began = Instant::now();
         while began.elapsed() < END_LIMIT {
@@ -210,7 +210,7 @@ impl Ranks {
         self.interrupted_or(self.rank_failed(rank, "it has closed its pipe".into()))
     }
 
-    /// The job has ended early: the reason of a rank, or the launcher's.
+    /// The error for a job that has ended early: the reason of a rank, or the launcher's.
     fn ended(&mut self, rank: usize, outcome: Outcome) -> BenchError {
         self.job = None;
         for (other, end) in (0..).zip(&mut self.ends) {
@@ -227,7 +227,7 @@ impl Ranks {
         self.interrupted_or(self.rank_failed(rank, reason))
     }
 
-    /// Ctrl-C reaches the ranks, too; their end is then no failure.
+    /// Ctrl-C reaches the ranks, too: their end is then not a failure.
     fn interrupted_or(&self, error: BenchError) -> BenchError {
         if self.interrupt.requested() {
             BenchError::Interrupted
@@ -256,9 +256,9 @@ impl Ranks {
     /// Ends the job.
     ///
     /// # Errors
-    /// When they do not, or end with a failure.
+    /// The ranks do not end in time, or the job fails.
     pub fn end(mut self) -> Result<(), BenchError> {
-        // The end of its command pipe ends a rank.
+        // A rank ends at the end of its command pipe.
         self.ends.clear();
         let began = Instant::now();
         while began.elapsed() < END_LIMIT {

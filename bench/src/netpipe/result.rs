@@ -1,4 +1,4 @@
-//! From times to figures: percentiles, spread, bandwidth, overhead, JSON.
+//! Figures from measured times: percentiles, spread, bandwidth, overhead, JSON.
 
 use super::arguments::{Mode, Receive};
 use super::command::Samples;
@@ -18,38 +18,38 @@ pub struct Record {
     pub fabric: String,
     /// The protocol; `-` for peers.
     pub protocol: String,
-    /// How the receiving side received.
+    /// Receive operation of the receiving side.
     pub receive: Receive,
-    /// What the ranks did.
+    /// Exchange of the ranks.
     pub mode: Mode,
     /// Bytes of one message.
     pub bytes: u64,
-    /// Median of half the round trip, µs (stream: time per message;
-    /// bidirectional: time of one exchange).
+    /// Median of half the round trip in µs (stream: time per message; bidirectional: time of one
+    /// exchange).
     pub half_rtt_us_p50: f64,
-    /// 99th percentile; peers do not report it.
+    /// 99th percentile in µs; peers do not report it.
     pub half_rtt_us_p99: Option<f64>,
-    /// The shortest.
+    /// Minimum in µs.
     pub half_rtt_us_min: Option<f64>,
-    /// The mean: with the waits for a disk in it.
+    /// Mean in µs: it includes the waits for a disk.
     pub half_rtt_us_mean: Option<f64>,
-    /// From the median time; both directions together where both send.
+    /// Bandwidth from the median time; the sum of both directions if both ranks send.
     pub gbit_per_s: f64,
-    /// Round trips (messages, exchanges) timed.
+    /// Number of round trips (messages, exchanges) timed.
     pub repeats: Option<u64>,
-    /// Round trips that were timed together, median over the rounds.
+    /// Number of round trips per sample, median over the rounds.
     pub batch: Option<u64>,
     /// Inter-quartile range of the rounds' medians, relative to their median.
     pub spread: Option<f64>,
-    /// Median over the rounds of this protocol's time over that of `none` in the
-    /// same round.
+    /// Median over the rounds of this protocol's time relative to that of `none` in the same
+    /// round.
     pub overhead_vs_none: Option<f64>,
-    /// Next to a size of NetPIPE's series.
+    /// The size is beside a size of NetPIPE's series.
     pub perturbed: bool,
-    /// About the payload log, of a protocol that has one.
+    /// Figures of the payload log, for a protocol that has one.
     #[serde(flatten)]
     pub log: LogFigures,
-    /// About the disk below it.
+    /// Figures of the disk below the log.
     #[serde(flatten)]
     pub disk: DiskFigures,
 }
@@ -74,7 +74,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// `None` when there is no sample.
+    /// Figures from the samples of the rounds; `None` without samples.
     pub fn from_rounds(rounds: &[Samples]) -> Option<Self> {
         let mut histogram = Histogram::<u64>::new(DIGITS).ok()?;
         let (mut rounds_us, mut rounds_mean_us) = (Vec::new(), Vec::new());
@@ -85,7 +85,7 @@ impl Figures {
                 histogram.record(time_ps.max(1)).ok()?;
             }
             let times = || round.times_ps.iter().map(|&ps| us(ps));
-            // Each is of the same number of round trips.
+            // All samples of a round have the same number of round trips.
             rounds_mean_us.push(times().sum::<f64>() / round.times_ps.len() as f64);
             rounds_us.push(median(times())?);
         }
@@ -118,8 +118,8 @@ fn us(ps: u64) -> f64 {
     ps as f64 / 1e6
 }
 
-/// Median of the ratios within each round. Rounds interleave the protocols, so
-/// noise that lasts meets both sides of a ratio.
+/// Median of the ratios within each round. Rounds interleave the protocols, so lasting noise
+/// affects both sides of a ratio.
 pub fn overhead(of_us: &[f64], base_us: &[f64]) -> Option<f64> {
     let rounds = of_us.iter().zip(base_us);
     median(
@@ -142,7 +142,7 @@ pub fn gbit_per_s(bytes: u64, time_us: f64, mode: Mode) -> f64 {
     }
 }
 
-/// What was measured, and how.
+/// Parameters of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured<'a> {
     pub fabric: &'a str,
@@ -188,24 +188,24 @@ impl Measured<'_> {
 pub struct Line {
     fabric: String,
     protocol: String,
-    /// Its name where the mode and a single fabric are given elsewhere.
+    /// Name where the mode and a single fabric are given elsewhere.
     pub name: String,
 }
 
 impl Line {
-    /// Whether `record` is a point of it.
+    /// Whether `record` is a point of this line.
     pub fn has(&self, record: &Record) -> bool {
         (&self.fabric, &self.protocol) == (&record.fabric, &record.protocol)
     }
 
-    /// Whether it is of another program.
+    /// Whether this is the line of a peer.
     pub fn is_peer(&self) -> bool {
         self.protocol == NO_PROTOCOL
     }
 }
 
-/// The lines of some records, in order of appearance. The fabric is part of a
-/// name only where there are several.
+/// The lines of some records, in order of appearance. The fabric is part of a name only if there
+/// are several fabrics.
 pub fn lines(records: &[Record]) -> Vec<Line> {
     let several = fabrics(records).len() > 1;
     let mut lines: Vec<Line> = Vec::new();
@@ -230,8 +230,8 @@ pub fn lines(records: &[Record]) -> Vec<Line> {
     lines
 }
 
-/// The fabrics of some records, in order of appearance; those of peers only
-/// where there is nothing else.
+/// The fabrics of some records, in order of appearance; the name of a peer only if there are no
+/// other records.
 pub fn fabrics(records: &[Record]) -> Vec<&str> {
     let own = records.iter().filter(|r| r.protocol != NO_PROTOCOL);
     let mut fabrics: Vec<&str> = Vec::new();
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn overhead_is_the_median_of_ratios_not_the_ratio_of_medians() {
-        // The machine was slow in the second half of each: ratios still hold.
+        // The machine was slow in the second half of both: ratios still hold.
         let base = [1.0, 1.0, 10.0, 10.0, 10.0];
         let of = [1.1, 1.2, 11.0, 11.0, 30.0];
         assert!(close(overhead(&of, &base).unwrap(), 1.1));

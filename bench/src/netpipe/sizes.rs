@@ -5,15 +5,15 @@
 pub struct Point {
     /// Bytes of one message.
     pub bytes: u64,
-    /// Next to a size of the series, not on it.
+    /// The size is beside a size of the series.
     pub perturbed: bool,
 }
 
-/// NetPIPE's series from `min` to `max`: 1, 2, 3, 4, 6, 8, 12, 16, 24, … (powers
-/// of two and one and a half times them), `min` and `max` themselves, and each
-/// size also `perturbation` bytes less and more. As in NetPIPE a size is only
-/// perturbed where the step to the next one is larger than `perturbation` + 1,
-/// and the largest may exceed `max` by `perturbation`.
+/// NetPIPE's series from `min` to `max`: 1, 2, 3, 4, 6, 8, 12, 16, 24, … (powers of two and one
+/// and a half times these), `min` and `max` themselves, and for each size also the sizes
+/// `perturbation` bytes below and above. As in NetPIPE, a size is only perturbed if the step to
+/// the next size is larger than `perturbation` + 1, and the largest size may exceed `max` by
+/// `perturbation`.
 pub fn series(min: u64, max: u64, perturbation: u64) -> Vec<Point> {
     let mut bases: Vec<u64> = powers_and_halves()
         .skip_while(|size| *size < min)
@@ -39,7 +39,7 @@ pub fn series(min: u64, max: u64, perturbation: u64) -> Vec<Point> {
             );
         }
     }
-    // A size that is on the series and also beside one stays on the series.
+    // A size that is on the series and also beside another size counts as on the series.
     points.sort_unstable();
     points.dedup_by_key(|point| point.bytes);
     points.retain(|point| point.bytes > 0);
@@ -75,7 +75,7 @@ mod tests {
             bytes(&series(1, 128, 0)),
             [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128]
         );
-        // What NPopenmpi 3.7.2 prints with its default perturbation.
+        // The output of NPopenmpi 3.7.2 with its default perturbation.
         assert_eq!(
             bytes(&series(1, 64, 3)),
             [

@@ -1,18 +1,18 @@
-//! The table at the end.
+//! The table of a sweep.
 
 use super::arguments::Mode;
 use super::result::{Line, NO_PROTOCOL, Record, fabrics, gbit_per_s, lines};
 use crate::report::{format_size, table};
 use std::collections::BTreeSet;
 
-/// A round in which less was logged, in log memories, shows the memory and not
-/// the disk.
+/// Minimum of logged bytes of a round, relative to the log memory; with less, the round measures
+/// the memory and not the disk.
 const TIMES_MIN: f64 = 2.0;
 
-/// One figure of a line. A column without any value is left out.
+/// One figure of a line. A column without values is left out.
 struct Column {
     title: &'static str,
-    /// `by_mean`: the bandwidth is that of the mean time.
+    /// Text of a cell. `by_mean`: the bandwidth is that of the mean time.
     text: fn(&Record, by_mean: bool) -> Option<String>,
 }
 
@@ -43,10 +43,9 @@ const COLUMNS: [Column; 6] = [
     },
 ];
 
-/// One row per size; for each line time and bandwidth, for each protocol but
-/// `none` also its overhead, with a disk below the log also the part of the possible
-/// speed that was reached, and the speed of the disk alone. Perturbed sizes only
-/// with `all_sizes`.
+/// The table: one row per size; for each line time and bandwidth, for each protocol except `none`
+/// its overhead, with a disk below the log also the reached part of the possible speed, and the
+/// speed of the disk alone. Perturbed sizes only with `all_sizes`.
 pub fn render(records: &[Record], all_sizes: bool) -> String {
     let has_disk = has_disk(records);
     let mut header = vec!["bytes".to_owned()];
@@ -101,7 +100,7 @@ fn disk_cells<'a>(mut of_size: impl Iterator<Item = &'a Record>) -> [String; 2] 
     })
 }
 
-/// In Gb/s. Where a disk makes some messages wait, only the mean has the waits.
+/// Bandwidth in Gb/s. If a disk makes some messages wait, only the mean includes the waits.
 fn bandwidth(record: &Record, by_mean: bool) -> f64 {
     match record.half_rtt_us_mean.filter(|_| by_mean) {
         Some(mean_us) => gbit_per_s(record.bytes, mean_us, record.mode),
@@ -113,7 +112,7 @@ fn ratio(ratio: f64) -> String {
     format!("{ratio:.2}")
 }
 
-/// What the columns mean, in a line or two below the table.
+/// Explanation of the columns, in one or two lines below the table.
 pub fn legend(records: &[Record]) -> String {
     let Some(first) = records
         .iter()
@@ -182,7 +181,7 @@ fn log_legend(line: &Line, records: &[Record]) -> Option<String> {
     Some(text)
 }
 
-/// With three or four significant digits.
+/// A number with three or four significant digits.
 fn significant(value: f64) -> String {
     match value.abs() {
         v if v < 10.0 => format!("{value:.3}"),

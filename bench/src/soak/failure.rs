@@ -1,4 +1,4 @@
-//! Checks of a job that has ended, and the output of failures.
+//! Checks jobs that have ended, and keeps the output of failures.
 
 use super::residue;
 use crate::error::BenchError;
@@ -6,23 +6,23 @@ use crate::job::{Ended, Job, JobFolder};
 use std::fs;
 use std::path::PathBuf;
 
-/// A launcher needs a few megabytes.
+/// Maximum memory of a launcher: it needs a few megabytes.
 const LAUNCHER_BYTES_MAX: u64 = 64 << 20;
-/// The folders that are empty between jobs.
+/// Folders that must be empty between jobs.
 const FOLDERS: [&str; 2] = ["temporary", "spilled"];
 
-/// A job that has ended, and how its launcher did meanwhile.
+/// A job that has ended, and observations of its launcher.
 #[derive(Debug)]
 pub struct Watched {
     pub ended: Ended,
-    /// It did not end, and was ended: the stacks of its processes.
+    /// The stacks of the job's processes, if the job did not end by itself and was ended.
     pub hung: Option<String>,
-    /// The most memory that its launcher was seen to have.
+    /// Maximum of the launcher's memory that was observed.
     pub launcher_bytes: u64,
 }
 
 impl Watched {
-    /// The first failed check of a job that had to print a line.
+    /// The first failed check of a job that had to print `expected`.
     pub fn failure(&self, expected: &str, folder: &JobFolder) -> Option<String> {
         let Ended { status, out, .. } = &self.ended;
         if self.hung.is_some() {
@@ -51,15 +51,15 @@ impl Watched {
     }
 }
 
-/// The folder that the outputs of failures are kept in, once there is one.
+/// The folder for the outputs of failures; created with the first failure.
 #[derive(Debug, Default)]
 pub struct Kept(Option<PathBuf>);
 
 impl Kept {
-    /// Keeps what a job printed and left, and prints how to run it again.
+    /// Keeps the output and leftovers of a job, and prints how to run it again.
     ///
     /// # Errors
-    /// When there is no folder for it.
+    /// The folder cannot be created or written.
     pub fn keep(
         &mut self,
         jobs: &JobFolder,

@@ -1,9 +1,9 @@
-//! What a job is: chosen from a seed and its number.
+//! Random choice of a job from a seed and the job's number.
 
 use crate::job::Job;
 use crate::workload::prng::{Prng, combine};
 
-/// The job of this number, with faults. What it prints does not depend on them.
+/// The job of this number, with faults. Its output does not depend on the faults.
 pub fn job(seed: u64, number: u64, ranks_max: u32, fabric: &str) -> Job {
     let mut prng = Prng::new(combine(&[seed, number]));
     let ranks = prng.between(1, ranks_max as usize) as u32;

@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Time between two looks at the launcher.
+/// Time between two checks of the launcher.
 const LOOK: Duration = Duration::from_millis(2);
 /// Time between two lines of progress.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -29,25 +29,25 @@ const RANKS_MAX: u32 = 64;
 /// Random jobs with random deaths.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
-    /// Time in which jobs are started, in minutes
+    /// Time in which jobs are started, in minutes.
     #[arg(long, value_name = "M", default_value_t = 10.0, value_parser = minutes)]
     pub minutes: f64,
-    /// Seed of all random choices [default: random, printed]
+    /// Seed of all random choices [default: random, printed].
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Number of the first job
+    /// Number of the first job.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub first: u64,
-    /// Maximum number of ranks per job
+    /// Maximum number of ranks per job.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
     pub ranks: u32,
-    /// Fabric of all jobs; on ofi ranks are killed at clocks only
+    /// Fabric of all jobs; on ofi ranks are killed at clocks only.
     #[arg(long, default_value = "auto")]
     pub fabric: String,
-    /// Time after which a job hangs; stacks of its processes are written to the file `stacks`
+    /// Time after which a job counts as hung; stacks of its processes are written to `stacks`.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub patience: u64,
-    /// Continue after a failure
+    /// Continue after a failure.
     #[arg(long)]
     pub keep_going: bool,
 }
@@ -59,10 +59,10 @@ fn minutes(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs the soak; its status is 1 when anything failed.
+/// Runs the soak; the exit status is 1 if a job failed.
 ///
 /// # Errors
-/// When jobs cannot be started, or their output cannot be kept.
+/// Jobs cannot be started, or their output cannot be kept.
 pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     let interrupt = Interrupt::install()?;
     let seed = arguments.seed.unwrap_or_else(seed_of_now);
@@ -106,7 +106,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     })
 }
 
-/// Short numbers are easier to type.
+/// A new seed. Short numbers are easier to type.
 fn seed_of_now() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(1, |since| u64::from(since.subsec_micros()))
@@ -115,7 +115,7 @@ fn seed_of_now() -> u64 {
 struct Soak {
     jobs: JobFolder,
     patience: Duration,
-    /// Lines that were printed without faults, by ranks and workload.
+    /// Lines that jobs without faults printed, by job.
     expected: HashMap<Job, String>,
 }
 

@@ -1,12 +1,12 @@
-//! Files and processes of jobs: what they leave, and what processes that do not end do.
+//! Files and processes that jobs leave, and stacks of processes that do not end.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Debuggers that print the stacks of a running process, with their arguments before
-/// its number.
+/// Debuggers that print the stacks of a running process, with their arguments before the process
+/// id.
 const DEBUGGERS: [(&str, &[&str]); 2] = [
     ("eu-stack", &["-p"]),
     ("gdb", &["-batch", "-ex", "thread apply all bt", "-p"]),
@@ -20,14 +20,14 @@ pub fn files(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Command lines of processes with this variable in their environment.
+/// Command lines of the processes with this variable in their environment.
 pub fn processes(variable: &str) -> Vec<String> {
     let folders = folders_of(variable);
     folders.iter().filter_map(|it| command_line(it)).collect()
 }
 
-/// State, wait channel and system call of each thread of the processes with this
-/// variable in their environment, and their stacks where a debugger is installed.
+/// State, wait channel and system call of each thread of the processes with this variable in their
+/// environment, and their stacks if a debugger is installed.
 pub fn stacks(variable: &str) -> String {
     let mut text = String::new();
     for process in folders_of(variable) {
@@ -45,7 +45,7 @@ fn folders_of(variable: &str) -> Vec<PathBuf> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     all.map(|process| process.path())
         .filter(|process| {
-            // Unreadable where the process has ended, or is of another user.
+            // Cannot be read if the process has ended or belongs to another user.
             let environment = fs::read(process.join("environ")).unwrap_or_default();
             let mut variables = environment.split(|byte| *byte == 0);
             variables.any(|it| it == variable.as_bytes())
@@ -76,7 +76,7 @@ fn threads(process: &Path, text: &mut String) {
             read("wchan"),
             read("syscall").trim_end()
         );
-        // Readable by root only.
+        // Only root can read it.
         for line in read("stack").lines() {
             let _ = writeln!(text, "    {line}");
         }
@@ -107,7 +107,7 @@ mod tests {
         let (name, value) = variable.split_once('=').expect("a name");
         let mut command = Command::new("sleep");
         let mut sleeper = command.arg("1000").env(name, value).spawn().expect("sleep");
-        // Its environment can be read a little later than it has begun.
+        // Its environment becomes readable a little after its start.
         let text = loop {
             let text = stacks(&variable);
             if !text.is_empty() {

@@ -1,4 +1,4 @@
-//! A master hands out tasks and takes their results from any worker.
+//! A master sends tasks to workers and receives their results from any source.
 
 use super::error::{WorkloadError, ensure};
 use super::horizon::Horizon;
@@ -6,16 +6,16 @@ use super::payload;
 use super::prng::combine;
 use refrain::{Request, Scope, Status, World, from, from_any, to};
 
-/// Sections of the master's checkpoint: its progress; the results.
+/// Sections of the master's checkpoint: its progress, and the results.
 const STATE: u64 = 1;
 const LEDGER: u64 = 2;
 const CONTEXT: u32 = 1;
 const TAG_TASK: i32 = 21;
 const TAG_RESULT: i32 = 22;
 const TAG_STOP: i32 = 23;
-/// Number of the task.
+/// Length of the task's number in bytes.
 const HEAD_BYTES: usize = 8;
-/// Results that are awaited at the same time, per worker.
+/// Number of results per worker that the master awaits at the same time.
 const RESULTS_AHEAD: usize = 4;
 
 /// Options of `any-source`.
@@ -54,7 +54,7 @@ fn number_of(message: &[u8]) -> u64 {
     u64::from_le_bytes(message[..HEAD_BYTES].try_into().expect("a head of 8 bytes"))
 }
 
-/// The work: a payload made from the hash of all of the task.
+/// The work of a worker: a payload made from the hash of the whole task.
 fn work(task: &[u8]) -> Vec<u8> {
     let mut result = task.to_vec();
     payload::fill(payload::hash(task), &mut result[HEAD_BYTES..]);
@@ -93,7 +93,7 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
     ledger.finish()
 }
 
-/// The results so far.
+/// The results received so far.
 struct Ledger<'a> {
     options: &'a Options,
     done: Vec<bool>,
@@ -115,7 +115,7 @@ impl<'a> Ledger<'a> {
         self.done.iter().filter(|&&done| !done).count()
     }
 
-    /// Checks a result. The checksum does not depend on the order of results.
+    /// Checks a result and adds it to the checksum, which does not depend on the order of results.
     fn take(&mut self, result: &[u8], worker: u32) -> Result<(), WorkloadError> {
         let number = number_of(result);
         ensure!(
@@ -172,7 +172,7 @@ fn serve(world: &mut World, options: &Options) -> Result<(), WorkloadError> {
             "task {number} arrived damaged at rank {rank}"
         );
         world.send(&work(&task), to(0).tag(TAG_RESULT).context(CONTEXT))?;
-        // A worker has no state but its place in the loop.
+        // The only state of a worker is its position in the loop.
         options.horizon.after(world, served, |_| Ok(()))?;
     }
     Ok(())

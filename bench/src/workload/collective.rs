@@ -1,16 +1,16 @@
-//! The few collective operations that the workloads need, from point-to-point
-//! messages in a context of their own.
+//! The collective operations that the workloads need, built from point-to-point messages in a
+//! separate context.
 
 use super::error::WorkloadError;
 use refrain::{World, from, to};
 
-/// The context of these operations; workloads keep out of it.
+/// The context of these operations; workloads do not use it.
 pub const CONTEXT: u32 = 0;
 const TAG_UP: i32 = 1;
 const TAG_DOWN: i32 = 2;
 const TAG_BARRIER: i32 = 16;
 
-/// The wrapping sum of all ranks' values, known to all of them.
+/// The wrapping sum of the values of all ranks, on all ranks.
 ///
 /// # Errors
 /// Those of the library.
@@ -35,7 +35,7 @@ pub fn sum(world: &mut World, value: u64) -> Result<u64, WorkloadError> {
     Ok(total)
 }
 
-/// Returns when every rank is here (dissemination, Hensgen et al. 1988).
+/// Returns when every rank has called it (dissemination, Hensgen et al. 1988).
 ///
 /// # Errors
 /// Those of the library.

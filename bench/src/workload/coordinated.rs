@@ -1,9 +1,9 @@
-//! Coordinated checkpoints of all ranks, the alternative that recovery by message logging
-//! is compared with.
+//! Coordinated checkpoints of all ranks: the alternative with which recovery by message logging is
+//! compared.
 //!
-//! Every rank writes its part at the same place of the program, where no message is
-//! on its way; all wait for each other, and the earlier parts are removed. A restarted job
-//! begins at the newest place of which every part exists.
+//! Every rank writes its part at the same point of the program, where no message is in flight;
+//! then all ranks wait for each other and remove the earlier parts. A restarted job begins at the
+//! newest point of which every part exists.
 
 use super::collective;
 use super::error::WorkloadError;
@@ -12,10 +12,10 @@ use std::fs::{self, File};
 use std::io::{Error, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// The number of rounds, and the running checksum.
+/// Number of rounds, and the checksum so far.
 pub type State = (u64, u64);
 
-/// Bytes of a [`State`].
+/// Length of an encoded [`State`].
 const HEAD_BYTES: usize = 16;
 
 /// Options of workloads with coordinated checkpoints.
@@ -38,7 +38,7 @@ impl Coordinated {
         }
     }
 
-    /// To be called after each round.
+    /// Must be called after each round.
     ///
     /// # Errors
     /// Those of the library and of the disk.
@@ -59,7 +59,7 @@ impl Coordinated {
         let part = part(folder, state.0, rank);
         save(&part, state, memory).map_err(refused(&part))?;
         collective::barrier(world)?;
-        // Every part of the newer one exists.
+        // Every part of the newer checkpoint exists.
         let before = super::coordinated::part(folder, state.0 - every, rank);
         match fs::remove_file(&before) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -69,7 +69,7 @@ impl Coordinated {
         }
     }
 
-    /// Reads the part of this rank of the newest one; `None` without one.
+    /// Reads this rank's part of the newest checkpoint; `None` without a checkpoint.
     ///
     /// # Errors
     /// Those of the disk, and a part of another program.
@@ -94,7 +94,7 @@ fn part(folder: &Path, round: u64, rank: u32) -> PathBuf {
     folder.join(format!("{round}.{rank}"))
 }
 
-/// Durable, and whole or not there.
+/// Writes a part durably; it appears either whole or not at all.
 fn save(path: &Path, (round, checksum): State, memory: &[u8]) -> Result<(), Error> {
     let unfinished = path.with_added_extension("unfinished");
     let mut file = File::create(&unfinished)?;
@@ -117,7 +117,7 @@ fn load(path: &Path, memory: &mut [u8]) -> Result<State, Error> {
     Ok((word(0), word(8)))
 }
 
-/// The last round of which every rank's part exists.
+/// The last round with a part of every rank.
 fn newest_whole(folder: &Path, ranks: u32) -> Result<Option<u64>, Error> {
     let mut newest = None;
     for entry in fs::read_dir(folder)? {

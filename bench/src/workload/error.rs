@@ -1,11 +1,11 @@
-//! Why a workload failed.
+//! Errors of workloads.
 
 use thiserror::Error;
 
-/// Why a workload failed.
+/// Error of a workload.
 #[derive(Debug, Error)]
 pub enum WorkloadError {
-    /// The library refused or failed.
+    /// A call of the library failed.
     #[error(transparent)]
     World(#[from] refrain::Error),
     /// Received data differs from sent data, or an operation violates its contract.
@@ -14,7 +14,7 @@ pub enum WorkloadError {
     /// The options do not fit the job.
     #[error("{0}")]
     Options(String),
-    /// The system refused something.
+    /// A system call failed.
     #[error("{attempted}: {error}")]
     System {
         /// What was attempted.
@@ -22,18 +22,18 @@ pub enum WorkloadError {
         /// The system's error.
         error: std::io::Error,
     },
-    /// Another error, and its place.
+    /// Another error, with its place.
     #[error("{place}: {error}")]
     At {
-        /// Where it happened.
+        /// Place in the plan where it happened.
         place: String,
-        /// What.
+        /// The error.
         error: Box<WorkloadError>,
     },
 }
 
 impl WorkloadError {
-    /// Adds where it happened.
+    /// Adds the place where the error happened.
     #[must_use]
     pub fn at(self, place: &str) -> Self {
         Self::At {
@@ -43,7 +43,7 @@ impl WorkloadError {
     }
 }
 
-/// Makes a [`WorkloadError::Verification`] unless a condition holds.
+/// Returns a [`WorkloadError::Verification`] unless a condition holds.
 macro_rules! ensure {
     ($condition:expr, $($message:tt)+) => {
         if !$condition {

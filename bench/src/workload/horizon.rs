@@ -3,12 +3,11 @@
 use super::error::WorkloadError;
 use refrain::{Image, World};
 
-/// When a workload states that what it received needs no resending (LOG-4), and
-/// when it takes checkpoints.
+/// Times at which a workload publishes a horizon (LOG-4) and takes checkpoints.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Horizon {
     /// Rounds between two horizons; 0: never. Default 64, but never in a job with restarts,
-    /// whose ranks need what a horizon would free.
+    /// whose ranks need the messages that a horizon would free.
     #[arg(long, value_name = "ROUNDS")]
     horizon_every: Option<u64>,
     /// Rounds between two checkpoints; 0: only if the job asks for one.
@@ -25,8 +24,8 @@ impl Horizon {
         }
     }
 
-    /// To be called after each round, counted from 0; `save` gives the state from which the
-    /// next round can continue.
+    /// Must be called after each round; rounds count from 0. `save` writes the state from which
+    /// the next round can continue.
     ///
     /// # Errors
     /// Those of the library.

@@ -1,8 +1,8 @@
-//! `refrain-workload`: programs for the ranks of a job that verify what they
-//! exchange. They are run by `refrain run -n N -- refrain-workload …`.
+//! `refrain-workload`: programs for the ranks of a job, which verify the data that they exchange.
+//! `refrain run -n N -- refrain-workload …` runs them.
 //!
-//! Each prints one line on rank 0 at its end, the same in every run with the
-//! same options, and exits with a failure when its verification fails.
+//! Each workload prints one line on rank 0 at its end, which is the same in every run with the
+//! same options, and exits with a failure if its verification fails.
 
 mod any_source;
 mod chaos;
@@ -42,18 +42,18 @@ enum Workload {
     TokenRing(token_ring::Options),
     /// Tokens go round the ranks; some ranks die at the end and replay everything.
     Ring(ring::Options),
-    /// Two pairs of ranks that have nothing to do with each other.
+    /// Two pairs of ranks that exchange no messages with each other.
     Pairs(pairs::Options),
     /// A 2-D or 3-D halo exchange on a periodic grid; the checksum is the same
     /// for every number of ranks.
     Stencil(stencil::Options),
-    /// A master hands out tasks and takes their results from any worker.
+    /// A master sends tasks to workers and receives their results from any source.
     AnySource(any_source::Options),
     /// A seeded random mix of every operation, with verification of every byte.
     Chaos(chaos::Options),
 }
 
-/// The whole program.
+/// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -77,7 +77,7 @@ fn run(workload: &Workload) -> Result<(), WorkloadError> {
         Workload::Chaos(options) => chaos::run(&mut world, options),
     }?;
     world.finalize()?;
-    // After finalize: the line also says that the job ended well.
+    // After finalize: the line also shows that the job ended well.
     if let Some(line) = line {
         println!("{line}");
     }

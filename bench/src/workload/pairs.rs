@@ -1,6 +1,6 @@
-//! Two pairs of ranks that exchange no messages with each other: ranks 0 and 1, and
-//! ranks 2 and 3. The even rank of each sends, the odd one sends back. Rank 0 notes
-//! the progress of its pair; rank 2 notes when its own stood still.
+//! Two pairs of ranks that exchange no messages with each other: ranks 0 and 1, and ranks 2 and 3.
+//! The even rank of each pair sends, the odd one sends back. Rank 0 notes the progress of its
+//! pair; rank 2 notes the standstills of its own pair.
 
 use super::error::{WorkloadError, ensure};
 use super::horizon::Horizon;
@@ -14,17 +14,17 @@ use std::time::{Duration, Instant, SystemTime};
 const TAG: i32 = 13;
 const CONTEXT: u32 = 1;
 const RANKS: u32 = 4;
-/// Section of a checkpoint: how many messages were sent back.
+/// Section of a checkpoint: the number of messages sent back.
 const STATE: u64 = 1;
 /// Time between two notes of the progress of a pair.
 const NOTE_EVERY: Duration = Duration::from_micros(200);
-/// Round trips that take longer are noted.
+/// Minimum length of a standstill: round trips that take longer are noted.
 const STANDSTILL: Duration = Duration::from_micros(500);
-/// The file of rank 0, and that of rank 2.
+/// Name of the file of rank 0.
 pub const COURSE_FILE: &str = "course";
-/// As above.
+/// Name of the file of rank 2.
 pub const STANDSTILLS_FILE: &str = "standstills";
-/// The number of the message that is the last.
+/// Number of the last message.
 const LAST: u64 = u64::MAX;
 
 /// Options of `pairs`.
@@ -49,18 +49,18 @@ pub struct Options {
 /// The progress of a pair at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// Since 1970, by the clock of the host.
+    /// Time in nanoseconds since 1970, by the clock of the host.
     pub at_ns: u64,
     /// Round trips since the beginning.
     pub round_trips: u64,
 }
 
-/// A time without the end of a round trip of a pair.
+/// A time during which a pair completed no round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standstill {
-    /// Since 1970.
+    /// Beginning, in nanoseconds since 1970.
     pub begin_ns: u64,
-    /// As above.
+    /// End, in nanoseconds since 1970.
     pub end_ns: u64,
 }
 
@@ -101,7 +101,7 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
     Ok((rank == 0).then(|| "pairs: every answer was right".into()))
 }
 
-/// This process runs on the core of this number from now on, and nowhere else.
+/// Pins this process to the core with this number.
 fn stay_on(core: usize) -> Result<(), WorkloadError> {
     let mut only = CpuSet::new();
     only.set(core);
@@ -118,7 +118,7 @@ fn write(options: &Options, name: &str, value: &impl Serialize) -> Result<(), Wo
     }
 }
 
-/// The even rank: counts, sends, waits for the answer.
+/// The even rank: counts, sends, and waits for the answer.
 fn drive(
     world: &mut World,
     options: &Options,

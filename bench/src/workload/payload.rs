@@ -2,8 +2,8 @@
 
 use super::prng::{mix, nth};
 
-/// Fills `bytes` with the payload of `seed`. A shorter payload is the beginning
-/// of a longer one of the same seed.
+/// Fills `bytes` with the payload of `seed`. A shorter payload is a prefix of a longer one of the
+/// same seed.
 pub fn fill(seed: u64, bytes: &mut [u8]) {
     let mut index = 0;
     let mut words = bytes.chunks_exact_mut(8);
@@ -39,7 +39,7 @@ pub fn hash(bytes: &[u8]) -> u64 {
     hash
 }
 
-/// The first place at which two byte strings differ.
+/// The first offset at which two byte strings differ.
 #[must_use]
 pub fn first_difference(left: &[u8], right: &[u8]) -> Option<usize> {
     if left == right {

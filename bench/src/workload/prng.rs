@@ -1,5 +1,5 @@
-//! The workloads' source of randomness: splitmix64 (Steele, Lea and Flood,
-//! OOPSLA 2014), the same on every platform.
+//! Random numbers of the workloads: splitmix64 (Steele, Lea and Flood, OOPSLA 2014), the same on
+//! every platform.
 
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -18,7 +18,7 @@ pub fn nth(seed: u64, index: u64) -> u64 {
     mix(seed.wrapping_add(index.wrapping_add(1).wrapping_mul(GAMMA)))
 }
 
-/// A seed made of several numbers; their order counts.
+/// A seed derived from several numbers in order.
 #[must_use]
 pub fn combine(parts: &[u64]) -> u64 {
     parts.iter().fold(GAMMA, |seed, part| {
@@ -33,7 +33,7 @@ pub struct Prng {
 }
 
 impl Prng {
-    /// The sequence of a seed.
+    /// The sequence that starts at a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
@@ -45,8 +45,8 @@ impl Prng {
         mix(self.state)
     }
 
-    /// A number from 0 to `bound - 1`; 0 for a bound of 0. The bias of taking
-    /// the high half of a product is below 2^-32 for the bounds in use.
+    /// A number from 0 to `bound - 1`; 0 for a bound of 0. The bias of using the high half of a
+    /// product is below 2^-32 for the bounds in use.
     pub fn below(&mut self, bound: usize) -> usize {
         let wide = u128::from(self.next_u64()) * bound as u128;
         (wide >> 64) as usize
@@ -57,7 +57,7 @@ impl Prng {
         low + self.below(high - low + 1)
     }
 
-    /// True once in `one_in` times.
+    /// True with probability 1 / `one_in`.
     pub fn chance(&mut self, one_in: usize) -> bool {
         self.below(one_in) == 0
     }
@@ -67,7 +67,7 @@ impl Prng {
         items[self.below(items.len())]
     }
 
-    /// Fisher and Yates.
+    /// Shuffles by the algorithm of Fisher and Yates.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
@@ -80,7 +80,8 @@ impl Prng {
         let mut merged = Vec::with_capacity(left);
         let mut sequences: Vec<_> = sequences.into_iter().map(Vec::into_iter).collect();
         while left > 0 {
-            // Weighted by the rest of each sequence, so that every merge is equally likely.
+            // Weighted by the remaining length of each sequence, so that all merges are equally
+            // likely.
             let mut at = self.below(left);
             for sequence in &mut sequences {
                 if at < sequence.len() {

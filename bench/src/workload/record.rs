@@ -5,10 +5,10 @@ use serde::Serialize;
 use std::fs;
 use std::path::Path;
 
-/// Writes a value to a file of this folder, which appears whole or not at all.
+/// Writes a value to a file in this folder; the file appears either whole or not at all.
 ///
 /// # Errors
-/// When it cannot be written.
+/// The file cannot be written.
 pub fn write(folder: &Path, name: &str, value: &impl Serialize) -> Result<(), WorkloadError> {
     let path = folder.join(name);
     let cannot = |error: std::io::Error| WorkloadError::System {

@@ -1,5 +1,5 @@
-//! Tokens go round all ranks. At the end some ranks kill themselves, and their next lives
-//! replay everything; each life notes the time of its turns.
+//! Tokens go round all ranks. At the end some ranks kill themselves, and their next lives replay
+//! everything. Each life notes the time of its turns.
 
 use super::error::{WorkloadError, ensure};
 use super::record;
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 const TAG: i32 = 12;
 const CONTEXT: u32 = 1;
-/// A token's number at its front, and again at its end.
+/// Length of a token's number, which is at its beginning and at its end.
 const NUMBER_BYTES: usize = 8;
 
 /// Options of `ring`.
@@ -40,14 +40,14 @@ pub struct Options {
     record: Option<PathBuf>,
 }
 
-/// The time of a life.
+/// The time of the turns of one life.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Turns {
-    /// Its rank.
+    /// The rank.
     pub rank: u32,
-    /// Its number.
+    /// The incarnation.
     pub incarnation: u32,
-    /// Time of its turns.
+    /// Time of its turns in seconds.
     pub seconds: f64,
 }
 
@@ -58,7 +58,7 @@ pub struct Turns {
 pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, WorkloadError> {
     check(options, world.size())?;
     let rank = world.rank().0;
-    // A later life waits for the others here, not in its turns.
+    // A later life waits for the other ranks here, not in its turns.
     world.barrier()?;
     let begin = Instant::now();
     let mut ring = Ring::new(rank, world.size(), options);
@@ -92,7 +92,7 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
     }))
 }
 
-/// Returns only if that is refused.
+/// Kills this process. Returns only if that fails.
 fn end_this_life() -> std::io::Error {
     match kill_process(getpid(), Signal::KILL) {
         Ok(()) => std::io::Error::other("the signal has no effect"),
@@ -117,7 +117,7 @@ fn check(options: &Options, ranks: u32) -> Result<(), WorkloadError> {
 }
 
 impl Options {
-    /// The length of what a rank sends.
+    /// Length of the tokens that a rank sends.
     fn bytes_of(&self, rank: u32) -> usize {
         match self.answers {
             Some(bytes) if rank == 0 => bytes,
@@ -126,7 +126,7 @@ impl Options {
     }
 }
 
-/// The number of a token after some turns of the rank that sends it.
+/// The number of a token after `turn` turns of the rank that sends it.
 fn number(rank: u32, turn: u64) -> u64 {
     (turn << 16) | u64::from(rank)
 }
@@ -134,7 +134,7 @@ fn number(rank: u32, turn: u64) -> u64 {
 struct Ring {
     rank: u32,
     size: u32,
-    /// Whether it has a token between turns: the first ranks have one each.
+    /// Whether the rank has a token between turns: the first ranks have one each.
     holds: bool,
     any: bool,
     outgoing: Vec<u8>,

@@ -1,36 +1,36 @@
-//! How the bytes of a message lie in a buffer: what [`Layout`] describes, known
-//! independently of it.
+//! Shape of a message: the positions of its bytes in a buffer, computed independently of
+//! [`Layout`].
 
 use crate::workload::prng::Prng;
 use refrain::Layout;
 use std::sync::Arc;
 
-/// Most pieces that a random shape has.
+/// Maximum number of pieces of a random shape.
 const PIECES_MAX: usize = 4096;
 
-/// Offset and length.
+/// Offset and length of a piece, in bytes.
 pub type Piece = (usize, usize);
 
-/// How the bytes of a message lie in a buffer.
+/// Shape of a message in a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// One piece, given to the library as a plain slice.
+    /// One piece, passed to the library as a plain slice.
     Plain(usize),
-    /// One piece, given as a layout.
+    /// One piece, passed as a layout.
     Contiguous(usize),
     /// Equal blocks at equal distances.
     Vector {
         count: usize,
         block_bytes: usize,
-        /// From the beginning of one block to that of the next.
+        /// Distance from the beginning of a block to that of the next.
         stride_bytes: usize,
     },
     /// Pieces in any order.
     Indexed(Vec<Piece>),
-    /// Pieces that repeat.
+    /// A group of pieces that repeats.
     Structure {
         fields: Vec<Piece>,
-        /// From one repetition to the next.
+        /// Distance from one repetition to the next.
         extent_bytes: usize,
         /// Number of repetitions.
         count: usize,
@@ -76,8 +76,8 @@ impl Shape {
         }
     }
 
-    /// Pieces that add up to `bytes`, with gaps, some of them empty, half of
-    /// the time out of order.
+    /// Pieces that add up to `bytes`, with gaps; some are empty, and half of the time they are out
+    /// of order.
     fn fields(prng: &mut Prng, bytes: usize, most: usize) -> Vec<Piece> {
         let count = prng.between(1, most);
         let mut cuts: Vec<usize> = (1..count).map(|_| prng.below(bytes + 1)).collect();
@@ -137,10 +137,10 @@ impl Shape {
         }
     }
 
-    /// As a layout of the library; `None` for a plain slice.
+    /// The layout of the library; `None` for a plain slice.
     ///
     /// # Errors
-    /// When the library refuses a valid shape.
+    /// The library refuses a valid shape.
     pub fn layout(&self) -> Result<Option<Arc<Layout>>, refrain::Error> {
         let layout = match self {
             Self::Plain(_) => return Ok(None),

@@ -1,5 +1,5 @@
-//! A token with a counter and a running hash goes round the ranks; each of
-//! them checks it and adds to it.
+//! A token with a counter and a running hash goes round the ranks; each rank checks it and adds to
+//! it.
 
 use super::error::{WorkloadError, ensure};
 use super::horizon::Horizon;
@@ -9,9 +9,9 @@ use refrain::{World, from, to};
 
 const TAG: i32 = 11;
 const CONTEXT: u32 = 1;
-/// Section of a checkpoint: rounds, and the token.
+/// Section of a checkpoint: number of rounds, and the token.
 const STATE: u64 = 1;
-/// Counter and hash.
+/// Length of counter and hash in bytes.
 const HEAD_BYTES: usize = 16;
 
 /// Options of `token-ring`.
@@ -55,7 +55,7 @@ impl Token {
         payload::fill(self.hash, filling);
     }
 
-    /// The token of a message whose filling is right.
+    /// Decodes the token of a message, and checks the rest of the message.
     fn read(message: &[u8]) -> Result<Token, WorkloadError> {
         let word = |at: usize| u64::from_le_bytes(message[at..at + 8].try_into().expect("8 bytes"));
         let token = Token {
@@ -73,7 +73,7 @@ impl Token {
     }
 }
 
-/// The tokens that a rank expects to receive, one per round, computed independently.
+/// The tokens that a rank expects to receive, one per round; computed without messages.
 struct Expected {
     token: Token,
     rank: u32,
@@ -82,7 +82,7 @@ struct Expected {
 
 impl Expected {
     fn new(rank: u32, size: u32) -> Self {
-        // Rank 0 sends first and so receives at the end of each round.
+        // Rank 0 sends first, and so receives at the end of each round.
         let before = if rank == 0 { size } else { rank };
         Self {
             token: (0..before).fold(Token::START, Token::passed),
@@ -153,8 +153,8 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
     }))
 }
 
-/// Rank 0 sends the token on its way and waits for it to come back. Alone, it
-/// is its own neighbour, and must offer to receive while it sends.
+/// Rank 0 sends the token and waits until it comes back. A single rank is its own neighbour, and
+/// has to post the receive while it sends.
 fn pass_first(
     world: &mut World,
     token: Token,

@@ -1,10 +1,10 @@
-//! Ends the process when it makes no progress, and prints where it hangs.
+//! Ends the process when it makes no progress, and prints the place where it hangs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Exit status of a process that its watchdog ended.
+/// Exit status of a process that its watchdog has ended.
 pub const STATUS: i32 = 86;
 
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Watches from now on; with a `patience_seconds` of 0 it never ends the process.
+    /// Starts to watch; with a `patience_seconds` of 0 it never ends the process.
     #[must_use]
     pub fn start(patience_seconds: u64) -> Self {
         let shared = Arc::new(Shared::default());
@@ -49,7 +49,7 @@ impl Watchdog {
         self.shared.beats.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes progress, and the place that is printed if it was the last.
+    /// Notes progress, and the current place, which is printed if no progress follows.
     pub fn place(&self, place: String) {
         *self
             .shared
@@ -65,7 +65,7 @@ fn bark(shared: &Shared, patience_seconds: u64) -> ! {
     eprintln!(
         "refrain-workload: no progress for {patience_seconds} s at {place}; giving up (--patience)"
     );
-    // The launcher ends the other ranks with this one; their watchdogs print first.
+    // The launcher ends the other ranks with this one; the delay lets their watchdogs print first.
     std::thread::sleep(Duration::from_secs(2));
     std::process::exit(STATUS)
 }

@@ -25,7 +25,7 @@ pub struct Arguments {
     limit: Option<u64>,
 }
 
-/// Prints them.
+/// Prints the events.
 pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     let source = Source::new(&arguments.place)?;
     let holdings = source.of_job(arguments.place.job)?;
@@ -78,13 +78,13 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
         ControlFlow::Continue(())
     })?;
     match failed.and_then(|()| out.flush()) {
-        // `| head` has seen enough.
+        // The reader has closed its end, as `head` does.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         written => written.into_diagnostic().map(|()| ExitCode::SUCCESS),
     }
 }
 
-/// One event, for people.
+/// The text of an event, for people.
 fn words(determinant: &Determinant) -> String {
     match determinant {
         Determinant::Match(it) => {

@@ -1,4 +1,4 @@
-//! The events of a rank, out of a folder or from a running event logger.
+//! The events of a rank, read from a folder or from a running event logger.
 
 use crate::job_number;
 use crate::secret;
@@ -19,7 +19,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// Where events are read from.
+/// Source of the events.
 #[derive(Args)]
 pub struct Where {
     /// Folder of a job (--event-dir) or of an event logger, or addresses of a shard's replicas:
@@ -37,9 +37,9 @@ pub struct Where {
     timeout: u64,
 }
 
-/// Where events come from.
+/// Source of events.
 pub enum Source {
-    /// Files: the folders of the loggers, also of living ones.
+    /// Folders of event loggers, which may be running.
     Folders(Vec<PathBuf>),
     /// The replicas of one shard.
     Loggers(Vec<ServerAddress>, Duration),
@@ -47,14 +47,14 @@ pub enum Source {
 
 /// One batch, decoded.
 pub struct Batch {
-    /// As it came.
+    /// The header, as it was read.
     pub header: BatchHeader,
-    /// What it has.
+    /// The determinants of the batch.
     pub determinants: Vec<Determinant>,
 }
 
 impl Source {
-    /// Finds out what is meant.
+    /// Finds the folders or event loggers that the arguments name.
     pub fn new(place: &Where) -> miette::Result<Self> {
         let mut schemes = ["unix:", "tcp:"].into_iter();
         if schemes.any(|scheme| place.source.starts_with(scheme)) {
@@ -68,7 +68,7 @@ impl Source {
         folders(Path::new(&place.source)).map(Self::Folders)
     }
 
-    /// The longest per-rank event log that was found of each rank.
+    /// The longest per-rank event log that was found for each rank.
     pub fn holdings(&self) -> miette::Result<Vec<Holding>> {
         let mut longest: BTreeMap<(u64, u32), Holding> = BTreeMap::new();
         let mut add = |holdings: Vec<Holding>| {
@@ -97,7 +97,7 @@ impl Source {
         Ok(longest.into_values().collect())
     }
 
-    /// The one job that there is, or that was asked for.
+    /// The holdings of the given job, or of the only one.
     pub fn of_job(&self, job: Option<u64>) -> miette::Result<Vec<Holding>> {
         let mut holdings = self.holdings()?;
         let mut jobs: Vec<u64> = holdings.iter().map(|holding| holding.job).collect();
@@ -125,7 +125,7 @@ impl Source {
         Ok(holdings)
     }
 
-    /// Hands out a rank's batches in order.
+    /// Calls a function with each batch of a rank, in order.
     pub fn read(
         &self,
         holding: &Holding,
@@ -205,7 +205,7 @@ fn decoded(header: BatchHeader, payload: &[u8]) -> miette::Result<Batch> {
     })
 }
 
-/// The folder itself, if it is a logger's, or those of the loggers in it.
+/// The folder itself, if it is an event logger's, or the folders of event loggers in it.
 fn folders(path: &Path) -> miette::Result<Vec<PathBuf>> {
     let cannot = |error| miette!("{} cannot be read: {error}", path.display());
     let entries: Vec<PathBuf> = fs::read_dir(path)

@@ -98,7 +98,7 @@ fn print(
     print_strange(image, out)
 }
 
-/// Files that only look like segment files.
+/// Prints the files that have names of segment files but cannot be read.
 pub fn print_strange(image: &LogImage, out: &mut Output<'_>) -> Result<(), Failure> {
     for (number, file) in image.strange_files().iter().enumerate() {
         if number == 0 {
@@ -140,7 +140,7 @@ fn started_by(launchers: &BTreeSet<Launcher>) -> String {
     text
 }
 
-/// "3 files of 2 logs", for the end of other texts.
+/// Number of files and logs, such as "3 files of 2 logs".
 pub fn extent(image: &LogImage) -> String {
     format!(
         "{} of {}",

@@ -25,7 +25,7 @@ pub type Output<'a> = BufWriter<StdoutLock<'a>>;
 pub enum Failure {
     /// The output cannot be written.
     Output(io::Error),
-    /// For people.
+    /// The report for people.
     Report(miette::Report),
 }
 
@@ -41,7 +41,7 @@ impl From<miette::Report> for Failure {
     }
 }
 
-/// The logs in a folder.
+/// Opens the logs in a folder.
 pub fn open(folder: &Path, selection: Selection) -> Result<LogImage, Failure> {
     let shown = folder.display();
     LogImage::open(folder, selection).map_err(|error| {

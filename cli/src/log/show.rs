@@ -62,7 +62,7 @@ pub fn run(arguments: &Arguments, out: &mut Output<'_>) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
-/// The log that the options name.
+/// The log that the options select.
 fn the_one(image: &LogImage, arguments: &Arguments) -> Result<LogKey, Failure> {
     let keys: Vec<LogKey> = image.logs().map(|(key, _)| key).collect();
     let Arguments {
@@ -96,7 +96,8 @@ fn the_one(image: &LogImage, arguments: &Arguments) -> Result<LogKey, Failure> {
     }
 }
 
-/// With internal messages, unless they begin somewhere.
+/// All records from the beginning, or the program's messages from an SSN on (without internal
+/// messages).
 fn wanted(arguments: &Arguments) -> Wanted {
     match arguments.from_ssn {
         0 => Frontier::default().into(),
@@ -104,7 +105,7 @@ fn wanted(arguments: &Arguments) -> Wanted {
     }
 }
 
-/// The records; the log's extent when its end was reached.
+/// Prints the records. Returns the extent of the log if its end was reached.
 fn show_records(
     image: &LogImage,
     key: &LogKey,
@@ -167,7 +168,7 @@ fn show_messages(
     Ok(None)
 }
 
-/// On an error prints what comes before it.
+/// On an error, flushes the output that comes before the error.
 fn or_flush<T, E: core::fmt::Display>(
     result: Result<T, E>,
     out: &mut Output<'_>,
@@ -213,7 +214,7 @@ fn print_line(
     Ok(())
 }
 
-/// Sixteen bytes a line, in 78 columns.
+/// Prints sixteen bytes per line, in 78 columns.
 fn print_bytes(out: &mut Output<'_>, bytes: &[u8]) -> Result<(), Failure> {
     for (number, line) in bytes.chunks(16).enumerate() {
         write!(out, "  {:08x} ", number * 16)?;

@@ -10,9 +10,8 @@ use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// A running job writes several chunks at once: one may be whole before the one
-/// before it. So what looks damaged is looked at again, this often and this long
-/// after.
+/// A running job writes several chunks at once, so a chunk may be complete before the previous one
+/// is. What looks damaged is therefore checked again: this number of times, with this delay.
 const LOOKS: u32 = 5;
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(200);
 

@@ -71,7 +71,7 @@ pub struct Arguments {
     pub output: OutputOptions,
 }
 
-/// Where ranks run.
+/// Placement of ranks.
 #[derive(Args)]
 #[command(next_help_heading = "Placement")]
 pub struct Placement {
@@ -87,7 +87,7 @@ pub struct Placement {
     pub no_pin: bool,
 }
 
-/// What carries messages.
+/// Fabric of messages.
 #[derive(Args)]
 #[command(next_help_heading = "Fabric")]
 pub struct FabricOptions {
@@ -120,7 +120,7 @@ pub struct FabricOptions {
     pub suspect_after: Limit,
 }
 
-/// What is recorded, and what holds in a replay.
+/// Recording of events, and replay.
 #[derive(Args)]
 #[command(next_help_heading = "Protocol")]
 pub struct ProtocolOptions {
@@ -138,7 +138,7 @@ pub struct ProtocolOptions {
     pub divergence: Divergence,
 }
 
-/// Where the payload of messages is kept.
+/// Payload log.
 #[derive(Args)]
 #[command(next_help_heading = "Payload log")]
 pub struct PayloadLog {
@@ -168,7 +168,7 @@ pub struct PayloadLog {
     pub keep_log: bool,
 }
 
-/// Where events become stable.
+/// Event loggers.
 #[derive(Args)]
 #[command(next_help_heading = "Events")]
 pub struct Events {
@@ -208,7 +208,7 @@ pub struct Events {
     pub gate_output: bool,
 }
 
-/// Where checkpoints go, and when they are taken.
+/// Checkpoints.
 #[derive(Args)]
 #[command(next_help_heading = "Checkpoints")]
 pub struct Checkpoints {
@@ -225,7 +225,7 @@ pub struct Checkpoints {
     pub checkpoint_every: u64,
 }
 
-/// Faults on purpose, and ranks that are taken for dead.
+/// Injected faults, and ranks that count as lost.
 #[derive(Args)]
 #[command(next_help_heading = "Faults")]
 pub struct Faults {
@@ -244,7 +244,7 @@ pub struct Faults {
     pub suspect_ranks_after: Limit,
 }
 
-/// What the job prints.
+/// Output of the job.
 #[derive(Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputOptions {
@@ -266,8 +266,8 @@ fn ranks(text: &str) -> Result<u32, String> {
     }
 }
 
-/// The hosts of a job; a type of its own, since clap takes a `Vec` for an argument
-/// that may be given several times.
+/// The hosts of a job. A type of its own, since clap takes a `Vec` for an argument that may be
+/// given several times.
 #[derive(Clone)]
 pub struct Hosts(pub Vec<HostSlots>);
 

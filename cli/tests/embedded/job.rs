@@ -1,4 +1,4 @@
-//! A job driven by a program that embeds it.
+//! Jobs driven by a program that embeds the launcher.
 
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;
@@ -10,7 +10,7 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// A job of the test program; `steps` are cut at blanks.
+/// A job of the test program; `steps` are separated by blanks.
 fn spec(ranks: u32, steps: &str) -> JobSpec {
     let mut program = std::env::current_exe().unwrap();
     program.pop();
@@ -50,7 +50,7 @@ fn descriptors_of(processes: &[u32]) -> Vec<OwnedFd> {
     processes.iter().map(open).collect()
 }
 
-/// All of them have ended and nobody has to be waited for.
+/// All ranks have ended and are reaped.
 fn have_ended(processes: &[OwnedFd]) -> bool {
     processes.iter().all(|process| {
         let mut polled = [PollFd::new(process, PollFlags::IN)];
@@ -103,8 +103,8 @@ fn dropping_a_job_kills_and_reaps_its_ranks() {
     assert!(have_ended(&processes));
     for id in ids {
         let group = Pid::from_raw(id as i32).unwrap();
-        // A grandchild may still be on its way out, adopted by init: what
-        // counts is that no child of ours is left unreaped.
+        // A grandchild, adopted by init, may still be ending: only children of this process must
+        // be reaped.
         assert!(
             rustix::process::waitpid(Some(group), rustix::process::WaitOptions::NOHANG).is_err()
         );
@@ -136,7 +136,7 @@ fn the_environment_is_added() {
 
 #[test]
 fn a_failure_names_the_cause_not_its_consequences() {
-    // Rank 0 fails because it is told that rank 2 was killed.
+    // Rank 0 fails because the launcher informs it that rank 2 was killed.
     for _ in 0..10 {
         let outcome = outcome(spec(3, "0:ignore-term hello fence 2:kill-myself=9 fence"));
         assert_eq!(outcome.status, 137);

@@ -1,9 +1,8 @@
-//! A program whose environment does not fit: one clear error, no hang.
+//! A program whose environment is wrong gets one clear error and does not hang.
 
 use std::process::Command;
 
-/// Starts the test program from a shell that has prepared descriptors, and
-/// returns what it says.
+/// Starts the test program from a shell that has prepared descriptors, and returns its messages.
 fn joining(prepared: &str) -> String {
     let mut program = std::env::current_exe().unwrap();
     program.pop();

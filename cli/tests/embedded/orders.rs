@@ -1,5 +1,5 @@
-//! The launcher asks ranks how they are and orders checkpoints. The ranks speak the
-//! control protocol, and answer what each test says.
+//! The launcher asks ranks for their status and for checkpoints. The ranks speak the control
+//! protocol, and answer as each test specifies.
 
 use refrain_job::choice::events::Loggers;
 use refrain_job::config::{JobConfig, RecoveryConfig};
@@ -13,8 +13,8 @@ fn program() -> PathBuf {
     program.join("refrain-test-rank")
 }
 
-/// A job of three ranks under a policy, with a folder for which `$` stands in `steps`;
-/// they are cut at blanks.
+/// A job of three ranks under a policy, with a folder for which `$` stands in `steps`, which are
+/// separated by blanks.
 fn play(policy: &str, steps: &str) -> Outcome {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("text");
@@ -23,7 +23,7 @@ fn play(policy: &str, steps: &str) -> Outcome {
     let arguments = arguments
         .split_whitespace()
         .map(|step| step.replace('$', path).into());
-    // Nobody connects to it.
+    // No rank connects to this address.
     let nowhere = "unix:/nowhere".parse().expect("an address");
     let spec = JobSpec {
         program: program(),
@@ -62,7 +62,7 @@ fn play(policy: &str, steps: &str) -> Outcome {
     outcome
 }
 
-/// How often each was told to take a checkpoint.
+/// Number of checkpoint requests to each rank.
 fn orders(outcome: &Outcome) -> Vec<u64> {
     let counts = outcome.checkpoints.iter();
     counts.map(|counts| counts.orders).collect()
@@ -91,8 +91,8 @@ fn all_have_their_turn() {
     }
 }
 
-/// Rank 2 receives all that is sent: nobody else's checkpoint would free much. Its
-/// figures are there first: whoever has told alone is asked.
+/// Rank 2 receives all messages: a checkpoint of another rank would free little. Its status is the
+/// first, since a rank whose status is the only one is asked.
 #[test]
 fn adaptive_asks_the_one_whose_checkpoint_frees_most() {
     for policy in ["adaptive", "ratio"] {
@@ -103,8 +103,8 @@ fn adaptive_asks_the_one_whose_checkpoint_frees_most() {
         );
         let orders = orders(&outcome);
         assert!(orders[2] >= 6, "{policy} {orders:?}");
-        // A round may come when rank 2 has had enough and the others have not heard of it:
-        // whoever is told then answers nothing, and nobody else is told for a second.
+        // A round may come after rank 2 has finished and before the others know: a rank that is
+        // asked then does not answer, and no other rank is asked for a second.
         assert!(orders[0] + orders[1] <= 1, "{policy} {orders:?}");
     }
 }
@@ -115,8 +115,8 @@ fn with_none_no_rank_is_asked() {
     assert_eq!(outcome.checkpoints, []);
 }
 
-/// Rank 0 is asked first, and takes none: it does not hold the others up. Rank 1
-/// knows of no checkpoints, and is not asked.
+/// Rank 0 is asked first, and takes no checkpoint: it does not delay the others. Rank 1 does not
+/// support checkpoints, and is not asked.
 #[test]
 fn a_rank_that_takes_no_checkpoint_does_not_block_the_others() {
     let outcome = play(
@@ -132,7 +132,7 @@ fn a_rank_that_takes_no_checkpoint_does_not_block_the_others() {
     assert_eq!(outcome.checkpoints[0].stable, 0);
 }
 
-/// Killed when it was told, and had not done it: its next life is told again.
+/// The rank is killed after the request and before its checkpoint: its next life is asked again.
 // REC-6
 #[test]
 fn a_death_does_not_end_the_orders() {
@@ -146,7 +146,7 @@ fn a_death_does_not_end_the_orders() {
     }
 }
 
-/// Whatever the policy, and also when the rank dies meanwhile.
+/// With any policy, and also when the rank dies meanwhile.
 // LOG-3
 #[test]
 fn a_full_log_asks_for_the_checkpoint_that_frees_it() {
@@ -166,7 +166,7 @@ fn a_full_log_asks_for_the_checkpoint_that_frees_it() {
     assert_eq!(outcome.checkpoints[2].stable, 1);
 }
 
-/// A policy that nobody could go on from is an error before anything runs.
+/// A policy without restarts is an error before any process starts.
 #[test]
 fn policies_are_for_jobs_that_recover() {
     let start = |policy: &str, max_restarts| {

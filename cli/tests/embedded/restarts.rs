@@ -1,5 +1,5 @@
-//! Ranks that are killed come again. The ranks speak the control protocol as a
-//! later life does, and check what they are told.
+//! Killed ranks are restarted. The ranks speak the control protocol as a later life does, and
+//! check the launcher's messages.
 
 use refrain_job::JobError;
 use refrain_job::choice::events::Loggers;
@@ -21,8 +21,8 @@ fn program() -> PathBuf {
     program.join("refrain-test-rank")
 }
 
-/// A job of the test program with a folder for its files, for which `$` stands in
-/// `steps`; they are cut at blanks.
+/// A job of the test program with a folder for its files, for which `$` stands in `steps`, which
+/// are separated by blanks.
 struct Play {
     folder: TempDir,
     spec: JobSpec,
@@ -35,7 +35,7 @@ impl Play {
         let arguments = steps
             .split_whitespace()
             .map(|step| step.replace('$', path).into());
-        // Nobody connects to it.
+        // No rank connects to this address.
         let nowhere = "unix:/nowhere".parse().unwrap();
         let spec = JobSpec {
             program: program(),
@@ -67,15 +67,14 @@ impl Play {
         self.folder.path().join(name)
     }
 
-    /// Runs it; the folder stays.
+    /// Runs the job; the folder is kept.
     fn run(self) -> (TempDir, Outcome) {
         let outcome = Job::start(self.spec).unwrap().wait().unwrap();
         (self.folder, outcome)
     }
 }
 
-/// The job ends well after the deaths of these lives: (rank, incarnation), in any
-/// order.
+/// The job ends well after the deaths of these lives: (rank, incarnation), in any order.
 #[track_caller]
 fn expect_good(outcome: &Outcome, deaths: &[(u32, u32)]) {
     assert_eq!(
@@ -117,7 +116,7 @@ fn has_ended(process: &OwnedFd) -> bool {
     poll(&mut polled, Some(&now)) == Ok(1)
 }
 
-/// What a rank does after its start-up, in whichever life.
+/// Steps of a rank after its start-up, in any life.
 const START: &str = "address first:ask later:begin=0 later:meet later:recovered=7";
 
 // REC-1, REC-6
@@ -151,7 +150,7 @@ fn a_rank_that_is_killed_comes_again_wherever_it_was() {
     }
 }
 
-/// Its connections are gone for good; its next life has others.
+/// Its connections are closed for ever; its next life has new ones.
 #[test]
 fn a_rank_that_asks_for_its_next_life_gets_it() {
     let steps = format!("{START} 1:first:next-life 0:wait-up=1.1 last-fence");
@@ -159,7 +158,7 @@ fn a_rank_that_asks_for_its_next_life_gets_it() {
     expect_good(&outcome, &[(1, 0)]);
     assert_eq!(outcome.recoveries[0].cause, Cause::Disconnected);
 
-    // No next life is left: the job ends.
+    // No restart is left: the job ends.
     let steps = format!("{START} 1:next-life 0:wait-up=1.3 last-fence");
     let (_folder, outcome) = Play::new(2, 1, &steps).run();
     assert_ne!(outcome.status, 0);
@@ -170,8 +169,8 @@ fn a_rank_that_asks_for_its_next_life_gets_it() {
     );
 }
 
-/// What a dead life has started itself goes with it: it could still store into the
-/// memory that they share. FENCE-1
+/// Processes that a dead life has started are killed with it: they could still store into the
+/// shared memory. FENCE-1
 #[test]
 fn a_dead_life_takes_its_own_children_with_it() {
     let steps = format!("{START} 1:first:grandchild 1:die=1/$/d 0:wait-up=1.1 last-fence");
@@ -239,7 +238,7 @@ fn what_lives_leave_in_memory_goes_to_the_next_until_one_has_caught_up() {
 
 #[test]
 fn restarts_have_an_end_that_is_explained() {
-    // The first death costs one, each that brings nothing two.
+    // The first death costs one restart, each death without progress two.
     let (folder, outcome) = Play::new(2, 3, "1:die=99/$/d hello fence").run();
     assert_eq!(outcome.status, 137);
     let failure = outcome.failure.unwrap();
@@ -304,8 +303,8 @@ fn a_protocol_that_cannot_recover_is_refused_with_those_that_can() {
     assert!(message.contains("pessimist"), "{message}");
 }
 
-/// Behind its last fence a rank's part is done: others are not disturbed, and the
-/// job's status says what happened.
+/// After its last fence a rank is no longer needed: others continue, and the job's status reports
+/// the death.
 #[test]
 fn a_rank_that_is_killed_after_it_has_left_is_not_missed() {
     let play = Play::new(
@@ -328,8 +327,8 @@ fn a_rank_that_is_killed_after_it_has_left_is_not_missed() {
     assert!(done.exists(), "rank 0 was not told to stop");
 }
 
-/// A shell between the launcher and the rank: it tells of the signal by its status,
-/// or is killed itself.
+/// A shell between the launcher and the rank reports the signal by its status, or is killed
+/// itself.
 #[test]
 fn a_rank_behind_a_wrapper_comes_again() {
     let behind_shell = |mut play: Play| {

@@ -1,4 +1,4 @@
-//! Starts `refrain` for the tests and never waits for ever.
+//! Starts `refrain` for the tests, with a time limit for every wait.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::{self, JoinHandle};
 
-/// Far above what anything here takes; a test that needs it has failed.
+/// Time limit, far longer than any wait here; a test that reaches it has failed.
 const LONGEST: Timespec = Timespec {
     tv_sec: 60,
     tv_nsec: 0,
@@ -39,8 +39,7 @@ fn example(name: &str) -> PathBuf {
     path
 }
 
-/// `refrain run` with `options`, of the test program with `steps`; both are
-/// cut at blanks.
+/// `refrain run` with `options`, of the test program with `steps`; both are separated by blanks.
 pub fn job(options: &str, steps: &str) -> Command {
     let mut command = refrain();
     command
@@ -52,8 +51,7 @@ pub fn job(options: &str, steps: &str) -> Command {
     command
 }
 
-/// The command lines of the processes that live and have this folder in their
-/// environment.
+/// The command lines of the running processes that have this folder in their environment.
 pub fn processes_of(folder: &Path) -> Vec<String> {
     let folder = folder.to_str().unwrap();
     let all = fs::read_dir("/proc").unwrap().flatten();
@@ -65,7 +63,7 @@ pub fn processes_of(folder: &Path) -> Vec<String> {
     .collect()
 }
 
-/// What came of it.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Ended {
     /// The exit status; `None` if it was killed.
@@ -75,7 +73,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// The lines of one rank, without its prefix, in their order.
+    /// The lines of one rank in order, without its prefix.
     pub fn of_rank(&self, rank: u32) -> Vec<&str> {
         let prefix = format!("{rank}] ");
         let strip = |line: &'_ str| line.trim_start_matches(['[', ' ']).starts_with(&prefix);
@@ -94,13 +92,13 @@ impl Ended {
     }
 }
 
-/// Runs a command to its end.
+/// Runs a command until it ends.
 pub fn run(command: &mut Command) -> Ended {
     Launched::start(command).end()
 }
 
-/// A process by its descriptor: nothing else can take its place. `None`: it was
-/// gone when it was asked for.
+/// The descriptor of a process, which cannot become that of another process. `None`: the process
+/// had ended before.
 pub struct Process(Option<OwnedFd>);
 
 impl Process {
@@ -113,14 +111,14 @@ impl Process {
         }
     }
 
-    /// Whether it ends within a time.
+    /// Whether the process ends within a time.
     fn ends_within(&self, longest: Timespec) -> bool {
         let Some(process) = &self.0 else { return true };
         let mut polled = [PollFd::new(process, PollFlags::IN)];
         rustix::io::retry_on_intr(|| poll(&mut polled, Some(&longest))).expect("poll") == 1
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     #[track_caller]
     pub fn expect_end(&self) {
         assert!(
@@ -142,18 +140,18 @@ impl Process {
     }
 }
 
-/// A process that does not outlive a test that fails.
+/// A child process. Dropping it kills the process, so that it does not outlive a failed test.
 struct Ending(Child);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        // Nothing, if it was waited for.
+        // No effect if the process was waited for.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A launcher that runs.
+/// A running launcher.
 pub struct Launched {
     child: Ending,
     out: Option<BufReader<ChildStdout>>,
@@ -220,7 +218,7 @@ impl Launched {
         found
     }
 
-    /// The processes that `count` lines `… name ID` tell of.
+    /// The processes in `count` lines `… name ID`.
     #[track_caller]
     pub fn processes(&mut self, name: &str, count: usize) -> Vec<Process> {
         let lines = self.wait_for(name, count);
@@ -234,7 +232,7 @@ impl Launched {
         kill_process(Pid::from_child(&self.child.0), signal).expect("it runs");
     }
 
-    /// Waits for the end, with the rest of the output.
+    /// Waits for the end; returns the rest of the output.
     #[track_caller]
     pub fn end(mut self) -> Ended {
         let out = self.out.take().map(|mut out| {

@@ -1,12 +1,11 @@
-//! What is installed here.
+//! Installed libraries and providers.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use crate::launched::{refrain, run};
 use std::path::PathBuf;
 
-/// The libraries to test: the system's and the second one. Says which is
-/// skipped, and why.
+/// The libraries to test: the system's and the second one. Prints which one is skipped, and why.
 pub fn libraries() -> Vec<Option<PathBuf>> {
     let mut libraries = Vec::new();
     if providers(None).is_empty() {
@@ -21,7 +20,7 @@ pub fn libraries() -> Vec<Option<PathBuf>> {
     libraries
 }
 
-/// The usable providers of a library, by their names.
+/// The names of a library's usable providers.
 pub fn providers(library: Option<&PathBuf>) -> Vec<String> {
     let mut command = refrain();
     command.args(["info", "--providers"]);
@@ -38,7 +37,7 @@ pub fn providers(library: Option<&PathBuf>) -> Vec<String> {
         .collect()
 }
 
-/// Whether a library has a provider, by itself or under a layer; says so if not.
+/// Whether a library has a provider, by itself or as part of a layered one; prints it if not.
 pub fn has(library: Option<&PathBuf>, provider: &str) -> bool {
     let found = providers(library);
     let has = found

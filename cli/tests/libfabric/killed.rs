@@ -1,5 +1,4 @@
-//! Killed ranks leave nothing in `/dev/shm`, where the provider shm has its
-//! segments.
+//! Killed ranks leave nothing in `/dev/shm`, where the provider shm has its segments.
 
 use crate::installed::{has, libraries};
 use crate::launched::{Launched, Process, refrain, run};
@@ -7,7 +6,7 @@ use rustix::process::Signal;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-/// Longer than any test; it is ended long before.
+/// Longer than any test; the job is ended long before.
 const ENDLESS: &str = concat!(
     env!("CARGO_BIN_EXE_refrain-workload"),
     " token-ring --rounds 1000000000"
@@ -20,7 +19,7 @@ struct Endless {
 }
 
 impl Endless {
-    /// `started` says how the shell starts the rank.
+    /// `started` is the shell command that starts the rank.
     fn start(library: Option<&PathBuf>, started: &str) -> Self {
         let mut command = refrain();
         command.args(["run", "-n", "2", "--fabric", "ofi:shm"]);
@@ -57,7 +56,7 @@ fn expect_no_segments(ranks: &[Rank]) {
     }
 }
 
-/// What the provider has made for a process: names begin with its id.
+/// The provider's files of a process: names begin with its id.
 fn segments_of(process: u32) -> Vec<PathBuf> {
     let own = format!("{process}:");
     std::fs::read_dir("/dev/shm")
@@ -102,8 +101,8 @@ fn ranks_that_are_asked_to_end_leave_no_segment() {
     }
 }
 
-/// Nobody is left who could clean up, and no process that is killed can: what
-/// was there goes by `clean`, or by the next start of a job.
+/// All processes that could remove the files are killed: `clean`, or the next start of a job,
+/// removes them.
 #[test]
 fn what_a_killed_launcher_left_is_removed_by_clean() {
     for library in with_shm() {
@@ -112,7 +111,7 @@ fn what_a_killed_launcher_left_is_removed_by_clean() {
         launched.signal(Signal::KILL);
         ranks.iter().for_each(|(_, rank)| rank.expect_end());
         launched.end();
-        // A job of another test may start here, and remove them before.
+        // A job of another test may start here, and remove the files first.
         run(refrain().arg("clean")).expect(0);
         expect_no_segments(&ranks);
     }
@@ -131,7 +130,7 @@ fn processor_ticks(process: i32) -> u64 {
     ticks(14) + ticks(15)
 }
 
-/// Nothing breaks when a process is stopped: only its silence tells.
+/// A stopped process breaks no connection: only its silence shows that it is stopped.
 #[test]
 fn a_silent_rank_is_suspected_if_that_was_asked_for() {
     for library in libraries() {
@@ -150,7 +149,7 @@ fn a_silent_rank_is_suspected_if_that_was_asked_for() {
         let lines = launched.wait_for("process", 2);
         let second = lines.iter().find(|line| line.starts_with("[1]")).unwrap();
         let id = second.rsplit(' ').next().unwrap().parse().unwrap();
-        // Starting takes less; who is stopped while it greets is found too.
+        // Starting takes less time; a rank that is stopped while it greets is detected, too.
         while processor_ticks(id) < 60 {
             std::thread::yield_now();
         }

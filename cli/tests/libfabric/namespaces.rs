@@ -1,4 +1,4 @@
-//! Jobs over several hosts, played by network namespaces of this one.
+//! Jobs over several hosts, simulated by network namespaces of this host.
 
 use crate::installed::{has, libraries};
 use crate::launched::{Ended, refrain, run};
@@ -24,8 +24,7 @@ impl Hosts {
         run(command.args(workload.split_whitespace()))
     }
 
-    /// Runs a job of 4 ranks with an agent in each namespace; the launcher is in the
-    /// first.
+    /// Runs a job of 4 ranks with an agent in each namespace; the launcher is in the first one.
     fn run_by_agents(&self, options: &[&str], library: Option<&PathBuf>, workload: &str) -> Ended {
         let folder = tempfile::tempdir().expect("a folder");
         let ssh = folder.path().join("ssh");
@@ -110,8 +109,8 @@ fn an_address_without_a_route_is_one_clear_error() {
     }
 }
 
-/// A rank of the launcher's host and one of the other are killed; both come again
-/// where they were. REC-1
+/// A rank of the launcher's host and a rank of the other host are killed; both are restarted on
+/// their hosts. REC-1
 #[test]
 fn agents_start_ranks_and_start_them_again() {
     let Some(hosts) = Hosts::make() else { return };

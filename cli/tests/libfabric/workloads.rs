@@ -1,4 +1,4 @@
-//! Every workload prints on libfabric what it prints on shared memory.
+//! Every workload prints the same on libfabric as on shared memory.
 
 use crate::installed::{has, libraries};
 use crate::launched::{Ended, refrain, run};
@@ -23,7 +23,7 @@ fn job(fabric: &str, library: Option<&PathBuf>, protocol: &str, workload: &str) 
     run(command.args(workload.split_whitespace()))
 }
 
-/// All workloads by one provider, with each library and protocol.
+/// All workloads on one provider, with each library and protocol.
 fn serves_all_workloads(provider: &str) {
     for library in libraries() {
         if !has(library.as_ref(), provider) {
@@ -51,7 +51,7 @@ fn shm_serves_all_workloads() {
     serves_all_workloads("shm");
 }
 
-/// `ofi` alone is the best provider, and all pairs are on it.
+/// `ofi` alone is the best provider, for all pairs.
 #[test]
 fn the_best_provider_serves_all_pairs() {
     for library in libraries() {

@@ -1,5 +1,5 @@
-//! A program for the tests of `--same-memory`: two ranks exchange messages, and each
-//! life writes to a file what lies where in its memory.
+//! A program for the tests of `--same-memory`: two ranks exchange messages, and each life writes
+//! addresses of its memory to a file.
 //!
 //! `refrain-test-addresses FOLDER`: the file is `FOLDER/RANK-INCARNATION`, with a name
 //! and a value on each line.
@@ -13,11 +13,11 @@ use std::os::unix::fs::FileExt as _;
 const ROUNDS: u64 = 10;
 /// The C library maps memory for a block of this size.
 const LARGE_BYTES: usize = 8 << 20;
-/// `AT_RANDOM` of the auxiliary vector: where 16 random bytes of the kernel are.
+/// `AT_RANDOM` of the auxiliary vector: address of 16 random bytes from the kernel.
 const AT_RANDOM: u64 = 25;
 
 fn main() -> Result<(), Error> {
-    // Before the library has taken memory: that lies in the heap of a program in Rust.
+    // Before the library allocates memory, which is in the heap of a Rust program.
     let facts = facts();
     let mut world = World::init()?;
     let (own, peer) = (world.rank().0, 1 - world.rank().0);
@@ -32,7 +32,7 @@ fn main() -> Result<(), Error> {
     world.finalize()
 }
 
-/// What lies where now.
+/// The current addresses.
 fn facts() -> String {
     let mut facts = String::new();
     let (own, small, large) = (7u64, Box::new(7u64), vec![7u8; LARGE_BYTES]);

@@ -1,5 +1,5 @@
-//! A program for the tests of events: rank 0 does what the table of
-//! docs/design/protocol.md lists, row by row, and says what went to the event logger.
+//! A program for the tests of events: rank 0 executes the rows of the table in
+//! docs/design/protocol.md, and prints what was sent to the event logger.
 
 use refrain::{Error, World, from, from_any, to};
 use refrain_job::statistics::EventStatistics;
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Of the messages that a row is about.
+/// Tag of the messages of a row.
 const TAG: i32 = 1;
-/// Of what rank 0 tells rank 1: how many messages to send now.
+/// Tag of the number of messages that rank 1 has to send now.
 const ORDER: i32 = 2;
 
 fn main() -> ExitCode {
@@ -36,7 +36,7 @@ fn number(arguments: &[String]) -> u64 {
     text.parse().expect("a number")
 }
 
-/// What rank 0 does in one row.
+/// Operations of rank 0 in one row.
 type Row = fn(&mut World) -> Result<(), Error>;
 
 const ROWS: &[(&str, Row)] = &[
@@ -146,7 +146,7 @@ const ROWS: &[(&str, Row)] = &[
             for _ in 0..3 {
                 assert!(scope.test(&mut request)?.is_none());
             }
-            // The order makes rank 1 send: it must not overtake what was found.
+            // The request makes rank 1 send: its message must not overtake the found one.
             scope.send_order(1)?;
             scope.wait(&mut request).map(drop)
         })
@@ -194,7 +194,7 @@ const ROWS: &[(&str, Row)] = &[
         world.scope(|scope| {
             let mut first = scope.irecv(&mut a, from(1).tag(TAG))?;
             let mut second = scope.irecv(&mut b, from(1).tag(TAG))?;
-            // Messages of one channel come in order.
+            // Messages of one channel arrive in order.
             scope.wait(&mut second)?;
             scope.cancel(&mut first)?;
             assert!(!scope.wait(&mut first)?.cancelled);
@@ -203,7 +203,7 @@ const ROWS: &[(&str, Row)] = &[
     }),
 ];
 
-/// What a scope can do beside its requests.
+/// Operations of a scope besides its requests.
 trait Order {
     fn send_order(&mut self, messages: u8) -> Result<(), Error>;
 }
@@ -223,7 +223,7 @@ fn table(mut world: World) -> Result<(), Error> {
         for (name, row) in ROWS {
             let before = world.statistics().logged;
             row(&mut world)?;
-            // A send flushes what is only counted.
+            // A send flushes outcomes that are only counted.
             order(&mut world, 0)?;
             println!(
                 "{name}: {}",
@@ -269,7 +269,7 @@ fn difference(before: &EventStatistics, after: &EventStatistics) -> String {
     texts.join(", ")
 }
 
-/// Rank 0 takes a message of anybody and answers it, so often; each answer
+/// Rank 0 receives messages from any source and answers them, a number of times; each answer
 /// depends on all receptions before it.
 fn rounds(mut world: World, rounds: u64) -> Result<(), Error> {
     let (rank, peers) = (world.rank().0, u64::from(world.size() - 1));
@@ -296,7 +296,7 @@ fn rounds(mut world: World, rounds: u64) -> Result<(), Error> {
     world.finalize()
 }
 
-/// A call of `rounds`, on a thread of its own: the world goes there and comes back.
+/// A call of `rounds` on another thread: the world is moved there and back.
 fn elsewhere(
     mut world: World,
     call: impl FnOnce(&mut World) -> Result<(), Error> + Send,
@@ -307,7 +307,7 @@ fn elsewhere(
     })
 }
 
-/// As `rounds`, but every call is made by another thread.
+/// As `rounds`, but another thread makes each call.
 fn wander(mut world: World, rounds: u64) -> Result<(), Error> {
     let (rank, peers) = (world.rank().0, u64::from(world.size() - 1));
     let mut word = [0; 8];
@@ -331,8 +331,8 @@ fn wander(mut world: World, rounds: u64) -> Result<(), Error> {
     elsewhere(world, |_| Ok(()))?.finalize()
 }
 
-/// Rank 0 answers its peers in the order in which they ask; after `rounds` of them it
-/// waits, without a call of the library, for the file `go`, and does as much again.
+/// Rank 0 answers its peers in the order of their requests; after `rounds` of them it waits,
+/// without a call of the library, for the file `go`, and repeats the same.
 fn pause(mut world: World, rounds: u64) -> Result<(), Error> {
     let folder = PathBuf::from(std::env::var("REFRAIN_TEST_FOLDER").expect("a folder"));
     let (rank, peers) = (world.rank().0, u64::from(world.size() - 1));
@@ -356,8 +356,8 @@ fn pause(mut world: World, rounds: u64) -> Result<(), Error> {
     world.finalize()
 }
 
-/// Rank 0 prints what depends on an event, and sends nothing. Rank 1 tells when
-/// that has happened.
+/// Rank 0 prints a line that depends on an event, and sends nothing. Rank 1 reports when that has
+/// happened.
 fn print(mut world: World) -> Result<(), Error> {
     let folder = PathBuf::from(std::env::var("REFRAIN_TEST_FOLDER").expect("a folder"));
     if world.rank().0 == 0 {
@@ -378,7 +378,7 @@ fn print(mut world: World) -> Result<(), Error> {
     world.finalize()
 }
 
-/// The test says when to go on; messages go out meanwhile.
+/// Waits until the test lets it continue; messages are sent meanwhile.
 fn wait_for(world: &mut World, file: &Path) -> Result<(), Error> {
     while !file.exists() {
         world.progress()?;

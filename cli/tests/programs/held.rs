@@ -1,5 +1,5 @@
-//! A program for the tests of what is held back for too long: by loggers that do
-//! not answer, by a log that is full.
+//! A program for the tests of waits that are too long: for loggers that do not answer, or for a
+//! full log.
 
 use refrain::{Error, World, from, from_any, to};
 use std::path::Path;
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says that it has begun, and goes on when the test says so.
+/// Reports that it has begun, and continues when the test allows it.
 fn begin(world: &mut World) -> Result<(), Error> {
     println!("begun");
     let folder = std::env::var("REFRAIN_TEST_FOLDER").expect("a folder");
@@ -37,7 +37,7 @@ fn begin(world: &mut World) -> Result<(), Error> {
     Ok(())
 }
 
-/// An event that nobody hears of.
+/// An event that no logger receives.
 fn have_an_event(world: &mut World) -> Result<(), Error> {
     let mut room = [0; 8];
     world.scope(|scope| {
@@ -61,8 +61,7 @@ fn fence(mut world: World) -> Result<(), Error> {
     world.fence()
 }
 
-/// Sends more than the log takes, to a receiver that is quick, and only tests
-/// whether it has.
+/// Sends more than the log holds, to a fast receiver, and only tests the sends.
 fn test(mut world: World) -> Result<(), Error> {
     let mut data = [7; 64 << 10];
     loop {
@@ -78,8 +77,8 @@ fn test(mut world: World) -> Result<(), Error> {
     }
 }
 
-/// Sends what its event holds back, and probes in vain: at odd clocks only, or at
-/// even ones.
+/// Sends a message that waits for its event, and probes without success: only at odd clocks, or
+/// only at even ones.
 fn probe(mut world: World, odd: bool) -> Result<(), Error> {
     if world.rank().0 != 0 {
         world.recv(&mut [0; 8], from(0).tag(1))?;
@@ -98,8 +97,8 @@ fn probe(mut world: World, odd: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Rank 0 receives a message that rank 1 sends after 2 s, and prints how often it
-/// has slept meanwhile; then both do so in a fence.
+/// Rank 0 receives a message that rank 1 sends after 2 s, and prints the number of its sleeps
+/// meanwhile; then both do the same in a fence.
 fn idle(mut world: World) -> Result<(), Error> {
     const LATE: std::time::Duration = std::time::Duration::from_secs(2);
     world.barrier()?;
@@ -120,7 +119,7 @@ fn idle(mut world: World) -> Result<(), Error> {
     world.finalize()
 }
 
-/// How often this thread has given up its processor by itself.
+/// Number of voluntary context switches of this thread.
 fn sleeps() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").expect("its status");
     let count = status

@@ -1,8 +1,8 @@
-//! A rank for the launcher's tests: does what its arguments say, in order.
+//! A rank for the launcher's tests: executes its arguments in order.
 //!
-//! `N:step` is done by rank N only, `first:step` in a rank's first life, and
-//! `later:step` in all others. Steps that talk to the control plane join the job
-//! first. Numbers and texts of a step follow it after `=`.
+//! Only rank N executes `N:step`, only a rank's first life `first:step`, and only later lives
+//! `later:step`. Steps that use the control plane join the job first. Numbers and texts of a step
+//! follow it after `=`.
 
 mod lives;
 
@@ -18,7 +18,7 @@ use std::process::{Command, Stdio, exit};
 use std::thread;
 use std::time::Duration;
 
-/// The end of a step: what went wrong is printed, and the status is this.
+/// Exit status of a failed step, after its error was printed.
 const FAILED: i32 = 9;
 
 fn main() {
@@ -122,7 +122,7 @@ fn alone(name: &str, value: &str) {
         "kill-myself" => {
             let number = value.parse().expect("a number");
             let signal = rustix::process::Signal::from_named_raw(number).expect("a signal");
-            // Twice for SIGSEGV: the first is taken by the runtime's handler.
+            // Twice for SIGSEGV: the runtime's handler takes the first signal.
             loop {
                 rustix::process::kill_process(rustix::process::getpid(), signal)
                     .expect("one may kill oneself");
@@ -140,7 +140,7 @@ fn alone(name: &str, value: &str) {
             println!("grandchild {}", child.id());
         }
         "escape" => {
-            // A grandchild that leaves the process group and holds the pipes.
+            // A grandchild that leaves the process group and holds the pipes open.
             let child = Command::new("setsid")
                 .args(["sleep", "1000"])
                 .stdin(Stdio::null())
@@ -185,8 +185,8 @@ fn alone(name: &str, value: &str) {
     }
 }
 
-/// Rank 0 sends so many messages of 64 KiB to rank 1, which no checkpoint ever
-/// frees; every hundredth is mentioned.
+/// Rank 0 sends a number of messages of 64 KiB to rank 1, which no checkpoint frees; it prints a
+/// line for every hundredth.
 fn flood(count: &str) -> Result<(), Error> {
     let count: u32 = count.parse().expect("a number");
     let mut world = refrain::World::init()?;
@@ -222,7 +222,7 @@ fn say_hello(control: &mut ControlPlane) {
     );
 }
 
-/// Each rank puts an address with memory, and reads that of all others.
+/// Each rank puts an address with memory, and reads those of all other ranks.
 fn exchange(control: &mut ControlPlane, rounds: u32) -> Result<(), JobError> {
     let (rank, size) = (control.rank().0, control.size());
     for round in 0..rounds {
@@ -238,7 +238,7 @@ fn exchange(control: &mut ControlPlane, rounds: u32) -> Result<(), JobError> {
         for peer in 0..size {
             let (bytes, memory) = control.get(&format!("{round}/{peer}"))?;
             assert_eq!(bytes, [peer as u8; 100]);
-            // All ranks share one place in the file: read without moving it.
+            // All ranks share the offset of the file: read without moving it.
             let file = File::from(memory.expect("memory comes with it"));
             let mut text = [0; 64];
             let read = file.read_at(&mut text, 0).expect("it can be read");
@@ -262,7 +262,7 @@ fn check_until_stopped(control: &mut ControlPlane) {
     }
 }
 
-/// Prints each signal that comes, until SIGTERM.
+/// Prints each signal that arrives, until SIGTERM.
 fn signals() {
     use signal_hook::consts::{SIGCONT, SIGTERM, SIGUSR1, SIGUSR2};
     let mut signals = signal_hook::iterator::Signals::new([SIGUSR1, SIGUSR2, SIGCONT, SIGTERM])
@@ -279,7 +279,7 @@ fn signals() {
     }
 }
 
-/// By a handler that does nothing.
+/// Ignores a signal by a handler without effect.
 fn ignore(signal: i32) {
     let flag = std::sync::Arc::default();
     signal_hook::flag::register(signal, flag).expect("a handler");

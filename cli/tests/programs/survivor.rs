@@ -1,6 +1,6 @@
-//! A program for the tests of survival: ranks 0 and 1 exchange messages in rounds,
-//! and either print a line in each, or do in a later life what they must not. Or all
-//! ranks exchange messages, and do their work behind the last fence.
+//! A program for the tests of survival: ranks 0 and 1 exchange messages in rounds, and either
+//! print a line in each round, or diverge in a later life. Or all ranks exchange messages, and do
+//! their work after the last fence.
 
 use refrain::{Error, World, from, from_any, to};
 use std::fs::File;
@@ -35,7 +35,7 @@ fn number(text: &str) -> u64 {
     text.parse().expect("a number")
 }
 
-/// Each rank says which round it is in; a checkpoint every so many rounds.
+/// Each rank prints its round, and takes a checkpoint every `checkpoint_every` rounds; 0: none.
 fn print(mut world: World, checkpoint_every: u64) -> Result<(), Error> {
     let mut begin = 0;
     if let Some(mut restored) = world.restored()? {
@@ -55,11 +55,10 @@ fn print(mut world: World, checkpoint_every: u64) -> Result<(), Error> {
     world.finalize()
 }
 
-/// All ranks send to all others, take messages as they come, and leave the job.
-/// Behind that each prints lines and writes a file. `FOLDER RANKS TIMES [EVERY]`:
-/// those of the ranks in `RANKS` (like `1,3`) kill themselves in between, in so many
-/// lives, when the processes of all other ranks have ended. `EVERY`: so many rounds
-/// from checkpoint to checkpoint.
+/// All ranks send to all others, receive messages in the order of arrival, and leave the job.
+/// After that each prints lines and writes a file. `FOLDER RANKS TIMES [EVERY]`: the ranks in
+/// `RANKS` (like `1,3`) kill themselves in between, in `TIMES` lives, when the processes of all
+/// other ranks have ended. `EVERY`: rounds between two checkpoints.
 fn behind(mut world: World, arguments: &[String]) -> Result<(), Error> {
     let folder = Path::new(&arguments[0]);
     let victims: Vec<u32> = arguments[1]
@@ -125,7 +124,7 @@ fn behind(mut world: World, arguments: &[String]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Until the process has ended whose number is in the file: nobody has reaped it.
+/// Waits until the process with the id in the file has ended; it is not reaped.
 fn wait_for_end(file: &Path) {
     let process = std::fs::read_to_string(file).expect("it was written before the last fence");
     let status = format!("/proc/{process}/status");
@@ -134,7 +133,7 @@ fn wait_for_end(file: &Path) {
     }
 }
 
-/// Unless so many lives have died here before.
+/// Kills this process, unless `times` lives have died here before; the file counts them.
 fn die(file: &Path, times: u64) {
     let deaths = std::fs::metadata(file).map_or(0, |file| file.len());
     if deaths < times {
@@ -161,7 +160,7 @@ fn stray(mut world: World, how: &str) -> Result<(), Error> {
             world.probe(from_any())?;
         }
         if how == "probe" {
-            // No event, but for the later life's.
+            // No event, except in the later life.
             if is_later {
                 world.iprobe(from(1).any_tag())?;
             }
@@ -173,10 +172,10 @@ fn stray(mut world: World, how: &str) -> Result<(), Error> {
     world.finalize()
 }
 
-/// What is in a message.
+/// Content of a message.
 fn content(how: &str) -> u64 {
     match how {
-        // Of this process: as good as random for another.
+        // A value of this process: practically random in another process.
         "number" => u64::from(std::process::id()),
         "time" => {
             let since = SystemTime::now().duration_since(UNIX_EPOCH);

@@ -1,4 +1,4 @@
-//! Hosts for the tests: a script in the place of ssh, and each "host" is this one.
+//! Hosts for the tests: a script in place of ssh; each "host" is this one.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -8,13 +8,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A folder with a script `ssh`, which is given a host's name and the command.
+/// A folder with a script `ssh`, which gets a host's name and the command.
 pub struct Hosts {
     folder: tempfile::TempDir,
 }
 
 impl Hosts {
-    /// With what it does once it knows the host, `$host`, and has the command left.
+    /// Creates the folder; `script` runs with the host in `$host` and the command in the
+    /// arguments.
     pub fn with(script: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let text = format!(
@@ -37,7 +38,7 @@ impl Hosts {
         self.folder.path().join(name)
     }
 
-    /// What is in it.
+    /// The content of a file in the folder.
     pub fn text(&self, name: &str) -> String {
         fs::read_to_string(self.file(name)).unwrap()
     }
@@ -48,7 +49,7 @@ impl Hosts {
         job(&format!("--ssh {} {options}", ssh.display()), steps)
     }
 
-    /// The agent on a host, once its ranks have spoken.
+    /// The agent on a host, after its ranks have printed.
     pub fn agent(&self, host: &str) -> Process {
         Process::of(self.text(&format!("agent-{host}")).trim().parse().unwrap())
     }

@@ -1,4 +1,4 @@
-//! Jobs that are ended from outside: nothing stays behind ssh.
+//! Jobs that are ended from outside: no process is left behind ssh.
 
 use crate::jobs::with_ssh;
 use crate::launched::{Ended, Launched, Process, job};
@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt as _;
 
 const OPTIONS: &str = "-n 3 --host a:2,b";
 
-/// A job whose ranks run until they are told otherwise.
+/// A job whose ranks run until they are ended.
 struct Endless {
     launched: Launched,
     ranks: Vec<Process>,
@@ -17,7 +17,7 @@ struct Endless {
 impl Endless {
     fn start(ssh: &Ssh, steps: &str) -> Self {
         let mut command = job(OPTIONS, steps);
-        // As a shell starts what is in the foreground of a terminal.
+        // As a shell starts a foreground process of a terminal.
         let command = with_ssh(&mut command, ssh).process_group(0);
         let mut launched = Launched::start(command);
         let ranks = launched.processes("process", 3);
@@ -42,8 +42,8 @@ fn a_signal_to_the_launcher_ends_the_ranks_behind_ssh() {
     job.expect_ended(&ssh, Some(143));
 }
 
-/// A terminal's Ctrl-C goes to the launcher's whole process group. Ranks are told by
-/// the launcher, twice if they do not obey; were it to reach ssh, agents would be lost.
+/// A terminal sends Ctrl-C to the launcher's whole process group. The launcher signals the ranks,
+/// twice if necessary; if the signal reached ssh, agents would be lost.
 #[test]
 fn ctrl_c_is_for_the_launcher_and_not_for_ssh() {
     let Some(ssh) = Ssh::start() else { return };

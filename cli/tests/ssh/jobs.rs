@@ -1,4 +1,4 @@
-//! Jobs that go well, though ranks are killed.
+//! Jobs that end well although ranks are killed.
 
 use crate::installed::{has, libraries};
 use crate::launched::{Ended, job, refrain, run};
@@ -30,7 +30,7 @@ fn expected() -> String {
     run(alone.args(WORKLOAD.split_whitespace())).expect(0).out
 }
 
-/// One rank of each host is killed; both come again where they were. REC-1
+/// One rank of each host is killed; both are restarted on their hosts. REC-1
 fn runs_and_survives(ssh: &Ssh, launcher: impl Fn() -> Command) {
     let libraries = libraries().into_iter();
     for library in libraries.filter(|library| has(library.as_ref(), "tcp")) {
@@ -55,7 +55,7 @@ fn ranks_of_both_hosts_are_killed_and_come_again() {
     runs_and_survives(&ssh, refrain);
 }
 
-/// As before, and what agents and ranks say crosses from one network to the other.
+/// As before, with messages of agents and ranks between two networks.
 #[test]
 fn ssh_leads_into_another_network() {
     let Some(hosts) = Hosts::make() else { return };
@@ -65,7 +65,7 @@ fn ssh_leads_into_another_network() {
     runs_and_survives(&ssh, || hosts.enter(0, env!("CARGO_BIN_EXE_refrain")));
 }
 
-/// Output, standard error and statuses come through ssh as from ranks of this host.
+/// Output, standard error and statuses pass through ssh as from ranks of this host.
 #[test]
 fn output_and_status_are_those_of_the_ranks() {
     let Some(ssh) = Ssh::start() else { return };
@@ -85,8 +85,7 @@ fn output_and_status_are_those_of_the_ranks() {
     ssh.expect_nothing_left();
 }
 
-/// What libraries are told by the environment reaches ranks on other hosts, and nothing
-/// else does.
+/// Environment variables of libraries reach ranks on other hosts, other variables do not.
 #[test]
 fn variables_of_fabrics_are_passed_on() {
     let Some(ssh) = Ssh::start() else { return };

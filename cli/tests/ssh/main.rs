@@ -1,5 +1,5 @@
-//! `refrain run --host` by OpenSSH: its own server on ports of its own, with keys
-//! and settings of its own, and its own client. Nothing of the user's is read.
+//! `refrain run --host` over OpenSSH: with its own server on its own ports, with its own keys and
+//! settings, and its own client. No file of the user is read.
 
 #[path = "../libfabric/installed.rs"]
 mod installed;

@@ -1,18 +1,18 @@
-//! Hosts that let nobody in, and hosts that are none.
+//! Hosts that refuse the login, and hosts that do not exist.
 
 use crate::jobs::with_ssh;
 use crate::launched::{Ended, job, run};
 use crate::server::Ssh;
 use std::fs;
 
-/// A job on a good host and one that is not; it must not start.
+/// A job on a good host and a bad one; it must not start.
 fn refused(ssh: &Ssh, host: &str) -> Ended {
     let mut command = job(&format!("-n 2 --host a,{host}"), "say=started hello");
     let ended = run(with_ssh(&mut command, ssh)).expect(2);
     assert_eq!(ended.out, "");
     let words = format!("host {host}: ");
     assert_eq!(ended.err.matches(&words).count(), 1, "{}", ended.err);
-    // What to try is what was tried.
+    // The command in the advice is the one that was tried.
     let advice = format!("{} {host} true", ssh.command());
     assert!(ended.err.contains(&advice), "{}", ended.err);
     ssh.expect_nothing_left();
@@ -28,7 +28,7 @@ fn a_key_that_the_host_does_not_know_is_refused() {
     assert!(ended.err.contains("Permission denied"), "{ended:?}");
 }
 
-/// The host was never seen, or somebody else listens there.
+/// The host's key is unknown, or another server listens there.
 #[test]
 fn a_host_with_an_unknown_key_is_refused() {
     let Some(ssh) = Ssh::start() else { return };

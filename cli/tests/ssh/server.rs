@@ -1,4 +1,4 @@
-//! OpenSSH's server and client in a folder of their own.
+//! OpenSSH's server and client in a separate folder.
 
 use crate::launched::{Process, processes_of};
 use crate::two_hosts::Hosts;
@@ -11,13 +11,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Where sshd confines a process when it runs as root: a folder that Debian's service
-/// makes. It stays: each connection to any sshd needs it.
+/// Folder to which sshd confines a process when it runs as root; Debian's service creates it. It
+/// is kept: each connection to any sshd needs it.
 const CONFINEMENT: &str = "/run/sshd";
-/// Another process may take the port that was free.
+/// Number of attempts: another process may take a port that was free.
 const TRIES: u32 = 10;
 
-/// A server that runs. Killed when this is dropped.
+/// A running server. Dropping it kills the server.
 struct Server {
     child: Child,
     port: u16,
@@ -27,7 +27,7 @@ struct Server {
 pub struct Ssh {
     folder: tempfile::TempDir,
     servers: Vec<Server>,
-    /// What the servers have said.
+    /// The log of the servers.
     log: Arc<Mutex<String>>,
 }
 
@@ -44,8 +44,8 @@ impl Drop for Ssh {
 }
 
 impl Ssh {
-    /// One server on this host, where the names `a` and `b` both lead; `None`, with
-    /// the reason printed, where OpenSSH is not installed.
+    /// One server on this host for both names `a` and `b`; `None`, with the reason printed, if
+    /// OpenSSH is not installed.
     pub fn start() -> Option<Self> {
         let mut ssh = Self::installed()?;
         let listening = ssh.serve("127.0.0.1", Command::new);
@@ -110,12 +110,12 @@ impl Ssh {
         fs::read_to_string(self.file(name)).expect(name)
     }
 
-    /// Where what sshd starts puts its temporary files.
+    /// Folder for temporary files of the processes that sshd starts.
     pub fn temporary(&self) -> PathBuf {
         self.file("temporary")
     }
 
-    /// Starts a server at a free port, and returns that when it listens.
+    /// Starts a server at a free port; returns the port when the server listens.
     fn serve(&mut self, address: &str, command: impl Fn(PathBuf) -> Command) -> u16 {
         for _ in 0..TRIES {
             if let Some(server) = self.try_to_serve(address, &command) {
@@ -128,7 +128,7 @@ impl Ssh {
     }
 
     fn try_to_serve(&self, address: &str, command: impl Fn(PathBuf) -> Command) -> Option<Server> {
-        // In a namespace the same port need not be free; then it is tried again.
+        // In a namespace the same port may be in use; then another one is tried.
         let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|it| it.local_addr());
         let port = free.expect("a free port").port();
         let settings = self.file(&format!("sshd-{address}-{port}"));
@@ -164,8 +164,8 @@ impl Ssh {
         None
     }
 
-    /// Writes the client's settings: names, addresses and ports. Each name has a key
-    /// and a file of known hosts of its own.
+    /// Writes the client's settings: names, addresses and ports. Each name has its own key and its
+    /// own file of known hosts.
     fn configure(&self, hosts: &[(&str, &str, u16)]) {
         let mut text = String::new();
         for (name, address, port) in hosts {
@@ -181,19 +181,19 @@ impl Ssh {
         fs::write(self.file("config"), text).expect("a new file");
     }
 
-    /// From now on the key of the host of this name is taken for that of the server.
+    /// From now on the client expects the key of this name from the server.
     fn know(&self, name: &str, key: &str, (address, port): (&str, u16)) {
         let key = self.text(&format!("{key}.pub"));
         let line = format!("[{address}]:{port} {key}");
         fs::write(self.file(&format!("known-{name}")), line).expect("a new file");
     }
 
-    /// What `--ssh` is to be.
+    /// The value of `--ssh`.
     pub fn command(&self) -> String {
         format!("ssh -F {}", self.file("config").display())
     }
 
-    /// The agents that run.
+    /// The running agents.
     pub fn agents(&self) -> Vec<Process> {
         let temporary = self.temporary();
         let temporary = temporary.to_str().expect("text");
@@ -210,7 +210,7 @@ impl Ssh {
         agents.collect()
     }
 
-    /// Nothing that sshd has started lives, and no file of it is there.
+    /// All processes that sshd has started have ended, and their files are removed.
     #[track_caller]
     pub fn expect_nothing_left(&self) {
         let temporary = self.temporary();
@@ -229,7 +229,7 @@ fn collect(mut said: BufReader<impl std::io::Read>, log: &Mutex<String>) {
     }
 }
 
-/// sshd is seldom in `PATH`, and wants to be called by its whole path.
+/// sshd is seldom in `PATH`, and must be called by its full path.
 fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path);

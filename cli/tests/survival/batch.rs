@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 use tempfile::TempDir;
 
-/// How a line begins that tells of a rank's death.
+/// Beginning of a line about a rank's death.
 pub const DEATH: &str = "was killed by SIGKILL (incarnation";
 
-/// Jobs, the lines that they have to print, and how many deaths they survived.
+/// Jobs, the lines that they have to print, and the number of deaths that they survived.
 pub struct Batch {
     name: &'static str,
     folder: TempDir,
@@ -39,12 +39,12 @@ impl Batch {
         batch
     }
 
-    /// The jobs' folder for temporary files: empty between them.
+    /// The jobs' folder for temporary files; empty between jobs.
     fn temporary(&self) -> PathBuf {
         self.folder.path().join("temporary")
     }
 
-    /// A file for what a job tells.
+    /// A file for the output of a job.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -54,8 +54,8 @@ impl Batch {
         self.folder.path().join("spilled")
     }
 
-    /// Runs a workload with faults, and returns how many ranks died: it prints
-    /// what it prints without them, and leaves nothing behind.
+    /// Runs a workload with faults, and returns the number of ranks that died. It prints the same
+    /// as without faults, and leaves nothing behind.
     #[track_caller]
     pub fn survives(&mut self, ranks: u32, options: &str, workload: &str) -> usize {
         let expected = self.line_without_failures(ranks, workload);
@@ -67,7 +67,7 @@ impl Batch {
         self.count(&ended)
     }
 
-    /// The same, of a program that is no workload: what came of it.
+    /// As above, for a program that is not a workload; returns the result.
     #[track_caller]
     pub fn run_program(&mut self, ranks: u32, options: &str, program: &[&str]) -> Ended {
         let mut command = self.command(ranks, options);
@@ -85,7 +85,7 @@ impl Batch {
         deaths
     }
 
-    /// Rank 0 prints one line: that of a job in which nothing is logged.
+    /// Rank 0 prints one line, which a job without logging prints, too.
     #[track_caller]
     fn line_without_failures(&mut self, ranks: u32, workload: &str) -> String {
         let key = (ranks, workload.to_owned());
@@ -138,7 +138,7 @@ impl Batch {
         ended
     }
 
-    /// Ends a batch in which in so many jobs, at least, somebody died.
+    /// Ends a batch in which ranks died in at least this number of jobs.
     #[track_caller]
     pub fn finish(self, with_deaths_min: u32) {
         let Self {
@@ -157,7 +157,7 @@ impl Batch {
     }
 }
 
-/// All that is needed to see a failure again.
+/// Everything that is needed to reproduce a failure.
 fn told(name: &str, ranks: u32, options: &str, workload: &str, ended: &Ended) -> String {
     format!(
         "{name}: refrain run --no-prefix -n {ranks} {options} -- refrain-workload {workload} \

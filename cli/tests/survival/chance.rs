@@ -1,4 +1,4 @@
-//! Choices from a seed.
+//! Random choices from a seed.
 
 /// SplitMix64.
 pub struct Chance(u64);
@@ -16,7 +16,7 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    /// From 0 to below `end`.
+    /// A number from 0 to below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }

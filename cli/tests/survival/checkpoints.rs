@@ -1,10 +1,10 @@
-//! Deaths before, while and after checkpoints are taken.
+//! Deaths before, during and after checkpoints.
 
 use crate::batch::Batch;
 
-/// The victim begins with its newest whole checkpoint: none, the first, the one
-/// that was just taken, or the one before. What others sent after it comes again,
-/// though they freed what was before.
+/// The victim begins with its newest complete checkpoint: none, the first, the one that was just
+/// taken, or the one before it. Messages sent to it after the checkpoint are sent again, although
+/// the senders freed the earlier ones.
 // REC-1 REC-3 GC-1 LOG-5
 #[test]
 fn ranks_go_on_from_their_checkpoints() {
@@ -29,8 +29,8 @@ fn ranks_go_on_from_their_checkpoints() {
     batch.finish(60);
 }
 
-/// Two at once, both with checkpoints: each needs what the other sent before its
-/// own.
+/// Two ranks at once, both with checkpoints: each needs the messages that the other sent before
+/// its own checkpoint.
 // LOG-5 REC-3 REC-6
 #[test]
 fn several_ranks_go_on_from_their_checkpoints() {
@@ -52,7 +52,7 @@ fn several_ranks_go_on_from_their_checkpoints() {
     batch.finish(24);
 }
 
-/// Killed when some checkpoint is just written, or not yet.
+/// Killed while a checkpoint is written, or before.
 // GC-1 REC-6
 #[test]
 fn a_checkpoint_that_is_half_written_is_none() {

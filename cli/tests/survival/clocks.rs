@@ -1,14 +1,14 @@
-//! One rank killed, at one clock after the other, to the end of the job.
+//! One rank, killed at one clock after the other, to the end of the job.
 
 use crate::batch::Batch;
 
-/// Kills `victim` at every `step`-th clock until one lies behind the job's end;
-/// returns the last that was reached.
+/// Kills `victim` at every `step`-th clock until a clock is after the job's end; returns the last
+/// clock that was reached.
 fn sweep(batch: &mut Batch, ranks: u32, options: &str, workload: &str, step: usize) -> usize {
     for (victim, clock) in (1..).step_by(step).enumerate() {
         let victim = victim as u32 % ranks;
         let options = format!("--kill {victim}@clock={clock} {options}");
-        // An outcome that depends on timing does not move the end by much.
+        // An outcome that depends on timing changes the end only a little.
         if batch.survives(ranks, &options, workload) == 0 {
             return clock;
         }
@@ -16,8 +16,8 @@ fn sweep(batch: &mut Batch, ranks: u32, options: &str, workload: &str, step: usi
     unreachable!("every job ends")
 }
 
-/// Named receives only: nothing is recorded, all is in the logs of others. The
-/// last kills are in the last fence.
+/// Named receives only: nothing is recorded, everything is in the logs of other ranks. The last
+/// kills are in the last fence.
 // REC-1 REC-3 REC-4 REC-5 FENCE-1
 #[test]
 fn a_token_ring_survives_a_death_at_any_clock() {
@@ -29,7 +29,7 @@ fn a_token_ring_survives_a_death_at_any_clock() {
     batch.finish(24);
 }
 
-/// Several receives of one rank at a time, from others and from itself.
+/// Several pending receives of one rank, from other ranks and from itself.
 // REC-1 REC-3 REC-4 REC-5
 #[test]
 fn a_stencil_survives_a_death_at_any_clock() {
@@ -41,9 +41,8 @@ fn a_stencil_survives_a_death_at_any_clock() {
     batch.finish(24);
 }
 
-/// Every reception is recorded, and what was not yet recorded is in limbo until
-/// all records are told. Receives ask for messages of one rank in another order
-/// than it sends them.
+/// Every reception is recorded, and receives without a record are undecided until all records are
+/// replayed. Receives ask for messages of one rank in another order than it sends them.
 // REC-2 REC-4 REC-5
 #[test]
 fn a_stencil_survives_where_every_reception_is_recorded() {
@@ -56,7 +55,7 @@ fn a_stencil_survives_where_every_reception_is_recorded() {
     batch.finish(50);
 }
 
-/// Who comes first is told by the event logger.
+/// The event logger determines the order of the senders.
 // REC-2 REC-4 REC-5
 #[test]
 fn a_master_survives_a_death_at_any_clock() {
@@ -71,7 +70,7 @@ fn a_master_survives_a_death_at_any_clock() {
     batch.finish(30);
 }
 
-/// Every operation there is.
+/// All operations.
 // REC-2 REC-4 REC-5
 #[test]
 fn chaos_survives_a_death_at_any_clock() {
@@ -87,7 +86,7 @@ fn chaos_survives_a_death_at_any_clock() {
     batch.finish(30);
 }
 
-/// Without anybody else: its own messages are made again.
+/// A single rank: its own messages are sent again.
 // REC-1 REC-4
 #[test]
 fn a_rank_alone_survives() {

@@ -1,17 +1,16 @@
-//! A program that does not do the same again is stopped, and told which operation
-//! differs.
+//! A program that diverges is stopped, with an error that names the operation that differs.
 
 use crate::batch::{Batch, DEATH};
 use crate::program;
 
-/// Rank 0 sends what depends on its process, the time or an address; with another
-/// tag; or does something else than records tell.
+/// Rank 0 sends data that depends on its process, the time or an address; or uses another tag; or
+/// does something else than its records say.
 // REC-8
 #[test]
 fn a_program_that_is_not_piecewise_deterministic_is_stopped() {
     let mut batch = Batch::new("contradictions");
     let survivor = program::path();
-    // What would make numbers, times and addresses the same is turned off.
+    // Options that would make numbers, times and addresses the same are turned off.
     for (how, policy, words) in [
         ("number", "stop", "operation 1 "),
         ("time", "stop", "message 0 to rank 1"),
@@ -32,14 +31,14 @@ fn a_program_that_is_not_piecewise_deterministic_is_stopped() {
             }
         }
     }
-    // The same program that does what it did goes on.
+    // The same program continues if it does not diverge.
     let ended = batch.run_program(2, "--kill 0@clock=20", &[&survivor, "stray", "not"]);
     assert_eq!(ended.expect(0).err.matches(DEATH).count(), 1);
     batch.finish(1);
 }
 
-/// A program that probes in its later life only has no record of that, and its peer
-/// has what the earlier life sent behind it.
+/// A program that probes only in its later life has no record of the probe, and its peer has
+/// messages that the earlier life sent after it.
 // REC-9
 #[test]
 fn an_event_that_the_earlier_life_did_not_have_is_found() {
@@ -57,8 +56,8 @@ fn an_event_that_the_earlier_life_did_not_have_is_found() {
     batch.finish(0);
 }
 
-/// Of 8 bytes in each message nothing can be told: the rank goes on, the job says what
-/// differs, as text and as JSON, and has a status of its own.
+/// Differences in 8 bytes of each message cannot be explained: the rank continues, and the job
+/// reports the differences, as text and as JSON, and has a special status.
 // REC-8
 #[test]
 fn a_few_other_bytes_are_reported() {

@@ -1,25 +1,25 @@
-//! What a job must not leave behind.
+//! Leftovers that a job must not have.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Set in the environment of all processes of a batch's jobs.
+/// Environment variable of all processes of a batch's jobs.
 pub const MARK: &str = "REFRAIN_SURVIVAL";
 
-/// What is in a folder.
+/// The entries of a folder.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("a folder").flatten();
     entries.map(|entry| entry.path()).collect()
 }
 
-/// Command lines of processes that carry this mark. Shared memory has no name: it
-/// lives as long as they.
+/// Command lines of processes with this variable. Shared memory has no name: it exists as long as
+/// these processes.
 pub fn processes(mark: &Path) -> Vec<String> {
     let own = format!("{MARK}={}", mark.display());
     let all = std::fs::read_dir("/proc").expect("it is there").flatten();
     all.filter_map(|process| {
-        // Gone meanwhile, or somebody else's.
+        // Ended meanwhile, or of another user.
         let environment = std::fs::read(process.path().join("environ")).ok()?;
         let carries = |variable: &[u8]| variable == own.as_bytes();
         let is_of_batch = environment.split(|byte| *byte == 0).any(carries);
@@ -29,7 +29,7 @@ pub fn processes(mark: &Path) -> Vec<String> {
     .collect()
 }
 
-/// The search finds what it is for.
+/// The search finds what it searches for.
 #[test]
 fn a_process_with_the_mark_is_found() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -39,7 +39,7 @@ fn a_process_with_the_mark_is_found() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("there is cat");
-    // A child that answers has an environment; one that was just spawned may not.
+    // A child that answers has its environment; a child that was just spawned may not have it yet.
     let to = child.stdin.as_mut().expect("piped");
     to.write_all(b"?").expect("it reads");
     let from = child.stdout.as_mut().expect("piped");

@@ -1,4 +1,4 @@
-//! Deaths of ranks that talk over libfabric.
+//! Deaths of ranks that communicate over libfabric.
 
 use crate::batch::Batch;
 use crate::launched::{refrain, run};
@@ -14,13 +14,13 @@ fn providers() -> Vec<String> {
     .collect()
 }
 
-/// New connections take the place of those to the life before.
+/// New connections replace those to the earlier life.
 // REC-1 REC-3 FENCE-1
 #[test]
 fn ranks_survive_on_libfabric() {
     let found = providers();
     for provider in ["tcp", "tcp;ofi_rxm"] {
-        // `tcp` is also found under a layer.
+        // `tcp` is also found as part of a layered provider.
         let is_it = |name: &String| name == provider || name.split(';').next() == Some(provider);
         if !found.iter().any(is_it) {
             println!("skipped ofi:{provider}: usable are {found:?}");

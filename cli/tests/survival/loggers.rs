@@ -4,8 +4,7 @@ use crate::batch::Batch;
 
 const CHAOS: &str = "chaos --operations 3000 --bytes-max 20000 --patience 30";
 
-/// One logger: it comes back with what it has on its disk, and ranks give it again
-/// what it lacks.
+/// One logger: it is restarted with the events on its disk, and ranks send the missing ones again.
 // REC-2
 #[test]
 fn an_event_logger_dies() {
@@ -19,15 +18,15 @@ fn an_event_logger_dies() {
     batch.finish(10);
 }
 
-/// With replicas the others have what the rank needs, whether or not a logger is
-/// away when it asks.
+/// With replicas the other loggers have the events that the rank needs, whether or not a logger is
+/// down when the rank asks.
 // REC-2 REC-6
 #[test]
 fn an_event_logger_dies_with_a_rank() {
     let mut batch = Batch::new("an event logger with a rank");
     for milliseconds in [20, 35, 50, 65, 80, 100] {
         let at = f64::from(milliseconds) / 1e3;
-        // Where the job is over before that, one rank has died all the same.
+        // If the job is over before that, one rank has died all the same.
         let clock = 6 * milliseconds;
         let kills = format!("eventlogger.1@{at},0@{at},2@clock={clock}");
         let options = format!("--event-replicas 3 --kill {kills}");

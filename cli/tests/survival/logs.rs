@@ -2,7 +2,7 @@
 
 use crate::batch::Batch;
 
-/// What the next life misses is on disk only: it is recalled.
+/// Messages that the next life needs are on disk only: they are recalled.
 // REC-3
 #[test]
 fn messages_come_again_from_disk() {
@@ -20,7 +20,7 @@ fn messages_come_again_from_disk() {
     batch.finish(9);
 }
 
-/// A log that does not fit into memory, and checkpoints that free it.
+/// A log that exceeds memory, and checkpoints that free it.
 // REC-3 GC-1 LOG-5
 #[test]
 fn checkpoints_keep_the_log_short() {

@@ -1,9 +1,9 @@
-//! Whole jobs whose ranks and event loggers are killed: every job ends with the
-//! line of one in which nothing fails, and leaves nothing behind.
+//! Whole jobs whose ranks and event loggers are killed: every job ends with the line of a job
+//! without failures, and leaves nothing behind.
 //!
-//! Each module is one kind of deaths. Kills at a clock hit for sure; those after
-//! some seconds hit or not, as the machine is: of these a batch asserts that many
-//! did. `REFRAIN_SURVIVAL_SEEDS=7,8,9` adds random jobs.
+//! Each module has one kind of deaths. Kills at a clock always hit; those after some seconds hit
+//! or miss, depending on the machine's speed: for these a batch asserts that many hit.
+//! `REFRAIN_SURVIVAL_SEEDS=7,8,9` adds random jobs.
 
 #[path = "../launched/mod.rs"]
 mod launched;

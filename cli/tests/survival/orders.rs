@@ -1,9 +1,9 @@
-//! Checkpoints that the launcher orders: by a policy, and for logs that are full.
+//! Checkpoints that the launcher requests: by a policy, and for logs that are full.
 
 use crate::batch::Batch;
 use std::fs;
 
-/// Each policy, and deaths before, between and after the checkpoints that it orders.
+/// Each policy, with deaths before, between and after the requested checkpoints.
 // REC-1 REC-3 GC-1
 #[test]
 fn ranks_survive_under_each_policy() {
@@ -25,7 +25,7 @@ fn ranks_survive_under_each_policy() {
     batch.finish(12);
 }
 
-/// The counts of a job by rank: orders, stable checkpoints.
+/// The counts of a job by rank: requests, stable checkpoints.
 fn counts(batch: &Batch, name: &str) -> Vec<(u64, u64)> {
     let file = fs::read(batch.file(name)).expect("the file that was asked for");
     let read: serde_json::Value = serde_json::from_slice(&file).expect("JSON");
@@ -37,7 +37,7 @@ fn counts(batch: &Batch, name: &str) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// What is ordered is taken, with any policy but none.
+/// Requested checkpoints are taken, with any policy but none.
 #[test]
 fn policies_order_checkpoints_and_none_does_not() {
     let mut batch = Batch::new("orders");
@@ -61,8 +61,8 @@ fn policies_order_checkpoints_and_none_does_not() {
     batch.finish(0);
 }
 
-/// A log that cannot hold the job, no disk, and a program that takes a checkpoint only
-/// when it is asked: without the orders every send would wait until it is an error.
+/// A log that cannot hold the job's messages, no disk, and a program that takes a checkpoint only
+/// on request: without the requests every send would wait until it fails.
 // LOG-3 LOG-4
 #[test]
 fn a_job_whose_logs_are_full_continues_by_checkpoints() {

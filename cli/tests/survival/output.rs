@@ -1,15 +1,15 @@
-//! What was printed before a death is printed once.
+//! Output before a death is printed once.
 
 use crate::batch::Batch;
 use crate::program;
 
-/// The lines that begin with this, in their order.
+/// The lines that begin with this prefix, in order.
 fn of<'a>(out: &'a str, rank: &str) -> Vec<&'a str> {
     out.lines().filter(|line| line.starts_with(rank)).collect()
 }
 
-/// With and without checkpoints, at clocks of which some lie between the two
-/// lines of a round, and with events that are not stable when a line is printed.
+/// With and without checkpoints, at clocks of which some are between the two lines of a round, and
+/// with events that are not stable when a line is printed.
 // REC-4 REC-5
 #[test]
 fn every_line_is_printed_once() {

@@ -14,8 +14,8 @@ fn a_short_stop_is_no_death() {
     batch.finish(0);
 }
 
-/// Stopped when it already sends and receives. It is killed before its next life
-/// begins: nothing of it comes when it would wake up.
+/// Stopped when it already sends and receives. It is killed before its next life begins: it sends
+/// nothing after the time at which it would have continued.
 // FENCE-1 REC-1
 #[test]
 fn a_long_stop_is_a_death() {
@@ -27,7 +27,7 @@ fn a_long_stop_is_a_death() {
     batch.finish(2);
 }
 
-/// Others die while one is stopped, and are met when it wakes up.
+/// Other ranks die while one is stopped, and it meets their next lives when it continues.
 // REC-3 REC-6
 #[test]
 fn ranks_die_while_one_is_stopped() {

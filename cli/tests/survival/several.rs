@@ -3,11 +3,10 @@
 use crate::batch::Batch;
 
 const CHAOS: &str = "chaos --operations 600 --bytes-max 30000 --patience 30";
-/// So long that it still runs when somebody is killed after some milliseconds.
+/// Duration such that the job still runs when a rank is killed after some milliseconds.
 const LONG: &str = "chaos --operations 5000 --bytes-max 20000 --patience 30";
 
-/// All at the same clock: nobody is left who remembers anything outside the
-/// event logger and the checkpoints.
+/// All ranks at the same clock: only the event logger and the checkpoints are left.
 // REC-1 REC-3 REC-6
 #[test]
 fn all_ranks_die_at_once() {
@@ -26,7 +25,7 @@ fn all_ranks_die_at_once() {
     batch.finish(20);
 }
 
-/// The second dies while the first comes back, by its clock.
+/// The second rank dies, by its clock, while the first one recovers.
 // REC-3 REC-6
 #[test]
 fn two_ranks_die_one_after_the_other() {
@@ -45,8 +44,8 @@ fn two_ranks_die_one_after_the_other() {
     batch.finish(12);
 }
 
-/// A rank dies again, and others with it, while it comes back: some milliseconds
-/// after it was killed.
+/// A rank dies again, and others with it, while it recovers: some milliseconds after it was
+/// killed.
 // REC-6 FENCE-1
 #[test]
 fn a_rank_dies_again_while_it_comes_back() {
@@ -65,7 +64,7 @@ fn a_rank_dies_again_while_it_comes_back() {
             batch.survives(3, &options, LONG);
         }
     }
-    // A fast machine is done before most of them.
+    // On a fast machine the job ends before most of them.
     batch.finish(2);
 }
 

@@ -1,4 +1,4 @@
-//! Two hosts, played by network namespaces of this one.
+//! Two hosts, simulated by network namespaces of this host.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -7,16 +7,16 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Two namespaces, joined by a cable. Gone when this is dropped.
+/// Two namespaces, connected by a virtual cable. Dropping it removes them.
 pub struct Hosts {
-    /// Its hosts are this with `-0` and `-1`.
+    /// Prefix of the hosts' names, which end with `-0` and `-1`.
     pub name: String,
 }
 
 static MADE: AtomicU32 = AtomicU32::new(0);
 
 impl Hosts {
-    /// `None`, with the reason printed, where this user may not make any.
+    /// `None`, with the reason printed, if this user may not create namespaces.
     pub fn make() -> Option<Self> {
         remove_stale();
         let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -68,7 +68,7 @@ impl Hosts {
         command
     }
 
-    /// Nothing passes between them any more.
+    /// Cuts the connection between the hosts.
     pub fn cut(&self) {
         let address = format!("-n {}-1 addr flush scope global", self.name);
         ip(&address).expect("it was made");
@@ -90,7 +90,7 @@ impl Hosts {
 impl Drop for Hosts {
     fn drop(&mut self) {
         for host in 0..2 {
-            // Not there if it could not be made.
+            // Missing if it could not be created.
             let _ = ip(&format!("netns del {}-{host}", self.name));
         }
     }
@@ -108,7 +108,7 @@ fn ip(arguments: &str) -> Result<(), String> {
     Err(format!("ip {arguments}: {}", words.trim()))
 }
 
-/// Namespaces of tests that were killed.
+/// Removes namespaces of tests that were killed.
 fn remove_stale() {
     for entry in std::fs::read_dir("/run/netns")
         .into_iter()

@@ -1,4 +1,4 @@
-//! Where events become stable: settings by their names.
+//! Settings of event loggers, by their names.
 
 use crate::JobError;
 use crate::config::Quorum;
@@ -7,37 +7,37 @@ use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::message::CommitPath;
 use refrain_eventlog::remote::VERBS;
 
-/// How a rank commits to a logger, as chosen by name.
+/// The path of a rank's commits to a logger, as chosen by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommitPathChoice {
-    /// Shared memory where the logger is on the same host, else messages.
+    /// Shared memory if the logger is on the same host, else messages.
     Auto,
-    /// This one.
+    /// This path.
     Fixed(CommitPath),
-    /// RMA writes by this provider of libfabric, or by verbs.
+    /// RMA writes through this provider of libfabric, or through verbs.
     Provider(String),
 }
 
-/// The level that has this name.
+/// The level with this name.
 ///
 /// # Errors
-/// [`JobError::Config`], with all names that exist.
+/// [`JobError::Config`], with all valid names.
 pub fn level(name: &str) -> Result<Level, JobError> {
     named("--stable", name, &Level::ALL)
 }
 
-/// The quorum that has this name.
+/// The quorum with this name.
 ///
 /// # Errors
-/// [`JobError::Config`], with all names that exist.
+/// [`JobError::Config`], with all valid names.
 pub fn quorum(name: &str) -> Result<Quorum, JobError> {
     named("--stable-quorum", name, &Quorum::ALL)
 }
 
-/// The commit path that has this name.
+/// The commit path with this name.
 ///
 /// # Errors
-/// [`JobError::Config`], with all names that exist.
+/// [`JobError::Config`], with all valid names.
 pub fn commit_path(name: &str) -> Result<CommitPathChoice, JobError> {
     Ok(match name.split_once(':') {
         None if name == "auto" => CommitPathChoice::Auto,
@@ -67,17 +67,16 @@ pub fn commit_path(name: &str) -> Result<CommitPathChoice, JobError> {
 pub enum Loggers {
     /// The launcher starts this number of shards.
     Started(u32),
-    /// They run already: of each shard its replicas.
+    /// Running loggers: by shard, its replicas.
     Running(Vec<Vec<ServerAddress>>),
 }
 
-/// Shards that a launcher starts at most.
+/// Maximum number of shards that a launcher starts.
 pub const SHARDS_MAX: u32 = 64;
-/// Replicas of one shard at most.
+/// Maximum number of replicas of one shard.
 pub const REPLICAS_MAX: u32 = 9;
 
-/// Reads `K`, or addresses: shards separated by commas, the replicas of one by
-/// plus signs.
+/// Parses `K`, or addresses: commas between shards, plus signs between the replicas of a shard.
 ///
 /// # Errors
 /// [`JobError::Config`], with valid values.

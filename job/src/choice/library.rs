@@ -1,38 +1,38 @@
-//! Which file a native library is loaded from: the one that the command line names,
-//! else the one of the environment, else what the loader finds.
+//! The file from which a native library is loaded: the one on the command line, else the one in
+//! the environment, else the one that the loader finds.
 
 use crate::JobError;
 use crate::config::JobConfig;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// A native library whose file can be named.
+/// A native library whose file can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamedLibrary {
-    /// The option that names it.
+    /// The option for the file.
     pub option: &'static str,
-    /// The variable of the environment that does where the command line does not.
+    /// The environment variable for the file, used if the option is not given.
     pub variable: &'static str,
-    /// What the loader looks for where neither does.
+    /// The name that the loader searches if neither is given.
     pub file: &'static str,
 }
 
-/// For the fabric `ofi`.
+/// The library of the fabric `ofi`.
 pub const LIBFABRIC: NamedLibrary = NamedLibrary {
     option: "--libfabric",
     variable: "REFRAIN_LIBFABRIC",
     file: "libfabric.so.1",
 };
 
-/// For the fabric `verbs`.
+/// The library of the fabric `verbs`.
 pub const LIBIBVERBS: NamedLibrary = NamedLibrary {
     option: "--libibverbs",
     variable: "REFRAIN_LIBIBVERBS",
     file: "libibverbs.so.1",
 };
 
-/// Takes the files from the environment that were not given, and makes paths
-/// independent of the folder that a rank may change to.
+/// Fills in files from the environment, and makes paths absolute, since a rank may change its
+/// folder.
 ///
 /// # Errors
 /// [`JobError::Config`]: a name that cannot be passed on.
@@ -42,17 +42,17 @@ pub fn resolve(config: &mut JobConfig) -> Result<(), JobError> {
 }
 
 impl NamedLibrary {
-    /// The file that the environment names.
+    /// The file in the environment variable.
     pub fn of_environment(&self) -> Option<OsString> {
         std::env::var_os(self.variable).filter(|file| !file.is_empty())
     }
 
-    /// The file that was given, else the one that the environment names.
+    /// The given file, else the one in the environment variable.
     pub fn or_of_environment(&self, given: Option<PathBuf>) -> Option<PathBuf> {
         given.or_else(|| Some(self.of_environment()?.into()))
     }
 
-    /// Leaves a file that is not given to the environment of this process.
+    /// Fills in the file from the environment of this process, if none is given.
     pub fn fill_in(&self, given: &mut Option<String>) {
         let of_environment = || self.of_environment()?.into_string().ok();
         *given = given.take().or_else(of_environment);
@@ -63,7 +63,7 @@ impl NamedLibrary {
         let Some(mut file) = self.or_of_environment(given_file) else {
             return Ok(());
         };
-        // Without a folder the loader looks for it in its own folders.
+        // The loader searches for a name without a folder in its own folders.
         if file.as_os_str().as_encoded_bytes().contains(&b'/') {
             file = std::path::absolute(&file).unwrap_or(file);
         }

@@ -1,5 +1,5 @@
-//! The fabrics and protocols that can be chosen by name: the one list that the
-//! command line, the launcher, ranks and `refrain info` use.
+//! The fabrics and protocols that can be chosen by name: the one list for the command line, the
+//! launcher, ranks and `refrain info`.
 
 pub mod events;
 pub mod library;
@@ -14,12 +14,12 @@ use core::fmt;
 use refrain_logging::Member;
 use refrain_storage::Io;
 
-/// One thing that can be chosen.
+/// A fabric or protocol that can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// As written on the command line.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A short description.
     pub summary: &'static str,
 }
 
@@ -29,7 +29,7 @@ impl Choice {
     }
 }
 
-/// What `--fabric` takes. [`check_fabric`] checks a name.
+/// Values of `--fabric`. [`check_fabric`] checks a name.
 pub const FABRICS: &[Choice] = &[
     Choice::new(
         "auto",
@@ -53,7 +53,7 @@ pub const FABRICS: &[Choice] = &[
     ),
 ];
 
-/// What `--protocol` takes: the members of the protocol family.
+/// Values of `--protocol`: the members of the protocol family.
 pub const PROTOCOLS: &[Choice] = &{
     let mut choices = [Choice::new("", ""); Member::ALL.len()];
     let mut index = 0;
@@ -65,11 +65,11 @@ pub const PROTOCOLS: &[Choice] = &{
     choices
 };
 
-/// Checks the form of a fabric's name. Whether a provider is installed is
-/// checked by [`provider::resolve`].
+/// Checks the form of a fabric's name. [`provider::resolve`] checks whether a provider is
+/// installed.
 ///
 /// # Errors
-/// [`JobError::Config`], with all names that exist.
+/// [`JobError::Config`], with all valid names.
 pub fn check_fabric(name: &str) -> Result<(), JobError> {
     FabricChoice::parse(name).map(drop)
 }
@@ -77,7 +77,7 @@ pub fn check_fabric(name: &str) -> Result<(), JobError> {
 /// Checks the name of a protocol.
 ///
 /// # Errors
-/// [`JobError::Config`], with all names that exist.
+/// [`JobError::Config`], with all valid names.
 pub fn check_protocol(name: &str) -> Result<(), JobError> {
     if PROTOCOLS.iter().any(|choice| choice.name == name) {
         return Ok(());
@@ -95,25 +95,25 @@ pub fn check(config: &JobConfig) -> Result<(), JobError> {
     events::commit_path(&config.events.way).map(drop)
 }
 
-/// What `--divergence` calls by this name.
+/// The value of `--divergence` with this name.
 ///
 /// # Errors
-/// [`JobError::Config`], with all names that exist.
+/// [`JobError::Config`], with all valid names.
 pub fn divergence(name: &str) -> Result<Divergence, JobError> {
     events::named("--divergence", name, &Divergence::ALL)
 }
 
-/// Disk engines by their names.
+/// Names of the disk engines.
 pub const DISK_ENGINES: [(&str, Io); 3] = [
     ("auto", Io::Auto),
     ("uring", Io::Uring),
     ("plain", Io::Plain),
 ];
 
-/// The disk engine that has this name, as given to `option`.
+/// The disk engine with this name, given as the value of `option`.
 ///
 /// # Errors
-/// [`JobError::Config`], with all names that exist.
+/// [`JobError::Config`], with all valid names.
 pub fn disk_engine(option: &str, name: &str) -> Result<Io, JobError> {
     events::named(option, name, &DISK_ENGINES)
 }
@@ -129,21 +129,21 @@ fn unknown(kind: &str, choices: &[Choice], name: &str) -> JobError {
 /// A value of `--fabric`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FabricChoice {
-    /// Per pair of ranks, by where they run.
+    /// Chosen for each pair of ranks by their hosts.
     Auto,
     /// Shared memory.
     Shm,
-    /// An RDMA device, by libibverbs.
+    /// An RDMA device, through libibverbs.
     Verbs,
-    /// libfabric, by this provider or (`None`) the best that is usable.
+    /// libfabric with this provider; `None`: with the best usable one.
     Ofi(Option<String>),
 }
 
 impl FabricChoice {
-    /// Reads a name as given to `--fabric`.
+    /// Parses a value of `--fabric`.
     ///
     /// # Errors
-    /// [`JobError::Config`], with all names that exist.
+    /// [`JobError::Config`], with all valid names.
     pub fn parse(name: &str) -> Result<Self, JobError> {
         match (name, name.strip_prefix("ofi:")) {
             ("auto", _) => Ok(Self::Auto),
@@ -162,7 +162,7 @@ impl FabricChoice {
     }
 }
 
-/// As `--fabric` takes it.
+/// The value of `--fabric`.
 impl fmt::Display for FabricChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! Which provider of libfabric serves a job.
+//! Choice of the libfabric provider for a job.
 
 use super::FabricChoice;
 use crate::JobError;
@@ -7,19 +7,18 @@ use refrain_transport::fabric::FabricError;
 use refrain_transport::fabric::ofi::{self, Provider};
 use std::path::Path;
 
-/// Providers by how well they serve between hosts, the best first: NICs with
-/// remote memory access, then the host's network.
+/// Providers in the order of preference between hosts: NICs with remote memory access, then the
+/// host's network.
 const ORDER: [&str; 9] = [
     "cxi", "efa", "opx", "psm3", "psm2", "verbs", "usnic", "tcp", "net",
 ];
-/// Providers that do not lead to other hosts.
+/// Providers that do not reach other hosts.
 const ONE_HOST: [&str; 2] = ["shm", "sm2"];
 
-/// What libfabric offers on this machine.
+/// The providers that libfabric offers on this machine.
 ///
 /// # Errors
-/// [`JobError::Config`] when the library cannot be used: what was tried and what to
-/// do.
+/// [`JobError::Config`] if the library cannot be used: what was tried and what to do.
 pub fn installed(library: Option<&Path>) -> Result<Vec<Provider>, JobError> {
     ofi::providers(library).map_err(|error| unusable(&error))
 }
@@ -36,22 +35,22 @@ fn unusable(error: &FabricError) -> JobError {
     JobError::Config(format!("the fabric ofi cannot be used: {error}"))
 }
 
-/// The best provider between hosts, and why it is.
+/// The best provider between hosts, and the reason for the choice.
 #[derive(Clone, Debug)]
 pub struct Best<'a> {
     /// The provider.
     pub provider: &'a Provider,
-    /// `best of tcp, net`.
+    /// The reason, such as `best of tcp, net`.
     pub reason: String,
 }
 
-/// The best usable provider that leads to other hosts.
+/// The best usable provider that reaches other hosts.
 pub fn best(found: &[Provider]) -> Option<Best<'_>> {
     let mut usable: Vec<&Provider> = found
         .iter()
         .filter(|provider| provider.usable.is_ok() && !ONE_HOST.contains(&core(&provider.name)))
         .collect();
-    // A layer above a provider (tcp;ofi_rxm) is second to the provider itself.
+    // A provider that is layered over another one (tcp;ofi_rxm) comes after that one.
     usable.sort_by_key(|provider| (place(&provider.name), provider.name.len()));
     usable.dedup_by(|a, b| a.name == b.name);
     let names: Vec<&str> = usable
@@ -65,7 +64,7 @@ pub fn best(found: &[Provider]) -> Option<Best<'_>> {
     usable.first().map(|provider| Best { provider, reason })
 }
 
-/// The provider proper: `tcp` of `tcp;ofi_rxm`.
+/// The lower provider in a layered name: `tcp` of `tcp;ofi_rxm`.
 fn core(name: &str) -> &str {
     name.split(';').next().unwrap_or(name)
 }
@@ -75,7 +74,7 @@ fn place(name: &str) -> usize {
     known.unwrap_or(ORDER.len())
 }
 
-/// Names of the usable ones, each once.
+/// Names of the usable providers, without repetitions.
 pub fn usable_names(found: &[Provider]) -> Vec<&str> {
     let mut names: Vec<&str> = found
         .iter()
@@ -86,8 +85,8 @@ pub fn usable_names(found: &[Provider]) -> Vec<&str> {
     names
 }
 
-/// Whether `name` means a usable provider: itself, or (`tcp`) a layer above it
-/// (`tcp;ofi_rxm`), which libfabric adds by itself.
+/// Checks that `name` is a usable provider, or (`tcp`) that a layered one (`tcp;ofi_rxm`), which
+/// libfabric adds by itself, is usable.
 fn check(found: &[Provider], name: &str) -> Result<(), JobError> {
     let meant = || {
         found
@@ -109,13 +108,12 @@ fn check(found: &[Provider], name: &str) -> Result<(), JobError> {
     }))
 }
 
-/// Finds and checks, before any rank is started, what a job with `--fabric ofi`
-/// needs: afterwards `config` names a provider. A job that may not
-/// need libfabric is not asked for it.
+/// Chooses and checks the provider of a job with `--fabric ofi`, before any rank is started:
+/// afterwards `config` names a provider. Libfabric need not be installed for a job that may not
+/// use it.
 ///
 /// # Errors
-/// [`JobError::Config`]: an unknown or unusable provider, a library that cannot be
-/// used.
+/// [`JobError::Config`]: an unknown or unusable provider, or a library that cannot be used.
 pub fn resolve(config: &mut JobConfig) -> Result<(), JobError> {
     let FabricChoice::Ofi(provider) = FabricChoice::parse(&config.fabric)? else {
         return Ok(());
@@ -131,10 +129,10 @@ pub fn resolve(config: &mut JobConfig) -> Result<(), JobError> {
     }
 }
 
-/// Name of the best provider between hosts, and why it is.
+/// Name of the best provider between hosts, and the reason for the choice.
 ///
 /// # Errors
-/// [`JobError::Config`] when there is none: all that were found, with their reasons.
+/// [`JobError::Config`] if there is none: all providers that were found, each with the reason.
 pub fn best_name(found: &[Provider]) -> Result<(String, String), JobError> {
     let reasons = || {
         let each = found.iter().map(|provider| match &provider.usable {

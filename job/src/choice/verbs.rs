@@ -1,4 +1,4 @@
-//! Which RDMA port serves a job, and settings of libfabric's verbs.
+//! Choice of the RDMA port of a job, and settings of libfabric's verbs.
 
 use super::FabricChoice;
 use crate::JobError;
@@ -8,18 +8,17 @@ use refrain_transport::fabric::verbs::{self, PortChoice};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Names the device for one rank where the command line names none for all: hosts
-/// may call theirs by different names.
+/// Variable with the device's name, used by a rank if the command line has none: devices may have
+/// different names on different hosts.
 pub const DEVICE_VARIABLE: &str = "REFRAIN_VERBS_DEVICE";
 
-/// How many peers libfabric makes its queues for. Its default is 256, for
-/// which soft-RoCE has no room.
+/// Number of peers for which libfabric sizes its queues. Its default is 256, which is too many for
+/// soft-RoCE.
 const PEERS_VARIABLE: &str = "FI_UNIVERSE_SIZE";
-/// No fewer: event loggers are peers, too.
+/// The minimum: event loggers are peers, too.
 const PEERS_MIN: u32 = 16;
 
-/// The port that is wanted, by the job's settings or else this process'
-/// environment.
+/// The requested port, from the job's settings or else from this process's environment.
 pub fn port(config: &VerbsConfig) -> PortChoice {
     let of_environment = || std::env::var(DEVICE_VARIABLE).ok();
     PortChoice {
@@ -30,23 +29,22 @@ pub fn port(config: &VerbsConfig) -> PortChoice {
     }
 }
 
-/// The library's file; `None`: as the loader finds it.
+/// The library's file; `None`: the one that the loader finds.
 pub fn library(config: &VerbsConfig) -> Option<&Path> {
     config.library.as_ref().map(Path::new)
 }
 
-/// The port that would be used here, in words.
+/// Describes the port that would be used here.
 ///
 /// # Errors
-/// [`JobError::Config`] when there is none: what was tried, what there is, and what to
-/// do.
+/// [`JobError::Config`] if there is none: what was tried, what was found, and what to do.
 pub fn usable(config: &VerbsConfig) -> Result<String, JobError> {
     verbs::choose(library(config), &port(config))
         .map(|chosen| chosen.to_string())
         .map_err(|error| JobError::Config(format!("the fabric verbs cannot be used: {error}")))
 }
 
-/// Checks, before any rank is started, what a job with `--fabric verbs` needs.
+/// Checks, before any rank is started, that a job with `--fabric verbs` has a usable port.
 ///
 /// # Errors
 /// As [`usable`].
@@ -57,13 +55,13 @@ pub fn check(config: &JobConfig) -> Result<(), JobError> {
     }
 }
 
-/// Whether a provider of events is verbs, or one of libfabric over verbs.
+/// Whether a provider for events is verbs, or one of libfabric over verbs.
 pub fn is_under(provider: &str) -> bool {
     provider.split(';').any(|layer| layer == VERBS)
 }
 
-/// What ranks and event loggers need in their environment so that libfabric's provider
-/// for verbs asks the device for no more than there is.
+/// The environment variable with which libfabric's verbs provider requests no more of the device
+/// than it has, for ranks and event loggers.
 pub fn environment(config: &JobConfig, ranks: u32) -> Option<(OsString, OsString)> {
     let of_fabric = match FabricChoice::parse(&config.fabric) {
         Ok(FabricChoice::Ofi(provider)) => provider,

@@ -1,4 +1,4 @@
-//! What a rank publishes about itself, as bytes.
+//! The business card of a rank, and its bytes.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | 25..27 | length of the part for its own host, little endian |
 //! | 27..29 | length of the part for other hosts, little endian |
 //! | 29..33 | the incarnation, little endian |
-//! | 33.. | both parts; an empty one is not there |
+//! | 33.. | both parts; an empty part has no bytes |
 
 use super::host::HostIdentity;
 use refrain_ring::Incarnation;
@@ -16,29 +16,29 @@ use thiserror::Error;
 const VERSION: u8 = 2;
 const HEAD_BYTES: usize = 1 + HostIdentity::BYTES + 8;
 
-/// Why bytes are no card.
+/// Error of decoding a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BusinessCardError {
-    /// Written by another version.
+    /// The card is of another version.
     #[error(
         "it is of version {0}, this program writes {VERSION}: build all ranks from the same refrain"
     )]
     Version(u8),
-    /// Lengths and bytes do not fit together.
+    /// Lengths and bytes do not match.
     #[error("it is damaged")]
     Damaged,
 }
 
-/// Where a rank is, and how others reach it.
+/// The host of a rank, and its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusinessCard {
-    /// Of which life it tells.
+    /// The incarnation that the card describes.
     pub incarnation: Incarnation,
-    /// Which host it is on.
+    /// The host of the rank.
     pub host: HostIdentity,
-    /// The address for ranks on its host; memory travels beside the card.
+    /// The address for ranks on the same host; the segment's descriptor is passed with the card.
     pub near: Vec<u8>,
-    /// The address for ranks on other hosts, or (`--fabric verbs`, `ofi:…`) for all.
+    /// The address for ranks on other hosts, or (`--fabric verbs`, `ofi:…`) for all ranks.
     pub far: Vec<u8>,
 }
 
@@ -46,7 +46,7 @@ impl BusinessCard {
     /// Encodes the card.
     ///
     /// # Panics
-    /// For addresses above 64 KiB: no fabric has such.
+    /// If an address is longer than 64 KiB: no fabric has such an address.
     pub fn encode(&self) -> Vec<u8> {
         let length = |part: &[u8]| {
             u16::try_from(part.len())
@@ -66,7 +66,7 @@ impl BusinessCard {
     /// Decodes a card.
     ///
     /// # Errors
-    /// When the bytes are not a card that this version writes.
+    /// The bytes are not a card of this version.
     pub fn decode(bytes: &[u8]) -> Result<Self, BusinessCardError> {
         match bytes.first() {
             Some(&VERSION) => {}

@@ -1,14 +1,13 @@
 //! Claiming the inherited control socket.
 //!
 //! The launcher leaves one end of a socketpair open in the rank, with its number in the
-//! environment. The environment outlives the
-//! descriptor (children of a rank inherit the one, not the other), so the
-//! launcher puts a greeting into the socket before it starts the rank, and the
-//! environment says how it reads: a number that leads to anything else is
-//! recognised before a byte is written to it, or taken from it.
+//! environment. The environment outlives the descriptor (children of a rank inherit the
+//! environment, not the descriptor). The launcher therefore writes a greeting into the socket
+//! before it starts the rank, and the environment has the greeting's text: a number of any other
+//! descriptor is recognised before a byte is written to it or taken from it.
 //!
-//! Number and greeting are the same in each life of a rank, since the environment lies on
-//! the program's stack.
+//! Number and greeting are the same in each life of a rank, since the environment is on the
+//! program's stack.
 
 #![allow(
     unsafe_code,
@@ -26,9 +25,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Number of the rank's end of the control socket.
 pub const FD_VARIABLE: &str = "REFRAIN_CONTROL_FD";
-/// The first bytes in that socket: they tell a stale number from a live one.
+/// The first bytes in that socket: they distinguish the control socket from another descriptor
+/// with the same number.
 pub const GREETING_VARIABLE: &str = "REFRAIN_CONTROL_GREETING";
-/// No greeting is longer.
+/// Maximum length of a greeting.
 const GREETING_BYTES_MAX: usize = 64;
 
 /// The greeting of a rank, in each of its lives.
@@ -36,23 +36,23 @@ pub fn greeting(job: u64, rank: u32) -> String {
     format!("refrain job {job:016x} rank {rank}")
 }
 
-/// Puts the greeting into a new control socket.
+/// Writes the greeting into a new control socket.
 ///
 /// # Errors
 /// Of the system.
 pub fn greet(socket: BorrowedFd<'_>, greeting: &str) -> Result<(), Errno> {
-    // A new socket has room for it.
+    // A new socket has room for the greeting.
     rustix::net::send(socket, greeting.as_bytes(), SendFlags::NOSIGNAL).map(drop)
 }
 
-/// A process joins its job once: afterwards the number belongs to the
-/// [`OwnedFd`] that was made of it.
+/// Set once a process has joined its job: afterwards the number belongs to the [`OwnedFd`] that
+/// was made of it.
 static CLAIMED: AtomicBool = AtomicBool::new(false);
 
-/// Number and greeting in the environment. `None`: no launcher.
+/// Number and greeting from the environment. `None`: there is no launcher.
 ///
 /// # Errors
-/// Variables that no launcher can have set.
+/// The variables have values that no launcher sets.
 fn parse(
     number: Option<OsString>,
     greeting: Option<OsString>,
@@ -79,7 +79,7 @@ fn parse(
     }
 }
 
-/// Whether `greeting` is what comes next out of this socket; takes it then.
+/// Whether `greeting` is the next data in this socket; if so, it is read.
 fn takes_greeting(socket: BorrowedFd<'_>, greeting: &[u8]) -> bool {
     let mut bytes = [0; GREETING_BYTES_MAX];
     let bytes = &mut bytes[..greeting.len()];
@@ -96,11 +96,11 @@ fn stale(number: RawFd, what: &str) -> JobError {
     ))
 }
 
-/// Takes over the control socket that the environment names, and closes it to
-/// the children of this process. `None`: not started by a launcher.
+/// Takes over the control socket that the environment names, and closes it to the children of this
+/// process. `None`: no launcher has started this process.
 ///
 /// # Errors
-/// When the variable does not lead to this process's own control socket.
+/// The variable does not name this process's own control socket.
 pub fn claim() -> Result<Option<OwnedFd>, JobError> {
     let Some((number, greeting)) = parse(
         std::env::var_os(FD_VARIABLE),

@@ -1,4 +1,4 @@
-//! Which host a rank runs on.
+//! Identity of the host of a rank.
 
 use crate::JobError;
 use std::fs;
@@ -7,20 +7,19 @@ use std::os::unix::fs::MetadataExt;
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const NETWORK_NAMESPACE: &str = "/proc/self/ns/net";
 
-/// Set by agents: which host of the job their ranks run on, counted from 1.
+/// Set by agents: number of the ranks' host in the job, from 1.
 pub const HOST_VARIABLE: &str = "REFRAIN_HOST";
 
-/// What ranks on one host have in common: the boot of its kernel, the network
-/// namespace, and the agent that has started them. A namespace counts as a host of
-/// its own: its ranks have their own network addresses, as containers have, and
-/// reach others by them. So does what two agents have started on one machine:
-/// memory does not travel between agents.
+/// Identity that ranks on one host share: the boot of the kernel, the network namespace, and the
+/// agent that has started them. A namespace counts as a host: its ranks have their own network
+/// addresses, as containers have, and reach other ranks by them. Ranks that two agents have
+/// started on one machine also count as on two hosts: memory is not passed between agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostIdentity {
     boot: u128,
-    /// The kernel counts namespaces with 32 bits.
+    /// The kernel numbers namespaces with 32 bits.
     network_namespace: u32,
-    /// 0: the launcher itself.
+    /// 0: started by the launcher itself.
     agent: u32,
 }
 
@@ -31,7 +30,7 @@ impl HostIdentity {
     /// The host that this process runs on.
     ///
     /// # Errors
-    /// When `/proc` does not have it.
+    /// `/proc` does not have the identity.
     pub fn of_this_process() -> Result<Self, JobError> {
         let failed = |path: &str, error| {
             JobError::control(
@@ -55,7 +54,7 @@ impl HostIdentity {
         })
     }
 
-    /// Which boot of which kernel.
+    /// Identifies the boot of the kernel.
     pub fn boot(self) -> u128 {
         self.boot
     }
@@ -69,7 +68,7 @@ impl HostIdentity {
         bytes
     }
 
-    /// Decodes an identity: any bytes are one.
+    /// Decodes an identity. Any bytes are valid.
     pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
         let (boot, rest) = bytes.split_at(16);
         let (namespace, agent) = rest.split_at(4);
@@ -81,7 +80,7 @@ impl HostIdentity {
     }
 }
 
-/// The number in a text like `4c1a1e52-…-9d7e2b1f0c55`.
+/// Parses a number such as `4c1a1e52-…-9d7e2b1f0c55`.
 fn boot_of(text: &str) -> Option<u128> {
     let digits: String = text.trim().split('-').collect();
     let is_whole = digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());

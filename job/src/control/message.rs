@@ -1,6 +1,6 @@
 //! Messages between launcher and ranks.
 //!
-//! A change of anything here, or of [`JobConfig`], is a new [`CONTROL_VERSION`]: the encoding
+//! A change of a message or of [`JobConfig`] needs a new [`CONTROL_VERSION`]: the encoding
 //! (postcard) does not describe itself.
 
 use crate::config::JobConfig;
@@ -16,74 +16,73 @@ use std::time::Duration;
 /// Version of the control messages.
 pub const CONTROL_VERSION: u8 = 10;
 
-/// The protocol of launcher and ranks. Addresses and reasons are short: a longer message is
-/// damaged.
+/// The protocol of launcher and ranks. Addresses and reasons are short: a message that is longer
+/// is damaged.
 pub const CONTROL: Protocol = Protocol {
     purpose: "refrain: launcher and rank",
     magic: *b"RJ",
     version: CONTROL_VERSION,
     message_bytes_max: 1 << 20,
     data_bytes_max: 0,
-    // They are on one host.
+    // Both are on one host.
     unacknowledged_max: Duration::ZERO,
 };
 
-/// From a rank to its launcher.
+/// Messages from a rank to its launcher.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToLauncher {
-    /// The first message: the process with this id joins the job as the rank that owns the
-    /// socket (a wrapper may stand between it and the launcher). Answered with
-    /// [`ToRank::Welcome`].
+    /// The first message: the process with this id joins the job as the rank that owns the socket
+    /// (a wrapper may be between the process and the launcher). Answered with [`ToRank::Welcome`].
     Hello(u32),
     /// Publishes a value under a key; a later one replaces it.
     Put {
-        /// The name it is found by.
+        /// The key.
         key: String,
         /// Any bytes.
         value: Vec<u8>,
-        /// A descriptor (shared memory) travels with this message.
+        /// A descriptor (of shared memory) is passed with this message.
         memory: bool,
     },
     /// Asks for the value under a key. Answered with [`ToRank::Value`] when a rank has put
     /// it.
     Get(String),
-    /// Waits for all ranks. Answered with [`ToRank::FenceDone`]: at once for a
-    /// fence that an earlier life of this rank has helped to pass.
+    /// Waits for all ranks. Answered with [`ToRank::FenceDone`]: at once for a fence that an
+    /// earlier life of this rank has passed.
     Fence {
-        /// How many fences this rank has passed.
+        /// Number of fences that this rank has passed.
         generation: u64,
-        /// Behind this one the rank has left the job in order.
+        /// The rank leaves the job with this fence.
         last: bool,
     },
-    /// A later life has everything it needs of its launcher, and continues from the
-    /// checkpoint with this number; 0: from the beginning of the program. Its output is
-    /// not passed on before. Answered with [`ToRank::Marked`].
+    /// A later life has everything that it needs of its launcher, and continues from the
+    /// checkpoint with this number; 0: from the beginning of the program. Its output is not passed
+    /// on before. Answered with [`ToRank::Marked`].
     Beginning(u64),
-    /// All output of this rank up to here lies before the checkpoint with this number, from
-    /// 1. Answered with [`ToRank::Marked`].
+    /// All output of this rank up to now comes before the checkpoint with this number, from 1.
+    /// Answered with [`ToRank::Marked`].
     Mark(u64),
     /// The checkpoint with this number is begun.
     Taking(u64),
     /// A checkpoint is stable.
     Stable {
-        /// Its number.
+        /// Number of the checkpoint.
         checkpoint: u64,
-        /// Its length.
+        /// Length of the checkpoint in bytes.
         bytes: u64,
-        /// How many of these bytes are of the rank's own log, roughly. LOG-5
+        /// Approximate number of these bytes that belong to the rank's own log. LOG-5
         log_bytes: u64,
     },
     /// The answer to [`ToRank::AskStatus`].
     Status(Box<StatusFigures>),
-    /// The log of this rank is filled by messages to the named rank, whose checkpoint would
-    /// make room. LOG-3
+    /// The log of this rank is full of messages to the named rank, whose checkpoint would free
+    /// them. LOG-3
     WantCheckpoint(u32),
-    /// The fabric reports this life of a rank as lost. If it lives, it is killed and
+    /// The fabric reports this life of a rank as lost. If the life is not dead, it is killed and
     /// restarted: ranks that took it for dead ignore it. FENCE-1
     Suspect {
-        /// Which rank.
+        /// The rank.
         rank: u32,
-        /// Which life.
+        /// The incarnation.
         incarnation: u32,
     },
     /// The replay progress of a later life.
@@ -101,47 +100,47 @@ pub enum ToLauncher {
 /// The replay progress of a later life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayFigures {
-    /// Its clock at its beginning: that of its checkpoint, or 0.
+    /// The rank's clock at the beginning of the life: that of its checkpoint, or 0.
     pub begin: u64,
-    /// Its clock now.
+    /// The rank's clock now.
     pub clock: u64,
-    /// The clock of its last recorded event: the life before came at least to there. `begin`
-    /// or less: it has no events.
+    /// The clock of the last recorded event, which the earlier life has reached. `begin` or less:
+    /// there are no events.
     pub events_until: u64,
 }
 
-/// What a later life did until it had caught up, and how long it took, in microseconds.
+/// Figures of a later life until it had caught up; times in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveryFigures {
-    /// The checkpoint that it began with; 0: the beginning.
+    /// The checkpoint with which the life began; 0: the beginning of the program.
     pub checkpoint: u64,
     /// From the start of the process until the checkpoint was read.
     pub restore_us: u64,
-    /// Until its events were read, and it was announced to its peers.
+    /// From then until the events were read and the life was announced to its peers.
     pub collect_us: u64,
-    /// From the start of the process until the first message of a peer came.
+    /// From the start of the process until the first message of a peer arrived.
     pub first_message_us: Option<u64>,
     /// From the announcement until the last event was replayed.
     pub replay_us: u64,
-    /// Events that were replayed.
+    /// Number of events replayed.
     pub events: u64,
-    /// Messages that came again.
+    /// Number of messages that peers sent again.
     pub messages: u64,
-    /// Suppressed sends: their receivers had the messages.
+    /// Number of suppressed sends: their receivers had the messages.
     pub suppressed: u64,
-    /// Messages that were compared with what the earlier life had sent.
+    /// Number of messages compared with those of the earlier life.
     pub compared: u64,
-    /// Their bytes.
+    /// Bytes of the compared messages.
     pub compared_bytes: u64,
-    /// Of these messages, how many had other bytes. REC-8
+    /// Number of compared messages that had other bytes. REC-8
     pub differing: u64,
-    /// How many bytes differed, in all of them.
+    /// Number of differing bytes in these messages.
     pub differing_bytes: u64,
-    /// The first of them.
+    /// The first differing message.
     pub first_difference: Option<DifferenceFigures>,
 }
 
-/// A message that had other bytes than in the life before.
+/// A message that had other bytes than in the earlier life.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DifferenceFigures {
     /// The clock of the operation that sent it.
@@ -156,10 +155,10 @@ pub struct DifferenceFigures {
     pub tag: i32,
     /// Its length in bytes.
     pub bytes: u64,
-    /// The first differing bytes: offset of the first, and of the one behind the
-    /// last of them; at most four ranges.
+    /// The first ranges of differing bytes, at most four: offset of the first byte, and offset
+    /// after the last byte.
     pub ranges: Vec<(u64, u64)>,
-    /// Bytes behind these ranges differ, too.
+    /// Bytes after these ranges differ, too.
     pub has_more: bool,
 }
 
@@ -204,106 +203,106 @@ impl From<&DifferenceFigures> for FirstDifference {
     }
 }
 
-/// The state of a rank's log and gate, and its traffic since its last checkpoint or the
-/// beginning of this life.
+/// State of a rank's log and gate, and its traffic since its last checkpoint or the beginning of
+/// this life.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusFigures {
-    /// Bytes of messages from other ranks since its last checkpoint, which their logs hold
-    /// for it.
+    /// Bytes of messages from other ranks since the rank's last checkpoint, which the logs of
+    /// these ranks hold.
     pub received_bytes: u64,
-    /// Bytes that it has sent since then.
+    /// Bytes sent since then.
     pub sent_bytes: u64,
-    /// Log memory in use.
+    /// Bytes of log memory in use.
     pub log_bytes: u64,
-    /// Log memory that may be used.
+    /// Bytes of log memory that may be used.
     pub log_bytes_max: u64,
-    /// What the log takes on disk.
+    /// Bytes of the log on disk.
     pub disk_bytes: u64,
-    /// How many emissions have waited for events.
+    /// Number of emissions that have waited for events.
     pub gate_waits: u64,
-    /// How long all of them together, in microseconds.
+    /// Total time of these waits, in microseconds.
     pub gate_wait_us: u64,
-    /// Its program takes checkpoints on request.
+    /// The rank's program takes checkpoints on request.
     pub heeds_requests: bool,
 }
 
-/// From the launcher to a rank.
+/// Messages from the launcher to a rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToRank {
     /// The answer to [`ToLauncher::Hello`].
     Welcome {
-        /// Names the job on this host.
+        /// Number of the job, unique on this host.
         job: u64,
-        /// Which rank this process is.
+        /// The rank of this process.
         rank: u32,
-        /// How many ranks there are.
+        /// Number of ranks.
         size: u32,
-        /// How often this rank was started before.
+        /// The incarnation of the rank.
         incarnation: u32,
         /// The job's settings.
         config: Box<JobConfig>,
-        /// All ranks have passed the last fence. This later life connects to no peer: it
-        /// reads what they sent to it from their logs ([`ToRank::Departed`]).
+        /// All ranks have passed the last fence. This later life connects to no peer: it reads the
+        /// messages to it from the peers' logs ([`ToRank::Departed`]).
         alone: bool,
     },
-    /// The log memory of a rank that has passed the last fence comes with this message: one
-    /// for each peer, after the welcome of a life that is `alone`.
+    /// The log memory of a rank that has passed the last fence is passed with this message: one
+    /// message for each peer, after the welcome of a life that is `alone`.
     Departed {
-        /// Which rank.
+        /// The rank.
         rank: u32,
-        /// The life of it that passed the last fence.
+        /// The incarnation that passed the last fence.
         incarnation: u32,
     },
     /// The answer to [`ToLauncher::Get`].
     Value {
         /// The key that was asked for.
         key: String,
-        /// As it was put.
+        /// The value, as it was put.
         value: Vec<u8>,
-        /// The descriptor that was put with it travels with this message.
+        /// The descriptor that was put with the value is passed with this message.
         memory: bool,
     },
-    /// The log memory of the earlier life with this number comes with this message: right
-    /// after the welcome, if at all; twice, where the newest life died in its replay.
+    /// The log memory of the earlier life with this number is passed with this message: right
+    /// after the welcome, if at all; twice if the newest life died during replay.
     Remains(u32),
     /// A rank is dead and fenced: this life sends nothing any more. FENCE-1
     Down {
-        /// Which.
+        /// The rank.
         rank: u32,
-        /// Which life of it, and all before.
+        /// The incarnation; earlier ones are dead as well.
         incarnation: u32,
     },
-    /// A life of a rank can be reached. Sent to all ranks when a later life has put its
-    /// address, and to a later life about all others.
+    /// A life of a rank is reachable. Sent to all ranks when a later life has put its address, and
+    /// to a later life about all other ranks.
     Up {
-        /// Which rank.
+        /// The rank.
         rank: u32,
-        /// Which life.
+        /// The incarnation.
         incarnation: u32,
-        /// The value under its address key.
+        /// The value under the rank's address key.
         card: Vec<u8>,
-        /// The descriptor that was put with it travels with this message.
+        /// The descriptor that was put with the value is passed with this message.
         memory: bool,
     },
     /// The answer to [`ToLauncher::Mark`] and [`ToLauncher::Beginning`], with the number of
     /// the checkpoint.
     Marked(u64),
-    /// A checkpoint of this rank would be of use now.
+    /// Checkpoint request to this rank.
     CheckpointWanted,
     /// Asks for [`ToLauncher::Status`]; not sent again before the answer.
     AskStatus,
-    /// Every rank has reached the fence with this number.
+    /// All ranks have reached the fence with this number.
     FenceDone(u64),
     /// The launcher ends the job, for this reason.
     Stop(String),
 }
 
-/// A message that may be accompanied by a descriptor.
+/// A message with which a descriptor may be passed.
 pub trait Accompanied {
-    /// Whether a descriptor travels with this message.
+    /// Whether a descriptor is passed with this message.
     fn has_memory(&self) -> bool;
 
-    /// The descriptor that has come with this message, if one belongs to it.
+    /// The descriptor that was received with this message, if it has one.
     ///
     /// # Errors
     /// [`WireError::DescriptorMissing`].
@@ -459,7 +458,7 @@ mod tests {
         ]
     }
 
-    /// All messages, of a stream delivered in pieces of the given lengths.
+    /// Decodes all messages of a stream that arrives in parts of the given lengths.
     fn reassembled<M: Serialize + DeserializeOwned>(sent: &[M], pieces: &[usize]) -> Vec<M> {
         let mut stream = BytesMut::new();
         for message in sent {

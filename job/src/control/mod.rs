@@ -1,11 +1,10 @@
 //! The control plane: how ranks find each other and agree with their launcher.
 //!
-//! Each rank has one Unix stream socket to the launcher, made as a socketpair
-//! before the fork: it has no name in the file system, so there is nothing to
-//! clean up however a job ends. Over it ranks publish addresses
-//! ([`put`](ControlPlane::put)), look others' up ([`get`](ControlPlane::get)),
-//! wait for each other ([`fence`](ControlPlane::fence)) and leave. It is slow
-//! (one thread of the launcher serves all ranks) and not for data.
+//! Each rank has one Unix stream socket to the launcher, made as a socketpair before the fork: it
+//! has no name in the file system, so nothing has to be removed however a job ends. Over it, ranks
+//! publish addresses ([`put`](ControlPlane::put)), read addresses of other ranks
+//! ([`get`](ControlPlane::get)), wait for all ranks ([`fence`](ControlPlane::fence)) and leave. It
+//! is slow (one thread of the launcher serves all ranks) and not for data.
 
 pub mod business_card;
 pub mod claim;
@@ -23,7 +22,7 @@ use std::sync::Arc;
 
 /// A rank's connection to its launcher.
 ///
-/// Once the launcher ends the job every call fails with [`JobError::Aborted`].
+/// When the launcher ends the job, every call fails with [`JobError::Aborted`].
 #[derive(Debug)]
 pub struct ControlPlane {
     connection: Connection,
@@ -32,64 +31,64 @@ pub struct ControlPlane {
     size: u32,
     incarnation: Incarnation,
     config: JobConfig,
-    /// Fences passed: the number of the next.
+    /// Number of fences passed; also the number of the next fence.
     generation: u64,
-    /// Fences that were begun: one more while this rank waits in one.
+    /// Number of fences begun: one more than passed while this rank waits in a fence.
     fences_begun: u64,
     stopped: Option<String>,
     is_alone: bool,
-    /// What came in between, in its order.
+    /// Messages of the launcher that were no answers, in order.
     news: VecDeque<News>,
 }
 
-/// What the launcher tells without having been asked.
+/// A message that the launcher sends without a request.
 #[derive(Debug)]
 pub enum News {
-    /// What the life before this one has left in memory.
+    /// Memory of an earlier life of this rank.
     Remains {
-        /// Whose.
+        /// The incarnation of that life.
         incarnation: Incarnation,
-        /// Its segment.
+        /// The segment of that life.
         memory: OwnedFd,
     },
-    /// What a rank that has passed the last fence has left in memory.
+    /// Memory of a rank that has passed the last fence.
     Departed(Departed),
     /// A rank is dead and fenced. FENCE-1
     Down {
-        /// Which.
+        /// The rank.
         rank: Rank,
-        /// Which life of it, and all before.
+        /// The incarnation; earlier ones are dead as well.
         incarnation: Incarnation,
     },
-    /// A life of a rank can be reached.
+    /// A life of a rank is reachable.
     Up {
-        /// Which rank.
+        /// The rank.
         rank: Rank,
-        /// Which life.
+        /// The incarnation.
         incarnation: Incarnation,
-        /// What it has put under its address key.
+        /// The value under the rank's address key.
         card: Vec<u8>,
-        /// With the descriptor that it put there.
+        /// The descriptor that was put with the value.
         memory: Option<OwnedFd>,
     },
-    /// A checkpoint of this rank would be of use now.
+    /// Checkpoint request to this rank.
     CheckpointWanted,
-    /// How this rank is, is asked.
+    /// Request for this rank's status.
     StatusAsked,
 }
 
 /// A rank that has passed the last fence of the job.
 #[derive(Debug)]
 pub struct Departed {
-    /// Which rank.
+    /// The rank.
     pub rank: Rank,
-    /// The life of it that passed the fence.
+    /// The incarnation that passed the fence.
     pub incarnation: Incarnation,
     /// The segment of that life.
     pub memory: OwnedFd,
 }
 
-/// What a rank does that is in a fence.
+/// The operation of a rank in a fence, for errors.
 const FENCING: &str = "waiting for all ranks";
 
 fn lost(attempted: &str, error: impl Into<IoError>) -> JobError {
@@ -121,7 +120,7 @@ fn out_of_turn(attempted: &str, message: &ToRank) -> JobError {
 }
 
 impl News {
-    /// A message that is no answer; `Err`: it is one.
+    /// Converts a message that is not an answer; `Err`: it is an answer.
     fn of(message: ToRank, memory: Option<OwnedFd>) -> Result<Self, (ToRank, Option<OwnedFd>)> {
         Ok(match (message, memory) {
             (ToRank::Remains(incarnation), Some(memory)) => Self::Remains {
@@ -159,12 +158,12 @@ impl News {
 }
 
 impl ControlPlane {
-    /// Joins the job that this process was started for. `Ok(None)`: not started
-    /// by a launcher.
+    /// Joins the job for which this process was started. `Ok(None)`: no launcher has started this
+    /// process.
     ///
     /// # Errors
-    /// When the environment is of another job, when this process has joined
-    /// already, or when the launcher is gone or of another version.
+    /// The environment is of another job, this process has joined already, or the launcher is gone
+    /// or of another version.
     pub fn from_environment() -> Result<Option<Self>, JobError> {
         claim::claim()?.map(Self::join).transpose()
     }
@@ -210,22 +209,22 @@ impl ControlPlane {
         }
     }
 
-    /// Which rank this process is.
+    /// The rank of this process.
     pub fn rank(&self) -> Rank {
         self.rank
     }
 
-    /// How many ranks the job has.
+    /// Number of ranks of the job.
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// How often this rank was started before.
+    /// The incarnation of this rank.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
 
-    /// Names the job on this host.
+    /// Number of the job, unique on this host.
     pub fn job(&self) -> u64 {
         self.job
     }
@@ -235,23 +234,22 @@ impl ControlPlane {
         &self.config
     }
 
-    /// How many fences this rank has passed.
+    /// Number of fences that this rank has passed.
     pub fn fences_passed(&self) -> u64 {
         self.generation
     }
 
-    /// A later life that continues from a checkpoint has passed this number.
+    /// Sets the number of fences that a later life passed before its checkpoint.
     pub fn set_fences_passed(&mut self, fences: u64) {
         self.generation = fences;
         self.fences_begun = fences;
     }
 
-    /// Publishes `value`, and a descriptor (shared memory) with it, under
-    /// `key`. A later value replaces an earlier one for later gets.
+    /// Publishes `value`, with a descriptor (of shared memory) if given, under `key`. A later
+    /// value replaces an earlier one for later gets.
     ///
     /// # Errors
-    /// When the job is being ended, the launcher is gone, or the value is
-    /// longer than a message may be.
+    /// The job is being ended, the launcher is gone, or the value is too long for a message.
     pub fn put(
         &mut self,
         key: &str,
@@ -266,11 +264,11 @@ impl ControlPlane {
         self.send(&format!("publishing {key:?}"), &message, memory)
     }
 
-    /// What was put under `key`. Blocks until a rank has.
+    /// The value under `key`, with its descriptor. Blocks until a rank has put it.
     ///
     /// # Errors
-    /// When the job is being ended (also because no rank is left that could put
-    /// it), or the launcher is gone.
+    /// The job is being ended (also if no rank is left that could put the value), or the launcher
+    /// is gone.
     pub fn get(&mut self, key: &str) -> Result<(Vec<u8>, Option<OwnedFd>), JobError> {
         let attempted = format!("looking up {key:?}");
         self.send(&attempted, &ToLauncher::Get(key.into()), None)?;
@@ -285,20 +283,20 @@ impl ControlPlane {
         }
     }
 
-    /// Blocks until every rank of the job has called it as often as this one.
+    /// Blocks until every rank of the job has called it as many times as this rank.
     ///
     /// # Errors
-    /// When the job is being ended (also because a rank has left and will not
-    /// come), or the launcher is gone.
+    /// The job is being ended (also if a rank has left and will not call it), or the launcher is
+    /// gone.
     pub fn fence(&mut self) -> Result<(), JobError> {
         self.begin_fence(false)?;
         let message = self.receive(FENCING)?.0;
         self.pass_fence(message)
     }
 
-    /// Begins the next fence, and does not wait. Until
-    /// [`fence_passed`](Self::fence_passed) returns true, nothing else may be
-    /// asked for. `last`: behind it this rank has left the job in order.
+    /// Begins the next fence, and does not wait. Until [`fence_passed`](Self::fence_passed)
+    /// returns true, no other request may be made. `last`: this rank leaves the job with this
+    /// fence.
     ///
     /// # Errors
     /// As [`fence`](Self::fence).
@@ -314,7 +312,7 @@ impl ControlPlane {
     /// # Errors
     /// As [`fence`](Self::fence).
     pub fn fence_passed(&mut self) -> Result<bool, JobError> {
-        // A look at how the job is may have read the answer.
+        // The answer may have been read by [`check`](Self::check).
         if self.is_in_fence()
             && let Some((message, _)) = self.receive_now(FENCING)?
         {
@@ -353,10 +351,10 @@ impl ControlPlane {
         self.is_alone
     }
 
-    /// The logs of all peers, for a life that is alone. Blocks until all have come.
+    /// The logs of all peers, for a life that is alone. Blocks until all have arrived.
     ///
     /// # Errors
-    /// When the job is being ended, or the launcher is gone.
+    /// The job is being ended, or the launcher is gone.
     pub fn departed(&mut self) -> Result<Vec<Departed>, JobError> {
         const ATTEMPTED: &str = "waiting for the logs of ranks that have left";
         let peers = self.size as usize - 1;
@@ -379,8 +377,8 @@ impl ControlPlane {
         }
     }
 
-    /// A copy of the descriptor of what the newest earlier life has left in memory,
-    /// with its number; it stays in the news.
+    /// A copy of the descriptor of the newest earlier life's memory, with its incarnation. The
+    /// original stays in the news.
     pub fn remains(&self) -> Option<(Incarnation, OwnedFd)> {
         self.news.iter().rev().find_map(|news| match news {
             News::Remains {
@@ -391,9 +389,9 @@ impl ControlPlane {
         })
     }
 
-    /// Reports the checkpoint that this later life continues from; 0: from the beginning.
-    /// Returns when the launcher has read what this process has printed until now:
-    /// that came from the program's start, not from behind the checkpoint.
+    /// Reports the checkpoint from which this later life continues; 0: from the beginning. Returns
+    /// when the launcher has read what this process has printed until now: that output is from the
+    /// start of the program, not from after the checkpoint.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -401,8 +399,7 @@ impl ControlPlane {
         self.marked(&ToLauncher::Beginning(checkpoint), checkpoint)
     }
 
-    /// Returns when the launcher has noted that all output up to here lies before
-    /// this checkpoint.
+    /// Returns when the launcher has noted that all output up to now comes before this checkpoint.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -422,7 +419,7 @@ impl ControlPlane {
     /// Sends a message that has no answer.
     ///
     /// # Errors
-    /// When the job is being ended, or the launcher is gone.
+    /// The job is being ended, or the launcher is gone.
     pub fn report(&mut self, message: &ToLauncher) -> Result<(), JobError> {
         self.send("reporting to the launcher", message, None)
     }
@@ -438,8 +435,8 @@ impl ControlPlane {
         })
     }
 
-    /// Asks to be killed and restarted, and returns only if the job is being
-    /// ended, or the launcher is gone.
+    /// Asks to be killed and restarted. Returns only if the job is being ended, or the launcher is
+    /// gone.
     pub fn ask_for_next_life(&mut self, own: Rank) -> JobError {
         match self.suspect(own, self.incarnation) {
             Ok(()) => self.last_words("waiting for a restart"),
@@ -447,8 +444,8 @@ impl ControlPlane {
         }
     }
 
-    /// Without blocking: has the launcher gone, or stopped this rank? Its other messages wait
-    /// in [`next_news`](Self::next_news). One system call.
+    /// Checks, without blocking, whether the launcher is gone or has stopped this rank. Its other
+    /// messages are kept for [`next_news`](Self::next_news). One system call.
     ///
     /// # Errors
     /// [`JobError::Aborted`], or [`JobError::Control`] when the launcher is gone.
@@ -462,12 +459,12 @@ impl ControlPlane {
         }
     }
 
-    /// Asks the launcher to end the job, which it reports with `message` as
-    /// the reason. The caller should exit soon, with a status other than 0.
+    /// Asks the launcher to end the job, with `message` as the reason that it reports. The caller
+    /// should exit soon, with a status other than 0.
     pub fn abort(&mut self, message: &str) {
-        // Long reasons are cut rather than refused: this is the last word.
+        // Long reasons are cut, not refused, since the rank sends no other message.
         let message = message.chars().take(4096).collect();
-        // A launcher that is gone or ending the job already needs no telling.
+        // A launcher that is gone or ends the job already needs no message.
         let _ = self.send("aborting the job", &ToLauncher::Abort(message), None);
     }
 
@@ -492,13 +489,13 @@ impl ControlPlane {
         said.map_err(|error| JobError::Argument(format!("{attempted}: {error}")))?;
         match self.connection.wait_flushed(None) {
             Ok(()) => Ok(()),
-            // It may have sent the reason before it closed.
+            // The launcher may have sent the reason before it closed the socket.
             Err(WireError::Closed) => Err(self.last_words(attempted)),
             Err(error) => Err(lost(attempted, IoError::other(error))),
         }
     }
 
-    /// Receives until the launcher has closed the socket; returns why it did.
+    /// Receives until the launcher has closed the socket; returns its reason.
     fn last_words(&mut self, attempted: &str) -> JobError {
         loop {
             if let Err(error) = self.receive(attempted) {
@@ -507,13 +504,13 @@ impl ControlPlane {
         }
     }
 
-    /// The next message, if one has come.
+    /// The next message, if one has arrived.
     fn receive_now(
         &mut self,
         attempted: &str,
     ) -> Result<Option<(ToRank, Option<OwnedFd>)>, JobError> {
         loop {
-            // A stop may have come in one read with the answer before it.
+            // A stop message may have arrived in one read with the answer before it.
             if let Some(message) = self.take(attempted)? {
                 return Ok(Some(message));
             }
@@ -535,7 +532,7 @@ impl ControlPlane {
         }
     }
 
-    /// Blocks until something was read.
+    /// Blocks until some bytes were read.
     fn read(&mut self, attempted: &str) -> Result<(), JobError> {
         let failed = |error| receive_failed(attempted, error);
         while !self.connection.receive().map_err(failed)? {
@@ -544,7 +541,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// The next message that has been read; a stop is an error from then on.
+    /// The next message that was read; after a stop message, every call returns an error.
     fn take(&mut self, attempted: &str) -> Result<Option<(ToRank, Option<OwnedFd>)>, JobError> {
         loop {
             let failed = |error| receive_failed(attempted, error);

@@ -79,7 +79,7 @@ fn a_rank_blocked_in_a_get_or_a_fence_learns_why_the_job_ends() {
         launcher.stop("rank 1 was killed");
         let (error, mut control) = rank.join().unwrap();
         assert!(matches!(error, Err(JobError::Aborted(reason)) if reason == "rank 1 was killed"));
-        // and for ever after, without asking anybody
+        // and in all later calls, without a request to the launcher
         assert!(matches!(control.check(), Err(JobError::Aborted(_))));
         assert!(matches!(
             control.put("k", b"", None),
@@ -88,7 +88,7 @@ fn a_rank_blocked_in_a_get_or_a_fence_learns_why_the_job_ends() {
     }
 }
 
-/// Who looks for news while it waits in a fence may read that all are there.
+/// `check` in a fence may already read the message that all ranks have reached the fence.
 #[test]
 fn a_look_in_a_fence_keeps_the_answer() {
     let (mut control, mut launcher) = joined();
@@ -99,7 +99,7 @@ fn a_look_in_a_fence_keeps_the_answer() {
         control.check().unwrap();
         assert!(control.fence_passed().unwrap());
     }
-    // Nobody waits for this one.
+    // No fence with this number was begun.
     launcher.say(&ToRank::FenceDone(3));
     assert!(matches!(control.check(), Err(JobError::Control { .. })));
 }
@@ -191,7 +191,7 @@ fn a_value_that_is_too_long_is_refused_and_does_no_harm() {
     assert!(matches!(launcher.hear(), ToLauncher::Put { value, .. } if value == b"short"));
 }
 
-/// The launcher says that a segment comes with its answer, and sends none.
+/// The launcher announces a segment with its answer, and sends none.
 #[test]
 fn a_message_without_its_descriptor_is_refused() {
     let (mut control, mut launcher) = joined();

@@ -1,11 +1,11 @@
-//! The launcher's agent on another host: starts the host's ranks and passes on what
-//! they and the launcher send to each other, what they print, and how they end.
+//! The launcher's agent on another host: starts the host's ranks, and forwards messages between
+//! them and the launcher, their output, and their ends.
 //!
-//! One thread and one poll(2) loop. Ranks are the agent's children, with a control
-//! socket to it, as they have one to a launcher on their own host. Nothing of the
-//! job stays on the host without the launcher: when the connection or the standard
-//! input is closed, or the other side does not answer the kernel any more, the
-//! agent kills its ranks and ends; when the agent is killed, the kernel kills them.
+//! One thread and one poll(2) loop. Ranks are children of the agent, with control sockets to the
+//! agent, as ranks on the launcher's host have them to the launcher. No process or file of the job
+//! stays on the host without the launcher: when the connection or the standard input is closed, or
+//! the other side no longer acknowledges data, the agent kills its ranks and ends; when the agent
+//! is killed, the kernel kills its ranks.
 //!
 //! | file | subject |
 //! |---|---|
@@ -29,11 +29,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
-/// Serves one job: reads the launcher's addresses from standard input, and returns when the
-/// job is over. Nothing of it is left running.
+/// Reads the launcher's addresses from standard input, serves one job, and returns when the job
+/// is over. No process of the job is left running then.
 ///
 /// # Errors
-/// When there is no launcher, or it is lost.
+/// When the launcher cannot be reached, or the connection to it is lost.
 pub fn run() -> Result<(), AgentError> {
     let mut line = String::new();
     io::stdin()
@@ -47,12 +47,12 @@ pub fn run() -> Result<(), AgentError> {
     }
 }
 
-/// How long one address may take.
+/// Time limit for a connection to one address.
 const ADDRESS_MAX: Duration = Duration::from_secs(5);
-/// How often all are tried: other clients may have filled the door.
+/// Number of times that all addresses are tried: other clients may fill the launcher's door.
 const ROUNDS: u32 = 3;
 
-/// Connects to the launcher. `None`: it does not wait any more.
+/// Connects to the launcher. `None`: the launcher no longer waits.
 fn call(invitation: &Invitation) -> Result<Option<Connection>, AgentError> {
     let mut addresses: Vec<IpAddr> = where_ssh_came_from().into_iter().collect();
     for address in &invitation.addresses {
@@ -87,7 +87,7 @@ fn try_at(address: SocketAddr, invitation: &Invitation) -> Result<Connection, Wi
     Ok(wire)
 }
 
-/// Sleeps until there is something to read or to send.
+/// Sleeps until the connection can be read or written, or until a time.
 fn wait(wire: &Connection, until: Instant) -> io::Result<()> {
     let stdin = io::stdin();
     let mut polled = [
@@ -103,12 +103,12 @@ fn wait(wire: &Connection, until: Instant) -> io::Result<()> {
     }
 }
 
-/// Whether stdin is closed: the launcher does not wait any more.
+/// Whether stdin is closed: the launcher no longer waits.
 fn is_dismissed() -> bool {
     polling::is_ready(&io::stdin(), PollFlags::IN)
 }
 
-/// The launcher's host, as sshd has seen it: the way back that is known to exist.
+/// The launcher's host as sshd has seen it: this address is known to be reachable.
 fn where_ssh_came_from() -> Option<IpAddr> {
     let connection = std::env::var("SSH_CONNECTION").ok()?;
     connection.split_ascii_whitespace().next()?.parse().ok()

@@ -1,4 +1,4 @@
-//! The ranks of one host, and the memory that they have shared by descriptors.
+//! The ranks of one host, and the memory that ranks share by descriptors.
 
 use crate::child::RankChild;
 use crate::hosts::message::{FromAgent, Life, OUTPUT_BYTES_MAX};
@@ -18,11 +18,11 @@ use std::process::Child;
 use std::sync::Arc;
 
 const READ_BYTES: usize = 64 << 10;
-/// Reads of what is left in a pipe: more than its largest capacity (1 MiB).
+/// Maximum number of reads of what is left in a pipe: more than its largest capacity (1 MiB).
 const DRAIN_READS: usize = 32;
 
-/// What the ranks of a host have in common: memory, by the numbers that the launcher
-/// knows it by, and room for what is read.
+/// State that the ranks of a host share: shared memory by the numbers that the launcher uses for
+/// it, and a buffer for reads.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     by_number: HashMap<u64, Memory>,
@@ -37,7 +37,7 @@ impl Shared {
         self.next
     }
 
-    /// For one read.
+    /// The buffer, for one read.
     fn buffer(&mut self) -> &mut [u8] {
         self.buffer.resize(READ_BYTES, 0);
         &mut self.buffer
@@ -47,8 +47,8 @@ impl Shared {
         self.by_number.remove(&number);
     }
 
-    /// What goes with a message that needs memory. That of a rank of another host is
-    /// of no use here, and is never looked at: something goes in its place.
+    /// The memory for a message that needs one. The rank does not read the memory of a rank of
+    /// another host; `/dev/null` takes its place.
     fn of(&self, number: Option<u64>) -> io::Result<Memory> {
         let kept = number.and_then(|number| self.by_number.get(&number));
         match kept {
@@ -58,13 +58,13 @@ impl Shared {
     }
 }
 
-/// The end of one output stream.
+/// The agent's end of one output stream.
 #[derive(Debug)]
 struct Pipe {
     stream: Stream,
-    /// `None`: it has ended.
+    /// The pipe. `None`: the stream has ended.
     end: Option<OwnedFd>,
-    /// Sent, and not taken by the launcher.
+    /// Bytes that were sent and that the launcher has not acknowledged.
     untaken_bytes: usize,
 }
 
@@ -81,7 +81,7 @@ impl Pipe {
         })
     }
 
-    /// Reads once; `None`: nothing now.
+    /// Reads once. `None`: no bytes now.
     fn read(&mut self, buffer: &mut [u8]) -> Option<Vec<u8>> {
         let end = self.end.as_ref()?;
         match rustix::io::retry_on_intr(|| rustix::io::read(end, &mut *buffer)) {
@@ -106,15 +106,15 @@ pub(super) struct AgentRank {
     link: Link,
     pipes: [Pipe; 2],
     has_ended: bool,
-    /// One of its descriptors was ready and was not looked at.
+    /// One of its descriptors was ready since the last [`look`](Self::look).
     pub(super) is_ready: bool,
 }
 
 impl AgentRank {
-    /// Takes over a life that was started.
+    /// Takes over a started life.
     ///
     /// # Errors
-    /// Of the system; the life has ended then.
+    /// Of the system; the life is ended then.
     pub(super) fn new(life: Life, child: Child, link: Link) -> io::Result<Self> {
         let mut child = RankChild::new(child)?;
         let (out, err) = (child.child().stdout.take(), child.child().stderr.take());
@@ -128,17 +128,17 @@ impl AgentRank {
         })
     }
 
-    /// Its process.
+    /// The process of this life.
     pub(super) fn child(&self) -> &RankChild {
         &self.child
     }
 
-    /// Its process has ended, and the launcher is informed.
+    /// The process has ended, and this was reported to the launcher.
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// What to poll.
+    /// The descriptors to poll.
     pub(super) fn interests(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let pipes = self.pipes.iter().filter_map(|pipe| {
             let end = pipe.end.as_ref()?;
@@ -151,7 +151,7 @@ impl AgentRank {
     /// Passes a message of the launcher on to the rank.
     ///
     /// # Errors
-    /// It cannot be passed on: why, for people.
+    /// The message cannot be passed on: the reason, for people.
     pub(super) fn say(
         &mut self,
         message: &ToRank,
@@ -166,26 +166,27 @@ impl AgentRank {
         said.map_err(|error| error.to_string())
     }
 
-    /// The launcher has taken an amount of a stream.
+    /// The launcher has taken `bytes` of a stream.
     pub(super) fn took(&mut self, stream: Stream, bytes: u32) {
         for pipe in self.pipes.iter_mut().filter(|pipe| pipe.stream == stream) {
             pipe.untaken_bytes = pipe.untaken_bytes.saturating_sub(bytes as usize);
         }
     }
 
-    /// What has come from the rank, and whether it has ended.
+    /// The messages and output that have arrived from the rank, and its end.
     pub(super) fn look(&mut self, shared: &mut Shared) -> Vec<FromAgent> {
         self.is_ready = false;
         self.link.flush();
         let mut words = Vec::new();
-        // Looked at first: what it did before its end is then there.
+        // The end is read first: messages and output from before it are then in the socket and
+        // pipes.
         let end = (!self.has_ended).then(|| self.child.look()).flatten();
         let Some(end) = end else {
             self.hear(shared, &mut words);
             self.read(1, shared, &mut words);
             return words;
         };
-        // Its first message names the process behind a wrapper.
+        // The first message names the process behind a wrapper; the fence needs it.
         self.hear(shared, &mut words);
         let true_end = self.child.true_end(end);
         let unfenced = match true_end {
@@ -210,7 +211,7 @@ impl AgentRank {
                 Ok(Some((message, memory))) => {
                     match message {
                         ToLauncher::Hello(process) => self.child.join(process),
-                        // The rank waits: all that it has printed lies before. REC-4
+                        // The rank waits: all that it has printed comes before this message. REC-4
                         ToLauncher::Mark(_) | ToLauncher::Beginning(_) => {
                             self.read(DRAIN_READS, shared, words);
                         }
@@ -235,7 +236,8 @@ impl AgentRank {
         }
     }
 
-    /// Reads each stream at most `times` times; of an ended process, until its end.
+    /// Reads each stream at most `times` times. Ignores the limit of unacknowledged bytes if
+    /// `times` is not 1.
     fn read(&mut self, times: usize, shared: &mut Shared, words: &mut Vec<FromAgent>) {
         for pipe in &mut self.pipes {
             for _ in 0..times {

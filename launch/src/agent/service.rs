@@ -19,7 +19,7 @@ use std::io;
 use std::os::fd::AsFd;
 use thiserror::Error;
 
-/// Why an agent could not serve.
+/// Error of an agent that cannot serve its job.
 #[derive(Debug, Error)]
 pub enum AgentError {
     /// stdin has no invitation.
@@ -28,26 +28,25 @@ pub enum AgentError {
     /// stdin cannot be read.
     #[error("stdin cannot be read: {0}")]
     Input(#[from] io::Error),
-    /// It cannot reach the launcher.
+    /// The launcher cannot be reached.
     #[error("the launcher cannot be reached from this host: {0}")]
     Unreachable(String),
-    /// The launcher is gone, or the connection was tampered with.
+    /// The launcher has ended, or the connection was tampered with.
     #[error("the connection to the launcher is lost: {0}")]
     Lost(#[from] WireError),
 }
 
-/// With more than this waiting for the launcher nothing is taken from ranks.
+/// With more unsent bytes than this for the launcher, the agent reads nothing from ranks.
 const UNSENT_BYTES_MAX: usize = 4 << 20;
 
-/// What an agent has.
+/// State of an agent.
 struct Agent {
     host: u32,
     ranks: Vec<AgentRank>,
     shared: Shared,
-    /// `None`: before the setup. Dropped after the ranks, which use what is removed with
-    /// it.
+    /// `None` before the setup. Dropped after the ranks, which use the files that it removes.
     prepared: Option<Prepared>,
-    /// Last: when it is closed everything has ended.
+    /// Dropped last: the launcher takes its end as the end of all ranks.
     wire: Connection,
 }
 
@@ -60,7 +59,7 @@ pub(super) fn serve(wire: Connection, host: u32) -> Result<(), AgentError> {
         shared: Shared::default(),
         prepared: None,
     };
-    // What came with the handshake waits already.
+    // Messages that arrived with the handshake are already in the buffer.
     while agent.hear()? {
         agent.look_at_ranks()?;
         agent.wire.flush()?;
@@ -73,14 +72,14 @@ pub(super) fn serve(wire: Connection, host: u32) -> Result<(), AgentError> {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // All at once, before each is waited for.
+        // All are killed before the first is waited for.
         self.ranks.iter().for_each(|rank| rank.child().kill_group());
     }
 }
 
 impl Agent {
-    /// Sleeps until something is to be done. `true`: the standard input is closed,
-    /// the launcher is gone.
+    /// Sleeps until a descriptor is ready. `true`: the standard input is closed, the launcher is
+    /// gone.
     fn wait(&mut self) -> Result<bool, AgentError> {
         let stdin = std::io::stdin();
         let mut polled = vec![
@@ -190,10 +189,10 @@ impl Agent {
     /// Prepares this host, or refuses with the reason.
     fn set_up(&mut self, mut setup: Setup) -> Result<(), AgentError> {
         if let Some(folder) = &setup.folder {
-            // Not there: the ranks start where ssh has come in.
+            // If the folder is missing here, the ranks start in the folder of the ssh login.
             let _ = std::env::set_current_dir(folder);
         }
-        // As the launcher does on its own host.
+        // As the launcher on its own host.
         leftovers::remove(&leftovers::folders());
         let host = (self.host + 1).to_string();
         setup.environment.push((HOST_VARIABLE.into(), host.into()));
@@ -230,7 +229,7 @@ impl Agent {
         let answer = match started {
             Ok(started) => {
                 let process = started.child().id();
-                // The life before was fenced, and is gone.
+                // The earlier life was fenced and is gone.
                 self.ranks.retain(|other| other.life.0 != rank);
                 self.ranks.push(started);
                 FromAgent::Started { life, process }

@@ -16,15 +16,15 @@ fn figures(received_bytes: u64, sent_bytes: u64) -> StatusFigures {
     }
 }
 
-/// All ranks run, and answer at once with these figures. Returns the ranks that are asked
-/// for a checkpoint.
+/// All ranks run, and answer at once with these statuses. Returns the ranks that are asked for a
+/// checkpoint.
 fn round(scheduler: &mut Scheduler, now: Duration, of: &[StatusFigures]) -> Vec<usize> {
     let runs = vec![true; of.len()];
     let asked = scheduler.step(now, &runs);
     for request in asked {
         match request {
             Request::Status(rank) => scheduler.answered(rank, of[rank].clone()),
-            Request::Checkpoint(rank) => panic!("{rank} is not to be told yet"),
+            Request::Checkpoint(rank) => panic!("{rank} is not to be asked yet"),
         }
     }
     ordered(&scheduler.step(now, &runs))
@@ -50,7 +50,7 @@ fn with_none_no_rank_is_asked() {
     assert!(scheduler.counts().is_empty());
 }
 
-/// The clock goes on between a step and the question when the next one is due.
+/// Time passes between a step and the call of `next_due`.
 #[test]
 fn what_becomes_due_behind_a_step_is_waited_for() {
     let mut scheduler = scheduler(Choice::RoundRobin, 1);
@@ -82,7 +82,7 @@ fn round_robin_asks_a_rank_after_the_checkpoint_of_the_last() {
     );
 }
 
-/// A reduction: rank 0 receives all, so its checkpoint frees what others hold.
+/// A reduction: rank 0 receives all messages, so its checkpoint frees the logs of the others.
 #[test]
 fn adaptive_asks_ranks_that_receive() {
     let mut scheduler = scheduler(Choice::Adaptive, 3);
@@ -127,7 +127,7 @@ fn ranks_that_take_no_checkpoints_are_not_asked() {
     }
 }
 
-/// Rank 0 computes and does not answer: the round goes on without it.
+/// Rank 0 computes and does not answer: the round ends without it.
 #[test]
 fn a_rank_that_does_not_answer_does_not_hold_up_others() {
     let mut scheduler = scheduler(Choice::RoundRobin, 2);
@@ -140,7 +140,7 @@ fn a_rank_that_does_not_answer_does_not_hold_up_others() {
     assert_eq!(scheduler.next_due(), Some(due));
     assert_eq!(ordered(&scheduler.step(due, &runs)), [1]);
     scheduler.stable(1, (1, 0), due);
-    // It is asked once, and counts when it answers.
+    // It is asked once; its late answer counts.
     let next = due + EVERY;
     assert_eq!(scheduler.step(next, &runs), [Request::Status(1)]);
     scheduler.answered(0, figures(1, 1));
@@ -148,8 +148,8 @@ fn a_rank_that_does_not_answer_does_not_hold_up_others() {
     assert_eq!(ordered(&scheduler.step(next, &runs)), [0]);
 }
 
-/// Rank 0 receives most and takes no checkpoint, though it is asked: rank 1 has its
-/// turn, and rank 0 is asked more and more seldom.
+/// Rank 0 receives most and takes no checkpoint although it is asked: rank 1 gets its turn, and
+/// rank 0 is asked less and less often.
 #[test]
 fn a_rank_that_does_not_follow_does_not_block_the_others() {
     let mut scheduler = scheduler(Choice::Adaptive, 2);
@@ -219,11 +219,15 @@ fn a_wish_is_an_order_whatever_the_policy() {
         assert_eq!(
             ordered(&scheduler.step(now, &[true; 3])),
             [1],
-            "also at once"
+            "a request counts at once"
         );
         scheduler.request(2);
-        assert_eq!(ordered(&scheduler.step(now, &[true; 3])), [], "it was told");
-        // It dies: the wish stays.
+        assert_eq!(
+            ordered(&scheduler.step(now, &[true; 3])),
+            [],
+            "it was asked"
+        );
+        // It dies: its request stays.
         scheduler.died(2);
         assert_eq!(ordered(&scheduler.step(now, &[true, true, false])), []);
         assert_eq!(ordered(&scheduler.step(now, &[true; 3])), [2]);
@@ -234,7 +238,7 @@ fn a_wish_is_an_order_whatever_the_policy() {
     }
 }
 
-/// The launcher sleeps until then: it must not be in the past, or it never sleeps.
+/// The launcher sleeps until `next_due`: were that in the past, the launcher would never sleep.
 #[test]
 fn what_is_due_lies_ahead() {
     let rank = 0..3_usize;

@@ -1,4 +1,4 @@
-//! Faults as they are written, and when they are due.
+//! Texts of faults, and the times at which faults are due.
 
 use super::*;
 

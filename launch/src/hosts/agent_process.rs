@@ -15,15 +15,15 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-/// The remote shell command by default.
+/// Default remote shell command.
 const SSH: [&str; 2] = ["ssh", "-oBatchMode=yes"];
 
 /// The process that has started the agent of a host: ssh, or the agent itself.
 #[derive(Debug)]
 pub struct AgentProcess {
-    /// The agent ends when its stdin is closed.
+    /// The started process. The agent ends when its stdin is closed.
     pub(super) process: ServiceProcess,
-    /// Its end was noticed.
+    /// Its end was handled.
     pub(super) has_ended: bool,
     /// The remote shell command with the host's name; `None`: the agent is on this host.
     remote_shell: Option<String>,
@@ -33,7 +33,7 @@ impl AgentProcess {
     /// Starts the agent on one host.
     ///
     /// # Errors
-    /// [`LaunchError::Program`] when there is no ssh here, [`JobError::Control`] of the system.
+    /// [`LaunchError::Program`] if ssh is missing here, [`JobError::Control`] of the system.
     pub(super) fn start(
         spec: &HostsSpec,
         name: &str,
@@ -65,7 +65,7 @@ impl AgentProcess {
         })
     }
 
-    /// The error of a process that has ended before the agent was ready.
+    /// The error for a process that has ended before the agent was ready.
     pub(super) fn gone(&self, name: &str, end: End) -> LaunchError {
         let advice = match (&self.remote_shell, end) {
             (Some(command), End::Exited(255)) => {
@@ -84,7 +84,7 @@ impl AgentProcess {
     }
 }
 
-/// The remote shell command with the host's name; the command for the host follows.
+/// The remote shell command with the host's name; the command for the host is appended.
 fn remote_shell(spec: &HostsSpec, name: &str) -> Vec<OsString> {
     let default = || SSH.map(OsString::from).to_vec();
     let ssh = Some(spec.ssh.clone()).filter(|ssh| !ssh.is_empty());
@@ -96,7 +96,7 @@ fn remote_shell(spec: &HostsSpec, name: &str) -> Vec<OsString> {
 /// Checks that the setup fits a message.
 ///
 /// # Errors
-/// [`JobError::Config`]: why not, and what to do.
+/// [`JobError::Config`]: the reason why not, and what to do.
 pub(super) fn check_setup(setup: &Setup) -> Result<(), JobError> {
     let ranks = (0..setup.size).collect();
     let setup = ToAgent::Setup(Box::new(Setup {
@@ -115,14 +115,14 @@ pub(super) fn check_setup(setup: &Setup) -> Result<(), JobError> {
     Err(JobError::Config(why))
 }
 
-/// ssh gives the command to a shell.
+/// Quotes a path: ssh passes the command to a shell.
 pub(super) fn quoted(path: &Path) -> OsString {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+".contains(byte);
     let bytes = path.as_os_str().as_bytes();
     if bytes.iter().all(is_plain) {
         return path.into();
     }
-    // Of bytes: a path need not be text.
+    // Bytes, not text: a path need not be UTF-8.
     let parts: Vec<&[u8]> = bytes.split(|byte| *byte == b'\'').collect();
     let quoted = parts.join(&br"'\''"[..]);
     OsString::from_vec([b"'", &quoted[..], b"'"].concat())
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// A shell on the other side finds the very path, whatever bytes it has.
+    /// The shell on the other host sees exactly these bytes.
     #[test]
     fn a_shell_reads_a_quoted_path_as_it_is() {
         let paths: [&[u8]; 7] = [
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    /// What no message holds is refused before any host is called.
+    /// A setup that does not fit a message is refused before any host is contacted.
     #[test]
     fn a_setup_that_fits_no_message_is_refused_with_the_remedy() {
         let setup = |argument_bytes| Setup {
@@ -171,20 +171,20 @@ mod tests {
             config: Box::default(),
         };
         check_setup(&setup(100_000)).expect("it fits");
-        let error = check_setup(&setup(2 << 20)).expect_err("it does not");
+        let error = check_setup(&setup(2 << 20)).expect_err("it is too long");
         assert!(error.to_string().contains("into a file"), "{error}");
         let latin = OsString::from_vec(b"/home/andr\xe9".to_vec());
         let no_text = Setup {
             folder: Some(latin.clone().into()),
             ..setup(1)
         };
-        let error = check_setup(&no_text).expect_err("it is no text");
+        let error = check_setup(&no_text).expect_err("it is not UTF-8");
         assert!(error.to_string().contains("rename it"), "{error}");
-        // Arguments need not be text.
+        // Arguments need not be UTF-8.
         let arguments = Setup {
             arguments: vec![latin],
             ..setup(1)
         };
-        check_setup(&arguments).expect("bytes can be told");
+        check_setup(&arguments).expect("bytes can be sent");
     }
 }

@@ -1,4 +1,4 @@
-//! A rank's process on another host, as the launcher has it.
+//! A rank's process on another host, as the launcher sees it.
 
 use super::message::{Life, Recipient, ToAgent};
 use crate::verdict::End;
@@ -6,12 +6,12 @@ use rustix::process::Signal;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The messages to one agent that are not sent yet; all clones share them.
+/// The unsent messages to one agent; all clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct AgentHandle(Rc<RefCell<Vec<ToAgent>>>);
 
 impl AgentHandle {
-    /// Whether both are of one agent.
+    /// Whether both handles are of the same agent.
     pub fn is(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
     }
@@ -26,12 +26,12 @@ impl AgentHandle {
     }
 }
 
-/// The end of a life as its agent reports it.
+/// The end of a life, as its agent reports it.
 #[derive(Clone, Debug)]
 pub struct RemoteEnd {
-    /// Of the process that was started.
+    /// How the started process ended.
     pub end: End,
-    /// Of the process behind a wrapper.
+    /// How the process behind a wrapper ended.
     pub true_end: End,
     /// Processes that do not end, for people; `None`: the agent has fenced the life. FENCE-1
     pub unfenced: Option<String>,
@@ -43,14 +43,14 @@ pub struct FarProcess {
     agent: AgentHandle,
     /// Which life it is.
     pub life: Life,
-    /// The process id on its host; 0: not known yet.
+    /// The process id on its host; 0 if it is not known yet.
     pub id: u32,
-    /// `None`: not known to have ended.
+    /// The end of the life; `None`: it is not known to have ended.
     pub end: Option<RemoteEnd>,
 }
 
 impl FarProcess {
-    /// Tells the agent to start a life.
+    /// Asks the agent to start a life.
     pub(super) fn start(agent: &AgentHandle, life: Life) -> Self {
         agent.push(ToAgent::Start(life));
         Self {

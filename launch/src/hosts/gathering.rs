@@ -18,37 +18,37 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-/// How long agents may take to connect and to be ready.
+/// Time for agents to connect and to be ready.
 const READY_MAX: Duration = Duration::from_secs(60);
 /// A host whose agent is not ready.
 struct Waiting {
     name: String,
     ranks: Vec<u32>,
-    /// As in the list of hosts.
+    /// Number of the host in the list of hosts.
     number: u32,
     agent_process: AgentProcess,
     wire: Option<Connection>,
     ready: Option<(Box<JobConfig>, u128)>,
 }
 
-/// All agents under way. Dropping it ends them.
+/// All agents that are started but not ready. Dropping it ends them.
 struct Gathering<'a> {
     setup: &'a Setup,
-    /// What may end the wait.
+    /// Signals that may end the wait.
     signals: Option<&'a mut Signals>,
     door: Door,
     waiting: Vec<Waiting>,
-    /// Authenticated, and their hosts are not known.
+    /// Authenticated connections whose hosts are not known yet.
     unnamed: Vec<Connection>,
 }
 
-/// Starts an agent on each host that is to have ranks; `setup` is what they are to
-/// do but for their ranks.
+/// Starts an agent on each host that has ranks; `setup` is sent to each with its own ranks filled
+/// in.
 ///
 /// # Errors
-/// [`JobError::Config`] and [`LaunchError::Program`] when a host cannot be reached or its
-/// agent cannot do it, with the host, [`LaunchError::Interrupted`] when a signal has come
-/// that ends the job; nothing is left running then.
+/// [`JobError::Config`] and [`LaunchError::Program`] when a host cannot be reached or its agent
+/// cannot start ranks, with the host; [`LaunchError::Interrupted`] when a signal that ends the job
+/// has arrived. No process is left running then.
 pub fn gather(
     spec: &HostsSpec,
     setup: &Setup,
@@ -94,8 +94,8 @@ pub fn gather(
     gathering.finish()
 }
 
-/// Agents on one machine (containers, network namespaces) do not see each other's
-/// ranks: ranks on the same cores are sent to each agent.
+/// Agents on one machine (containers, network namespaces) do not see each other's ranks: each
+/// agent is informed of the number of ranks that use the same cores.
 fn share_cores(hosts: &mut [Host], boots: &[u128]) {
     let cores: Vec<Vec<u32>> = hosts.iter().map(|host| host.config.cores.clone()).collect();
     let own: Vec<u32> = hosts.iter().map(|host| host.config.ranks_on_host).collect();
@@ -127,7 +127,7 @@ impl Gathering<'_> {
             if let Some(signals) = &mut self.signals {
                 signals.look()?;
             }
-            // One that is gone again may call again.
+            // An agent whose connection was closed may connect again.
             self.unnamed.extend(self.door.step(Instant::now()));
             self.learn_names();
             for waiting in &mut self.waiting {
@@ -155,11 +155,11 @@ impl Gathering<'_> {
             polled.push(PollFd::from_borrowed_fd(ended, PollFlags::IN));
         }
         let longest = Timespec::try_from(longest).ok();
-        // A failure is found by whatever is tried next.
+        // If the poll fails, the calls that follow return the error.
         let _ = poll(&mut polled, longest.as_ref());
     }
 
-    /// Which host each agent is on that has just called.
+    /// Reads from new connections which host their agents are on.
     fn learn_names(&mut self) {
         for mut wire in std::mem::take(&mut self.unnamed) {
             let received = wire.receive();
@@ -173,13 +173,13 @@ impl Gathering<'_> {
                         ranks: waiting.ranks.clone(),
                         ..self.setup.clone()
                     }));
-                    // An agent that connects twice is served by its last connection.
+                    // If an agent connects twice, its last connection is used.
                     if wire.say(&setup).and_then(|()| wire.flush()).is_ok() {
                         waiting.wire = Some(wire);
                     }
                 }
                 Ok(None) if received.is_ok() => self.unnamed.push(wire),
-                // It may call again.
+                // The agent may connect again.
                 _ => {}
             }
         }
@@ -203,7 +203,7 @@ impl Gathering<'_> {
         .into()
     }
 
-    /// The hosts, ready.
+    /// The hosts; all are ready.
     fn finish(mut self) -> Result<Hosts, LaunchError> {
         let (mut hosts, mut boots) = (Vec::new(), Vec::new());
         let mut of_rank = vec![0; self.setup.size as usize];
@@ -233,7 +233,7 @@ impl Gathering<'_> {
 }
 
 impl Waiting {
-    /// Serves the messages of its agent.
+    /// Serves the messages of the agent.
     fn serve(&mut self) -> Result<(), LaunchError> {
         if let Some(wire) = &mut self.wire {
             let _ = wire.flush();
@@ -253,11 +253,11 @@ impl Waiting {
                     return Err(self.refused(refusal, &reason));
                 }
                 Ok(None) if received.is_ok() => {}
-                // Its end gives the reason.
+                // The end of its process gives the reason.
                 _ => self.wire = None,
             }
         }
-        // Its earlier messages come first.
+        // Messages that it sent before its end are read first.
         match self.agent_process.process.status() {
             Some(status) => Err(self.agent_process.gone(&self.name, status.into())),
             None => Ok(()),
@@ -297,7 +297,7 @@ impl Drop for Gathering<'_> {
     }
 }
 
-/// Lists them, the loopback's last. Empty lists only where `/proc` is missing.
+/// The addresses of this host, those of the loopback last. Empty only if `/proc` is missing.
 fn addresses_of_this_host() -> Vec<IpAddr> {
     let trie = fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
     let six = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
@@ -323,7 +323,7 @@ fn of_trie(text: &str) -> Vec<Ipv4Addr> {
 }
 
 /// `/proc/net/if_inet6`: 32 digits, the interface, prefix length, scope, flags, name.
-/// Link-local addresses (scope 20) mean nothing without an interface.
+/// Link-local addresses (scope 20) are useless without an interface.
 fn of_interfaces(text: &str) -> impl Iterator<Item = Ipv6Addr> {
     text.lines().filter_map(|line| {
         let mut words = line.split_ascii_whitespace();

@@ -1,5 +1,5 @@
-//! The line with the launcher's addresses and the secret for an agent. It goes
-//! over ssh's standard input: neither a command line nor an environment shows it.
+//! The line with the launcher's addresses and the secret for an agent. It is sent over ssh's
+//! standard input: neither a command line nor an environment shows it.
 //!
 //! `refrain-agent VERSION JOB HOST SECRET PORT ADDRESS,…`
 
@@ -10,44 +10,45 @@ use std::str::FromStr;
 use thiserror::Error;
 
 const NAME: &str = "refrain-agent";
-/// Longer lines are none.
+/// Maximum length of the line in bytes.
 pub const LINE_BYTES_MAX: u64 = 16 << 10;
-/// A host of many containers may have hundreds of addresses, most of which lead nowhere.
+/// Maximum number of addresses: a host of many containers may have hundreds, most of them
+/// unreachable.
 const ADDRESSES_MAX: usize = 64;
 
-/// The host that needs no ssh.
+/// Name of this host, which needs no ssh.
 pub const LOCAL_NAME: &str = "localhost";
 
 /// See the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
-    /// Names the job.
+    /// Number of the job.
     pub job: u64,
-    /// Which of its hosts the agent is on.
+    /// Number of the agent's host.
     pub host: u32,
-    /// What only the launcher and its agents know.
+    /// Shared secret of the launcher and its agents.
     pub secret: Secret,
-    /// Where the launcher listens.
+    /// Port at which the launcher listens.
     pub port: u16,
-    /// Its addresses, the best first.
+    /// Addresses of the launcher, the best first.
     pub addresses: Vec<IpAddr>,
 }
 
-/// Why a line is no invitation. Does not repeat it: it may hold a secret.
+/// Why a line is not an invitation. Does not contain the line: that may have a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotAnInvitation {
-    /// By the launcher of another version.
+    /// The launcher has another version.
     #[error(
         "the launcher has version {0}, this agent version {CONTROL_VERSION}: install the same refrain on all hosts"
     )]
     Version(u8),
-    /// Not by a launcher.
+    /// No launcher has sent the line.
     #[error("refrain agent needs an invitation on stdin: use refrain run, which starts it")]
     Nothing,
 }
 
 impl Invitation {
-    /// The line, with its end. Of many addresses it has the first.
+    /// The line, with its newline. If there are many addresses, it has the first ones.
     pub fn to_line(&self) -> String {
         let addresses = self.addresses.iter().take(ADDRESSES_MAX);
         let addresses: Vec<String> = addresses.map(ToString::to_string).collect();
@@ -114,7 +115,7 @@ mod tests {
         assert!(line.len() < LINE_BYTES_MAX as usize);
     }
 
-    /// However many addresses a host has, the agent reads a whole line.
+    /// The agent reads a whole line, whatever the number of addresses.
     #[test]
     fn a_host_of_many_addresses_fits_a_line() {
         let many = (0..5000_u16).map(|last| {

@@ -8,29 +8,27 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// A host, and how many ranks it takes.
+/// A host, and its number of ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostSlots {
-    /// As ssh knows it; `localhost` is this host, without ssh.
+    /// Name for ssh; `localhost` is this host, without ssh.
     pub name: String,
-    /// At least 1.
+    /// Maximum number of ranks on the host; at least 1.
     pub slots: u32,
 }
 
-/// Where the ranks of a job are to run.
+/// Placement of the ranks of a job.
 #[derive(Clone, Debug, Default)]
 pub struct HostsSpec {
-    /// In the order in which ranks are placed. Empty: on this host alone, without
-    /// agents.
+    /// Hosts in the order in which ranks are placed. Empty: this host alone, without agents.
     pub hosts: Vec<HostSlots>,
-    /// What starts a command on a host: this, then the host's name, then the
-    /// command. Empty: `ssh -oBatchMode=yes`.
+    /// Remote shell command; host name and command are appended. Empty: `ssh -oBatchMode=yes`.
     pub ssh: Vec<OsString>,
-    /// The program `refrain` on the hosts. `None`: the path that it has here.
+    /// Path of `refrain` on the hosts. `None`: the path on this host.
     pub refrain: Option<PathBuf>,
 }
 
-/// Why hosts cannot be used: what is wrong, and what to do.
+/// Why hosts cannot be used, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct NotAHost(String);
@@ -38,7 +36,7 @@ pub struct NotAHost(String);
 /// The hosts of `--host`.
 ///
 /// # Errors
-/// The entry that is wrong, and why.
+/// The invalid entry, and the reason.
 pub fn parse_hosts(text: &str) -> Result<Vec<HostSlots>, NotAHost> {
     let entry = |entry: &str| {
         let (name, slots) = name_and_slots(entry);
@@ -48,7 +46,7 @@ pub fn parse_hosts(text: &str) -> Result<Vec<HostSlots>, NotAHost> {
     text.split(',').map(entry).collect()
 }
 
-/// Addresses of IPv6 have colons themselves: slots are behind their brackets.
+/// IPv6 addresses contain colons: their slots follow the bracket.
 fn name_and_slots(entry: &str) -> (&str, Option<&str>) {
     match entry.rsplit_once(':') {
         Some((name, slots)) if !name.contains(':') || name.ends_with(']') => (name, Some(slots)),
@@ -59,7 +57,7 @@ fn name_and_slots(entry: &str) -> (&str, Option<&str>) {
 /// The hosts of a file.
 ///
 /// # Errors
-/// File, line and what is wrong there.
+/// The file, the line, and what is wrong there.
 pub fn read_hostfile(path: &Path) -> Result<Vec<HostSlots>, NotAHost> {
     let file = path.display();
     let text = std::fs::read_to_string(path)
@@ -108,7 +106,7 @@ fn host(name: &str, slots: Option<&str>) -> Result<HostSlots, String> {
     Ok(HostSlots { name: known, slots })
 }
 
-/// Without brackets: `user@[fe80::1]` is `user@fe80::1` there.
+/// The name without brackets, as ssh takes it: `user@[fe80::1]` becomes `user@fe80::1`.
 fn as_ssh_has_it(name: &str) -> String {
     match name.strip_suffix(']').and_then(|it| it.split_once('[')) {
         Some((user, address)) if user.is_empty() || user.ends_with('@') => {
@@ -118,11 +116,11 @@ fn as_ssh_has_it(name: &str) -> String {
     }
 }
 
-/// Which host each rank runs on: slot by slot, in the order of the list. A host
-/// that is named again is the first of its name.
+/// The host of each rank: slot by slot, in the order of the list. A host that is listed again is
+/// the same host as the first of its name.
 ///
 /// # Errors
-/// There are too few slots.
+/// The hosts have too few slots.
 pub fn place(ranks: u32, hosts: &[HostSlots]) -> Result<Vec<usize>, NotAHost> {
     let first = |name: &str| hosts.iter().position(|host| host.name == name);
     let slots = hosts.iter().flat_map(|host| {
@@ -203,7 +201,7 @@ mod tests {
         assert!(refusal("a\nb slot=2\n").contains("hosts:2: \"slot=2\" is unknown"));
         assert!(refusal("a slots=\n").contains("hosts:1: \"\" is not a number"));
         assert!(refusal("a slots=1 slots=2").contains("twice"));
-        assert!(refusal("# nobody\n").contains("names no host"));
+        assert!(refusal("# no host\n").contains("names no host"));
         let absent = read_hostfile(&folder.path().join("absent")).unwrap_err();
         assert!(absent.to_string().contains("absent"), "{absent}");
     }

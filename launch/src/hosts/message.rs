@@ -10,9 +10,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The protocol of launcher and agents, sealed. Their messages contain those of ranks: the
-/// version is the same. A message is at most one of a rank's, and what is around it; settings
-/// of a job with its arguments are smaller.
+/// The sealed protocol of launcher and agents. Its messages contain messages of ranks, so the
+/// version is the same. The longest message is one of a rank in its envelope; a job's settings
+/// with arguments are shorter.
 pub const AGENT: Protocol = Protocol {
     purpose: "refrain: launcher and agent",
     magic: *b"RA",
@@ -20,174 +20,174 @@ pub const AGENT: Protocol = Protocol {
     unacknowledged_max: Duration::from_secs(30),
     ..CONTROL
 };
-/// Bytes of one output stream that an agent sends before they are taken.
+/// Maximum number of bytes of one output stream that an agent sends before the launcher
+/// acknowledges them.
 pub const OUTPUT_BYTES_MAX: usize = 256 << 10;
 
-/// A life: the rank, and how often it was started before.
+/// A life: rank and incarnation.
 pub type Life = (u32, u32);
 
-/// Which of a rank's processes get a signal.
+/// Processes of a rank that get a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Recipient {
-    /// The process that was started, and the one that has joined.
+    /// The started process, and the one that has joined.
     Own,
-    /// It and its group, unless it has ended.
+    /// The started process and its group, unless the process has ended.
     Group,
-    /// Whatever is left of the group.
+    /// All processes that are left in the group.
     Rest,
 }
 
 /// The part of a job for one agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setup {
-    /// Names the job.
+    /// Number of the job.
     pub job: u64,
-    /// Ranks of the whole job.
+    /// Number of ranks of the whole job.
     pub size: u32,
-    /// Those of this host.
+    /// The ranks of this host.
     pub ranks: Vec<u32>,
-    /// As given to the launcher.
+    /// Path of the program, as given to the launcher.
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// Added to the agent's own environment.
+    /// Variables to add to the agent's own environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// The launcher's folder; the agent goes there if it is here too.
+    /// The launcher's working folder; the agent changes to it if it exists here.
     pub folder: Option<PathBuf>,
-    /// Each rank gets a core, if there are enough.
+    /// Pin each rank to a core, if there are enough cores.
     pub pin: bool,
-    /// As given to the launcher.
+    /// The job's settings, as given to the launcher.
     pub config: Box<JobConfig>,
 }
 
-/// From the launcher.
+/// Messages from the launcher.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToAgent {
     /// The first message. Answered with [`FromAgent::Ready`] or
     /// [`FromAgent::Refused`].
     Setup(Box<Setup>),
-    /// Other agents' ranks run on the same cores: none is pinned.
+    /// Ranks of other agents use the same cores: pin no rank.
     Unpin,
-    /// Starts this life of a rank. Answered with [`FromAgent::Started`] or
+    /// Start this life of a rank. Answered with [`FromAgent::Started`] or
     /// [`FromAgent::CannotStart`].
     Start(Life),
-    /// For a rank.
+    /// A message for a rank.
     Say {
-        /// Which.
+        /// The life that gets it.
         life: Life,
-        /// What.
+        /// The message.
         message: Box<ToRank>,
-        /// The memory that goes with it, if it is on this host.
+        /// Number of the memory that goes with it, if it is on this host.
         memory: Option<u64>,
     },
     /// A signal for a rank's processes.
     Signal {
-        /// Which rank's.
+        /// The life to signal.
         life: Life,
-        /// Which of them.
+        /// The processes to signal.
         recipient: Recipient,
-        /// Its number.
+        /// Signal number.
         signal: i32,
     },
     /// Releases the memory with this number.
     LetGo(u64),
-    /// An amount of a rank's output was taken.
+    /// The launcher has taken output of a rank.
     Took {
-        /// Whose.
+        /// The life that printed it.
         life: Life,
-        /// Which.
+        /// The output stream.
         stream: Stream,
-        /// How much.
+        /// Number of bytes.
         bytes: u32,
     },
     /// The job is over.
     End,
 }
 
-/// Why an agent cannot do what the launcher wants.
+/// Why an agent cannot prepare its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
-    /// The settings.
+    /// The settings are invalid.
     Config,
-    /// There is no such program.
+    /// The program does not exist.
     ProgramMissing,
     /// The program cannot be executed.
     ProgramUnusable,
-    /// The system.
+    /// A system call failed.
     System,
 }
 
-/// From an agent.
+/// Messages from an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromAgent {
-    /// The first message: the number of its host, from the invitation.
+    /// The first message: number of the agent's host, from the invitation.
     Hello(u32),
-    /// It is prepared.
+    /// The host is prepared.
     Ready {
         /// The settings of this host's ranks.
         config: Box<JobConfig>,
-        /// The boot of its kernel: agents that share it share cores.
+        /// Boot id of the host's kernel: agents with the same one may share cores.
         boot: u128,
-        /// Why addresses differ from life to life, if they were to be the same; for
-        /// people.
+        /// Why addresses differ in each life although they were to be the same; for people.
         differing_addresses: Option<String>,
     },
-    /// It cannot.
+    /// The host cannot be prepared.
     Refused {
         /// The kind of reason.
         refusal: Refusal,
-        /// For people.
+        /// The reason, for people.
         reason: String,
     },
     /// A life was started.
     Started {
-        /// Which.
+        /// The life.
         life: Life,
-        /// Its process id.
+        /// Process id.
         process: u32,
     },
-    /// It was not.
+    /// A life was not started.
     CannotStart {
-        /// Which.
+        /// The life.
         life: Life,
-        /// For people.
+        /// The reason, for people.
         reason: String,
     },
     /// A rank has sent a message.
     Heard {
-        /// Which.
+        /// The life that sent it.
         life: Life,
-        /// What.
+        /// The message.
         message: Box<ToLauncher>,
         /// The memory that came with it, by a number that is used once.
         memory: Option<u64>,
     },
-    /// A rank has sent bytes that are no message.
+    /// A rank has sent bytes that are not a message.
     Misunderstood {
-        /// Which.
+        /// The life that sent them.
         life: Life,
-        /// For people.
+        /// What is wrong, for people.
         reason: String,
     },
-    /// A rank has printed something.
+    /// A rank has printed output.
     Output {
-        /// Which.
+        /// The life that printed it.
         life: Life,
-        /// Where.
+        /// The output stream.
         stream: Stream,
-        /// What.
+        /// The output.
         bytes: Vec<u8>,
     },
-    /// A life has ended; all its messages and output came before. If it was
-    /// killed nothing of it runs any more. FENCE-1
+    /// A life has ended; all its messages and output were sent before. If it was killed, no
+    /// process of it runs any more. FENCE-1
     Ended {
-        /// Which.
+        /// The life.
         life: Life,
-        /// How.
+        /// How the started process ended.
         end: End,
-        /// How behind a wrapper.
+        /// How the process behind a wrapper ended.
         true_end: End,
-        /// What of it does not end, for people.
+        /// Processes that do not end, for people.
         unfenced: Option<String>,
     },
 }
@@ -207,7 +207,7 @@ mod tests {
         }
     }
 
-    /// The longest message of a rank fits with what is around it.
+    /// The longest message of a rank fits into a message of the agent.
     #[test]
     fn the_longest_message_of_a_rank_can_be_passed_on() {
         let put = |bytes| ToLauncher::Put {

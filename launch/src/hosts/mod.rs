@@ -1,6 +1,6 @@
-//! Jobs over several hosts, at the launcher: on each host an agent, which
-//! starts the ranks of the host and forwards messages between them and the
-//! launcher (`crate::agent`). Docs: `docs/guide/hosts.md`.
+//! Jobs over several hosts, at the launcher: an agent on each host starts the ranks of the host
+//! and forwards messages between them and the launcher (`crate::agent`). Docs:
+//! `docs/guide/hosts.md`.
 //!
 //! | file | subject |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | `message` | messages between launcher and agents; pure |
 //! | `agent_process` | starting the agent on one host, by ssh |
 //! | `gathering` | starting all agents, and waiting until all have called |
-//! | `far` | a rank's process on another host, as the launcher has it |
+//! | `far` | a rank's process on another host, as the launcher sees it |
 //! | `reports` | messages of agents while the job runs |
 
 mod agent_process;
@@ -34,7 +34,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// How long agents may take to end their ranks and themselves.
+/// Time for agents to end their ranks and themselves.
 const END_MAX: Duration = Duration::from_secs(5);
 
 /// One host with its agent.
@@ -43,20 +43,20 @@ struct Host {
     name: String,
     ranks: Vec<u32>,
     agent: AgentHandle,
-    /// `None`: the agent is lost.
+    /// Connection to the agent; `None`: it is lost.
     wire: Option<Connection>,
     agent_process: AgentProcess,
-    /// The settings of its ranks.
+    /// The settings of the ranks of this host.
     config: JobConfig,
-    /// The address of this host, as the agent's host reaches it.
+    /// The launcher's address, as the agent's host reaches it.
     launcher: IpAddr,
 }
 
-/// The hosts of a job. Dropping it ends all that runs on them.
+/// The hosts of a job. Dropping it ends all their processes.
 #[derive(Debug)]
 pub struct Hosts {
     hosts: Vec<Host>,
-    /// By rank.
+    /// Index of each rank's host in `hosts`.
     of_rank: Vec<usize>,
 }
 
@@ -78,7 +78,7 @@ impl Hosts {
         Ok(RankProcess::far(process, link, outputs))
     }
 
-    /// The fabric that all hosts have found.
+    /// The fabric that all hosts have chosen.
     pub(super) fn fabric(&self) -> Result<String, JobError> {
         let mut found = self
             .hosts
@@ -95,13 +95,14 @@ impl Hosts {
         }
     }
 
-    /// The settings of a rank's host, and where it finds the launcher's.
+    /// The settings of a rank's host, and the launcher's address as that host reaches it.
     pub(super) fn config_of(&self, rank: usize) -> (&JobConfig, IpAddr) {
         let host = &self.hosts[self.of_rank[rank]];
         (&host.config, host.launcher)
     }
 
-    /// What to poll, with the number of the host; `true`: the end of its agent's process.
+    /// The descriptors to poll, with the number of the host; `true`: the descriptor of the agent's
+    /// process.
     pub(super) fn interests(
         &self,
     ) -> impl Iterator<Item = (usize, bool, BorrowedFd<'_>, PollFlags)> {
@@ -116,8 +117,8 @@ impl Hosts {
         })
     }
 
-    /// Sends as much of the messages as the agents take. Returns those that are lost, with
-    /// the reason.
+    /// Sends as much of the messages as the agents take. Returns the hosts whose connections are
+    /// lost, with the reason.
     pub(super) fn flush(&mut self) -> Vec<(usize, String)> {
         let mut lost = Vec::new();
         for (number, host) in self.hosts.iter_mut().enumerate() {
@@ -131,7 +132,8 @@ impl Hosts {
         lost
     }
 
-    /// The same, and waits until they have taken all, or the time is over.
+    /// As [`flush`](Self::flush), and waits until the agents have taken all messages or the time
+    /// is over.
     pub(super) fn flush_until(&mut self, give_up_at: Instant) -> Vec<(usize, String)> {
         let mut lost = self.flush();
         for (number, host) in self.hosts.iter_mut().enumerate() {
@@ -152,7 +154,7 @@ impl Drop for Hosts {
         for host in &self.hosts {
             host.agent.push(ToAgent::End);
         }
-        // One that is lost ends by itself.
+        // An agent whose connection is lost ends by itself.
         let _ = self.flush_until(give_up_at);
         for host in &mut self.hosts {
             host.agent_process.process.end(give_up_at);

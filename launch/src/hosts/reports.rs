@@ -13,8 +13,8 @@ use signal_hook::consts::SIGKILL;
 use std::time::Instant;
 
 impl Hosts {
-    /// Reads what an agent has sent; `Err`: it is lost, and why. Its earlier messages are
-    /// returned as well.
+    /// Reads the messages of an agent. `Err`: the agent is lost, and why. Messages that came
+    /// before are returned as well.
     fn hear(&mut self, number: usize) -> (Vec<FromAgent>, Result<(), String>) {
         let mut heard = Vec::new();
         let Some(wire) = &mut self.hosts[number].wire else {
@@ -41,7 +41,8 @@ impl Job {
         }
     }
 
-    /// Hears an agent; ranks that have ended are noted by what follows.
+    /// Serves the messages of an agent; ends of ranks are handled later, from
+    /// [`reported_ends`](Self::reported_ends).
     pub(crate) fn hear_agent(&mut self, number: usize) {
         let Some(hosts) = self.hosts() else { return };
         let (heard, going_on) = hosts.hear(number);
@@ -53,9 +54,9 @@ impl Job {
         }
     }
 
-    /// What has started an agent has ended.
+    /// The process that started an agent has ended.
     pub(crate) fn agent_ended(&mut self, number: usize) {
-        // It may have sent the reason.
+        // The agent may have sent the reason.
         self.hear_agent(number);
         let Some(hosts) = self.hosts() else { return };
         let agent = &mut hosts.hosts[number].agent_process;
@@ -65,7 +66,7 @@ impl Job {
         self.lose_host(number, &format!("it has ended{how}"));
     }
 
-    /// Sends the messages to all agents. `true`: one was lost, which has to be handled at
+    /// Sends the messages to all agents. `true`: an agent was lost, which has to be handled at
     /// once.
     pub(crate) fn flush_hosts(&mut self) -> bool {
         let Some(hosts) = self.hosts() else {
@@ -79,7 +80,8 @@ impl Job {
         has_lost
     }
 
-    /// The same, and waits until all is sent, or the time is over.
+    /// As [`flush_hosts`](Self::flush_hosts), and waits until all messages are sent or the time is
+    /// over.
     pub(crate) fn flush_hosts_until(&mut self, give_up_at: Instant) {
         let Some(hosts) = self.hosts() else { return };
         for (number, why) in hosts.flush_until(give_up_at) {
@@ -106,7 +108,7 @@ impl Job {
                 memory,
             } => {
                 let agent = self.hosts().map(|hosts| hosts.hosts[number].agent.clone());
-                // Also of a life that is gone: dropping it releases the memory at the agent.
+                // Memory of an ended life, too: dropping it releases the memory at the agent.
                 let memory = memory
                     .zip(agent)
                     .map(|(memory, agent)| Memory::there(&agent, memory));
@@ -152,7 +154,7 @@ impl Job {
         }
     }
 
-    /// The rank whose life this is, if it still is the one that counts.
+    /// The rank of this life, if the life is the rank's current one.
     fn living(&mut self, life: Life) -> Option<usize> {
         let rank = life.0 as usize;
         let process = self.ranks.get_mut(rank)?;
@@ -172,8 +174,8 @@ impl Job {
         }
     }
 
-    /// An agent is gone: its ranks end with it, which cannot be seen from here. The
-    /// job ends: a rank that may still run must not be replaced. FENCE-1
+    /// An agent is lost: its ranks end with it, which cannot be seen from here. The job ends: a
+    /// rank that may still run must not be replaced. FENCE-1
     fn lose_host(&mut self, number: usize, why: &str) {
         let Some(hosts) = self.hosts() else { return };
         let host = &mut hosts.hosts[number];
@@ -195,8 +197,7 @@ impl Job {
         }
     }
 
-    /// Takes the output that agents have passed on, as far as there is room, and
-    /// acknowledges it.
+    /// Takes the output that agents have sent, as far as the sinks have room, and acknowledges it.
     pub(crate) fn take_relayed(&mut self) {
         for (rank, process) in self.ranks.iter_mut().enumerate() {
             for output in &mut process.outputs {
@@ -216,8 +217,8 @@ impl Job {
         }
     }
 
-    /// Whether there is room now for output that agents have passed on: no descriptor becomes
-    /// ready for that.
+    /// Whether a sink has room for output that agents have sent: no descriptor becomes ready for
+    /// that.
     pub(crate) fn can_take_relayed(&mut self) -> bool {
         let mut outputs = self.ranks.iter().flat_map(|process| &process.outputs);
         outputs.any(|output| {
@@ -226,7 +227,7 @@ impl Job {
         })
     }
 
-    /// Ranks of other hosts whose end was reported and not handled.
+    /// Ranks of other hosts whose end was reported and is not handled yet.
     pub(crate) fn reported_ends(&mut self) -> Vec<usize> {
         let ranks = self.ranks.iter_mut().enumerate();
         let told = ranks.filter_map(|(rank, process)| {

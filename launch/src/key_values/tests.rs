@@ -21,14 +21,14 @@ fn a_get_is_served_at_once_or_by_the_put_that_it_waits_for() {
     assert_eq!(
         values.put("a", entry(b"1")),
         [0],
-        "only who asked for this key"
+        "only ranks that asked for this key"
     );
     assert_eq!(values.waiting(0), None);
     assert_eq!(value(values.get(1, "a")), Some(b"1".to_vec()));
     assert_eq!(
         values.put("a", entry(b"2")),
         [0usize; 0],
-        "nobody is served twice"
+        "no rank is served twice"
     );
     assert_eq!(
         value(values.get(1, "a")),
@@ -70,7 +70,7 @@ fn a_rank_that_counts_fences_differently_is_refused() {
     assert_eq!(
         values.fence(0, 0, false, |_| true),
         Ok(Fencing::Waits),
-        "the refused call left nothing behind"
+        "the refused call changed nothing"
     );
 }
 
@@ -148,7 +148,11 @@ fn a_fence_that_an_ended_rank_misses_is_stuck() {
 fn a_get_is_stuck_only_when_no_rank_is_left_to_put() {
     let mut values = KeyValues::new(3);
     values.get(0, "k").unwrap();
-    assert_eq!(values.stalled(|rank| rank == 1), None, "rank 2 may put it");
+    assert_eq!(
+        values.stalled(|rank| rank == 1),
+        None,
+        "rank 2 may put the key"
+    );
     values.get(2, "l").unwrap();
     assert_eq!(
         values.stalled(|rank| rank == 1),
@@ -167,7 +171,7 @@ fn a_get_is_stuck_only_when_no_rank_is_left_to_put() {
     );
 }
 
-/// A fence that a dead rank had reached opens for its next life only. REC-6
+/// A fence that a dead rank had reached opens only for its next life. REC-6
 #[test]
 fn a_fence_does_not_open_while_one_that_waits_is_dead() {
     let mut values = KeyValues::new(2);

@@ -1,8 +1,7 @@
-//! Files that a killed job may leave behind, and their removal.
+//! Leftovers: files of a killed job, and their removal.
 //!
-//! Shared memory is anonymous (memfd) and control sockets have no names, so a
-//! job makes files only in a spill folder and for its events. Three kinds are
-//! looked for:
+//! Shared memory is anonymous (memfd) and control sockets have no names, so a job makes files only
+//! in the folders of spilled logs, events and checkpoints. Three kinds are searched:
 //!
 //! - Files of Refrain (the log's segments on disk) are named by [`file_prefix`], in
 //!   the spill folder, and are looked for in [`folders`], too:
@@ -12,7 +11,7 @@
 //! - Folders of event loggers, of their rings (in `/dev/shm`), and of checkpoints, in the
 //!   folder for temporary files, named likewise, with [`EVENTS_SUFFIX`],
 //!   [`RINGS_SUFFIX`] or [`CHECKPOINTS_SUFFIX`] at the end.
-//! - What libfabric's shm provider leaves in `/dev/shm` (`segments`).
+//! - Segments that libfabric's shm provider leaves in `/dev/shm` (`segments`).
 
 mod segments;
 
@@ -25,36 +24,36 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// What the names of a job's files begin with, for the launcher `process`.
-/// `None` when that process does not exist.
+/// Prefix of the names of a job's files, for the launcher `process`. `None` when that process does
+/// not exist.
 pub fn file_prefix(process: u32) -> Option<String> {
     Some(format!("refrain-{process}-{}-", start_time(process)?))
 }
 
-/// The folders that files are looked for in.
+/// The folders in which leftovers are searched.
 pub fn folders() -> Vec<PathBuf> {
     vec!["/dev/shm".into(), std::env::temp_dir()]
 }
 
-/// How the names of the folders end that a job's event loggers write to.
+/// Suffix of the names of folders that a job's event loggers write to.
 pub const EVENTS_SUFFIX: &str = "-events";
-/// How the names of the folders end that hold a job's checkpoints.
+/// Suffix of the names of folders for a job's checkpoints.
 pub const CHECKPOINTS_SUFFIX: &str = "-checkpoints";
 
-/// How the names of the folders end that hold the rings of a job's event loggers, where
-/// those are not with the files.
+/// Suffix of the names of folders for the rings of a job's event loggers, if the rings are not
+/// with the event files.
 pub const RINGS_SUFFIX: &str = "-rings";
-/// The file that is locked while a folder is in use: by each logger in its own, by the
-/// launcher in those of the job.
+/// The file that is locked while a folder is in use: by each logger in its own folder, by the
+/// launcher in the folders of the job.
 pub const LOCK: &str = "lock";
 const FOLDERS: [&str; 3] = [EVENTS_SUFFIX, CHECKPOINTS_SUFFIX, RINGS_SUFFIX];
 
-/// What [`remove`] did.
+/// Result of [`remove`].
 #[derive(Debug, Default)]
 pub struct Removal {
-    /// Files that were removed, with their lengths in bytes.
+    /// Removed files, with their lengths in bytes.
     pub removed: Vec<(PathBuf, u64)>,
-    /// Files that could not be.
+    /// Files that cannot be removed.
     pub failed: Vec<(PathBuf, io::Error)>,
 }
 
@@ -62,16 +61,15 @@ impl Removal {
     fn note(&mut self, path: PathBuf, bytes: u64, removed: io::Result<()>) {
         match removed {
             Ok(()) => self.removed.push((path, bytes)),
-            // Another process was faster.
+            // Another process has removed the file first.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => self.failed.push((path, error)),
         }
     }
 }
 
-/// Removes the files of dead launchers and ranks from `folders`. Touches only
-/// regular files, and folders of event loggers, of the calling user whose owner
-/// does not run any more.
+/// Removes the files of dead launchers and ranks from `folders`. Touches only regular files and
+/// folders of jobs that belong to the calling user and whose owner process has ended.
 pub fn remove(folders: &[PathBuf]) -> Removal {
     let launcher_is_dead = |name: &str| {
         owner_of(name).is_some_and(|(process, start)| start_time(process) != Some(start))
@@ -86,7 +84,7 @@ pub fn remove(folders: &[PathBuf]) -> Removal {
         });
         for (path, metadata) in entries {
             if metadata.is_dir() && !is_in_use(&path) {
-                // Loggers nest no deeper than one folder each.
+                // The folders of loggers are one level deep.
                 let inner = fs::read_dir(&path).into_iter().flatten().flatten();
                 let bytes = inner.map(|entry| bytes_in(&entry.path())).sum::<u64>();
                 let bytes = bytes_in(&path) + bytes;
@@ -98,15 +96,15 @@ pub fn remove(folders: &[PathBuf]) -> Removal {
     removal
 }
 
-/// Of the files directly in a folder.
+/// Bytes of the files directly in a folder.
 fn bytes_in(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let files = entries.filter_map(|entry| entry.metadata().ok().filter(Metadata::is_file));
     files.map(|metadata| metadata.len()).sum()
 }
 
-/// Removes the segments that these processes have left, of those that have
-/// ended: what a launcher does for the ranks of its own job.
+/// Removes the segments of those of these processes that have ended: a launcher calls it for the
+/// ranks of its own job.
 pub fn remove_segments_of(processes: &[u32]) -> Removal {
     remove_where(&[segments::FOLDER.into()], |folder, name| {
         let owner = segments::owner_of(name);
@@ -115,8 +113,8 @@ pub fn remove_segments_of(processes: &[u32]) -> Removal {
     })
 }
 
-/// Removes the files of one launcher, alive or not, from a folder: those whose
-/// names begin with what [`file_prefix`] gave.
+/// Removes the files of one launcher, running or not, from a folder: those whose names begin with
+/// [`file_prefix`].
 pub fn remove_with_prefix(folder: &Path, prefix: &str) -> Removal {
     remove_where(&[folder.to_owned()], |_, name| {
         !prefix.is_empty() && name.starts_with(prefix)
@@ -136,7 +134,7 @@ fn remove_where(folders: &[PathBuf], is_leftover: impl Fn(&Path, &str) -> bool) 
     removal
 }
 
-/// Entries of this user in `folder` whose names are `wanted`.
+/// Entries of this user in `folder` with names that `wanted` accepts.
 fn own_entries(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<(PathBuf, Metadata)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(&wanted));
@@ -148,25 +146,25 @@ fn own_entries(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<(PathBuf, Me
     own
 }
 
-/// The launcher that a file name speaks of: its process id and start time.
+/// The launcher in a file name: its process id and start time.
 fn owner_of(name: &str) -> Option<(u32, u64)> {
     let mut parts = name.strip_prefix("refrain-")?.splitn(3, '-');
     let (process, start, _) = (parts.next()?, parts.next()?, parts.next()?);
     Some((process.parse().ok()?, start.parse().ok()?))
 }
 
-/// A folder without any lock may be of loggers that start just now.
+/// Age below which a folder without a lock may belong to loggers that are just starting.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// Locks a folder that was just made, as long as the file is open.
+/// Locks a new folder for as long as the returned file is open.
 ///
 /// # Errors
 /// Of the system.
 pub(crate) fn lock(folder: &Path) -> io::Result<File> {
-    // Its name is there only when it is locked.
+    // The file gets its name only after it is locked.
     let new = folder.join("new-lock");
     let mut options = OpenOptions::new();
-    // Or another user could lock it.
+    // Otherwise another user could lock it.
     options.create(true).truncate(true).write(true).mode(0o600);
     let lock = options.open(&new)?;
     rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
@@ -174,9 +172,9 @@ pub(crate) fn lock(folder: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// Whether a logger still writes there, or may be about to: that of a launcher
-/// in another container that shares the folder, whose process id means nothing
-/// here. Each logger locks its own folder, a launcher those of its job.
+/// Whether a logger still writes there, or may be about to. It may be of a launcher in another
+/// container that shares the folder and whose process id has no meaning here. Each logger locks
+/// its own folder, a launcher those of its job.
 fn is_in_use(path: &Path) -> bool {
     let inner = fs::read_dir(path).into_iter().flatten().flatten();
     let folders = inner.map(|entry| entry.path()).chain([path.to_owned()]);
@@ -258,7 +256,7 @@ mod tests {
         let own = file_prefix(std::process::id()).unwrap();
         let living = make(&format!("{own}7{EVENTS_SUFFIX}"));
         let dead = make(&format!("refrain-4194999-77-7{EVENTS_SUFFIX}"));
-        // One whose launcher means nothing here, and whose logger lives.
+        // A folder whose launcher's process id has no meaning here, and whose logger runs.
         let elsewhere = make(&format!("refrain-4194998-77-7{EVENTS_SUFFIX}"));
         let lock = fs::File::open(elsewhere.join("0").join("lock")).unwrap();
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
@@ -268,7 +266,7 @@ mod tests {
         assert!(living.join("0").join("events").exists());
     }
 
-    /// Segments are removed from `/dev/shm` alone, so these are there.
+    /// A file in `/dev/shm`, since segments are removed only there.
     struct Segment(PathBuf);
 
     impl Segment {
@@ -300,7 +298,10 @@ mod tests {
 
         owner.kill().unwrap();
         owner.wait().unwrap();
-        assert!(remove_segments_of(&[1]).removed.is_empty(), "not asked for");
+        assert!(
+            remove_segments_of(&[1]).removed.is_empty(),
+            "not of this process"
+        );
         let mut expected: Vec<_> = segments.iter().map(|s| (s.0.clone(), 5)).collect();
         expected.sort();
         assert_eq!(remove_segments_of(&processes).removed, expected);

@@ -2,15 +2,13 @@
 //! is killed.
 //!
 //! Seen with libfabric 1.17 and 2.5: `PROCESS:USER:ENDPOINT`, like `6512:0:0`;
-//! older ones write `PROCESS:USER:DOMAIN:ENDPOINT`. A long message that can
-//! neither be read across (CMA) nor copied in pieces gets a segment of its own,
-//! with `_NUMBER` behind. The process id is all that names the owner: where
-//! containers share `/dev/shm` but not process ids, a living owner in another
-//! container looks dead, and `refrain` has to run outside of them.
+//! older versions use `PROCESS:USER:DOMAIN:ENDPOINT`. A long message that can neither be read
+//! across processes (CMA) nor copied in parts gets its own segment, with `_NUMBER` appended. Only
+//! the process id names the owner: if containers share `/dev/shm` but not process ids, a running
+//! owner in another container looks dead, and `refrain` has to run outside of them.
 //!
-//! The provider sm2 keeps one file for all processes of a host,
-//! `fi_sm2_mmaps`, in which it frees the places of dead ones itself; it belongs
-//! to no job and stays.
+//! The provider sm2 keeps one file for all processes of a host, `fi_sm2_mmaps`, and frees the
+//! entries of dead processes itself; the file belongs to no job and stays.
 
 use crate::fencing::is_alive;
 use rustix::process::geteuid;
@@ -19,15 +17,14 @@ use std::path::Path;
 /// The folder that the provider uses; it cannot be changed.
 pub(super) const FOLDER: &str = "/dev/shm";
 
-/// Whether a name in `folder` is of a segment whose owner, a process of this
-/// user, is dead.
+/// Whether a file in `folder` is a segment whose owner was a process of this user and has ended.
 pub(super) fn is_leftover(folder: &Path, name: &str) -> bool {
     folder == Path::new(FOLDER)
         && owner_of(name)
             .is_some_and(|(process, user)| user == geteuid().as_raw() && !is_alive(process))
 }
 
-/// The process and user that a segment's name speaks of.
+/// Process and user in a segment's name.
 pub(super) fn owner_of(name: &str) -> Option<(u32, u32)> {
     let (name, message) = match name.split_once('_') {
         Some((name, message)) => (name, Some(message)),
@@ -42,7 +39,7 @@ pub(super) fn owner_of(name: &str) -> Option<(u32, u32)> {
     (is_segment && process > 0).then_some((process, user))
 }
 
-/// A number as the provider writes it: digits, nothing else.
+/// A number as the provider writes it: digits only.
 fn number(text: &str) -> Option<u32> {
     let is_plain = text.bytes().all(|digit| digit.is_ascii_digit());
     is_plain.then(|| text.parse().ok()).flatten()

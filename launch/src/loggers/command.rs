@@ -11,23 +11,23 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
-/// One logger among those of the job.
+/// One event logger of the job.
 pub struct Logger<'a> {
     pub id: u32,
-    /// Of its files.
+    /// Folder of its files.
     pub folder: &'a Path,
-    /// Of its rings; `None`: with its files.
+    /// Folder of its rings; `None`: the rings are with the files.
     pub rings: Option<&'a Path>,
-    /// Where it listens.
+    /// Address at which it listens for ranks of this host.
     pub address: &'a str,
-    /// And for ranks of other hosts.
+    /// Address at which it listens for ranks of other hosts.
     pub port: Option<SocketAddr>,
-    /// The other replicas of its shard.
+    /// Addresses of the other replicas of its shard.
     pub peers: Vec<&'a str>,
 }
 
 impl Logger<'_> {
-    /// Its arguments.
+    /// The arguments of `refrain eventlogger`.
     pub fn arguments(&self, config: &JobConfig) -> Result<Vec<OsString>, JobError> {
         let level = Level::ALL
             .iter()
@@ -71,7 +71,7 @@ impl Logger<'_> {
     }
 }
 
-/// The port that the ranks of the launcher's host use, too.
+/// Options for the verbs port: the port that the ranks of the launcher's host use.
 fn port_options(config: &VerbsConfig, option: &mut impl FnMut(&str, OsString)) {
     let number = |number: Option<u8>| number.map(|number| number.to_string());
     let all = [
@@ -87,18 +87,18 @@ fn port_options(config: &VerbsConfig, option: &mut impl FnMut(&str, OsString)) {
     }
 }
 
-/// Free ports, for each shard those of its replicas. A restarted logger listens at the same
-/// port, so the launcher chooses; if another process takes one meanwhile, the logger reports
-/// it and the job ends. Of all addresses of this host: ranks get the one by which their
-/// agent has reached it.
+/// Chooses free ports: for each shard, the ports of its replicas. The launcher chooses, since a
+/// restarted logger listens at the same port; if another process takes a port meanwhile, the
+/// logger reports it and the job ends. Loggers listen at all addresses of this host: ranks get the
+/// address by which their agent has reached it.
 pub fn free_ports(shards: u32, replicas: u32) -> Result<Vec<Vec<SocketAddr>>, JobError> {
     let mut held = Vec::new();
     let mut choose = || -> io::Result<SocketAddr> {
-        // Also for IPv4, where the host has IPv6 at all.
+        // The socket also accepts IPv4, on hosts that have IPv6.
         let both = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0));
         let listener = both.or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
         let port = listener.local_addr()?;
-        // GatedLines until all are chosen, so that no two are the same.
+        // The sockets stay open until all ports are chosen, so that no two ports are the same.
         held.push(listener);
         Ok(port)
     };

@@ -1,5 +1,5 @@
-//! The folders of a job's event loggers: of their files, and of the rings that ranks
-//! write into where those lie elsewhere.
+//! The folders of a job's event loggers: of their files, and of the rings that ranks write into if
+//! the rings are elsewhere.
 
 use crate::job_folder::{self, JobFolder};
 use crate::leftovers;
@@ -9,12 +9,11 @@ use refrain_job::choice::verbs;
 use refrain_job::config::JobConfig;
 use std::path::{Path, PathBuf};
 
-/// A file system in memory that Linux has everywhere. Devices of verbs write into no
-/// other: the kernel does not let them hold pages of files on a disk.
+/// A file system in memory that every Linux has. Verbs devices can write into no other: the kernel
+/// does not pin pages of files on a disk for them.
 const MEMORY: &str = "/dev/shm";
 
-/// The folder of the loggers' files: that of `--event-dir`, which is kept, or a temporary
-/// one.
+/// The folder of the loggers' files: that of `--event-dir`, which is kept, or a temporary one.
 pub fn of_files(asked: Option<&Path>, job: u64) -> Result<JobFolder, JobError> {
     let Some(path) = asked else {
         let (parent, suffix) = (std::env::temp_dir(), leftovers::EVENTS_SUFFIX);
@@ -26,8 +25,8 @@ pub fn of_files(asked: Option<&Path>, job: u64) -> Result<JobFolder, JobError> {
     })
 }
 
-/// The folder of the loggers' rings: in the folder of `--event-rings`, else in memory where
-/// ranks commit by verbs. `None`: they lie with the files.
+/// The folder of the loggers' rings: in the folder of `--event-rings`, else in memory if ranks
+/// commit by verbs. `None`: the rings are with the files.
 pub fn of_rings(
     asked: Option<&Path>,
     config: &JobConfig,
@@ -37,7 +36,7 @@ pub fn of_rings(
         return Ok(None);
     };
     if asked.is_some() {
-        // Of jobs that were killed: the launcher looks in other folders.
+        // Removes leftovers of killed jobs: the launcher does not search this folder otherwise.
         leftovers::remove(std::slice::from_ref(&parent));
     }
     let names = (
@@ -47,7 +46,7 @@ pub fn of_rings(
     JobFolder::temporary(&parent, job, leftovers::RINGS_SUFFIX, names).map(Some)
 }
 
-/// Where the folder of rings is to be made, if anywhere.
+/// Parent of the folder of rings. `None`: the rings are with the files.
 fn parent_of_rings(asked: Option<&Path>, config: &JobConfig) -> Result<Option<PathBuf>, JobError> {
     if let Some(path) = asked {
         return job_folder::existing("--event-rings", path).map(Some);

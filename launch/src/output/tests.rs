@@ -1,4 +1,4 @@
-//! Streams of ranks that hold back what is not stable, and die.
+//! Streams of ranks that die while lines wait for their events.
 
 use super::*;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -7,7 +7,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 struct Rank {
     output: Output,
     pipe: OwnedFd,
-    /// The rank's side of its page, and the launcher's.
+    /// The rank's side of its output gate, and the launcher's.
     page: OutputGate,
     gate: OutputGate,
     events: u64,
@@ -44,7 +44,7 @@ impl Rank {
         while self.output.read(Some(&self.gate), &mut self.out) {}
     }
 
-    /// So many of this life's events are stable.
+    /// `events` events of this life are stable.
     fn stable(&mut self, events: u64) {
         self.page.note_stable(events);
         self.output.release(&self.gate, &mut self.out);
@@ -55,14 +55,14 @@ impl Rank {
             .mark(checkpoint, Some(&self.gate), &mut self.out);
     }
 
-    /// Is killed, and begins again.
+    /// The life is killed, and the next one begins with a checkpoint.
     fn die_and_begin(&mut self, checkpoint: u64) {
         self.output.end_life(Some(&self.gate), &mut self.out);
         (self.page, self.gate) = pages();
         self.events = 0;
         let (read, pipe) = pipe_with(PipeFlags::NONBLOCK).unwrap();
         (self.output.source, self.pipe) = (Source::Pipe(read), pipe);
-        // What is held of the life before does not go with this one's events.
+        // The lines of the earlier life do not depend on events of this life.
         self.stable(u64::MAX);
         self.page.note_stable(0);
         let gate = Some(&self.gate);

@@ -7,14 +7,14 @@ fn stream() -> Printed {
     Printed::new(Lines::new(None))
 }
 
-/// What comes out when `text` is printed.
+/// Prints `text` and returns the output.
 fn print(printed: &mut Printed, text: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     printed.take(text, &mut out);
     out
 }
 
-/// The life is killed; what is whole was handed on.
+/// Kills the life; its whole lines were passed on.
 fn kill(printed: &mut Printed) {
     printed.end_life(printed.handed_out());
 }
@@ -31,12 +31,16 @@ fn a_line_is_handed_out_once_over_all_lives() {
     let mut printed = stream();
     assert_eq!(print(&mut printed, b"a\nb\nc"), b"a\nb\n");
     kill(&mut printed);
-    assert_eq!(print(&mut printed, b"a\nb"), b"", "nobody knows where");
+    assert_eq!(
+        print(&mut printed, b"a\nb"),
+        b"",
+        "the position is not known"
+    );
     assert_eq!(begin(&mut printed, 0), b"");
     assert_eq!(print(&mut printed, b"\ncc\nd"), b"cc\n");
     kill(&mut printed);
     begin(&mut printed, 0);
-    kill(&mut printed); // before it has come as far
+    kill(&mut printed); // before it has printed as much
     begin(&mut printed, 0);
     assert_eq!(print(&mut printed, b"a\nb\ncc\nd\n"), b"d\n");
     assert!(!printed.take_difference());
@@ -50,7 +54,7 @@ fn a_life_continues_from_its_checkpoint_in_the_middle_of_a_line() {
     assert_eq!(print(&mut printed, b"is half"), b"");
     kill(&mut printed);
     assert_eq!(print(&mut printed, b"welcome\n"), b"");
-    assert_eq!(begin(&mut printed, 1), b"", "said at the beginning already");
+    assert_eq!(begin(&mut printed, 1), b"", "passed on before");
     assert_eq!(print(&mut printed, b"is half\nc\n"), b"b is half\nc\n");
     kill(&mut printed);
     begin(&mut printed, 1);
@@ -68,7 +72,11 @@ fn a_checkpoint_that_was_taken_again_counts_from_the_life_that_did() {
     print(&mut printed, b"c\n");
     kill(&mut printed);
     begin(&mut printed, 1);
-    assert_eq!(printed.lines_before(2), None, "it is to be taken again");
+    assert_eq!(
+        printed.lines_before(2),
+        None,
+        "the checkpoint is taken again"
+    );
     print(&mut printed, b"b\n");
     printed.mark(2);
     kill(&mut printed);
@@ -104,15 +112,17 @@ fn a_life_that_prints_something_else_is_found_out_once() {
     kill(&mut printed);
     begin(&mut printed, 0);
     print(&mut printed, b"time 2\n");
-    assert!(!printed.take_difference(), "not before all is there");
+    assert!(
+        !printed.take_difference(),
+        "not before all is printed again"
+    );
     assert_eq!(print(&mut printed, b"more\nnew\n"), b"new\n");
     assert!(printed.take_difference());
     assert!(!printed.take_difference());
 }
 
-/// Prints `text` from `from` to `until`, in pieces; `marks` are the places where
-/// checkpoints are taken, of which the first `taken` were. Returns how many then
-/// are.
+/// Prints `text` from `from` to `until`, in parts. A checkpoint is taken at each position of
+/// `marks`; the first `taken` of them were taken before. Returns how many are taken at the end.
 fn live(
     printed: &mut Printed,
     text: &[u8],
@@ -138,8 +148,8 @@ fn live(
 }
 
 proptest! {
-    /// However a program is cut into lives, checkpoints and reads, its output is
-    /// handed out exactly once.
+    /// The output of a program is passed on exactly once, however the program is cut into lives,
+    /// checkpoints and reads.
     #[test]
     fn all_lives_together_print_what_one_life_prints(
         text in "[ab\n]{0,120}",

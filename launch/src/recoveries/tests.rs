@@ -1,4 +1,4 @@
-//! Lines of recoveries.
+//! Texts of recoveries.
 
 use super::*;
 use signal_hook::consts::{SIGKILL, SIGTERM};

@@ -1,23 +1,23 @@
-//! How fast a pair was, when: from its notes. Pure.
+//! The rate of a pair over time, from its notes. Pure.
 
 use crate::workload::pairs::{Note, Standstill};
 
-/// Of the drawing: from so long before a standstill's beginning to so long after it.
+/// Range of the drawing, before and after the beginning of a standstill.
 pub const BEFORE_MS: u64 = 40;
 pub const AFTER_MS: u64 = 160;
 pub const STEP_MS: u64 = 4;
-/// At the start of a job not all is as it will be.
+/// Time at the start of a job that is ignored, since the rate is not steady yet.
 const WARM_UP_NS: u64 = 100_000_000;
 const NS_PER_MS: u64 = 1_000_000;
 
 impl Standstill {
-    /// How long it was.
+    /// Duration of the standstill.
     pub fn length_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.begin_ns)
     }
 }
 
-/// The longest ones, in the order of time.
+/// The longest standstills, ordered by time.
 pub fn longest(mut standstills: Vec<Standstill>, count: usize) -> Vec<Standstill> {
     standstills.sort_by_key(|standstill| std::cmp::Reverse(standstill.length_ns()));
     standstills.truncate(count);
@@ -25,7 +25,7 @@ pub fn longest(mut standstills: Vec<Standstill>, count: usize) -> Vec<Standstill
     standstills
 }
 
-/// The notes of a pair, in the order of time.
+/// The notes of a pair, ordered by time.
 #[derive(Clone, Debug)]
 pub struct Course(Vec<Note>);
 
@@ -34,8 +34,8 @@ impl Course {
         Self(notes)
     }
 
-    /// Round trips up to a moment; between two notes in proportion. `None` outside
-    /// of what was noted.
+    /// Number of round trips up to a time, interpolated between two notes. `None` outside of the
+    /// noted time.
     fn round_trips(&self, at_ns: u64) -> Option<f64> {
         let after = self.0.partition_point(|note| note.at_ns < at_ns);
         let next = self.0.get(after)?;
@@ -53,13 +53,13 @@ impl Course {
         Some(before.round_trips as f64 + more as f64 * part)
     }
 
-    /// Between two moments. `None`: not all of it was noted.
+    /// Rate between two times. `None` if they are not within the noted time.
     pub fn rate_per_s(&self, begin_ns: u64, end_ns: u64) -> Option<f64> {
         let count = self.round_trips(end_ns)? - self.round_trips(begin_ns)?;
         (end_ns > begin_ns).then(|| count / ((end_ns - begin_ns) as f64 / 1e9))
     }
 
-    /// In all the time that is in none of these, which are in the order of time.
+    /// Rate outside of all `windows`, which are ordered by time.
     pub fn outside_per_s(&self, windows: &[Standstill]) -> f64 {
         let (Some(first), Some(last)) = (self.0.first(), self.0.last()) else {
             return f64::NAN;
@@ -83,8 +83,7 @@ impl Course {
         round_trips / (time_ns as f64 / 1e9)
     }
 
-    /// The rate by time around a moment, as a part of `whole_per_s`; NaN where
-    /// nothing was noted.
+    /// The rate by time around `at_ns`, relative to `whole_per_s`; NaN where nothing was noted.
     pub fn around(&self, at_ns: u64, whole_per_s: f64) -> Vec<f64> {
         let begin_ns = at_ns - BEFORE_MS * NS_PER_MS;
         (0..(BEFORE_MS + AFTER_MS) / STEP_MS)
@@ -107,7 +106,7 @@ mod tests {
         Standstill { begin_ns, end_ns }
     }
 
-    /// 1000 a second, but 500 a second in the 11th.
+    /// 1000 round trips per second, but 500 per second in the 11th second.
     fn course() -> Course {
         let notes = (0..=2000).map(|step| {
             let at_ns = 5 * S + step * 10_000_000;

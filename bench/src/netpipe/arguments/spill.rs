@@ -8,33 +8,33 @@ use crate::report::format_size;
 use refrain_launch::size;
 use std::path::{Path, PathBuf};
 
-/// Logs beyond this are a typing error.
+/// Maximum of --log-times; larger values are typing errors.
 const TIMES_MAX: f64 = 1000.0;
-/// Without a disk: the horizon must reach the other rank before the memory ends.
+/// Maximum without a disk: the horizon must reach the other rank before the memory is full.
 const TIMES_IN_MEMORY_MAX: f64 = 0.5;
-/// Space beyond the live part of the files: files that are being filled, and files kept
-/// to be used again; in parts of the live part.
+/// Space in addition to the live part of the files, for files that are being filled and files kept
+/// for reuse; relative to the live part.
 const FILES_SLACK: f64 = 0.25;
-/// The same at least, per log: a few files of 64 MiB.
+/// Minimum of that space per log: a few files of 64 MiB.
 const FILES_SLACK_BYTES: u64 = 256 << 20;
 
 /// The disk below the log.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct SpillOptions {
-    /// Folder for the part of the log beyond its memory; the disk alone is measured, too
+    /// Folder for the part of the log beyond its memory; the disk alone is measured, too.
     #[arg(long, value_name = "DIR")]
     pub spill_dir: Option<PathBuf>,
-    /// Maximum length of the files of each rank [default: chosen by the job]
+    /// Maximum length of the files of each rank [default: chosen by the job].
     #[arg(long, value_name = "SIZE", requires = "spill_dir", value_parser = size::parse)]
     pub log_disk: Option<u64>,
-    /// Log memory of each rank above which the log is written [default: chosen by the job]
+    /// Log memory of each rank above which the log is written [default: chosen by the job].
     #[arg(long, value_name = "SIZE", requires = "spill_dir", value_parser = size::parse)]
     pub spill_after: Option<u64>,
-    /// How files are written
+    /// How files are written.
     #[arg(long, value_name = "auto|uring|plain", default_value = "auto",
           value_parser = ["auto", "uring", "plain"])]
     pub spill_io: String,
-    /// Bytes sent before the log is freed, in log memories [default: 0.25, with --spill-dir 4]
+    /// Bytes sent before the log is freed, in log memories [default: 0.25, with --spill-dir 4].
     #[arg(long, value_name = "N")]
     pub log_times: Option<f64>,
 }

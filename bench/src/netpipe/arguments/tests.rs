@@ -1,4 +1,4 @@
-//! Options: their defaults, and what is refused.
+//! Defaults of options, and values that are refused.
 
 use super::*;
 use clap::Parser;
@@ -19,7 +19,7 @@ fn check(options: &[&str]) -> Result<Settings, BenchError> {
         .check_with(MEMORY)
 }
 
-/// The option that is blamed, the problem and the help.
+/// The refused option, the problem and the help.
 fn refused(options: &[&str]) -> (String, String, String) {
     match check(options) {
         Err(BenchError::Failed { problem, help }) => {
@@ -211,7 +211,7 @@ fn a_log_that_fits_nowhere_is_refused() {
         assert_eq!(blamed, option);
         assert!(found.contains(problem), "{found}");
     }
-    // 1000 GiB, where a disk is smaller.
+    // 1000 GiB, on a smaller disk.
     let free = crate::disk::free_bytes(folder.path()).unwrap();
     if free < 1000 << 30 {
         let large = [

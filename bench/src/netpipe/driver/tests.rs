@@ -1,4 +1,4 @@
-//! The sweep with contestants and peers that only pretend.
+//! The sweep with simulated contestants and peers.
 
 use super::*;
 use crate::netpipe::arguments::{Arguments, Receive};

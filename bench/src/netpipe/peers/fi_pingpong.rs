@@ -1,5 +1,5 @@
-//! `fi_pingpong` of libfabric over any of its providers (Debian:
-//! `libfabric-bin`): a server and a client. States the mean.
+//! `fi_pingpong` of libfabric over any provider (Debian: `libfabric-bin`): a server and a client.
+//! It reports the mean.
 
 use super::pace::Pace;
 use super::peer::{Peer, program};
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Folders in which the loader looks for libraries first.
+/// The loader's variable with the folders that it searches first.
 const LIBRARIES_VARIABLE: &str = "LD_LIBRARY_PATH";
 
-/// On `provider` as `library` has it (`None`: the installed one).
+/// The peer on `provider` of `library` (`None`: of the installed library).
 ///
 /// # Errors
 /// The names that were not found.
@@ -56,7 +56,7 @@ fn libraries_first(folder: PathBuf) -> Result<(OsString, OsString), String> {
         .map_err(|error| format!("the folder of its library cannot be passed on: {error}"))
 }
 
-/// Such as `libfabric-2.5/fi_pingpong tcp`.
+/// A name such as `libfabric-2.5/fi_pingpong tcp`.
 fn name(version: Option<&str>, provider: &str) -> String {
     let version = version.map_or(String::new(), |version| format!("-{version}"));
     format!("libfabric{version}/fi_pingpong {provider}")
@@ -83,7 +83,7 @@ fn parse_version(text: &str) -> Option<String> {
     (is_number(major) && is_number(minor)).then(|| format!("{major}.{minor}"))
 }
 
-/// The only row of the table: its column `usec/xfer`, half a round trip.
+/// The time in the only row of the table: column `usec/xfer`, half a round trip.
 fn parse(text: &str) -> Result<f64, BenchError> {
     let mut lines = text.lines().map(|line| line.split_whitespace());
     let column = lines.find_map(|mut words| words.position(|word| word == "usec/xfer"));

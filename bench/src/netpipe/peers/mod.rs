@@ -1,14 +1,13 @@
-//! Installed programs that measure the same: NetPIPE over Open MPI and MPICH,
-//! `fi_pingpong`, `ucx_perftest`.
+//! Installed programs with the same measurement: NetPIPE over Open MPI and MPICH, `fi_pingpong`,
+//! `ucx_perftest`.
 //!
-//! Each fabric is compared with programs that use the same wire. On shared memory these
-//! are all of them; on a provider of libfabric `fi_pingpong` on the same
-//! provider of the same library, and Open MPI where it can be held to that wire.
+//! Each fabric is compared with programs on the same wire: on shared memory, all of them; on a
+//! provider of libfabric, `fi_pingpong` on the same provider of the same library, and Open MPI if
+//! it can be restricted to that wire.
 //!
-//! Peers have their turn in the same sweep, after the protocols. Each reports one time
-//! per size. They are measured at the sizes of the
-//! series without perturbation; NetPIPE, whose start through `mpirun` takes a
-//! second, has up to four neighbouring sizes per start.
+//! Peers have their turn in the same sweep, after the protocols. Each reports one time per size.
+//! They are measured at the sizes of the series without perturbation; NetPIPE, whose start through
+//! `mpirun` takes a second, measures up to four neighbouring sizes per start.
 
 mod fi_pingpong;
 mod netpipe;
@@ -30,25 +29,25 @@ use std::time::Duration;
 #[derive(Default)]
 pub struct Found {
     pub peers: Vec<Peer>,
-    /// A line for each one that is not there.
+    /// One line for each peer that is not installed.
     pub missing: Vec<String>,
 }
 
-/// A program that may be compared with.
+/// A program to compare with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Candidate {
     OpenMpi,
     OpenMpiTcp,
     Mpich,
-    /// With this provider.
+    /// `fi_pingpong` on this provider.
     FiPingpong(String),
     Ucx,
 }
 
-/// libfabric's providers below which is TCP, also as the lower part of a name.
+/// libfabric's providers that use TCP, also as the lower provider of a layered name.
 const OVER_TCP: [&str; 3] = ["tcp", "net", "sockets"];
 
-/// What uses the same wires as `fabrics`, each once.
+/// Programs on the same wires as `fabrics`, without repetitions.
 fn comparable(fabrics: &[&str]) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     for fabric in fabrics {
@@ -78,8 +77,8 @@ fn comparable(fabrics: &[&str]) -> Vec<Candidate> {
     candidates
 }
 
-/// Looks for all peers that `fabrics`, by the names of those in use, can be
-/// compared with.
+/// Searches all peers that `fabrics` can be compared with; `fabrics` are the names of those in
+/// use.
 pub fn find(settings: &Settings, fabrics: &[&str], interrupt: &Interrupt) -> Found {
     let time = Duration::from_secs_f64(settings.arguments.time_per_size);
     let library = settings.arguments.libfabric.as_deref().map(Path::new);

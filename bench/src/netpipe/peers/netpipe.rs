@@ -1,7 +1,7 @@
 //! NetPIPE 3 over an MPI library (Debian: `netpipe-openmpi`, `netpipe-mpich2`).
 //!
-//! NetPIPE states the best of its trials for each size, where Refrain states a
-//! median: the comparison favours the peer.
+//! NetPIPE reports the best of its trials for each size, Refrain a median: the comparison favours
+//! the peer.
 
 use super::peer::{Peer, PeerFigure, program};
 use super::process::{LIMIT, Starter};
@@ -11,7 +11,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// NetPIPE's "Mbps" are 2^20 bits.
+/// Bits in one of NetPIPE's "Mbps".
 const MEGABIT: f64 = 1024.0 * 1024.0;
 
 /// An MPI library with its NetPIPE.
@@ -20,13 +20,13 @@ pub struct Library {
     name: &'static str,
     programs: &'static [&'static str],
     mpiruns: &'static [&'static str],
-    /// In the output of `mpirun --version`: the plain name may be of another library.
+    /// A word in the output of `mpirun --version`: the plain name may be of another library.
     version_word: &'static str,
     options: &'static str,
     package: &'static str,
 }
 
-/// Open MPI with its own choice: shared memory on one host.
+/// Open MPI with its own choice of transport: shared memory on one host.
 pub const OPEN_MPI: Library = Library {
     name: "openmpi/NetPIPE",
     programs: &["NPopenmpi"],
@@ -36,8 +36,8 @@ pub const OPEN_MPI: Library = Library {
     package: "netpipe-openmpi",
 };
 
-/// Open MPI restricted to TCP over the loopback interface. `ob1`: other layers would
-/// choose another wire.
+/// Open MPI restricted to TCP over the loopback interface. Layers other than `ob1` would choose
+/// another wire.
 pub const OPEN_MPI_TCP: Library = Library {
     name: "openmpi-tcp/NetPIPE",
     options: "--allow-run-as-root --bind-to core --mca pml ob1 --mca btl self,tcp \
@@ -55,7 +55,7 @@ pub const MPICH: Library = Library {
     package: "netpipe-mpich2",
 };
 
-/// NetPIPE over a library.
+/// The peer NetPIPE over this library.
 ///
 /// # Errors
 /// The names that were not found.
@@ -116,8 +116,8 @@ fn says_its_version(mpirun: &PathBuf, word: &str) -> bool {
         .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(word))
 }
 
-/// NetPIPE's own series is Refrain's when it begins at a power of two: two
-/// octaves per start. Other sizes go alone.
+/// Groups of two octaves of NetPIPE's own series, each from a power of two. Every other size is a
+/// group of its own.
 fn groups(sizes: &[u64]) -> Vec<Vec<u64>> {
     let mut groups: Vec<Vec<u64>> = Vec::new();
     for &bytes in sizes {
@@ -133,8 +133,8 @@ fn groups(sizes: &[u64]) -> Vec<Vec<u64>> {
     groups
 }
 
-/// Lines of bytes, bandwidth and seconds. The bandwidth has more digits than the
-/// seconds.
+/// Parses lines of bytes, bandwidth and seconds. Uses the bandwidth, which has more digits than
+/// the seconds.
 fn parse(text: &str) -> Result<Vec<PeerFigure>, BenchError> {
     text.lines()
         .filter(|line| !line.trim().is_empty())

@@ -4,30 +4,30 @@
 use crate::error::BenchError;
 use std::time::Duration;
 
-/// Round trips of a start that only estimates the speed of the peer.
+/// Round trips of a first start, which only estimates the speed of the peer.
 const TRIAL: u64 = 10;
 const ROUND_TRIPS_MAX: u64 = 1_000_000;
-/// Starts for one size at most.
+/// Maximum number of starts for one size.
 const STARTS_MAX: u32 = 6;
-/// Bytes per µs of a slow wire: the most that a larger message costs more.
+/// Bytes per µs of a slow wire: an upper bound for the additional time of a larger message.
 const SLOW_BYTES_PER_US: f64 = 500.0;
 
-/// The speed of a peer, as far as it is known.
+/// The known speed of a peer.
 #[derive(Debug)]
 pub struct Pace {
     time: Duration,
-    /// Bytes and half round trip in µs of the last size.
+    /// Bytes and half round trip in µs of the last size; `None` before the first.
     last: Option<(u64, f64)>,
 }
 
 impl Pace {
-    /// For a peer that may take about `time` for each size.
+    /// A pace for a peer that may take about `time` for each size.
     pub fn new(time: Duration) -> Self {
         Self { time, last: None }
     }
 
-    /// Calls `start` with numbers of round trips until one took at least half of
-    /// the time; returns its result. `start` returns half round trips in µs.
+    /// Calls `start` with numbers of round trips until a call took at least half of the time;
+    /// returns its result. `start` returns half a round trip in µs.
     ///
     /// # Errors
     /// As `start`.
@@ -53,7 +53,7 @@ impl Pace {
         }
     }
 
-    /// Round trips that take about the time of a size.
+    /// Number of round trips that take about the time of a size.
     fn round_trips(&self, half_us: f64) -> u64 {
         let round_trip_us = 2.0 * half_us;
         ((self.time.as_secs_f64() * 1e6 / round_trip_us) as u64).clamp(TRIAL, ROUND_TRIPS_MAX)
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_first_guess_that_was_far_off_is_made_again() {
-        // Connecting is in the time of the few round trips of a trial.
+        // The time of a trial's few round trips includes connecting.
         let warming = |_, round_trips: u64| 0.5 + 2_000.0 / round_trips as f64;
         let starts = starts(&[8], warming);
         assert!(starts.len() <= STARTS_MAX as usize);

@@ -1,29 +1,29 @@
-//! A program that measures the same, and what all of them need.
+//! A program with the same measurement, and functions that all such programs need.
 
 use crate::error::BenchError;
 use crate::netpipe::arguments::Receive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// One size of one peer.
+/// Result of one size of one peer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PeerFigure {
     /// Bytes of one message.
     pub bytes: u64,
-    /// Half round trip as the peer states it, µs.
+    /// Half round trip as the peer reports it, in µs.
     pub time_us: f64,
 }
 
-/// Measures a group of sizes. After an error nothing of the peer runs any more.
+/// Measures a group of sizes. After an error no process of the peer runs any more.
 type Measure = Box<dyn FnMut(&[u64]) -> Result<Vec<PeerFigure>, BenchError>>;
 
-/// Another program that measures two processes.
+/// Another program that measures between two processes.
 pub struct Peer {
-    /// As in the JSON, such as `openmpi/NetPIPE`.
+    /// Name in the JSON, such as `openmpi/NetPIPE`.
     pub name: String,
-    /// How its receiving side receives.
+    /// Receive operation of its receiving side.
     pub receive: Receive,
-    /// Splits ascending sizes into groups that are measured by one start each.
+    /// Splits ascending sizes into groups; each group is measured by one start.
     pub groups: fn(&[u64]) -> Vec<Vec<u64>>,
     pub measure: Measure,
 }
@@ -50,7 +50,7 @@ impl Peer {
     }
 }
 
-/// The first of `names` that is a program on the search path.
+/// Path of the first of `names` that is a program on the search path.
 pub fn program(names: &[&str]) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     let folders: Vec<_> = std::env::split_paths(&folders).collect();
@@ -64,7 +64,7 @@ fn is_program(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// Iterations that take about `time` at a rough guess of the peer's speed.
+/// Number of iterations that take about `time`, by a rough estimate of the peer's speed.
 pub fn iterations(bytes: u64, time: Duration) -> u64 {
     let round_trip_us = 2.0 * (0.4 + bytes as f64 / 8_000.0);
     ((time.as_secs_f64() * 1e6 / round_trip_us) as u64).clamp(10, 1_000_000)

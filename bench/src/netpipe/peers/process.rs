@@ -1,5 +1,4 @@
-//! Starting other programs, waiting for them with a limit, and ending all of
-//! them.
+//! Starts other programs, waits for them with a time limit, and ends them.
 
 use super::trampoline::{Become, PEER_VARIABLE};
 use crate::error::BenchError;
@@ -16,22 +15,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A peer that takes longer hangs.
+/// Time limit of a peer.
 pub const LIMIT: Duration = Duration::from_secs(60);
-/// Time in which a peer must end after SIGTERM.
+/// Time for a peer to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(3);
-/// Time between two looks for Ctrl-C.
+/// Time between two checks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
-/// Time between two looks whether a server listens.
+/// Time between two checks whether a server listens.
 const LOOK_LISTENING: Duration = Duration::from_millis(5);
 
-/// Starts programs so that they end with the sweep.
+/// Starts programs such that they end with the sweep.
 #[derive(Clone, Debug)]
 pub struct Starter {
     interrupt: Interrupt,
-    /// This executable; `None`: start programs directly.
+    /// This executable, which starts the program; `None`: start programs directly.
     trampoline: Option<PathBuf>,
-    /// Added to the environment of the programs.
+    /// Variables to add to the environment of the programs.
     environment: Vec<(OsString, OsString)>,
 }
 
@@ -44,7 +43,7 @@ impl Starter {
         }
     }
 
-    /// Without this executable in between: tests run in another one.
+    /// A starter without this executable in between, for tests, which run in another executable.
     #[cfg(test)]
     pub fn direct(interrupt: Interrupt) -> Self {
         Self {
@@ -54,7 +53,7 @@ impl Starter {
         }
     }
 
-    /// Starts programs with these variables too.
+    /// Adds variables to the environment of the programs.
     pub fn with_environment(self, environment: Vec<(OsString, OsString)>) -> Self {
         Self {
             environment,
@@ -62,11 +61,10 @@ impl Starter {
         }
     }
 
-    /// Starts `program` in a process group of its own, on the core-th allowed
-    /// core if given.
+    /// Starts `program` in its own process group, on the core-th allowed core if given.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// The program cannot be started.
     pub fn start(
         &self,
         program: &Path,
@@ -119,11 +117,11 @@ impl Starter {
         command
     }
 
-    /// Runs a server and then a client of it, each on its core, with these command lines;
-    /// returns the output of the client.
+    /// Runs a server and then its client, each on its own core, with these command lines. Returns
+    /// the output of the client.
     ///
     /// # Errors
-    /// When one of them fails or both take too long.
+    /// One of them fails, or both together take too long.
     pub fn pair(
         &self,
         program: &Path,
@@ -143,7 +141,7 @@ impl Starter {
     }
 }
 
-/// A program that runs. Dropping it ends it and all that it started.
+/// A running program. Dropping it ends the program and all processes that it started.
 #[derive(Debug)]
 pub struct Running {
     name: String,
@@ -159,10 +157,10 @@ impl Running {
         Pid::from_child(&self.process)
     }
 
-    /// Waits for its end; returns its output.
+    /// Waits for the end of the program; returns its output.
     ///
     /// # Errors
-    /// When it fails or takes longer than `limit`.
+    /// The program fails or takes longer than `limit`.
     pub fn wait(mut self, limit: Duration) -> Result<String, BenchError> {
         let began = Instant::now();
         while !self.has_ended(LOOK)? {
@@ -181,7 +179,7 @@ impl Running {
         Ok(self.text())
     }
 
-    /// Waits until something listens on `port`.
+    /// Waits until the program listens on `port`.
     fn wait_listening(&mut self, port: u16) -> Result<(), BenchError> {
         let began = Instant::now();
         while !is_listening(port) {
@@ -196,17 +194,17 @@ impl Running {
         Ok(())
     }
 
-    /// Does not reap it, so that its number is not used again.
+    /// Whether the program has ended. Does not reap it, so that its process id is not reused.
     fn has_ended(&self, time: Duration) -> Result<bool, BenchError> {
         let cannot = BenchError::system(format!("cannot wait for {}", self.name));
         readable(&self.ended, time).map_err(cannot)
     }
 
-    /// An error with the last line of its output.
+    /// An error with the last line of the program's output.
     fn failed(&mut self, what: &str) -> BenchError {
         let text = self.text();
         let last = text.lines().map(str::trim).rfind(|line| {
-            // Not a rule or an empty line.
+            // Skips rules and empty lines.
             line.chars().any(char::is_alphanumeric)
         });
         BenchError::failed(match last {
@@ -217,7 +215,7 @@ impl Running {
 
     fn text(&mut self) -> String {
         let mut bytes = Vec::new();
-        // Without its output the error is less helpful, not wrong.
+        // Without the output the error is less helpful, but not wrong.
         let _ = self.output.rewind();
         let _ = self.output.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
@@ -242,7 +240,7 @@ impl Drop for Running {
     }
 }
 
-/// Returns when it does not run any more.
+/// Kills a process, and returns when it has ended.
 fn kill_and_wait(pid: Pid) {
     let Ok(ended) = pidfd_open(pid, PidfdFlags::empty()) else {
         return;
@@ -251,7 +249,7 @@ fn kill_and_wait(pid: Pid) {
     let _ = readable(&ended, GRACE);
 }
 
-/// All processes below `pid`: ranks of mpirun have groups of their own.
+/// All descendants of `pid`: ranks of mpirun have their own process groups.
 fn descendants(pid: Pid) -> Vec<Pid> {
     let mut found = vec![pid];
     let mut next = 0;
@@ -272,7 +270,7 @@ fn descendants(pid: Pid) -> Vec<Pid> {
 /// A port that is free now.
 ///
 /// # Errors
-/// When the system has none.
+/// The system has no free port.
 pub fn free_port() -> Result<u16, BenchError> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .and_then(|listener| listener.local_addr())
@@ -280,7 +278,7 @@ pub fn free_port() -> Result<u16, BenchError> {
         .map_err(BenchError::system("no free port"))
 }
 
-/// Without connecting: these servers take one connection only.
+/// Reads the kernel's table instead of connecting: these servers accept only one connection.
 fn is_listening(port: u16) -> bool {
     ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
@@ -322,8 +320,7 @@ mod tests {
         assert!(error.ends_with("its last output: because"), "{error}");
     }
 
-    /// A program that ignores the request to end and has started another one
-    /// leaves neither behind.
+    /// A program that ignores SIGTERM and has started another program: both end.
     #[test]
     fn a_hanging_program_is_ended_with_all_it_started() {
         let interrupt = Interrupt::default();
@@ -340,7 +337,7 @@ mod tests {
         let started: i32 = fs::read_to_string(&file).unwrap().trim().parse().unwrap();
         let error = running.wait(Duration::ZERO).unwrap_err().to_string();
         assert!(error.contains("did not end within 0 s"), "{error}");
-        // It may be a zombie until its new parent looks; it does not run.
+        // It may be a zombie until its new parent reaps it; it does not run.
         let state = fs::read_to_string(format!("/proc/{started}/stat"))
             .ok()
             .and_then(|stat| stat.rsplit(')').next()?.trim().chars().next());

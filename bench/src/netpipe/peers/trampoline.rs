@@ -1,7 +1,6 @@
-//! Between fork and exec of a peer: the core it runs on, and that it ends when
-//! the sweep does. Code in a forked child would need `unsafe`; this executable,
-//! started again under the hidden subcommand, does it in its own process and
-//! then becomes the peer.
+//! Sets a peer's core, and makes the peer end with the sweep, between fork and exec. Code in a
+//! forked child would need `unsafe`: instead, this executable is started again under the hidden
+//! subcommand, does it in its own process and then becomes the peer.
 
 use crate::error::BenchError;
 use crate::netpipe::command::rank_failed;
@@ -13,27 +12,26 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Environment variable that holds what to become, as JSON.
+/// Environment variable with the program to become, as JSON.
 pub const PEER_VARIABLE: &str = "REFRAIN_NETPIPE_PEER";
 
-/// What to become.
+/// The program to become.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Become {
     pub program: PathBuf,
     pub arguments: Vec<OsString>,
-    /// Variables that are set for it, and not for this executable.
+    /// Variables that are set for the program, but not for this executable.
     pub environment: Vec<(OsString, OsString)>,
-    /// Run on this one of the allowed cores, counted from 0, if there are at
-    /// least two.
+    /// Index of the allowed core to run on, from 0; ignored if there are less than two cores.
     pub core: Option<usize>,
-    /// End when this process has gone.
+    /// Process id of the driver; the program ends with it.
     pub driver: i32,
 }
 
-/// Becomes the peer that the environment names, if it names one.
+/// Becomes the peer that the environment names, if any.
 ///
 /// # Errors
-/// When it cannot. Does not return when it can.
+/// The peer cannot be started. Does not return if it can.
 pub fn become_peer_if_asked() -> Result<(), BenchError> {
     let Some(text) = std::env::var_os(PEER_VARIABLE) else {
         return Ok(());
@@ -58,7 +56,7 @@ pub fn become_peer_if_asked() -> Result<(), BenchError> {
     Err(rank_failed(format!("cannot start {program}: {error}")))
 }
 
-/// Without it the figures are worse, not wrong: failures are passed over.
+/// Pins this process. If that fails, the figures are less precise, not wrong: errors are ignored.
 fn pin(core: usize) {
     let Ok(allowed) = sched_getaffinity(None) else {
         return;

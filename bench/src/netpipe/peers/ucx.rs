@@ -1,5 +1,5 @@
-//! `ucx_perftest -t tag_lat` (Debian: `ucx-utils`): a server and a client over
-//! what UCX chooses on one host. States a median.
+//! `ucx_perftest -t tag_lat` (Debian: `ucx-utils`): a server and a client over the transport that
+//! UCX chooses on one host. It reports a median.
 
 use super::peer::{Peer, iterations, program};
 use super::process::{Starter, free_port};
@@ -25,7 +25,7 @@ pub fn find(starter: Starter, time: Duration) -> Result<Peer, String> {
     }))
 }
 
-/// The last row of numbers: iterations, then the median latency.
+/// The median latency in the last row of numbers, after the iterations.
 fn parse(text: &str) -> Result<f64, BenchError> {
     text.lines()
         .rev()
@@ -34,7 +34,7 @@ fn parse(text: &str) -> Result<f64, BenchError> {
 }
 
 fn parse_row(line: &str) -> Option<f64> {
-    // Newer versions put `[thread 0]` before the numbers, the last row `Final:`.
+    // Newer versions write `[thread 0]` before the numbers, and `Final:` in the last row.
     let numbers = line.rsplit([']', ':']).next()?;
     let numbers: Vec<f64> = numbers
         .split_whitespace()

@@ -1,5 +1,5 @@
-//! The memory of one rank's messages in one round, and the check that receives have
-//! changed it and nothing else has.
+//! The buffers of one rank's messages in one round, and the check that only receives have changed
+//! them.
 
 use super::plan::{Message, MessageId, Round, Slot};
 use super::verify::Post;
@@ -12,12 +12,12 @@ use std::sync::Arc;
 /// Bytes on either side of a receive's room that must not change.
 const GUARD_BYTES: usize = 64;
 
-/// The buffer of one message; without data for messages of other ranks.
+/// The buffer of one message; empty for messages of other ranks.
 #[derive(Debug, Default)]
 pub struct SendBuffer {
-    /// The message at the pieces of its shape, other bytes between.
+    /// The message in the pieces of its shape, with other bytes between them.
     pub data: Vec<u8>,
-    /// Its layout, unless it is a plain slice.
+    /// The layout; `None` for a plain slice.
     pub layout: Option<Arc<Layout>>,
 }
 
@@ -25,7 +25,7 @@ impl SendBuffer {
     /// The buffer of a message.
     ///
     /// # Errors
-    /// When the library refuses the layout.
+    /// The library refuses the layout.
     pub fn new(message: &Message) -> Result<Self, refrain::Error> {
         let mut data = payload::make(!message.seed, message.shape.span_bytes());
         message
@@ -46,20 +46,20 @@ pub struct ReceiveBuffer {
 }
 
 impl ReceiveBuffer {
-    /// Room for a slot, filled with bytes of no message.
+    /// A buffer for a slot, filled with bytes that are in no message.
     #[must_use]
     pub fn new(slot: &Slot, seed: u64) -> Self {
         let data = payload::make(seed, slot.shape.span_bytes() + 2 * GUARD_BYTES);
         Self { data, seed }
     }
 
-    /// The part that the library gets.
+    /// The part that is passed to the library.
     pub fn room(&mut self) -> &mut [u8] {
         let end = self.data.len().saturating_sub(GUARD_BYTES);
         self.data.get_mut(GUARD_BYTES..end).unwrap_or_default()
     }
 
-    /// Compares with the content after the receive of a message, or of none.
+    /// Compares the buffer with its expected content after the receive of a message, or of none.
     ///
     /// # Errors
     /// A description of the difference.
@@ -84,11 +84,10 @@ impl ReceiveBuffer {
     }
 }
 
-/// The buffers of one receive; the second one is empty unless the receive may be posted
-/// again.
+/// The buffers of one receive; the second one is empty unless the receive may be posted again.
 pub type Buffers = [ReceiveBuffer; 2];
 
-/// All receive buffers of `rank`, by slot; slots of other ranks have empty ones.
+/// All receive buffers of `rank`, by slot; buffers of slots of other ranks are empty.
 #[must_use]
 pub fn receive_buffers(round: &Round, rank: u32) -> Vec<Buffers> {
     let buffers = |(id, slot): (usize, &Slot)| {
@@ -114,8 +113,8 @@ pub fn check(
     posts: &[Post],
     received: &[Option<MessageId>],
 ) -> Result<(), String> {
-    // A persistent request's last message is the one that remains; they are
-    // all equal. A buffer that never received must not have changed.
+    // The buffer of a persistent request has its last message; all its messages are equal. A
+    // buffer without a receive must not have changed.
     let mut contents = vec![[None; 2]; buffers.len()];
     for (post, id) in posts.iter().zip(received) {
         let content = &mut contents[post.slot][usize::from(post.second_buffer)];

@@ -1,12 +1,12 @@
-//! Makes the plan of a round from the seed.
+//! Generates the plan of a round from the seed.
 //!
 //! # Why no plan can deadlock
 //!
 //! Every send may be synchronous, so a plan must end for every rank even if no
 //! byte is buffered anywhere. A rank's program has four stages:
 //!
-//! 1. receives are posted and messages sent, only with calls that return at
-//!    once: every rank comes to the end of this stage;
+//! 1. receives are posted and messages sent, only with calls that return at once: every rank
+//!    reaches the end of this stage;
 //! 2. more sends; those that block go only to a receiver and context of which
 //!    *all* receives are posted in stage 1;
 //! 3. blocking receives of messages that their senders send in stages 1 and 2,
@@ -32,18 +32,17 @@ use super::sizes;
 use crate::workload::prng::{Prng, combine};
 use crate::workload::shape::Shape;
 
-/// Rounds between two barriers, at least. These rounds may overlap in time, and have contexts
-/// of their own.
+/// Minimum number of rounds between two barriers. These rounds may overlap in time, and have
+/// separate contexts.
 pub const EPOCH_ROUNDS: u64 = 4;
-/// Contexts of one round that are used freely, with the longest messages in
-/// each.
+/// Contexts of one round without ordered items, with the maximum message length in each.
 const FREE_CONTEXTS_BYTES_MAX: [usize; 3] = [4 << 10, 64 << 10, usize::MAX];
 /// The context of ordered items.
 const ORDERED: u32 = FREE_CONTEXTS_BYTES_MAX.len() as u32;
-/// The most that a rank sends in the free contexts of a round, so that a
-/// protocol that keeps payload needs little memory.
+/// Maximum number of bytes that a rank sends in these contexts in a round, so that a protocol that
+/// keeps payload needs little memory.
 const ROUND_BYTES_MAX: usize = 4 << 20;
-/// The longest message of all.
+/// Maximum length of any message.
 const GIANT_BYTES_MAX: usize = 8 << 20;
 const TAGS: [i32; 8] = [0, 1, 2, 3, 77, 65_535, 1 << 20, i32::MAX];
 /// Tag of receives whose message is never sent.
@@ -55,10 +54,10 @@ const TAG_ORDERED: i32 = 1000;
 pub struct Parameters {
     /// The seed of the whole run.
     pub seed: u64,
-    /// Ranks of the job.
+    /// Number of ranks of the job.
     pub ranks: u32,
-    /// Longest message in bytes, except for rare giants of up to eight times
-    /// that.
+    /// Maximum length of a message in bytes, except for rare giants of up to eight times that
+    /// length.
     pub bytes_max: usize,
 }
 
@@ -92,7 +91,7 @@ pub fn round(parameters: Parameters, number: u64) -> Round {
     generator.round
 }
 
-/// The steps of one rank, not yet in one sequence.
+/// The steps of one rank, not yet merged into one sequence.
 #[derive(Debug, Default)]
 struct Draft {
     /// Posts of stage 1, a sequence for each context.
@@ -103,7 +102,7 @@ struct Draft {
     immediate: Vec<Step>,
     /// Sends that may block.
     blocking: Vec<Step>,
-    /// Its part of the ordered items.
+    /// The rank's part of the ordered items.
     ordered: Vec<Step>,
 }
 
@@ -112,7 +111,7 @@ struct Generator {
     prng: Prng,
     round: Round,
     drafts: Vec<Draft>,
-    /// Receivers and contexts of which all receives are posted in stage 1.
+    /// Receivers and contexts whose receives are all posted in stage 1.
     all_early: Vec<(u32, u32)>,
 }
 
@@ -130,7 +129,7 @@ impl Generator {
         self.prng.below(self.ranks()) as u32
     }
 
-    /// A source, or any.
+    /// A source, or `None` for any source.
     fn any_source(&mut self) -> Option<u32> {
         self.prng.chance(2).then(|| self.any_rank())
     }
@@ -239,8 +238,8 @@ impl Generator {
         draft.early.push(steps);
     }
 
-    /// A pattern for each message to `receiver` in `context`, each with the
-    /// length of the longest message that may come, most specific first.
+    /// A pattern for each message to `receiver` in `context`, each with the length of the longest
+    /// message that it admits, most specific first.
     fn free_patterns(&mut self, receiver: u32, context: u32) -> Vec<(Pattern, usize)> {
         let open_source = self.prng.chance(2);
         let openness = self.prng.pick(&[0, 1, 2, 4]);
@@ -285,7 +284,7 @@ impl Generator {
         self.context(index)
     }
 
-    /// Sometimes a receive for a message that is never sent.
+    /// Adds, at random, a receive for a message that is never sent.
     fn never(&mut self, receiver: u32) {
         if self.prng.chance(3) {
             let source = self.any_source();
@@ -340,9 +339,9 @@ impl Generator {
         }
     }
 
-    /// The pattern of an ordered receive. Ordered messages of a pair come in the order of
-    /// the items, so the tag may be open; the tag is that of one item only, so the source
-    /// may.
+    /// The pattern of an ordered receive. Ordered messages of a pair arrive in the order of the
+    /// items, so the tag may be a wildcard; the tag belongs to one item only, so the source may be
+    /// a wildcard.
     fn ordered_pattern(&mut self, source: u32, tag: i32) -> Pattern {
         let open = self.prng.below(3);
         Pattern {
@@ -400,7 +399,7 @@ impl Generator {
         self.order(destination, Step::ReceiveRepeatedly(slot, times));
     }
 
-    /// Every rank sends to the one some places on, at the same time.
+    /// Every rank sends to the rank at the same distance, at the same time.
     fn shift(&mut self, tag: i32) {
         let ranks = self.parameters.ranks;
         let distance = self.any_rank();
@@ -444,7 +443,7 @@ impl Generator {
         }
     }
 
-    /// Merges sequences, with a few steps in between that need no other rank.
+    /// Merges sequences, with a few steps between them that depend on no other rank.
     fn stage(&mut self, mut sequences: Vec<Vec<Step>>) -> Vec<Step> {
         let idle = (0..self.prng.below(5)).map(|_| self.idle_step()).collect();
         sequences.push(idle);

@@ -1,4 +1,4 @@
-//! The messages that a rank has sent, in the order of its calls, compared with its
+//! The messages that a rank has sent, in the order of its calls; they are compared with its
 //! payload log. LOG-2
 
 use super::plan::Message;
@@ -7,7 +7,7 @@ use crate::workload::error::{WorkloadError, ensure};
 use crate::workload::payload;
 use refrain::{Ssn, World};
 
-/// The messages to each rank.
+/// The messages sent to each rank.
 #[derive(Debug, Default)]
 pub struct Ledger {
     /// By receiver; empty when the log is not checked.
@@ -24,7 +24,7 @@ struct Sent {
 }
 
 impl Ledger {
-    /// A ledger of all messages to this number of ranks.
+    /// An empty ledger for a job of `ranks` ranks.
     #[must_use]
     pub fn new(ranks: u32) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Ledger {
         let mut checked = 0;
         for (receiver, sent) in (0..).zip(&self.by_receiver) {
             if receiver == own {
-                // Messages to oneself are not logged.
+                // Messages of a rank to itself are not logged.
                 continue;
             }
             check_one(world, receiver, sent)?;

@@ -77,8 +77,8 @@ impl Tally {
 /// Runs the workload on this rank; rank 0 gets the line to print.
 ///
 /// # Errors
-/// Those of the library, and everything that violates the plan or MPI's rules, with the
-/// command that repeats it.
+/// Those of the library, and every violation of the plan or of MPI's rules, with the command that
+/// repeats it.
 pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, WorkloadError> {
     let rank = world.rank().0;
     if rank == 0 {
@@ -119,7 +119,7 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
     }))
 }
 
-/// What a rank keeps from round to round.
+/// State that a rank keeps from round to round.
 struct Chaos<'a> {
     options: &'a Options,
     watchdog: Watchdog,
@@ -163,7 +163,7 @@ impl Chaos<'_> {
         let sent = world.statistics().messages_sent - before.messages_sent;
         let own = |message: &&plan::Message| message.source == world.rank().0;
         let planned = round.messages.iter().filter(own).count() as u64;
-        // Barriers send messages beyond the plan.
+        // Barriers send messages in addition to the plan.
         ensure!(
             sent >= planned,
             "the plan has {planned} messages, the statistics count {sent}"
@@ -181,8 +181,8 @@ impl Chaos<'_> {
     }
 }
 
-/// The same answer on every rank. Rank 0 alone reads the clock, at the end of an
-/// epoch, and sends the answer as a message.
+/// Whether the run is over; all ranks get the same answer. Only rank 0 reads the clock, at the end
+/// of an epoch, and sends the answer as a message.
 fn is_over(
     world: &mut World,
     options: &Options,

@@ -1,4 +1,4 @@
-//! A rank in the middle of a round: its requests, and all the ways to complete them.
+//! A rank in the middle of a round: its requests, and all calls that complete them.
 
 use super::buffers::SendBuffer;
 use super::ledger::Ledger;
@@ -10,10 +10,10 @@ use crate::workload::watchdog::Watchdog;
 use refrain::{Error, Layout, Request, Scope, Status};
 use std::sync::Arc;
 
-/// What a request is for.
+/// Purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// A message of this rank.
+    /// The send of a message of this rank.
     Send(MessageId),
     /// A receive: index into the posts.
     Receive(usize),
@@ -26,7 +26,7 @@ pub struct Pending {
     pub owner: Owner,
 }
 
-/// A rank in the middle of a round.
+/// State of a rank in the middle of a round.
 pub(super) struct Execution<'x, 's, 'env> {
     pub(super) scope: &'x mut Scope<'s, 'env>,
     pub(super) round: &'x Round,
@@ -34,15 +34,15 @@ pub(super) struct Execution<'x, 's, 'env> {
     pub(super) prng: Prng,
     pub(super) outgoing: &'env [SendBuffer],
     pub(super) layouts: &'env [Option<Arc<Layout>>],
-    /// The two buffers of each slot, until they are lent out.
+    /// The two buffers of each slot; `None`: lent to the library.
     pub(super) rooms: Vec<[Option<&'env mut [u8]>; 2]>,
-    /// In the order of posting.
+    /// Posts, in order.
     pub(super) posts: Vec<Post>,
     pub(super) pending: Vec<Pending>,
     pub(super) ledger: &'x mut Ledger,
 }
 
-/// Places of requests in a call, with their results.
+/// Positions of requests in a call, with their results.
 type Completed = Vec<(usize, Result<Status, Error>)>;
 
 impl Execution<'_, '_, '_> {
@@ -54,19 +54,19 @@ impl Execution<'_, '_, '_> {
         }
     }
 
-    /// Whether it is a receive for a message that is never sent.
+    /// Whether this is a receive for a message that is never sent.
     fn is_never(&self, owner: Owner) -> bool {
         let slot = self.slot(owner);
         slot.is_some_and(|slot| slot.manner == ReceiveManner::CancelNever)
     }
 
-    /// Whether it may be completed together with others: an error of one of
-    /// them has no place in the result of such a call.
+    /// Whether the request may be completed together with others: the result of such a call cannot
+    /// report an error of a single request.
     fn is_sociable(&self, owner: Owner) -> bool {
         self.slot(owner).is_none_or(|slot| !slot.may_truncate)
     }
 
-    /// One test of some requests of any kind.
+    /// Tests some requests of any kind once.
     pub(super) fn poke(&mut self, completion: Completion) -> Result<(), WorkloadError> {
         let chosen = self.choose(completion, |_, _| true);
         self.attempt(completion, &chosen).map(|_| ())
@@ -85,7 +85,7 @@ impl Execution<'_, '_, '_> {
         }
     }
 
-    /// Completes the requests from this place on.
+    /// Completes the requests from this position on.
     pub(super) fn complete_from(&mut self, place: usize) -> Result<(), WorkloadError> {
         while self.pending.len() > place {
             let completion = match self.prng.chance(2) {
@@ -99,7 +99,7 @@ impl Execution<'_, '_, '_> {
         Ok(())
     }
 
-    /// Completes everything.
+    /// Completes all requests.
     pub(super) fn finish(&mut self, watchdog: &Watchdog) -> Result<(), WorkloadError> {
         for at in 0..self.pending.len() {
             if self.is_never(self.pending[at].owner) {
@@ -108,7 +108,7 @@ impl Execution<'_, '_, '_> {
         }
         let mut left = usize::MAX;
         while !self.pending.is_empty() {
-            // Tests that complete nothing are no progress.
+            // A test that completes nothing is no progress.
             if self.pending.len() < left {
                 left = self.pending.len();
                 watchdog.place(self.whereabouts());
@@ -119,7 +119,7 @@ impl Execution<'_, '_, '_> {
                 std::thread::yield_now();
             }
         }
-        // With nothing to wait for, nothing waits.
+        // Calls with null requests only must return at once.
         let nulls = || [Request::NULL; 2];
         let completed = [
             self.scope.wait_any(&mut nulls())?.is_some(),
@@ -134,7 +134,7 @@ impl Execution<'_, '_, '_> {
         Ok(())
     }
 
-    /// The pending requests, for the watchdog.
+    /// Description of the pending requests, for the watchdog.
     fn whereabouts(&self) -> String {
         let (number, rank) = (self.round.number, self.rank);
         let mut place = format!("round {number}, rank {rank}, its end, still pending:");
@@ -171,7 +171,7 @@ impl Execution<'_, '_, '_> {
         chosen
     }
 
-    /// One call for the chosen requests; returns the number that it completed.
+    /// Makes one call for the chosen requests; returns the number of requests that it completed.
     fn attempt(
         &mut self,
         completion: Completion,
@@ -257,7 +257,7 @@ impl Execution<'_, '_, '_> {
             .collect())
     }
 
-    /// Notes the outcome of a request.
+    /// Checks and notes the outcome of a request.
     fn settle(&mut self, owner: Owner, result: Result<Status, Error>) -> Result<(), WorkloadError> {
         let outcome = outcome(result)?;
         let is_cancelled = outcome == Outcome::Cancelled;

@@ -1,4 +1,4 @@
-//! What the ranks do in one round of chaos. Every rank knows the whole plan.
+//! The plan of one round of chaos: the steps of all ranks. Every rank knows the whole plan.
 
 use crate::workload::shape::Shape;
 
@@ -20,14 +20,14 @@ pub enum SendManner {
 }
 
 impl SendManner {
-    /// Those that return at once.
+    /// Operations that return at once.
     pub const IMMEDIATE: [Self; 4] = [
         Self::Isend,
         Self::Issend,
         Self::Persistent,
         Self::PersistentSynchronous,
     ];
-    /// Those that may wait for the receiver.
+    /// Operations that may wait for the receiver.
     pub const BLOCKING: [Self; 2] = [Self::Send, Self::Ssend];
 }
 
@@ -36,9 +36,9 @@ impl SendManner {
 pub enum ReceiveManner {
     Irecv,
     Persistent,
-    /// A matched probe if a message is there already, else a receive.
+    /// A matched probe if a message has arrived already, else a receive.
     ImprobeElseIrecv,
-    /// Posted and cancelled at once; posted again if it had not matched.
+    /// Posted and cancelled at once; posted again if the cancellation succeeded.
     CancelRace,
     /// For a message that is never sent; cancelled at the end of the round.
     CancelNever,
@@ -53,14 +53,14 @@ pub enum ReceiveManner {
 }
 
 impl ReceiveManner {
-    /// Those that return at once.
+    /// Operations that return at once.
     pub const IMMEDIATE: [Self; 4] = [
         Self::Irecv,
         Self::Persistent,
         Self::ImprobeElseIrecv,
         Self::CancelRace,
     ];
-    /// Those that wait for the message.
+    /// Operations that wait for the message.
     pub const BLOCKING: [Self; 7] = [
         Self::Recv,
         Self::ProbeRecv,
@@ -80,15 +80,15 @@ pub struct Message {
     pub context: u32,
     pub tag: i32,
     pub manner: SendManner,
-    /// How its bytes lie in the sender's buffer.
+    /// Shape of the bytes in the sender's buffer.
     pub shape: Shape,
     pub bytes: usize,
-    /// The seed of its payload: no other message of the job has it, except repetitions by
+    /// The seed of its payload: no other message of the job has the same, except repetitions by
     /// one persistent request.
     pub seed: u64,
 }
 
-/// What a receive accepts; `None`: any.
+/// Messages that a receive accepts; `None`: any source or tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
     pub context: u32,
@@ -97,7 +97,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Whether a message to the rank that receives fits.
+    /// Whether a message to the receiving rank matches.
     #[must_use]
     pub fn admits(&self, message: &Message) -> bool {
         self.context == message.context
@@ -105,7 +105,7 @@ impl Pattern {
             && self.tag.is_none_or(|tag| tag == message.tag)
     }
 
-    /// Number of its two parts that are open.
+    /// Number of wildcards, 0 to 2.
     #[must_use]
     pub fn wildcards(&self) -> usize {
         usize::from(self.source.is_none()) + usize::from(self.tag.is_none())
@@ -119,16 +119,16 @@ pub struct Slot {
     pub receiver: u32,
     pub pattern: Pattern,
     pub manner: ReceiveManner,
-    /// How the bytes lie in the receiver's buffer.
+    /// Shape of the bytes in the receiver's buffer.
     pub shape: Shape,
-    /// Message bytes that fit.
+    /// Number of message bytes that fit.
     pub room_bytes: usize,
-    /// Whether a message that may come is longer than the room.
+    /// Whether a message that it admits is longer than the room.
     pub may_truncate: bool,
 }
 
 impl Slot {
-    /// Whether it may be posted again while the first buffer is still lent out.
+    /// Whether it may be posted again while the first buffer is still in use.
     #[must_use]
     pub fn needs_second_buffer(&self) -> bool {
         self.manner == ReceiveManner::CancelRace
@@ -159,57 +159,56 @@ impl Completion {
         Self::TestSome,
         Self::TestAll,
     ];
-    /// Those that return at once.
+    /// Calls that return at once.
     pub const TESTS: [Self; 4] = [Self::Test, Self::TestAny, Self::TestSome, Self::TestAll];
 }
 
 /// One step of a rank's program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Begins to receive.
+    /// Posts a receive.
     Post(SlotId),
-    /// Receives and waits until it is done.
+    /// Receives, and waits for the completion.
     Receive(SlotId),
-    /// Sends, and waits only if the manner of the message does.
+    /// Sends, and waits only if the message's operation blocks.
     Send(MessageId),
-    /// Sends and waits until it is done.
+    /// Sends, and waits for the completion.
     SendAndWait(MessageId),
-    /// Sendrecv.
+    /// Sends and receives with one sendrecv.
     Exchange(MessageId, SlotId),
     /// Sends equal messages with one persistent request, one after the other.
     SendRepeatedly(Vec<MessageId>),
     /// Receives a number of messages with one persistent request.
     ReceiveRepeatedly(SlotId, usize),
-    /// Tests some requests once, with any result.
+    /// Tests some requests once; the result is not used.
     Poke(Completion),
-    /// Looks for a message once, with any result.
+    /// Probes once; the result is not used.
     Iprobe(Pattern),
-    /// Completes at least one of some pending receives, if there are any.
+    /// Completes at least one of the pending receives, if there are any.
     Await(Completion),
     /// Waits for all ranks.
     Barrier,
 }
 
-/// What all ranks do in one round. At its end each of them completes all that
-/// is pending.
+/// The plan of one round. At its end each rank completes all pending requests.
 #[derive(Clone, Debug, Default)]
 pub struct Round {
-    /// Counted from 0.
+    /// Number of the round, from 0.
     pub number: u64,
     pub messages: Vec<Message>,
     /// All receives.
     pub slots: Vec<Slot>,
     /// The steps of each rank.
     pub programs: Vec<Vec<Step>>,
-    /// For each rank, whether it publishes a horizon afterwards.
+    /// By rank, whether it publishes a horizon after the round.
     pub publishes: Vec<bool>,
     pub ends_with: Ending,
 }
 
-/// How a round ends.
+/// End of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ending {
-    /// Ranks continue alone; the next round has other contexts.
+    /// Ranks continue without waiting; the next round has other contexts.
     #[default]
     Open,
     /// All ranks wait for each other by messages.
@@ -219,13 +218,13 @@ pub enum Ending {
 }
 
 impl Round {
-    /// All steps of all ranks.
+    /// Number of all steps of all ranks.
     #[must_use]
     pub fn operations(&self) -> usize {
         self.programs.iter().map(Vec::len).sum()
     }
 
-    /// For each message, its place among those of its sender.
+    /// By message, its position among the messages of its sender.
     #[must_use]
     pub fn send_order(&self) -> Vec<usize> {
         let mut order = vec![usize::MAX; self.messages.len()];
@@ -239,7 +238,7 @@ impl Round {
 }
 
 impl Step {
-    /// The messages that it sends, in order.
+    /// The messages that the step sends, in order.
     #[must_use]
     pub fn sends(&self) -> &[MessageId] {
         match self {

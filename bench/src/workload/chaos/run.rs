@@ -15,11 +15,11 @@ use refrain::{
 };
 use std::sync::Arc;
 
-/// Runs a round on this rank and verifies all that it received. Returns a
-/// checksum of what was received, which the plan determines.
+/// Runs a round on this rank and verifies everything that it received. Returns a checksum of the
+/// received data, which the plan determines.
 ///
 /// # Errors
-/// Those of the library, and everything that violates the plan or MPI's rules.
+/// Those of the library, and every violation of the plan or of MPI's rules.
 pub fn round(
     world: &mut World,
     round: &Round,
@@ -101,7 +101,7 @@ impl<'env> Execution<'_, '_, 'env> {
             .map_err(|error| error.at("the end of the round"))
     }
 
-    /// A step with its messages and slots.
+    /// Description of a step, with its messages and slots.
     fn explain(&self, step: &Step) -> String {
         let slot = match step {
             Step::Post(slot) | Step::Receive(slot) => Some(slot),
@@ -153,7 +153,7 @@ impl<'env> Execution<'_, '_, 'env> {
         })
     }
 
-    /// A buffer of a slot, and the post that it is for.
+    /// Takes a buffer of a slot, and notes the post that uses it.
     fn open(
         &mut self,
         slot: SlotId,
@@ -176,7 +176,7 @@ impl<'env> Execution<'_, '_, 'env> {
         Ok((room, self.posts.len() - 1))
     }
 
-    /// Receives with a call that returns when the message is there.
+    /// Receives with a call that returns after the message has arrived.
     fn receive_by(
         &mut self,
         slot: SlotId,
@@ -281,7 +281,7 @@ impl<'env> Execution<'_, '_, 'env> {
         let (room, post) = self.open(slot, pattern, false)?;
         let mut request = self.scope.irecv(room, source(pattern))?;
         for _ in 0..self.prng.below(4) {
-            // A message may arrive, or not.
+            // A message may or may not have arrived.
             self.scope.world().iprobe(source(pattern))?;
         }
         self.scope.cancel(&mut request)?;
@@ -334,7 +334,7 @@ impl<'env> Execution<'_, '_, 'env> {
         }
     }
 
-    /// Repeats a call until it finds something.
+    /// Repeats a call until it finds a message.
     fn repeat<T>(
         &mut self,
         mut look: impl FnMut(&mut World) -> Result<Option<T>, Error>,
@@ -347,7 +347,7 @@ impl<'env> Execution<'_, '_, 'env> {
         }
     }
 
-    /// A receive after a probe gets the message of the probe.
+    /// Receives after a probe, and checks that the message is that of the probe.
     fn receive_probed(&mut self, slot: SlotId, probed: Status) -> Result<(), WorkloadError> {
         let pattern = self.round.slots[slot].pattern;
         self.check_probed(pattern, probed)?;
@@ -386,7 +386,7 @@ impl<'env> Execution<'_, '_, 'env> {
     fn send_repeatedly(&mut self, messages: &[MessageId]) -> Result<(), WorkloadError> {
         let mut request = self.persistent_send(messages[0])?;
         for _ in messages {
-            // The same message each time.
+            // All messages are equal.
             self.ledger.note(&self.round.messages[messages[0]]);
             self.start_and_wait(&mut request)??;
         }
@@ -410,7 +410,7 @@ impl<'env> Execution<'_, '_, 'env> {
         Ok(())
     }
 
-    /// Waits by a wait, or by tests.
+    /// Starts a request, and waits by a wait or by tests.
     fn start_and_wait(
         &mut self,
         request: &mut Request,
@@ -436,7 +436,7 @@ impl<'env> Execution<'_, '_, 'env> {
         Ok(result)
     }
 
-    /// A probe finds only messages of the plan.
+    /// Checks that a probe has found a message of the plan.
     fn check_probed(&self, pattern: Pattern, status: Status) -> Result<(), WorkloadError> {
         let found = (self.rank, status.source.0, status.tag, status.bytes);
         let is_found = |it: &&Message| {

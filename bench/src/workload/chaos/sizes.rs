@@ -2,7 +2,7 @@
 
 use crate::workload::prng::Prng;
 
-/// Approximate limits of eager, fragmented and rendezvous messages.
+/// Approximate thresholds between eager, fragmented and rendezvous messages.
 const THRESHOLDS: [usize; 10] = [
     64,
     4 << 10,
@@ -16,12 +16,11 @@ const THRESHOLDS: [usize; 10] = [
     1 << 20,
 ];
 
-/// Distances of lengths from a limit: on it, beside it, and the lengths of headers in a
-/// slot or a frame (48 and 64 bytes, both, two of the latter).
+/// Distances of lengths from a threshold: 0, 1, 2, and lengths of headers in a slot or frame (48
+/// and 64 bytes, their sum, twice the latter).
 const DISTANCES: [usize; 7] = [0, 1, 2, 48, 64, 112, 128];
 
-/// A random length, at most `most`: often small, often next to a power of two
-/// or a threshold.
+/// A random length of at most `most`: often small, often near a power of two or a threshold.
 pub fn random(prng: &mut Prng, most: usize) -> usize {
     let bytes = match prng.below(12) {
         0 => 0,
@@ -46,8 +45,7 @@ pub fn random(prng: &mut Prng, most: usize) -> usize {
     bytes.min(most)
 }
 
-/// A random length from `least` to `most`, half of the time next to a power of
-/// two.
+/// A random length from `least` to `most`, half of the time near a power of two.
 pub fn long(prng: &mut Prng, least: usize, most: usize) -> usize {
     let bytes = if prng.chance(2) {
         beside_a_power(prng, least, most)
@@ -63,7 +61,7 @@ fn beside_a_power(prng: &mut Prng, least: usize, most: usize) -> usize {
     beside(prng, 1 << exponent)
 }
 
-/// `bytes`, or less or more by one of the distances.
+/// `bytes` minus or plus one of the distances.
 fn beside(prng: &mut Prng, bytes: usize) -> usize {
     let distance = prng.pick(&DISTANCES);
     if prng.chance(2) {

@@ -1,5 +1,5 @@
-//! Plans are executed by a model in one thread, in which every send is
-//! synchronous and messages arrive whenever they like.
+//! A model in one thread executes plans; in it every send is synchronous and messages arrive at
+//! random times.
 
 mod coverage;
 mod model;

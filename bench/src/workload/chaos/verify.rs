@@ -8,15 +8,15 @@ use std::collections::HashMap;
 /// The result of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// A message came.
+    /// A message was received.
     Received {
         source: u32,
         tag: i32,
         bytes: u64,
-        /// The room, if the message was longer.
+        /// Length of the room, if the message was longer.
         truncated_to: Option<u64>,
     },
-    /// It was cancelled before a message came.
+    /// The receive was cancelled before a message matched.
     Cancelled,
 }
 
@@ -37,7 +37,7 @@ impl Outcome {
 /// The outcome of a receive, as the library reports it.
 ///
 /// # Errors
-/// Those of the library but a truncation.
+/// Those of the library, except truncation.
 pub fn outcome(result: Result<Status, Error>) -> Result<Outcome, WorkloadError> {
     match result {
         Ok(status) if status.cancelled => Ok(Outcome::Cancelled),
@@ -62,25 +62,24 @@ pub fn outcome(result: Result<Status, Error>) -> Result<Outcome, WorkloadError> 
     }
 }
 
-/// A receive that was posted; a matched probe counts from when it matched.
+/// A receive that was posted; a matched probe counts from its match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Post {
-    /// Its slot of the plan.
+    /// The slot in the plan.
     pub slot: SlotId,
-    /// What it accepts: for a receive after a probe, the message of the probe.
+    /// The pattern that it accepts; for a receive after a probe, that of the probed message.
     pub pattern: Pattern,
-    /// Whether it has the slot's second buffer.
+    /// Whether it uses the slot's second buffer.
     pub second_buffer: bool,
     /// Its outcome; `None` while it is pending.
     pub outcome: Option<Outcome>,
 }
 
-/// Finds the message that each of a rank's posts received. `posts` are in the
-/// order of posting.
+/// Finds the message that each of a rank's posts received. `posts` are in the order of posting.
 ///
-/// Messages of one sender with one context and tag fit the same receives, so
-/// they must be received in the order of sending: status and order together
-/// identify the message, without its content.
+/// Messages of one sender with one context and tag match the same receives, so they must be
+/// received in the order of sending: status and order together identify the message, without its
+/// content.
 ///
 /// # Errors
 /// A description of the first violation.
@@ -152,9 +151,8 @@ fn check_status(round: &Round, post: &Post, id: MessageId) -> Result<(), String>
     Ok(())
 }
 
-/// MPI's order, also across tags: when two messages of one sender fit one
-/// receive, it must not get the later one while an earlier goes to a receive
-/// that was posted after it.
+/// Checks MPI's order, also across tags: if two messages of one sender match one receive, it must
+/// not get the later message while the earlier one goes to a receive that was posted after it.
 fn check_overtaking(
     round: &Round,
     posts: &[Post],

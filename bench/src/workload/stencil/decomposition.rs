@@ -1,22 +1,22 @@
-//! The parts of a grid and their ranks: a cartesian grid of ranks, as close to a cube
-//! as their number allows.
+//! The parts of a grid and their ranks: a cartesian grid of ranks, as close to a cube as their
+//! number allows.
 
 /// Highest number of dimensions.
 pub const AXES: usize = 3;
 
-/// How the ranks share a periodic grid. A 2-D grid is a 3-D one whose first
-/// axis has one cell.
+/// Distribution of a periodic grid over ranks. A 2-D grid is a 3-D grid whose first axis has one
+/// cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decomposition {
-    /// Cells of the whole grid, per axis.
+    /// Number of cells of the whole grid, per axis.
     pub cells: [usize; AXES],
-    /// Ranks, per axis.
+    /// Number of ranks, per axis.
     pub ranks: [usize; AXES],
 }
 
 impl Decomposition {
-    /// Shares a grid among `ranks` so that they touch as little as possible;
-    /// `None` when no way gives each of them a cell.
+    /// Distributes a grid over `ranks` with the smallest surface between them; `None` if not every
+    /// rank can have a cell.
     #[must_use]
     pub fn new(cells: [usize; AXES], ranks: usize) -> Option<Self> {
         factorizations(ranks)
@@ -31,7 +31,7 @@ impl Decomposition {
             .min_by_key(|decomposition| decomposition.surface_cells())
     }
 
-    /// Cells on the cuts between ranks.
+    /// Number of cells at the cuts between ranks.
     fn surface_cells(&self) -> usize {
         let volume: usize = self.cells.iter().product();
         (0..AXES)
@@ -50,7 +50,7 @@ impl Decomposition {
         ]
     }
 
-    /// The rank next to `rank` along `axis`, round the end.
+    /// The neighbour of `rank` along `axis`, periodically.
     #[must_use]
     pub fn neighbour(&self, rank: usize, axis: usize, upward: bool) -> usize {
         let mut at = self.coordinates(rank);
@@ -59,8 +59,8 @@ impl Decomposition {
         (at[0] * self.ranks[1] + at[1]) * self.ranks[2] + at[2]
     }
 
-    /// The first cell of a rank and how many it has, per axis. The first ranks
-    /// of an axis have one cell more when it does not divide evenly.
+    /// The first cell of a rank and its number of cells, per axis. If an axis does not divide
+    /// evenly, its first ranks have one more cell.
     #[must_use]
     pub fn part(&self, rank: usize) -> ([usize; AXES], [usize; AXES]) {
         let at = self.coordinates(rank);

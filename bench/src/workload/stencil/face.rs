@@ -7,14 +7,14 @@ use crate::workload::shape::Shape;
 /// The outermost own cells on one side of an axis, in the order of memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Face {
-    /// The axis that it is perpendicular to.
+    /// The axis that is perpendicular to the face.
     pub axis: usize,
-    /// The side with the higher coordinates.
+    /// Whether it is the side with the higher coordinates.
     pub upper: bool,
 }
 
 impl Face {
-    /// Cells of this face.
+    /// Number of cells of this face.
     #[must_use]
     pub fn cells(self, grid: &Grid) -> usize {
         let count = grid.count();
@@ -31,7 +31,7 @@ impl Face {
         &grid.bytes()[grid.index(at) * CELL_BYTES..]
     }
 
-    /// The places of its bytes, counted from the beginning of [`Face::slice`].
+    /// Offsets of its bytes, from the beginning of [`Face::slice`].
     #[must_use]
     pub fn shape(self, grid: &Grid) -> Shape {
         let count = grid.count();

@@ -1,14 +1,13 @@
-//! One rank's cells with a layer of ghost cells around them, and the rule by
-//! which cells change.
+//! One rank's cells with a layer of ghost cells around them, and the rule by which cells change.
 
 use super::decomposition::AXES;
 use crate::workload::prng::combine;
 
-/// Length of a cell.
+/// Length of a cell in bytes.
 pub const CELL_BYTES: usize = 8;
 
-/// Cells of one part of the grid. They are kept as bytes, because that is what
-/// messages are made of; the ghost layer belongs to the neighbours.
+/// Cells of one part of the grid. They are stored as bytes, since messages consist of bytes. The
+/// ghost layer has copies of the neighbours' cells.
 #[derive(Clone, Debug)]
 pub struct Grid {
     bytes: Vec<u8>,
@@ -34,25 +33,25 @@ impl Grid {
         grid
     }
 
-    /// Own cells along each axis.
+    /// Number of own cells along each axis.
     #[must_use]
     pub fn count(&self) -> [usize; AXES] {
         self.count
     }
 
-    /// All cells, ghosts included, as they lie in memory.
+    /// All cells, with the ghost cells, in the order of memory.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The same, to be filled.
+    /// As [`Grid::bytes`], for writing.
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// Cells from one cell to the next along each axis.
+    /// Distance to the next cell along each axis, in cells.
     #[must_use]
     pub fn strides(&self) -> [usize; AXES] {
         let [_, rows, columns] = self.count;
@@ -91,8 +90,8 @@ impl Grid {
         }
     }
 
-    /// Puts the cells of a neighbour's face into the ghosts on that side of
-    /// `axis`, in the order of memory.
+    /// Writes the cells of a neighbour's face to the ghost cells on that side of `axis`, in the
+    /// order of memory.
     pub fn set_ghosts(&mut self, axis: usize, upper: bool, face: &[u8]) {
         let layer = if upper { self.count[axis] + 1 } else { 0 };
         let (outer, inner) = match axis {
@@ -112,10 +111,9 @@ impl Grid {
         }
     }
 
-    /// One step in the manner of Jacobi: every cell from its own value and its
-    /// neighbours' in `self`. Integers that wrap, so that no decomposition can
-    /// change a bit; each direction has its own weight, so that a halo that
-    /// went to the wrong side shows.
+    /// One Jacobi step: computes every cell from its own value and its neighbours' in `self`. The
+    /// integers wrap, so that the result does not depend on the decomposition; each direction has
+    /// its own weight, so that a halo on the wrong side changes the result.
     pub fn step_into(&self, next: &mut Grid, axes: &[usize]) {
         let strides = self.strides();
         next.fill(|at| {
@@ -137,8 +135,8 @@ impl Grid {
         self.fold(|value, _| value)
     }
 
-    /// A hash of the own cells at their places in the whole grid; the wrapping
-    /// sum over all parts does not depend on the decomposition.
+    /// A hash of the own cells with their positions in the whole grid; the wrapping sum over all
+    /// parts does not depend on the decomposition.
     #[must_use]
     pub fn hash(&self, first: [usize; AXES]) -> u64 {
         self.fold(|value, at| {

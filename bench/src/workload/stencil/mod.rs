@@ -1,6 +1,5 @@
-//! A halo exchange: a periodic 2-D or 3-D grid of integers, cut into blocks,
-//! whose cells change with their neighbours. The checksum is the same for every
-//! number of ranks.
+//! A halo exchange: a periodic 2-D or 3-D grid of integers, divided into blocks, whose cells
+//! change with their neighbours. The checksum is the same for every number of ranks.
 
 mod decomposition;
 mod face;
@@ -18,7 +17,7 @@ use refrain::{Layout, Outgoing, Scope, Status, World, from, to};
 use std::sync::Arc;
 
 const CONTEXT: u32 = 1;
-/// Sections of a checkpoint: iterations and checksum; the cells with their ghosts.
+/// Sections of a checkpoint: iterations with checksum, and cells with ghost cells.
 const STATE: u64 = 1;
 const CELLS: u64 = 2;
 
@@ -53,7 +52,7 @@ pub struct Options {
     horizon: Horizon,
 }
 
-/// The result on all ranks.
+/// The result over all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Outcome {
     grid_hash: u64,
@@ -85,7 +84,7 @@ impl Options {
 /// Runs the workload on this rank; rank 0 gets the line to print.
 ///
 /// # Errors
-/// Those of the library, wrong halos, more ranks than the grid has room for.
+/// Those of the library, wrong halos, more ranks than the grid has cells for.
 pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, WorkloadError> {
     let ranks = world.size() as usize;
     let decomposition = Decomposition::new(options.cells(), ranks).ok_or_else(|| {
@@ -153,7 +152,7 @@ fn iterate(
     })
 }
 
-/// The same on this rank alone.
+/// Computes the result on this rank alone.
 fn serial(options: &Options) -> Outcome {
     let mut grid = Grid::new([0; AXES], options.cells());
     let mut next = grid.clone();
@@ -173,7 +172,7 @@ fn serial(options: &Options) -> Outcome {
     }
 }
 
-/// Fills the ghosts of a grid that is its own neighbour, cell by cell.
+/// Fills the ghost cells of a grid that is its own neighbour, cell by cell.
 fn wrap_around(grid: &mut Grid, axes: &[usize]) {
     let count = grid.count();
     for &axis in axes {
@@ -195,7 +194,7 @@ fn wrap_around(grid: &mut Grid, axes: &[usize]) {
     }
 }
 
-/// One face, and the rank behind it.
+/// One face, and the rank on the other side of it.
 struct Side {
     face: Face,
     neighbour: u32,
@@ -222,8 +221,8 @@ impl Halo {
         for &axis in options.axes() {
             for upper in [false, true] {
                 let face = Face { axis, upper };
-                // The tag names the face of the sender: with two
-                // ranks along an axis both sides lead to the same neighbour.
+                // The tag identifies the face of the sender: with two ranks along an axis both
+                // sides have the same neighbour.
                 let tag = |upper: bool| 2 * axis as i32 + i32::from(upper);
                 sides.push(Side {
                     face,
@@ -241,7 +240,7 @@ impl Halo {
         })
     }
 
-    /// Sends all faces, receives the neighbours' into the ghosts.
+    /// Sends all faces, and receives the neighbours' faces into the ghost cells.
     fn exchange(&self, world: &mut World, grid: &mut Grid) -> Result<(), WorkloadError> {
         let mut ghosts: Vec<Vec<u8>> = self.sides.iter().map(|side| vec![0; side.bytes]).collect();
         let statuses = world.scope(|scope| self.transfer(scope, grid, &mut ghosts))?;

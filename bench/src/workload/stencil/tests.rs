@@ -23,7 +23,7 @@ fn bytes_of(face: Face, grid: &Grid) -> Vec<u8> {
         .collect()
 }
 
-/// All ranks in one thread: faces are picked byte by byte as their layouts say.
+/// Computes with all ranks in one thread: faces are copied byte by byte as their layouts describe.
 fn decomposed(options: &Options, ranks: usize) -> Outcome {
     let decomposition = Decomposition::new(options.cells(), ranks).unwrap();
     let parts: Vec<_> = (0..ranks).map(|rank| decomposition.part(rank)).collect();

@@ -1,5 +1,5 @@
-//! Steps of ranks that die and come again. They speak to the launcher as a later
-//! life does, and check what it tells.
+//! Steps of ranks that die and are restarted. They speak to the launcher as a later life does, and
+//! check its messages.
 
 use refrain_job::JobError;
 use refrain_job::control::message::{RecoveryFigures, StatusFigures, ToLauncher};
@@ -17,24 +17,24 @@ use std::thread;
 use std::time::Duration;
 
 thread_local! {
-    /// The newest life that this rank was told of, of each other.
+    /// By other rank, the newest incarnation that was reported as reachable.
     static KNOWN: RefCell<HashMap<u32, u32>> = RefCell::default();
-    /// The newest life that this rank was told is dead, of each other.
+    /// By other rank, the newest incarnation that was reported as dead.
     static DEAD: RefCell<HashMap<u32, u32>> = RefCell::default();
-    /// What it answers when it is asked how it is.
+    /// The status that it answers.
     static FIGURES: RefCell<StatusFigures> = RefCell::default();
-    /// How many checkpoints it has taken as it was told to.
+    /// Number of checkpoints that it has taken on request.
     static HEEDED: Cell<u64> = const { Cell::new(0) };
-    /// It takes none.
+    /// It takes no checkpoints.
     static DEAF: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this life is not the first.
+/// Whether this is a later life.
 pub fn is_later(control: &mut Option<ControlPlane>) -> bool {
     super::joined(control).expect("it joins").incarnation().0 > 0
 }
 
-/// Does one of these steps; `false`: it is none of them.
+/// Executes one of these steps; `false`: the step is none of them.
 pub fn act(control: &mut Option<ControlPlane>, name: &str, value: &str) -> Result<bool, JobError> {
     match name {
         "join" => {
@@ -87,7 +87,7 @@ pub fn act(control: &mut Option<ControlPlane>, name: &str, value: &str) -> Resul
     Ok(true)
 }
 
-/// `R,S`: answers that it has received and sent so much, and takes checkpoints.
+/// `R,S`: answers that it has received R and sent S bytes, and takes checkpoints.
 fn set_figures(value: &str) {
     let (received, sent) = value.split_once(',').expect("two numbers");
     FIGURES.set(StatusFigures {
@@ -98,7 +98,7 @@ fn set_figures(value: &str) {
     });
 }
 
-/// As if it took one.
+/// Reports a checkpoint without taking one.
 fn heed_request(control: &mut ControlPlane) -> Result<(), JobError> {
     if DEAF.get() {
         return Ok(());
@@ -122,7 +122,7 @@ fn number(text: &str) -> u64 {
     text.parse().expect("a number")
 }
 
-/// `N/path`: is killed, unless so many were before, which the file counts.
+/// `N/path`: kills itself, unless N lives died before; the file counts them.
 fn die(value: &str) {
     let (times, path) = value.split_once('/').expect("a number and a path");
     let mut file = OpenOptions::new()
@@ -136,7 +136,7 @@ fn die(value: &str) {
     }
 }
 
-/// Waits until a file is there.
+/// Waits until a file exists.
 fn wait_for(path: &str) {
     while !Path::new(path).exists() {
         thread::sleep(Duration::from_millis(1));
@@ -152,7 +152,7 @@ fn memory(rank: u32, life: u32) -> String {
 }
 
 fn expect_memory(memory: OwnedFd, expected: &str) {
-    // All share one place in the file: read without moving it.
+    // All processes share the offset of the file: read without moving it.
     let mut text = vec![0; expected.len() + 1];
     let read = File::from(memory)
         .read_at(&mut text, 0)
@@ -172,12 +172,12 @@ fn put_address(control: &mut ControlPlane) -> Result<(), JobError> {
     )
 }
 
-/// What lives have left comes right behind the welcome, or not at all: `of` says
-/// for each life whose it is, like `none,0,0+1`.
+/// The memory of earlier lives comes right after the welcome, or not at all: `of` has the expected
+/// incarnations for each life, like `none,0,0+1`.
 fn expect_remains(control: &mut ControlPlane, of: &str) -> Result<(), JobError> {
     let of = of.split(',').nth(control.incarnation().0 as usize);
     let of = of.expect("one for each life");
-    // Behind the answer everything that was said before has come.
+    // All messages sent before the answer have arrived with it.
     control.put("asked", &[], None)?;
     control.get("asked")?;
     for one in of.split('+').filter(|one| *one != "none") {
@@ -197,7 +197,7 @@ fn expect_remains(control: &mut ControlPlane, of: &str) -> Result<(), JobError> 
     Ok(())
 }
 
-/// Takes note of what was told.
+/// Notes a message of the launcher.
 fn take_news(control: &mut ControlPlane) -> Result<(), JobError> {
     while let Some(news) = control.next_news() {
         match news {
@@ -229,8 +229,8 @@ fn take_news(control: &mut ControlPlane) -> Result<(), JobError> {
     Ok(())
 }
 
-/// A life comes behind the death of the one that was known. It comes again when it
-/// puts its address again.
+/// A life is reported after the death of the known one. It is reported again when it puts its
+/// address again.
 fn note_up(rank: u32, life: u32) {
     if let Some(before) = KNOWN.with_borrow_mut(|known| known.insert(rank, life)) {
         let dead = DEAD.with_borrow(|dead| dead.get(&rank).copied());
@@ -242,7 +242,7 @@ fn note_up(rank: u32, life: u32) {
     }
 }
 
-/// A first life asks for all addresses, and knows of which life each is.
+/// A first life asks for all addresses, and knows the incarnation of each.
 fn ask(control: &mut ControlPlane) -> Result<(), JobError> {
     let own = control.rank().0;
     for rank in (0..control.size()).filter(|rank| *rank != own) {
@@ -266,13 +266,13 @@ fn wait_until(control: &mut ControlPlane, done: impl Fn() -> bool) -> Result<(),
     }
 }
 
-/// A later life is told of all others.
+/// A later life is informed of all other ranks.
 fn meet(control: &mut ControlPlane) -> Result<(), JobError> {
     let others = control.size() as usize - 1;
     wait_until(control, || KNOWN.with_borrow(|known| known.len() == others))
 }
 
-/// `R.L`: waits until rank R is told of, alive or dead, in life L or a later one.
+/// `R.L`: waits until rank R is reported, reachable or dead, in life L or a later one.
 fn wait_for_life(control: &mut ControlPlane, value: &str, is_dead: bool) -> Result<(), JobError> {
     let (rank, life) = value.split_once('.').expect("a rank and a life");
     let (rank, life) = (number(rank) as u32, number(life) as u32);

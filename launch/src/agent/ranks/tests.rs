@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
-/// A rank that has printed two lines, which are in the pipes, and prints no more;
-/// and its end of the control socket.
+/// A rank that has printed two lines, which are in the pipes, and prints no more; and the rank's
+/// end of the control socket.
 fn printer() -> (AgentRank, UnixStream) {
     let mut command = Command::new("sh");
     command.args(["-c", "echo out; echo err >&2; exec cat"]);
@@ -28,7 +28,7 @@ fn printer() -> (AgentRank, UnixStream) {
     (rank, of_rank)
 }
 
-/// What the words are: `out` and `err` in their order, or the message.
+/// The messages as text: `out` and `err` for output, else the message.
 fn told(words: &[FromAgent]) -> Vec<String> {
     let told = words.iter().map(|word| match word {
         FromAgent::Output { bytes, .. } => String::from_utf8_lossy(bytes).trim().to_owned(),
@@ -38,8 +38,8 @@ fn told(words: &[FromAgent]) -> Vec<String> {
     told.collect()
 }
 
-/// A rank that says where it is waits, and has printed before: the launcher has to get
-/// the output first, or cuts that of the next life in the wrong place. REC-4
+/// A rank has printed and then reports its position. The launcher has to get the output first, or
+/// it cuts the output of the next life in the wrong place. REC-4
 #[test]
 fn output_is_passed_on_before_the_mark_that_follows_it() {
     let marks = [ToLauncher::Mark(4), ToLauncher::Beginning(4)];

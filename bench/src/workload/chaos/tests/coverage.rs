@@ -1,4 +1,4 @@
-//! Whether plans contain everything that they are to test.
+//! Checks that plans contain all cases that they have to test.
 
 use super::epoch;
 use crate::workload::chaos::generate::{self, Parameters};
@@ -109,8 +109,8 @@ fn every_shape_pattern_and_length_appears() {
     assert!(messages().any(|message| message.source == message.destination));
 }
 
-/// Limits of fabrics lie at powers of two, less or more by headers: inject,
-/// eager, slots of receives, distant frames.
+/// Thresholds of fabrics are powers of two minus or plus headers: inject, eager, slots of
+/// receives, distant frames.
 #[test]
 fn every_length_around_limits_appears() {
     let rounds: Vec<Round> = (0..200).flat_map(|seed| epoch(seed, 4)).collect();

@@ -8,7 +8,7 @@ use crate::workload::chaos::verify::{self, Outcome, Post};
 use crate::workload::prng::Prng;
 use std::collections::VecDeque;
 
-/// A step, or what the end of a round consists of.
+/// A step, or a part of the end of a round.
 #[derive(Clone, Debug)]
 enum Action {
     Step(Step),
@@ -23,10 +23,10 @@ type Id = (usize, MessageId);
 struct Rank {
     actions: Vec<(usize, Action)>,
     at: usize,
-    /// What the present action waits for.
+    /// What the current action waits for.
     waits: Waits,
     unexpected: Vec<Id>,
-    /// Per round, in the order of posting; with the message that came.
+    /// Posts by round, in order, each with the message that it received.
     posts: Vec<Vec<(Post, Option<MessageId>)>>,
     pending_sends: Vec<Id>,
     pending_posts: Vec<(usize, usize)>,
@@ -88,10 +88,10 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Runs to the end, in a random order of what can happen.
+    /// Runs to the end, with enabled actions in random order.
     ///
     /// # Errors
-    /// Where it stands when nothing can happen any more.
+    /// The actions at which the ranks are stuck, if no action is enabled.
     pub fn run(&mut self) -> Result<(), String> {
         let size = self.ranks.len();
         let mut candidates: Vec<(usize, Option<usize>)> = (0..size)
@@ -125,7 +125,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// What a rank received in a round, for the oracle.
+    /// The posts of a rank in a round with their messages, for the oracle.
     pub fn posts(&self, round: usize, rank: usize) -> Vec<(Post, Option<MessageId>)> {
         self.ranks[rank].posts[round].clone()
     }
@@ -134,8 +134,8 @@ impl<'a> Model<'a> {
         &self.rounds[round].messages[id]
     }
 
-    /// The next message of a pair arrives: at the first post that it fits, or
-    /// among the unexpected.
+    /// The next message of a pair arrives: it matches the first post that admits it, or becomes
+    /// unexpected.
     fn arrive(&mut self, source: usize, destination: usize) -> bool {
         let Some(id) = self.flying[source][destination].pop_front() else {
             return false;
@@ -220,7 +220,7 @@ impl<'a> Model<'a> {
         at
     }
 
-    /// Goes on with a rank's program, if it can.
+    /// Continues a rank's program, if possible.
     fn advance(&mut self, rank: usize) -> bool {
         let waits = std::mem::take(&mut self.ranks[rank].waits);
         let over = match &waits {
@@ -268,7 +268,7 @@ impl<'a> Model<'a> {
         true
     }
 
-    /// Sends first: it has no receives of its own that could be missing.
+    /// Completes sends first, since they depend on no receives of the same rank.
     fn finish(&mut self, rank: usize) -> Waits {
         let sends = std::mem::take(&mut self.ranks[rank].pending_sends);
         let posts = std::mem::take(&mut self.ranks[rank].pending_posts);
@@ -347,7 +347,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// A probe takes what it finds, when it finds it.
+    /// A probe takes the message that it finds.
     fn probe(&mut self, rank: usize, round: usize, slot: SlotId) -> bool {
         let found = self
             .unexpected(rank, self.rounds[round].slots[slot].pattern)
@@ -362,7 +362,7 @@ impl<'a> Model<'a> {
         found
     }
 
-    /// One of the turns of a persistent request.
+    /// Executes one repetition of a persistent request.
     fn repeat(&mut self, rank: usize, step: &Step, done: usize) -> bool {
         let round = self.ranks[rank].actions[self.ranks[rank].at].0;
         let (before, times) = match step {
@@ -420,7 +420,7 @@ fn no_plan_deadlocks_and_the_oracle_accepts_every_legal_run() {
 
 #[test]
 fn the_model_notices_a_deadlock() {
-    // Two ranks that both send, synchronously, before they receive.
+    // Two ranks that both send synchronously before they receive.
     let mut rounds = epoch(1, 2);
     rounds.truncate(1);
     let round = &mut rounds[0];
@@ -443,7 +443,7 @@ fn the_model_notices_a_deadlock() {
         round.programs[rank] = vec![Step::Send(rank), Step::Receive(rank)];
     }
     assert!(Model::new(&rounds, 0).run().unwrap_err().contains("stuck"));
-    // The other way round in one of them it is none.
+    // With one of the programs reversed there is no deadlock.
     rounds[0].programs[0].reverse();
     Model::new(&rounds, 0).run().unwrap();
 }

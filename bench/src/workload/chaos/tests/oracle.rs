@@ -1,11 +1,11 @@
-//! The oracle sees what is planted.
+//! The oracle detects planted errors.
 
 use super::epoch;
 use super::model::Model;
 use crate::workload::chaos::plan::{MessageId, Round};
 use crate::workload::chaos::verify::{self, Outcome, Post};
 
-/// A round, and what rank 0 received in it in a legal run.
+/// A round, and the posts and messages of rank 0 in a legal run.
 fn legal(seed: u64) -> (Round, Vec<Post>, Vec<Option<MessageId>>) {
     let rounds = epoch(seed, 3);
     let mut model = Model::new(&rounds, seed);
@@ -14,7 +14,7 @@ fn legal(seed: u64) -> (Round, Vec<Post>, Vec<Option<MessageId>>) {
     (rounds[0].clone(), posts, received)
 }
 
-/// The outcome that a post would have with another message.
+/// The post with the outcome that another message would give.
 fn with_message(round: &Round, post: Post, id: MessageId) -> Post {
     let outcome = Outcome::of(&round.messages[id], &round.slots[post.slot]);
     Post {
