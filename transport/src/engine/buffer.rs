@@ -202,6 +202,7 @@ impl ReceiveBuffer {
     /// # Errors
     /// [`LayoutError::Message`], [`LayoutError::Overlap`].
     ///
+    /// # Safety
     /// As [`ReceiveBuffer::bytes`], for all bytes that the layouts pick. No two of the layouts pick
     /// the same byte.
     pub unsafe fn laid_out(
