@@ -59,7 +59,7 @@ pub struct Limits {
 pub struct Overrides {
     /// Payload bytes per frame of long messages.
     pub fragment_bytes: Option<usize>,
-    /// Payloads from this length on are read; 0: never.
+    /// Payloads from this length on are read by the receiver; 0: never.
     pub distant_bytes_min: Option<usize>,
     /// Maximum number of frames in flight to one peer.
     pub credits: Option<usize>,

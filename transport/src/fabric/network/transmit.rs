@@ -18,9 +18,9 @@ pub enum Body {
     Nothing,
     /// `bytes` bytes of the log from `offset` on.
     Log {
-        /// In the region.
+        /// Offset in the region.
         offset: usize,
-        /// From there.
+        /// Length.
         bytes: usize,
     },
     /// A control frame.

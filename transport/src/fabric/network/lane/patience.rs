@@ -21,7 +21,7 @@ const RETRY_LAST: Duration = Duration::from_secs(1);
 pub enum Step {
     /// No action.
     Nothing,
-    /// Ask it which frames it has taken.
+    /// Ask the peer which frames it has taken.
     Ask,
     /// Send unacknowledged frames again: the error is old enough for a retry.
     Resend,
