@@ -103,7 +103,7 @@ impl Outbox {
         self.controls.push_back((to, control, mark));
     }
 
-    /// The mark for which the last of all frames and control frames here waits.
+    /// The events that have to be stable before all frames and control frames here can leave.
     pub fn wanted(&self) -> Mark {
         let frames = self.backlog.iter().filter_map(|to| {
             let last = self.destinations[to.index()].packed.back();

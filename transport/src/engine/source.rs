@@ -59,7 +59,7 @@ pub(super) enum Judgement {
     Void(Target),
     /// All of the message has arrived, or was delivered.
     Duplicate,
-    /// The message in this variant should have come first.
+    /// A message is missing: this one should have come first.
     Gap(Ssn),
 }
 
