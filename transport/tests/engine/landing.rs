@@ -227,8 +227,8 @@ fn the_horizon_waits_for_the_landing() {
     }
 }
 
-/// A wildcard's match is an event, and shuts the gate, when it is made: not when
-/// its message has landed.
+/// The match of a wildcard is an event, and closes the gate, when the match is made: not when its
+/// message has landed.
 // GATE-1
 #[test]
 fn a_match_counts_before_its_payload_has_landed() {
@@ -255,7 +255,7 @@ fn a_match_counts_before_its_payload_has_landed() {
     }
 }
 
-/// A rank has something unsent as long as a payload is to be fetched from it.
+/// A rank has something unsent while a payload is to be fetched from it.
 #[test]
 fn a_rank_that_is_fetched_from_is_not_through() {
     let mut rig = Setup::new(slow(1)).keeping(4 << 20).build();
@@ -268,8 +268,7 @@ fn a_rank_that_is_fetched_from_is_not_through() {
     rig.end();
 }
 
-/// What may not be sent without being asked for is announced, also when it is
-/// shorter than a fragment.
+/// A message above the eager limit is announced, also if it is shorter than a fragment.
 #[test]
 fn short_messages_beyond_the_eager_limit_are_announced() {
     for network in networks::all() {
@@ -287,7 +286,7 @@ fn short_messages_beyond_the_eager_limit_are_announced() {
     }
 }
 
-/// Landings overtake each other, or they do not, and the bytes are right.
+/// Landings overtake each other or stay in order, and the bytes are right.
 #[test]
 fn landings_end_in_any_order() {
     let (mut in_order, mut overtaking) = (0, 0);
