@@ -22,7 +22,7 @@ pub const CONTROL_VERSION: u8 = 3;
 /// Bytes of an encoded control frame.
 pub const CONTROL_BYTES: usize = 32;
 
-/// What one rank's engine tells another's.
+/// The content of a control frame from one rank's engine to another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Control {
     /// The announced message is matched: send its payload.
@@ -41,19 +41,18 @@ pub enum Control {
         /// First message that must be kept.
         ssn: Ssn,
     },
-    /// One of the two began anew: the first message of the addressee that the
-    /// sender of this frame misses, of one stream. The data lane begins with it.
+    /// The sender or the addressee of this frame is a later life. The frame names, for one stream,
+    /// the first message of the addressee that its sender misses. The data lane begins with it.
     /// REC-3, STREAM-3
     Restart {
         /// The message, on the channel from the addressee.
         ssn: Ssn,
-        /// Frames for other streams that go with this one: nothing is missing of
-        /// streams that none names but what comes from their first message on.
+        /// Number of `Restart` frames for other streams that go with this one. Of a stream without
+        /// a frame, the first missing message is its first one.
         others: u32,
     },
-    /// Whether a synchronous send's message is matched: it was sent to an earlier
-    /// connection, and is not sent again. Answered by [`Control::Matched`], when
-    /// it is.
+    /// Asks whether a synchronous send's message is matched. The message was sent over an earlier
+    /// connection, and is not sent again. The answer is [`Control::Matched`], once it is matched.
     AskMatched {
         /// The message, on the channel to the addressee.
         ssn: Ssn,

@@ -4,16 +4,16 @@
 //! Only bytes are counted here. A message with another receiver, tag, context,
 //! length or synchronous flag stops the rank whatever the policy is.
 //!
-//! A few bytes that differ are padding, memory that the program never wrote, a
-//! timing: the receiver has the first life's bytes, and the rank continues. Most of
-//! the bytes of many long messages are another history: the rank stops. The
-//! figures are explained in docs/design/recovery.md.
+//! A few differing bytes are padding, memory that the program never wrote, or a timing: the
+//! receiver keeps the bytes of the first life, and the rank continues. If most of the bytes of many
+//! long messages differ, the history is another one: the rank stops. docs/design/recovery.md
+//! explains the limits.
 
 use crate::recorded::SentAgain;
 use core::fmt;
 use refrain_ring::{Clock, Rank, Ssn};
 
-/// Messages shorter than this say nothing about another history, in bytes.
+/// Minimum length of a long message. Bytes of a shorter message do not show another history.
 pub const LONG_MESSAGE_BYTES_MIN: usize = 64;
 
 /// Another history has at least this many differing bytes in messages that differ
@@ -23,14 +23,13 @@ pub const OTHER_HISTORY_BYTES_MIN: u64 = 4096;
 /// In another history at least one of this many long messages differs widely.
 pub const OTHER_HISTORY_ONE_OF: u64 = 4;
 
-/// Words, in bytes, whose differences make a message differ widely: more than half
-/// of them.
+/// Length of a word, in bytes. A message differs widely if more than half of its words differ.
 const WORD_BYTES: usize = 4;
 
-/// Ranges of the first difference that are kept.
+/// Maximum number of ranges that are kept of the first difference.
 const RANGES_MAX: usize = 4;
 
-/// What follows when bytes of a message differ.
+/// What a rank does when bytes of a message differ from the earlier life's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DivergencePolicy {
     /// The rank stops at the first difference.
@@ -42,14 +41,14 @@ pub enum DivergencePolicy {
     Auto,
 }
 
-/// The first message of a life that has other bytes.
+/// The first message of a life whose bytes differ from the earlier life's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstDifference {
     /// The operation that sent it.
     pub clock: Clock,
     /// Its receiver.
     pub to: Rank,
-    /// Its number.
+    /// Its SSN.
     pub ssn: Ssn,
     /// Its context.
     pub context: u32,
@@ -57,10 +56,10 @@ pub struct FirstDifference {
     pub tag: i32,
     /// Its length.
     pub bytes: u64,
-    /// The first differing bytes: offset of the first, and of the one behind the
-    /// last of them; at most four ranges.
+    /// Ranges of differing bytes: the offset of the first byte, and the offset behind the last
+    /// byte. At most four ranges.
     pub ranges: Vec<(u64, u64)>,
-    /// Bytes behind these ranges differ, too.
+    /// Whether bytes behind these ranges differ, too.
     pub has_more: bool,
 }
 
@@ -70,13 +69,13 @@ pub struct Comparison {
     policy: DivergencePolicy,
     /// Messages that were compared.
     pub messages: u64,
-    /// Their bytes.
+    /// Bytes of the compared messages.
     pub bytes: u64,
-    /// Messages of these that have other bytes.
+    /// Compared messages whose bytes differ.
     pub differing_messages: u64,
-    /// How many bytes differ, in all of them.
+    /// Differing bytes of all messages.
     pub differing_bytes: u64,
-    /// The first of them.
+    /// The first message that differs.
     pub first: Option<FirstDifference>,
     long_messages: u64,
     wide_messages: u64,
@@ -101,7 +100,7 @@ struct Difference {
 }
 
 impl Comparison {
-    /// Nothing is compared yet.
+    /// Creates an empty comparison.
     pub fn new(policy: DivergencePolicy) -> Self {
         Self {
             policy,
@@ -109,15 +108,15 @@ impl Comparison {
         }
     }
 
-    /// A message was the same.
+    /// Counts a message with the same bytes as in the earlier life.
     pub fn note_same(&mut self, sent: &SentAgain<'_>) {
         self.count(sent);
     }
 
-    /// A message had other bytes in the earlier life, `before`.
+    /// Counts a message that had other bytes, `before`, in the earlier life.
     ///
     /// # Errors
-    /// The rank must stop.
+    /// When the rank must stop.
     #[cold]
     pub fn note_difference(
         &mut self,
@@ -153,8 +152,8 @@ impl Comparison {
         self.long_messages += u64::from(is_long(sent));
     }
 
-    /// Judged at each difference. Messages that are the same only lower the share:
-    /// so a rank is stopped, if at all, before it sends anything new.
+    /// Decides at each difference. Messages that are the same only lower the share of those that
+    /// differ: a rank is stopped, if at all, before it sends anything new.
     fn judge(&self) -> Result<(), Stops> {
         match self.policy {
             DivergencePolicy::Stop => Err(Stops::AtAnyDifference),
@@ -168,7 +167,7 @@ impl Comparison {
             && self.wide_messages * OTHER_HISTORY_ONE_OF >= self.long_messages
     }
 
-    /// What differs widely, for messages to the user.
+    /// Describes how widely the messages differ, for messages to the user.
     pub fn explain_width(&self) -> String {
         format!(
             "{} of {} messages of {LONG_MESSAGE_BYTES_MIN} bytes or more differ in more than half of their words, in {} bytes",
@@ -222,7 +221,7 @@ impl fmt::Display for FirstDifference {
     }
 }
 
-/// Offsets of bytes, the last of each range included: `4..7, 12`.
+/// Writes ranges of byte offsets, ends included: `4..7, 12`.
 fn write_ranges(ranges: &[(u64, u64)], has_more: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for (number, (begin, end)) in ranges.iter().enumerate() {
         let separator = if number > 0 { ", " } else { "" };

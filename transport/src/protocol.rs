@@ -12,49 +12,49 @@ pub enum Event<'a> {
     /// A receive was matched: one from any source, or any for a protocol that
     /// [logs every reception](Protocol::logs_every_reception).
     Match {
-        /// The operation that was the latest when it happened.
+        /// The clock of the latest operation when the match was made.
         at: Clock,
-        /// The receive: the clock at its post.
+        /// The clock at which the receive was posted.
         request: Clock,
         /// The sender of its message.
         source: Rank,
-        /// The number of its message.
+        /// The SSN of its message.
         ssn: Ssn,
-        /// The receive named its source.
+        /// Whether the receive named its source.
         is_named: bool,
     },
     /// A probe or matched probe found a message.
     Probe {
-        /// The operation.
+        /// The clock of the operation.
         clock: Clock,
         /// The sender of the message.
         source: Rank,
-        /// Which message.
+        /// Its SSN.
         ssn: Ssn,
         /// Its tag.
         tag: i32,
-        /// Its length.
+        /// Its length in bytes.
         bytes: u64,
     },
     /// A wait or test whose outcome depends on timing ended these requests, in
     /// this order.
     Completion {
-        /// The operation.
+        /// The clock of the operation.
         clock: Clock,
-        /// The completed requests, by the clocks at their posts.
+        /// The completed requests, by the clocks at which they were posted.
         requests: &'a [Clock],
     },
-    /// A receive was taken back before it was matched.
+    /// A receive was cancelled before it was matched.
     Cancelled {
-        /// The operation that did so.
+        /// The clock of the cancel.
         clock: Clock,
-        /// The receive: the clock at its post.
+        /// The clock at which the receive was posted.
         request: Clock,
     },
-    /// An operation got a number from outside that another life would not get:
-    /// the time, for instance.
+    /// An operation got a number from outside that another life would not get, for instance the
+    /// time.
     Number {
-        /// The operation.
+        /// The clock of the operation.
         clock: Clock,
         /// The series of the number, from 0 to 15.
         series: u8,
@@ -63,14 +63,14 @@ pub enum Event<'a> {
     },
     /// An operation got bytes from outside that another life would not get.
     Bytes {
-        /// The operation.
+        /// The clock of the operation.
         clock: Clock,
         /// The bytes, from 1 to 256.
         bytes: &'a [u8],
     },
-    /// A probe or test that found nothing, or a cancel that came too late.
+    /// A probe or test found nothing, or a cancel came too late.
     Nothing {
-        /// The operation.
+        /// The clock of the operation.
         clock: Clock,
     },
 }
@@ -84,42 +84,41 @@ pub trait Protocol {
     /// receiver's horizon frees it (LOG-1, LOG-4).
     fn keeps_payload(&self) -> bool;
 
-    /// Whether a match is an event also where the receive named its source, as
-    /// in MPICH-V2. Asked once.
+    /// Whether a match is an event even if the receive named its source, as in MPICH-V2. Called
+    /// once.
     fn logs_every_reception(&self) -> bool {
         false
     }
 
-    /// A non-deterministic event has happened. Returns whether emissions must
-    /// wait from now on (GATE-1), until [`advance`](Protocol::advance) says that
-    /// they need not.
+    /// Handles a non-deterministic event. Returns whether emissions must wait from now on (GATE-1),
+    /// until [`advance`](Protocol::advance) reports the event as stable.
     fn event(&mut self, event: Event<'_>) -> bool;
 
-    /// Advances commits, without blocking: sends events to where they become stable, and
-    /// takes in which are (GATE-2). Events are counted from the first for which
-    /// [`event`](Protocol::event) said that emissions must wait. Emissions wait for the first
-    /// `wanted` of them, so that their commit is not put off. Returns how many events, from
+    /// Advances commits, without blocking: sends events to where they become stable, and notes
+    /// which are stable (GATE-2). Events are counted from the first for which
+    /// [`event`](Protocol::event) returned that emissions must wait. Emissions wait for the first
+    /// `wanted` of them, so that their commit is not put off. Returns how many events, counted from
     /// the first, are stable.
     ///
-    /// Called again and again while any event is not stable, by every operation of the
-    /// application (GATE-4); where no emission waits, after the application got what has
-    /// just arrived, unless many events wait.
+    /// Called repeatedly while any event is not stable, by every operation of the application
+    /// (GATE-4). If no emission waits, it is called after the application got what has just
+    /// arrived, unless many events wait.
     fn advance(&mut self, wanted: u64) -> u64;
 
-    /// The application gets its answer now, and may compute for long: a commit
+    /// A call of the application returns now, and the application may compute for long: a commit
     /// that begins here overlaps with the computation.
     fn operation_ended(&mut self) {}
 
-    /// A poll found nothing, the first since [`advance`](Protocol::advance)
-    /// was called: the next commit can be prepared.
+    /// Called at the first poll without arrivals since [`advance`](Protocol::advance) was called:
+    /// the next commit can be prepared.
     fn idle(&mut self) {}
 
     /// A checkpoint that covers everything up to `clock` is stable and
     /// published: earlier events are not needed again. GC-1
     fn checkpoint_published(&mut self, _clock: Clock) {}
 
-    /// The rank leaves the job: returns whether all events are where they have to be.
-    /// Asked again until then.
+    /// Prepares for the rank to leave the job. Returns whether all events are stored where the
+    /// protocol requires. Called again until then.
     fn leave(&mut self) -> bool {
         true
     }
@@ -130,7 +129,7 @@ pub trait Protocol {
         None
     }
 
-    /// Sends wait because the payload log has no room left; published checkpoints of the
-    /// receivers would free some. Called once each time that sends begin to wait. LOG-3
+    /// Sends wait because the payload log has no room left; published checkpoints of the receivers
+    /// would free log memory. Called once each time that sends begin to wait. LOG-3
     fn wants_checkpoint(&mut self) {}
 }

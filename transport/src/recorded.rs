@@ -1,4 +1,4 @@
-//! What a replay is compared with, and how it answers calls. REC-4, REC-8
+//! The messages that a replay is compared with, and the answers of its calls. REC-4, REC-8
 //!
 //! Crates above this one read the records and the logs.
 
@@ -10,13 +10,13 @@ use refrain_ring::{Rank, Ssn};
 pub struct SentAgain<'a> {
     /// Its receiver.
     pub to: Rank,
-    /// Its number.
+    /// Its SSN.
     pub ssn: Ssn,
     /// Its context.
     pub context: u32,
     /// Its tag.
     pub tag: i32,
-    /// Its send waits until it is matched.
+    /// Whether its send waits until it is matched.
     pub synchronous: bool,
     /// Its bytes.
     pub payload: &'a [u8],
@@ -24,19 +24,20 @@ pub struct SentAgain<'a> {
 
 /// The messages that earlier lives sent. REC-8
 pub trait PreviousSends: fmt::Debug {
-    /// Whether there is a message to compare this one with. Asked for the messages to one
-    /// rank in the order of their numbers.
+    /// Whether there is a message to compare this one with. Called for the messages to one rank in
+    /// the order of their SSNs.
     fn has(&mut self, to: Rank, ssn: Ssn) -> bool;
 
-    /// Whether there is any message to this rank from this number on. Asked in the order
-    /// of numbers, too.
+    /// Whether there is any message to this rank from this SSN on. Also called in the order of
+    /// SSNs.
     fn has_from(&mut self, to: Rank, ssn: Ssn) -> bool;
 
     /// Compares a message for which [`has`](PreviousSends::has) returned true. Each message
     /// is compared once.
     ///
     /// # Errors
-    /// It is another message, not only in its bytes: what differs, for the user.
+    /// When it is another message, not only in its bytes. The error says what differs, for the
+    /// user.
     fn compare(&mut self, sent: &SentAgain<'_>) -> Result<Compared, String>;
 }
 
@@ -47,7 +48,7 @@ pub enum Compared {
     Nothing,
     /// It is the same.
     Same,
-    /// Bytes differ; these are those of the earlier life, of the same length.
+    /// Bytes differ. Holds the bytes of the earlier life, of the same length.
     OtherBytes(Vec<u8>),
 }
 
@@ -57,8 +58,8 @@ pub type Answer<T> = Result<T, NoAnswer>;
 /// Why a call has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoAnswer {
-    /// It found nothing.
+    /// The call found nothing.
     Nothing,
-    /// Records have a result, and its message has not arrived: ask again after progress.
+    /// The record has a result, but its message has not arrived: call again after progress.
     NotYet,
 }

@@ -13,12 +13,12 @@ use refrain_transport::matching::Pattern;
 use refrain_transport::protocol::{Event, Protocol};
 use std::sync::Arc;
 
-/// One block, sent again and again: its length divides no power of two, so that
-/// an offset that wraps is seen.
+/// One block, sent many times: its length divides no power of two, so that an offset that wraps is
+/// noticed.
 const BLOCK_BYTES: usize = (1 << 20) + 1;
 const BLOCKS: usize = 4096 + 8;
 const WINDOW_BYTES: u64 = 1 << 20;
-/// For the received message, and some air.
+/// For the received message, with a margin.
 const MEMORY_BYTES_MIN: u64 = 7 << 30;
 
 struct KeepsNothing;

@@ -7,7 +7,7 @@ use proptest::sample::Index;
 use refrain_transport::layout::Layout;
 use std::collections::HashSet;
 
-/// A layout as it was asked for, and the addresses of its message's bytes.
+/// A layout, and the addresses of its message's bytes.
 #[derive(Clone, Debug)]
 struct Sample {
     layout: Layout,
@@ -37,8 +37,8 @@ fn contiguous() -> impl Strategy<Value = Sample> {
     (0..300usize).prop_map(|bytes| Sample::new(Layout::contiguous(bytes), [(0, bytes)].into_iter()))
 }
 
-/// Blocks of all lengths that have a path of their own, and others; gaps from
-/// none to some; now and then a stride below the block.
+/// Blocks of all lengths with a copy loop of their own, and others; gaps from none to some;
+/// sometimes a stride below the block length.
 fn vector() -> impl Strategy<Value = Sample> {
     let block = prop_oneof![
         prop::sample::select(vec![1, 2, 4, 8, 16, 32, 64]),
@@ -86,7 +86,7 @@ fn structure() -> impl Strategy<Value = Sample> {
     })
 }
 
-/// Blocks anywhere, items of which each lies before the one before it or behind it.
+/// Blocks anywhere; each item lies before or behind the previous one.
 fn signed() -> impl Strategy<Value = Sample> {
     let blocks = prop::collection::vec((0..60i64, 0..10u64), 0..4);
     (blocks, -80..80i64, 0..10i64).prop_map(|(mut blocks, stride, count)| {
@@ -113,7 +113,7 @@ fn filled(bytes: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Where to cut a message of `bytes`: any offsets, in order.
+/// The offsets at which a message of `bytes` is cut: any offsets, in order.
 fn cuts(indices: &[Index], bytes: usize) -> Vec<usize> {
     let mut cuts: Vec<_> = indices.iter().map(|index| index.index(bytes + 1)).collect();
     cuts.extend([0, bytes]);

@@ -9,14 +9,14 @@ use refrain_ring::Rank;
 use refrain_transport::matching::{Envelope, Matcher, Pattern, PostedId, UnexpectedId};
 use std::collections::VecDeque;
 
-/// One call of the engine. Few contexts, sources and tags: everything collides.
+/// One call of the engine. Few contexts, sources and tags, so that entries collide.
 #[derive(Clone, Debug)]
 enum Operation {
     /// A message arrives: to a receive, else unexpected.
     Arrive(Envelope),
     /// A receive: of an unexpected message, else posted.
     Receive(Pattern),
-    /// Added without looking at the other side, as a restored state would be.
+    /// An entry that is added without a check of the other side, as from a restored state.
     Push(Envelope),
     Post(Pattern),
     Probe(Pattern),
@@ -204,7 +204,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Takes what is left in the only order that may be.
+    /// Takes the remaining messages in the only order that is allowed.
     fn drain(&mut self) -> Result<(), TestCaseError> {
         for context in 0..2 {
             let pattern = Pattern {

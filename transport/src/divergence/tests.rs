@@ -1,4 +1,4 @@
-//! What is counted of differing bytes, and when they are another history. REC-8
+//! How differing bytes are counted, and when they are another history. REC-8
 
 use super::*;
 
@@ -60,8 +60,8 @@ fn the_first_difference_stays_the_first() {
     assert_eq!(comparison.differing_bytes, 5);
 }
 
-/// Padding in however many structs, in messages however long; dummy words and
-/// timings in however many messages.
+/// Padding in any number of structs, in messages of any length; dummy words and timings in any
+/// number of messages.
 #[test]
 fn what_means_nothing_is_no_other_history() {
     for (count, bytes, garbage) in [
@@ -80,7 +80,7 @@ fn what_means_nothing_is_no_other_history() {
     }
 }
 
-/// From so many bytes on: not from a few, and not where most messages are the same.
+/// From this many bytes on: not a few bytes, and not if most messages are the same.
 #[test]
 fn long_messages_that_are_wholly_different_are_another_history() {
     let message = structs(32, 8, 7);

@@ -1,5 +1,4 @@
-//! The state of a rank between two operations, and beginning with it in a later
-//! life. LOG-5, REC-1
+//! The state of a rank between two operations, and how a later life starts from it. LOG-5, REC-1
 
 use super::destination::Destination;
 use super::outbox::{LogMeans, Outbox};
@@ -11,13 +10,13 @@ use crate::protocol::Protocol;
 use refrain_ring::{Clock, Frontier, Rank, RecordHeader, RecordKind, Ssn};
 use thiserror::Error;
 
-/// The part of a checkpoint that comes from the engine, but for the log.
+/// The engine's part of a checkpoint, without the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beginning {
-    /// The operation that was counted last.
+    /// The clock of the last operation.
     pub clock: Clock,
-    /// By receiver: the number of the next message to it, in each stream. All before are
-    /// in the log, or free.
+    /// By receiver: the SSN of the next message to it, in each stream. All earlier messages are in
+    /// the log, or freed.
     pub next: Vec<Frontier>,
     /// By sender: which of its messages were delivered to the program.
     pub delivered: Vec<Delivered>,
@@ -28,7 +27,7 @@ pub struct Beginning {
 /// A message of a rank to itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToSelf {
-    /// Its number.
+    /// Its SSN.
     pub ssn: Ssn,
     /// Its context.
     pub context: u32,
@@ -38,7 +37,7 @@ pub struct ToSelf {
     pub payload: Box<[u8]>,
 }
 
-/// Why there is no checkpoint of an engine at this time.
+/// Why an engine cannot be checkpointed at this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotBetween {
     /// A receive is open.
@@ -46,7 +45,7 @@ pub enum NotBetween {
         "a receive that was begun at clock {posted_at} is open: end all receives before a checkpoint"
     )]
     OpenReceive {
-        /// Its id in events.
+        /// The clock at which it was posted.
         posted_at: Clock,
     },
     /// An internal operation is open. STREAM-5
@@ -54,7 +53,7 @@ pub enum NotBetween {
         "an internal operation that was begun at clock {begun_at} is open: complete it before a checkpoint"
     )]
     OpenOperation {
-        /// Its id in events.
+        /// The clock at which it began.
         begun_at: Clock,
     },
     /// A message was taken by a matched probe and not received.
@@ -64,41 +63,39 @@ pub enum NotBetween {
     TakenMessage {
         /// Its sender.
         source_rank: Rank,
-        /// Its number.
+        /// Its SSN.
         ssn: Ssn,
     },
-    /// A message is not wholly in the log: make progress, and ask again.
+    /// A message is not completely in the log: make progress, and try again.
     #[error("a message to rank {to} is not wholly in the log yet: try again")]
     Packing {
         /// Its receiver.
         to: Rank,
     },
-    /// A message whose receive was given up is still arriving: make progress, and
-    /// ask again.
+    /// A message whose receive was detached is still arriving: make progress, and try again.
     #[error("a message whose receive was given up is still coming: try again")]
     Dropping,
 }
 
 impl NotBetween {
-    /// Whether progress ends it, without the program's doing.
+    /// Whether progress alone ends this state, without a call of the program.
     pub fn ends_by_progress(self) -> bool {
         matches!(self, Self::Packing { .. } | Self::Dropping)
     }
 }
 
 impl<P: Protocol> Engine<P> {
-    /// The state of this rank for a checkpoint: between operations that leave
-    /// nothing open but sends. With its log from
-    /// [`log_kept_from`](Engine::log_kept_from) on it is all that a later life
-    /// begins with. LOG-5
+    /// The state of this rank for a checkpoint. No request but sends may be open. This state and
+    /// the log from [`log_kept_from`](Engine::log_kept_from) on are all that a later life starts
+    /// with. LOG-5
     ///
     /// # Errors
-    /// When something is open that a later life could not continue.
+    /// When an operation is open that a later life could not continue.
     pub fn state(&self) -> Result<Beginning, NotBetween> {
         if let Some(begun_at) = self.operations.oldest() {
             return Err(NotBetween::OpenOperation { begun_at });
         }
-        // First of those whose buffer was not given up.
+        // Receives that are not detached come first.
         let receives = self.requests.receives();
         if let Some(open) = receives.min_by_key(|it| (it.detached, it.posted_at)) {
             return Err(match open.detached {
@@ -114,7 +111,7 @@ impl<P: Protocol> Engine<P> {
         self.none_taken()?;
         let ranks = (0..self.options.size).map(Rank);
         let next = |to: Rank| self.outbox.destination(to).next.clone();
-        // Messages to itself are kept as a whole.
+        // Messages of this rank to itself are saved whole, in `to_self`.
         let delivered = |source: Rank| match source == self.options.rank {
             true => Delivered::default(),
             false => self.inbox.delivered(source),
@@ -127,7 +124,7 @@ impl<P: Protocol> Engine<P> {
         })
     }
 
-    /// Every message is there for the next receive.
+    /// Checks that no matched probe holds a message.
     fn none_taken(&self) -> Result<(), NotBetween> {
         let inbox = &self.inbox;
         let internal = inbox.internal.unexpected_count();
@@ -164,8 +161,8 @@ impl<P: Protocol> Engine<P> {
         .collect()
     }
 
-    /// With the state of a checkpoint. For an engine that has done nothing yet;
-    /// its log comes next ([`Engine::log_again`]), then its peers. REC-1
+    /// Starts from the state of a checkpoint. The engine must not have done anything yet; its log
+    /// comes next ([`Engine::log_again`]), then its peers. REC-1
     ///
     /// # Panics
     /// When the checkpoint is of a job of another size.
@@ -203,9 +200,9 @@ impl<P: Protocol> Engine<P> {
         self.inbox.matcher.push_unexpected(envelope, index);
     }
 
-    /// Puts the next record of a checkpoint's log to `to` into this life's log, as
-    /// it was but for its incarnation; whether there was room for it: if not,
-    /// [`Engine::progress`] makes some. For an engine that has not sent, nor
+    /// Appends the next record of a checkpoint's log for `to` to this life's log. Only the
+    /// incarnation of the record changes. Returns whether the log had room: if not,
+    /// [`Engine::progress`] makes room. The engine must neither have sent anything nor have
     /// connected the peer. LOG-5
     ///
     /// # Errors
@@ -236,7 +233,7 @@ impl<P: Protocol> Engine<P> {
 }
 
 impl Outbox {
-    /// A peer to which a send is not wholly packed.
+    /// A peer to which a send is not completely packed.
     fn packing(&self) -> Option<Rank> {
         let mut destinations = (0..).map(Rank).zip(&self.destinations);
         let found = destinations.find(|(_, it)| !it.queue.is_empty() || !it.cleared.is_empty());

@@ -21,24 +21,24 @@ pub struct SendBuffer {
     shape: Shape,
 }
 
-/// How the bytes of a message lie.
+/// How the bytes of a message lie in memory.
 #[derive(Debug)]
 enum Shape {
-    /// In one piece at the base.
+    /// Contiguous, at the base.
     Piece,
-    /// As copies of a layout, each an extent behind the one before.
+    /// As copies of a layout, each an extent behind the previous copy.
     Layout(Arc<Layout>),
-    /// The same, of the engine: the user's buffer had to be given back early, or
+    /// A contiguous copy that the engine owns: the user's buffer had to be given back early, or
     /// other bytes are sent.
     Owned(#[expect(dead_code, reason = "keeps the memory of the base")] Box<[u8]>),
 }
 
-/// Room being received into.
+/// Memory that a message is received into.
 #[derive(Clone, Debug)]
 pub struct ReceiveBuffer {
     base: *mut u8,
     room_bytes: u64,
-    /// `None`: in one piece.
+    /// `None`: contiguous.
     layout: Option<Arc<Layout>>,
 }
 
@@ -49,20 +49,20 @@ pub struct Borrowed<'a, B> {
     borrow: PhantomData<&'a mut [u8]>,
 }
 
-/// Data to send: bytes, or those of them that a [`Layout`] picks.
+/// Data to send: bytes, or those bytes that a [`Layout`] picks.
 pub type Outgoing<'a> = Borrowed<'a, SendBuffer>;
 
-/// Room to receive into: bytes, or those of them that a [`Layout`] picks.
+/// Room to receive into: bytes, or those bytes that a [`Layout`] picks.
 pub type Incoming<'a> = Borrowed<'a, ReceiveBuffer>;
 
-/// Where `count` layouts lie in one piece, if they do.
+/// Start of the bytes of `count` layouts, if they are contiguous.
 fn one_piece(base: *mut u8, count: u64, layout: &Layout) -> Option<*mut u8> {
     let begin = layout.is_contiguous()?;
     let is_dense = layout.extent_bytes() as u64 == layout.message_bytes();
     (count == 1 || is_dense).then(|| base.wrapping_offset(begin))
 }
 
-/// At address 0 the offsets of layouts are addresses.
+/// The base for layouts: null becomes address 0, where offsets are addresses.
 fn with_addresses(base: *mut u8) -> *mut u8 {
     match base.is_null() {
         true => with_exposed_provenance_mut(0),
@@ -76,7 +76,7 @@ fn message_bytes(count: u64, layout: &Layout) -> Result<u64, LayoutError> {
 }
 
 impl SendBuffer {
-    /// Bytes that lie in one piece.
+    /// Contiguous bytes.
     ///
     /// # Safety
     /// The bytes must stay readable and unchanged until the send is complete or
@@ -90,9 +90,8 @@ impl SendBuffer {
         }
     }
 
-    /// Bytes that `count` layouts pick from `base`, each beginning an extent of the
-    /// layout behind the one before. With a null base the offsets of the layout are
-    /// addresses.
+    /// Bytes that `count` copies of the layout pick from `base`. Each copy begins an extent of the
+    /// layout behind the previous one. With a null base the offsets of the layout are addresses.
     ///
     /// # Errors
     /// [`LayoutError::Message`].
@@ -117,7 +116,7 @@ impl SendBuffer {
         })
     }
 
-    /// Bytes that the engine has itself.
+    /// Bytes that the engine owns.
     pub(super) fn owned(bytes: Box<[u8]>) -> Self {
         Self {
             base: bytes.as_ptr(),
@@ -129,7 +128,7 @@ impl SendBuffer {
     /// The same bytes, for a further send.
     ///
     /// # Safety
-    /// As where the buffer was made, also for that send.
+    /// The contract of the constructor holds for that send, too.
     pub unsafe fn again(&self) -> Self {
         Self {
             base: self.base,
@@ -148,7 +147,7 @@ impl SendBuffer {
         self.message_bytes
     }
 
-    /// Copies the message from `offset` on into `out`.
+    /// Copies the message into `out`, from byte `offset` on.
     #[inline]
     pub(super) fn pack(&self, offset: u64, out: &mut [u8], target: Target) {
         debug_assert!(offset + out.len() as u64 <= self.message_bytes());
@@ -170,7 +169,7 @@ impl SendBuffer {
         }
     }
 
-    /// Copies what is not packed yet, so that the user's buffer is free.
+    /// Copies the bytes that are not packed yet, so that the user's buffer is free.
     pub(super) fn detach(&mut self, packed_bytes: u64) {
         let bytes = self.message_bytes() as usize;
         let mut copy = vec![0; bytes].into_boxed_slice();
@@ -184,7 +183,7 @@ impl SendBuffer {
 }
 
 impl ReceiveBuffer {
-    /// Room that lies in one piece.
+    /// Contiguous room.
     ///
     /// # Safety
     /// The bytes must stay writable and untouched by others until the receive
@@ -198,14 +197,14 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Room that `count` layouts pick from `base`, as [`SendBuffer::laid_out`].
+    /// Room that `count` layouts pick from `base`, as in [`SendBuffer::laid_out`].
     ///
     /// # Errors
     /// [`LayoutError::Message`], [`LayoutError::Overlap`].
     ///
     /// # Safety
-    /// As [`ReceiveBuffer::bytes`], for all bytes that the layouts pick. No two of
-    /// the layouts pick the same.
+    /// As [`ReceiveBuffer::bytes`], for all bytes that the layouts pick. No two of the layouts pick
+    /// the same byte.
     pub unsafe fn laid_out(
         base: *mut u8,
         count: u64,
@@ -223,7 +222,7 @@ impl ReceiveBuffer {
         })
     }
 
-    /// No room: everything that comes is dropped.
+    /// No room: the whole payload is dropped.
     pub(super) fn nowhere() -> Self {
         Self {
             base: NonNull::dangling().as_ptr(),
@@ -232,14 +231,13 @@ impl ReceiveBuffer {
         }
     }
 
-    /// How much fits.
+    /// Capacity, in bytes.
     #[inline]
     pub fn room_bytes(&self) -> u64 {
         self.room_bytes
     }
 
-    /// Copies `data`, which is the message from `offset` on; what does not fit
-    /// is dropped.
+    /// Copies `data`, the part of the message from `offset` on. Bytes that do not fit are dropped.
     #[inline(always)]
     pub(super) fn unpack(&self, offset: u64, data: &[u8]) {
         let room = self.room_bytes().saturating_sub(offset);
@@ -260,9 +258,9 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Room for a payload that is the message from `offset` on, if all of it
-    /// fits and lies in one piece. The engine does not say that the receive is
-    /// over, nor gives the buffer back, before that landing has ended.
+    /// Lends room to a landing of `bytes` bytes of the message from `offset` on, if all of them fit
+    /// and the room is contiguous. Before that landing has ended, the engine neither reports the
+    /// end of the receive nor gives the buffer back.
     pub(super) fn lend(&self, offset: u64, bytes: usize, token: u64) -> Option<Landing> {
         let end = offset.checked_add(bytes as u64)?;
         if end > self.room_bytes || self.layout.is_some() {
@@ -278,11 +276,10 @@ impl ReceiveBuffer {
 }
 
 impl<B> Borrowed<'_, B> {
-    /// The buffer, for an operation.
+    /// Gives the buffer to an operation.
     ///
     /// # Safety
-    /// The operation is complete or detached, or its engine dropped, before the
-    /// borrow ends.
+    /// The operation must be complete or detached, or its engine dropped, before the borrow ends.
     #[inline]
     pub unsafe fn lent(self) -> B {
         self.buffer
@@ -290,7 +287,7 @@ impl<B> Borrowed<'_, B> {
 }
 
 impl<B> From<B> for Borrowed<'_, B> {
-    /// The promise was given where the buffer was made.
+    /// The constructor of the buffer required the safety contract.
     #[inline]
     fn from(buffer: B) -> Self {
         Self {
@@ -301,7 +298,7 @@ impl<B> From<B> for Borrowed<'_, B> {
 }
 
 impl<'a> Outgoing<'a> {
-    /// Those bytes of `data` that `layout` picks, in its order.
+    /// The bytes of `data` that `layout` picks, in the order of the layout.
     ///
     /// # Errors
     /// When the layout reaches beyond `data`.
@@ -313,7 +310,7 @@ impl<'a> Outgoing<'a> {
 }
 
 impl<'a> Incoming<'a> {
-    /// Those bytes of `room` that `layout` picks, in its order.
+    /// The bytes of `room` that `layout` picks, in the order of the layout.
     ///
     /// # Errors
     /// When the layout reaches beyond `room`, or names a byte twice.
@@ -342,12 +339,12 @@ impl<'a, T: AsMut<[u8]> + ?Sized> From<&'a mut T> for Incoming<'a> {
     }
 }
 
-/// Memory of the engine that payload lands in.
+/// Memory of the engine where payload lands.
 #[derive(Debug)]
 pub(super) struct Staging(Box<[u8]>);
 
-/// Staging memory that the fabric writes to. It leaks when dropped: it must not
-/// be freed before the fabric is through with it.
+/// Staging memory that the fabric writes to. Dropping it leaks the memory, because the fabric may
+/// still write to it.
 #[derive(Debug)]
 pub(super) struct Lent(NonNull<[u8]>);
 
@@ -360,7 +357,7 @@ impl Staging {
         self.0.len()
     }
 
-    /// What has landed there.
+    /// The first `bytes` bytes, which have landed.
     pub(super) fn payload(&self, bytes: usize) -> &[u8] {
         &self.0[..bytes]
     }
@@ -376,7 +373,7 @@ impl Staging {
 }
 
 impl Lent {
-    /// To be called when the landing has ended, or its fabric was closed.
+    /// Takes the memory back. Call this when the landing has ended, or its fabric was closed.
     pub(super) fn end(self) -> Staging {
         // SAFETY: it was a box, and is not written any more.
         Staging(unsafe { Box::from_raw(self.0.as_ptr()) })

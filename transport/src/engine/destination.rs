@@ -1,10 +1,10 @@
-//! The sending side of one peer: its log, the sends that wait, and how messages are cut.
+//! The sending side of one peer: its log, the sends that wait, and the lengths at which messages
+//! are cut.
 //!
-//! A log that keeps its payload moves on through memory that no cache holds:
-//! writing there takes longer than a network takes to begin. Where a fabric sends
-//! by copying anyway, it copies from memory of its own, and the log's copy is
-//! made while the message travels: the message is *staged*. LOG-1: it is in the log
-//! before the send completes.
+//! A log that keeps its payload is written to memory that no cache holds: that takes longer than a
+//! network takes to begin. Where a fabric copies for sending anyway, the engine packs the message
+//! into the fabric's memory first, and writes the log's copy while the message travels: the message
+//! is *staged*. LOG-1: it is in the log before the send completes.
 
 use super::SendTo;
 use super::buffer::SendBuffer;
@@ -29,62 +29,63 @@ pub(super) struct Destination {
     pub log: ChannelLog,
     pub limits: Limits,
     pub lane: Lane,
-    /// Of a live lane: it never reads the log before this position.
+    /// Position in the log before which a live lane never reads.
     pub lane_begins: Position,
-    /// Gives the memory back from which the lane was caught up, when the peer has
+    /// The read-back from which the lane was caught up. Its memory is freed when the peer has
     /// released it.
     pub recalled: Option<Resend>,
-    /// Of each stream the number of the next message. STREAM-1
+    /// The SSN of the next message, in each stream. STREAM-1
     pub next: Frontier,
     /// Rendezvous sends that are cleared to send; they go first.
     pub cleared: VecDeque<RequestId>,
-    /// Sends in the order of their SSN that are not wholly packed.
+    /// Sends that are not completely packed, in the order of their SSNs.
     pub queue: VecDeque<RequestId>,
     /// Sends that wait for an answer of the receiver.
     pub unanswered: Vec<(Ssn, RequestId)>,
     /// Packed frames that wait for the gate or the fabric.
     pub packed: VecDeque<(Frame, Mark)>,
-    /// All messages below are in a stable checkpoint of the receiver. LOG-4
+    /// All messages below it are in a stable checkpoint of the receiver. LOG-4
     pub horizon: Frontier,
-    /// The first message of this life's log: those before belong to a checkpoint,
-    /// and had been freed.
+    /// The first message in this life's log, in each stream. Earlier ones were freed before the
+    /// checkpoint was taken.
     pub begins: Frontier,
-    /// One past the last message that was put into it from a checkpoint.
+    /// One past the last message that a checkpoint put into the log, in each stream.
     pub logged_until: Frontier,
-    /// Where a later life begins to send, until the peer has said which messages it has.
+    /// The first messages that a later life sends, until the peer has reported which ones it has.
     pub sends_from: Option<Frontier>,
 }
 
-/// Left at the end of a chunk as too short for a fragment: an upper bound, not
-/// the format.
+/// Upper bound of the bytes at the end of a chunk that are too few for a fragment. It is not part
+/// of the format.
 const CHUNK_END_BYTES: u64 = 2048;
 
-/// How messages to one peer are cut.
+/// The lengths at which messages to one peer are cut.
 #[derive(Clone, Debug)]
 pub(super) struct Limits {
     pub fragment_bytes: u64,
-    /// Longer messages are announced, and sent when they are asked for.
+    /// Longer messages are announced, and sent after clear-to-send.
     pub eager_bytes_max: u64,
     /// Longer messages take more than one record.
     pub at_once_bytes_max: u64,
-    /// Longer messages would wait for ever: a log keeps the beginning of a
-    /// message until its end was received.
+    /// Longer messages would wait for ever: a log keeps the beginning of a message until its end is
+    /// received.
     pub message_bytes_max: u64,
-    /// The log keeps its payload.
+    /// Whether the log keeps its payload.
     pub keeps_payload: bool,
-    /// Frames that are kept go around the cache.
+    /// How records are written: those that are kept bypass the cache.
     pub target: Target,
-    /// Messages that leave before they are in the log, if they are kept there.
+    /// Lengths of messages that leave before they are in the log; empty if the log keeps no
+    /// payload.
     pub staged_bytes: Range<u64>,
 }
 
 impl Limits {
-    /// `kept_bytes`: what the channel's log may hold, if payload is kept.
+    /// `kept_bytes`: capacity of the channel's log, if payload is kept.
     pub fn new(attributes: &Attributes, kept_bytes: Option<u64>) -> Self {
         let fragment_bytes = attributes
             .fragment_bytes
             .min(attributes.frame_payload_bytes_max);
-        // A kept message must be in the log anyway: nothing is won by asking.
+        // A kept message must be in the log anyway: an announcement saves nothing.
         let eager_bytes_max = kept_bytes.map_or(attributes.eager_bytes_max, |_| u64::MAX);
         Self {
             fragment_bytes: fragment_bytes as u64,
@@ -107,8 +108,8 @@ impl Limits {
     }
 }
 
-/// The longest message that a kept log surely takes, whatever else the channel
-/// sends: its first chunk may be full of what lies before.
+/// The longest message that a kept log takes, whatever else the channel sends: earlier messages may
+/// fill its first chunk.
 fn kept_message_bytes_max(log_bytes: u64, fragment_bytes: usize) -> u64 {
     let chunks = log_bytes / CHUNK_BYTES as u64;
     let fragments = (ChannelLog::PAYLOAD_BYTES_MAX / record_bytes(fragment_bytes)) as u64;
@@ -118,8 +119,8 @@ fn kept_message_bytes_max(log_bytes: u64, fragment_bytes: usize) -> u64 {
 }
 
 impl SendTo {
-    /// The header of a record of the message `ssn`. Its identity and the length of
-    /// its payload come from the log.
+    /// The header of a record of the message `ssn`. The log fills in the sender's identity and the
+    /// length of the payload.
     #[inline(always)]
     pub(super) fn header(&self, kind: RecordKind, ssn: Ssn, extent: u64) -> RecordHeader {
         let wants_ack = self.synchronous && kind != RecordKind::Fragment;
@@ -150,20 +151,19 @@ impl Destination {
         self.queue.is_empty() & self.packed.is_empty() & self.cleared.is_empty()
     }
 
-    /// Whether nothing of a send is in progress, to a peer that is not connected.
+    /// Whether no send is in progress and the peer is not connected.
     pub fn is_clear_of_sends(&self) -> bool {
         self.has_nothing_waiting() && matches!(self.lane, Lane::Down)
     }
 
-    /// A chunk is about to be taken: those that are free come first, the one
-    /// freed last is still in the cache.
+    /// Called before a chunk is taken. It frees chunks: the one freed last is still in the cache.
     #[cold]
     pub fn before_chunk(&mut self, means: &mut LogMeans<'_>) {
         means.spilling.before_chunk(self, means.arena);
         self.trim(means.fabric, means.arena);
     }
 
-    /// Everything before this position was posted, so its records are published.
+    /// Everything before this position is posted, so its records are published.
     pub fn posted(&self) -> Position {
         let waiting = self.packed.front();
         waiting.map_or(self.log.tail(), |(frame, _)| frame.position)
@@ -192,7 +192,7 @@ impl Destination {
             };
             match means.log.fabric.post(pass, to, frame) {
                 Ok(()) => self.packed.pop_front(),
-                // Both end by progress: room comes, or the peer is back.
+                // Both end by progress: the fabric gets room, or the peer is connected again.
                 Err(Refusal::Busy | Refusal::NotConnected(_)) => return,
             };
         }
@@ -212,8 +212,8 @@ impl Destination {
         Some(self.unanswered.swap_remove(at).1)
     }
 
-    /// Sends up to `bytes_max` bytes of a message from `offset` on before they are in the
-    /// log, if the fabric takes them now. If not, nothing has happened.
+    /// Sends up to `bytes_max` bytes of a message from `offset` on before they are in the log, if
+    /// the fabric takes them now. If not, the call has no effect.
     pub fn stage(
         &mut self,
         buffer: &SendBuffer,
@@ -244,7 +244,7 @@ impl Destination {
             }
             is_taken
         };
-        // LOG-3: what the log has no room for does not leave.
+        // LOG-3: a record for which the log has no room does not leave.
         let appended = (self.log).append_if(means.arena, bytes_max, whole, header, leave);
         let frame = appended.ok()??;
         means.fabric.staged(to, &frame);

@@ -1,7 +1,7 @@
-//! Buffers that are given back early, and the end.
+//! Buffers that are given back early, and the end of the engine.
 //!
-//! Memory that a fabric may still write to is never given back: where payload
-//! is landing in a receive's buffer the landing ends first.
+//! Memory that a fabric may still write to is never given back: a landing in a receive's buffer
+//! ends first.
 
 use super::buffer::ReceiveBuffer;
 use super::request::{RequestId, RequestKind, RequestState};
@@ -10,20 +10,19 @@ use crate::protocol::Protocol;
 use core::time::Duration;
 use refrain_ring::Rank;
 
-/// Most rounds of waiting for a landing to end by itself. A device tries again for
-/// up to 20 s where the wire is cut.
+/// Maximum number of rounds that wait for a landing to end by itself. A device tries again for up
+/// to 20 s if the wire is cut.
 const ROUNDS_MAX: u32 = 30_000;
-/// The longest that a round waits.
+/// Maximum duration of a round.
 const ROUND: Duration = Duration::from_millis(1);
 
 impl<P: Protocol> Engine<P> {
-    /// Gives a request's buffer back now, whatever its state. A send continues
-    /// from a copy; the message of a receive is dropped. Where payload is being
-    /// written into the buffer by a peer's device this waits for its end, makes
-    /// progress meanwhile, and as a last resort closes the fabric.
+    /// Gives a request's buffer back now, whatever its state. A send continues from a copy; the
+    /// message of a receive is dropped. While a peer's device writes payload into the buffer, this
+    /// waits for the end of the transfer and makes progress; as a last resort it closes the fabric.
     ///
-    /// A receive that exists is cancelled first, which is an operation of the
-    /// clock. That of a send is none: which sends are requests at all is timing.
+    /// A receive that exists is cancelled first, which is an operation of the clock. Detaching a
+    /// send is not one: which sends are requests at all depends on timing.
     pub fn detach(&mut self, id: RequestId) {
         let kind = self.requests.get(id).map(|request| request.kind);
         if kind == Some(RequestKind::Receive) {
@@ -39,7 +38,7 @@ impl<P: Protocol> Engine<P> {
                 sending.buffer.detach(packed_bytes);
             }
             RequestState::Receiving(receiving) => {
-                // Nothing new begins to land there.
+                // No further payload lands in the buffer.
                 receiving.buffer = ReceiveBuffer::nowhere();
                 if receiving.landings > 0 {
                     self.end_landings(|engine| engine.inbox.landings.source_of(id));
@@ -50,9 +49,8 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// Returns when no peer is landing payload any more, as `landing` tells: waits for the
-    /// end, makes progress meanwhile, and as a last resort closes the fabric. What has
-    /// arrived then can still be received.
+    /// Waits until `landing` returns no peer, and makes progress meanwhile; as a last resort closes
+    /// the fabric. Messages that have arrived by then can still be received.
     #[cold]
     pub(super) fn end_landings(&mut self, landing: impl Fn(&Self) -> Option<Rank>) {
         for _ in 0..ROUNDS_MAX {
@@ -70,7 +68,7 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// Progress whose error the next [`Engine::progress`] returns.
+    /// Makes progress. The next [`Engine::progress`] returns its error.
     fn progress_deferring_errors(&mut self) {
         match self.progress() {
             Ok(_) => {}
@@ -79,7 +77,7 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// What went wrong while nothing arrived.
+    /// Reports a noted error, or that the fabric was closed.
     #[cold]
     pub(super) fn fault(&mut self) -> Result<(), EngineError> {
         self.noted_fault()?;
@@ -89,7 +87,7 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// One error at a time, peers that were given up last.
+    /// Reports one noted error at a time, lost peers last.
     pub(super) fn noted_fault(&mut self) -> Result<(), EngineError> {
         if let Some(error) = self.inbox.violation.take() {
             return Err(error);

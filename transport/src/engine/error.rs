@@ -5,7 +5,7 @@ use refrain_ring::read_back::ReadBackError;
 use refrain_ring::{ArenaFull, Clock, Rank, Ssn};
 use thiserror::Error;
 
-/// Why the engine cannot go on.
+/// Why the engine cannot continue.
 #[derive(Debug, Error)]
 pub enum EngineError {
     /// The fabric or a peer broke.
@@ -14,39 +14,39 @@ pub enum EngineError {
     /// A message is missing on a channel.
     #[error("message {expected} of rank {source_rank} is missing: message {found} came instead")]
     Gap {
-        /// Whose channel.
+        /// The sender.
         source_rank: Rank,
-        /// What came.
+        /// The SSN that came.
         found: Ssn,
-        /// What was next.
+        /// The SSN that was expected.
         expected: Ssn,
     },
-    /// A message that was sent again differs. REC-8
+    /// A message that was sent again differs from what was sent first. REC-8
     #[error(
         "message {ssn} of rank {source_rank} was sent again with another tag or length: the program behaves differently than before, its results cannot be trusted"
     )]
     Differs {
-        /// Whose channel.
+        /// The sender.
         source_rank: Rank,
-        /// Which message.
+        /// The SSN of the message.
         ssn: Ssn,
     },
-    /// A peer began anew and misses what was freed. LOG-4
+    /// A peer was restarted and misses messages that were freed. LOG-4
     #[error(
         "rank {peer} begins anew from an older checkpoint than its newest and misses message {ssn}, but messages before {kept_from} were freed when the newest was stable: the newest checkpoint of rank {peer} is damaged or gone (its lines name the file): bring that back, or start the job anew"
     )]
     Freed {
         /// The peer.
         peer: Rank,
-        /// What it misses.
+        /// The first message that it misses.
         ssn: Ssn,
-        /// From where on there is a log.
+        /// The first message that is kept.
         kept_from: Ssn,
     },
-    /// The log cannot be read for a peer that began anew.
+    /// The log cannot be read for a peer that was restarted.
     #[error(transparent)]
     Resend(Box<ReadBackError>),
-    /// A peer began anew, and its messages are not kept.
+    /// A peer was restarted, and its messages are not kept.
     #[error(
         "rank {peer} begins anew, and the protocol `{protocol}` keeps no messages for it: choose one that does"
     )]
@@ -61,10 +61,10 @@ pub enum EngineError {
     PeerLost {
         /// The peer.
         peer: Rank,
-        /// What the fabric knows of it.
+        /// The reason, if the fabric knows it.
         why: Option<String>,
     },
-    /// A transfer into a receive that was given up did not end: the fabric had to be closed.
+    /// A transfer into a detached receive did not end: the fabric had to be closed.
     #[error(
         "a transfer from rank {peer} into a buffer that was given up did not end: this rank has closed all its connections"
     )]
@@ -77,9 +77,9 @@ pub enum EngineError {
         "a message of {message_bytes} bytes never fits into the payload log of {budget_bytes} bytes, with its headers and beside other messages: raise --log-memory"
     )]
     LongerThanLog {
-        /// The message.
+        /// The length of the message.
         message_bytes: u64,
-        /// The log.
+        /// The capacity of the log.
         budget_bytes: u64,
     },
     /// The rank diverges from its earlier life in a replay. REC-8
@@ -91,13 +91,13 @@ pub enum EngineError {
          addresses and unwritten memory the same in each life"
     )]
     Diverged {
-        /// The operation.
+        /// The clock of the operation.
         clock: Clock,
         /// What differs.
         what: String,
     },
-    /// A later life came to an event that has no record, though an earlier life sent
-    /// messages after it. REC-9
+    /// A later life reached an event that has no record, though an earlier life sent messages after
+    /// it. REC-9
     #[error(
         "operation {clock} ({what}) has no record, but an earlier life of this rank sent message \
          {first} to rank {peer} after it. Either recorded events \
@@ -106,28 +106,28 @@ pub enum EngineError {
          be recovered: run the job again"
     )]
     RecordMissing {
-        /// The operation.
+        /// The clock of the operation.
         clock: Clock,
-        /// What it is.
+        /// The kind of the operation.
         what: &'static str,
         /// The peer.
         peer: Rank,
         /// The first message to the peer that an earlier life sent and this life has not.
         first: Ssn,
     },
-    /// A message has other bytes, and the rank is to stop for any. REC-8
+    /// A message has other bytes, and the policy stops the rank at any difference. REC-8
     #[error(
         "operation {clock} is not what this rank did in the life before: {what}. \
          --divergence stop ends the job for that; auto and warn go on with what the life before sent, \
          where bytes differ that mean nothing (padding, memory that was never written, a timing)"
     )]
     OtherBytes {
-        /// The operation.
+        /// The clock of the operation.
         clock: Clock,
         /// What differs.
         what: String,
     },
-    /// Messages have other bytes, and so many that it is another history. REC-8
+    /// Messages differ so widely that they belong to another history. REC-8
     #[error(
         "operation {clock} is not what this rank did in the life before: {what}. \
          This is another history, not padding. \
@@ -137,9 +137,9 @@ pub enum EngineError {
          --divergence warn goes on all the same; the results may then mix two histories"
     )]
     OtherHistory {
-        /// The operation.
+        /// The clock of the operation.
         clock: Clock,
-        /// How many messages differ, how much, and the first difference.
+        /// The number of differing messages and bytes, and the first difference.
         what: String,
     },
     /// More internal operations than there are streams.
@@ -147,7 +147,7 @@ pub enum EngineError {
         "{open} internal operations are open, as many as a rank may have: complete one before the next"
     )]
     NoStream {
-        /// How many.
+        /// The number of open internal operations.
         open: usize,
     },
     /// The system gave no log memory.
@@ -155,7 +155,7 @@ pub enum EngineError {
     Log(ArenaFull),
 }
 
-// Each operation returns it: a larger one costs each of them time.
+// Each operation returns this type: a larger one costs each of them time.
 const _: () = assert!(size_of::<EngineError>() <= 40);
 
 impl From<FabricError> for EngineError {

@@ -1,6 +1,6 @@
-//! Probes, and the events that only the caller sees: ended waits and tests, and values
-//! from outside, such as the time or random bytes. Another life would get other values, so
-//! each is an event; a replay gets the recorded values. REC-4
+//! Probes, and events that only the caller sees: ended waits and tests, and values from outside,
+//! such as the time or random bytes. Another life would get other values, so each is an event; a
+//! replay gets the recorded values. REC-4
 
 use super::{Engine, Matched, Status};
 use crate::matching::Pattern;
@@ -8,13 +8,13 @@ use crate::protocol::{Event, Protocol};
 use refrain_ring::recorded::RecordedOutcome;
 use refrain_ring::{Clock, Ssn};
 
-/// Events between two looks after commits, of a program that only asks for values.
+/// Number of events between two commits, in a program that only asks for values.
 const EVENTS_PER_ADVANCE: u64 = 256;
-/// Most events that are not stable; then such a program waits.
+/// Maximum number of events that are not stable; at this limit such a program waits.
 const UNSTABLE_MAX: u64 = 1 << 16;
 
 impl<P: Protocol> Engine<P> {
-    /// Looks for a message without taking it.
+    /// Finds a message without taking it.
     pub fn find(&self, pattern: &Pattern) -> Option<(Status, Ssn)> {
         let (_, _, index) = self.inbox.matcher.find_unexpected(pattern)?;
         let head = &self.inbox.messages[*index].head;
@@ -30,7 +30,7 @@ impl<P: Protocol> Engine<P> {
         Some((Matched { index, status }, head.ssn))
     }
 
-    /// Tells the protocol of a probe's success.
+    /// Reports a successful probe to the protocol.
     pub fn note_probe(&mut self, clock: Clock, found: &Status, ssn: Ssn) {
         self.note(Event::Probe {
             clock,
@@ -41,12 +41,12 @@ impl<P: Protocol> Engine<P> {
         });
     }
 
-    /// Tells the protocol of a timing-dependent completion.
+    /// Reports a timing-dependent completion to the protocol.
     pub fn note_completion(&mut self, clock: Clock, requests: &[Clock]) {
         self.note(Event::Completion { clock, requests });
     }
 
-    /// The same of the requests that `collect` names.
+    /// As [`Engine::note_completion`], for the requests that `collect` adds.
     pub fn note_completions(&mut self, clock: Clock, collect: impl FnOnce(&Self, &mut Vec<Clock>)) {
         let mut requests = core::mem::take(&mut self.completed);
         requests.clear();
@@ -55,7 +55,7 @@ impl<P: Protocol> Engine<P> {
         self.completed = requests;
     }
 
-    /// Tells the protocol of a test or probe that found nothing.
+    /// Reports a test or probe that found nothing to the protocol.
     pub fn note_nothing(&mut self, clock: Clock) {
         self.note(Event::Nothing { clock });
     }
@@ -84,8 +84,8 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// The number of an operation that [is recorded](Engine::is_recorded).
-    /// `None`: records tell something else, and the next progress fails. REC-8
+    /// The number of an operation that [is recorded](Engine::is_recorded). `None`: the record is of
+    /// another outcome, and the next progress fails. REC-8
     #[cold]
     pub fn recorded_number(&mut self, clock: Clock, series: u8) -> Option<i64> {
         match self.recorded_outcome(clock) {
@@ -119,7 +119,7 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// Tells the protocol of a number that the operation got.
+    /// Reports a number that the operation got to the protocol.
     #[inline]
     pub fn note_number(&mut self, clock: Clock, series: u8, value: i64) {
         self.note(Event::Number {
@@ -130,13 +130,13 @@ impl<P: Protocol> Engine<P> {
         self.commit_at_times();
     }
 
-    /// Tells the protocol of bytes that the operation got.
+    /// Reports bytes that the operation got to the protocol.
     pub fn note_bytes(&mut self, clock: Clock, bytes: &[u8]) {
         self.note(Event::Bytes { clock, bytes });
         self.commit_at_times();
     }
 
-    /// Commits full batches, though no emission waits. GATE-2
+    /// Commits full batches even if no emission waits. GATE-2
     #[inline]
     fn commit_at_times(&mut self) {
         let unstable = self.gate.unstable();
@@ -145,8 +145,8 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// Whether more events may be recorded: those that are not stable take memory. If not,
-    /// the rank waits for them, as for an emission.
+    /// Whether more events may be recorded: events that are not stable take memory. If not, the
+    /// rank waits until they are stable, as for an emission.
     #[inline]
     pub fn has_room_for_events(&mut self) -> bool {
         if self.gate.unstable() < UNSTABLE_MAX {

@@ -9,7 +9,7 @@ use refrain_ring::{Incarnation, Rank};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lives {
     connected: Option<Incarnation>,
-    /// Lower incarnations are not connected any more. REC-6
+    /// Lives with a lower incarnation are not connected any more. REC-6
     accepts_from: u64,
 }
 
@@ -20,7 +20,7 @@ impl Lives {
     }
 }
 
-/// The lives of every rank at the start of one: in a first life, all peers are connected.
+/// The lives of every rank when an engine starts: in a first life, all peers are connected.
 pub(super) fn lives_at_start(size: u32, own: Rank, is_first: bool) -> Vec<Lives> {
     let mut lives = vec![Lives::default(); size as usize];
     for (peer, lives) in (0..).map(Rank).zip(&mut lives) {
@@ -32,14 +32,13 @@ pub(super) fn lives_at_start(size: u32, own: Rank, is_first: bool) -> Vec<Lives>
 }
 
 impl<P: Protocol> Engine<P> {
-    /// Fences a peer: nothing of its present incarnation arrives any more, and
-    /// it is no fault that messages in transit are lost.
+    /// Fences a peer: no frame of its present incarnation arrives any more, and the loss of
+    /// messages in transit is not an error.
     ///
-    /// Messages that have arrived wholly stay, also those that were left in its
-    /// log. Those of which a part is lost are void, their matches stay: the
-    /// receive waits for the message to be sent again, the horizon does not pass
-    /// it. What is sent to the peer from now on goes into the log, and nowhere
-    /// else. FENCE-1, REC-7
+    /// Messages that have arrived completely stay, also those that are still in its log. A message
+    /// that has arrived in part is void, and its match stays: the receive waits until the message
+    /// is sent again, and the horizon does not pass it. Messages to the peer go only into the log
+    /// from now on. FENCE-1, REC-7
     ///
     /// # Panics
     /// When the job has no such rank.
@@ -52,7 +51,7 @@ impl<P: Protocol> Engine<P> {
         self.inbox.void(peer, &mut self.requests);
     }
 
-    /// The life of a peer that is connected, if one is.
+    /// The connected life of a peer, if there is one.
     ///
     /// # Panics
     /// When the job has no such rank.
@@ -60,14 +59,14 @@ impl<P: Protocol> Engine<P> {
         self.lives[peer.index()].connected
     }
 
-    /// Connects a life of a peer, and fences an earlier one. If it is not the
-    /// first, or this rank's is not, the two tell each other what they miss, and
-    /// each sends it again before anything else. A life that was connected
-    /// before, or an earlier one, is ignored. REC-3, REC-6
+    /// Connects a life of a peer, and fences an earlier one. If that life or this rank's own is a
+    /// later life, each of the two ranks reports which messages it misses, and the other sends them
+    /// again before anything else. A life that was connected before, or an earlier one, is ignored.
+    /// REC-3, REC-6
     ///
     /// # Errors
-    /// When it cannot be connected: nothing is then. When the protocol keeps
-    /// nothing of what a later life misses.
+    /// When the life cannot be connected: then no life of the peer is. When the protocol does not
+    /// keep the messages that a later life misses.
     ///
     /// # Panics
     /// When the job has no such rank.

@@ -1,4 +1,4 @@
-//! Which messages and events lie before a checkpoint, and telling the senders. LOG-4
+//! Which messages and events a checkpoint covers, and the report of it to the senders. LOG-4
 
 use super::Engine;
 use super::source::Source;
@@ -6,8 +6,8 @@ use crate::control::Control;
 use crate::protocol::Protocol;
 use refrain_ring::{Clock, Frontier, Rank, Ssn};
 
-/// The messages that were delivered to the program at one time, and which a checkpoint
-/// that is taken then covers. A plain value: a checkpoint keeps it until it is stable.
+/// The messages that were delivered to the program at one time: a checkpoint that is taken then
+/// covers them. A checkpoint keeps this value until it is stable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Horizon {
     clock: Clock,
@@ -16,13 +16,13 @@ pub struct Horizon {
 }
 
 impl Horizon {
-    /// Events up to this operation are not needed again.
+    /// Events up to this clock are not needed again.
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// The first message of the program's stream of `source` that was not delivered to the
-    /// program; all before are covered.
+    /// The first message of the program's stream of `source` that was not delivered to the program;
+    /// all earlier ones are covered.
     ///
     /// # Panics
     /// When the job has no such rank.
@@ -32,11 +32,10 @@ impl Horizon {
 }
 
 impl<P: Protocol> Engine<P> {
-    /// What a checkpoint that is taken now covers: messages that were delivered
-    /// to the program, and what happened until now. LOG-4
+    /// What a checkpoint that is taken now covers: messages that were delivered to the program, and
+    /// events up to now. LOG-4
     pub fn horizon(&self) -> Horizon {
-        // The message of a receive whose end the program has not seen is needed
-        // again, and its match with it.
+        // If the program has not seen the end of a receive, its message and match are needed again.
         let undelivered = self.requests.receives().map(|it| it.posted_at).min();
         let before = undelivered.map(|posted_at| Clock(posted_at.0.saturating_sub(1)));
         // Messages that an open internal operation has received belong to it until its end: a
@@ -53,9 +52,9 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// Publishes the checkpoint that was taken at `horizon` and is stable: tells
-    /// the protocol and every sender, whose log may free all messages before it.
-    /// A checkpoint that is older than the last published one changes nothing. LOG-4, GC-1
+    /// Publishes the stable checkpoint that was taken at `horizon`: reports it to the protocol and
+    /// to every sender, whose log may free all messages before it. A checkpoint that is older than
+    /// the last published one changes nothing. LOG-4, GC-1
     pub fn publish(&mut self, horizon: &Horizon) {
         if horizon.clock >= self.published {
             self.published = horizon.clock;
@@ -73,7 +72,7 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// [`Engine::publish`] of a checkpoint that is stable the moment it is taken. LOG-4
+    /// [`Engine::publish`] of a checkpoint that is stable at once. LOG-4
     pub fn publish_horizon(&mut self) {
         self.publish(&self.horizon());
     }

@@ -1,4 +1,4 @@
-//! What arrives: frames are matched to receives at once, or stored.
+//! Arriving messages: frames are matched to receives at once, or stored.
 
 use super::EngineError;
 use super::Statistics;
@@ -18,7 +18,7 @@ use slab::Slab;
 
 #[derive(Debug)]
 pub(super) struct Inbox {
-    /// Of the program.
+    /// Messages and receives of the program.
     pub matcher: Matcher<RequestId, usize>,
     /// Messages and receives of internal operations. No receive or probe of the program
     /// finds them, whatever its pattern. STREAM-4
@@ -26,30 +26,31 @@ pub(super) struct Inbox {
     pub messages: Slab<Message>,
     pub landings: Landings,
     pub sources: Vec<Source>,
-    /// Control frames of this poll, for the outbox.
+    /// Control frames that arrived in this poll, for the outbox.
     pub controls_in: Vec<(Rank, Control)>,
-    /// Control frames that matches made, for the outbox.
+    /// Control frames that matches caused, for the outbox.
     pub controls_out: Vec<(Rank, Control)>,
-    /// Sources that may stall for memory which their kept frames hold.
+    /// Sources that may stall because their kept frames hold memory.
     pub pressed: Vec<Rank>,
     pub violation: Option<EngineError>,
-    /// Peers that the fabric has given up, and that were not reported yet. Apart from
-    /// violations: they may come back, and must not hide other errors.
+    /// Peers that the fabric has given up, and that were not reported yet. They are apart from
+    /// violations because they may come back, and must not hide other errors.
     pub lost: Vec<Rank>,
-    /// Events of this poll that emissions have to wait for.
+    /// Number of events of this poll for which emissions have to wait.
     pub new_events: u64,
-    /// The latest operation, for events.
+    /// The clock of the latest operation, for events.
     pub now: Clock,
-    /// Each match is an event, also of a receive that named its source.
+    /// Whether each match is an event, also that of a receive that named its source.
     pub every_reception: bool,
-    /// Matches so far that were events.
+    /// Number of matches so far that were events.
     pub match_events: u64,
-    /// Senders keep what they sent: copying it out would free nothing.
+    /// Whether senders keep what they sent: then it frees nothing to copy messages out of their
+    /// logs.
     pub senders_keep: bool,
-    /// Matches of a later life that have no record and that the program has not seen;
-    /// `None`: they do not matter (any more). REC-9
+    /// Matches of a later life that have no record and that the program has not seen. `None`: such
+    /// matches are not (or no longer) relevant. REC-9
     pub unseen: Option<Vec<Unseen>>,
-    /// Records of an earlier life are replayed.
+    /// The replay of an earlier life's records, while there is one.
     pub replay: Option<Box<ReplayMatcher>>,
 }
 
@@ -65,7 +66,7 @@ pub(super) enum Place {
 }
 
 impl Inbox {
-    /// `of`: what the fabric can do from each rank.
+    /// `of`: attributes of the fabric for each rank.
     pub fn new<'a>(
         size: u32,
         senders_keep: bool,
@@ -98,7 +99,7 @@ impl Inbox {
         }
     }
 
-    /// The fabric has given this peer up.
+    /// Notes that the fabric has given this peer up.
     #[cold]
     pub fn note_lost(&mut self, peer: Rank) {
         if !self.lost.contains(&peer) {
@@ -106,7 +107,7 @@ impl Inbox {
         }
     }
 
-    /// The messages of `source` that the program has got, if no receive is open.
+    /// The messages of `source` that were delivered to the program. No receive may be open.
     pub fn delivered(&self, source: Rank) -> Delivered {
         let messages = self.messages.iter();
         let its = messages.filter(|(_, message)| message.is_from(source));
@@ -128,7 +129,7 @@ impl Inbox {
     }
 }
 
-/// The inbox at work, with what a match needs of the engine.
+/// The inbox, with the parts of the engine that a match needs.
 pub(super) struct Delivery<'a, P> {
     pub inbox: &'a mut Inbox,
     pub requests: &'a mut Requests,
@@ -143,7 +144,7 @@ impl<P: Protocol> Delivery<'_, P> {
     fn begin(&mut self, arrival: &Arrival<'_>) -> Disposition {
         let header = arrival.header;
         let source = &mut self.inbox.sources[header.source.index()];
-        // One branch: `|`. Internal messages go there, too.
+        // One branch: `|`. Internal messages take it, too.
         if (header.ssn != source.next.program) | !source.missing.is_empty() {
             return self.begin_again(arrival);
         }
@@ -151,7 +152,7 @@ impl<P: Protocol> Delivery<'_, P> {
         self.enter(arrival)
     }
 
-    /// A message that has not been here before.
+    /// Takes in a message that has not arrived before.
     #[inline(always)]
     pub(super) fn enter(&mut self, arrival: &Arrival<'_>) -> Disposition {
         let head = MessageHead::of(arrival.header);
@@ -176,7 +177,7 @@ impl<P: Protocol> Delivery<'_, P> {
         }
     }
 
-    /// Which receive gets a message of the program that has begun to arrive.
+    /// Chooses the place of a message of the program that has begun to arrive.
     #[inline(always)]
     pub(super) fn place(&mut self, head: &MessageHead) -> Place {
         if self.inbox.replay.is_some() {
@@ -188,7 +189,7 @@ impl<P: Protocol> Delivery<'_, P> {
         }
     }
 
-    /// The same of an internal message, which records never name. STREAM-4
+    /// As `place`, for an internal message. Records never name one. STREAM-4
     pub(super) fn place_internal(&mut self, head: &MessageHead) -> Place {
         match self.inbox.internal.take_posted(&head.envelope) {
             Some((_, id)) => Place::Receive(id),
@@ -196,7 +197,7 @@ impl<P: Protocol> Delivery<'_, P> {
         }
     }
 
-    /// Everything that a match entails, but for the payload.
+    /// Does everything that a match entails, except for the payload.
     #[inline(always)]
     pub(super) fn match_made(&mut self, head: &MessageHead, id: RequestId) {
         let (inbox, source) = (&mut *self.inbox, head.envelope.source);
@@ -245,7 +246,7 @@ impl<P: Protocol> Delivery<'_, P> {
         }
     }
 
-    /// The payload of a matched message's first record.
+    /// Delivers the payload of a matched message's first record.
     #[inline(always)]
     pub(super) fn first_payload(
         &mut self,
@@ -258,7 +259,7 @@ impl<P: Protocol> Delivery<'_, P> {
         disposition
     }
 
-    /// The payload of a record of a matched message.
+    /// Delivers the payload of a record of a matched message.
     #[inline(always)]
     fn payload(&mut self, portion: Portion, id: RequestId, payload: Payload<'_>) -> Disposition {
         let Some(receiving) = self.requests.receiving(id) else {
@@ -338,7 +339,7 @@ impl<P: Protocol> Delivery<'_, P> {
         disposition
     }
 
-    /// Brings what has landed to its target.
+    /// Delivers landed payload to its target.
     fn finish_landing(&mut self, token: u64, flight: Flight, whole: bool) {
         let Portion {
             source,
@@ -380,8 +381,8 @@ impl<P: Protocol> Delivery<'_, P> {
         }
     }
 
-    /// Any frame shows that the sender stalls, also one that is not kept itself: the
-    /// frames that are kept stall it.
+    /// Notes a sender that stalls because its frames are kept. Any frame can show that it stalls,
+    /// also one that is not kept itself.
     #[cold]
     fn note_pressed(&mut self, source: Rank) {
         let any_kept = self.inbox.sources[source.index()].in_place > 0;
@@ -414,8 +415,8 @@ impl<P: Protocol> Sink for Delivery<'_, P> {
         };
         let source = flight.portion.source;
         self.finish_landing(token, flight, landed == Landed::Whole);
-        // A payload that will never come. Its message stays void, and matched if it was:
-        // its bytes never count as arrived. REC-7
+        // The payload will never come. Its message stays void, and matched if it was matched: its
+        // bytes never count as arrived. REC-7
         if landed == Landed::Lost && !self.inbox.sources[source.index()].fenced {
             self.inbox.note_lost(source);
         }

@@ -1,5 +1,5 @@
-//! The state of an engine as text: for an explorer of all executions, which recognises a
-//! state that it has reached before.
+//! The state of an engine as text, for an explorer of all executions: it recognises a state that it
+//! has reached before.
 
 use super::Engine;
 use super::inbox::Inbox;
@@ -11,10 +11,10 @@ use refrain_ring::Rank;
 pub struct Inside<'a, P: Protocol>(&'a Engine<P>);
 
 impl<P: Protocol> Engine<P> {
-    /// The state of this engine. Two engines of one rank continue in the same way
-    /// if their texts are equal, but for addresses (`0x…`), which differ between two
-    /// runs, and if their environments are: options, protocol, records,
-    /// fabric, disk, log, buffers of requests.
+    /// The state of this engine as text. Two engines of one rank continue in the same way if their
+    /// texts and their environments are equal. The environment is: options, protocol, records,
+    /// fabric, disk, log, buffers of requests. Addresses (`0x…`) differ between two runs and do not
+    /// count.
     pub fn inside(&self) -> Inside<'_, P> {
         Inside(self)
     }
@@ -22,12 +22,12 @@ impl<P: Protocol> Engine<P> {
 
 impl<P: Protocol> fmt::Debug for Inside<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // By name, so that a new field has to be thought of.
+        // All fields by name: a new field does not compile before it is listed here.
         let Engine {
             options: _,
             fabric: _,
             protocol: _,
-            // How early the next commit is made ready, not what it is.
+            // How early the next commit is prepared, not its content.
             protocol_worked: _,
             arena: _,
             gate,
@@ -81,7 +81,7 @@ fn write_inbox(inbox: &Inbox, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         unseen,
         replay,
     } = inbox;
-    // Which receives are posted, and in which order, is in the requests.
+    // The requests show which receives are posted, and in which order.
     for source in (0..sources.len() as u32).map(Rank) {
         for unexpected in matcher.unexpected_of(source) {
             write!(f, "{unexpected:?} ")?;

@@ -1,7 +1,7 @@
 //! Payload on its way from a sender's log: where it lands, and its target.
 //!
-//! It lands in the receive's own buffer where it has room there in one piece,
-//! else in staging memory, from where it is unpacked.
+//! Payload lands in the receive's own buffer if the buffer has contiguous room for it, else in
+//! staging memory, from which it is unpacked.
 
 use super::buffer::{Lent, Staging};
 use super::request::{Receiving, RequestId};
@@ -10,9 +10,9 @@ use crate::fabric::{Disposition, Landing};
 use refrain_ring::{Rank, Ssn};
 use slab::Slab;
 
-/// Unused staging memory beyond this goes back to the system, in bytes.
+/// Maximum length of all unused staging memory, in bytes; more goes back to the system.
 const FREE_BYTES_MAX: usize = 64 << 20;
-/// Staging memory comes in powers of two from here on.
+/// Minimum length of staging memory, in bytes. Lengths are powers of two.
 const STAGING_BYTES_MIN: usize = 4096;
 
 /// A part of a message's payload.
@@ -24,26 +24,26 @@ pub(super) struct Portion {
     pub bytes: usize,
 }
 
-/// One landing.
+/// A landing in progress.
 #[derive(Debug)]
 pub(super) struct Flight {
     pub portion: Portion,
-    /// The receive or message that gets it when it has landed.
+    /// The receive or message that gets the payload when it has landed.
     pub target: Target,
-    /// None if it lands in the buffer of the receive.
+    /// `None`: the payload lands in the buffer of the receive.
     pub lent: Option<Lent>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Landings {
     flights: Slab<Flight>,
-    /// Unused, by the logarithm of their length.
+    /// Unused staging memory, by the logarithm of its length.
     free: Vec<Vec<Staging>>,
     free_bytes: usize,
 }
 
 impl Landings {
-    /// Where the payload of a distant frame goes for a receive.
+    /// Chooses where the payload of a distant frame lands for a receive.
     #[cold]
     pub fn fetch(
         &mut self,
@@ -53,7 +53,7 @@ impl Landings {
     ) -> Disposition {
         let bytes = portion.bytes as u64;
         if portion.offset >= receiving.buffer.room_bytes() {
-            // Nothing of it fits: it is not fetched.
+            // No byte of the payload fits: it is not fetched.
             receiving.arrived_bytes += bytes;
             return Disposition::Consumed;
         }
@@ -73,7 +73,7 @@ impl Landings {
         Disposition::Fetch(landing)
     }
 
-    /// Lets a payload land in staging memory; also returns the landing's name.
+    /// Lets a payload land in staging memory. Also returns the token of the landing.
     pub fn stage(&mut self, portion: Portion, target: Target) -> (u64, Landing) {
         let staging = self.take_staging(portion.bytes);
         let entry = self.flights.vacant_entry();
@@ -87,30 +87,30 @@ impl Landings {
         (token, landing)
     }
 
-    /// A staged payload goes to a receive when it has landed.
+    /// Lets a receive have a staged payload when it has landed.
     pub fn retarget(&mut self, token: u64, id: RequestId) {
         if let Some(flight) = self.flights.get_mut(token as usize) {
             flight.target = Target::Request(id);
         }
     }
 
-    /// The fabric told that a landing has ended.
+    /// Removes a landing that the fabric has reported as ended.
     pub fn end(&mut self, token: u64) -> Option<Flight> {
         self.flights.try_remove(token as usize)
     }
 
-    /// Whether nothing is on its way.
+    /// Whether no landing is in progress.
     pub fn is_empty(&self) -> bool {
         self.flights.is_empty()
     }
 
-    /// Whether something of a peer is on its way.
+    /// Whether a landing from `peer` is in progress.
     pub fn any_from(&self, peer: Rank) -> bool {
         let mut flights = self.flights.iter();
         flights.any(|(_, flight)| flight.portion.source == peer)
     }
 
-    /// A peer from whom a receive's buffer is being written.
+    /// The peer whose payload is landing in the receive's own buffer, if any.
     pub fn source_of(&self, id: RequestId) -> Option<Rank> {
         let to_request = |flight: &&Flight| {
             flight.lent.is_none() && matches!(flight.target, Target::Request(of) if of == id)
@@ -119,8 +119,8 @@ impl Landings {
         flights.find(to_request).map(|flight| flight.portion.source)
     }
 
-    /// Frees all staging memory. The fabric was closed: it is not written any
-    /// more.
+    /// Frees all staging memory in use. The fabric must be closed: it no longer writes to that
+    /// memory.
     pub fn abandon(&mut self) {
         for flight in self.flights.drain() {
             drop(flight.lent.map(Lent::end));
@@ -139,7 +139,7 @@ impl Landings {
         }
     }
 
-    /// Staging memory that is not needed any more.
+    /// Takes staging memory back that is no longer needed.
     pub fn recycle(&mut self, staging: Staging) {
         let capacity = staging.capacity();
         if self.free_bytes + capacity > FREE_BYTES_MAX {
@@ -175,8 +175,8 @@ mod tests {
         landings.recycle(staging.expect("it was staged"));
     }
 
-    /// No allocation once warm: the same memory serves again, also for less;
-    /// and never two landings at once.
+    /// Staging memory is used again without allocation, also for shorter payloads, and never for
+    /// two landings at once.
     #[test]
     fn warm_staging_memory_is_used_again() {
         let mut landings = Landings::default();
@@ -195,7 +195,7 @@ mod tests {
         assert!(landings.is_empty());
     }
 
-    /// What is never used again does not pile up.
+    /// Unused staging memory does not grow without limit.
     #[test]
     fn unused_staging_memory_is_bounded() {
         let mut landings = Landings::default();

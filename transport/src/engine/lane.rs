@@ -1,12 +1,12 @@
-//! The lanes to peers that die and come back: what is posted on them, and where
-//! in the log they begin. REC-3
+//! The lanes to peers, which may die and come back: what is posted on a lane, and where it begins
+//! in the log. REC-3
 //!
-//! Packing into the log continues in every state. Where nothing is posted, frames
-//! are published all the same, as soon as the gate lets them: then they can be
-//! read in the log, go to disk and be freed. A peer that has come back says which
-//! message it misses first, of each stream (STREAM-3). What was published from there on
-//! is posted again, read from the log ([`Resend`]); where the log has not reached that
-//! message, as in a rank that itself began anew, the messages before are *suppressed*.
+//! Packing into the log continues in every state of a lane. If nothing is posted, frames are
+//! published all the same, as soon as the gate allows: then they can be read in the log, written to
+//! disk and freed. A peer that has come back reports the first message of each stream that it
+//! misses (STREAM-3). Records that were published from there on are read from the log ([`Resend`])
+//! and posted again. If the log has not reached that message, as in a rank that itself was
+//! restarted, the messages before it are *suppressed*.
 
 use super::destination::Destination;
 use super::outbox::{LogMeans, Means, Outbox};
@@ -21,7 +21,7 @@ use refrain_ring::resend::{Lane as ResendLane, Resend, Resent};
 use refrain_ring::{Frame, Frontier, Position, Rank, RecordKind, Ssn, Stream};
 use std::rc::Rc;
 
-/// Bytes posted again to one peer before others, and arrivals, have their turn.
+/// Bytes posted again to one peer before other peers, and arrivals, have their turn.
 const BURST_BYTES: usize = 512 << 10;
 
 /// What is posted to a peer.
@@ -31,21 +31,21 @@ pub(super) enum Lane {
     Live,
     /// Nothing: the peer is not connected.
     Down,
-    /// Nothing: the peer has not said yet which messages it misses of every stream. Those
-    /// that it has said.
+    /// Nothing: the peer has not reported yet which message of every stream it misses first. Holds
+    /// the messages that it has reported.
     Awaiting(Vec<Ssn>),
-    /// Nothing before a message that the peer misses; the log has none of these yet.
+    /// Nothing yet: the log has not reached these messages, the first that the peer misses.
     Suppressing(Frontier),
-    /// What was published before, from the first message on that the peer misses.
+    /// Records that were published before, from the first message on that the peer misses.
     CatchingUp(Box<CatchUp>),
 }
 
 /// A log that is posted again.
 pub(super) struct CatchUp {
     resend: Resend,
-    /// Chunks that the disk has read for it.
+    /// Chunks that were read from disk for it.
     mailbox: Rc<Mailbox>,
-    /// The next frame: the fabric had no room for it.
+    /// The next frame, if the fabric had no room for it.
     refused: Option<Frame>,
 }
 
@@ -71,22 +71,21 @@ impl Lane {
         matches!(self, Self::Live)
     }
 
-    /// Whether the peer gets this message by an earlier connection only, if at
-    /// all.
+    /// Whether the peer gets this message over an earlier connection only, if at all.
     pub fn suppresses(&self, ssn: Ssn) -> bool {
         matches!(self, Self::Suppressing(from) if from.is_beyond(ssn))
     }
 }
 
 impl Destination {
-    /// Nothing reaches the peer any more, and it needs nothing of the log.
+    /// Ends the lane: nothing reaches the peer any more, and the lane needs nothing of the log.
     pub fn fence(&mut self) {
         self.lane = Lane::Down;
         self.recalled = None;
         self.lane_begins = Position(0);
     }
 
-    /// Up to where only later readers need the log.
+    /// The position before which only later readers need the log.
     pub fn released(&mut self, to: Rank, fabric: &mut dyn Fabric) -> Position {
         let released = match &mut self.lane {
             Lane::Live => {
@@ -104,7 +103,7 @@ impl Destination {
                 catch_up.resend.trimmable(released)
             }
         };
-        // What is not published yet is still to be.
+        // Records that are not published yet are still needed.
         released.min(self.posted())
     }
 
@@ -129,15 +128,15 @@ impl Destination {
         }
     }
 
-    /// Later frames are posted. The lane has nothing yet, and may have nothing for long:
-    /// the log before is not needed.
+    /// Makes the lane live: later frames are posted. The fabric has read nothing yet, maybe for
+    /// long, so `lane_begins` marks the log before them as not needed.
     fn end_suppressing(&mut self) {
         self.lane_begins = self.posted();
         self.lane = Lane::Live;
     }
 
-    /// The record of a stream that is to be published next: of packed ones, or else of those
-    /// that are to be packed.
+    /// The record of a stream that is published next: the first packed one, or else the first that
+    /// is to be packed.
     fn next_record(&self, stream: Stream, means: &mut Means<'_>) -> NextRecord {
         let region = means.log.arena.region();
         let mut packed = self.packed.iter().map(|(frame, _)| {
@@ -164,7 +163,7 @@ impl Destination {
         })
     }
 
-    /// Whether nothing that is published belongs to a message from `from` on.
+    /// Whether no published record belongs to a message from `from` on.
     fn is_before(&self, from: &Frontier, means: &mut Means<'_>) -> bool {
         self.next.all().all(|ssn| {
             let next = self.next_record(ssn.stream(), means);
@@ -173,8 +172,8 @@ impl Destination {
         })
     }
 
-    /// Whether the record that is to be published next, of any stream, belongs to a
-    /// message from `from` on, or nothing before `from` is still to come.
+    /// Whether the next record to publish, of any stream, belongs to a message from `from` on.
+    /// Without a next record: whether no message before `from` is still to come.
     fn comes_to(&self, from: &Frontier, means: &mut Means<'_>) -> bool {
         let packed = self.packed.front().map(|(frame, _)| {
             let header = frame.header(means.log.arena.region());
@@ -188,7 +187,7 @@ impl Destination {
         }
     }
 
-    /// The peer misses these messages and all that follow them.
+    /// Begins to post to a peer that misses these messages and all that follow them.
     fn begin_lane(&mut self, from: Frontier, means: &mut Means<'_>) {
         self.lane = match self.is_before(&from, means) {
             true => Lane::Suppressing(from),
@@ -200,8 +199,8 @@ impl Destination {
         };
     }
 
-    /// Posts what was published before, up to a burst; whether it is the burst
-    /// that ended.
+    /// Posts records that were published before, at most a burst of them. Returns whether the burst
+    /// was used up.
     fn catch_up(&mut self, to: Rank, means: &mut LogMeans<'_>) -> Result<bool, EngineError> {
         let mut left = BURST_BYTES;
         while left > 0 {
@@ -220,8 +219,8 @@ impl Destination {
         Ok(true)
     }
 
-    /// The next frame that is to be posted again. Without one, it is on its way,
-    /// or the lane is live.
+    /// The next frame that is to be posted again. `None`: the frame is still being read, or the
+    /// lane is live.
     fn next_again(
         &mut self,
         to: Rank,
@@ -264,16 +263,16 @@ impl Destination {
 }
 
 impl Outbox {
-    /// Fences a peer. Control frames that did not leave were for that life:
-    /// the next one asks. FENCE-1
+    /// Fences a peer. Drops its control frames that did not leave: they were for that life, and the
+    /// next one asks again. FENCE-1
     pub fn fence(&mut self, peer: Rank) {
         self.destinations[peer.index()].fence();
         self.controls.retain(|(to, ..)| *to != peer);
     }
 
-    /// A peer was connected. If one of the two began anew (`restart`: the first
-    /// messages of the peer that are missing here) nothing is posted to it before it
-    /// has said which messages it misses, and its horizons are sent again. REC-3
+    /// Connects a peer. If this rank or the peer is a later life, `restart` holds the first
+    /// messages of the peer that this rank misses. Then nothing is posted to the peer before it has
+    /// reported which messages it misses, and its horizons are sent again. REC-3
     pub fn connect(&mut self, peer: Rank, restart: Option<Frontier>, horizon_told: &Frontier) {
         let destination = &mut self.destinations[peer.index()];
         let Some(restart) = restart else {
@@ -291,13 +290,13 @@ impl Outbox {
         }
     }
 
-    /// A peer misses a message of a stream, and all that follow it there; `others` such
-    /// frames belong together. Returns what it misses of all streams if that is now known, and
-    /// if this is the first such report of any life of the peer to this, a later life.
-    /// REC-3
+    /// Handles a report of a peer: it misses a message of a stream, and all that follow it there.
+    /// `others` more frames belong to the same report. Returns what the peer misses of all streams,
+    /// if the report is complete, this rank is a later life, and no life of the peer has reported
+    /// to it before. REC-3
     ///
     /// # Errors
-    /// When what it misses is not in the log any more.
+    /// When a message that the peer misses is not in the log any more.
     pub fn restart(
         &mut self,
         from: Rank,
@@ -330,7 +329,7 @@ impl Outbox {
         }
         destination.publish_packed(&mut means.log);
         destination.begin_lane(misses.clone(), means);
-        // Those after it come again, and are answered then.
+        // Later messages are sent again, and their matches are reported then.
         let unanswered = destination.unanswered.iter().map(|(of, _)| *of);
         let asked: Vec<Ssn> = unanswered.filter(|of| misses.is_beyond(*of)).collect();
         for ssn in asked {
@@ -340,7 +339,7 @@ impl Outbox {
         Ok(sends_from.map(|_| misses))
     }
 
-    /// Moves a lane on that is not live.
+    /// Continues a lane that is not live.
     #[cold]
     pub(super) fn catch_up(&mut self, to: Rank, means: &mut Means<'_>) -> Result<(), EngineError> {
         let destination = &mut self.destinations[to.index()];
@@ -361,9 +360,9 @@ impl Outbox {
         Ok(())
     }
 
-    /// Whether a lane has to be moved on again although nothing waits: what was
-    /// published before is still to be posted. One that has come to what its peer
-    /// misses is live.
+    /// Whether a lane has to continue although nothing waits: records that were published before
+    /// are still to be posted. A lane becomes live here if it has reached the messages that its
+    /// peer misses.
     #[cold]
     pub(super) fn is_behind(&mut self, to: Rank, means: &mut Means<'_>) -> bool {
         let destination = &mut self.destinations[to.index()];
@@ -377,8 +376,8 @@ impl Outbox {
 }
 
 impl<P: Protocol> Engine<P> {
-    /// Whether a peer gets what is sent to it as soon as the gate is open: it is
-    /// there, and has what it missed.
+    /// Whether a peer gets messages as soon as the gate is open: it is connected, and has the
+    /// messages that it missed.
     ///
     /// # Panics
     /// When the job has no such rank.
@@ -386,7 +385,7 @@ impl<P: Protocol> Engine<P> {
         self.outbox.destination(peer).lane.is_live()
     }
 
-    /// Whether a peer is not connected, or has not said yet what it misses.
+    /// Whether a peer is not connected, or has not reported yet which messages it misses.
     ///
     /// # Panics
     /// When the job has no such rank.

@@ -1,33 +1,30 @@
 //! The point-to-point engine of one rank.
 //!
-//! Deterministic given the order of calls and arrivals; never blocks and reads
-//! no clock: the caller loops over [`Engine::progress`] and
-//! [`Engine::wait`]. Not for concurrent callers: everything takes `&mut self`,
-//! and the raw buffers inside make the type neither `Send` nor `Sync`. Whether it
-//! may move to another thread depends on its fabric and protocol, and on lenders of
-//! buffers: its owner decides.
+//! Deterministic given the order of calls and arrivals. Never blocks and reads no clock: the caller
+//! loops over [`Engine::progress`] and [`Engine::wait`]. Not for concurrent callers: all methods
+//! take `&mut self`, and the raw buffers inside make the type neither `Send` nor `Sync`. Whether it
+//! may move to another thread depends on its fabric, its protocol and the lenders of buffers: its
+//! owner decides.
 //!
-//! A message takes one of three ways. *Eager in one frame*: packed into the log
-//! and posted by the call that sends it. *Eager in fragments*: the same, frame
-//! by frame, each posted while the next is packed. *Rendezvous*: announced
-//! first, packed when the receiver has matched it; used for messages that would
-//! fill a log that is reused. A log that keeps its payload takes all messages
-//! eagerly, since they must be in it anyway (LOG-1).
+//! A message travels in one of three ways. *Eager in one frame*: the call that sends it packs it
+//! into the log and posts it. *Eager in fragments*: it is packed frame by frame, and each frame is
+//! posted while the next is packed. *Rendezvous*: it is announced first, and packed when the
+//! receiver has matched it; used for messages that would fill a log whose memory is reused. A log
+//! that keeps its payload takes all messages eagerly, since they must be in it anyway (LOG-1).
 //!
-//! Where the fabric can read the sender's log from afar, long frames arrive
-//! *distant*: their payload is brought straight into the receive's buffer if it
-//! has room there in one piece, else into staging memory and unpacked from
-//! there. A receive is over when all of its message has landed. Unexpected ones
-//! stay in a log that keeps them anyway until they are wanted, and are staged at
-//! once where the log is used again.
+//! If the fabric can read the sender's log remotely, long frames arrive *distant*: their payload is
+//! read straight into the receive's buffer if the buffer has contiguous room, else into staging
+//! memory, from which it is unpacked. A receive is over when all of its message has landed. If
+//! senders keep their logs, unexpected messages stay there until a receive needs them; if senders
+//! reuse their logs, unexpected messages are staged at once.
 //!
 //! Beside the program's messages there are those of internal operations, whose steps
 //! are issued by progress at any time ([`InternalOperation`], docs/design/internal-operations.md).
 //!
-//! Peers may die and come back, and the rank itself may be a later life
-//! ([`Engine::fence`], [`Engine::connect`], [`Engine::with_beginning`]): the two
-//! tell each other what they miss, and each posts it again from its log before
-//! anything else. Only with a protocol that keeps payload.
+//! Peers may die and come back, and the rank itself may be a later life ([`Engine::fence`],
+//! [`Engine::connect`], [`Engine::with_beginning`]): each of two ranks reports to the other which
+//! messages it misses, and each posts the missing messages again from its log before any others.
+//! This needs a protocol that keeps payload.
 
 mod beginning;
 mod buffer;
@@ -88,11 +85,11 @@ use request::{Requests, Sending};
 use spilling::Spilling;
 use unrecorded::Unrecorded;
 
-/// Most events that are not stable before commits are polled, while messages arrive and
-/// none leaves.
+/// Maximum number of events that are not stable before commits are polled, while messages arrive
+/// and none leaves.
 const UNSTABLE_MAX: u64 = 64;
 
-/// The rank of an engine.
+/// The rank of an engine, and the limit of its channel logs.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {
     /// This rank.
@@ -101,13 +98,12 @@ pub struct EngineOptions {
     pub incarnation: Incarnation,
     /// Ranks of the job.
     pub size: u32,
-    /// Bytes that one channel's log may hold before its receiver has let go;
-    /// with a protocol that keeps payload, before a horizon frees it or it is on
-    /// disk.
+    /// Bytes that one channel's log may hold before its receiver has consumed them; with a protocol
+    /// that keeps payload, before a horizon frees them or they are on disk.
     pub window_bytes: u64,
 }
 
-/// Where a message goes.
+/// The destination and envelope of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendTo {
     /// The receiver.
@@ -116,27 +112,27 @@ pub struct SendTo {
     pub context: u32,
     /// The tag.
     pub tag: i32,
-    /// Complete only when matched.
+    /// Whether the send completes only when its message is matched.
     pub synchronous: bool,
 }
 
 impl SendTo {
-    /// With this tag.
+    /// Sets the tag.
     #[inline]
     #[must_use]
     pub fn tag(self, tag: i32) -> Self {
         Self { tag, ..self }
     }
 
-    /// In this context: messages of different contexts never meet. Contexts
-    /// from 0xffff0000 on are the library's.
+    /// Sets the context. Messages match only within one context. Contexts from 0xffff0000 on are
+    /// the library's.
     #[inline]
     #[must_use]
     pub fn context(self, context: u32) -> Self {
         Self { context, ..self }
     }
 
-    /// Complete only when matched.
+    /// Makes the send synchronous: it completes only when its message is matched.
     #[inline]
     #[must_use]
     pub fn synchronous(self) -> Self {
@@ -150,7 +146,7 @@ impl SendTo {
 /// A send that has begun.
 #[derive(Clone, Copy, Debug)]
 pub enum Started {
-    /// It has ended. Whether it has depends on the room in the log.
+    /// It has ended. Whether a send ends at once depends on the room in the log.
     Done(Outcome),
     /// It is in progress.
     Pending(RequestId),
@@ -169,7 +165,7 @@ pub struct Engine<P: Protocol> {
     options: EngineOptions,
     fabric: Box<dyn Fabric>,
     protocol: P,
-    /// Commits were advanced since the protocol was last idle.
+    /// Whether commits were advanced since the protocol was last idle.
     protocol_worked: bool,
     arena: Arena,
     gate: Gate,
@@ -179,31 +175,31 @@ pub struct Engine<P: Protocol> {
     outbox: Outbox,
     statistics: Statistics,
     spilling: Spilling,
-    /// A checkpoint was asked for, and memory is still short.
+    /// Whether a checkpoint was requested and memory is still short.
     has_asked: bool,
-    /// The fabric was closed as this peer did not end a landing.
+    /// The peer that did not end a landing, so that the fabric was closed.
     closed_for: Option<Rank>,
     /// The clock of the newest checkpoint that was published.
     published: Clock,
-    /// Of every rank.
+    /// By rank.
     lives: Vec<Lives>,
-    /// Records are replayed, or sends compared with earlier ones, or a peer may have
-    /// more than was sent, or a halt is set: operations take the long way.
+    /// Whether operations take the slow path: records are replayed, or sends are compared with
+    /// earlier ones, or a peer may have more messages than were sent, or a halt is set.
     plays_again: bool,
     previous_sends: Option<Box<dyn PreviousSends>>,
-    /// Of a later life. REC-9
+    /// Present in a later life. REC-9
     unrecorded: Option<Unrecorded>,
     /// The result of the comparison with previous sends so far.
     comparison: Comparison,
-    /// The message that is compared: memory that is used again.
+    /// The message that is compared. The memory is reused.
     packed_again: Vec<u8>,
     halt: Option<Halt>,
-    /// Emissions that do not pass the outbox wait for these events.
+    /// Events for which emissions wait that do not pass the outbox.
     settling: Mark,
-    /// A part of a log was read, and the reader continues.
+    /// Whether a part of a log was read and its reader continues.
     has_read: bool,
     operations: Operations,
-    /// Requests of one completion: memory that is used again.
+    /// Requests of one completion. The memory is reused.
     completed: Vec<Clock>,
 }
 
@@ -223,9 +219,9 @@ impl<P: Protocol> core::fmt::Debug for Engine<P> {
 }
 
 impl<P: Protocol> Engine<P> {
-    /// An engine over a fabric whose log memory is `arena`. In a first life that
-    /// fabric is connected with the first lives of all peers; in a later one with
-    /// no peer yet ([`Engine::connect`]).
+    /// Creates an engine over a fabric whose log memory is `arena`. In a first life that fabric is
+    /// connected with the first lives of all peers; in a later one it is not yet connected with any
+    /// peer ([`Engine::connect`]).
     pub fn new(options: EngineOptions, arena: Arena, fabric: Box<dyn Fabric>, protocol: P) -> Self {
         let keeps_payload = protocol.keeps_payload();
         let is_first = options.incarnation == Incarnation(0);
@@ -276,22 +272,22 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// With a disk to which full chunks of the log go when memory is short; only
-    /// of use with a protocol that keeps payload.
+    /// Adds a disk to which full chunks of the log go when memory is short. It is useful only with
+    /// a protocol that keeps payload.
     #[must_use]
     pub fn with_spill(mut self, disk: Box<dyn Spill>) -> Self {
         self.spilling = Spilling::new(disk, self.options.size - 1);
-        // Messages of any length go through a log that is freed as they go.
+        // Messages of any length fit: the log is freed while they pass through it.
         for destination in &mut self.outbox.destinations {
             destination.limits.message_bytes_max = u64::MAX;
         }
-        // Senders reuse their memory: messages that are left there stall them.
+        // Senders reuse their memory: messages that stay in their logs stall them.
         self.inbox.senders_keep = false;
         self
     }
 
-    /// With the clock of an earlier life or its checkpoint. For an engine that has done
-    /// nothing yet.
+    /// Sets the clock to that of an earlier life or its checkpoint. The engine must not have done
+    /// anything yet.
     #[must_use]
     pub fn with_clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
@@ -299,8 +295,8 @@ impl<P: Protocol> Engine<P> {
         self
     }
 
-    /// With an action that runs when the operation with this clock begins: to stop
-    /// a rank, or to kill it, at one point of its execution.
+    /// Adds an action that runs when the operation with this clock begins: to stop or kill a rank
+    /// at one point of its execution.
     #[must_use]
     pub fn with_halt(mut self, at: Clock, act: Box<dyn FnMut()>) -> Self {
         self.halt = Some(Halt { at, act });
@@ -325,7 +321,7 @@ impl<P: Protocol> Engine<P> {
         self.clock
     }
 
-    /// The clock of the operation that was counted last.
+    /// The clock of the last operation.
     #[inline]
     pub fn now(&self) -> Clock {
         self.clock
@@ -351,7 +347,7 @@ impl<P: Protocol> Engine<P> {
         self.send_on(Stream::PROGRAM, clock, buffer, to)
     }
 
-    /// The outbox, and what it needs to send.
+    /// The outbox, and the parts of the engine that it needs to send.
     #[inline(always)]
     fn sending(&mut self) -> (&mut Outbox, Means<'_>) {
         let log = LogMeans {
@@ -368,7 +364,7 @@ impl<P: Protocol> Engine<P> {
         (&mut self.outbox, means)
     }
 
-    /// The inbox with what it needs for matches, and the fabric.
+    /// The inbox with the parts of the engine that it needs for matches, and the fabric.
     #[inline(always)]
     fn delivery(&mut self) -> (Delivery<'_, P>, &mut dyn Fabric) {
         let delivery = Delivery {
@@ -380,7 +376,7 @@ impl<P: Protocol> Engine<P> {
         (delivery, &mut *self.fabric)
     }
 
-    /// Begins a send on a stream. Its operation was counted, if it is one.
+    /// Begins a send on a stream. If the send is an operation, it is already counted.
     #[inline(always)]
     fn send_on(
         &mut self,
@@ -455,12 +451,12 @@ impl<P: Protocol> Engine<P> {
         Ok(Started::Pending(id))
     }
 
-    /// Takes the number of the next message of a stream.
+    /// Takes the SSN of the next message of a stream.
     fn next_ssn(&mut self, to: Rank, stream: Stream) -> Ssn {
         self.outbox.destinations[to.index()].next.take_next(stream)
     }
 
-    /// A send that takes more than one record, or has others before it.
+    /// Begins a send that takes more than one record, or has others before it.
     fn send_in_turn(
         &mut self,
         stream: Stream,
@@ -473,7 +469,7 @@ impl<P: Protocol> Engine<P> {
         self.outbox.enqueue(to.rank, id);
         let (outbox, mut means) = self.sending();
         if let Err(error) = outbox.pump(to.rank, &mut means) {
-            // The caller has no id for it; its number on the channel is used.
+            // The caller has no id for the request; its SSN stays used.
             self.detach(id);
             return Err(error);
         }
@@ -494,18 +490,18 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// How a request ended, if it has.
+    /// The outcome of a request, if it has ended.
     #[inline]
     pub fn outcome(&self, id: RequestId) -> Option<Outcome> {
         self.requests.outcome(id)
     }
 
-    /// A request's id in events.
+    /// A request's id in events: the clock at which it was posted.
     pub fn posted_at(&self, id: RequestId) -> Option<Clock> {
         self.requests.get(id).map(|request| request.posted_at)
     }
 
-    /// Forgets a request that is done.
+    /// Removes a request that has ended.
     #[inline]
     pub fn retire(&mut self, id: RequestId) {
         // One branch: `|`.
@@ -515,7 +511,7 @@ impl<P: Protocol> Engine<P> {
         self.requests.remove(id);
     }
 
-    /// Makes progress in all that can; returns whether anything arrived.
+    /// Makes progress wherever possible; returns whether anything arrived.
     ///
     /// # Errors
     /// When a peer, the fabric or the log is broken.
@@ -532,7 +528,7 @@ impl<P: Protocol> Engine<P> {
         {
             self.fault()?;
         }
-        // Where no emission waits, the program gets first what has arrived.
+        // If no emission waits, the program first gets what has arrived.
         let can_wait = arrived && !self.outbox.has_work() && self.gate.unstable() < UNSTABLE_MAX;
         if self.gate.is_closed() && !can_wait {
             self.advance_protocol(self.wanted());
@@ -559,8 +555,8 @@ impl<P: Protocol> Engine<P> {
         self.protocol_worked = true;
     }
 
-    /// How a blocking call's request ended, if it has. The request is retired then, and the
-    /// call returns.
+    /// The outcome of a blocking call's request, if it has ended. The request is retired then, and
+    /// the call returns.
     #[inline(always)]
     pub fn finish(&mut self, id: RequestId) -> Option<Outcome> {
         let outcome = self.requests.outcome(id)?;
@@ -568,14 +564,15 @@ impl<P: Protocol> Engine<P> {
         Some(outcome)
     }
 
-    // Apart: a waiting rank asks at each poll, which is inlined only if it is short.
+    // A function of its own: a waiting rank calls `finish` at each poll, and only a short function
+    // is inlined there.
     #[inline(never)]
     fn end_call(&mut self, id: RequestId) {
         self.retire(id);
         self.operation_ended();
     }
 
-    /// An operation whose outcome may be an event returns to the application.
+    /// Called when an operation whose outcome may be an event returns to the program.
     #[inline]
     pub fn operation_ended(&mut self) {
         if self.gate.is_closed() {
@@ -583,7 +580,7 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// LOG-3: the sender waits, and asks once for a checkpoint.
+    /// Requests one checkpoint while the sender waits for memory. LOG-3
     fn ask_for_checkpoint(&mut self) {
         let is_short = self.outbox.stall.is_some_and(Stall::is_of_memory);
         if is_short && !self.has_asked {
@@ -592,7 +589,7 @@ impl<P: Protocol> Engine<P> {
         self.has_asked = is_short;
     }
 
-    /// Also after a fault: earlier arrivals count, their matches close the
+    /// Handles arrivals, also after a fault: earlier arrivals count, and their matches close the
     /// gate (GATE-1).
     fn after_arrivals(&mut self, polled: Result<usize, FabricError>) -> Result<(), EngineError> {
         while let Some((from, control)) = self.inbox.controls_in.pop() {
@@ -615,7 +612,7 @@ impl<P: Protocol> Engine<P> {
         self.noted_fault()
     }
 
-    /// REC-3
+    /// Handles a peer's report of the messages that it misses. REC-3
     #[cold]
     fn peer_misses(&mut self, peer: Rank, ssn: Ssn, others: u32) {
         let (outbox, mut means) = self.sending();
@@ -634,14 +631,14 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// Posts answers, as far as gate and fabric allow. GATE-1
+    /// Posts control frames, as far as gate and fabric allow. GATE-1
     #[cold]
     fn post_controls(&mut self) {
         let (outbox, mut means) = self.sending();
         outbox.post_controls(&mut means);
     }
 
-    /// Frees log memory wherever it may be freed.
+    /// Frees log memory wherever possible.
     pub fn trim(&mut self) {
         self.outbox.trim_all(&mut *self.fabric, &mut self.arena);
     }

@@ -1,10 +1,9 @@
-//! Internal operations: steps that progress issues by itself, at other times in each
-//! life, such as those of a collective that does not block.
+//! Internal operations, such as a collective that does not block. Progress issues their steps by
+//! itself, at other times in each life.
 //!
-//! An operation begins and ends with calls of the program. Between them its steps are
-//! sent on a stream of its own, are not counted and make no events: for another life
-//! they follow from the call that began the operation. STREAM-1 to STREAM-6,
-//! docs/design/internal-operations.md
+//! An operation begins and ends with calls of the program. Its steps between them are sent on a
+//! stream of its own, are not counted and make no events: in another life they follow from the call
+//! that began the operation. STREAM-1 to STREAM-6, docs/design/internal-operations.md
 
 use super::buffer::{ReceiveBuffer, SendBuffer};
 use super::request::{Outcome, RequestId, RequestKind, RequestState, Status};
@@ -22,7 +21,7 @@ pub struct InternalOperation {
 }
 
 impl InternalOperation {
-    /// Its request: what the program waits for. Its id in events is the clock at which
+    /// Its request, for which the program waits. The request's id in events is the clock at which
     /// the operation began.
     pub fn id(&self) -> RequestId {
         self.id
@@ -34,10 +33,10 @@ impl InternalOperation {
     }
 }
 
-/// Which streams have an operation.
+/// The streams that have an operation.
 #[derive(Debug, Default)]
 pub(super) struct Operations {
-    /// By internal stream: when its operation began.
+    /// By internal stream: the clock at which its operation began.
     begun_at: Vec<Option<Clock>>,
     open: usize,
 }
@@ -59,7 +58,7 @@ impl Operations {
         self.begun_at.iter().copied().flatten().min()
     }
 
-    /// The lowest stream that is free: the same in each life. STREAM-2
+    /// Takes the lowest stream that is free: the same in each life. STREAM-2
     fn take(&mut self, clock: Clock) -> Option<Stream> {
         let free = self.begun_at.iter().position(Option::is_none);
         let index = free.unwrap_or(self.begun_at.len());
@@ -82,12 +81,12 @@ impl Operations {
 }
 
 impl<P: Protocol> Engine<P> {
-    /// Begins an internal operation, as one operation of the clock. The program waits for
-    /// [its request](InternalOperation::id), as for that of a send. The call that returns its
-    /// end [retires](Engine::retire) the request, and the stream is free again. STREAM-2
+    /// Begins an internal operation, as one operation of the clock. The program waits for [its
+    /// request](InternalOperation::id), as for that of a send. The call that reports its end
+    /// [retires](Engine::retire) the request, and the stream is free again. STREAM-2
     ///
     /// # Errors
-    /// When as many are open as there are streams.
+    /// When every stream has an open operation.
     pub fn begin_internal(&mut self) -> Result<InternalOperation, EngineError> {
         let begun_at = self.tick();
         let stream = self.operations.take(begun_at);
@@ -103,9 +102,9 @@ impl<P: Protocol> Engine<P> {
         })
     }
 
-    /// Begins a send of an operation. No operation of the clock: its number is that of
-    /// the next message on the stream, so the operation issues its sends to each rank in
-    /// one order in all lives. It passes the gate as every emission. STREAM-3, GATE-1
+    /// Begins a send of an operation. It is not an operation of the clock: its SSN is the next one
+    /// of the stream, so the operation issues its sends to each rank in one order in all lives. It
+    /// passes the gate as every emission. STREAM-3, GATE-1
     ///
     /// # Errors
     /// As [`Engine::start_send`].
@@ -127,10 +126,10 @@ impl<P: Protocol> Engine<P> {
         self.send_on(stream, begun_at, buffer, to)
     }
 
-    /// Begins a receive of an operation: of the next internal message with just this
-    /// envelope. No operation of the clock, and no event whatever the protocol logs: the
-    /// match follows from the order of the source's stream, if no other operation that
-    /// is under way there sends messages with this envelope. STREAM-4
+    /// Begins a receive of an operation: of the next internal message with exactly this envelope.
+    /// It is not an operation of the clock, and makes no event with any protocol: the match follows
+    /// from the order of the source's stream, provided that no other operation in progress there
+    /// sends messages with this envelope. STREAM-4
     ///
     /// # Panics
     /// When the job has no such rank.
@@ -149,8 +148,8 @@ impl<P: Protocol> Engine<P> {
         id
     }
 
-    /// Completes the request of an operation: all its steps have ended, and their requests
-    /// are retired.
+    /// Completes the request of an operation. All its steps must have ended, and their requests
+    /// must be retired.
     pub fn finish_internal(&mut self, operation: InternalOperation) {
         let status = Status {
             source: self.options.rank,
@@ -159,7 +158,7 @@ impl<P: Protocol> Engine<P> {
         self.requests.finish(operation.id, Outcome::from(status));
     }
 
-    /// The program sees the end of a request.
+    /// Notes that the program sees the end of a request.
     #[cold]
     pub(super) fn note_end(&mut self, id: RequestId) {
         if self.plays_again {

@@ -1,4 +1,4 @@
-//! What leaves: packs messages into the channel logs and posts the frames.
+//! Outgoing messages: packs them into the channel logs and posts the frames.
 
 use super::destination::{Destination, Limits};
 use super::lane::Lane;
@@ -14,21 +14,21 @@ use refrain_ring::{
 };
 use std::collections::VecDeque;
 
-/// Bytes packed for one peer before others, and arrivals, have their turn.
+/// Bytes packed for one peer before other peers, and arrivals, have their turn.
 pub(super) const BURST_BYTES: u64 = 128 << 10;
 
 #[derive(Debug)]
 pub(super) struct Outbox {
     pub(super) destinations: Vec<Destination>,
-    /// Peers for whom something waits, in any of the queues.
+    /// Peers for which something waits, in any of the queues.
     backlog: Vec<Rank>,
     pub(super) controls: VecDeque<(Rank, Control, Mark)>,
     pub stall: Option<Stall>,
-    /// A burst has ended and more waits: no arrival announces that it can continue.
+    /// Whether a burst has ended and more waits: no arrival announces that it can continue.
     pub(super) is_mid_burst: bool,
 }
 
-/// What a destination needs of the engine to write into its log.
+/// The parts of the engine that a destination needs to write into its log.
 pub(super) struct LogMeans<'a> {
     pub fabric: &'a mut dyn Fabric,
     pub arena: &'a mut Arena,
@@ -36,7 +36,7 @@ pub(super) struct LogMeans<'a> {
     pub spilling: &'a mut Spilling,
 }
 
-/// What the outbox needs of the engine to send.
+/// The parts of the engine that the outbox needs to send.
 pub(super) struct Means<'a> {
     pub log: LogMeans<'a>,
     pub requests: &'a mut Requests,
@@ -44,8 +44,8 @@ pub(super) struct Means<'a> {
 }
 
 impl Outbox {
-    /// `kept_bytes`: how much there is in all, if payload is kept; `of`: what
-    /// the fabric can do towards each rank.
+    /// `kept_bytes`: the budget of all channel logs, if payload is kept; `of`: attributes of the
+    /// fabric towards each rank.
     pub fn new<'a>(
         rank: Rank,
         incarnation: Incarnation,
@@ -88,14 +88,14 @@ impl Outbox {
         &self.destinations[to.index()]
     }
 
-    /// Queues a send behind those before it.
+    /// Queues a send behind earlier ones.
     pub fn enqueue(&mut self, to: Rank, id: RequestId) {
         self.destinations[to.index()].queue.push_back(id);
         self.note_backlog(to);
     }
 
-    /// `mark`: the events that had happened when it was made. A peer that is down asks again
-    /// when it is back.
+    /// `mark`: the events before the control frame. The frame is dropped if the peer is down: that
+    /// peer asks again when it is back.
     pub fn push_control(&mut self, to: Rank, control: Control, mark: Mark) {
         if matches!(self.destinations[to.index()].lane, Lane::Down) {
             return;
@@ -103,7 +103,7 @@ impl Outbox {
         self.controls.push_back((to, control, mark));
     }
 
-    /// What everything that waits here has to wait for.
+    /// The events that have to be stable before all frames and control frames here can leave.
     pub fn wanted(&self) -> Mark {
         let frames = self.backlog.iter().filter_map(|to| {
             let last = self.destinations[to.index()].packed.back();
@@ -128,7 +128,7 @@ impl Outbox {
         self.is_mid_burst && !self.backlog.is_empty()
     }
 
-    /// Moves on whatever can move.
+    /// Packs and posts for all peers as far as possible.
     pub fn progress(&mut self, means: &mut Means<'_>) -> Result<(), EngineError> {
         self.stall = None;
         self.is_mid_burst = false;
@@ -150,14 +150,14 @@ impl Outbox {
         Ok(())
     }
 
-    /// Posts the control frames that gate and fabric let go now.
+    /// Posts the control frames that gate and fabric allow now.
     pub(super) fn post_controls(&mut self, means: &mut Means<'_>) {
         for _ in 0..self.controls.len() {
             let Some((to, control, mark)) = self.controls.pop_front() else {
                 break;
             };
-            // GATE-1: an answer tells the sender's program that this rank came
-            // to that receive. GATE-4: what no program sees never waits.
+            // GATE-1: an answer shows the sender's program that this rank reached that receive.
+            // GATE-4: a frame that no program sees never waits.
             let pass = match control {
                 Control::ClearToSend { .. } | Control::Matched { .. } => {
                     means.log.gate.pass_behind(mark)
@@ -174,8 +174,8 @@ impl Outbox {
         }
     }
 
-    /// Packs and posts for one peer, up to a burst. Packing continues while the
-    /// gate is closed: pack now, publish when stable.
+    /// Packs and posts for one peer, at most a burst. Packing continues while the gate is closed;
+    /// frames are published when the events before them are stable.
     pub fn pump(&mut self, to: Rank, means: &mut Means<'_>) -> Result<(), EngineError> {
         let mut left = BURST_BYTES;
         loop {
@@ -200,8 +200,7 @@ impl Outbox {
         }
     }
 
-    /// Packs the next frame of the send that is first in line; returns its
-    /// payload bytes.
+    /// Packs the next frame of the send that is first in line; returns the length of its payload.
     fn pack_next(
         &mut self,
         to: Rank,
@@ -268,13 +267,13 @@ impl Outbox {
         Ok(payload_bytes)
     }
 
-    /// Takes in what the disk has done.
+    /// Handles disk operations that have ended.
     pub fn after_disk(&mut self, spilling: &mut Spilling) {
         spilling.poll();
         spilling.hand_back(&mut self.destinations);
     }
 
-    /// A receiver has matched the announced message.
+    /// Handles clear-to-send: a receiver has matched the announced message.
     pub fn clear_to_send(&mut self, from: Rank, ssn: Ssn) {
         let destination = &mut self.destinations[from.index()];
         if let Some(id) = destination.take_unanswered(ssn) {
@@ -283,14 +282,14 @@ impl Outbox {
         }
     }
 
-    /// A receiver has matched a synchronous send.
+    /// Handles a receiver's report that it has matched a synchronous send.
     pub fn matched(&mut self, from: Rank, ssn: Ssn, requests: &mut Requests) {
         let destination = &mut self.destinations[from.index()];
         if let Some(id) = destination.take_unanswered(ssn) {
             requests.finish_send(id);
             return;
         }
-        // The first of several frames is matched before the last is packed.
+        // The first of several frames may be matched before the last is packed.
         let first = destination.queue.front();
         if let Some(sending) = first.and_then(|id| requests.sending(*id))
             && sending.announced
@@ -300,7 +299,8 @@ impl Outbox {
         }
     }
 
-    /// A receiver's checkpoint covers all messages below `ssn` in its stream. LOG-4
+    /// Handles a horizon: a receiver's checkpoint covers all messages below `ssn` in its stream.
+    /// LOG-4
     pub fn horizon(&mut self, from: Rank, ssn: Ssn, means: &mut Means<'_>) {
         let destination = &mut self.destinations[from.index()];
         destination.horizon.raise_to(ssn);
@@ -310,7 +310,7 @@ impl Outbox {
         }
     }
 
-    /// Frees what may be freed on every channel, for one that needs memory.
+    /// Frees what may be freed on every channel, for a channel that needs memory.
     pub fn trim_all(&mut self, fabric: &mut dyn Fabric, arena: &mut Arena) {
         for destination in &mut self.destinations {
             destination.trim(fabric, arena);

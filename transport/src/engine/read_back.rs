@@ -12,11 +12,11 @@ use refrain_ring::{Frontier, Rank, RecordHeader};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
-/// A chunk that a disk read has brought.
+/// A chunk that was read from disk, with the token of its read.
 type Arrival = (u64, Result<ChunkBytes, String>);
 pub(super) type Mailbox = RefCell<Vec<Arrival>>;
 
-/// A reader of the log to one rank. Several may read at the same time, also one log.
+/// A reader of the log to one rank. Several readers may exist at the same time, also of one log.
 pub struct ReadBack {
     reader: LogReader,
     mailbox: Rc<Mailbox>,
@@ -29,8 +29,8 @@ impl fmt::Debug for ReadBack {
 }
 
 impl<P: Protocol> Engine<P> {
-    /// A reader of all messages sent to `destination` from `from` on, of all streams;
-    /// only of use with a protocol that keeps payload. Does not wait.
+    /// Creates a reader of all messages sent to `destination` from `from` on, of all streams. It is
+    /// useful only with a protocol that keeps payload. Does not wait.
     ///
     /// # Panics
     /// When the job has no such rank.
@@ -41,13 +41,13 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// Gives the next records that are present, of one chunk at most, in the order
-    /// in which they were sent. Never waits: after [`Progress::Waiting`] the rank
-    /// makes progress, and asks again.
+    /// Passes the next records that are present to `give`, of one chunk at most, in the order in
+    /// which they were sent. Never waits: after [`Progress::Waiting`] the rank makes progress, and
+    /// calls again.
     ///
     /// # Errors
-    /// When the log cannot be read there; the reader stays, and the next call
-    /// tries again.
+    /// When the log cannot be read there; the reader keeps its place, and the next call tries
+    /// again.
     pub fn read_on(
         &mut self,
         reader: &mut ReadBack,
@@ -77,13 +77,13 @@ impl<P: Protocol> Engine<P> {
 }
 
 impl ReadBack {
-    /// The first message of each stream that is given; a horizon may have moved it on.
+    /// The first message of each stream that the reader gives; a horizon may have raised it.
     pub fn from(&self) -> &Frontier {
         self.reader.from()
     }
 }
 
-/// The disk under one channel, for one reader.
+/// The disk of one channel, for one reader.
 pub(super) struct Disk<'a> {
     pub spilling: &'a mut Spilling,
     pub mailbox: &'a Rc<Mailbox>,
@@ -106,7 +106,7 @@ impl DiskChunks for Disk<'_> {
     }
 }
 
-/// The reader of each read that has not ended.
+/// The reader of each read in progress.
 #[derive(Default)]
 pub(super) struct Reads {
     expected: Vec<(u64, Weak<Mailbox>)>,
@@ -117,7 +117,7 @@ impl Reads {
         self.expected.push((token, Rc::downgrade(mailbox)));
     }
 
-    /// A read has ended: its reader gets the bytes, if it still exists.
+    /// Passes the bytes of an ended read to its reader, if the reader still exists.
     pub fn ended(&mut self, token: u64, bytes: Result<ChunkBytes, String>) {
         let at = self.expected.iter().position(|(known, _)| *known == token);
         let reader = at.and_then(|at| self.expected.swap_remove(at).1.upgrade());

@@ -34,7 +34,8 @@ impl<P: Protocol> Engine<P> {
     /// Begins the receive of a message that a matched probe took.
     pub fn start_matched_receive(&mut self, buffer: ReceiveBuffer, matched: Matched) -> RequestId {
         let clock = self.tick();
-        // The probe was the event: the message of this receive is known, as if it were named.
+        // The probe was the event: the message of this receive is known, as if its source were
+        // named.
         let id = self.add_receive(clock, buffer, false);
         if self.plays_again {
             self.check_matched_receive(clock, id, matched.index);
@@ -88,14 +89,14 @@ impl<P: Protocol> Engine<P> {
         let (mut delivery, fabric) = self.delivery();
         delivery.deliver_stored(index, id, fabric);
         self.after_matches();
-        // The sender waits for the answer, and this rank may compute now.
+        // The sender waits for these control frames, and this rank may compute now.
         if !self.outbox.controls.is_empty() {
             self.post_controls();
         }
     }
 
-    /// Cancels a receive if it has not matched. Which of the two it is depends
-    /// on timing: an event either way. A send is never cancelled.
+    /// Cancels a receive if it has not matched. Whether it has depends on timing, so both outcomes
+    /// are events. A send is never cancelled.
     pub fn cancel(&mut self, id: RequestId) {
         let clock = self.tick();
         let Some(request) = self.requests.get(id) else {

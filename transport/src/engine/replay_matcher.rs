@@ -1,5 +1,5 @@
-//! Matching in a replay: a stage in front of the matcher that exists only as long as
-//! records do. REC-4, REC-5
+//! Matching in a replay: a stage in front of the matcher that exists only while there are records.
+//! REC-4, REC-5
 //!
 //! | the receive | |
 //! |---|---|
@@ -8,10 +8,10 @@
 //! | named its source, and such matches are not recorded | takes messages as usual: it depends only on the order of its channel |
 //! | else | is *undecided*: it keeps its place in the order of posts, and takes nothing before the records end |
 //!
-//! A message that would go to an undecided receive is held, and every later message of
-//! its source: its receive is not known, and no receive that was posted later may get it
-//! instead. In the first life it came after everything that is recorded, so records name
-//! no message that is held.
+//! A message that would go to an undecided receive is held, and so is every later message of its
+//! source: its receive is not known, and a receive that was posted later must not get it instead.
+//! In the first life the message came after everything that is recorded, so records name no message
+//! that is held.
 
 use super::EngineError;
 use super::inbox::{Inbox, Place};
@@ -25,18 +25,18 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug)]
 pub(super) struct ReplayMatcher {
     recorded: RecordedEvents,
-    /// All records have been replayed; a message that records name may still be to come.
+    /// Whether all records have been replayed; a message that records name may still be to come.
     pub is_over: bool,
-    /// Receives that wait for the one message that they get.
+    /// Receives that wait for the one message that records name.
     forced: BTreeMap<(Rank, Ssn), (Pattern, RequestId)>,
     /// Messages in the matcher.
     waiting: BTreeMap<(Rank, Ssn), UnexpectedId>,
     /// Messages that are held, in no order.
     held: Vec<usize>,
     blocked: BTreeSet<Rank>,
-    /// The present operation has looked up its receive.
+    /// Whether the present operation has looked up its receive.
     asked_receive: bool,
-    /// The present operation has looked up its outcome.
+    /// Whether the present operation has looked up its outcome.
     asked_outcome: bool,
     /// Recorded outcomes that were replayed.
     pub replayed: u64,
@@ -56,7 +56,7 @@ pub(super) enum Whereabouts {
 }
 
 impl ReplayMatcher {
-    /// Whether records tell how the operation ended.
+    /// Whether records say how the operation ended.
     #[inline]
     pub fn has(&self, clock: Clock) -> bool {
         clock < self.recorded.before()
@@ -72,7 +72,7 @@ impl ReplayMatcher {
         self.recorded.at(clock)
     }
 
-    /// The operation `clock` has ended: it must have looked up its records. REC-8
+    /// Ends the operation `clock`, which must have looked up its records. REC-8
     fn close(&mut self, clock: Clock) -> Result<(), String> {
         let asked_receive = core::mem::take(&mut self.asked_receive);
         let asked_outcome = core::mem::take(&mut self.asked_outcome);
@@ -96,7 +96,7 @@ impl ReplayMatcher {
 }
 
 impl Inbox {
-    /// Matches by records from now on, as long as there are any.
+    /// Matches by records from now on, while there are any.
     pub fn begin_replay(&mut self, recorded: RecordedEvents) {
         if recorded.before() <= self.now {
             return;
@@ -122,7 +122,7 @@ impl Inbox {
         self.replay = Some(Box::new(replay));
     }
 
-    /// Which receive gets a message that has begun to arrive.
+    /// Chooses by records the place of a message that has begun to arrive.
     #[cold]
     pub(super) fn place_from_records(
         &mut self,
@@ -162,7 +162,7 @@ impl Inbox {
         Place::Receive(id)
     }
 
-    /// Lets a message wait.
+    /// Stores a message until a receive takes it.
     pub(super) fn add_waiting(&mut self, place: Place, index: usize) {
         if let (Place::Hold, Some(replay)) = (place, &mut self.replay) {
             replay.held.push(index);
@@ -179,7 +179,7 @@ impl Inbox {
         }
     }
 
-    /// A message has been taken out of the matcher.
+    /// Notes that a message has been taken out of the matcher.
     #[inline]
     pub fn note_taken(&mut self, index: usize) {
         if let Some(replay) = &mut self.replay {
@@ -187,8 +187,8 @@ impl Inbox {
         }
     }
 
-    /// Where the message is that records name. `is_missing`: it has not begun to
-    /// arrive, or has to be sent again.
+    /// Finds the message that records name. `is_missing`: it has not begun to arrive, or has to be
+    /// sent again.
     pub fn whereabouts(&self, source: Rank, ssn: Ssn, is_missing: bool) -> Whereabouts {
         let replay = self.replay.as_ref();
         let id = replay.and_then(|replay| replay.waiting.get(&(source, ssn)));
@@ -206,14 +206,14 @@ impl Inbox {
         }
     }
 
-    /// This receive waits for just this message.
+    /// Makes a receive wait for exactly this message.
     pub fn force(&mut self, source: Rank, ssn: Ssn, pattern: Pattern, id: RequestId) {
         if let Some(replay) = &mut self.replay {
             replay.forced.insert((source, ssn), (pattern, id));
         }
     }
 
-    /// A forced message has to fit its receive. REC-8
+    /// Checks that a forced message fits its receive. REC-8
     pub fn check_forced(
         &mut self,
         posted_at: Clock,
@@ -235,7 +235,7 @@ impl Inbox {
         }
     }
 
-    /// An undecided receive was posted: waiting messages that would go to it are held.
+    /// Holds the waiting messages that would go to an undecided receive that was just posted.
     pub fn hold_for(&mut self, pattern: &Pattern) {
         while let Some((first, envelope, _)) = self.matcher.find_unexpected(pattern) {
             let source = envelope.source;
@@ -255,7 +255,7 @@ impl Inbox {
         }
     }
 
-    /// An operation has ended. REC-8
+    /// Notes that an operation has ended. REC-8
     pub fn close_operation(&mut self, clock: Clock) {
         let replay = self.replay.as_mut();
         if let Some(Err(what)) = replay.map(|replay| replay.close(clock)) {
@@ -263,8 +263,8 @@ impl Inbox {
         }
     }
 
-    /// If no records exist from `clock` on, no receive is undecided any more. Returns the
-    /// messages that were held, those of each source in the order in which they were
+    /// Ends the replay of records if none exist from `clock` on: no receive is undecided any more.
+    /// Returns the messages that were held, those of each source in the order in which they were
     /// sent: any receive may take them. REC-5
     pub fn end_records(&mut self, clock: Clock) -> Vec<usize> {
         let mut held = match &mut self.replay {
@@ -275,8 +275,8 @@ impl Inbox {
             }
             _ => return Vec::new(),
         };
-        // The last record may be of a match that came before the end of the next
-        // operation: what matches now comes behind it.
+        // The last record may be of a match that came before the end of the next operation: matches
+        // from now on come after it.
         self.now = self.now.max(clock);
         // A receive that was posted later may hold messages that were sent before those
         // which an earlier receive holds.
@@ -290,7 +290,7 @@ impl Inbox {
         self.replay.as_ref().is_some_and(|it| ended(it))
     }
 
-    /// The next progress returns the error. REC-8
+    /// Notes a divergence: the next progress returns the error. REC-8
     #[cold]
     pub fn diverge(&mut self, clock: Clock, what: String) {
         self.violation

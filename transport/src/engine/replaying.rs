@@ -14,9 +14,9 @@ use refrain_ring::recorded::{RecordedEvents, RecordedOutcome, RecordedReceive};
 use refrain_ring::{Clock, Rank, Ssn, Stream};
 
 impl<P: Protocol> Engine<P> {
-    /// With the recorded events of earlier lives: they happen again, and are not recorded
-    /// again. For an engine that has its [clock](Engine::with_clock) and the state of its
-    /// checkpoint, and has done nothing yet. REC-4
+    /// Adds the recorded events of earlier lives: they happen again, and are not recorded again.
+    /// The engine must have its [clock](Engine::with_clock) and the state of its checkpoint, and
+    /// must not have done anything yet. REC-4
     #[must_use]
     pub fn with_recorded_events(mut self, recorded: RecordedEvents) -> Self {
         self.inbox.begin_replay(recorded);
@@ -24,10 +24,9 @@ impl<P: Protocol> Engine<P> {
         self
     }
 
-    /// With the messages that earlier lives sent: what is sent again is compared, until the
-    /// program sees an event without a record. The policy says what follows when bytes
-    /// differ. Where the rank continues, it sends the bytes of the earlier life. REC-8,
-    /// REC-9
+    /// Adds the messages that earlier lives sent: messages that are sent again are compared with
+    /// them, until the program sees an event without a record. The policy decides what follows if
+    /// bytes differ. If the rank continues, it sends the bytes of the earlier life. REC-8, REC-9
     #[must_use]
     pub fn with_previous_sends(
         mut self,
@@ -40,7 +39,7 @@ impl<P: Protocol> Engine<P> {
         self
     }
 
-    /// Whether earlier lives have sent messages that this one has still to send again.
+    /// Whether earlier lives sent messages that this life has not sent yet.
     /// REC-8
     pub fn is_comparing(&mut self) -> bool {
         let (own, outbox) = (self.options.rank, &self.outbox);
@@ -58,7 +57,7 @@ impl<P: Protocol> Engine<P> {
         next.any(|(peer, ssn)| sends.has_from(peer, ssn))
     }
 
-    /// What is sent from now on is not compared any more.
+    /// Ends the comparison of messages with those of earlier lives.
     pub fn end_comparison(&mut self) {
         self.previous_sends = None;
         self.packed_again = Vec::new();
@@ -70,7 +69,7 @@ impl<P: Protocol> Engine<P> {
         replay.is_some_and(|replay| !replay.is_over)
     }
 
-    /// Whether records tell how the operation ended: then the caller asks for that
+    /// Whether records say how the operation ended. If so, the caller asks for the recorded outcome
     /// ([`recorded_probe`](Engine::recorded_probe), [`recorded_take`](Engine::recorded_take),
     /// [`recorded_ends`](Engine::recorded_ends)), and notes no event.
     #[inline]
@@ -79,7 +78,7 @@ impl<P: Protocol> Engine<P> {
         replay.is_some_and(|replay| replay.has(clock))
     }
 
-    /// The message that a probe finds which [is recorded](Engine::is_recorded).
+    /// Of a probe that [is recorded](Engine::is_recorded): the message that it finds.
     #[cold]
     pub fn recorded_probe(&mut self, clock: Clock, pattern: &Pattern) -> Answer<Status> {
         let (index, _) = self.recorded_message(clock, pattern)?;
@@ -87,7 +86,7 @@ impl<P: Protocol> Engine<P> {
         Ok(self.inbox.messages[index].head.status())
     }
 
-    /// The message that a matched probe takes which [is recorded](Engine::is_recorded).
+    /// Of a matched probe that [is recorded](Engine::is_recorded): the message that it takes.
     #[cold]
     pub fn recorded_take(&mut self, clock: Clock, pattern: &Pattern) -> Answer<Matched> {
         let (index, waiting) = self.recorded_message(clock, pattern)?;
@@ -98,10 +97,10 @@ impl<P: Protocol> Engine<P> {
         Ok(Matched { index, status })
     }
 
-    /// The requests that a wait or test ends which [is recorded](Engine::is_recorded), by the
-    /// clocks at their posts. Until all of them have ended the answer of the call is
-    /// [`NoAnswer::NotYet`]; then the caller says that it is
-    /// [`answered`](Engine::answered), also when the call found nothing.
+    /// Of a wait or test that [is recorded](Engine::is_recorded): the requests that it ends, by the
+    /// clocks at which they were posted. Until all of them have ended, the answer of the call is
+    /// [`NoAnswer::NotYet`]. Then the caller calls [`answered`](Engine::answered), also if the call
+    /// found nothing.
     #[cold]
     pub fn recorded_ends(&mut self, clock: Clock) -> Answer<Vec<Clock>> {
         match self.recorded_outcome(clock) {
@@ -114,14 +113,14 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// The call has ended as records say. After the last recorded operation the replay
-    /// ends at once: the program may wait for a receive before its next operation. REC-5
+    /// Notes that the call has ended as recorded. After the last recorded operation the replay ends
+    /// at once: the program may wait for a receive before its next operation. REC-5
     #[cold]
     pub fn answered(&mut self, clock: Clock) {
         self.end_records(Clock(clock.0 + 1));
     }
 
-    /// Records tell something else than this operation: the next progress fails. REC-8
+    /// Notes that the record is of another operation than this one: the next progress fails. REC-8
     #[cold]
     pub fn diverged(&mut self, clock: Clock, what: String) {
         self.inbox.diverge(clock, what);
@@ -143,7 +142,7 @@ impl<P: Protocol> Engine<P> {
         self.inbox.whereabouts(source, ssn, is_missing)
     }
 
-    /// The message that a probe found, in the matcher.
+    /// The message in the matcher that a recorded probe found.
     fn recorded_message(
         &mut self,
         clock: Clock,
@@ -214,7 +213,7 @@ impl<P: Protocol> Engine<P> {
     }
 
     fn end_records(&mut self, clock: Clock) {
-        // Each message that was held finds its receive, or waits.
+        // Each message that was held goes to its receive, or waits.
         for index in self.inbox.end_records(clock) {
             let envelope = self.inbox.messages[index].head.envelope;
             match self.inbox.matcher.take_posted(&envelope) {
@@ -257,7 +256,7 @@ impl<P: Protocol> Engine<P> {
         id
     }
 
-    /// A receive gets the message that records name, now or when it arrives.
+    /// Gives a receive the message that records name, now or when it arrives.
     fn give(&mut self, clock: Clock, id: RequestId, pattern: Pattern, source: Rank, ssn: Ssn) {
         self.note_recorded(id);
         match self.whereabouts(source, ssn) {
@@ -276,15 +275,16 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// The match of this receive is an event of an earlier life: it is not recorded again.
+    /// Marks the match of a receive as recorded: it is an event of an earlier life, and is not
+    /// recorded again.
     fn note_recorded(&mut self, id: RequestId) {
         if let Some(receiving) = self.requests.receiving(id) {
             receiving.is_logged = false;
         }
     }
 
-    /// The receive of a message that a matched probe took: where such matches are
-    /// recorded, it must be the recorded one.
+    /// Checks the receive of a message that a matched probe took: if such matches are recorded, the
+    /// message must be the recorded one.
     #[cold]
     pub(super) fn check_matched_receive(&mut self, clock: Clock, id: RequestId, index: usize) {
         let Some(replay) = &mut self.inbox.replay else {
@@ -322,7 +322,7 @@ impl<P: Protocol> Engine<P> {
         true
     }
 
-    /// Counts the operation of a send, which is compared with that of the earlier life.
+    /// Counts the operation of a send, and compares the send with that of the earlier life.
     #[cold]
     pub(super) fn tick_to_send(
         &mut self,
@@ -334,7 +334,7 @@ impl<P: Protocol> Engine<P> {
         Ok(clock)
     }
 
-    /// Compares a send on a stream.
+    /// Compares a send on a stream with that of an earlier life.
     #[cold]
     pub(super) fn send_again(
         &mut self,
@@ -343,7 +343,7 @@ impl<P: Protocol> Engine<P> {
         buffer: &mut SendBuffer,
         to: SendTo,
     ) -> Result<(), EngineError> {
-        // Nothing may be sent behind a contradiction. REC-8, REC-9
+        // Nothing may be sent after a contradiction. REC-8, REC-9
         if let Some(violation) = self.inbox.violation.take() {
             return Err(violation);
         }
@@ -355,8 +355,8 @@ impl<P: Protocol> Engine<P> {
         self.compare(clock, stream, buffer, to)
     }
 
-    /// Where bytes differ and the rank continues, the message is that of the earlier
-    /// life: in the log, too, for later lives of its receiver.
+    /// Compares a message. If bytes differ and the rank continues, it sends the message of the
+    /// earlier life. The log has that message, too, for later lives of its receiver.
     fn compare(
         &mut self,
         clock: Clock,
@@ -388,8 +388,8 @@ impl<P: Protocol> Engine<P> {
             Err(what) => return Err(EngineError::Diverged { clock, what }),
             Ok(Compared::Nothing) => {}
             Ok(Compared::Same) => self.comparison.note_same(&sent),
-            // GATE-1: it was in the log of that life, so that all events before it are
-            // recorded. Matches that come earlier in this life change nothing of it.
+            // GATE-1: the message was in the log of that life, so all events before it are
+            // recorded. Matches that come earlier in this life do not change that.
             Ok(Compared::OtherBytes(before)) => {
                 let noted = self.comparison.note_difference(clock, &sent, &before);
                 noted.map_err(|stops| self.stopped(clock, stops))?;

@@ -1,4 +1,4 @@
-//! Requests: operations in progress, and those that have ended and not been retired.
+//! Requests: operations in progress, and those that have ended but are not retired.
 
 use super::SendTo;
 use super::buffer::{ReceiveBuffer, SendBuffer};
@@ -6,14 +6,14 @@ use crate::matching::PostedId;
 use refrain_ring::{Clock, Rank, Ssn, Stream};
 use slab::Slab;
 
-/// Names a request of one engine. Stale names are recognised.
+/// The name of a request of one engine. Stale names are recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestId {
     index: u32,
     generation: u32,
 }
 
-/// What is known of a message that was received, sent or found.
+/// Properties of a message that was received, sent or found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// Its sender (of a send: its receiver).
@@ -22,7 +22,7 @@ pub struct Status {
     pub tag: i32,
     /// Its length in bytes; of a truncated one, the whole length.
     pub bytes: u64,
-    /// The receive was cancelled: there is no message.
+    /// Whether the receive was cancelled: then there is no message.
     pub cancelled: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct Status {
 pub struct Outcome {
     /// The status of its message.
     pub status: Status,
-    /// The receive's room, which was less than the message.
+    /// The receive's room in bytes, if it was less than the message.
     pub truncated_to: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ impl From<Status> for Outcome {
 }
 
 impl SendTo {
-    /// How a send of this length to this destination ends.
+    /// The outcome of a send of this length to this destination.
     #[inline]
     pub fn outcome(&self, bytes: u64) -> Outcome {
         Outcome::from(Status {
@@ -66,7 +66,7 @@ pub(super) struct Request {
     pub posted_at: Clock,
     pub kind: RequestKind,
     pub state: RequestState,
-    /// It is removed when it ends; its end is not reported.
+    /// Whether the request is removed when it ends, without a report of its end.
     pub detached: bool,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Request {
 pub(super) enum RequestKind {
     Send,
     Receive,
-    /// An internal operation: what the program waits for.
+    /// An internal operation, for which the program waits.
     Operation(Stream),
     /// A receive of an internal operation.
     Step,
@@ -84,7 +84,7 @@ pub(super) enum RequestKind {
 pub(super) enum RequestState {
     Sending(Sending),
     Receiving(Receiving),
-    /// An internal operation until it is finished.
+    /// An internal operation that is not finished.
     Operating,
     Done(Outcome),
 }
@@ -95,7 +95,7 @@ pub(super) struct Sending {
     pub to: SendTo,
     pub ssn: Ssn,
     pub packed_bytes: u64,
-    /// Its first record is in the log.
+    /// Whether its first record is in the log.
     pub announced: bool,
     pub mode: SendMode,
 }
@@ -128,16 +128,16 @@ pub(super) enum SendMode {
 pub(super) struct Receiving {
     pub buffer: ReceiveBuffer,
     pub any_source: bool,
-    /// Its match is an event.
+    /// Whether its match is an event.
     pub is_logged: bool,
-    /// It takes no message while records are replayed.
+    /// Whether it takes no message while records are replayed.
     pub is_undecided: bool,
     /// Set while it waits for a match.
     pub posted: Option<PostedId>,
     pub status: Status,
-    /// Bytes that have arrived; payload that lands counts when it has landed.
+    /// Bytes that have arrived. Payload that lands in the buffer counts when it has landed.
     pub arrived_bytes: u64,
-    /// Payloads that the fabric is writing into the buffer.
+    /// Number of payloads that the fabric is writing into the buffer.
     pub landings: u32,
 }
 
@@ -234,8 +234,8 @@ impl Requests {
         let Some(receiving) = self.receiving(id) else {
             return true;
         };
-        // A fragment that was sent twice counts twice: payload that lands may not be needed
-        // any more, but the fabric still writes to the buffer. One branch: `|`.
+        // A fragment that was sent twice counts twice: all bytes may have arrived while the fabric
+        // still writes to the buffer. One branch: `|`.
         if (receiving.arrived_bytes < receiving.status.bytes) | (receiving.landings > 0) {
             return false;
         }
@@ -267,7 +267,7 @@ impl Requests {
         }
     }
 
-    /// Receives that exist, done or not.
+    /// Receives of the program that exist, done or not.
     pub fn receives(&self) -> impl Iterator<Item = &Request> {
         let requests = self.slab.iter().map(|(_, request)| request);
         requests.filter(|it| it.kind == RequestKind::Receive)

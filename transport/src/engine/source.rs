@@ -15,10 +15,10 @@ pub(super) enum Target {
 /// The messages of a sender that were delivered to the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
-    /// All before, in each stream,
+    /// Of each stream the first message that had not begun to arrive.
     pub until: Frontier,
-    /// but for these, in ascending order: they had not been received, or had not
-    /// come wholly.
+    /// Messages before `until` that were not delivered, in ascending order: they had not been
+    /// received, or had not arrived completely.
     pub except: Vec<Ssn>,
 }
 
@@ -33,40 +33,38 @@ impl Delivered {
 /// The receiving side of one peer.
 #[derive(Debug, Default)]
 pub(super) struct Source {
-    /// Of each stream the message that has not begun to arrive in any life of the
-    /// sender.
+    /// Of each stream the first message that has not begun to arrive in any life of the sender.
     pub next: Frontier,
-    /// Messages of which fragments are still to come, or to land for a receive.
+    /// Messages of which fragments are still to arrive, or to land for a receive.
     pub assembling: Vec<(Ssn, Target)>,
-    /// Messages below the next that have to be sent again: the receive or stored message
-    /// that waits for each, if there is one. REC-7
+    /// Messages before `next` that have to be sent again, each with the receive or stored message
+    /// that waits for it, if there is one. REC-7
     pub missing: BTreeMap<Ssn, Option<Target>>,
-    /// The horizons that it was told. LOG-4
+    /// The horizon that the sender was informed of. LOG-4
     pub horizon: Frontier,
-    /// Frames that are kept in this sender's log.
+    /// Number of frames that are kept in this sender's log.
     pub in_place: usize,
-    /// Frames may be left readable in its log.
+    /// Whether frames may stay in its log and be read there.
     pub reads_in_place: bool,
-    /// It was disconnected: that its payload is lost is no fault.
+    /// Whether it was disconnected: then the loss of its payload is not an error.
     pub fenced: bool,
 }
 
 /// What the first record of a message means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
-    /// It has not been here before.
+    /// No part of the message has arrived before.
     New,
-    /// A part of it has been here, which is void: it starts again.
+    /// A part of the message has arrived and is void: the message starts again.
     Void(Target),
-    /// All of it is here, or was delivered.
+    /// All of the message has arrived, or was delivered.
     Duplicate,
-    /// This one should have come.
+    /// A message is missing: this one should have come first.
     Gap(Ssn),
 }
 
 impl Source {
-    /// Of each stream the first message that is missing, and with which its sender
-    /// starts again. REC-3
+    /// Of each stream the first message that is missing: its sender starts again with it. REC-3
     pub fn first_missing(&self) -> Frontier {
         let mut first = self.next.clone();
         self.missing.keys().for_each(|ssn| first.lower_to(*ssn));
@@ -81,8 +79,8 @@ impl Source {
         first.unwrap_or(self.next.of(stream))
     }
 
-    /// Judges the first record of a message. A sender sends each message of a stream
-    /// that is missing, in their order; the others are duplicates as a whole.
+    /// Judges the first record of a message. A sender sends each missing message of a stream, in
+    /// order; all its other messages are complete duplicates.
     pub fn judge(&mut self, ssn: Ssn) -> Judgement {
         let expected = self.first_missing_of(ssn.stream());
         if expected < ssn {
@@ -99,7 +97,7 @@ impl Source {
         }
     }
 
-    /// Whether a message has not begun to arrive, or has to come again.
+    /// Whether a message has not begun to arrive, or has to arrive again.
     pub fn misses(&self, ssn: Ssn) -> bool {
         !self.next.is_beyond(ssn) || self.missing.contains_key(&ssn)
     }
@@ -111,8 +109,8 @@ impl Source {
         !self.next.is_beyond(ssn) || missing.is_some_and(|target| !is_matched(target))
     }
 
-    /// Remembers where later fragments of a message go, or all of it if it has to
-    /// come again.
+    /// Stores where later fragments of a message go, or all of the message if it has to arrive
+    /// again.
     pub fn expect_more(&mut self, ssn: Ssn, target: Target) {
         if let Some(void) = self.missing.get_mut(&ssn) {
             *void = Some(target);
@@ -124,15 +122,15 @@ impl Source {
         }
     }
 
-    /// Raises the horizon to be sent to the sender: all its messages before `ssn` are free.
-    /// Returns whether it was lower before. LOG-4
+    /// Raises the horizon to be sent to the sender, which may free all messages before `ssn`.
+    /// Returns whether the horizon was lower before. LOG-4
     pub fn raise_horizon(&mut self, ssn: Ssn) -> bool {
         let is_news = ssn > self.horizon.of(ssn.stream());
         self.horizon.raise_to(ssn);
         is_news
     }
 
-    /// Which messages are delivered, if those `waiting` are not and no receive is
+    /// The delivered messages, given that those in `waiting` are not delivered and no receive is
     /// open.
     pub fn delivered(&self, waiting: impl Iterator<Item = Ssn>) -> Delivered {
         let mut except: Vec<Ssn> = self.missing.keys().copied().chain(waiting).collect();
@@ -144,7 +142,7 @@ impl Source {
         }
     }
 
-    /// Begins where an earlier life had these delivered.
+    /// Starts with the messages that an earlier life had delivered.
     pub fn begin_with(&mut self, delivered: &Delivered) {
         self.next = delivered.until.clone();
         self.missing = delivered.except.iter().map(|ssn| (*ssn, None)).collect();

@@ -1,9 +1,8 @@
 //! When chunks of the log leave memory for the disk.
 //!
-//! A channel that begins a new chunk lends its complete ones, oldest first,
-//! as soon as more than a set amount is in memory, or more than its share of that
-//! in this channel; when memory is at its end, all channels do. The rank continues
-//! meanwhile. LOG-3
+//! A channel that begins a new chunk lends its complete chunks to the disk, oldest first, if more
+//! than a set amount is in memory, or if this channel holds more than its share of that amount.
+//! When memory is exhausted, all channels lend theirs. The rank continues meanwhile. LOG-3
 
 use super::destination::Destination;
 use super::read_back::Reads;
@@ -12,26 +11,26 @@ use core::time::Duration;
 use refrain_ring::{Arena, CHUNK_BYTES, ChannelLog, LentChunk, LoanEnd};
 use std::collections::VecDeque;
 
-/// A rank that waits looks this often for writes that have ended.
+/// Interval at which a waiting rank looks for writes that have ended.
 const LOOK: Duration = Duration::from_micros(500);
 
 /// The disk under the logs, if there is one.
 #[derive(Default)]
 pub(super) struct Spilling {
     disk: Option<Box<dyn Spill>>,
-    /// Channels that share the memory.
+    /// Number of channels that share the memory.
     channels: u64,
-    /// Chunks that came back while another channel had its turn.
+    /// Chunks that came back while another channel was served.
     returned: VecDeque<(LentChunk, LoanEnd)>,
     lent: u64,
     /// Chunks written to disk so far.
     pub written: u64,
-    /// Reads of readers of the log.
+    /// Reads in progress, with the readers of the log.
     pub reads: Reads,
 }
 
 impl Spilling {
-    /// Under the logs of this number of channels.
+    /// Uses a disk for the logs of this number of channels.
     pub fn new(disk: Box<dyn Spill>, channels: u32) -> Self {
         Self {
             disk: Some(disk),
@@ -52,19 +51,19 @@ impl Spilling {
         self.disk.as_deref_mut()
     }
 
-    /// Whether chunks or reads are still to come back.
+    /// Whether chunks or reads are in progress or not yet handed back.
     #[inline]
     pub fn is_under_way(&self) -> bool {
         let is_busy = || self.disk.as_ref().is_some_and(|disk| disk.under_way() > 0);
         self.lent > 0 || !self.returned.is_empty() || is_busy()
     }
 
-    /// Whether chunks are on their way to the disk.
+    /// Whether the disk is writing chunks.
     pub fn is_writing(&self) -> bool {
         self.lent > 0
     }
 
-    /// How long a rank may sleep at most.
+    /// The longest time that a rank may sleep.
     pub fn sleep_max(&self, timeout: Duration) -> Duration {
         match self.is_under_way() {
             true => timeout.min(LOOK),
@@ -72,7 +71,7 @@ impl Spilling {
         }
     }
 
-    /// Takes in what has ended.
+    /// Handles disk operations that have ended.
     pub fn poll(&mut self) {
         let Some(disk) = &mut self.disk else {
             return;
@@ -97,8 +96,8 @@ impl Spilling {
         }
     }
 
-    /// A channel is about to begin a new chunk: it gets its chunks that have come back, and
-    /// lends complete ones.
+    /// Called before a channel begins a new chunk: gives the channel its chunks that have come
+    /// back, and lends complete ones.
     #[cold]
     pub fn before_chunk(&mut self, destination: &mut Destination, arena: &Arena) {
         let Some(after_bytes) = self.disk.as_ref().map(|disk| disk.after_bytes()) else {
@@ -122,8 +121,8 @@ impl Spilling {
             return;
         };
         let (to, posted) = (destination.rank, destination.posted());
-        // Its window is no more than its share: with others idle, it would be
-        // full before the whole is reached.
+        // A channel's share counts, too: if other channels are idle, its window is full before the
+        // total is reached.
         let share_bytes = after_bytes / self.channels;
         let is_too_much = |log: &ChannelLog, lent: u64| {
             let own_bytes = log.held_bytes() - (log.lent_chunks() * CHUNK_BYTES) as u64;

@@ -5,33 +5,32 @@ use super::EngineError;
 use super::outbox::{Means, Outbox};
 use refrain_ring::{ArenaFull, Rank, ReserveError};
 
-/// Why packing came to a halt.
+/// Why packing has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stall {
     /// A receiver has to consume before its channel's window moves.
     Window,
     /// The log memory is in use; only a horizon frees it.
     Budget,
-    /// The channel's share of it is in use and consumed, and no disk takes any of
-    /// that; only a horizon frees it.
+    /// The channel's share of the log memory is in use and consumed, and no disk takes any of it;
+    /// only a horizon frees it.
     Share,
-    /// The system gives no more memory for the log; only a horizon frees what
-    /// there is.
+    /// The system gives no more memory for the log; only a horizon frees memory in the log.
     Memory,
     /// The log memory is in use, and part of it is on its way to disk.
     Disk,
 }
 
 impl Stall {
-    /// Whether it could be for ever: a receiver that consumes does not end it.
+    /// Whether the stall could last for ever: a receiver that consumes does not end it.
     pub fn is_of_memory(self) -> bool {
         self != Self::Window
     }
 }
 
 impl Outbox {
-    /// Packing has stopped: frees what channels hold and do not need, and lets the disk have
-    /// what it takes. Returns whether to pack on: if not, the stall is noted. LOG-3
+    /// Frees what channels hold and do not need, and gives the disk what it takes. Returns whether
+    /// packing can continue: if not, the stall is noted. LOG-3
     ///
     /// # Errors
     /// When the system has no memory.
@@ -47,8 +46,8 @@ impl Outbox {
             ReserveError::Window => means.log.spilling.is_on(),
             ReserveError::Arena(ArenaFull::Memory { .. }) => gets_by_with_what_it_has(means),
         };
-        // Room in a window is made by its own chunks alone: those of others would
-        // only go to disk before them.
+        // Only the channel's own chunks make room in its window. Chunks of other channels would
+        // only be written to disk before them.
         let of_window = matches!(stop, ReserveError::Window);
         if may_help && self.reclaim_from(of_window.then_some(to), means) {
             return Ok(true);
@@ -56,13 +55,13 @@ impl Outbox {
         self.note_stall(to, stop, means).map(|()| false)
     }
 
-    /// Frees memory of one channel, or of all; returns whether any came free.
+    /// Frees memory of one channel, or of all; returns whether any was freed.
     #[cold]
     pub(super) fn reclaim_from(&mut self, only: Option<Rank>, means: &mut Means<'_>) -> bool {
         let before = means.log.arena.used_bytes();
         self.after_disk(means.log.spilling);
         self.trim_all(means.log.fabric, means.log.arena);
-        // Memory is at its end, even if other channels hold it: all complete chunks go.
+        // Memory is exhausted, even if other channels hold it: all complete chunks are lent.
         for destination in &mut self.destinations {
             if only.is_none_or(|only| only == destination.rank) {
                 (means.log.spilling).lend_above(0, destination, means.log.arena);
@@ -71,8 +70,8 @@ impl Outbox {
         means.log.arena.used_bytes() < before
     }
 
-    /// LOG-3: what does not fit waits, and nothing is dropped; the caller sees
-    /// why and decides how long.
+    /// Notes why packing waits. LOG-3: a record without room waits, and nothing is dropped; the
+    /// caller sees the reason and decides how long to wait.
     fn note_stall(
         &mut self,
         to: Rank,
@@ -91,8 +90,8 @@ impl Outbox {
             ReserveError::Arena(ArenaFull::Budget { .. }) => Stall::Budget,
             ReserveError::Arena(ArenaFull::Memory { .. }) => Stall::Memory,
         };
-        // That one receiver is slow must not hide that another channel has no
-        // memory: only the latter ends with an error.
+        // A slow receiver must not hide that another channel has no memory: only a lack of memory
+        // ends with an error.
         if stall != Stall::Window || self.stall.is_none() {
             self.stall = Some(stall);
         }
@@ -108,8 +107,8 @@ impl Outbox {
     }
 }
 
-/// Whether a log for which the system has no more memory continues in what it has:
-/// chunks come free as the disk takes them.
+/// Whether a log continues in its present memory when the system has no more: chunks are freed as
+/// the disk takes them.
 fn gets_by_with_what_it_has(means: &Means<'_>) -> bool {
     means.log.spilling.is_on() && means.log.arena.used_bytes() > 0
 }

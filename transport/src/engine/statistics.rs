@@ -1,4 +1,4 @@
-//! Counters and other figures of an engine.
+//! Statistics and other properties of an engine.
 
 use super::{Engine, Stall};
 use crate::divergence::Comparison;
@@ -10,7 +10,7 @@ use refrain_ring::{Rank, Ssn, Stream};
 pub struct Statistics {
     /// Messages sent.
     pub messages_sent: u64,
-    /// Their payload bytes.
+    /// Payload bytes of the messages sent.
     pub bytes_sent: u64,
     /// Payload bytes of the messages that began to arrive from other ranks, once for
     /// each message.
@@ -19,7 +19,7 @@ pub struct Statistics {
     pub receives: u64,
     /// Messages that arrived before their receive.
     pub unexpected: u64,
-    /// Messages that went by rendezvous.
+    /// Messages sent by rendezvous.
     pub rendezvous: u64,
     /// Records dropped because their message had been received before.
     pub duplicates: u64,
@@ -35,7 +35,7 @@ pub struct Statistics {
 }
 
 impl<P: Protocol> Engine<P> {
-    /// Why sends do not move on, if they do not.
+    /// Why sends are stalled, if they are.
     pub fn stall(&self) -> Option<Stall> {
         self.outbox.stall
     }
@@ -58,7 +58,7 @@ impl<P: Protocol> Engine<P> {
         self.options.size
     }
 
-    /// The first message of the program's stream of `source` that has not wholly come.
+    /// The first message of the program's stream of `source` that has not completely arrived.
     ///
     /// # Panics
     /// When the job has no such rank.
@@ -86,13 +86,12 @@ impl<P: Protocol> Engine<P> {
         waits.then(|| self.protocol.explain()).flatten()
     }
 
-    /// Whether chunks are on their way to the disk: a thread of this rank needs a
-    /// core.
+    /// Whether chunks are being written to disk: a thread of this rank needs a core.
     pub fn is_spilling(&self) -> bool {
         self.spilling.is_writing()
     }
 
-    /// Chunks written to disk so far: while this grows, a stall is no standstill.
+    /// Chunks written to disk so far. While this number grows, a stall is not permanent.
     pub fn disk_progress(&self) -> u64 {
         self.spilling.written
     }
@@ -102,13 +101,12 @@ impl<P: Protocol> Engine<P> {
         self.spilling.disk().map(|disk| disk.explain())
     }
 
-    /// Bytes of log memory in use, and at most.
+    /// Bytes of log memory in use, and the limit.
     pub fn log_bytes(&self) -> (u64, u64) {
         (self.arena.used_bytes(), self.arena.budget_bytes())
     }
 
-    /// Bytes of log memory that the messages to `to` take, in whole chunks, and the
-    /// most that they may take. LOG-3
+    /// Bytes of log memory that the messages to `to` take, in whole chunks, and the limit. LOG-3
     ///
     /// # Panics
     /// When the job has no such rank.
@@ -117,7 +115,7 @@ impl<P: Protocol> Engine<P> {
         (held_bytes, self.options.window_bytes)
     }
 
-    /// Bytes of log memory from which on it goes to disk; 0 without one.
+    /// Bytes of log memory above which chunks go to disk; 0 without a disk.
     pub fn log_bytes_kept(&self) -> u64 {
         self.spilling.disk().map_or(0, |disk| disk.after_bytes())
     }
@@ -127,20 +125,19 @@ impl<P: Protocol> Engine<P> {
         self.spilling.disk().map(|disk| disk.held_bytes())
     }
 
-    /// Bytes of log memory that were in use at the same time, at most.
+    /// The peak of log memory in use, in bytes.
     pub fn log_bytes_peak(&self) -> u64 {
         self.arena.used_bytes_peak()
     }
 
-    /// Bytes that all logs have taken so far, with headers and unused ends of
-    /// chunks, freed or not.
+    /// Bytes appended to all logs so far, with headers and unused ends of chunks, freed or not.
     pub fn log_bytes_appended(&self) -> u64 {
         let destinations = self.outbox.destinations.iter();
         destinations.map(|to| to.log.tail().0).sum()
     }
 
-    /// The first message of the program's stream to `to` that is in log memory with all
-    /// that follow it; earlier ones are free, or on disk. LOG-4
+    /// The first message of the program's stream to `to` that is in log memory together with all
+    /// that follow it; earlier ones are freed, or on disk. LOG-4
     ///
     /// # Panics
     /// When the job has no such rank.
@@ -174,7 +171,7 @@ impl<P: Protocol> Engine<P> {
         &mut self.protocol
     }
 
-    /// Requests that exist.
+    /// Number of requests.
     pub fn request_count(&self) -> usize {
         self.requests.count()
     }

@@ -25,18 +25,18 @@ pub(super) struct MessageHead {
 #[derive(Debug)]
 pub(super) struct Message {
     pub head: MessageHead,
-    /// Bytes of the parts that are known, wherever they are.
+    /// Bytes of the parts that are known, wherever they are stored.
     pub arrived_bytes: u64,
     pub parts: Parts,
-    /// A send to the own rank that completes with the match.
+    /// A send of this rank to itself that completes with the match.
     pub completes: Option<RequestId>,
 }
 
-/// The payload of a message so far.
+/// The parts of a message's payload that are known so far.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     first: Option<Part>,
-    /// Only of messages of several frames.
+    /// Used only for messages of several frames.
     rest: Vec<Part>,
 }
 
@@ -58,14 +58,14 @@ pub(super) enum Stored {
         place: Place,
         bytes: usize,
     },
-    /// Being fetched into staging memory, by the landing's name.
+    /// Being fetched into staging memory; holds the token of the landing.
     Landing(u64),
     Staged {
         staging: Staging,
         bytes: usize,
     },
     Copied(Box<[u8]>),
-    /// Gone with its sender, which has to send the message again. REC-7
+    /// Lost with its sender, which has to send the message again. REC-7
     Lost,
 }
 
@@ -119,7 +119,7 @@ impl Message {
         self.head.envelope.source == source
     }
 
-    /// The sender and the number.
+    /// The sender and the SSN.
     pub fn key(&self) -> (Rank, Ssn) {
         (self.head.envelope.source, self.head.ssn)
     }
@@ -150,8 +150,8 @@ impl Parts {
     }
 }
 
-/// The payload that was left in place. Less than all of it would be delivered
-/// as if it were the message.
+/// The payload that was left in place. Panics if it is incomplete: a part would be delivered as if
+/// it were the message.
 pub(super) fn kept(fabric: &dyn Fabric, place: Place, bytes: usize) -> &[u8] {
     let payload = fabric.kept(place, bytes);
     assert_eq!(
@@ -185,12 +185,12 @@ impl<P: Protocol> Delivery<'_, P> {
                     (Stored::Copied(payload.into()), Disposition::Consumed)
                 }
             }
-            // It is in the log anyhow, and need not be fetched before its receive.
+            // The payload stays in the log anyway, and need not be fetched before its receive.
             Payload::Distant(bytes) if self.inbox.senders_keep => {
                 source.in_place += 1;
                 (Stored::Distant { place, bytes }, Disposition::Keep)
             }
-            // A log that is reused would be full of it, and its sender stuck.
+            // The payload would fill a log whose memory is reused, and its sender would stall.
             Payload::Distant(bytes) => {
                 let portion = message.head.portion(offset, bytes);
                 let target = Target::Message(index);
@@ -202,7 +202,7 @@ impl<P: Protocol> Delivery<'_, P> {
         disposition
     }
 
-    /// Hands a stored message to the receive that took it.
+    /// Delivers a stored message to the receive that took it.
     pub fn deliver_stored(&mut self, index: usize, id: RequestId, fabric: &mut dyn Fabric) {
         let mut message = self.inbox.messages.remove(index);
         let head = message.head;
@@ -254,7 +254,7 @@ impl Inbox {
         }
     }
 
-    /// Copies out what `source` holds in place, so that it need not stall.
+    /// Copies out the payload that is kept in the log of `source`, so that `source` need not stall.
     pub fn copy_out(&mut self, source: Rank, fabric: &mut dyn Fabric) {
         let its = self
             .messages

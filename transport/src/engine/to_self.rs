@@ -10,8 +10,8 @@ use refrain_ring::Clock;
 use refrain_ring::copy::Target;
 
 impl<P: Protocol> Engine<P> {
-    /// A message to this rank uses neither fabric nor log: when the rank
-    /// fails, its replay sends it again.
+    /// Sends a message to this rank. It uses neither fabric nor log: when the rank fails, its
+    /// replay sends the message again.
     pub(super) fn send_to_self(&mut self, clock: Clock, sending: Sending) -> Started {
         let envelope = Envelope {
             context: sending.to.context,

@@ -1,29 +1,28 @@
 //! How a later life notices that records of earlier lives are missing. REC-9
 //!
-//! A message that an earlier life sent left after all events before it were stable
-//! (GATE-1). So a later life whose program sees an event without a record has sent
-//! by then all that its peers have from earlier lives. If a peer has more, a record
-//! is lost, or the program makes an operation that it did not make before.
+//! In an earlier life, a message left only after all events before it were stable (GATE-1). So when
+//! the program of a later life sees an event without a record, that life has already sent all
+//! messages that its peers have from earlier lives. If a peer has more, a record is lost, or the
+//! program makes an operation that it did not make before.
 //!
-//! The program *sees* the outcome of a probe, test, wait for some or cancel with
-//! the call. It sees a match when a call returns the end of the receive, and not before:
-//! a message that arrived behind a send in the earlier life may arrive before that
-//! send in this one. Or a call returns the end of another receive, which got a later message
-//! of the same sender: in the earlier life, too, the first message had been matched by
-//! then, since a channel is matched in order.
+//! The program *sees* the outcome of a probe, test, wait for some or cancel with the call. It sees
+//! a match only when a call returns the end of the receive: a message that arrived behind a send in
+//! the earlier life may arrive before that send in this life. It also sees a match when a call
+//! returns the end of another receive, which got a later message of the same sender: in the earlier
+//! life, too, the first message had been matched by then, since a channel is matched in order.
 //!
-//! Peers report which messages they have when they are connected ([`Control::Restart`]), dead
-//! peers later: each report is compared with what this life had sent at its first event,
-//! whichever comes last. Only a peer's first report counts: one after another failure
-//! includes messages of this life.
+//! Peers report which messages they have when they are connected ([`Control::Restart`]), dead peers
+//! later. Each report is compared with the messages that this life had sent at its first event
+//! without a record, as soon as the report and that event are both known. Only a peer's first
+//! report counts: a report after another failure includes messages of this life.
 //!
-//! The logs of earlier lives hold all messages that passed the gate, also those that no peer
-//! got. They are read with the first event; messages that this life sends after it are not
-//! compared.
+//! The logs of earlier lives hold all messages that passed the gate, also those that no peer got.
+//! The logs are checked at the first event without a record; messages that this life sends after it
+//! are not compared.
 //!
-//! An internal operation that is open at the first event may have come farther in an
-//! earlier life: progress issues its steps. So its stream is compared when it is over,
-//! and no message behind its own can have been sent before. STREAM-6
+//! An internal operation that is open at the first event may have come farther in an earlier life,
+//! because progress issues its steps. So its stream is compared when the operation is over. No
+//! earlier life can have sent messages behind those of the operation on that stream. STREAM-6
 //!
 //! [`Control::Restart`]: crate::control::Control::Restart
 
@@ -33,11 +32,11 @@ use crate::recorded::PreviousSends;
 use refrain_ring::{Clock, Frontier, Rank, Ssn, Stream};
 use std::collections::BTreeMap;
 
-/// The state of the check, until this life has sent all that its peers have.
+/// The state of the check, until this life has sent all messages that its peers have.
 #[derive(Debug)]
 pub(super) struct Unrecorded {
-    /// Peers that may have more than this life has sent: the first messages that
-    /// each misses, once it has reported them.
+    /// Peers that may have more messages than this life has sent, each with the first messages that
+    /// it misses, once it has reported them.
     ahead: BTreeMap<Rank, Option<Frontier>>,
     first: Option<FirstEvent>,
 }
@@ -57,15 +56,15 @@ pub(super) struct Unseen {
 struct FirstEvent {
     clock: Clock,
     what: &'static str,
-    /// The next messages to each rank then; of streams that were open, when their
-    /// operation was over.
+    /// The next message to each rank at that event; of streams that were open, the next message
+    /// when their operation was over.
     next: Vec<Frontier>,
-    /// Streams whose operation was open then, and is still.
+    /// Streams whose operation was open at that event and still is.
     open: Vec<Stream>,
 }
 
 impl Unrecorded {
-    /// Of a later life of `rank`, before any report of its peers.
+    /// Creates the check for a later life of `rank`, before any report of its peers.
     pub fn new(rank: Rank, size: u32) -> Self {
         let peers = (0..size).map(Rank).filter(|peer| *peer != rank);
         Self {
@@ -74,7 +73,7 @@ impl Unrecorded {
         }
     }
 
-    /// Whether an earlier life may have sent what is sent on a stream now.
+    /// Whether an earlier life may have sent the messages that are now sent on a stream.
     pub fn compares(&self, stream: Stream) -> bool {
         let first = self.first.as_ref();
         first.is_none_or(|first| first.open.contains(&stream))
@@ -82,7 +81,7 @@ impl Unrecorded {
 }
 
 impl FirstEvent {
-    /// Whether a peer that misses `misses` first has nothing that comes after this.
+    /// Checks that a peer that misses `misses` first has no message from after this event.
     fn check(&self, peer: Rank, misses: &Frontier) -> Result<(), EngineError> {
         let sent = &self.next[peer.index()];
         let is_over = |stream| !self.open.contains(&stream);
@@ -93,14 +92,14 @@ impl FirstEvent {
         }
     }
 
-    /// The same of all peers that have reported what they miss.
+    /// As `check`, for all peers that have reported which messages they miss.
     fn check_all(&self, ahead: &BTreeMap<Rank, Option<Frontier>>) -> Result<(), EngineError> {
         let reported = ahead.iter();
         let mut reported = reported.filter_map(|(peer, misses)| Some((*peer, misses.as_ref()?)));
         reported.try_for_each(|(peer, misses)| self.check(peer, misses))
     }
 
-    /// Whether logs of earlier lives have nothing that comes after this.
+    /// Checks that logs of earlier lives have no message from after this event.
     fn check_logs(&self, own: Rank, sends: &mut dyn PreviousSends) -> Result<(), EngineError> {
         let peers = (0..).map(Rank).zip(&self.next);
         let of = |(peer, next): (Rank, &'_ Frontier)| {
@@ -125,8 +124,8 @@ impl FirstEvent {
 }
 
 impl<P: Protocol> Engine<P> {
-    /// Leaves this check out: the bug that the simulator plants. For an engine that
-    /// has done nothing yet.
+    /// Disables this check: a planted bug of the simulator. The engine must not have done anything
+    /// yet.
     #[cfg(any(test, feature = "test-doubles"))]
     #[must_use]
     pub fn without_record_check(mut self) -> Self {
@@ -135,7 +134,7 @@ impl<P: Protocol> Engine<P> {
         self
     }
 
-    /// The program sees an event that has no record. REC-9
+    /// Notes that the program sees an event without a record. REC-9
     #[cold]
     pub(super) fn saw_unrecorded(&mut self, clock: Clock, what: &'static str) {
         let Some(unrecorded) = &mut self.unrecorded else {
@@ -165,8 +164,8 @@ impl<P: Protocol> Engine<P> {
         self.compared_all_streams();
     }
 
-    /// When all streams have ended that were open at the first event, only peers without
-    /// a report are left.
+    /// Ends the comparison once all streams are over that were open at the first event. Then only
+    /// peers without a report are left to check.
     fn compared_all_streams(&mut self) {
         let Some(Unrecorded { ahead, first }) = &mut self.unrecorded else {
             return;
@@ -177,7 +176,7 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// The operation of a stream is over: it has sent all that it sends. STREAM-6
+    /// Notes that the operation of a stream is over: it has sent all its messages. STREAM-6
     #[cold]
     pub(super) fn stream_is_over(&mut self, stream: Stream) {
         let Some(Unrecorded { ahead, first }) = &mut self.unrecorded else {
@@ -197,7 +196,7 @@ impl<P: Protocol> Engine<P> {
         self.compared_all_streams();
     }
 
-    /// A call returns the end of this receive. REC-9
+    /// Notes that a call returns the end of this receive. REC-9
     #[cold]
     pub(super) fn saw_end(&mut self, id: RequestId) {
         let mut unseen = self.inbox.unseen.iter().flatten();
@@ -206,8 +205,8 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// The first report of a peer in this life: which messages of earlier lives it misses.
-    /// REC-9
+    /// Handles the first report of a peer in this life: the messages of earlier lives that it
+    /// misses. REC-9
     pub(super) fn note_what_peer_misses(&mut self, peer: Rank, misses: Frontier) {
         let Some(unrecorded) = &mut self.unrecorded else {
             return;
@@ -225,7 +224,7 @@ impl<P: Protocol> Engine<P> {
         };
     }
 
-    /// Ends this when no peer and no log has more than this life has sent.
+    /// Ends the check when no peer and no log has more messages than this life has sent.
     pub(super) fn end_unrecorded(&mut self) {
         let Some(unrecorded) = &mut self.unrecorded else {
             return;

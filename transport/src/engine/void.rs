@@ -1,5 +1,5 @@
-//! Messages of a peer that was fenced: those that are wholly here stay, the
-//! others are void and come again. REC-7
+//! Messages of a fenced peer: those that have arrived completely stay, the others are void and
+//! arrive again. REC-7
 //!
 //! A void message keeps its match, or its place among the unexpected messages. None of its
 //! bytes count as arrived.
@@ -24,8 +24,8 @@ impl Message {
 }
 
 impl Inbox {
-    /// The peer's memory is about to go: what lies there of whole messages is
-    /// copied out.
+    /// Copies payload of complete messages out of the peer's memory, which is about to become
+    /// unreadable.
     pub fn rescue(&mut self, peer: Rank, fabric: &mut dyn Fabric) {
         for (_, message) in self.messages.iter_mut().filter(|(_, it)| it.is_from(peer)) {
             if message.arrived_bytes < message.head.bytes {
@@ -43,8 +43,8 @@ impl Inbox {
         source.fenced = true;
     }
 
-    /// All memory of peers is about to go: what lies there is copied out, and what
-    /// was to be fetched will not come. Of those that are fenced it is gone.
+    /// Copies payload out of the memory of all peers, which is about to become unreadable. Payload
+    /// that was to be fetched is lost. The memory of fenced peers is unreadable already.
     #[cold]
     pub fn rescue_all(&mut self, fabric: &mut dyn Fabric) {
         for (_, message) in &mut self.messages {
@@ -68,8 +68,8 @@ impl Inbox {
         }
     }
 
-    /// The peer is disconnected and nothing of it lands any more: whatever is not
-    /// wholly here is void. REC-7
+    /// Makes all messages of a peer void that have not arrived completely. The peer must be
+    /// disconnected, and none of its payload may land any more. REC-7
     pub fn void(&mut self, peer: Rank, requests: &mut Requests) {
         let source = &mut self.sources[peer.index()];
         for (ssn, target) in core::mem::take(&mut source.assembling) {
@@ -98,23 +98,23 @@ impl Inbox {
         self.lost.retain(|lost| *lost != peer);
     }
 
-    /// Whether a message of `source` was matched, in this life or before the
-    /// checkpoint with which it began.
+    /// Whether a message of `source` was matched, in this life or before the checkpoint from which
+    /// this life started.
     fn is_matched(&self, source: Rank, ssn: Ssn) -> bool {
         let mut messages = self.messages.iter();
         let state = &self.sources[source.index()];
         !state.misses_unmatched(ssn) && !messages.any(|(_, it)| it.key() == (source, ssn))
     }
 
-    /// A sender asks whether its synchronous send is matched. If not, it is answered with
-    /// the match.
+    /// Answers a sender that asks whether its synchronous send is matched. If it is not matched
+    /// yet, the match will answer.
     pub fn answer_again(&mut self, source: Rank, ssn: Ssn) {
         if self.is_matched(source, ssn) {
             self.controls_out.push((source, Control::Matched { ssn }));
         }
     }
 
-    /// Whether a message that comes again is what it was. REC-8
+    /// Whether a message that arrives again is the same as before. REC-8
     fn is_same(&self, head: &MessageHead, target: Target, requests: &mut Requests) -> bool {
         match target {
             Target::Message(index) => {
@@ -130,8 +130,8 @@ impl Inbox {
 }
 
 impl<P: Protocol> Delivery<'_, P> {
-    /// The first record of a message: of an internal one, or from a sender that was
-    /// connected again or that breaks the rules. Judged per message: further records of a
+    /// Handles the first record of a message that is internal, or whose sender was connected again
+    /// or breaks the rules. Messages are judged by their first record: further records of a
     /// duplicate belong to no message.
     #[cold]
     pub(super) fn begin_again(&mut self, arrival: &Arrival<'_>) -> Disposition {
@@ -156,7 +156,7 @@ impl<P: Protocol> Delivery<'_, P> {
         Disposition::Consumed
     }
 
-    /// A void message begins again, where its match or its place is. REC-7
+    /// Starts a void message again, for its match or at its place. REC-7
     fn restart(&mut self, arrival: &Arrival<'_>, target: Target) -> Disposition {
         let head = MessageHead::of(arrival.header);
         let (source, ssn) = (head.envelope.source, head.ssn);
@@ -187,14 +187,14 @@ impl<P: Protocol> Delivery<'_, P> {
         }
     }
 
-    /// A fragment that belongs to no message that is coming.
+    /// Handles a fragment of a message that is not being assembled.
     #[cold]
     pub(super) fn stray_fragment(&mut self, header: &RecordHeader) -> Disposition {
         let source = &self.inbox.sources[header.source.index()];
         if source.misses(header.ssn) {
             self.gap(header, source.first_missing_of(header.ssn.stream()));
         } else {
-            // Of a message that was received before a restart of its sender.
+            // The message was received before a restart of its sender.
             self.statistics.duplicates += 1;
         }
         Disposition::Consumed

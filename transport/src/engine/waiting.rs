@@ -5,7 +5,7 @@ use crate::gate::Mark;
 use crate::protocol::Protocol;
 use core::time::Duration;
 
-/// Sleep between two looks for the acknowledgement that a send waits for.
+/// Maximum sleep between two polls for the acknowledgement that a send waits for.
 const COMMIT_NAP_MAX: Duration = Duration::from_micros(50);
 
 impl<P: Protocol> Engine<P> {
@@ -14,13 +14,13 @@ impl<P: Protocol> Engine<P> {
         self.gate.is_closed() && self.gate.pass_behind(self.wanted()).is_none()
     }
 
-    /// The events that all waiting emissions wait for.
+    /// The events that all waiting emissions need to be stable.
     pub(super) fn wanted(&self) -> Mark {
         self.outbox.wanted().max(self.settling)
     }
 
-    /// Advances commits; returns whether all events are stable. For an emission that does
-    /// not pass the gate by itself: it waits from here on like others. GATE-1
+    /// Advances commits; returns whether all events are stable. For an emission that does not pass
+    /// the gate by itself: from this call on it waits like others. GATE-1
     pub fn is_settled(&mut self) -> bool {
         if self.gate.is_closed() {
             self.settling = self.gate.mark();
@@ -37,7 +37,7 @@ impl<P: Protocol> Engine<P> {
             return;
         }
         let timeout = self.spilling.sleep_max(timeout);
-        // What makes events stable does not wake a sleeping rank. GATE-4
+        // A report that events are stable does not wake a sleeping rank. GATE-4
         self.fabric.wait(if self.awaits_commit() {
             timeout.min(COMMIT_NAP_MAX)
         } else {

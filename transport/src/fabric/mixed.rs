@@ -1,21 +1,19 @@
 //! Two fabrics behind one: the near one for peers on this host, the far one for
 //! all others, chosen per peer.
 //!
-//! Each peer is on one side for its whole life, so every clause of the
-//! [contract](super) holds for it because it holds on that side. This module
-//! only gives both sides their turn:
+//! Each peer is on one side for its whole life, so every clause of the [contract](super) holds for
+//! it because it holds on that side. This module only polls both sides:
 //!
-//! - A poll always looks at the near side. The far side costs system calls (a
-//!   socket, a NIC's queue); while the near side is busy it gets its turn at
-//!   every fourth poll, else at every one.
-//! - A process cannot sleep on the near side's word in memory and on the far
-//!   side's descriptors at once. It sleeps on the near one, for a slice of 50 µs
-//!   that doubles up to 2 ms as long as nothing comes, and the caller polls both
-//!   between the slices. So a message from another host may find a sleeping
-//!   rank up to 2 ms late, and an idle rank wakes 500 times a second, which takes
-//!   about 2 % of a processor; messages on this host wake it at once.
+//! - A poll always looks at the near side. The far side costs system calls (a socket, a NIC's
+//!   queue); while the near side is busy, every fourth poll includes the far side, else every one
+//!   does.
+//! - A process cannot sleep on the near side's word in memory and on the far side's descriptors at
+//!   once. It sleeps on the near side, for a slice of 50 µs that doubles up to 2 ms while nothing
+//!   arrives, and the caller polls both sides between the slices. So a sleeping rank may see a
+//!   message from another host up to 2 ms late, and an idle rank wakes 500 times a second, which
+//!   takes about 2 % of a processor; messages on this host wake it at once.
 //!
-//! Both fabrics send from the same log: they are made over one region.
+//! Both fabrics send from the same log: they are created over one region.
 
 pub mod address;
 
@@ -26,7 +24,7 @@ use address::Pair;
 use core::time::Duration;
 use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader};
 
-/// Polls that find something on the near side before the far one has its turn.
+/// While the near side is busy, one of this many polls includes the far side.
 const NEAR_POLLS_MAX: u32 = 4;
 /// The first slice of a wait, and the longest.
 const SLICE_MIN: Duration = Duration::from_micros(50);
@@ -54,8 +52,8 @@ pub struct Mixed<N, F> {
 }
 
 impl<N: Fabric, F: Fabric> Mixed<N, F> {
-    /// Puts both behind one; `sides` says for each rank of the job where it is
-    /// (the entry of this rank has no effect).
+    /// Combines both fabrics; `sides` gives the side of each rank of the job (the entry of this
+    /// rank has no effect).
     pub fn new(near: N, far: F, sides: Vec<Side>) -> Self {
         let attributes = common(near.attributes(), far.attributes());
         Self {
@@ -96,8 +94,8 @@ impl<N: Fabric, F: Fabric> Mixed<N, F> {
     }
 }
 
-/// The address of a rank as it publishes it: how it is reached from its own
-/// host, and from others. A side that no peer needs may be left out.
+/// The address that a rank publishes: one part for its own host, one for other hosts. A part that
+/// no peer needs may be left out.
 ///
 /// # Panics
 /// For parts above 64 KiB, and a far address with memory (which cannot be passed
@@ -228,11 +226,11 @@ impl<N: Fabric, F: Fabric> Fabric for Mixed<N, F> {
         self.far.close();
     }
 
-    /// One slice on the near side, then the caller polls both sides: the contract
-    /// lets a wait return early.
+    /// Sleeps one slice on the near side, then the caller polls both sides: the contract lets a
+    /// wait return early.
     fn wait(&mut self, timeout: Duration) {
         self.near.wait(timeout.min(self.slice));
-        // No sleep, only the work before one: clocks and acknowledgements.
+        // Does not sleep, but does the work before a sleep: timers and acknowledgements.
         self.far.wait(Duration::ZERO);
         self.slice = SLICE_MAX.min(2 * self.slice);
     }

@@ -6,88 +6,79 @@
 //!
 //! # Contract
 //!
-//! **Lanes.** Each ordered pair of ranks has two lanes. The *data lane* carries
-//! the frames of the sender's channel log; the *control lane* carries small
-//! [`Control`] frames. Each lane is FIFO, loses nothing and duplicates nothing
-//! while both incarnations live. There is no order between lanes, nor between
-//! pairs. A full data lane never stops a control lane. A rank has no lanes to
-//! itself. Frames that were posted before the peer has connected back wait.
+//! **Lanes.** Each ordered pair of ranks has two lanes. The *data lane* carries the frames of the
+//! sender's channel log; the *control lane* carries small [`Control`] frames. Each lane is FIFO,
+//! loses nothing and duplicates nothing while both incarnations live. There is no order between
+//! lanes, nor between pairs. A full data lane never stops a control lane. A rank has no lanes to
+//! itself. Frames that are posted before the peer has connected this rank wait.
 //!
-//! **Where a lane begins.** Both lanes begin when the peer is connected, and anew
-//! with each of its incarnations: nothing of an earlier connection comes on a
-//! later one. The data lane begins with any record of the log: the first frame
-//! that is posted on this connection, perhaps one that was posted on an earlier
-//! connection, too (REC-3). From there frames come in the order of their
-//! positions; records that are published and of no use to the receiver may be left
-//! out, and chunks to which no link leads any more. All records before the first
-//! frame that lie in its chunk must be published. A fabric on which the receiver
-//! reads the sender's log may begin with them, and hand over what was left out:
-//! the engine drops, by their SSN, records that it has.
+//! **Where a lane begins.** Both lanes begin when the peer is connected, and begin anew with each
+//! of its incarnations: no frame of an earlier connection arrives on a later one. The data lane
+//! begins with any record of the log: the first frame that is posted on this connection. That frame
+//! may have been posted on an earlier connection, too (REC-3). From there frames arrive in the
+//! order of their positions. Two things may be left out: published records of no use to the
+//! receiver, and chunks to which no link leads any more. All records that lie in the chunk of the
+//! first frame before it must be published. A fabric on which the receiver reads the sender's log
+//! may begin with these records, and hand over records that were left out: the engine drops, by
+//! their SSN, records that it has.
 //!
-//! **Sending.** [`Fabric::post`] takes a frame that lies packed in registered
-//! log memory. The fabric may read it in place at any time until it reports the
-//! position behind it as [`released`](Fabric::released); until then the engine
-//! neither changes nor frees it. `released` never goes back while the peer is
-//! connected. Before the first post of a connection it lies before all that the
-//! lane may need; of a peer that is not connected it is [`RELEASED_WHOLLY`]: what
-//! is posted when it comes back must still be there then. With a fabric on
-//! which the receiver reads the sender's log ([`Attributes::reads_in_place`])
-//! a frame is released when the receiver has let go of it; else when it lies in
-//! the receiver's memory.
+//! **Sending.** [`Fabric::post`] takes a frame that lies packed in registered log memory. The
+//! fabric may read it in place at any time until it reports the position behind it as
+//! [`released`](Fabric::released); until then the engine neither changes nor frees it. `released`
+//! never decreases while the peer is connected. Before the first post of a connection it lies
+//! before all records that the lane may need. For a peer that is not connected it is
+//! [`RELEASED_WHOLLY`]: frames that are posted when the peer comes back must still be in the log
+//! then. With a fabric on which the receiver reads the sender's log
+//! ([`Attributes::reads_in_place`]) a frame is released when the receiver has let go of it; else
+//! when it lies in the receiver's memory.
 //!
-//! **Staging.** A record that is kept goes to memory that no cache holds, which
-//! takes longer than the network does to begin. So a fabric that sends by copying
-//! may take a frame before it is in the log ([`Fabric::stage`]): the caller fills
-//! the fabric's own memory, the frame leaves, and then the caller writes the same
-//! bytes into its log and says where they are ([`Fabric::staged`]), before it
-//! calls anything else. Only frames with payload of the lengths in
-//! [`Attributes::staged_bytes`], in the order of their positions with those that
-//! are posted.
+//! **Staging.** A record that is kept is written to memory that no cache holds, which takes longer
+//! than the network takes to begin. So a fabric that sends by copying may take a frame before it is
+//! in the log ([`Fabric::stage`]): the caller fills the fabric's own memory, and the frame leaves.
+//! Then the caller writes the same bytes into its log and reports where they are
+//! ([`Fabric::staged`]), before it calls anything else. Only frames with payload of the lengths in
+//! [`Attributes::staged_bytes`] are staged. Staged and posted frames together are in the order of
+//! their positions.
 //!
-//! **Receiving.** [`Fabric::poll`] hands each arrived frame to the [`Sink`],
-//! per lane in order. A sink that answers [`Disposition::Keep`] leaves the
-//! payload where it is; it stays readable through [`Fabric::kept`] until
-//! [`Fabric::let_go`]. Kept frames hold memory of the sender: an arrival with
-//! `pressed` set says that the sender may soon stall, and that kept frames of
-//! this source should be copied out.
+//! **Receiving.** [`Fabric::poll`] hands each arrived frame to the [`Sink`], per lane in order. A
+//! sink that answers [`Disposition::Keep`] leaves the payload where it is; it stays readable
+//! through [`Fabric::kept`] until [`Fabric::let_go`]. Kept frames hold memory of the sender: an
+//! arrival with `pressed` set means that the sender may soon stall, and that kept frames of this
+//! source should be copied out.
 //!
-//! **Distant frames.** A fabric with remote memory access may hand over a frame
-//! whose payload is still in the sender's log ([`Payload::Distant`]): it arrives
-//! in its turn, and the sink says where the payload shall land
-//! ([`Disposition::Fetch`]), or keeps the frame and says so later
-//! ([`Fabric::fetch`]), or does not want it ([`Disposition::Consumed`],
-//! [`Fabric::let_go`]). Later frames do not wait for the landing. The sender's
-//! log holds the payload until then. Each landing ends exactly once, in a `poll`,
-//! by [`Sink::landed`]; until that call the memory belongs to the fabric. It ends
-//! [`Landed::Lost`] when the peer is disconnected or lost: nothing is written
-//! into the memory after that. [`Fabric::close`] ends them all at once.
+//! **Distant frames.** A fabric with remote memory access may hand over a frame whose payload is
+//! still in the sender's log ([`Payload::Distant`]): the frame arrives in its turn. The sink
+//! answers where the payload lands ([`Disposition::Fetch`]), or keeps the frame and decides later
+//! ([`Fabric::fetch`]), or does not need the payload ([`Disposition::Consumed`],
+//! [`Fabric::let_go`]). Later frames do not wait for the landing. The sender's log holds the
+//! payload until the landing has ended. Each landing ends exactly once, in a `poll`, by
+//! [`Sink::landed`]; until that call the memory belongs to the fabric. It ends with
+//! [`Landed::Lost`] when the peer is disconnected or lost: nothing is written into the memory after
+//! that. [`Fabric::close`] ends all landings at once.
 //!
-//! **Progress** is manual: nothing moves on this rank unless it calls `poll`
-//! (or `wait`). `poll` never blocks and makes a bounded number of calls to the
-//! sink. `post` and `post_control` never block; what does not fit is refused
-//! with [`Refusal::Busy`] and has no effect: progress, then try again.
+//! **Progress** is manual: nothing moves on this rank unless it calls `poll` (or `wait`). `poll`
+//! never blocks and makes a bounded number of calls to the sink. `post` and `post_control` never
+//! block; a frame that does not fit is refused with [`Refusal::Busy`], without effect: make
+//! progress, then try again.
 //!
-//! **Waiting.** [`Fabric::wait`] blocks until something for this rank may have
-//! happened since its last `poll` (a frame, a released position, room in a
-//! lane) or the time is over. It may return early; it never misses a wake-up,
-//! also not one for what happened before the call.
-//! It burns no processor.
+//! **Waiting.** [`Fabric::wait`] blocks until something for this rank may have happened since its
+//! last `poll` (a frame, a released position, room in a lane) or the time is over. It may return
+//! early. It never misses a wake-up, not even for an event before the call. It uses no processor
+//! time while it blocks.
 //!
-//! **Death.** A peer may be killed between any two instructions. What it posted
-//! wholly may still arrive, what it posted partly never does, `poll` continues
-//! for the others. Fabrics that notice a dead peer report
-//! [`Sink::peer_lost`]; none is obliged to: the job brings its own detector.
-//! After [`Fabric::disconnect`] nothing of that incarnation reaches the sink
-//! any more, however late it was written (FENCE-1), and its kept frames are
-//! gone: letting one of them go has no effect, also not on the next incarnation.
-//! The log for it may be freed at once: what the fabric still sends from there
-//! reaches at most the incarnation that is fenced.
-//! A peer comes back by [`Fabric::connect`] with a higher incarnation, any number
-//! of times; one that was connected before is refused. It may have
-//! connected, and posted, before this rank knows of it.
+//! **Death.** A peer may be killed between any two instructions. Frames that it posted completely
+//! may still arrive; a frame that it posted partly never arrives; `poll` continues for the other
+//! peers. Fabrics that notice a dead peer report [`Sink::peer_lost`]; no fabric has to: the job has
+//! its own detector. After [`Fabric::disconnect`] nothing of that incarnation reaches the sink any
+//! more, however late it was written (FENCE-1), and its kept frames are gone: letting one of them
+//! go has no effect, not even on the next incarnation. The log for the peer may be freed at once:
+//! frames that the fabric still sends from there reach at most the fenced incarnation. A peer comes
+//! back by [`Fabric::connect`] with a higher incarnation, any number of times; an incarnation that
+//! was connected before is refused. The peer may have connected, and posted, before this rank knows
+//! of it.
 //!
-//! **Memory.** The region given to a fabric at its making stays mapped and
-//! registered as long as the fabric lives, and longer while a peer may read it.
+//! **Memory.** The region that a fabric is created over stays mapped and registered as long as the
+//! fabric lives, and longer while a peer may read it.
 
 pub mod mixed;
 pub mod network;
@@ -118,17 +109,17 @@ pub const RELEASED_WHOLLY: Position = Position(u64::MAX);
 pub struct Attributes {
     /// Its name as given to `--fabric`.
     pub name: Cow<'static, str>,
-    /// The receiver reads frames in the sender's log: no copy in between, and
-    /// a kept frame costs the receiver nothing.
+    /// Whether the receiver reads frames in the sender's log: without a copy in between, and a kept
+    /// frame costs the receiver nothing.
     pub reads_in_place: bool,
     /// Largest payload of one frame, in bytes.
     pub frame_payload_bytes_max: usize,
-    /// Payload bytes per frame at which long messages flow best.
+    /// Payload bytes per frame that give the best throughput for long messages.
     pub fragment_bytes: usize,
-    /// Payload bytes that may be sent to a receiver that has not asked for
-    /// them; longer messages go by rendezvous when the log is reused.
+    /// Payload bytes that may be sent without the receiver's clear-to-send; longer messages go by
+    /// rendezvous when the log's memory is reused.
     pub eager_bytes_max: u64,
-    /// Payload bytes of frames that [`Fabric::stage`] takes; empty: none.
+    /// Payload lengths, in bytes, of frames that [`Fabric::stage`] takes; empty: none.
     pub staged_bytes: Range<usize>,
 }
 
@@ -137,11 +128,11 @@ pub struct Attributes {
 pub struct Address {
     /// Opaque bytes of the fabric.
     pub bytes: Vec<u8>,
-    /// Shared memory that goes with them, on one host.
+    /// Shared memory that belongs to the address, on one host.
     pub memory: Option<Arc<OwnedFd>>,
 }
 
-/// Why a frame was not taken. It had no effect.
+/// Why a frame was not taken. The call had no effect.
 #[derive(Debug, Error)]
 pub enum Refusal {
     /// The lane is full: make progress and try again.
@@ -170,9 +161,9 @@ pub enum FabricError {
     WrongIncarnation {
         /// The peer.
         source_rank: Rank,
-        /// In the frame.
+        /// The incarnation in the frame.
         found: Incarnation,
-        /// As connected.
+        /// The incarnation that is connected.
         connected: Incarnation,
     },
     /// A frame names a rank that its lane does not belong to.
@@ -180,7 +171,7 @@ pub enum FabricError {
     WrongSource {
         /// The rank of the lane.
         lane: Rank,
-        /// In the frame.
+        /// The rank in the frame.
         claimed: Rank,
     },
     /// A control frame that does not decode.
@@ -196,7 +187,7 @@ pub enum FabricError {
     BrokenLog {
         /// The peer.
         source_rank: Rank,
-        /// Where it leads.
+        /// The chunk to which the link leads.
         chunk: u64,
     },
     /// A peer broke the rules of its lane.
@@ -245,7 +236,7 @@ impl FabricError {
         }
     }
 
-    /// A log of `source_rank` that cannot be read.
+    /// The error for a log of `source_rank` that cannot be read.
     #[cold]
     pub(crate) fn of_log(source_rank: Rank, error: ReadError) -> Self {
         let error = match error {
@@ -260,7 +251,7 @@ impl FabricError {
     }
 }
 
-/// The header of a record that a fabric carries. Links lead through memory and are never
+/// Decodes the header of a record that a fabric carries. Links lead through memory and are never
 /// carried.
 #[inline]
 pub(crate) fn decode_record(source_rank: Rank, bytes: &[u8]) -> Result<RecordHeader, FabricError> {
@@ -274,7 +265,7 @@ pub(crate) fn decode_record(source_rank: Rank, bytes: &[u8]) -> Result<RecordHea
     }
 }
 
-/// FENCE-1: a frame names the rank and the incarnation that are connected on its lane.
+/// Checks that a frame names the rank and the incarnation that are connected on its lane. FENCE-1
 #[inline]
 pub(crate) fn check_sender(
     connected: (Rank, Incarnation),
@@ -300,7 +291,7 @@ pub(crate) fn check_sender(
 #[derive(Debug)]
 pub(crate) struct Acceptable {
     own: Rank,
-    /// The lowest incarnation of each rank of the job that was never connected.
+    /// By rank: one above the highest incarnation that was connected.
     lowest: Vec<u64>,
 }
 
@@ -328,7 +319,7 @@ impl Acceptable {
         Err(FabricError::Attach { peer, reason })
     }
 
-    /// A life is connected: only later ones may come.
+    /// Notes that a life is connected: only later ones may follow.
     pub(crate) fn connected(&mut self, peer: Rank, incarnation: Incarnation) {
         self.lowest[peer.index()] = u64::from(incarnation.0) + 1;
     }
@@ -352,9 +343,9 @@ pub struct Arrival<'a> {
     pub header: &'a RecordHeader,
     /// Its payload.
     pub payload: Payload<'a>,
-    /// Names the frame if it is kept.
+    /// The place by which the frame is found if it is kept.
     pub place: Place,
-    /// The sender may stall soon for memory held by kept frames of this source.
+    /// Whether the sender may soon stall because kept frames of this source hold its memory.
     pub pressed: bool,
 }
 
@@ -391,8 +382,7 @@ pub struct Landing {
 unsafe impl Send for Landing {}
 
 impl Landing {
-    /// Memory for the whole payload of a frame; `token` comes back with
-    /// [`Sink::landed`].
+    /// Memory for the whole payload of a frame. [`Sink::landed`] receives `token`.
     ///
     /// # Safety
     /// `to .. to + bytes` must be writable, and neither read nor written by other code,
@@ -415,7 +405,7 @@ impl Landing {
         self.bytes
     }
 
-    /// The sink's name for it.
+    /// The token by which the sink recognises the landing.
     #[inline]
     pub fn token(&self) -> u64 {
         self.token
@@ -438,8 +428,8 @@ pub enum Disposition {
     Consumed,
     /// The payload stays where it is until it is let go.
     Keep,
-    /// A distant payload is to be brought there; the frame is let go when it
-    /// has landed. An answer to distant frames only.
+    /// The distant payload goes to this landing; the frame is let go when it has landed. Only for
+    /// distant frames.
     Fetch(Landing),
 }
 
@@ -451,7 +441,7 @@ pub trait Sink {
     fn control(&mut self, source: Rank, control: Control);
     /// A landing has ended; its memory is the sink's again.
     fn landed(&mut self, token: u64, landed: Landed);
-    /// The fabric noticed the death of a peer; it need not notice.
+    /// The fabric noticed the death of a peer. A fabric need not notice it.
     fn peer_lost(&mut self, peer: Rank);
 }
 
@@ -460,23 +450,22 @@ pub trait Fabric {
     /// Its properties.
     fn attributes(&self) -> &Attributes;
 
-    /// Its properties towards one peer; they differ from [`Fabric::attributes`] only where
-    /// several fabrics are behind one. Constant as well.
+    /// Its properties towards one peer, constant as well. They differ from [`Fabric::attributes`]
+    /// only if several fabrics are behind one.
     fn attributes_to(&self, peer: Rank) -> &Attributes {
         let _ = peer;
         self.attributes()
     }
 
-    /// How peers reach this rank.
+    /// The address at which peers reach this rank.
     fn address(&self) -> Address;
 
     /// Makes `peer` reachable in `incarnation`. Connecting a peer that is
     /// connected disconnects the older incarnation first.
     ///
     /// # Errors
-    /// When the address is not one of this fabric or cannot be attached, or the
-    /// incarnation is not higher than every one that was connected before: that
-    /// changes nothing.
+    /// When the address is not one of this fabric or cannot be attached, or the incarnation is not
+    /// higher than every one that was connected before. Then the call has no effect.
     fn connect(
         &mut self,
         peer: Rank,
@@ -484,7 +473,7 @@ pub trait Fabric {
         address: &Address,
     ) -> Result<(), FabricError>;
 
-    /// Fences a peer: nothing of its present incarnation arrives any more.
+    /// Fences a peer: no frame of its present incarnation arrives any more.
     fn disconnect(&mut self, peer: Rank);
 
     /// Sends the next frame of the data lane to `peer`. Frames are posted in
@@ -512,7 +501,7 @@ pub trait Fabric {
         Err(Refusal::Busy)
     }
 
-    /// The staged frame lies in the log now.
+    /// Notes that the staged frame lies in the log now.
     fn staged(&mut self, peer: Rank, frame: &Frame) {
         let _ = (peer, frame);
     }
@@ -531,9 +520,9 @@ pub trait Fabric {
     /// Hands arrivals to `sink`; returns the number of calls.
     ///
     /// # Errors
-    /// A peer that broke the rules, or a broken device: reported once. The
-    /// offending lane is not read again (a fabric may also stop reading the other
-    /// lane of that peer); other peers continue.
+    /// When a peer broke the rules, or a device is broken. Each error is reported once. The
+    /// offending lane is not read again (a fabric may also stop reading the other lane of that
+    /// peer); other peers continue.
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError>;
 
     /// Why a peer was reported as lost, if the fabric knows a reason.
@@ -553,14 +542,14 @@ pub trait Fabric {
     /// Ends the keeping of a frame.
     fn let_go(&mut self, place: Place);
 
-    /// Brings the payload of a distant frame that was kept, and lets the frame go
-    /// when it has landed. Never refused: a landing that does not fit yet begins later. The
-    /// landing is lost if the peer was disconnected meanwhile.
+    /// Fetches the payload of a distant frame that was kept, and lets the frame go when it has
+    /// landed. Never refused: a landing for which there is no room yet begins later. The landing is
+    /// lost if the peer was disconnected meanwhile.
     fn fetch(&mut self, place: Place, landing: Landing);
 
-    /// Ends everything: nothing is sent, handed over or written into a landing
-    /// any more. `poll` only calls [`Sink::landed`] for landings that had not ended. For the
-    /// end of a program while a landing does not end by itself.
+    /// Ends all transmission: nothing is sent, handed over or written into a landing any more.
+    /// `poll` only calls [`Sink::landed`] for landings that had not ended. For the end of a program
+    /// while a landing does not end by itself.
     fn close(&mut self);
 
     /// Blocks until there may be something to poll, or `timeout` is over.

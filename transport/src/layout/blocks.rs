@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// A run of buffer bytes. Never empty, except in [`Blocks::one`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
-    /// Where it begins, from the address of its item.
+    /// Where it begins, as an offset from the address of its item.
     pub(super) offset: isize,
     pub(super) bytes: usize,
     /// Where it begins in the item's part of the message.
@@ -22,12 +22,12 @@ pub(super) enum Blocks {
 }
 
 impl Block {
-    /// Behind its last byte in the buffer.
+    /// The offset behind its last byte in the buffer.
     pub(super) fn end(&self) -> isize {
         self.offset + self.bytes as isize
     }
 
-    /// Behind its last byte in the message.
+    /// The offset behind its last byte in the message.
     fn stop(&self) -> u64 {
         self.start + self.bytes as u64
     }
@@ -42,7 +42,7 @@ impl Blocks {
         })
     }
 
-    /// Drops empty blocks, merges those that follow one another.
+    /// Checks blocks, drops empty ones, and merges blocks that follow one another.
     pub(super) fn checked(
         blocks: impl ExactSizeIterator<Item = (i128, u128)>,
     ) -> Result<Self, LayoutError> {
@@ -92,7 +92,7 @@ impl Blocks {
         self.as_slice().last().map_or(0, Block::stop)
     }
 
-    /// The lowest byte, and behind the highest.
+    /// The offset of the lowest byte, and the offset behind the highest.
     pub(super) fn bounds(&self) -> (isize, isize) {
         let low = self.as_slice().iter().map(|block| block.offset).min();
         let end = self.as_slice().iter().map(Block::end).max();
@@ -129,7 +129,7 @@ impl Blocks {
 /// that are open; among them only neighbours need comparing.
 fn items_overlap(blocks: &[Block], extent: usize, count: usize) -> bool {
     if blocks.iter().any(|block| block.bytes > extent) {
-        // overlaps its own copy in the next item
+        // The block overlaps its own copy in the next item.
         return true;
     }
     let mut edges = Vec::with_capacity(4 * blocks.len());
@@ -142,7 +142,7 @@ fn items_overlap(blocks: &[Block], extent: usize, count: usize) -> bool {
             edges.extend([(0, true, quotient + 1), (end - extent, false, quotient + 1)]);
         }
     }
-    // ends sort before beginnings at the same place
+    // Ends sort before beginnings at the same place.
     edges.sort_unstable();
     let mut open = BTreeSet::new();
     for (_, begins, quotient) in edges {

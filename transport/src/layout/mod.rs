@@ -1,11 +1,10 @@
 //! Non-contiguous data: which bytes of a buffer make up a message.
 //!
-//! A [`Layout`] is what MPI calls a derived datatype (MPI-4.1, 5.1), in bytes:
-//! a *type map* of blocks, in message order, perhaps repeated at a stride. The
-//! message is the blocks one behind the other. [`Layout::pieces`] walks any
-//! part of it, so that a message can be packed and unpacked fragment by
-//! fragment, each starting anywhere; [`Layout::pack`] and [`Layout::unpack`] do
-//! so between slices.
+//! A [`Layout`] is what MPI calls a derived datatype (MPI-4.1, 5.1), in bytes: a *type map* of
+//! blocks, in message order, perhaps repeated at a stride. The message consists of the blocks, one
+//! behind the other. [`Layout::pieces`] walks any part of the message, so that it can be packed and
+//! unpacked fragment by fragment, each starting anywhere; [`Layout::pack`] and [`Layout::unpack`]
+//! do so between slices.
 
 mod blocks;
 mod pack;
@@ -26,21 +25,21 @@ const SPAN_BYTES_MAX: usize = isize::MAX as usize;
 /// Which bytes of a buffer make up a message. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// One item; the message is `count` of them, each `stride_bytes` behind the one
-    /// before.
+    /// The blocks of one item. The message is `count` items, each `stride_bytes` behind the
+    /// previous one.
     blocks: Blocks,
     stride_bytes: isize,
     count: usize,
     message_bytes: u64,
-    /// The lowest byte, from the buffer's address, and behind the highest.
+    /// The lowest byte, as an offset from the buffer's address, and the offset behind the highest.
     low: isize,
     end: isize,
-    /// From one such layout to the next, where several make up a message.
+    /// Distance from one such layout to the next, if several make up a message.
     extent_bytes: isize,
     overlaps: bool,
 }
 
-/// Blocks at a stride: a layout, or several where that is the same.
+/// Items at a stride: those of one layout, or several layouts of one item each.
 #[derive(Clone, Copy, Debug)]
 struct Items<'a> {
     blocks: &'a [Block],
@@ -58,7 +57,7 @@ pub enum LayoutError {
         "block of {bytes} bytes at offset {offset_bytes} ends beyond the largest possible buffer: check the units of the layout, they are bytes"
     )]
     Block {
-        /// Where the block begins.
+        /// Offset of the block.
         offset_bytes: i128,
         /// Its length.
         bytes: u128,
@@ -68,9 +67,9 @@ pub enum LayoutError {
         "{count} items at a stride of {stride_bytes} bytes end beyond the largest possible buffer: check the units of the layout, they are bytes"
     )]
     Span {
-        /// How many items.
+        /// Number of items.
         count: u128,
-        /// From one to the next.
+        /// Distance from one item to the next.
         stride_bytes: i128,
     },
     /// More message bytes than a 64-bit number counts (blocks overlap).
@@ -81,9 +80,9 @@ pub enum LayoutError {
         "the layout spans {span_bytes} bytes, its buffer has {buffer_bytes}: give a larger buffer or fewer blocks"
     )]
     Buffer {
-        /// Length that is needed.
+        /// The required length.
         span_bytes: usize,
-        /// Length that is there.
+        /// The length of the buffer.
         buffer_bytes: usize,
     },
     /// The layout begins before its buffer.
@@ -91,10 +90,10 @@ pub enum LayoutError {
         "the layout begins {before_bytes} bytes before its buffer: give the buffer by its address, or use offsets from 0"
     )]
     Before {
-        /// How far.
+        /// By how many bytes.
         before_bytes: usize,
     },
-    /// Some byte would be received twice.
+    /// A byte of the buffer would be received twice.
     #[error(
         "the blocks of a layout to receive into overlap: only layouts to send from may name a byte twice"
     )]
@@ -102,10 +101,10 @@ pub enum LayoutError {
 }
 
 impl Layout {
-    /// The first `bytes` of the buffer.
+    /// The first `bytes` bytes of the buffer.
     ///
     /// # Panics
-    /// When no buffer can be so long.
+    /// When no buffer can be that long.
     pub fn contiguous(bytes: usize) -> Self {
         assert!(bytes <= SPAN_BYTES_MAX, "no buffer has {bytes} bytes");
         Self {
@@ -120,8 +119,8 @@ impl Layout {
         }
     }
 
-    /// `count` blocks of `block_bytes`, each beginning `stride_bytes` behind
-    /// the beginning of the one before (MPI's hvector).
+    /// `count` blocks of `block_bytes`, each beginning `stride_bytes` behind the beginning of the
+    /// previous one (MPI's hvector).
     ///
     /// # Errors
     /// [`LayoutError::Span`], [`LayoutError::Block`] or
@@ -134,8 +133,8 @@ impl Layout {
         Self::structure(&[(0, block_bytes)], stride_bytes, count)
     }
 
-    /// Blocks of (offset, length) in bytes, in message order, which need not be
-    /// that of the buffer (MPI's hindexed).
+    /// Blocks of (offset, length) in bytes, in message order, which may differ from the order in
+    /// the buffer (MPI's hindexed).
     ///
     /// # Errors
     /// [`LayoutError::Block`] or [`LayoutError::Message`].
@@ -143,8 +142,8 @@ impl Layout {
         Self::structure(blocks, 0, 1)
     }
 
-    /// `count` structs at a stride of `stride_bytes`, of each the fields of
-    /// (offset, length) in bytes, in message order (MPI's struct, resized).
+    /// `count` structs at a stride of `stride_bytes`. Each has the fields of (offset, length) in
+    /// bytes, in message order (MPI's struct, resized).
     ///
     /// # Errors
     /// [`LayoutError::Block`], [`LayoutError::Span`] or
@@ -159,9 +158,9 @@ impl Layout {
         Self::repeated(blocks, stride_bytes as i128, count as u128)
     }
 
-    /// `count` items at a stride of `stride_bytes`, of each the blocks of (offset,
-    /// length) in bytes, in message order. Offsets and stride have either sign. With
-    /// a buffer at address 0 the offsets are addresses (MPI's bottom).
+    /// `count` items at a stride of `stride_bytes`. Each has the blocks of (offset, length) in
+    /// bytes, in message order. Offsets and stride have either sign. With a buffer at address 0 the
+    /// offsets are addresses (MPI's bottom).
     ///
     /// # Errors
     /// As [`Layout::structure`].
@@ -175,8 +174,8 @@ impl Layout {
         Self::repeated(blocks, stride_bytes.into(), count.into())
     }
 
-    /// The same bytes, of which the next such layout begins `extent_bytes` behind
-    /// (MPI's resized). Without it the next one begins behind the highest byte.
+    /// The same layout, but the next such layout begins `extent_bytes` behind it (MPI's resized).
+    /// Without this call the next one begins behind the highest byte.
     #[must_use]
     pub fn with_extent(self, extent_bytes: i64) -> Self {
         let extent_bytes = extent_bytes as isize;
@@ -225,7 +224,7 @@ impl Layout {
         Ok(layout.merged())
     }
 
-    /// Blocks that follow one another without a gap become one block.
+    /// Merges blocks that follow one another without a gap.
     fn merged(mut self) -> Self {
         if let [block] = *self.blocks.as_slice()
             && block.bytes as isize == self.stride_bytes
@@ -242,20 +241,20 @@ impl Layout {
         self.message_bytes
     }
 
-    /// Bytes that the buffer must have at least, from its address on.
+    /// Minimum length of the buffer in bytes, from its address on.
     #[inline]
     pub fn span_bytes(&self) -> usize {
         self.end.max(0) as usize
     }
 
-    /// From one such layout to the next, where several make up a message.
+    /// Distance from one such layout to the next, if several make up a message.
     #[inline]
     pub fn extent_bytes(&self) -> isize {
         self.extent_bytes
     }
 
-    /// Where the message begins in the buffer if it lies there in one piece;
-    /// an empty one does at 0.
+    /// Where the message begins in the buffer if it is contiguous there; an empty message begins at
+    /// 0.
     #[inline]
     pub fn is_contiguous(&self) -> Option<isize> {
         match self.blocks.as_slice() {
@@ -301,8 +300,8 @@ impl Layout {
         self.check_send(buffer_bytes)
     }
 
-    /// Where `bytes` of the message from `offset` on lie in the buffer, in
-    /// message order. Ends early where the message does. None is empty.
+    /// The pieces of the buffer that hold `bytes` bytes of the message from `offset` on, in message
+    /// order. The pieces end early where the message ends. No piece is empty.
     ///
     /// Takes O(log blocks) to find the beginning.
     #[inline]
@@ -323,7 +322,7 @@ impl Layout {
 }
 
 impl Items<'_> {
-    /// How many of `bytes` from `offset` on are in the message.
+    /// How many of the `bytes` bytes from `offset` on are in the message.
     #[inline]
     fn clip(&self, offset: u64, bytes: usize) -> usize {
         let left = self.message_bytes.saturating_sub(offset);

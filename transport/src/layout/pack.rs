@@ -1,12 +1,10 @@
 //! Copying between a buffer and the message stream, in either direction.
 //!
-//! The requested part of a message is cut into the end of an item, whole items, and
-//! the beginning of an item. Ends and beginnings are walked piece by piece; whole items
-//! have loops of their own, because per-piece work (a call of `memcpy`) costs more than
-//! to copy a few bytes.
+//! The requested part of a message is cut into the end of an item, whole items, and the beginning
+//! of an item. Ends and beginnings are walked piece by piece; whole items have loops of their own,
+//! because work per piece (a call of `memcpy`) costs more than copying a few bytes.
 //!
-//! Only bytes of the layout are touched, by pointer: what lies between them need
-//! not be memory.
+//! Only bytes of the layout are accessed, by pointer: there need not be memory between them.
 
 #![allow(unsafe_code, reason = "a layout may pick bytes from several buffers")]
 
@@ -19,7 +17,7 @@ pub(crate) const PACK: bool = true;
 /// From the message into the buffer.
 pub(crate) const UNPACK: bool = false;
 
-/// A part of a message, in bytes of the message.
+/// A part of a message, cut at whole items. Lengths are in bytes of the message.
 struct Part {
     head: usize,
     items: Range<usize>,
@@ -27,12 +25,12 @@ struct Part {
 }
 
 impl Layout {
-    /// Copies the message from `offset` on out of `buffer`, until `out` is full
-    /// or the message ends. Returns the bytes copied.
+    /// Copies the message out of `buffer`, from `offset` on, until `out` is full or the message
+    /// ends. Returns the number of bytes copied.
     ///
     /// # Panics
-    /// When the buffer is too short for the layout, or the layout begins before it
-    /// ([`check_send`](Self::check_send) tells).
+    /// When [`check_send`](Self::check_send) fails: the buffer is too short for the layout, or the
+    /// layout begins before it.
     pub fn pack(&self, buffer: &[u8], offset: u64, out: &mut [u8]) -> usize {
         let checked = self.check_send(buffer.len());
         assert!(checked.is_ok(), "{checked:?}");
@@ -41,9 +39,9 @@ impl Layout {
         unsafe { (self.items()).copy::<PACK>(base, offset, out.as_mut_ptr(), out.len()) }
     }
 
-    /// Copies `data`, the message from `offset` on, to its places in `buffer`,
-    /// until the data or the message ends. Returns the bytes copied. Of
-    /// overlapping blocks the later ones win.
+    /// Copies `data`, the message from `offset` on, to its places in `buffer`, until the data or
+    /// the message ends. Returns the number of bytes copied. If blocks overlap, later ones
+    /// overwrite earlier ones.
     ///
     /// # Panics
     /// As [`Layout::pack`].
@@ -55,9 +53,9 @@ impl Layout {
         unsafe { (self.items()).copy::<UNPACK>(buffer.as_mut_ptr(), offset, message, data.len()) }
     }
 
-    /// Copies `bytes` of a message from `offset` on, to or from `part`. The message has
-    /// `message_bytes`; layouts like this one make it up, each an extent behind the one
-    /// before, the first at `base`.
+    /// Copies `bytes` bytes of a message from `offset` on, to or from `part`. The message has
+    /// `message_bytes` bytes. It consists of layouts like this one, each an extent behind the
+    /// previous one, the first at `base`.
     ///
     /// # Safety
     /// The bytes of all these layouts and those at `part` must be readable or writable,
@@ -84,7 +82,7 @@ impl Layout {
         }
     }
 
-    /// Items that are the same as all layouts of the message.
+    /// All layouts of the message as one sequence of items, if that is possible.
     #[inline]
     fn as_one(&self, message_bytes: u64) -> Option<Items<'_>> {
         let items = self.items();
@@ -99,8 +97,8 @@ impl Layout {
         })
     }
 
-    /// Where the layout begins that has the byte at `offset` of the message, and
-    /// where that byte is in it.
+    /// The start of the layout that has the byte at `offset` of the message, and the offset of that
+    /// byte in that layout's part of the message.
     fn at(&self, base: *mut u8, offset: u64) -> (*mut u8, u64) {
         let (which, within) = (offset / self.message_bytes, offset % self.message_bytes);
         let begin = base.wrapping_offset((which as isize).wrapping_mul(self.extent_bytes));
@@ -109,8 +107,8 @@ impl Layout {
 }
 
 impl Items<'_> {
-    /// Copies the message from `offset` on, to or from `part`, until `bytes` are copied or
-    /// the message ends. Returns the bytes copied.
+    /// Copies the message from `offset` on, to or from `part`, until `bytes` bytes are copied or
+    /// the message ends. Returns the number of bytes copied.
     ///
     /// # Safety
     /// The bytes of the items and those at `part` must be readable or writable, as the
@@ -139,7 +137,7 @@ impl Items<'_> {
         bytes
     }
 
-    /// Cuts `bytes` of the message, all of which exist, from `offset` on.
+    /// Cuts `bytes` bytes of the message from `offset` on. All of them must exist.
     fn part(&self, offset: u64, bytes: usize) -> Part {
         let item_bytes = self.item_bytes;
         if self.count == 1 || bytes as u64 <= item_bytes {
@@ -205,8 +203,8 @@ impl Items<'_> {
     }
 }
 
-/// Copies blocks of one length: as many as `walk` says, which lie at its stride in the
-/// buffer, and one behind the other at `part`.
+/// Copies blocks of one length. `walk` is their number and their stride in the buffer. At `part`
+/// they lie one behind the other.
 ///
 /// # Safety
 /// As [`Items::copy`], of all blocks.
@@ -237,7 +235,7 @@ unsafe fn copy_blocks<const DIRECTION: bool>(
     }
 }
 
-/// The same of blocks whose length the compiler knows.
+/// As [`copy_blocks`], for a length that the compiler knows.
 // SAFETY: the caller promises what `copy_blocks` asks for.
 unsafe fn copy_blocks_of<const DIRECTION: bool, const BYTES: usize>(
     (count, stride): (usize, isize),
@@ -261,8 +259,8 @@ fn from_to<const DIRECTION: bool>(buffer: *mut u8, part: *mut u8) -> (*const u8,
     }
 }
 
-/// Copies bytes in the direction. Few without a call: two moves of a fixed length that
-/// may overlap in the middle.
+/// Copies bytes in the direction. Up to 64 bytes are copied without a call: by two moves of a fixed
+/// length that may overlap in the middle.
 #[inline(always)]
 // SAFETY: the caller promises that both sides are valid and apart.
 unsafe fn copy<const DIRECTION: bool>(buffer: *mut u8, part: *mut u8, bytes: usize) {
@@ -281,7 +279,7 @@ unsafe fn copy<const DIRECTION: bool>(buffer: *mut u8, part: *mut u8, bytes: usi
     }
 }
 
-/// Copies from `BYTES` to twice that.
+/// Copies at least `BYTES` bytes and at most twice that.
 #[inline(always)]
 // SAFETY: the caller promises that both sides are valid and apart.
 unsafe fn copy_ends<const BYTES: usize>(from: *const u8, to: *mut u8, bytes: usize) {

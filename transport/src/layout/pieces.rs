@@ -6,9 +6,9 @@ use super::blocks::Block;
 /// Bytes that follow one another both in the buffer and in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Where they begin, from the buffer's address.
+    /// Where they begin, as an offset from the buffer's address.
     pub buffer_offset: isize,
-    /// How many; never 0.
+    /// Number of bytes; never 0.
     pub bytes: usize,
 }
 
@@ -19,7 +19,7 @@ pub struct Pieces<'a> {
     stride: isize,
     /// Where the present item begins in the buffer.
     item: isize,
-    /// The present block, and how many of its bytes are behind us.
+    /// The present block, and how many of its bytes are done.
     block: usize,
     done: usize,
     left: usize,
@@ -43,7 +43,7 @@ impl<'a> Pieces<'a> {
         pieces
     }
 
-    /// Goes to `offset`, which lies in the message.
+    /// Moves to `offset`, which lies in the message.
     #[inline]
     fn seek(&mut self, offset: u64, item_bytes: u64) {
         let (item, within) = if offset < item_bytes {
@@ -76,7 +76,7 @@ impl Iterator for Pieces<'_> {
         self.block += 1;
         if self.block == self.blocks.len() {
             self.block = 0;
-            // Behind the last item it may wrap, and is not used any more.
+            // Behind the last item this may wrap; the value is not used any more.
             self.item = self.item.wrapping_add(self.stride);
         }
         Some(piece)

@@ -1,5 +1,5 @@
-//! What layouts say of themselves, and the edges of their ranges. Copying is
-//! checked against a model in `tests/layout_model.rs`.
+//! The properties that layouts report, and the limits of their ranges. Copying is checked against a
+//! model in `tests/layout_model.rs`.
 
 use super::*;
 
@@ -117,7 +117,7 @@ fn messages_beyond_4_gib_are_walked_as_others_are() {
 
 #[test]
 fn a_small_buffer_can_make_a_message_beyond_4_gib() {
-    // every item names the same bytes: fine to send
+    // Every item names the same bytes: allowed for sending.
     let buffer: Vec<u8> = (0..=255).collect();
     let layout = Layout::vector(1 << 30, 256, 0).unwrap();
     assert_eq!(layout.message_bytes(), 1 << 38);

@@ -1,14 +1,14 @@
-//! From (context, source, tag) to the list of entries that carry exactly these.
+//! Maps (context, source, tag) to the list of the entries with exactly this envelope.
 //!
-//! An open-addressed table with linear probing. It holds one place per
-//! *distinct* envelope, so a thousand entries of one envelope make neither long
-//! probes nor a big table. A place is freed with the last entry of its list, by
-//! shifting its followers back; there are no tombstones that could pile up.
+//! An open-addressed table with linear probing. It holds one place per *distinct* envelope, so a
+//! thousand entries of one envelope make neither long probes nor a big table. When the last entry
+//! of a list is removed, its place is freed by shifting its followers back: no tombstones
+//! accumulate.
 
 use super::pool::List;
 use refrain_ring::Rank;
 
-/// Places in a new table; a power of two.
+/// Number of places in a new table; a power of two.
 const INITIAL_PLACES: usize = 64;
 
 /// The matching part of a message.
@@ -52,7 +52,7 @@ impl Directory {
         }
     }
 
-    /// Where the list of this envelope is, until the next change.
+    /// The place of the list of this envelope; valid until the next change.
     #[inline]
     pub(super) fn place(&self, envelope: &Envelope) -> Option<usize> {
         if self.taken == 0 {
@@ -125,8 +125,8 @@ impl Directory {
         hash(envelope) as usize & self.mask()
     }
 
-    /// Moves followers of the vacated place `gap` back, so that no search stops
-    /// at a gap before what it looks for.
+    /// Moves followers of the vacated place `gap` back, so that no search ends at a gap before the
+    /// place that it looks for.
     #[inline]
     fn close_gap(&mut self, mut gap: usize) {
         let mask = self.mask();
@@ -185,8 +185,8 @@ mod tests {
         }
     }
 
-    /// The shapes that programs have: halos (many sources, few tags), task
-    /// farms (few sources, many tags), libraries (many contexts).
+    /// The envelopes of typical programs: halos (many sources, few tags), task farms (few sources,
+    /// many tags), libraries (many contexts).
     fn shapes() -> [(u32, u32, i32); 4] {
         [(1, 4096, 1), (1, 1, 4096), (4096, 1, 1), (16, 16, 16)]
     }
@@ -233,7 +233,7 @@ mod tests {
                 directory.append(envelope, |list| pool.append(*envelope, [list]));
             }
             assert!(directory.taken * 2 <= directory.places.len());
-            // every third goes, then every second, then the rest
+            // Every third envelope is removed, then every second, then the rest.
             for (step, gone) in [3, 2, 1].into_iter().enumerate() {
                 for envelope in envelopes.iter().step_by(gone) {
                     if let Some((place, index)) = directory.oldest(envelope) {

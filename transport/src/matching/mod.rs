@@ -1,8 +1,8 @@
 //! Which message goes to which receive: MPI's matching rules (MPI-4.1, 3.5).
 //!
-//! A [`Matcher`] holds the receives that wait for a message and the messages
-//! that came before their receive; it is pure: what happens depends only on the
-//! order of calls. The caller decides what a receive or a message *is*.
+//! A [`Matcher`] holds the receives that wait for a message and the messages that arrived before
+//! their receive. It is pure: results depend only on the order of calls. The caller decides what a
+//! receive or a message *is*.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -12,8 +12,8 @@
 //! | exact receive or probe of an unexpected message | O(1) |
 //! | wildcard receive or probe of one | O(messages that arrived before it) |
 //!
-//! None depends on how many entries share an envelope, and none allocates once
-//! the queues have been as long before.
+//! No cost depends on how many entries share an envelope. No operation allocates once the queues
+//! have been as long before.
 
 mod directory;
 mod pool;
@@ -78,7 +78,7 @@ pub struct UnexpectedId(Handle);
 
 /// Posted receives with values `R`, unexpected messages with values `M`.
 ///
-/// Ids are never used twice: one whose entry is gone finds nothing.
+/// Ids are never used twice: the id of a removed entry finds nothing.
 #[derive(Debug)]
 pub struct Matcher<R, M> {
     /// Receives; each is on one list: that of its envelope if it is exact, else the
@@ -99,7 +99,7 @@ impl<R, M> Default for Matcher<R, M> {
 }
 
 impl<R, M> Matcher<R, M> {
-    /// Without receives and messages.
+    /// Creates a matcher without receives and messages.
     pub fn new() -> Self {
         Self {
             receives: Pool::new(),
@@ -114,7 +114,7 @@ impl<R, M> Matcher<R, M> {
     /// Takes the first unexpected message that the pattern accepts, or posts the receive.
     ///
     /// # Errors
-    /// No message has come: the receive is posted.
+    /// When no message has arrived: the receive is posted.
     #[inline(always)]
     pub fn take_or_post(&mut self, pattern: Pattern, value: R) -> Result<M, PostedId> {
         match self.take_unexpected(&pattern) {
@@ -123,7 +123,7 @@ impl<R, M> Matcher<R, M> {
         }
     }
 
-    /// How many receives wait.
+    /// Number of receives that wait.
     #[inline]
     pub fn posted_count(&self) -> usize {
         self.receives.count()
@@ -196,7 +196,7 @@ impl<R, M> Matcher<R, M> {
         self.exact_receives.unlink(place, take)
     }
 
-    /// How many messages wait.
+    /// Number of messages that wait.
     #[inline]
     pub fn unexpected_count(&self) -> usize {
         self.messages.count()
@@ -239,7 +239,7 @@ impl<R, M> Matcher<R, M> {
         Some(self.remove_from(place, index))
     }
 
-    /// Takes the message of a probe: a matched probe. `None` if it is gone.
+    /// Takes the message that a probe found, for a matched probe. `None` if the message is gone.
     #[inline]
     pub fn remove_unexpected(&mut self, id: UnexpectedId) -> Option<(Envelope, M)> {
         let index = self.messages.resolve(id.0)?;

@@ -1,16 +1,16 @@
 //! Entries in a slab, threaded on doubly linked lists by index.
 //!
-//! The slab grows to the largest number of entries at one time and is reused from then
-//! on: no allocation once warm. Every entry is numbered at its insertion; the numbers
-//! order entries by age across lists, and tell a stale [`Handle`] from a live one however
-//! often its slot was reused.
+//! The slab grows to the largest number of entries at one time and is reused from then on: no
+//! allocation once warm. Every entry gets a number at its insertion. The numbers order entries by
+//! age across lists, and distinguish a stale [`Handle`] from a live one however often its slot was
+//! reused.
 
 /// Ends a list; no slot has this index.
 const NONE: u32 = u32::MAX;
 
 const IS_THERE: &str = "lists and live handles lead to entries";
 
-/// Names an entry as long as it exists, and nothing afterwards.
+/// Names an entry as long as it exists, and no entry afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Handle {
     number: u64,
@@ -113,7 +113,7 @@ impl<T, const LISTS: usize> Pool<T, LISTS> {
         index
     }
 
-    /// A new free slot.
+    /// Adds a free slot.
     #[cold]
     fn grow(&mut self) -> u32 {
         let index = u32::try_from(self.nodes.len())
@@ -132,7 +132,7 @@ impl<T, const LISTS: usize> Pool<T, LISTS> {
         index
     }
 
-    /// Takes an entry out, off the lists that it is on.
+    /// Removes an entry from the slab and from the lists that it is on.
     #[inline]
     #[expect(
         clippy::needless_range_loop,
@@ -166,14 +166,14 @@ impl<T, const LISTS: usize> Pool<T, LISTS> {
         }
     }
 
-    /// Where the entry of a handle is, if it still exists.
+    /// The index of a handle's entry, if the entry still exists.
     #[inline]
     pub(super) fn resolve(&self, handle: Handle) -> Option<u32> {
         let node = self.nodes.get(handle.index as usize)?;
         (node.number == handle.number && node.value.is_some()).then_some(handle.index)
     }
 
-    /// Counts insertions: the smaller, the older.
+    /// The number of an entry's insertion: the smaller, the older.
     #[inline]
     pub(super) fn number(&self, index: u32) -> u64 {
         self.nodes[index as usize].number
@@ -184,7 +184,7 @@ impl<T, const LISTS: usize> Pool<T, LISTS> {
         self.nodes[index as usize].value.as_ref().expect(IS_THERE)
     }
 
-    /// The entries of a list that is the first of its entries' lists, oldest first.
+    /// The entries of a list, oldest first. It must be the first of its entries' lists.
     #[inline]
     pub(super) fn iter(&self, list: List) -> impl Iterator<Item = (u32, &T)> {
         let next = |&index: &u32| some(self.nodes[index as usize].links[0].next);

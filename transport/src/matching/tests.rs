@@ -1,5 +1,4 @@
-//! One test for each of MPI's ordering rules, and for what the structure
-//! promises beyond them.
+//! One test for each of MPI's ordering rules, and for the further promises of the structure.
 
 use super::*;
 use refrain_ring::Rank;
@@ -259,7 +258,7 @@ fn order_holds_while_the_tables_grow() {
 fn warm_queues_take_no_more_memory() {
     let mut matcher = Matcher::<u64, u64>::new();
     for round in 0..10_000u64 {
-        // ever new tags, as programs that count messages in them have
+        // Always new tags, as in programs that count messages with them.
         let envelope = message(round as u32 % 7, round as i32);
         matcher.post(envelope.into(), round);
         matcher.post(any_tag(99), round);

@@ -29,14 +29,14 @@ impl Rig<'_> {
         self.seats[from].outboxes[&Rank(to)].frames
     }
 
-    /// Where a kept frame begins in its log.
+    /// The position of a kept frame in its log.
     fn position_of(&self, from: usize, to: u32, number: u64) -> Position {
         let kept = self.seats[from].outboxes[&Rank(to)].kept.as_ref();
         kept.expect("its log is kept")[number as usize]
     }
 
-    /// What came before the first frame that `to` misses was there to be read: the
-    /// fabric reads logs in place, and it lies in that frame's chunk.
+    /// Frames that arrived before the first frame that `to` misses had to be readable: the fabric
+    /// reads logs in place, and they lie in that frame's chunk.
     fn verify_before(&self, from: usize, to: u32, begin: u64) {
         let before = self.seats[to as usize].inbox.before.get(&Rank(from as u32));
         let Some(first) = before.and_then(|before| before.first()) else {
@@ -55,7 +55,7 @@ impl Rig<'_> {
         );
     }
 
-    /// Each rank has all frames that each other one has sent in this life.
+    /// Verifies that each rank has all frames that every other rank has sent in this life.
     fn verify_all_has_come(&mut self) {
         for from in 0..self.seats.len() {
             let incarnation = self.seats[from].endpoint.incarnation.0;
@@ -72,8 +72,8 @@ impl Rig<'_> {
     }
 }
 
-/// *Where a lane begins*: with any record of the log, also in the middle of a
-/// chunk, in the first or the last one, or behind all; it continues from there.
+/// *Where a lane begins*: with any record of the log, also in the middle of a chunk, in the first
+/// or the last one, or behind all records; it continues from there.
 pub fn check_lane_begins_in_the_middle(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {
         return Outcome::Skipped(why);
@@ -107,8 +107,8 @@ pub fn check_lane_begins_in_the_middle(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// *Sending*: a peer that is not connected has released all; one that is back has
-/// released nothing from its first frame on, before it has taken it.
+/// *Sending*: everything is released for a peer that is not connected. After it has come back,
+/// nothing from its first frame on is released before the peer has taken it.
 pub fn check_released_of_a_peer_that_is_gone(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {
         return Outcome::Skipped(why);
@@ -140,8 +140,8 @@ pub fn check_released_of_a_peer_that_is_gone(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// *Where a lane begins*: what was published while the peer was gone, and never
-/// posted, is found behind what was posted to the life before.
+/// *Where a lane begins*: frames that were published while the peer was gone, and never posted, are
+/// found behind those that were posted to the earlier life.
 pub fn check_published_while_gone_comes_later(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {
         return Outcome::Skipped(why);
@@ -165,8 +165,8 @@ pub fn check_published_while_gone_comes_later(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// *Receiving*, *Sending*: kept frames hold the log on a lane that began in the
-/// middle as on any other.
+/// *Receiving*, *Sending*: kept frames hold the log on a lane that began in the middle, as on any
+/// other lane.
 pub fn check_kept_frames_hold_a_lane_that_began_again(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {
         return Outcome::Skipped(why);
@@ -228,7 +228,7 @@ pub fn check_both_sides_begin_again(h: &mut dyn Harness) -> Outcome {
         };
         let begins = [0, 1, 2].map(|from| sent(&mut rig, from) / (from as u64 + 1));
         rig.revive(dies, life, &begins);
-        // A control lane has as much room as it ever had, and not more.
+        // A control lane has the same room as before, and not more.
         rig.fill_control((dies + 1) % 3, dies as u32);
         rig.flush();
         rig.verify_all_has_come();
@@ -237,8 +237,8 @@ pub fn check_both_sides_begin_again(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// *Death*: any number of lives, each killed while frames of both sides are under
-/// way, some before anything has come to it.
+/// *Death*: any number of lives, each killed while frames of both sides are under way, some before
+/// any frame has arrived at them.
 pub fn check_lives_in_a_row(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {
         return Outcome::Skipped(why);
@@ -270,8 +270,8 @@ pub fn check_lives_in_a_row(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// FENCE-1: a life that has connected before its peer knows of it gets nothing
-/// that was for the life before; what it posts meanwhile comes when it is known.
+/// FENCE-1: a life that has connected before its peer knows of it gets no frame that was for the
+/// earlier life. Frames that it posts meanwhile arrive when it is known.
 pub fn check_early_life_gets_nothing_of_the_old(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {
         return Outcome::Skipped(why);
@@ -313,8 +313,8 @@ pub fn check_early_life_gets_nothing_of_the_old(h: &mut dyn Harness) -> Outcome 
     Outcome::Holds
 }
 
-/// *Death*: kept frames and landings of an earlier life neither hold nor end those
-/// of the next one, which lie in the same places.
+/// *Death*: kept frames and landings of an earlier life neither hold nor end those of the next
+/// life, which lie in the same places.
 pub fn check_kept_of_an_earlier_life(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {
         return Outcome::Skipped(why);
@@ -327,7 +327,7 @@ pub fn check_kept_of_an_earlier_life(h: &mut dyn Harness) -> Outcome {
         rig.flush();
         rig.seats[0].verify_kept();
         let mut old = core::mem::take(&mut rig.seats[0].inbox.kept);
-        // Some are on their way when their sender dies.
+        // Some landings are in progress when their sender dies.
         if let Some(distant) = old.iter().position(|kept| kept.distant) {
             rig.seats[0].inbox.kept.push(old.remove(distant));
             rig.seats[0].fetch(0);
@@ -353,8 +353,8 @@ pub fn check_kept_of_an_earlier_life(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// [`Fabric::connect`]: an incarnation that is connected, or a lower one, is
-/// refused, and that changes nothing.
+/// [`Fabric::connect`]: an incarnation that is connected, or a lower one, is refused without
+/// effect.
 pub fn check_connected_incarnation_is_refused(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {
         return Outcome::Skipped(why);

@@ -37,8 +37,8 @@ pub fn check_unconnected_is_refused(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// [`Fabric::connect`]: an address that is none of this fabric is refused with
-/// [`FabricError::Attach`]; so are the rank itself and another incarnation.
+/// [`Fabric::connect`]: an address of another fabric is refused with [`FabricError::Attach`]; so
+/// are the rank itself and another incarnation.
 pub fn check_unusable_address_is_refused(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     let seat = &mut rig.seats[0].endpoint;
@@ -63,8 +63,8 @@ pub fn check_unusable_address_is_refused(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// *Death*, FENCE-1: after `disconnect` nothing reaches the sink, neither what
-/// had arrived nor what is posted later; others continue.
+/// *Death*, FENCE-1: after `disconnect` no frame reaches the sink, neither arrived frames nor
+/// frames posted later; other peers continue.
 pub fn check_disconnect_fences(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 3);
     rig.send(1, 0, 100);
@@ -94,8 +94,7 @@ pub fn check_disconnect_fences(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// *Death*: with its peer a kept frame is gone. Letting it go again has no
-/// effect.
+/// *Death*: a kept frame is gone with its peer. Letting it go again has no effect.
 pub fn check_disconnect_ends_keeping(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 3);
     rig.seats[0].inbox.keeps = true;
@@ -155,7 +154,7 @@ pub fn check_reconnect_begins_anew(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// *Lanes*: what is posted before the peer has connected back waits for it.
+/// *Lanes*: frames that are posted before the peer has connected back wait for it.
 pub fn check_frames_wait_for_connect(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     let mut fresh = Seat::new(rig.harness.restart(Rank(1), Incarnation(1)));
@@ -249,8 +248,8 @@ fn late_frames(h: &mut dyn Harness, disconnects: bool) -> Outcome {
     Outcome::Holds
 }
 
-/// FENCE-1: the first frames of an old incarnation, whose numbers are those that
-/// the new one is expected to begin with, are not taken for its own.
+/// FENCE-1: the first frames of an old incarnation have the numbers with which the new one is
+/// expected to begin. They are not taken for frames of the new one.
 pub fn check_first_frames_of_the_old_are_fenced(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     let mut zombie = rig.replace(1, 1);
@@ -283,7 +282,7 @@ pub fn check_first_frames_of_the_old_are_fenced(h: &mut dyn Harness) -> Outcome 
     Outcome::Holds
 }
 
-/// FENCE-1: an incarnation that was disconnected is not connected again.
+/// FENCE-1: an incarnation that was disconnected cannot be connected again.
 pub fn check_fenced_incarnation_stays_out(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     let [zero, one] = &mut rig.seats[..] else {
@@ -302,8 +301,8 @@ pub fn check_fenced_incarnation_stays_out(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// *Death*: of what a killed peer posted, a prefix arrives on each lane, every
-/// frame of it whole; the others continue, with and without it being fenced.
+/// *Death*: of the frames that a killed peer posted, a prefix arrives on each lane, and every frame
+/// of the prefix is whole; other peers continue, whether the killed one is fenced or not.
 pub fn check_killed_peer_leaves_a_prefix(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 3);
     rig.send(0, 1, 10);
@@ -316,7 +315,7 @@ pub fn check_killed_peer_leaves_a_prefix(h: &mut dyn Harness) -> Outcome {
     let posted = rig.sent(1, 0);
     let killed = rig.seats.remove(1);
     rig.harness.kill(killed.endpoint);
-    // The seat of rank 2 is the second now.
+    // The seat of rank 2 is now the second one.
     for _ in 0..20 {
         rig.send(1, 0, 700);
         rig.send(0, 2, 700);

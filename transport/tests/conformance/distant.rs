@@ -12,8 +12,8 @@ use refrain_transport::fabric::Landed;
 
 const NONE_DISTANT: Outcome = Outcome::Skipped("none of its frames is distant");
 
-/// Ranks 0 and up, connected, and the payload bytes of a frame that is distant
-/// for rank 0; none if no frame is.
+/// Ranks from 0 on, connected, and the payload bytes of a frame that is distant for rank 0; `None`
+/// if no frame is.
 fn distant_rig(h: &mut dyn Harness, ranks: u32) -> Option<(Rig<'_>, usize)> {
     let mut rig = Rig::new(h, ranks);
     let attributes = rig.seats[0].endpoint.fabric.attributes();
@@ -38,7 +38,7 @@ fn distant_rig(h: &mut dyn Harness, ranks: u32) -> Option<(Rig<'_>, usize)> {
 }
 
 impl Rig<'_> {
-    /// `frames` frames come from a rank to rank 0 and are kept there.
+    /// `frames` frames arrive from a rank at rank 0 and are kept there.
     fn keep(&mut self, from: usize, bytes: usize, frames: usize) {
         let kept = self.seats[0].inbox.kept.len() + frames;
         self.seats[0].inbox.keeps = true;
@@ -50,7 +50,7 @@ impl Rig<'_> {
         self.seats[0].inbox.keeps = false;
     }
 
-    /// Waits until rank 0 has kept that many frames: silence does not show that they came.
+    /// Waits until rank 0 has kept that many frames: silence does not show that they have arrived.
     fn until_kept(&mut self, frames: usize) {
         self.until("what is to be kept has come", |rig| {
             rig.seats[0].inbox.kept.len() >= frames
@@ -80,12 +80,12 @@ impl Rig<'_> {
         );
     }
 
-    /// Whether rank 1 has nothing more to bring.
+    /// Whether rank 1 has nothing more to send.
     fn is_drained(&mut self) -> bool {
         self.seats[1].endpoint.fabric.is_drained()
     }
 
-    /// Frames and control frames that have come to rank 0, and to rank 1.
+    /// Frames and control frames that have arrived at rank 0, and at rank 1.
     fn counts(&self) -> [(u64, u64); 2] {
         [(0, Rank(1)), (1, Rank(0))].map(|(at, from)| {
             let inbox: &Inbox = &self.seats[at].inbox;
@@ -244,7 +244,7 @@ pub fn check_disconnect_ends_landings(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// *Death*: so does the death of a peer, at the latest when it is fenced.
+/// *Death*: the death of a peer ends its landings, too, at the latest when the peer is fenced.
 pub fn check_death_ends_landings(h: &mut dyn Harness) -> Outcome {
     let Some((mut rig, bytes)) = distant_rig(h, 3) else {
         return NONE_DISTANT;
@@ -263,14 +263,14 @@ pub fn check_death_ends_landings(h: &mut dyn Harness) -> Outcome {
     let ends = rig.ends(first);
     assert!(ends[..frames].iter().all(Option::is_some));
     assert!(all_whole(&ends[frames..]), "landings of another peer");
-    // The seat of rank 2 is the second now.
+    // The seat of rank 2 is now the second one.
     rig.send(1, 0, bytes);
     rig.finish();
     Outcome::Holds
 }
 
-/// *Death*: the place of a distant frame of an older incarnation names nothing
-/// of the new one: what is fetched from there is lost.
+/// *Death*: the place of a distant frame of an older incarnation names no frame of the new one: a
+/// landing fetched from there is lost.
 pub fn check_old_distant_places_are_lost(h: &mut dyn Harness) -> Outcome {
     let Some((mut rig, bytes)) = distant_rig(h, 2) else {
         return NONE_DISTANT;
@@ -295,7 +295,7 @@ pub fn check_old_distant_places_are_lost(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// [`Fabric::close`]: all landings end, and nothing else comes or goes.
+/// [`Fabric::close`]: all landings end, and no frame is sent or arrives any more.
 pub fn check_close_ends_everything(h: &mut dyn Harness) -> Outcome {
     let mut rig = match distant_rig(h, 2) {
         Some((mut rig, bytes)) => {
@@ -308,7 +308,7 @@ pub fn check_close_ends_everything(h: &mut dyn Harness) -> Outcome {
     rig.fetch_all();
     rig.seats[0].endpoint.fabric.close();
     let before = rig.counts();
-    // Taken or refused, it stays here.
+    // Taken or refused, the control frame does not leave.
     let fabric = &mut rig.seats[0].endpoint.fabric;
     let control = Control::Horizon { ssn: Ssn(0) };
     drop(fabric.post_control(pass(), Rank(1), control));
@@ -325,8 +325,8 @@ pub fn check_close_ends_everything(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// [`Fabric::is_drained`]: true when all has come that was posted; not while a
-/// payload is still to be fetched from this rank, unless its peer is gone.
+/// [`Fabric::is_drained`]: true when all posted frames have arrived; false while a payload is still
+/// to be fetched from this rank, unless its peer is gone.
 pub fn check_drained_when_all_has_come(h: &mut dyn Harness) -> Outcome {
     let (mut rig, bytes) = match distant_rig(h, 2) {
         Some((rig, bytes)) => (rig, Some(bytes)),

@@ -24,9 +24,8 @@ fn header(kind: RecordKind, extent: u64) -> RecordHeader {
     }
 }
 
-/// After rank 1 has offended rank 0: exactly one error, of the right kind;
-/// nothing more on that lane; the other pairs continue, and so does the way to
-/// the offender.
+/// After rank 1 has sent garbage to rank 0: exactly one error of the right kind, and nothing more
+/// on that lane. The other pairs continue, and so does the lane to rank 1.
 fn expect(rig: &mut Rig<'_>, right: impl Fn(&FabricError) -> bool) {
     let good = rig.seats[0].inbox.frames(Rank(1), 0);
     for _ in 0..20 {
@@ -178,8 +177,8 @@ pub fn check_garbage_header_is_refused(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// Puts bytes where rank 0 looks for the next frame of rank 1: by the harness,
-/// or in the log where that is what rank 0 reads.
+/// Puts bytes where rank 0 looks for the next frame of rank 1: by the harness, or in the log if
+/// rank 0 reads the log.
 fn plant(rig: &mut Rig<'_>, bytes: &[u8]) -> bool {
     let injected = rig.harness.inject(Rank(1), Rank(0), LaneKind::Data, bytes);
     let seat = &mut rig.seats[OFFENDER];

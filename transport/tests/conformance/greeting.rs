@@ -1,6 +1,5 @@
-//! What the suites on networks begin with. Ranks greet each other, as jobs do at
-//! their start: providers make connections when something is sent first, and
-//! refuse sends meanwhile.
+//! How the suites on networks begin. Ranks greet each other, as jobs do at their start: providers
+//! make connections at the first send, and refuse sends meanwhile.
 
 use super::Endpoint;
 use core::time::Duration;
@@ -12,8 +11,7 @@ use refrain_transport::fabric::{Arrival, Disposition, Fabric, Landed, Sink};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Has each rank greet those that it reaches over a network, until all have
-/// answered.
+/// Lets each rank greet the ranks that it reaches over a network, until all have answered.
 pub fn greet_all<F: Fabric, E: MessageEndpoint>(
     endpoints: &mut [Endpoint<F>],
     reaches: impl Fn(Rank, Rank) -> bool,
@@ -42,17 +40,17 @@ pub fn greet_all<F: Fabric, E: MessageEndpoint>(
     }
 }
 
-/// Where all tests share a process: one at a time, and the library of the system
-/// first, since its short name finds whichever is loaded.
+/// If all tests share a process: one test at a time. The library of the system is loaded first,
+/// since its short name finds whichever library is loaded.
 pub fn alone_on_libfabric() -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    // Whether there is one shows when it is used.
+    // An absent library is noticed when it is used.
     let _ = library_version(None);
     alone
 }
 
-/// Gets nothing.
+/// Ignores all arrivals.
 struct NoSink;
 
 impl Sink for NoSink {

@@ -1,4 +1,4 @@
-//! The [`Inbox`]: a sink that verifies all that arrives.
+//! The [`Inbox`]: a sink that verifies all arrivals.
 
 use super::landings::Landings;
 use super::pattern::{Name, incarnation_of};
@@ -23,9 +23,9 @@ pub struct Inbox {
     rank: Rank,
     frames: BTreeMap<(Rank, Incarnation), u64>,
     controls: BTreeMap<(Rank, Incarnation), u64>,
-    /// Lanes that begin in the middle: their first frame that is missed.
+    /// Lanes that begin in the middle: the first frame that is missed.
     begins: BTreeMap<(Rank, Incarnation), u64>,
-    /// Frames that came before it, for each lane without a gap.
+    /// Frames that arrived before that frame, for each lane, without a gap.
     pub before: BTreeMap<Rank, Vec<u64>>,
     /// Whether arriving frames are kept.
     pub keeps: bool,
@@ -57,26 +57,26 @@ impl Inbox {
         }
     }
 
-    /// Frames that have come from one life of a rank.
+    /// Number of frames that have arrived from one life of a rank.
     pub fn frames(&self, source: Rank, incarnation: u32) -> u64 {
         let life = (source, Incarnation(incarnation));
         self.frames.get(&life).copied().unwrap_or(0)
     }
 
-    /// Control frames that have come from one life of a rank.
+    /// Number of control frames that have arrived from one life of a rank.
     pub fn controls(&self, source: Rank, incarnation: u32) -> u64 {
         let life = (source, Incarnation(incarnation));
         self.controls.get(&life).copied().unwrap_or(0)
     }
 
-    /// What comes from a life of a rank begins with frame `from`.
+    /// The lane from a life of a rank begins with frame `from`.
     pub fn begin_at(&mut self, source: Rank, incarnation: Incarnation, from: u64) {
         self.frames.insert((source, incarnation), from);
         self.begins.insert((source, incarnation), from);
     }
 
-    /// Whether a frame is one before the beginning: those may come, before all
-    /// others and in order, where they lie in the same chunk.
+    /// Whether a frame lies before the beginning. Such frames may arrive, before all others and in
+    /// order, if they lie in the same chunk.
     fn is_before(&mut self, arrival: &Arrival<'_>) -> bool {
         let life = (arrival.header.source, arrival.header.incarnation);
         let number = arrival.header.ssn.0;

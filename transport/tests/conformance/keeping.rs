@@ -4,8 +4,8 @@ use super::rig::Rig;
 use super::{Harness, Outcome};
 use refrain_ring::{ChannelLog, Position, Rank};
 
-/// *Sending*: `released` reaches the end of the log when everything is
-/// consumed. (That it never goes back is looked at by every check.)
+/// *Sending*: `released` reaches the end of the log when everything is consumed. (Every check
+/// verifies that it never goes back.)
 pub fn check_released_reaches_the_tail(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     assert_eq!(
@@ -56,13 +56,12 @@ pub fn check_released_stops_at_kept(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// *Receiving*: kept frames stay readable, whatever comes after, and are let
-/// go in any order.
+/// *Receiving*: kept frames stay readable whatever arrives later, and are let go in any order.
 pub fn check_keep_and_let_go_in_any_order(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     for round in 0..40_usize {
         for number in 0..8 {
-            // Every third is consumed: holes between kept frames.
+            // Every third frame is consumed: gaps between kept frames.
             rig.seats[1].inbox.keeps = number % 3 != 2;
             rig.send(0, 1, (round * 97 + number * 13) % 2000);
             rig.flush();
@@ -99,8 +98,8 @@ pub fn check_pressed_before_a_stall(h: &mut dyn Harness) -> Outcome {
     }
 }
 
-/// Keeps frames of `bytes` bytes, behind `consumed_bytes` that were consumed,
-/// until the sender stalls; whether it did.
+/// Keeps frames of `bytes` bytes, behind `consumed_bytes` that were consumed, until the sender
+/// stalls. Returns whether it did.
 fn stall(h: &mut dyn Harness, bytes: usize, consumed_bytes: usize) -> bool {
     let mut rig = Rig::new(h, 2);
     let window_bytes = rig.seats[0].endpoint.window_bytes;
@@ -121,7 +120,7 @@ fn stall(h: &mut dyn Harness, bytes: usize, consumed_bytes: usize) -> bool {
     for _ in 0..frames_max {
         let since = rig.harness.now();
         refused = 0;
-        // For longer than anything is on its way, too.
+        // Waits longer than any frame is in flight.
         while !rig.seats[0].try_send(Rank(1), bytes) {
             refused += 1;
             if refused >= 100 && rig.harness.now() - since >= 2 * rig.harness.silence() {

@@ -1,5 +1,5 @@
-//! Memory that payload lands in, and the proof that each landing ends once and
-//! nothing is written afterwards.
+//! Memory in which payload lands, and the proof that each landing ends once and nothing is written
+//! afterwards.
 
 #![allow(
     unsafe_code,
@@ -11,7 +11,7 @@ use core::ptr::NonNull;
 use refrain_transport::fabric::{Landed, Landing};
 use std::cell::Cell;
 
-/// What memory holds before anything lands there.
+/// The content of memory before any payload lands.
 const UNTOUCHED: u8 = 0x5c;
 /// Bytes behind each landing that must not change.
 const GUARD_BYTES: usize = 64;
@@ -28,7 +28,7 @@ struct Ground {
 #[derive(Debug)]
 enum Ended {
     Whole,
-    /// With what was there then.
+    /// With the content of the memory at that time.
     Lost(Vec<u8>),
 }
 
@@ -70,7 +70,7 @@ impl Landings {
         unsafe { Landing::new(to, payload_bytes, token) }
     }
 
-    /// A landing has ended; returns whose frame it was.
+    /// Notes that a landing has ended; returns the name of its frame.
     pub fn end(&mut self, token: u64, landed: Landed) -> Name {
         let ground = usize::try_from(token)
             .ok()
@@ -105,7 +105,7 @@ impl Landings {
         self.grounds.iter().map(end).collect()
     }
 
-    /// The memory of landings that have ended is as it was then.
+    /// Verifies that the memory of landings that have ended is unchanged since then.
     pub fn verify_ended(&self) {
         for ground in &self.grounds {
             let unchanged = match &ground.ended {

@@ -1,14 +1,13 @@
 //! One suite for every fabric: each check proves a clause of the contract in
 //! `transport/src/fabric/mod.rs`.
 //!
-//! A fabric brings a [`Harness`]: endpoints of several ranks in one process,
-//! driven in turn from one thread. [`run_all`] runs every check, also after
-//! one that fails, and names those that failed and those that this fabric
-//! cannot show. What needs real processes (kills at any instruction, sleeping
-//! without a processor) is tested beside each fabric.
+//! A fabric has a [`Harness`]: endpoints of several ranks in one process, driven in turn from one
+//! thread. [`run_all`] runs every check, also after one that fails, and names the checks that
+//! failed and those that this fabric cannot show. Tests that need real processes (kills at any
+//! instruction, sleeping without a processor) are beside each fabric.
 //!
-//! Besides what is looked at by name, every check verifies of each frame that
-//! arrives: its order on its lane, its header and each byte of its payload.
+//! Besides its own subject, every check verifies of each frame that arrives: its order on its lane,
+//! its header and each byte of its payload.
 
 mod again;
 mod death;
@@ -49,7 +48,7 @@ use refrain_transport::fabric::Fabric;
 use refrain_transport::fabric::sim::LaneKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A fabric that is checked, whatever it is.
+/// Any fabric that is checked.
 pub trait Checked: Fabric + Debug + Any {}
 
 impl<F: Fabric + Debug + Any> Checked for F {}
@@ -65,12 +64,12 @@ pub struct Endpoint<F = Box<dyn Checked>> {
     pub fabric: F,
     /// Its log memory: at least four windows.
     pub arena: Arena,
-    /// What a channel's log may hold.
+    /// Maximum bytes in a channel's log.
     pub window_bytes: u64,
 }
 
 impl<F: Checked> Endpoint<F> {
-    /// The same, to be checked.
+    /// The same endpoint, to be checked.
     pub fn to_check(self) -> Endpoint {
         Endpoint {
             rank: self.rank,
@@ -82,7 +81,7 @@ impl<F: Checked> Endpoint<F> {
     }
 }
 
-/// What a fabric brings to be checked.
+/// The parts of a fabric that the checks need.
 pub trait Harness {
     /// A new job of `ranks` ranks in incarnation 0, each connected with all others. Endpoints of earlier jobs are gone.
     fn make(&mut self, ranks: u32) -> Vec<Endpoint>;
@@ -91,58 +90,57 @@ pub trait Harness {
     /// connections. Its older endpoint may still live, and post.
     fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint;
 
-    /// Ends a rank as if its process were killed: without a goodbye.
+    /// Ends a rank as if its process were killed: without a last message.
     fn kill(&mut self, endpoint: Endpoint);
 
-    /// Lets what is on its way come nearer; false when nothing is.
+    /// Advances frames in flight; returns false if there are none.
     fn progress(&mut self) -> bool;
 
     /// The time that [`Fabric::wait`] measures its time-outs by.
     fn now(&self) -> Duration;
 
-    /// Most calls to a sink that one poll makes, with two ranks.
+    /// Maximum number of calls to a sink that one poll makes, with two ranks.
     fn poll_calls_max(&self) -> usize;
 
-    /// Whether a rank's frames may stay where they are until others poll, too
-    /// (manual progress below the fabric): checks then poll all ranks while
-    /// they wait for one.
+    /// Whether a rank's frames may wait until other ranks poll, too (manual progress below the
+    /// fabric): checks then poll all ranks while they wait for one.
     fn drives_all(&self) -> bool {
         false
     }
 
-    /// For how long nothing has to come until nothing more will. Zero where
-    /// [`Harness::progress`] knows all that is on its way. What must come is
-    /// waited for longer, see [`Harness::patience`]; this is waited in vain
-    /// only where something was posted that must not come.
+    /// How long nothing has to arrive before a check concludes that nothing more will. Zero if
+    /// [`Harness::progress`] knows all frames in flight. Checks wait longer, see
+    /// [`Harness::patience`], for frames that must arrive; this time is spent in full only if
+    /// something was posted that must not arrive.
     fn silence(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// How often a sender tries to overrun a receiver that looks at every hundredth
-    /// turn: fewer times where a turn is slow.
+    /// How often a sender tries to overrun a receiver that polls at every hundredth turn: fewer
+    /// times if a turn is slow.
     fn busy_rounds(&self) -> u32 {
         10_000
     }
 
-    /// Longest that anything may take which must happen, on a loaded machine.
+    /// Maximum time for anything that must happen, on a loaded machine.
     fn patience(&self) -> Duration {
         Duration::from_secs(30)
     }
 
-    /// Why lanes of this fabric cannot be begun again here, if so.
+    /// Why lanes of this fabric cannot begin again here, if so.
     fn cannot_begin_again(&self) -> Option<&'static str> {
         None
     }
 
-    /// Puts bytes where the lane's next frame belongs, behind all posted ones.
-    /// False when this harness has no way to do that.
+    /// Puts bytes where the lane's next frame belongs, behind all posted ones. Returns false if
+    /// this harness has no way to do that.
     fn inject(&mut self, from: Rank, to: Rank, lane: LaneKind, bytes: &[u8]) -> bool {
         let _ = (from, to, lane, bytes);
         false
     }
 }
 
-/// What came of a check that did not fail.
+/// The outcome of a check that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The clause holds.
@@ -151,14 +149,14 @@ pub enum Outcome {
     Skipped(&'static str),
 }
 
-/// What came of all checks, each by its name.
+/// The outcomes of all checks, by name.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// They hold.
+    /// Checks that hold.
     pub held: Vec<&'static str>,
-    /// They could not be shown, with the reason.
+    /// Checks that could not be shown, with the reason.
     pub skipped: Vec<(&'static str, &'static str)>,
-    /// They failed, with the words of the failure.
+    /// Checks that failed, with the words of the failure.
     pub failed: Vec<(&'static str, String)>,
 }
 
@@ -234,10 +232,10 @@ pub fn run(harness: &mut dyn Harness) -> Report {
     )
 }
 
-/// Runs every check and prints what could not be shown.
+/// Runs every check, and prints those that could not be shown.
 ///
 /// # Panics
-/// When a check failed: names all that did.
+/// When a check failed. The message names all failed checks.
 pub fn run_all(harness: &mut dyn Harness) -> Report {
     let report = run(harness);
     for (check, why) in &report.skipped {

@@ -92,7 +92,7 @@ const FOUND_BY: [(Bug, &str); 20] = [
     (Bug::ConnectsTwice, "check_connected_incarnation_is_refused"),
 ];
 
-/// The same for bugs in what is distant.
+/// As `FOUND_BY`, for bugs in distant frames.
 const DISTANT_FOUND_BY: [(Bug, &str); 15] = [
     (Bug::LandsOtherBytes, "check_payload_sizes"),
     (Bug::LandsOtherBytes, "check_landings_end_once"),
@@ -209,7 +209,7 @@ impl Harness for FaultyHarness {
 struct Faulty {
     sim: SimFabric,
     bug: Bug,
-    /// The last post was refused.
+    /// Whether the last post was refused.
     busy: bool,
     /// Calls to the sink so far.
     calls: usize,
@@ -217,13 +217,13 @@ struct Faulty {
     /// Where payload lands or has landed, by token. It is freed after the fabric.
     memory: BTreeMap<u64, Ground>,
     last_posted: Position,
-    /// A distant frame is kept.
+    /// Whether a distant frame is kept.
     waits: bool,
     /// Landings that have ended.
     landed: usize,
     /// The control frame that was posted last.
     old_control: Option<Control>,
-    /// Of the peer that was connected last.
+    /// The incarnation of the peer that was connected last.
     life: Incarnation,
 }
 
@@ -254,7 +254,7 @@ impl Ground {
     }
 }
 
-/// Stands between the fabric and the sink.
+/// A sink between the fabric and the real sink.
 struct Bent<'a> {
     sink: &'a mut dyn Sink,
     bug: Bug,

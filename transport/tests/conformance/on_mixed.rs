@@ -1,5 +1,5 @@
-//! The suite on two fabrics behind one: every pair near, every pair far (the
-//! other side is idle), and both, on shared memory and libfabric's tcp.
+//! The suite on two fabrics behind one: every pair near, every pair far (the other side is idle),
+//! and both, on shared memory and libfabric's tcp.
 
 use super::greeting::{alone_on_libfabric, greet_all};
 use super::on_sim::SimHarness;
@@ -19,7 +19,7 @@ use std::time::Instant;
 
 const WINDOW_BYTES: u64 = 512 << 10;
 
-/// A rank's shared memory, of a job of these tests.
+/// The shared memory of a rank, in a job of these tests.
 fn shm(job: u64, size: u32, rank: Rank, incarnation: Incarnation) -> (Shm, Arena) {
     Shm::create(ShmOptions {
         job,

@@ -1,5 +1,5 @@
-//! What fabrics over a network have in common here: several endpoints in this process,
-//! each polled in turn, as nothing moves by itself.
+//! The common part of network fabrics: several endpoints in this process, each polled in turn, as
+//! nothing moves by itself.
 
 use super::greeting::greet_all;
 use super::*;
@@ -8,14 +8,14 @@ use refrain_transport::fabric::network::{MessageEndpoint, Network, NetworkOption
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Each job of each harness has a number of its own: frames of another job are
-/// dropped, also when addresses are used again.
+/// Each job of each harness has its own number: frames of another job are dropped, also when
+/// addresses are used again.
 static JOBS: AtomicU64 = AtomicU64::new(1);
 
-/// How patient the checks have to be with a network.
+/// The times that the checks have to allow for a network.
 pub struct NetworkTiming {
-    /// Longer than anything is on its way inside one machine, and than a rank takes to
-    /// find that it is idle.
+    /// Longer than any frame is in flight inside one machine, and than a rank takes to find that it
+    /// is idle.
     pub silence: Duration,
     /// See [`Harness::busy_rounds`].
     pub busy_rounds: u32,
@@ -35,7 +35,7 @@ pub struct NetworkHarness<O> {
 }
 
 impl<O> NetworkHarness<O> {
-    /// Of jobs with that many ranks, until [`Harness::make`] says otherwise.
+    /// For jobs of that many ranks, until [`Harness::make`] sets another number.
     pub fn new(ranks: u32, timing: NetworkTiming, open: O) -> Self {
         Self {
             begin: Instant::now(),
@@ -104,8 +104,8 @@ where
         self.start(rank, incarnation).to_check()
     }
 
-    /// The memory of a process that is gone is not read any more. This process
-    /// is not gone: its memory could be, with other bytes in it, and is kept.
+    /// The memory of a dead process is not read any more. This process lives: its memory could
+    /// still be read, with other bytes in it, so it is kept.
     fn kill(&mut self, endpoint: Endpoint) {
         drop(endpoint.fabric);
         self.graves.push(endpoint.arena);

@@ -85,8 +85,7 @@ fn verbs_with_reads_keeps_the_contract() {
     verbs_keeps_the_contract_with(ALL_READ);
 }
 
-/// A peer that has other slots or credits would be overrun, or would cut off what
-/// is sent to it.
+/// A peer with other slots or credits would be overrun, or would cut off messages to it.
 #[test]
 fn a_peer_with_other_receives_is_refused() {
     let _alone = alone_on_libfabric();
@@ -124,7 +123,7 @@ macro_rules! on_providers {
     };
 }
 
-/// As the provider is used.
+/// The provider's own choices.
 const AS_CHOSEN: Overrides = Overrides {
     fragment_bytes: None,
     distant_bytes_min: None,
@@ -136,15 +135,15 @@ const ALL_READ: Overrides = Overrides {
     ..AS_CHOSEN
 };
 
-/// Nothing is read.
+/// No payload is read.
 const NONE_READ: Overrides = Overrides {
     distant_bytes_min: Some(0),
     ..AS_CHOSEN
 };
 
-/// Inside one process `shm` of 2.5 has the other side answer reads of every
-/// length, never ends those from an endpoint that was dropped, and crashes when
-/// one comes again. Between processes it does not: see tests/ofi.
+/// Inside one process, `shm` of 2.5 needs the other side's answer for reads of every length. It
+/// never ends those from an endpoint that was dropped, and crashes when one comes again. Between
+/// processes it does not: see tests/ofi.
 #[test]
 fn shm_of_the_second_library_keeps_the_contract() {
     eprintln!(

@@ -56,7 +56,7 @@ impl Harness for ShmHarness {
         drop(endpoint);
     }
 
-    /// A store is there when it was made.
+    /// A store is visible once it is made.
     fn progress(&mut self) -> bool {
         false
     }
@@ -65,13 +65,13 @@ impl Harness for ShmHarness {
         self.begin.elapsed()
     }
 
-    /// 64 frames and 64 control frames from the one peer, twice if it rings.
+    /// 64 frames and 64 control frames from the one peer, twice if the peer rings.
     fn poll_calls_max(&self) -> usize {
         256
     }
 }
 
-/// A window of two chunks is the tightest that there is.
+/// A window of two chunks is the smallest that exists.
 #[test]
 fn shared_memory_keeps_the_contract() {
     let report = run_all(&mut ShmHarness::new(512 << 10));

@@ -1,5 +1,4 @@
-//! The suite on the simulated fabric, calm and rough, and the proof that it
-//! sees a broken fence.
+//! The suite on the simulated fabric, calm and rough, and the proof that it finds a broken fence.
 
 use super::{
     Endpoint, Harness, Outcome, check_late_frames_are_fenced, run_all, start_all, to_check,
@@ -25,7 +24,7 @@ impl SimHarness {
         }
     }
 
-    /// The network of the job made last.
+    /// The network of the last job.
     pub fn network(&self) -> &Network {
         &self.network
     }
@@ -81,8 +80,8 @@ impl Harness for SimHarness {
     }
 }
 
-/// The same networks as real ones appear to a harness: things come in their own
-/// time, and it knows nothing of them.
+/// The same networks as a harness sees real ones: frames arrive in their own time, and the harness
+/// does not know of them.
 struct RealHarness {
     sim: SimHarness,
     drives_all: bool,
@@ -105,7 +104,7 @@ impl Harness for RealHarness {
         false
     }
 
-    /// Every look at the clock takes time.
+    /// Every reading of the clock takes time.
     fn now(&self) -> Duration {
         self.sim.network().advance(3);
         self.sim.now()
@@ -119,7 +118,7 @@ impl Harness for RealHarness {
         self.drives_all
     }
 
-    /// Longer than anything is late.
+    /// Longer than any frame is late.
     fn silence(&self) -> Duration {
         Duration::from_millis(6)
     }
@@ -143,7 +142,7 @@ fn the_suite_waits_for_what_comes_in_its_own_time() {
     }
 }
 
-/// Seeds of the rough networks; `REFRAIN_SEED` puts another in their place.
+/// Seeds of the rough networks; `REFRAIN_SEED` replaces them.
 fn seeds() -> Vec<u64> {
     match std::env::var("REFRAIN_SEED") {
         Ok(seed) => vec![seed.parse().expect("REFRAIN_SEED is a number")],
@@ -171,7 +170,7 @@ fn calm_network_keeps_the_contract() {
     for options in modes_with(&Options::calm(0), &[None, Some(1), Some(4096)]) {
         eprintln!("{options:?}");
         let report = run_all(&mut SimHarness::new(options.clone()));
-        // What cannot be shown where nothing is distant is shown by the others.
+        // Checks that are skipped because nothing is distant are shown by the other modes.
         let shown = options.distant_bytes_min.is_some();
         let words = "none of its frames is distant";
         let mut skipped = report.skipped.iter();
@@ -183,7 +182,7 @@ fn calm_network_keeps_the_contract() {
 #[test]
 fn rough_network_keeps_the_contract() {
     for seed in seeds() {
-        // All that is not empty is distant, or what is long.
+        // All frames that are not empty are distant, or all long ones.
         let distant = [Some(1), Some(4096)][(seed % 2) as usize];
         for options in modes_with(&Options::rough(seed), &[None, distant]) {
             eprintln!("{options:?}");

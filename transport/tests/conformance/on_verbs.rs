@@ -1,6 +1,6 @@
-//! The suite on verbs: several endpoints of this process on one device, real or
-//! soft-RoCE. Where there is none it is skipped, and says why; the guest of
-//! `ci/softroce` has one (docs/design/testing.md).
+//! The suite on verbs: several endpoints of this process on one device, real or soft-RoCE. Without
+//! a device the suite is skipped, and prints why; the guest of `ci/softroce` has one
+//! (docs/design/testing.md).
 
 use super::on_network::{NetworkHarness, NetworkTiming};
 use super::rig::Rig;
@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 fn harness(port: PortChoice, overrides: Overrides) -> impl Harness {
     let timing = NetworkTiming {
-        // The threads of soft-RoCE wait for a processor where others use them.
+        // The threads of soft-RoCE wait for a processor that other threads use.
         silence: Duration::from_millis(50),
         busy_rounds: 2000,
         cannot_begin_again: None,
@@ -58,17 +58,16 @@ fn keeps_the_contract(name: &str, overrides: Overrides) {
     }
 }
 
-/// What the first rank's endpoint has counted.
+/// The counters of the first rank's endpoint.
 fn counters(rig: &Rig<'_>) -> Counters {
     let fabric: &dyn Any = &*rig.seats[0].endpoint.fabric;
     let verbs: &Verbs = fabric.downcast_ref().expect("the harness is of verbs");
     *verbs.counters()
 }
 
-/// A small message costs its sender one request that carries it, and one doorbell,
-/// and every sixteenth a completion: with an answer to each message, so that
-/// acknowledgements travel with those. A rank that hears nothing for long asks, which
-/// some may do here.
+/// A small message costs its sender one request that carries it, one doorbell, and every sixteenth
+/// time a completion. Each message has an answer here, so that acknowledgements travel with the
+/// answers. A rank that receives nothing for long asks, which some ranks may do here.
 #[test]
 fn a_small_message_is_one_doorbell() {
     const ROUNDS: u64 = 800;
@@ -122,7 +121,7 @@ fn verbs_with_reads_keeps_the_contract() {
     keeps_the_contract("verbs with reads", overrides);
 }
 
-/// Nothing is read.
+/// No payload is read.
 #[test]
 fn verbs_without_reads_keeps_the_contract() {
     let overrides = Overrides {

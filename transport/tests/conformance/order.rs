@@ -28,8 +28,8 @@ pub fn check_control_lane_is_fifo(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// *Progress*: a refused post has no effect. A receiver that polls seldom
-/// makes both lanes refuse; nothing is lost or doubled.
+/// *Progress*: a refused post has no effect. A receiver that polls seldom makes both lanes refuse;
+/// no frame is lost or doubled.
 pub fn check_nothing_is_lost_when_busy(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     for round in 0..rig.harness.busy_rounds() {
@@ -76,8 +76,8 @@ pub fn check_payload_sizes(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// *Sending*: what is released may be written again. Many windows go through
-/// one, in frames that end chunks at every kind of place.
+/// *Sending*: released memory may be written again. The length of many windows passes through one,
+/// in frames that end chunks at every kind of position.
 pub fn check_log_memory_is_reused(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     let window_bytes = rig.seats[0].endpoint.window_bytes;

@@ -1,5 +1,5 @@
-//! What frames are made of: everything follows from sender, receiver and
-//! number, so that a receiver can verify each bit.
+//! The content of frames: everything follows from sender, receiver and number, so that a receiver
+//! can verify each bit.
 
 use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
@@ -24,8 +24,7 @@ impl Name {
         mixed ^ (mixed >> 31)
     }
 
-    /// The frame's header. Every field has a value of its own, near the ends
-    /// of its range.
+    /// The frame's header. Every field has its own value, near the ends of its range.
     pub fn header(self, payload_bytes: usize) -> RecordHeader {
         let chance = self.mixed(1);
         let kind = match chance % 3 {

@@ -5,13 +5,13 @@ use super::{Harness, Outcome};
 use core::time::Duration;
 use refrain_ring::Rank;
 
-/// Longer than any wake-up takes; a missed one makes a check last so long.
+/// Longer than any wake-up takes; a check lasts this long if a wake-up is missed.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Where others must be driven in between.
+/// The longest wait if other ranks must be driven in between.
 const SLICE: Duration = Duration::from_millis(1);
 
-/// *Lanes*, GATE-4: a full data lane never stops a control lane, neither
-/// sending nor, when nothing of the data is let go, arriving.
+/// *Lanes*, GATE-4: a full data lane never stops a control lane, neither sending nor, while no data
+/// frame is let go, arriving.
 pub fn check_control_passes_a_full_data_lane(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     rig.fill(0, 1, 4096, 4096);
@@ -62,12 +62,12 @@ pub fn check_poll_is_bounded(h: &mut dyn Harness) -> Outcome {
     }
 }
 
-/// *Waiting*: a wake-up is not missed, whether it comes before the wait or
-/// was left over by a poll that ended at its bound.
+/// *Waiting*: a wake-up is not missed, whether its cause lies before the wait or was left over by a
+/// poll that ended at its limit.
 pub fn check_wait_sees_what_was_posted_before(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     for round in 0..200 {
-        // Whatever was there has been seen: only the next post can wake.
+        // All earlier frames were handed over: only the next post can wake.
         rig.settle();
         rig.post_alone(0, 1, (round % 2 == 0).then_some(round));
         wait_for_a_call(&mut rig, 1);
@@ -81,12 +81,12 @@ pub fn check_wait_sees_what_was_posted_before(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// Waits and polls until something is handed over.
+/// Waits and polls until a frame is handed over.
 fn wait_for_a_call(rig: &mut Rig<'_>, rank: usize) {
     wait_until(rig, rank, "a frame", |rig| rig.seats[rank].poll() > 0);
 }
 
-/// Waits until something holds, which `holds` makes progress for.
+/// Waits until a condition holds; `holds` makes progress.
 pub fn wait_until(
     rig: &mut Rig<'_>,
     rank: usize,
@@ -104,8 +104,8 @@ pub fn wait_until(
     }
 }
 
-/// Waits for something that happens unless a wake-up is missed. Where all must
-/// be driven no rank can sleep for long, and a missed wake-up does not show here.
+/// Waits for something that happens unless a wake-up is missed. If all ranks must be driven, no
+/// rank can sleep for long, and a missed wake-up does not show here.
 fn wait(rig: &mut Rig<'_>, rank: usize, what: &str) {
     if rig.harness.drives_all() {
         rig.poll_others(rank);
@@ -119,8 +119,7 @@ fn wait(rig: &mut Rig<'_>, rank: usize, what: &str) {
     );
 }
 
-/// *Waiting*: what was released since the last poll wakes the sender, also if
-/// that happened before it waits.
+/// *Waiting*: a release since the last poll wakes the sender, also if it happened before the wait.
 pub fn check_wait_sees_released(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     for _ in 0..20 {
@@ -140,8 +139,8 @@ pub fn check_wait_sees_released(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// *Waiting*: room made in a full control lane since the last poll wakes the
-/// sender, also if that happened before it waits.
+/// *Waiting*: room made in a full control lane since the last poll wakes the sender, also if that
+/// happened before the wait.
 pub fn check_wait_sees_room_for_control(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     if !rig.fill_control(0, 1) {
@@ -162,7 +161,7 @@ pub fn check_wait_sees_room_for_control(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// *Waiting*: it ends with its time-out when nothing happens.
+/// *Waiting*: a wait ends with its time-out when nothing happens.
 pub fn check_wait_ends(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     for seat in &mut rig.seats {

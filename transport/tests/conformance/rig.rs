@@ -6,21 +6,21 @@ use core::time::Duration;
 use refrain_ring::{Incarnation, Position, Rank, record_bytes};
 use refrain_transport::fabric::Fabric;
 
-/// Rounds of driving after which a check is stuck.
+/// Number of rounds after which a check counts as stuck.
 const ROUNDS_MAX: usize = 200_000;
-/// Polls without anything after which nothing more comes.
+/// Number of polls without arrivals after which nothing more arrives.
 const QUIET_ROUNDS: usize = 8;
 
-/// Until when something must have happened.
+/// The limit until which something must have happened.
 pub struct Deadline {
     rounds: usize,
     end: Duration,
-    /// Rounds say nothing: things come in their own time.
+    /// Whether only time counts, not rounds: frames arrive in their own time.
     by_time: bool,
 }
 
 impl Deadline {
-    /// One more round without it.
+    /// Counts one more round in which it has not happened.
     pub fn next_round(&mut self, now: Duration, what: &str) {
         self.rounds += 1;
         let is_over = self.rounds > ROUNDS_MAX && (!self.by_time || now >= self.end);
@@ -40,8 +40,8 @@ impl<'h> Rig<'h> {
         Self { harness, seats }
     }
 
-    /// Polls one rank, or all where the harness says so, and lets time pass.
-    /// True while anything moves at that rank.
+    /// Polls one rank, or all if the harness requires it, and lets time pass. Returns true while
+    /// anything moves at that rank.
     pub fn drive_one(&mut self, rank: usize) -> bool {
         let mut moving = self.harness.progress();
         if self.harness.drives_all() {
@@ -60,7 +60,7 @@ impl<'h> Rig<'h> {
         }
     }
 
-    /// Polls every rank once and lets time pass. True while anything moves.
+    /// Polls every rank once and lets time pass. Returns true while anything moves.
     pub fn drive(&mut self) -> bool {
         let mut moving = self.harness.progress();
         for seat in &mut self.seats {
@@ -78,7 +78,7 @@ impl<'h> Rig<'h> {
         }
     }
 
-    /// Drives until something holds that must.
+    /// Drives until a condition holds that must hold.
     pub fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
         let mut deadline = self.deadline();
         while !holds(self) {
@@ -92,7 +92,7 @@ impl<'h> Rig<'h> {
         self.quieten(Self::drive);
     }
 
-    /// Drives one rank until nothing comes to it any more.
+    /// Drives one rank until nothing arrives there any more.
     pub fn settle_one(&mut self, rank: usize) {
         self.quieten(|rig| rig.drive_one(rank));
     }
@@ -115,14 +115,14 @@ impl<'h> Rig<'h> {
         }
     }
 
-    /// Whether it is believed that nothing more comes, when nothing has come
+    /// Whether a check may conclude that nothing more will arrive, given that nothing has arrived
     /// since then.
     fn is_believed(&mut self, since: Duration) -> bool {
         let silence = self.harness.silence();
         silence.is_zero() || self.has_all_come() || self.harness.now() - since >= silence
     }
 
-    /// Whether all that was posted has come and landed, and its senders know.
+    /// Whether all posted frames have arrived and landed, and their senders know it.
     fn has_all_come(&mut self) -> bool {
         let seats = &self.seats;
         let came = seats.iter().all(|seat| {
@@ -143,7 +143,7 @@ impl<'h> Rig<'h> {
         came && landed && (holds_logs || seats.all(|seat| seat.endpoint.fabric.is_drained()))
     }
 
-    /// Where the last record that was packed begins in the sender's log.
+    /// The position in the sender's log of the last record that was packed.
     pub fn last_begins_at(&mut self, from: usize, to: u32, bytes: usize) -> Position {
         let tail = self.seats[from].outbox(Rank(to)).log.tail();
         Position(tail.0 - record_bytes(bytes) as u64)
@@ -177,7 +177,7 @@ impl<'h> Rig<'h> {
         }
     }
 
-    /// Sends control frames until the lane is full; false if it never is.
+    /// Sends control frames until the lane is full; returns false if it never is.
     pub fn fill_control(&mut self, from: usize, to: u32) -> bool {
         let mut refusals = 0;
         for _ in 0..ROUNDS_MAX {
@@ -264,9 +264,8 @@ impl<'h> Rig<'h> {
         old
     }
 
-    /// A rank dies and comes back, the others fence it and continue with logs that
-    /// they have kept: what the new life misses of rank r begins with frame
-    /// `from[r]`. REC-3
+    /// A rank dies and comes back. The others fence it and continue with logs that they have kept:
+    /// the first frame of rank r that the new life misses is `from[r]`. REC-3
     pub fn revive(&mut self, rank: usize, incarnation: u32, from: &[u64]) {
         let name = Rank(rank as u32);
         let fresh = Seat::new(self.harness.restart(name, Incarnation(incarnation)));
@@ -283,7 +282,7 @@ impl<'h> Rig<'h> {
         }
     }
 
-    /// A new life of `to` misses all from frame `from` on.
+    /// A new life of `to` misses all frames from `from` on.
     pub fn begin_again(&mut self, survivor: usize, to: usize, from: u64) {
         let (rank, incarnation) = {
             let endpoint = &self.seats[survivor].endpoint;
@@ -293,7 +292,7 @@ impl<'h> Rig<'h> {
         self.seats[survivor].send_again(Rank(to as u32), from);
     }
 
-    /// All logs will be kept for later lives.
+    /// Keeps all logs for later lives.
     pub fn keep_logs(&mut self) {
         let ranks = self.seats.len();
         for from in 0..ranks {
@@ -316,7 +315,7 @@ impl<'h> Rig<'h> {
         }
     }
 
-    /// No check may leave errors that it did not take, or landings.
+    /// Verifies that a check leaves no errors that it did not take, and no landings.
     pub fn finish(mut self) {
         self.flush();
         self.until("landings end", |rig| {
@@ -361,7 +360,7 @@ pub fn start_all<F: Fabric>(
     endpoints
 }
 
-/// The same, to be checked.
+/// The same endpoints, to be checked.
 pub fn to_check<F: Checked>(endpoints: Vec<Endpoint<F>>) -> Vec<Endpoint> {
     endpoints.into_iter().map(Endpoint::to_check).collect()
 }

@@ -1,4 +1,4 @@
-//! A [`Seat`]: one rank's endpoint, and what stands in for its engine.
+//! A [`Seat`]: one rank's endpoint, and a replacement for its engine.
 
 use super::Endpoint;
 use super::inbox::{Inbox, Kept};
@@ -12,29 +12,29 @@ use refrain_transport::fabric::{FabricError, RELEASED_WHOLLY, Refusal};
 use refrain_transport::gate::{Gate, Pass};
 use std::collections::BTreeMap;
 
-/// Posts refused in a row after which a lane counts as full: more than bad luck.
+/// Number of consecutive refusals after which a lane counts as full: more than chance produces.
 pub const REFUSALS_MAX: usize = 200;
 
 pub fn pass() -> Pass {
     Gate::default().pass_unseen()
 }
 
-/// What one rank sends to another.
+/// The messages from one rank to another.
 #[derive(Debug)]
 pub struct Outbox {
     pub log: ChannelLog,
     pub frames: u64,
     pub controls: u64,
-    /// Packed but refused so far.
+    /// A frame that was packed and refused so far.
     pub waiting: Option<Frame>,
-    /// Where each frame begins in a log that is kept for later lives.
+    /// The position of each frame in a log that is kept for later lives.
     pub kept: Option<Vec<Position>>,
-    /// The log is sent again: what gives its frames, and one that was refused.
+    /// The log that is sent again: the reader of its frames, and a frame that was refused.
     again: Option<(Resend, Option<Frame>)>,
     released: Position,
 }
 
-/// Chunks of a log that is kept: no window holds so much.
+/// Number of chunks of a kept log: more than any window holds.
 const KEPT_CHUNKS: u64 = 12;
 
 /// The disk of ranks without one.
@@ -50,8 +50,8 @@ impl DiskChunks for NoDisk {
     }
 }
 
-/// One rank: its endpoint, and what stands in for its engine. The fabric is
-/// dropped before the memory that it may write to.
+/// One rank: its endpoint, and a replacement for its engine. The fabric is dropped before the
+/// memory that it may write to.
 #[derive(Debug)]
 pub struct Seat {
     pub endpoint: Endpoint,
@@ -88,7 +88,7 @@ impl Seat {
         })
     }
 
-    /// The log to `to`, which is empty, will be kept for later lives.
+    /// Keeps the log to `to`, which is empty, for later lives.
     pub fn keep_log(&mut self, to: Rank) {
         let (rank, incarnation) = (self.endpoint.rank, self.endpoint.incarnation);
         let window_bytes = KEPT_CHUNKS * CHUNK_BYTES as u64;
@@ -97,14 +97,14 @@ impl Seat {
         outbox.kept = Some(Vec::new());
     }
 
-    /// What is kept is sent again from frame `from` on, to a life of `to` that has
-    /// just been connected. REC-3
+    /// Sends kept frames again from frame `from` on, to a life of `to` that has just been
+    /// connected. REC-3
     pub fn send_again(&mut self, to: Rank, from: u64) {
         let outbox = self.outbox(to);
         outbox.again = Some((Resend::new(&outbox.log, Ssn(from).into()), None));
     }
 
-    /// Sends one more kept frame; `None` when all that was published is sent.
+    /// Sends one more kept frame; `None` when all published frames are sent.
     pub fn post_again(&mut self, to: Rank) -> Option<bool> {
         let released = self.endpoint.fabric.released(to);
         let outbox = self.outboxes.get_mut(&to)?;
@@ -140,7 +140,7 @@ impl Seat {
         }
     }
 
-    /// Frames go to a new life of `to` from now on.
+    /// Sends frames to a new life of `to` from now on.
     pub fn begin_anew(&mut self, to: Rank) {
         if let Some(outbox) = self.outboxes.get_mut(&to).filter(|it| it.kept.is_some()) {
             outbox.controls = 0;
@@ -203,7 +203,7 @@ impl Seat {
         outbox.log.trim_released(&mut self.endpoint.arena, released);
     }
 
-    /// Posts the frame that waits, if any; whether none waits any more.
+    /// Posts the waiting frame, if any. Returns whether no frame waits any more.
     pub fn post_waiting(&mut self, to: Rank) -> bool {
         while let Some(is_taken) = self.post_again(to) {
             if !is_taken {
@@ -223,8 +223,8 @@ impl Seat {
         }
     }
 
-    /// Tries to send one frame; false when log or lane is full. A frame that
-    /// was packed and refused counts as sent only when it is posted.
+    /// Tries to send one frame; returns false if log or lane is full. A frame that was packed and
+    /// refused counts as sent only when it is posted.
     pub fn try_send(&mut self, to: Rank, payload_bytes: usize) -> bool {
         self.post_waiting(to) && self.pack(to, payload_bytes) && {
             self.post_waiting(to);
@@ -232,7 +232,7 @@ impl Seat {
         }
     }
 
-    /// Packs a frame and publishes it, as one whose receiver is gone.
+    /// Packs a frame and publishes it, as for a receiver that is gone.
     pub fn publish_alone(&mut self, to: Rank, payload_bytes: usize) {
         assert!(self.pack(to, payload_bytes), "a log that is kept has room");
         let waiting = self.outbox(to).waiting.take();
@@ -261,7 +261,7 @@ impl Seat {
         })
     }
 
-    /// Tries to send one control frame; false when the lane is full.
+    /// Tries to send one control frame; returns false if the lane is full.
     pub fn try_control(&mut self, to: Rank) -> bool {
         let (source, incarnation) = (self.endpoint.rank, self.endpoint.incarnation);
         let name = Name {
@@ -310,7 +310,7 @@ impl Seat {
         let behind = frame.offset + record_bytes(0);
         let is_sent = self.post_waiting(to);
         let region = self.endpoint.arena.region();
-        // The first word comes last: it is what the reader polls.
+        // The first word is written last: it is the word that the reader polls.
         for (index, word) in bytes.chunks(8).enumerate().rev() {
             let mut padded = [0; 8];
             padded[..word.len()].copy_from_slice(word);
@@ -351,8 +351,8 @@ impl Seat {
         );
     }
 
-    /// Lets the kept frame at `index` go, after a last look. Every second one
-    /// that is distant is fetched: that lets it go when it has landed.
+    /// Lets the kept frame at `index` go after a last check. Every second distant frame is fetched:
+    /// that lets it go when it has landed.
     pub fn let_go(&mut self, index: usize) {
         let kept = self.inbox.kept[index];
         if kept.distant && kept.name.number.is_multiple_of(2) {

@@ -16,7 +16,7 @@ fn pass() -> Pass {
     Gate::default().pass_unseen()
 }
 
-/// Notes what arrives.
+/// Records arrivals.
 #[derive(Default)]
 struct Notes {
     frames: Vec<(Rank, Incarnation, u64)>,

@@ -1,12 +1,11 @@
-//! Receives that are taken back.
+//! Receives that are cancelled.
 
 use crate::networks;
 use crate::recorder::Noted;
 use crate::rig::{Setup, UNTOUCHED, from, from_any, payload, to};
 
-/// A receive that is cancelled before its match takes no message: the next one
-/// that suits gets it, and its room stays as it was. That it was in time is an
-/// event.
+/// A receive that is cancelled before its match takes no message: the next receive that suits gets
+/// the message, and the room of the first stays as it was. A cancel in time is an event.
 #[test]
 fn a_cancelled_receive_takes_no_message() {
     for network in networks::all() {
@@ -37,9 +36,9 @@ fn a_cancelled_receive_takes_no_message() {
     }
 }
 
-/// To cancel a receive that has matched has no effect: neither when its message
-/// is there, nor while the rest of it is still to come; nor has it on a send.
-/// That a cancel came too late is an event, as a test that finds nothing.
+/// A cancel of a receive that has matched has no effect: neither when its message has arrived, nor
+/// while the rest of it is still to arrive; nor has the cancel of a send. A cancel that came too
+/// late is an event, like a test that finds nothing.
 #[test]
 fn a_matched_receive_is_not_cancelled() {
     for network in networks::all() {

@@ -23,8 +23,7 @@ fn record(kind: RecordKind, ssn: u64, extent: u64, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Injected records lie in no log: only receivers that have their own copy can
-/// be given one.
+/// Injected records lie in no log: only receivers that have their own copy can receive one.
 fn networks() -> impl Iterator<Item = Options> {
     let all = networks::all().into_iter();
     all.filter(|network| !network.attributes.reads_in_place)
@@ -35,8 +34,8 @@ fn inject(rig: &Rig, bytes: &[u8]) {
     assert!(rig.network.inject(Rank(0), Rank(1), lane, bytes));
 }
 
-/// A message that was received before is dropped and counted: neither a posted
-/// receive nor a probe sees it, and the channel goes on.
+/// A message that was received before is dropped and counted: neither a posted receive nor a probe
+/// sees it, and the channel continues.
 #[test]
 fn a_duplicate_is_dropped_and_counted() {
     for network in networks() {
@@ -70,7 +69,7 @@ fn a_duplicate_is_dropped_and_counted() {
     }
 }
 
-/// A fragment of a message that is here is dropped.
+/// A fragment of a message that has arrived is dropped.
 #[test]
 fn a_fragment_of_a_message_that_is_here_is_dropped() {
     for network in networks() {
@@ -85,7 +84,7 @@ fn a_fragment_of_a_message_that_is_here_is_dropped() {
     }
 }
 
-/// A fragment of a message that has not begun says that its beginning is lost.
+/// A fragment of a message that has not begun is an error: its beginning is lost.
 #[test]
 fn a_fragment_without_a_beginning_is_an_error() {
     for network in networks() {
@@ -104,7 +103,7 @@ fn a_fragment_without_a_beginning_is_an_error() {
     }
 }
 
-/// A fragment lies where it says, whatever came before it.
+/// A fragment lies at its stated offset, whatever arrived before it.
 #[test]
 fn a_fragment_lies_where_it_says() {
     for network in networks() {
@@ -123,8 +122,7 @@ fn a_fragment_lies_where_it_says() {
     }
 }
 
-/// A fragment that claims to lie beyond its message writes nothing behind the
-/// receive's room.
+/// A fragment with an offset beyond its message writes nothing behind the receive's room.
 #[test]
 fn a_fragment_beyond_its_message_writes_nowhere() {
     for network in networks() {
@@ -140,8 +138,8 @@ fn a_fragment_beyond_its_message_writes_nowhere() {
     }
 }
 
-/// A fragment that is sent twice may fill up its message too early: the receive
-/// is not over, and its buffer not given back, while anything lands there.
+/// A fragment that is sent twice may fill its message too early: while anything lands there, the
+/// receive does not end, and its buffer is not given back.
 #[test]
 fn a_repeated_fragment_does_not_land_in_a_buffer_that_is_given_back() {
     for network in networks() {
@@ -159,8 +157,8 @@ fn a_repeated_fragment_does_not_land_in_a_buffer_that_is_given_back() {
     }
 }
 
-/// A message that is missing is an error that names what came and what was to
-/// come; what came is not handed to anybody.
+/// A missing message is an error that names the message that arrived and the one that was expected.
+/// The arrived message is not delivered.
 #[test]
 fn a_gap_is_an_error() {
     for network in networks() {

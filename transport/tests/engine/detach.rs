@@ -1,11 +1,11 @@
-//! Requests whose buffers are given back before they are over.
+//! Requests whose buffers are given back before the requests have ended.
 
 use crate::memory::Room;
 use crate::networks;
 use crate::rig::{Receipt, Rig, Sent, Setup, from, from_any, payload, synchronous, to};
 use refrain_transport::engine::Started;
 
-/// Bytes of a room that was given back.
+/// The byte in a room that was given back.
 const GONE: u8 = 0x11;
 
 fn detach_send(rig: &mut Rig, sent: &Sent) {
@@ -26,8 +26,8 @@ fn assert_gone(room: &Room) {
     assert!(room.read().iter().all(|byte| *byte == GONE));
 }
 
-/// A rendezvous that is detached before or after it was cleared to send goes on
-/// from a copy: its buffer may be used again, the receiver gets what was sent.
+/// A rendezvous that is detached before or after clear-to-send continues from a copy: its buffer
+/// may be used again, and the receiver gets the bytes that were sent.
 #[test]
 fn a_detached_rendezvous_goes_on_from_a_copy() {
     for network in networks::all() {
@@ -52,8 +52,8 @@ fn a_detached_rendezvous_goes_on_from_a_copy() {
     }
 }
 
-/// An eager send that waits for room in the window goes on from a copy; so do
-/// those behind it, and their order stays.
+/// An eager send that waits for room in the window continues from a copy; so do those behind it,
+/// and their order stays.
 #[test]
 fn detached_eager_sends_in_the_queue_go_on_from_copies() {
     for network in networks::all() {
@@ -74,8 +74,8 @@ fn detached_eager_sends_in_the_queue_go_on_from_copies() {
     }
 }
 
-/// A long message into a kept log is packed burst by burst; detached half-way
-/// it arrives whole.
+/// A long message into a kept log is packed burst by burst; detached in the middle, it arrives
+/// whole.
 #[test]
 fn a_half_packed_send_can_be_detached() {
     for network in networks::all() {
@@ -88,7 +88,7 @@ fn a_half_packed_send_can_be_detached() {
     }
 }
 
-/// A synchronous send that nobody has matched yet is forgotten with its match.
+/// A synchronous send that is not matched yet is removed when it is matched.
 #[test]
 fn a_detached_synchronous_send_is_forgotten_when_it_is_matched() {
     for network in networks::all() {
@@ -156,7 +156,7 @@ fn a_half_arrived_receive_drops_the_rest() {
     }
 }
 
-/// A request that is over is forgotten at once when it is detached.
+/// A request that has ended is removed at once when it is detached.
 #[test]
 fn a_finished_request_is_forgotten_at_once() {
     let mut rig = Setup::new(networks::calm()).build();

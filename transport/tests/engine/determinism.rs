@@ -1,4 +1,4 @@
-//! The engine decides nothing by chance.
+//! The engine makes no random decisions.
 
 use crate::networks::{DISTANT, in_both_modes, seeds};
 use crate::recorder::Noted;
@@ -14,7 +14,7 @@ struct Trace {
     statistics: Vec<Statistics>,
 }
 
-/// Everybody sends everybody messages of many sizes, received from anyone.
+/// All ranks send messages of many sizes to all ranks, received from any source.
 fn run(setup: &Setup) -> Trace {
     let mut rig = setup.clone().build();
     let sizes = [10, 100_000, 0, 20_000, 8192, 300_000];

@@ -1,5 +1,5 @@
-//! A disk in memory, slow on purpose: what an engine gives it comes back after
-//! some polls, and reads end last come, first served.
+//! A disk in memory, slow on purpose: chunks from the engine come back after some polls, and the
+//! last read ends first.
 
 use refrain_ring::read_back::ChunkBytes;
 use refrain_ring::{CHUNK_BYTES, Frontier, LentChunk, LoanEnd, Rank};
@@ -8,12 +8,12 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-/// How many things are under way before the first comes back.
+/// Number of operations in progress before the first one ends.
 const DEPTH: usize = 3;
 
 #[derive(Default)]
 struct Platter {
-    /// By receiver and chunk: the end of its messages, its bytes.
+    /// By receiver and chunk: the end of its messages, and its bytes.
     chunks: BTreeMap<(Rank, u64), (Frontier, Vec<u8>)>,
     horizons: BTreeMap<Rank, Frontier>,
     writes: VecDeque<LentChunk>,
@@ -31,7 +31,7 @@ impl MemoryDisk {
         self.0.borrow().chunks_read
     }
 
-    /// Chunks that are there.
+    /// Number of chunks on the disk.
     pub fn chunk_count(&self) -> usize {
         self.0.borrow().chunks.len()
     }

@@ -7,16 +7,15 @@ use crate::rig::{Setup, from, from_any, payload, to};
 use refrain_ring::{Clock, Rank, Ssn};
 use std::collections::BTreeSet;
 
-/// A receive from any source makes exactly one match event, which names the
-/// receive by the clock at its post, the source, and the message's number on
-/// its channel; a receive from a named source makes none.
+/// A receive from any source makes exactly one match event. It names the receive by the clock at
+/// its post, the source, and the message's SSN; a receive from a named source makes none.
 #[test]
 fn any_source_receives_make_one_event_and_named_ones_none() {
     for network in networks::all() {
         let mut rig = Setup::new(network).ranks(3).build();
         let sizes = [0, 100, 20_000, 100_000];
         let mut expected = Vec::new();
-        // Of posted receives, then of unexpected messages.
+        // Of posted receives first, then of unexpected messages.
         for posted_first in [true, false] {
             for bytes in sizes {
                 let ssn = Ssn(expected.len() as u64 * 2);
@@ -69,8 +68,8 @@ fn any_source_receives_make_one_event_and_named_ones_none() {
     }
 }
 
-/// A clock goes on where an earlier life left off, also past 32 bits: posts,
-/// matches and checkpoints are told by it.
+/// A clock continues where an earlier life ended, also past 32 bits: posts, matches and checkpoints
+/// carry it.
 #[test]
 fn a_clock_goes_on_past_32_bits() {
     let begin = Clock(u64::from(u32::MAX) - 1);
@@ -109,7 +108,7 @@ fn ids_are_clocks_and_never_come_again() {
         assert!(matches!(sent, refrain_transport::engine::Started::Done(_)));
         clock += 1;
         assert_eq!(rig.engines[0].now(), Clock(clock), "a send is counted");
-        // Two are under way at once, of each round's three.
+        // Of the three requests of each round, two are in progress at once.
         let cancelled = rig.receive(0, from(1, 3), 8);
         let receipt = rig.receive(0, from(1, 2), 8);
         clock += 2;
@@ -149,8 +148,8 @@ fn stale_request_names_find_nothing() {
     rig.end();
 }
 
-/// A matched probe was the event: the receive of its message makes none, and
-/// the events that the layer above notes are told as they are, in order.
+/// A matched probe was the event: the receive of its message makes none. Events that the layer
+/// above notes are reported unchanged, in order.
 #[test]
 fn noted_events_are_told_and_matched_receives_make_none() {
     let mut rig = Setup::new(networks::calm()).build();
@@ -180,9 +179,8 @@ fn noted_events_are_told_and_matched_receives_make_none() {
     rig.end();
 }
 
-/// A match is told with the clock of the operation in whose time it comes, also
-/// where a message of one's own meets a receive of one's own and nothing is
-/// polled.
+/// A match is reported with the clock of the latest operation, also if a message of the rank to
+/// itself meets its own receive and nothing is polled.
 #[test]
 fn matches_are_told_with_the_latest_clock() {
     let mut rig = Setup::new(networks::calm()).build();
@@ -203,8 +201,8 @@ fn matches_are_told_with_the_latest_clock() {
     assert_eq!(rig.finish_receive(&receipt).1, [9]);
 }
 
-/// A checkpoint does not cover the match of a receive that the program has not
-/// completed: its message is kept, and so is which one it was.
+/// A checkpoint does not cover the match of a receive that the program has not completed: its
+/// message is kept, and so is the record of the match.
 // GC-1, LOG-4
 #[test]
 fn a_checkpoint_leaves_the_matches_of_open_receives() {

@@ -1,4 +1,4 @@
-//! What waits for determinants, and what does not.
+//! Emissions that wait for determinants, and those that do not.
 
 use crate::networks;
 use crate::recorder::found;
@@ -7,10 +7,10 @@ use refrain_ring::{Clock, Rank, Ssn};
 use refrain_transport::engine::Started;
 use refrain_transport::fabric::sim::{LaneKind, Options};
 
-/// Longer than what is sent without asking.
+/// Longer than messages that are sent eagerly.
 const LONG: usize = 100_000;
 
-/// How the event that shuts the gate comes about.
+/// How the event that closes the gate is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shutter {
     MatchOfPosted,
@@ -20,7 +20,7 @@ enum Shutter {
     Completion,
 }
 
-/// Rank 1 has an event that is not stable.
+/// Makes an event of rank 1 that is not stable.
 fn shut(rig: &mut Rig, by: Shutter) {
     rig.protocols[1].hold_commits();
     match by {
@@ -60,8 +60,8 @@ const SHUTTERS: [Shutter; 5] = [
     Shutter::Completion,
 ];
 
-/// Everything that rank 1 could tell rank 0: four sends, and the answers to a
-/// rendezvous and to a synchronous send.
+/// All emissions of rank 1 that rank 0 can see: four sends, and the answers to a rendezvous and to
+/// a synchronous send.
 struct Effects {
     long: Sent,
     acknowledged: Sent,
@@ -146,13 +146,12 @@ fn nothing_visible_leaves_before_events_are_stable() {
     }
 }
 
-/// A message waits for what happened before it was sent, and for nothing that
-/// happened later: what the fabric refused before the event leaves, what was sent
-/// behind the event does not, and a later event does not hold it when the first
-/// is stable.
+/// A message waits for the events before it was sent, and for no later event. A frame that the
+/// fabric refused before the event leaves; a frame that was sent after the event does not; and a
+/// later event does not hold it when the first one is stable.
 // GATE-1
-/// What has arrived is told to the program before commits are looked after, where
-/// nothing waits for them; but not for ever, though more arrives and nothing leaves.
+/// If no emission waits for commits, the program gets what has arrived before commits are polled;
+/// but commits are polled at some time, though more messages arrive and none leaves.
 // GATE-4
 #[test]
 fn commits_are_looked_after_while_messages_arrive_and_none_leaves() {
@@ -210,13 +209,13 @@ fn messages_wait_for_what_was_before_them_alone() {
     rig.end();
 }
 
-/// A match that is made in the same breath as a peer's fault is found is not
-/// forgotten: a program that goes on sends nothing before it is stable.
+/// A match that is made in the same poll in which a peer's fault is found is not forgotten: a
+/// program that continues sends nothing before the match is stable.
 // GATE-1
 #[test]
 fn a_fault_does_not_open_the_gate() {
     let mut together = 0;
-    // About every second seed finds both in one poll.
+    // About every second seed has both in one poll.
     for seed in 1..=40 {
         let network = Options {
             keeps_trace: true,
@@ -242,8 +241,7 @@ fn a_fault_does_not_open_the_gate() {
     assert!(together > 0, "no seed finds both in one poll");
 }
 
-/// A match with a named source is deterministic: no event is made of it, and
-/// nothing waits.
+/// A match with a named source is deterministic: it makes no event, and no emission waits.
 // GATE-1
 #[test]
 fn named_matches_do_not_shut_the_gate() {
@@ -258,7 +256,7 @@ fn named_matches_do_not_shut_the_gate() {
     }
 }
 
-/// Horizons pass a shut gate, and receives go on behind it.
+/// Horizons pass a closed gate, and receives continue behind it.
 // GATE-4
 #[test]
 fn horizons_and_receives_pass_a_shut_gate() {
@@ -286,8 +284,8 @@ fn horizons_and_receives_pass_a_shut_gate() {
     }
 }
 
-/// A send is complete when it is packed, however long the gate stays shut: its
-/// buffer may be used again at once, and what arrives later is what was sent.
+/// A send is complete when it is packed, however long the gate stays closed: its buffer may be used
+/// again at once, and the bytes that arrive later are those that were sent.
 // LOG-1
 #[test]
 fn a_send_is_packed_now_and_published_when_stable() {

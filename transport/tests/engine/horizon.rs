@@ -1,4 +1,4 @@
-//! What a kept log may forget, and when.
+//! What a kept log may free, and when.
 
 use crate::memory::receive_buffer;
 use crate::networks;
@@ -25,14 +25,14 @@ fn exchange(rig: &mut Rig, count: u64) {
     rig.settle();
 }
 
-/// Chunks that rank 0 holds when it has freed all it may.
+/// Number of chunks that rank 0 holds when it has freed all that it may.
 fn chunks_held(rig: &mut Rig) -> u64 {
     rig.settle();
     rig.engines[0].trim();
     rig.engines[0].log_bytes().0 / CHUNK_BYTES as u64
 }
 
-/// What was received is kept; only a horizon frees it.
+/// Received messages are kept; only a horizon frees them.
 // LOG-4
 #[test]
 fn only_a_horizon_frees_what_was_received() {
@@ -46,8 +46,8 @@ fn only_a_horizon_frees_what_was_received() {
     }
 }
 
-/// A checkpoint takes its time to become stable: what is delivered meanwhile is
-/// kept when it is published, and only that.
+/// A checkpoint takes time to become stable: messages that are delivered meanwhile, and only those,
+/// are kept when it is published.
 // LOG-4
 // GC-1
 #[test]
@@ -64,7 +64,8 @@ fn a_checkpoint_frees_what_was_delivered_when_it_was_taken() {
         chunks_held(&mut rig);
         assert_eq!(rig.engines[0].log_horizon(Rank(1)), Ssn(60));
         let begins = rig.engines[0].log_begins(Rank(1));
-        // Chunks are freed whole; the last that it covers holds later messages.
+        // Chunks are freed whole; the last chunk that the checkpoint covers holds later messages,
+        // too.
         assert!((Ssn(40)..=Ssn(60)).contains(&begins), "{begins:?}");
         assert_eq!(rig.protocols[1].published(), [taken.clock()]);
         rig.engines[1].publish_horizon();
@@ -73,8 +74,7 @@ fn a_checkpoint_frees_what_was_delivered_when_it_was_taken() {
     }
 }
 
-/// Checkpoints that become stable in another order than they were taken: the
-/// older one says nothing new, and takes nothing back.
+/// Checkpoints become stable in another order than they were taken: the older one changes nothing.
 // GC-1
 #[test]
 fn an_older_checkpoint_changes_nothing() {
@@ -92,8 +92,8 @@ fn an_older_checkpoint_changes_nothing() {
     rig.end();
 }
 
-/// What a receive got that the program has not been told of is asked for again:
-/// the checkpoint's clock lies before that receive.
+/// The message of a receive whose end the program has not seen is requested again: the checkpoint's
+/// clock lies before that receive.
 // LOG-4
 #[test]
 fn the_clock_does_not_pass_a_receive_that_was_not_told() {
@@ -121,8 +121,8 @@ enum Undelivered {
     HalfArrivedUnexpected,
 }
 
-/// A message that was received but is not delivered to the program is not
-/// passed by a horizon, nor is what came after it.
+/// A horizon does not pass a message that was received but not delivered to the program, nor later
+/// messages.
 // LOG-4
 #[test]
 fn the_horizon_does_not_pass_what_is_not_delivered() {
@@ -203,8 +203,8 @@ fn prepare(rig: &mut Rig, how: Undelivered) -> Option<Matched> {
     }
 }
 
-/// A full log stops its sender, and says why; the sends that wait go on when a
-/// horizon is published, nothing is lost, and nobody else's horizon helps.
+/// A full log stops its sender, and the stall is reported. The waiting sends continue when a
+/// horizon is published; nothing is lost, and horizons of other ranks do not help.
 // LOG-3
 // LOG-4
 #[test]
@@ -245,7 +245,7 @@ fn a_full_log_waits_for_a_horizon() {
     }
 }
 
-/// Where the log, not the channel's window, is at its end, the stall says so.
+/// If the log, not the channel's window, is full, the stall names it.
 // LOG-3
 #[test]
 fn a_full_budget_is_named() {

@@ -1,4 +1,4 @@
-//! Distant frames: payload that the receiver's engine has brought to it.
+//! Distant frames: payload that the receiver's engine fetches.
 
 use crate::memory::{receive_buffer, receive_layout};
 use crate::networks;
@@ -8,8 +8,7 @@ use refrain_transport::fabric::sim::{Event, LaneKind, Options};
 use refrain_transport::layout::Layout;
 use std::sync::Arc;
 
-/// Distant from 1000 bytes on, in a network in which a landing is under way for
-/// a while.
+/// Frames are distant from 1000 bytes on, in a network in which a landing takes some time.
 fn slow(seed: u64) -> Options {
     let mut options = Options::calm(seed).distant_from(1000);
     options.faults.delay_ticks_max = 50;
@@ -17,22 +16,22 @@ fn slow(seed: u64) -> Options {
     options
 }
 
-/// Rank 1 is handed so many frames, and nothing that it fetches has landed.
+/// Waits until rank 1 has this many frames, and nothing that it fetches has landed.
 fn until_fetching(rig: &mut Rig, frames: usize) {
     rig.until("the frames are handed over", |rig| rig.handed(1) == frames);
     assert_eq!(rig.landed(), 0, "choose another seed");
 }
 
-/// Lets everything land that was fetched, without rank 1.
+/// Lets all fetched payload land, without progress of rank 1.
 fn land_without_progress(rig: &mut Rig) {
     while rig.network.step() {
         rig.progress(0);
     }
 }
 
-/// Rank 1 posts a receive into some of a room.
+/// Posts a receive of rank 1 into a part of a room.
 type Lend = fn(&mut Rig) -> Receipt;
-/// What is in that room when it has got a message.
+/// The content of that room after it has got a message.
 type Filled = fn(&[u8]) -> Vec<u8>;
 
 fn whole(rig: &mut Rig) -> Receipt {
@@ -59,8 +58,8 @@ fn short(rig: &mut Rig) -> Receipt {
     rig.receive_into(1, from(0, 1), room, buffer)
 }
 
-/// A payload goes straight into the receive's buffer where it has room there in
-/// one piece; elsewhere nothing of it is seen before all of it is there.
+/// A payload goes straight into the receive's buffer if the buffer has contiguous room for it;
+/// otherwise the buffer stays untouched until all of the payload has arrived.
 #[test]
 fn payload_lands_in_the_buffer_where_it_fits() {
     let cases: [(Lend, Filled, bool); 4] = [
@@ -91,7 +90,7 @@ fn payload_lands_in_the_buffer_where_it_fits() {
                 let receipt = early.unwrap_or_else(|| lend(&mut rig));
                 land_without_progress(&mut rig);
                 assert_eq!(rig.landed(), 1);
-                // Fetched before it was matched, it lands apart.
+                // Fetched before it was matched, it lands in staging memory.
                 let direct = direct && (!matched_late || keeping);
                 let touched = receipt.room.read().iter().any(|byte| *byte != UNTOUCHED);
                 assert_eq!(touched, direct);
@@ -141,8 +140,7 @@ enum When {
     After,
 }
 
-/// A message is whole whether it is matched before it is fetched, while it
-/// lands, or afterwards.
+/// A message is whole whether it is matched before it is fetched, while it lands, or afterwards.
 #[test]
 fn a_message_may_be_matched_at_any_moment() {
     for network in networks::distant() {
@@ -158,8 +156,8 @@ fn a_message_may_be_matched_at_any_moment() {
     }
 }
 
-/// What is unexpected stays in a log that keeps it anyway, until it is wanted;
-/// a log that is used again gets rid of it at once.
+/// Unexpected messages stay in a log that keeps them anyway, until they are needed; out of a log
+/// whose memory is reused they are fetched at once.
 #[test]
 fn only_a_kept_log_holds_what_is_unexpected() {
     for network in networks::distant() {
@@ -180,7 +178,7 @@ fn only_a_kept_log_holds_what_is_unexpected() {
     }
 }
 
-/// Fragments of which nothing fits are not fetched, matched before or after.
+/// Fragments of which no byte fits are not fetched, whether matched before or after.
 #[test]
 fn what_does_not_fit_is_not_fetched() {
     for expected in [true, false] {
@@ -205,8 +203,8 @@ fn what_does_not_fit_is_not_fetched() {
     }
 }
 
-/// A horizon does not pass a message that has not landed, though all its frames
-/// have come and its receive was posted.
+/// A horizon does not pass a message that has not landed, though all its frames have arrived and
+/// its receive was posted.
 // LOG-4
 #[test]
 fn the_horizon_waits_for_the_landing() {
@@ -229,8 +227,8 @@ fn the_horizon_waits_for_the_landing() {
     }
 }
 
-/// A wildcard's match is an event, and shuts the gate, when it is made: not when
-/// its message has landed.
+/// The match of a wildcard is an event, and closes the gate, when the match is made: not when its
+/// message has landed.
 // GATE-1
 #[test]
 fn a_match_counts_before_its_payload_has_landed() {
@@ -257,7 +255,7 @@ fn a_match_counts_before_its_payload_has_landed() {
     }
 }
 
-/// A rank has something unsent as long as a payload is to be fetched from it.
+/// A rank has something unsent while a payload is to be fetched from it.
 #[test]
 fn a_rank_that_is_fetched_from_is_not_through() {
     let mut rig = Setup::new(slow(1)).keeping(4 << 20).build();
@@ -270,8 +268,7 @@ fn a_rank_that_is_fetched_from_is_not_through() {
     rig.end();
 }
 
-/// What may not be sent without being asked for is announced, also when it is
-/// shorter than a fragment.
+/// A message above the eager limit is announced, also if it is shorter than a fragment.
 #[test]
 fn short_messages_beyond_the_eager_limit_are_announced() {
     for network in networks::all() {
@@ -289,7 +286,7 @@ fn short_messages_beyond_the_eager_limit_are_announced() {
     }
 }
 
-/// Landings overtake each other, or they do not, and the bytes are right.
+/// Landings overtake each other or stay in order, and the bytes are right.
 #[test]
 fn landings_end_in_any_order() {
     let (mut in_order, mut overtaking) = (0, 0);

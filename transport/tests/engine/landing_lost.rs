@@ -1,5 +1,4 @@
-//! Payload that never comes, and buffers that are given back while it is on its
-//! way.
+//! Payload that never arrives, and buffers that are given back while payload is in flight.
 
 use crate::networks::seeds;
 use crate::rig::{Receipt, Rig, Setup, UNTOUCHED, from, payload, to};
@@ -10,8 +9,7 @@ use refrain_transport::fabric::sim::{LaneKind, Options};
 const BYTES: usize = 8000;
 const GONE: u8 = 0x11;
 
-/// All of a message is distant, and some time under way. Nobody notices a death
-/// unless it says so.
+/// All payload is distant, and takes some time. No rank notices a death unless the options say so.
 fn slow(seed: u64) -> Options {
     let mut options = Options::calm(seed).distant_from(1);
     options.faults.delay_ticks_max = 50;
@@ -25,8 +23,8 @@ fn noticing(seed: u64) -> Options {
     options
 }
 
-/// Rank 1 receives from rank 0, whose payload is on its way: in the buffer, or
-/// apart.
+/// Rank 1 receives from rank 0, whose payload is in flight: into the buffer (`direct`), or into
+/// staging memory.
 fn fetching(options: Options, direct: bool) -> (Rig, Receipt) {
     let mut rig = Setup::new(options).ranks(3).build();
     let post = |rig: &mut Rig| rig.receive(1, from(0, 1), BYTES);
@@ -38,7 +36,7 @@ fn fetching(options: Options, direct: bool) -> (Rig, Receipt) {
     (rig, receipt)
 }
 
-/// Ranks 1 and 2 go on: in both directions, with what is distant and what not.
+/// Ranks 1 and 2 continue: in both directions, with distant frames and with others.
 fn go_on(rig: &mut Rig) {
     for (from_rank, at) in [(1, 2), (2, 1)] {
         for bytes in [0, 100, 20_000, 100_000] {
@@ -63,8 +61,7 @@ fn go_on(rig: &mut Rig) {
     }
 }
 
-/// A buffer is given back when nothing lands there any more; what lies in it
-/// then stays.
+/// A buffer is given back when nothing lands there any more; its content stays from then on.
 #[test]
 fn a_buffer_is_given_back_when_its_landing_has_ended() {
     for seed in seeds(1..=5) {
@@ -72,7 +69,7 @@ fn a_buffer_is_given_back_when_its_landing_has_ended() {
             let (mut rig, receipt) = fetching(slow(seed), direct);
             rig.engines[1].detach(receipt.id);
             receipt.room.fill(GONE);
-            // Apart, it may land after that.
+            // Payload for staging memory may land after that.
             assert_eq!(rig.landed(), usize::from(direct));
             rig.settle();
             assert_eq!(receipt.room.read(), [GONE; BYTES]);
@@ -83,8 +80,8 @@ fn a_buffer_is_given_back_when_its_landing_has_ended() {
     }
 }
 
-/// Of a long message that is given up no further fragment lands in the buffer;
-/// what arrives meanwhile is delivered as usual.
+/// After a long message is given up, no further fragment of it lands in the buffer; other messages
+/// are delivered as usual.
 #[test]
 fn a_long_message_is_given_up_while_others_arrive() {
     for seed in seeds(1..=5) {
@@ -104,8 +101,8 @@ fn a_long_message_is_given_up_while_others_arrive() {
     }
 }
 
-/// As a last resort the fabric is closed: a peer that is dead and not noticed
-/// never ends a landing. The buffer is given back, and the rank is told.
+/// As a last resort the fabric is closed: a dead peer that is not noticed never ends a landing. The
+/// buffer is given back, and the rank gets an error.
 #[test]
 fn a_landing_that_never_ends_closes_the_fabric() {
     let (mut rig, receipt) = fetching(slow(1), true);
@@ -125,7 +122,7 @@ fn a_landing_that_never_ends_closes_the_fabric() {
     assert_eq!(receipt.room.read(), [GONE; BYTES]);
 }
 
-/// What had arrived by then is still to be had, and what had not is no panic.
+/// Messages that had arrived by then can still be received; for others there is no panic.
 #[test]
 fn a_closed_fabric_leaves_what_has_arrived() {
     let options = slow(1).distant_from(1000).reading_in_place(true);
@@ -150,8 +147,8 @@ fn a_closed_fabric_leaves_what_has_arrived() {
     assert!(!rig.is_received(&far), "it was not here");
 }
 
-/// What is lost with its peer is an error that names the peer, and nobody is
-/// handed half a message; the receive keeps its match.
+/// A landing that is lost with its peer is an error that names the peer. No part of a message is
+/// delivered; the receive keeps its match.
 #[test]
 fn a_lost_landing_is_an_error() {
     for seed in seeds(1..=5) {
@@ -181,9 +178,8 @@ fn a_lost_landing_is_an_error() {
     }
 }
 
-/// After a fence it is no fault that payload is lost: in the receive's buffer,
-/// apart, or in the peer's log. Its message stays void, no horizon passes it,
-/// the others go on.
+/// After a fence the loss of payload is no error: in the receive's buffer, in staging memory, or in
+/// the peer's log. Its message stays void, no horizon passes it, and the other ranks continue.
 // FENCE-1
 // LOG-4
 #[test]
@@ -235,7 +231,7 @@ fn fence(rig: &mut Rig, matched: Matched) {
     go_on(rig);
 }
 
-/// An engine that is dropped takes its landings with it.
+/// No payload lands after its engine is dropped.
 #[test]
 fn nothing_lands_when_the_engine_is_gone() {
     for direct in [true, false] {

@@ -1,4 +1,4 @@
-//! Data that does not lie in one piece, on either side.
+//! Data that is not contiguous, on either side.
 
 use crate::memory::{receive_layout, send_layout};
 use crate::networks;
@@ -41,7 +41,7 @@ impl Shape {
         pieces.flatten().copied().collect()
     }
 
-    /// What a room holds once this message is in it.
+    /// The content of a room after it has received this message.
     fn scatter(&self, mut message: &[u8]) -> Vec<u8> {
         let mut room = vec![UNTOUCHED; self.room_bytes];
         for (at, bytes) in &self.blocks {
@@ -83,8 +83,8 @@ fn exchange(rig: &mut Rig, send: &Shape, receive: &Shape, expected: bool) {
     assert!(found == receive.scatter(&message), "expected {expected}");
 }
 
-/// A message is the blocks of its layout one behind the other; it lands in the
-/// blocks of the receiver's layout, and nothing between them is touched.
+/// A message is the blocks of its layout one behind the other; it lands in the blocks of the
+/// receiver's layout, and bytes between them are not touched.
 #[test]
 fn layouts_on_either_side_keep_the_message() {
     // Small, of several fragments, and by rendezvous; odd block lengths, so
@@ -116,8 +116,8 @@ fn layouts_on_either_side_keep_the_message() {
     }
 }
 
-/// A send whose data is laid out is given back early like any other: what is
-/// not packed goes on from a copy.
+/// The data of a send with a layout is given back early like any other: bytes that are not packed
+/// are sent from a copy.
 #[test]
 fn a_laid_out_send_can_be_detached() {
     for network in networks::all() {

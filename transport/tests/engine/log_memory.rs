@@ -1,4 +1,4 @@
-//! Log memory that is scarce: what is refused, what waits, what is shared.
+//! Scarce log memory: messages that are refused, messages that wait, memory that is shared.
 
 use crate::memory::send_buffer;
 use crate::networks;
@@ -6,8 +6,8 @@ use crate::rig::{Setup, from, payload, to};
 use refrain_ring::CHUNK_BYTES;
 use refrain_transport::engine::{EngineError, Started};
 
-/// A message that a kept log can never hold is refused, with the length of the
-/// log; the channel goes on without it.
+/// A message that a kept log can never hold is refused, with the length of the log; the channel
+/// continues without it.
 // LOG-3
 #[test]
 fn a_message_longer_than_the_log_is_refused() {
@@ -30,8 +30,8 @@ fn a_message_longer_than_the_log_is_refused() {
     rig.end();
 }
 
-/// A message that is not refused arrives, if its receiver publishes horizons:
-/// headers and the ends of chunks count as well, so does what was there before.
+/// A message that is not refused arrives, if its receiver publishes horizons: headers, the ends of
+/// chunks and earlier records count as well.
 // LOG-3
 #[test]
 fn a_message_is_refused_or_arrives() {
@@ -69,8 +69,7 @@ fn a_message_is_refused_or_arrives() {
     }
 }
 
-/// Memory that one channel holds and does not need goes to another that needs
-/// it.
+/// Memory that one channel holds and does not need goes to a channel that needs it.
 // LOG-3
 #[test]
 fn a_channel_gets_memory_that_another_does_not_need() {
@@ -81,7 +80,7 @@ fn a_channel_gets_memory_that_another_does_not_need() {
             setup.keeps_payload = keeps_payload;
             let mut rig = setup.build();
             for receiver in [1, 2, 1] {
-                // All of it is packed before anybody receives.
+                // All messages are packed before any is received.
                 let sends: Vec<_> = (0..30)
                     .map(|message| rig.send(0, to(receiver, 1), &payload(message, 25_000)))
                     .collect();

@@ -1,7 +1,7 @@
-//! The point-to-point engine, over the simulated network: what a program sees,
-//! what leaves a rank and when, and what is left when requests are given up.
+//! The point-to-point engine, over the simulated network: the results that a program gets, the
+//! frames that leave a rank and when, and the state after requests are given up.
 //!
-//! `REFRAIN_SEED=n` puts one rough network in the place of the usual ones.
+//! `REFRAIN_SEED=n` replaces the usual networks by one rough network.
 
 mod cancel;
 mod damage;

@@ -65,7 +65,7 @@ struct Receive {
     receipt: Receipt,
 }
 
-/// A program under way, and which message each receive got.
+/// A program in progress, and the message that each receive got.
 struct Run {
     rig: Rig,
     messages: Vec<Message>,
@@ -148,7 +148,7 @@ impl Run {
         Some(number)
     }
 
-    /// Holds whatever order the network gave to messages of several sources.
+    /// Checks rules that hold in whatever order the network delivers messages of several sources.
     fn check_order(&self) {
         let results = self.results();
         let taker = |number| results.iter().position(|got| *got == Some(number));
@@ -177,7 +177,7 @@ impl Run {
         }
     }
 
-    /// A matched send is over; a synchronous one is not before.
+    /// A matched send has ended; a synchronous one has not ended before its match.
     fn check_sends(&self) {
         let results = self.results();
         for (number, message) in self.messages.iter().enumerate() {
@@ -190,7 +190,7 @@ impl Run {
     }
 }
 
-/// What must come out if each operation has its effect before the next.
+/// The outcome if each operation has its effect before the next.
 fn model(program: &[Operation]) -> Vec<Option<usize>> {
     let mut results: Vec<Option<usize>> = Vec::new();
     let mut posted: Vec<(usize, Pattern)> = Vec::new();
@@ -231,9 +231,9 @@ fn setups(seed: u64) -> Vec<Setup> {
 proptest! {
     #![proptest_config(seed::config(24))]
 
-    /// Messages of one sender in one context are matched in the order in which
-    /// they were sent, receives in the order in which they were posted, and
-    /// nothing that fits together stays apart.
+    /// Messages of one sender in one context are matched in the order in which they were sent, and
+    /// receives in the order in which they were posted. No message and receive that fit together
+    /// stay unmatched.
     #[test]
     fn messages_of_one_sender_do_not_overtake(
         program in prop::collection::vec(operation(), 1..50),

@@ -11,10 +11,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Memory of a simulated program. Made of cells, so that a test may look at
-/// it, and overwrite it, while an engine holds its address; everything runs on
-/// one thread. The [`Rig`](crate::rig::Rig) keeps every room alive longer than
-/// its engines.
+/// Memory of a simulated program. Made of cells, so that a test may read and overwrite it while an
+/// engine holds its address; everything runs on one thread. The [`Rig`](crate::rig::Rig) keeps
+/// every room alive longer than its engines.
 #[derive(Clone, Debug)]
 pub struct Room(Rc<[Cell<u8>]>);
 
@@ -27,7 +26,7 @@ impl Room {
         self.0.iter().map(Cell::get).collect()
     }
 
-    /// Whether its first bytes are not this value any more.
+    /// Whether the first bytes no longer have this value.
     pub fn starts_otherwise(&self, value: u8) -> bool {
         self.0.iter().take(8).any(|byte| byte.get() != value)
     }
@@ -49,7 +48,7 @@ pub fn send_buffer(room: &Room) -> SendBuffer {
     unsafe { SendBuffer::bytes(room.base(), room.0.len()) }
 }
 
-/// Lends what a layout picks of a room to a send.
+/// Lends the bytes of a room that a layout picks to a send.
 pub fn send_layout(room: &Room, layout: &Arc<Layout>) -> SendBuffer {
     layout
         .check_send(room.0.len())
@@ -65,7 +64,7 @@ pub fn receive_buffer(room: &Room, bytes: usize) -> ReceiveBuffer {
     unsafe { ReceiveBuffer::bytes(room.base(), bytes) }
 }
 
-/// Lends what a layout picks of a room to a receive.
+/// Lends the bytes of a room that a layout picks to a receive.
 pub fn receive_layout(room: &Room, layout: &Arc<Layout>) -> ReceiveBuffer {
     layout
         .check_receive(room.0.len())

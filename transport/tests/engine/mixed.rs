@@ -1,5 +1,4 @@
-//! Several fabrics behind one: what holds towards one peer, and from it, need
-//! not hold for another.
+//! Several fabrics behind one: the limits towards one peer, and from it, need not hold for another.
 
 use crate::networks;
 use crate::rig::{Rig, Setup, from, payload, to};
@@ -12,7 +11,7 @@ use refrain_transport::fabric::{
 };
 use refrain_transport::gate::Pass;
 
-/// Other limits to rank 2, whose frames are not read in place either.
+/// The limits to rank 2 are different, and frames from it are not read in place.
 struct Mixed {
     sim: SimFabric,
     to_two: Attributes,
@@ -117,7 +116,7 @@ fn frames(rig: &Rig, sender: u32, receiver: u32) -> usize {
     events.iter().filter(|(_, event)| on_way(event)).count()
 }
 
-/// Messages are cut, and announced, as their receiver's fabric wants it.
+/// Messages are cut, and announced, by the limits of the fabric to their receiver.
 #[test]
 fn limits_are_those_towards_the_receiver() {
     // With the announcement, if there is one.
@@ -135,7 +134,7 @@ fn limits_are_those_towards_the_receiver() {
     }
 }
 
-/// What is unexpected stays in the logs that can be read, and in no other.
+/// Unexpected messages stay in the logs that can be read in place, and in no other.
 #[test]
 fn frames_are_kept_where_their_sender_s_log_is_read() {
     for (sender, stays) in [(1, true), (2, false)] {

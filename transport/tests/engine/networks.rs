@@ -14,8 +14,8 @@ pub fn in_both_modes(options: &Options) -> [Options; 2] {
     [false, true].map(|in_place| options.clone().reading_in_place(in_place))
 }
 
-/// From how many payload bytes on frames are distant, if any are: about all that
-/// are not empty, or the long ones of a message.
+/// Minimum payload bytes of distant frames, if any are distant: nearly all frames that are not
+/// empty, or the long ones of a message.
 pub const DISTANT: [Option<usize>; 3] = [None, Some(1), Some(4096)];
 
 /// A calm network and rough ones; receivers read in place, or not; without and
@@ -26,10 +26,11 @@ pub fn all() -> Vec<Options> {
     networks
 }
 
-/// Payload of frames that they take so: also less than any real fabric.
+/// Payload lengths of frames that leave before they are in the log, shorter than with any real
+/// fabric.
 pub const STAGED_BYTES: core::ops::Range<usize> = 4..6000;
 
-/// Those that take frames of some lengths before they are in the log.
+/// The networks that take frames of some lengths before they are in the log.
 pub fn staging() -> Vec<Options> {
     [Options::calm(1), Options::rough(4)]
         .map(|mut options| {
@@ -55,14 +56,14 @@ fn with_and_without_distant() -> Vec<Options> {
         .collect()
 }
 
-/// Those of them with distant frames.
+/// The networks with distant frames.
 pub fn distant() -> Vec<Options> {
     let mut networks = with_and_without_distant();
     networks.retain(|network| network.distant_bytes_min.is_some());
     networks
 }
 
-/// The calm one, read in place.
+/// The calm network, with frames that are read in place.
 pub fn calm() -> Options {
     Options {
         keeps_trace: true,

@@ -1,5 +1,4 @@
-//! Internal operations: what their steps leave alone, what they match, and which
-//! streams they have.
+//! Internal operations: the state that their steps do not change, their matches, and their streams.
 
 use crate::lives::scenes::Pair;
 use crate::memory::{receive_buffer, send_buffer};
@@ -60,7 +59,7 @@ impl Rig {
         Receipt { at, id, room }
     }
 
-    /// The program is told that it is complete.
+    /// Ends the operation, and lets the program see its end.
     fn end_operation(&mut self, rank: usize, operation: InternalOperation) {
         let id = operation.id();
         self.engines[rank].finish_internal(operation);
@@ -69,8 +68,8 @@ impl Rig {
     }
 }
 
-/// Of all lengths, with the receive first or not, synchronous or not; the clock stays
-/// where the operation began, and nothing is an event.
+/// Steps of all lengths, with the receive first or not, synchronous or not: the clock stays where
+/// the operation began, and no step is an event.
 // STREAM-4
 #[test]
 fn steps_count_nothing_and_make_no_events() {
@@ -114,19 +113,19 @@ fn steps_count_nothing_and_make_no_events() {
     }
 }
 
-/// With the same context, tag and source: whatever the program asks for.
+/// With the same context, tag and source, whatever the pattern of the program.
 // STREAM-4
 #[test]
 fn the_program_and_operations_never_get_each_other_s_messages() {
     for network in networks::all() {
         let mut rig = Setup::new(network).build();
         let operations = [0, 1].map(|rank| rig.begin_internal(rank));
-        // Receives of any source and tag wait before an internal message comes,
+        // Receives of any source and tag wait before an internal message arrives,
         let first = rig.receive(1, ANY, 8);
         rig.send_internal(0, &operations[0], to(1, 1), &payload(1, 8));
         rig.settle();
         assert!(!rig.is_received(&first));
-        // and none is found when it is there.
+        // and none finds it when it has arrived.
         for pattern in [ANY, from(0, 1), all_from(0), from_any(1)] {
             assert!(rig.engines[1].find(&pattern).is_none());
             assert!(rig.engines[1].take_matched(&pattern).is_none());
@@ -143,7 +142,7 @@ fn the_program_and_operations_never_get_each_other_s_messages() {
         rig.expect(1, from(0, 1), &payload(3, 8));
         rig.send_internal(0, &operations[0], to(1, 2), &payload(4, 8));
         assert!(rig.finish_receive(&early).1 == payload(4, 8));
-        // To itself, too.
+        // The same for messages of a rank to itself.
         rig.send_internal(1, &operations[1], to(1, 5), &payload(5, 8));
         assert!(rig.engines[1].find(&ANY).is_none());
         let own = rig.receive_internal(1, &operations[1], envelope(1, 5), 8);
@@ -155,8 +154,8 @@ fn the_program_and_operations_never_get_each_other_s_messages() {
     }
 }
 
-/// The lowest one that is free; an operation that is complete keeps its own until the
-/// program is told.
+/// An operation has the lowest free stream. A complete operation keeps its stream until the program
+/// sees its end.
 // STREAM-2
 #[test]
 fn an_operation_has_the_lowest_free_stream_until_the_program_sees_its_end() {
@@ -202,7 +201,7 @@ fn more_operations_than_streams_are_an_error() {
     rig.end();
 }
 
-/// Whenever steps are issued, the program's messages have the same numbers.
+/// The program's messages have the same SSNs, whenever steps are issued.
 // STREAM-1
 #[test]
 fn numbers_of_the_program_s_messages_do_not_depend_on_steps() {
@@ -228,7 +227,8 @@ fn numbers_of_the_program_s_messages_do_not_depend_on_steps() {
     }
 }
 
-/// No checkpoint is taken with an open operation, and none frees what it has got.
+/// No checkpoint is taken with an open operation, and none frees messages that the operation has
+/// received.
 // STREAM-5
 #[test]
 fn an_open_operation_keeps_what_it_has_got() {
@@ -261,8 +261,8 @@ fn an_open_operation_keeps_what_it_has_got() {
     rig.end();
 }
 
-/// Rank 0 has sent two steps and died. In its next life the program sees an event
-/// without a record when this many are sent again, and others come later.
+/// Rank 0 has sent two steps and died. In its next life the program sees an event without a record
+/// after `before` steps were sent again; `behind` steps follow.
 fn later_life(before: usize, behind: usize) -> Option<EngineError> {
     let network = networks::all().into_iter().next();
     let mut pair = Pair::new(network.expect("one"));
@@ -299,7 +299,7 @@ fn later_life(before: usize, behind: usize) -> Option<EngineError> {
     pair.engine(0).progress().err()
 }
 
-/// An operation may have been farther in the earlier life, but not when it is over.
+/// An operation may have advanced further in the earlier life, but not when it is over.
 // STREAM-6
 // REC-9
 #[test]

@@ -22,8 +22,8 @@ fn receive(rig: &mut Rig, matched: Matched, bytes: usize) -> Receipt {
     Receipt { at: 1, id, room }
 }
 
-/// A message that a matched probe took goes to nobody else: receives and probes
-/// see the others, in their order.
+/// A message that a matched probe took is not received by any other operation: receives and probes
+/// see the other messages, in order.
 #[test]
 fn a_probed_message_goes_to_nobody_else() {
     for network in networks::all() {
@@ -43,7 +43,7 @@ fn a_probed_message_goes_to_nobody_else() {
                 assert_eq!(ssn, Ssn(2));
                 rig.expect(1, from_any(1), &payload(3, bytes));
                 assert_eq!(rig.first_waiting(1, all_from(0)), None);
-                // The later one first.
+                // The later message is received first.
                 let receipt = receive(&mut rig, second, bytes);
                 assert!(rig.finish_receive(&receipt).1 == payload(2, bytes));
                 let receipt = receive(&mut rig, matched, bytes);
@@ -57,8 +57,8 @@ fn a_probed_message_goes_to_nobody_else() {
     }
 }
 
-/// A message may be taken before all of it is there; the rest finds it, before
-/// or after its receive, and whatever has to be copied out meanwhile.
+/// A message may be taken before it has completely arrived. The rest finds it, before or after its
+/// receive, whatever is copied out meanwhile.
 #[test]
 fn a_half_arrived_message_can_be_taken() {
     for network in networks::all() {
@@ -72,7 +72,7 @@ fn a_half_arrived_message_can_be_taken() {
                 rig.settle();
             }
             let receipt = receive(&mut rig, matched, data.len());
-            // What is distant comes only now.
+            // Distant payload arrives only now.
             let at_once = wait_for_rest && network.distant_bytes_min.is_none();
             assert_eq!(rig.is_received(&receipt), at_once);
             rig.expect(1, from(0, 1), &payload(2, 30_000));
@@ -84,8 +84,8 @@ fn a_half_arrived_message_can_be_taken() {
     }
 }
 
-/// A probe takes nothing and changes nothing, however often it is made; it does
-/// not see what another context or tag has.
+/// A probe takes nothing and changes nothing, however often it is made; it does not see messages of
+/// another context or tag.
 #[test]
 fn a_probe_takes_nothing() {
     for network in networks::all() {

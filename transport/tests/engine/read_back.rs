@@ -1,5 +1,5 @@
-//! What was sent is read again from the sender's log, wherever it is by then,
-//! while the job goes on. LOG-2
+//! Messages are read again from the sender's log, in memory or on disk, while the job continues.
+//! LOG-2
 
 use crate::disk::MemoryDisk;
 use crate::networks;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 const LOG_BYTES: usize = 2 << 20;
 
-/// Short ones, some that fill a few records, some longer than several chunks.
+/// Short messages, some of a few records, some longer than several chunks.
 fn message_bytes(message: u64) -> usize {
     match message % 7 {
         0 => 0,
@@ -30,7 +30,7 @@ struct Found {
     read_bytes: usize,
 }
 
-/// A reader of rank 0's log, and what it has read.
+/// A reader of rank 0's log, and the messages that it has read.
 struct Reading {
     reader: ReadBack,
     from: Ssn,
@@ -86,14 +86,14 @@ impl Reading {
         for _ in 0..100_000 {
             match self.step(rig) {
                 Progress::End => return,
-                // Nothing else has to go on.
+                // No other progress is needed.
                 Progress::Waiting | Progress::Records(_) | Progress::Passed(_) => {}
             }
         }
         panic!("it does not come to an end");
     }
 
-    /// All of `count` messages from the first on are there, bit by bit.
+    /// Checks that all messages from the first on, `count` in all, are there, bit by bit.
     fn check(&self, count: u64) {
         let numbers: Vec<_> = self.messages.keys().map(|ssn| ssn.0).collect();
         let expected: Vec<_> = (self.from.0..count).collect();
@@ -197,8 +197,8 @@ fn from_disk_and_memory() {
     }
 }
 
-/// Several readers at once, while messages go on and chunks leave memory under
-/// them; then they wait for what comes, and get it.
+/// Several readers at once, while messages continue and chunks leave memory meanwhile; then the
+/// readers wait for later messages, and get them.
 #[test]
 fn while_the_rank_goes_on_sending() {
     for network in networks::all() {
@@ -227,13 +227,14 @@ fn while_the_rank_goes_on_sending() {
             reading.finish(&mut job.rig);
             reading.check(24);
         }
-        // One that is left behind keeps nothing from ending.
+        // A reader that is not finished does not keep the job from ending.
         drop(readings);
         job.rig.end();
     }
 }
 
-/// Horizons pass what a reader has not read: it is told, and goes on behind.
+/// Horizons pass messages that a reader has not read: the reader is informed, and continues behind
+/// them.
 // LOG-4
 #[test]
 fn a_horizon_passes_a_reader() {
@@ -255,7 +256,7 @@ fn a_horizon_passes_a_reader() {
         late.finish(&mut job.rig);
         assert_eq!((late.passed, late.from), (1, Ssn(20)));
         late.check(30);
-        // Nobody else's horizon frees anything.
+        // Horizons of other ranks free nothing here.
         other.finish(&mut job.rig);
         assert_eq!(other.passed, 0);
         other.check(30);
@@ -267,7 +268,7 @@ fn a_horizon_passes_a_reader() {
     }
 }
 
-/// What no protocol keeps is not there to be read, and is said to be lost.
+/// Messages that no protocol keeps cannot be read, and are reported as lost.
 #[test]
 fn a_log_that_keeps_nothing_says_so() {
     let setup = Setup::new(networks::calm()).ranks(3);

@@ -1,4 +1,4 @@
-//! A logging protocol that does as the test says, and remembers.
+//! A logging protocol that the test controls, and that records its calls.
 
 use refrain_ring::{Clock, Rank, Ssn};
 use refrain_transport::engine::Status;
@@ -6,7 +6,7 @@ use refrain_transport::protocol::{Event, Protocol};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// An event as it was told.
+/// An event as the engine reported it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Noted {
     Match {
@@ -26,21 +26,21 @@ pub enum Noted {
 #[derive(Debug, Default)]
 struct Told {
     events: Vec<Noted>,
-    /// Events wait for their commit, which has not been made.
+    /// Whether events wait for a commit that is not made yet.
     unstable: bool,
-    /// Commits are held back.
+    /// Whether commits are held back.
     held: bool,
-    /// But for so many, the first.
+    /// Number of events, counted from the first, that are stable all the same.
     stable: u64,
-    /// Up to where events need not be kept any more.
+    /// The clocks up to which events need not be kept any more.
     published: Vec<Clock>,
-    /// How often a checkpoint was wished for.
+    /// Number of checkpoint requests.
     wishes: u32,
-    /// How often commits were looked after.
+    /// Number of polls for commits.
     looks: u32,
 }
 
-/// What a probe found, as far as events go.
+/// The result of a probe, as far as events record it.
 pub fn found(source: Rank) -> Status {
     Status {
         source,
@@ -55,33 +55,33 @@ pub fn found(source: Rank) -> Status {
 pub struct Recorder(Rc<RefCell<Told>>);
 
 impl Recorder {
-    /// Events are not stable from now on.
+    /// Makes later events not stable.
     pub fn hold_commits(&self) {
         self.0.borrow_mut().held = true;
     }
 
-    /// Only so many of the events that are held, the first, are stable.
+    /// Makes only the first `events` of the held events stable.
     pub fn commit_first(&self, events: u64) {
         self.0.borrow_mut().stable = events;
     }
 
-    /// All events so far are stable, and later ones at once.
+    /// Makes all events so far stable, and later ones at once.
     pub fn commit(&self) {
         let mut told = self.0.borrow_mut();
         (told.held, told.unstable) = (false, false);
     }
 
-    /// How often commits were looked after.
+    /// Number of polls for commits.
     pub fn looks(&self) -> u32 {
         self.0.borrow().looks
     }
 
-    /// How often a checkpoint was wished for.
+    /// Number of checkpoint requests.
     pub fn wishes(&self) -> u32 {
         self.0.borrow().wishes
     }
 
-    /// Up to where events need not be kept any more, each time that was said.
+    /// The clock up to which events need not be kept any more, at each report.
     pub fn published(&self) -> Vec<Clock> {
         self.0.borrow().published.clone()
     }
@@ -105,7 +105,7 @@ impl Recorder {
     }
 }
 
-/// What the engine gets.
+/// The protocol of the engine under test.
 #[derive(Debug)]
 pub struct TestProtocol {
     pub recorder: Recorder,

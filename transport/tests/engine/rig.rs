@@ -15,31 +15,31 @@ use std::rc::Rc;
 
 /// More rounds than any test needs.
 const ROUNDS_MAX: usize = 200_000;
-/// So many rounds in which nothing moves: nothing ever will. Posts are refused
-/// by chance, one in five at most.
+/// Number of rounds without movement after which nothing moves any more. At most one post in five
+/// is refused by chance.
 const QUIET_ROUNDS: usize = 24;
-/// What rooms hold before something is received.
+/// The content of rooms before a message is received.
 pub const UNTOUCHED: u8 = 0xa5;
 
-/// What a job is like.
+/// The properties of a job.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub ranks: u32,
     pub network: Options,
     pub keeps_payload: bool,
     pub log_bytes: usize,
-    /// Of the engines; with a kept log it is as long as that.
+    /// The window of the engines; with a kept log it is as long as the log.
     pub window_bytes: u64,
-    /// Whether the system gives memory for the logs, until it is told to.
+    /// Whether the system gives memory for the logs from the beginning.
     pub has_memory: bool,
-    /// With which the engines begin.
+    /// The clock with which the engines begin.
     pub clock: Clock,
-    /// What the engines get of their endpoint.
+    /// Makes the fabric of an engine from its endpoint.
     pub over: fn(SimFabric) -> Box<dyn Fabric>,
 }
 
 impl Setup {
-    /// Two ranks that keep nothing.
+    /// Two ranks that keep no payload.
     pub fn new(network: Options) -> Self {
         Self {
             ranks: 2,
@@ -57,7 +57,7 @@ impl Setup {
         Self { ranks, ..self }
     }
 
-    /// Payload is kept, in a log of so many bytes.
+    /// Keeps payload, in a log of `log_bytes` bytes.
     pub fn keeping(self, log_bytes: usize) -> Self {
         Self {
             keeps_payload: true,
@@ -67,7 +67,7 @@ impl Setup {
         }
     }
 
-    /// The system gives no memory until [`Rig::give_memory`].
+    /// The system gives no memory before [`Rig::give_memory`].
     pub fn without_memory(self) -> Self {
         Self {
             has_memory: false,
@@ -75,12 +75,12 @@ impl Setup {
         }
     }
 
-    /// The engines go on where earlier lives left off.
+    /// The engines continue at the clock of earlier lives.
     pub fn after(self, clock: Clock) -> Self {
         Self { clock, ..self }
     }
 
-    /// The engines get something that stands before their endpoint.
+    /// The engines get a fabric in front of their endpoint.
     pub fn over(self, over: fn(SimFabric) -> Box<dyn Fabric>) -> Self {
         Self { over, ..self }
     }
@@ -162,7 +162,7 @@ impl Rig {
         self.has_memory.set(true);
     }
 
-    /// The system gives no more than there is, until [`Rig::give_memory`].
+    /// The system gives no more memory before [`Rig::give_memory`].
     pub fn end_memory(&self) {
         self.has_memory.set(false);
     }
@@ -222,7 +222,7 @@ impl Rig {
     }
 }
 
-/// Ending them.
+/// Ending operations.
 impl Rig {
     pub fn is_sent(&self, sent: &Sent) -> bool {
         match sent.started {
@@ -258,7 +258,7 @@ impl Rig {
         outcome
     }
 
-    /// Receives the next message that suits, which must be these bytes.
+    /// Receives the next message that suits, and checks its bytes.
     pub fn expect(&mut self, at: usize, pattern: Pattern, bytes: &[u8]) -> Outcome {
         let receipt = self.receive(at, pattern, bytes.len());
         let (outcome, found) = self.finish_receive(&receipt);
@@ -267,7 +267,7 @@ impl Rig {
         outcome
     }
 
-    /// Everything is over: no request and no unsent frame is left.
+    /// Checks that no request and no unsent frame is left.
     pub fn end(&mut self) {
         self.settle();
         for (rank, engine) in self.engines.iter_mut().enumerate() {
@@ -279,8 +279,8 @@ impl Rig {
 
 /// Driving.
 impl Rig {
-    /// Lets time go on to the next moment, and every rank make progress. True
-    /// while anything moves.
+    /// Advances time to the next moment, and lets every rank make progress. Returns true while
+    /// anything moves.
     pub fn round(&mut self) -> bool {
         let mut moving = self.network.step();
         for rank in 0..self.engines.len() {
@@ -307,7 +307,7 @@ impl Rig {
         panic!("the job does not come to rest\n{}", self.dump());
     }
 
-    /// Drives some ranks only until nothing comes to them any more.
+    /// Drives some ranks only, until nothing arrives there any more.
     pub fn settle_only(&mut self, ranks: &[usize]) {
         let mut quiet = 0;
         for _ in 0..ROUNDS_MAX {
@@ -347,7 +347,7 @@ impl Rig {
         });
     }
 
-    /// Drives until a message that nobody took has begun to arrive.
+    /// Drives until a message without a receive has begun to arrive.
     pub fn until_found(&mut self, at: usize, pattern: Pattern) {
         self.until("a message is there", |rig| {
             rig.engines[at].find(&pattern).is_some()
@@ -389,9 +389,9 @@ impl Rig {
     }
 }
 
-/// Looking.
+/// Observing.
 impl Rig {
-    /// Frames that left a rank so far, of one lane.
+    /// Number of frames of one lane that have left a rank so far.
     pub fn posted(&self, from: usize, of: LaneKind) -> usize {
         let events = self.network.events();
         let posted = events.iter().filter(|(_, event)| match event {
@@ -410,14 +410,14 @@ impl Rig {
         })
     }
 
-    /// Distant frames that have landed anywhere so far.
+    /// Number of distant frames that have landed at any rank so far.
     pub fn landed(&self) -> usize {
         let events = self.network.events();
         let landed = |event: &Event| matches!(event, Event::Landed(..));
         events.iter().filter(|(_, event)| landed(event)).count()
     }
 
-    /// Data frames that a rank was handed so far.
+    /// Number of data frames that were handed to a rank so far.
     pub fn handed(&self, at: usize) -> usize {
         let events = self.network.events();
         let handed = |event: &Event| match event {
@@ -444,7 +444,7 @@ pub fn to(rank: u32, tag: i32) -> SendTo {
     }
 }
 
-/// A synchronous one.
+/// A synchronous send in context 0.
 pub fn synchronous(rank: u32, tag: i32) -> SendTo {
     SendTo {
         synchronous: true,
@@ -477,7 +477,7 @@ pub fn all_from(rank: u32) -> Pattern {
     }
 }
 
-/// Bytes that tell where in which message they belong.
+/// Bytes that show in which message they belong, and where.
 pub fn payload(message: u64, bytes: usize) -> Vec<u8> {
     let word = |index: u64| {
         let mixed = (message << 32 | index).wrapping_mul(0x9e37_79b9_7f4a_7c15);

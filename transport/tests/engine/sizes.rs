@@ -5,8 +5,8 @@ use crate::rig::{Rig, Setup, from, payload, to};
 use refrain_ring::{CHUNK_BYTES, ChannelLog};
 use refrain_transport::fabric::sim::Options;
 
-/// Around every place at which the engine, the record format or the log does
-/// something else.
+/// Lengths around every limit at which the engine, the record format or the log behaves
+/// differently.
 fn sizes(network: &Options) -> Vec<usize> {
     let fragment = network.attributes.fragment_bytes;
     let eager_max = network.attributes.eager_bytes_max as usize;
@@ -62,8 +62,8 @@ fn every_size_arrives_as_it_was_sent() {
     }
 }
 
-/// Messages of mixed sizes that are all under way at once do not mix: of many,
-/// each arrives in its own receive.
+/// Many messages of mixed sizes that are in flight at once do not mix: each arrives in its own
+/// receive.
 #[test]
 fn many_messages_under_way_at_once_do_not_mix() {
     for network in networks::all() {

@@ -1,4 +1,4 @@
-//! Which chunks go to disk first, and what a rank is told when none go. LOG-3
+//! Which chunks go to disk first, and how a rank is informed when none go. LOG-3
 
 use crate::rig::{Rig, Setup, from, to};
 use refrain_ring::{CHUNK_BYTES, Frontier, LentChunk, LoanEnd, Rank};
@@ -18,7 +18,7 @@ struct Disk {
     after_bytes: u64,
     full_for: Option<Rank>,
     writes: Rc<RefCell<VecDeque<LentChunk>>>,
-    /// Whose chunks were written.
+    /// The receivers of the written chunks.
     written: Rc<RefCell<Vec<Rank>>>,
 }
 
@@ -70,7 +70,7 @@ fn job(after_bytes: u64, full_for: Option<Rank>) -> (Rig, Disk) {
     job_of(WINDOW_CHUNKS, after_bytes, full_for)
 }
 
-/// The same with other windows.
+/// As `job`, with other windows.
 fn job_of(window_chunks: usize, after_bytes: u64, full_for: Option<Rank>) -> (Rig, Disk) {
     let setup = Setup {
         window_bytes: (window_chunks * CHUNK_BYTES) as u64,
@@ -101,8 +101,8 @@ fn send(rig: &mut Rig, receiver: usize, messages: usize) {
     rig.settle();
 }
 
-/// A channel that alone is busy has no more than its window, so it cannot wait
-/// until the memory of all is in use.
+/// If only one channel is busy, it has no more than its window, so it must not wait until the
+/// memory of all channels is in use.
 #[test]
 fn a_channel_spills_before_its_window_is_full() {
     let (mut rig, disk) = job((WINDOW_CHUNKS * CHUNK_BYTES) as u64, None);
@@ -121,7 +121,7 @@ fn a_full_window_sends_no_chunks_of_other_channels_to_disk() {
     assert!(!written.is_empty() && written.iter().all(|rank| *rank == Rank(2)));
 }
 
-/// A receiver that is slow is no reason to wait for ever for a log that is full.
+/// A slow receiver must not make a sender wait for ever for a log that is full.
 #[test]
 fn a_slow_receiver_does_not_hide_that_the_log_is_full() {
     for slow in [1, 2] {
@@ -129,7 +129,7 @@ fn a_slow_receiver_does_not_hide_that_the_log_is_full() {
         let (mut rig, _) = job(u64::MAX, Some(Rank(full)));
         let data = vec![7; MESSAGE_BYTES];
         let mut send_many = |receiver: u32| {
-            // What the slow one has not asked for stays in the log.
+            // Messages that the slow receiver has not received stay in the log.
             for _ in 0..3 * WINDOW_CHUNKS {
                 if receiver == full {
                     rig.receive(full as usize, from(0, 1), data.len());
@@ -149,7 +149,7 @@ fn a_slow_receiver_does_not_hide_that_the_log_is_full() {
     }
 }
 
-/// Chunks of memory that the system gives at once.
+/// Number of chunks of memory that the system gives at once.
 const EXTENT_CHUNKS: usize = 8;
 
 /// A rank whose system has no more memory, though budget and windows have room.
@@ -160,7 +160,7 @@ fn job_without_more_memory(full_for: Option<Rank>) -> (Rig, Disk) {
     (rig, disk)
 }
 
-/// LOG-3: what the disk can take makes room.
+/// LOG-3: chunks that the disk can take make room.
 #[test]
 fn without_more_memory_the_log_goes_to_disk() {
     let (mut rig, disk) = job_without_more_memory(None);
@@ -174,8 +174,8 @@ fn without_more_memory_the_log_goes_to_disk() {
     assert_eq!(rig.engines[0].stall(), None);
 }
 
-/// LOG-3: and when the disk takes nothing, sends wait; they go on with what comes
-/// free, or with more memory.
+/// LOG-3: when the disk takes nothing, sends wait. They continue with memory that is freed, or with
+/// more memory.
 #[test]
 fn without_more_memory_and_disk_sends_wait() {
     for has_memory_again in [false, true] {
@@ -190,7 +190,7 @@ fn without_more_memory_and_disk_sends_wait() {
             .collect();
         rig.settle();
         assert_eq!(rig.engines[0].stall(), Some(Stall::Memory));
-        // Once, however long it lasts.
+        // One request, however long the stall lasts.
         rig.settle();
         assert_eq!(rig.protocols[0].wishes(), 1);
         assert!(messages.iter().any(|(sent, _)| !rig.is_sent(sent)));

@@ -15,9 +15,9 @@ fn staged(rig: &Rig) -> usize {
         .count()
 }
 
-/// A kept message leaves first where the fabric takes its length, one that is
-/// not kept never does; both arrive. (The network compares what left with what
-/// the log holds then: LOG-1.)
+/// A kept message leaves first if the fabric takes its length; a message that is not kept never
+/// does. Both arrive. (The network compares the bytes that left with those in the log afterwards:
+/// LOG-1.)
 // LOG-1
 #[test]
 fn kept_messages_of_the_right_length_leave_before_they_are_logged() {
@@ -48,7 +48,7 @@ fn kept_messages_of_the_right_length_leave_before_they_are_logged() {
                 } else if is_calm {
                     assert_eq!(staged(&rig), expected, "{bytes} bytes");
                 } else {
-                    // What is refused by chance goes the other way.
+                    // Frames that are refused by chance are posted after they are in the log.
                     assert!(staged(&rig) <= expected, "{bytes} bytes");
                 }
                 rig.end();
@@ -78,8 +78,8 @@ fn they_do_not_overtake_others() {
     }
 }
 
-/// While an event is not stable nothing is staged either, neither a message of
-/// one frame nor the fragments of a longer one; then all comes, in order.
+/// While an event is not stable, nothing is staged: neither a message of one frame nor the
+/// fragments of a longer one. Afterwards all arrive, in order.
 // GATE-1
 #[test]
 fn nothing_is_staged_while_an_event_is_not_stable() {

@@ -1,4 +1,4 @@
-//! Synchronous sends: over when their receive has begun, not before.
+//! Synchronous sends: they end when their receive has begun, not before.
 
 use crate::networks;
 use crate::rig::{Rig, Setup, from, from_any, payload, synchronous, to};
@@ -12,8 +12,8 @@ fn setups(network: Options) -> [Setup; 2] {
     [reused.clone(), reused.keeping(8 << 20)]
 }
 
-/// A synchronous send is not over, however much time passes, until a receive
-/// takes its message; then it is.
+/// A synchronous send does not end, however much time passes, until a receive takes its message;
+/// then it ends.
 #[test]
 fn a_synchronous_send_waits_for_its_match() {
     for network in networks::all() {
@@ -43,8 +43,8 @@ fn a_synchronous_send_waits_for_its_match() {
     }
 }
 
-/// A synchronous send whose receive waits already is over too, also when the
-/// answer comes before the last of it is packed.
+/// A synchronous send whose receive already waits ends, too, also when the answer arrives before
+/// the last part is packed.
 #[test]
 fn a_synchronous_send_to_a_posted_receive_ends() {
     for network in networks::all() {
@@ -64,7 +64,7 @@ fn a_synchronous_send_to_a_posted_receive_ends() {
     }
 }
 
-/// The same when the receive is posted while the message is on its way.
+/// The same, when the receive is posted while the message is in flight.
 #[test]
 fn a_receive_posted_half_way_ends_the_send() {
     for network in networks::all() {
@@ -81,7 +81,7 @@ fn a_receive_posted_half_way_ends_the_send() {
     }
 }
 
-/// Answers find their own send, in whatever order the receives come.
+/// Answers find their own send, in whatever order the receives are posted.
 #[test]
 fn answers_find_their_own_send() {
     for network in networks::all() {
@@ -116,7 +116,7 @@ fn answers_find_their_own_send() {
 fn the_answer_to_a_message_that_waited_leaves_with_its_receive() {
     for setup in setups(networks::calm()) {
         let mut rig = setup.build();
-        // A longer one takes more than the window, and a receiver that consumes.
+        // A longer message takes more than the window, and a receiver that consumes.
         for bytes in SIZES.into_iter().filter(|bytes| *bytes <= 100_000) {
             let data = payload(4, bytes);
             let sent = rig.send(0, synchronous(1, 1), &data);
@@ -132,7 +132,7 @@ fn the_answer_to_a_message_that_waited_leaves_with_its_receive() {
     }
 }
 
-/// But not before the events are stable that the match comes after.
+/// The answer does not leave before the events that precede the match are stable.
 // GATE-1
 #[test]
 fn the_answer_to_a_message_that_waited_passes_the_gate() {

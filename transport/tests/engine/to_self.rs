@@ -1,4 +1,4 @@
-//! Messages to oneself.
+//! Messages of a rank to itself.
 
 use crate::networks;
 use crate::rig::{Setup, UNTOUCHED, from, from_any, payload, synchronous, to};
@@ -8,9 +8,8 @@ use refrain_transport::fabric::sim::LaneKind;
 
 const SIZES: [usize; 5] = [0, 1, 8193, 100_000, 3_000_000];
 
-/// A message to oneself arrives like any other, whichever comes first, send or
-/// receive, without progress and past the fabric; it takes no log memory, so
-/// that it may be longer than the log.
+/// A message of a rank to itself arrives like any other, whether send or receive is first, without
+/// progress and without the fabric. It takes no log memory, so it may be longer than the log.
 #[test]
 fn a_message_to_oneself_arrives_past_the_fabric() {
     for keeps in [false, true] {
@@ -40,8 +39,8 @@ fn a_message_to_oneself_arrives_past_the_fabric() {
     }
 }
 
-/// A synchronous send to oneself is over with its receive, at once if that
-/// waits already.
+/// A synchronous send of a rank to itself ends with its receive, at once if the receive already
+/// waits.
 #[test]
 fn a_synchronous_send_to_oneself_ends_with_its_match() {
     let mut rig = Setup::new(networks::calm()).build();

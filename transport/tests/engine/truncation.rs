@@ -30,9 +30,8 @@ fn truncated(rig: &mut Rig, message_bytes: usize, room_bytes: usize, expected: b
     rig.finish_send(&after);
 }
 
-/// A receive with too little room says so: it holds the beginning of the
-/// message, the bytes behind its room are untouched, its sender and all later
-/// messages know nothing of it.
+/// A receive with too little room reports it. It holds the beginning of the message, and the bytes
+/// behind its room are untouched. Its sender and all later messages are not affected.
 #[test]
 fn a_truncated_receive_holds_the_beginning_and_nothing_more() {
     // In one frame, in fragments, by rendezvous; cut in the first fragment, at
@@ -63,8 +62,8 @@ fn a_truncated_receive_holds_the_beginning_and_nothing_more() {
     }
 }
 
-/// A receive with room to spare is not truncated, and the spare room stays as
-/// it was.
+/// A receive with more room than the message is not truncated, and the rest of the room stays as it
+/// was.
 #[test]
 fn a_receive_with_room_to_spare_is_whole() {
     for network in networks::all() {

@@ -1,10 +1,10 @@
-//! Messages that come before their receive, and the memory that they hold.
+//! Messages that arrive before their receive, and the memory that they hold.
 
 use crate::networks;
 use crate::rig::{Rig, Setup, from, payload, to};
 
-/// A message that nobody waits for stays in its sender's log; when that may
-/// stall the sender it is copied out, and arrives intact all the same.
+/// A message without a receive stays in its sender's log. When that may stall the sender, the
+/// message is copied out, and still arrives intact.
 #[test]
 fn unexpected_messages_stay_in_place_until_pressed() {
     for network in networks::all() {
@@ -16,7 +16,7 @@ fn unexpected_messages_stay_in_place_until_pressed() {
             rig.send(0, to(1, 1), &payload(message, 1000));
         }
         rig.settle();
-        // What is distant is fetched at once: the log is used again.
+        // Distant payload is fetched at once: the log's memory is reused.
         assert_eq!(rig.has_released(0), !in_place || is_distant);
         let flood = window_bytes as u64 / 8000 + 1;
         let sends: Vec<_> = (10..10 + flood)
@@ -36,8 +36,8 @@ fn unexpected_messages_stay_in_place_until_pressed() {
     }
 }
 
-/// However many messages come unexpected, a window that is reused does not
-/// stall for good: the sends complete without any receive.
+/// However many messages are unexpected, a window that is reused does not stall for ever: the sends
+/// complete without any receive.
 #[test]
 fn a_reused_window_takes_any_number_of_unexpected_messages() {
     for network in networks::all() {
@@ -78,7 +78,7 @@ fn a_reused_window_takes_any_number_of_unexpected_messages() {
     }
 }
 
-/// Exchanges messages that are expected, and of which none stays.
+/// Exchanges expected messages, of which none stays.
 fn exchange_expected(rig: &mut Rig, count: u64, bytes: usize) {
     for message in 0..count {
         let receipt = rig.receive(1, from(0, 2), bytes);
@@ -88,8 +88,8 @@ fn exchange_expected(rig: &mut Rig, count: u64, bytes: usize) {
     }
 }
 
-/// A message that is received last of all does not stop those that come after
-/// it, though it lies at the beginning of the window that they go through.
+/// A message that is received last of all does not stop later messages, though it lies at the
+/// beginning of the window that they pass through.
 #[test]
 fn a_message_that_waits_does_not_hold_up_expected_ones() {
     for network in networks::all() {

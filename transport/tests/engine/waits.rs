@@ -1,4 +1,4 @@
-//! How long a rank may sleep that waits: what its fabric is told, call by call.
+//! How long a waiting rank may sleep: the time-out of each call to its fabric.
 
 use crate::rig::{Rig, Setup, from, from_any, payload, to};
 use core::time::Duration;
@@ -12,11 +12,11 @@ use refrain_transport::fabric::{
 use refrain_transport::gate::Pass;
 use std::cell::RefCell;
 
-/// As a rank sleeps that waits for its peers.
+/// The time-out of a rank that waits for its peers.
 const LONG: Duration = Duration::from_millis(100);
 
 thread_local! {
-    /// What the fabrics of this test were told, in the order of the calls.
+    /// The time-outs that the fabrics of this test got, in the order of the calls.
     static TOLD: RefCell<Vec<Duration>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -24,7 +24,7 @@ fn told() -> Vec<Duration> {
     TOLD.take()
 }
 
-/// Writes down how long it is to wait, and does not.
+/// Records the time-out of each wait, and does not wait.
 struct Sleepless(SimFabric);
 
 fn sleepless(sim: SimFabric) -> Box<dyn Fabric> {
@@ -109,8 +109,8 @@ fn wait(rig: &mut Rig, rank: usize) -> Option<Duration> {
     }
 }
 
-/// Who asks whether everything is stable, to tell others by itself, waits for a
-/// commit as an emission does: what ends that wakes nobody.
+/// A call that asks whether all events are stable waits for a commit as an emission does: the end
+/// of that commit does not wake a rank.
 // GATE-4
 #[test]
 fn to_settle_is_to_wait_for_a_commit() {
@@ -119,7 +119,7 @@ fn to_settle_is_to_wait_for_a_commit() {
     rig.send(0, to(1, 1), &[1; 4]);
     rig.settle();
     rig.expect(1, from_any(1), &[1; 4]);
-    // Nothing leaves that would have to wait.
+    // No emission leaves that would have to wait.
     assert!(!rig.engines[1].awaits_commit());
     assert_eq!(wait(&mut rig, 1), Some(LONG));
     for _ in 0..3 {
@@ -136,8 +136,8 @@ fn to_settle_is_to_wait_for_a_commit() {
     rig.end();
 }
 
-/// A rank that has more to pack than one burst, and room for it, does not sleep;
-/// nor one that reads its log and asks for more.
+/// A rank that has more to pack than one burst, and room for it, does not sleep. Neither does a
+/// rank that reads its log and asks for more.
 #[test]
 fn who_has_something_to_do_does_not_sleep() {
     const BYTES: usize = 16 << 20;

@@ -1,5 +1,5 @@
-//! Connections that break under the provider in the middle of traffic: what was
-//! lost with them is sent again out of the log.
+//! Connections that break below the provider in the middle of traffic: frames that were lost with
+//! them are sent again from the log.
 
 #![allow(unsafe_code, reason = "borrows the provider's sockets by number")]
 
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const RANKS: [Rank; 2] = [Rank(0), Rank(1)];
 const BREAKS: usize = 8;
 const ENDLESS: u64 = 1 << 40;
-/// For peers that cannot be reached any more.
+/// The limit for peers that cannot be reached any more.
 const LOST_AFTER: Duration = Duration::from_secs(2);
 
 in_processes! {
@@ -26,7 +26,7 @@ in_processes! {
     over_tcp_under_rxm_of_the_second_library => breaks("tcp;ofi_rxm", true, 5, After::GoesOn);
 }
 
-/// What holds after a connection broke.
+/// The expected state after a connection broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
     /// The provider connects again, the fabric sends again.
@@ -104,7 +104,7 @@ fn breaks(provider: &str, second: bool, seed: u64, after: After) {
     all_arrives(&mut pair);
 }
 
-/// All that was sent arrives once, and both logs are free in the end.
+/// All frames that were sent arrive once, and both logs are free in the end.
 fn all_arrives(pair: &mut Pair) {
     let sent = [0, 1].map(|at| pair.0[at].stop(RANKS[1 - at]));
     pair.until("all has come and was let go", |stations| {
@@ -126,7 +126,7 @@ fn all_arrives(pair: &mut Pair) {
     }
 }
 
-/// Both report the other one, once, and continue without it.
+/// Both ranks report the other one, once, and continue without it.
 fn is_lost(pair: &mut Pair) {
     pair.until("both report a loss", |stations| {
         stations
@@ -143,8 +143,7 @@ fn is_lost(pair: &mut Pair) {
     }
 }
 
-/// Shuts down every connection over TCP that this process has; how many sockets
-/// that were.
+/// Shuts down every TCP connection of this process. Returns the number of sockets.
 fn break_connections() -> usize {
     let numbers: Vec<i32> = std::fs::read_dir("/proc/self/fd")
         .expect("Linux has it")

@@ -1,4 +1,4 @@
-//! A sink that verifies all that arrives.
+//! A sink that verifies all arrivals.
 
 #![allow(unsafe_code, reason = "lends memory to the fabric by pointer")]
 
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 const GUARD_BYTES: usize = 64;
 const UNTOUCHED: u8 = 0x5c;
 
-/// What came of the connected life of a peer.
+/// The arrivals from the connected life of a peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Life {
     pub incarnation: Incarnation,
@@ -46,10 +46,10 @@ pub struct Inbox {
     pub lives: BTreeMap<Rank, Life>,
     pub kept: VecDeque<Kept>,
     grounds: BTreeMap<u64, Ground>,
-    /// Lost landings, with what was there at the end.
+    /// Lost landings, with the content of their memory at the end.
     lost_grounds: Vec<(Ground, Vec<u8>)>,
     tokens: u64,
-    /// Whose landings were lost in this poll, of connected peers.
+    /// Connected peers of which landings were lost in this poll.
     lost_landings_of: Vec<Rank>,
     /// Landings that ended whole.
     pub landed: u64,
@@ -149,7 +149,7 @@ impl Inbox {
         }
     }
 
-    /// What was lost is not written to afterwards.
+    /// Verifies that memory of lost landings is not written afterwards.
     pub fn verify_lost(&self) {
         for (ground, then) in &self.lost_grounds {
             assert!(

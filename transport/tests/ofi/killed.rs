@@ -1,6 +1,5 @@
-//! A peer that is killed again and again, and comes back each time as a new
-//! process: of each life a prefix arrives, of no life anything after its fence,
-//! and no other rank is disturbed.
+//! A peer that is killed many times, and comes back each time as a new process. Of each life a
+//! prefix of its frames arrives, and no frame after its fence. No other rank is disturbed.
 
 use crate::name::Dice;
 use crate::peer::{Counts, Peer};
@@ -14,7 +13,7 @@ const SURVIVOR: Rank = Rank(0);
 const VICTIM: Rank = Rank(1);
 const WITNESS: Rank = Rank(2);
 const LIVES: u32 = 8;
-/// More than ever are sent.
+/// More frames than are ever sent.
 const ENDLESS: u64 = 1 << 40;
 
 in_processes! {
@@ -59,9 +58,9 @@ fn live_and_die(setting: &Setting, mut dice: Dice) {
         if let Some(mut old) = lives_on.take() {
             kill(&mut old, &mut survivor, setting);
         }
-        // Each fourth life is fenced and does not know: it keeps sending. Not
-        // where it reads: the survivor's log is freed, and it would find others'
-        // bytes there, as the contract allows.
+        // Each fourth life is fenced without knowing it: it keeps sending. Not with reads: the
+        // survivor's log is freed, and the life would read bytes of other frames there, as the
+        // contract allows.
         let reads = setting.provider == "shm" || setting.overrides.distant_bytes_min.is_some();
         let is_killed = reads || life % 4 != 3;
         if is_killed {
@@ -104,7 +103,7 @@ fn send_both_ways(station: &mut Station, peer: &mut Peer, rank: Rank, frames: u6
     peer.wait_for_answer(station);
 }
 
-/// The channel with the witness moves, in both directions and back.
+/// The channel with the witness continues, in both directions.
 fn goes_on(survivor: &mut Station, witness: &mut Peer) {
     let before = (
         survivor.inbox.frames(WITNESS),
@@ -118,7 +117,7 @@ fn goes_on(survivor: &mut Station, witness: &mut Peer) {
     while witness.counts(survivor, SURVIVOR).frames <= there {}
 }
 
-/// One more life, which is not killed: all arrives that was sent.
+/// One more life, which is not killed: all frames that were sent arrive.
 fn ends_well(setting: &Setting, survivor: &mut Station, witness: &mut Peer) {
     let mut last = Peer::start(setting, VICTIM, Incarnation(LIVES));
     last.connect(survivor, SURVIVOR, Incarnation(0));

@@ -1,4 +1,4 @@
-//! What frames are made of: all follows from sender, receiver and number.
+//! The content of frames: everything follows from sender, receiver and number.
 
 use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
@@ -9,7 +9,7 @@ pub struct Name {
     pub source: Rank,
     pub incarnation: Incarnation,
     pub destination: Rank,
-    /// The life of the addressee that it is meant for.
+    /// The life of the addressee for which the frame is.
     pub to_incarnation: Incarnation,
     pub number: u64,
 }

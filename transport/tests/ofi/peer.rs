@@ -1,5 +1,5 @@
-//! A rank in another process: it sends and receives all the time, and does what
-//! its orders come line by line.
+//! A rank in another process: it sends and receives all the time, and follows orders that arrive
+//! line by line.
 
 use crate::process::{self, STARTED, TEST};
 use crate::setting::Setting;
@@ -26,18 +26,18 @@ pub struct Peer {
     incarnation: Incarnation,
 }
 
-/// What has gone and come at the peer, of the channel with one rank.
+/// Sent and received frames at the peer, of the channel with one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     pub sent: u64,
     pub frames: u64,
     pub controls: u64,
-    /// All that it sent was taken and let go, and nothing is under way to it.
+    /// Whether all frames that it sent were taken and let go, and none is in flight to it.
     pub is_quiet: bool,
 }
 
 impl Peer {
-    /// Starts it; it has opened its endpoint then.
+    /// Starts the process, and waits until it has opened its endpoint.
     pub fn start(setting: &Setting, rank: Rank, incarnation: Incarnation) -> Self {
         let test = std::env::var(TEST).expect("set for every test");
         let mut child = process::again(&test, "peer")
@@ -62,7 +62,7 @@ impl Peer {
         peer
     }
 
-    /// Connects it with a rank of this process, on both sides.
+    /// Connects the peer with a rank of this process, on both sides.
     pub fn connect(&mut self, station: &mut Station, rank: Rank, incarnation: Incarnation) {
         let address = hex(&station.address());
         self.order(&format!("connect {} {} {address}", rank.0, incarnation.0));
@@ -70,12 +70,12 @@ impl Peer {
         station.connect(self.rank, self.incarnation, &self.address);
     }
 
-    /// Tells it something; it answers later.
+    /// Sends an order; the answer comes later.
     pub fn order(&mut self, words: &str) {
         writeln!(self.to, "{words}").expect("it lives");
     }
 
-    /// Waits for its answer, while this rank continues.
+    /// Waits for the answer, while this rank continues.
     pub fn wait_for_answer(&mut self, station: &mut Station) -> String {
         self.answer(|| station.turn_or_wait())
     }
@@ -88,7 +88,7 @@ impl Peer {
                     if let Some((_, answer)) = line.split_once(ANSWER) {
                         return answer.to_owned();
                     }
-                    // The test program's own lines, and words of a panic.
+                    // Lines of the test program itself, and words of a panic.
                 }
                 Err(TryRecvError::Empty) => {
                     meanwhile();
@@ -100,7 +100,7 @@ impl Peer {
         }
     }
 
-    /// What has gone and come there, of the channel with `rank`.
+    /// The counts at the peer, of the channel with `rank`.
     pub fn counts(&mut self, station: &mut Station, rank: Rank) -> Counts {
         self.order(&format!("counts {}", rank.0));
         let answer = self.wait_for_answer(station);
@@ -114,7 +114,7 @@ impl Peer {
         }
     }
 
-    /// Asks until what has gone and come is right.
+    /// Asks repeatedly until the counts are right.
     pub fn counts_are(
         &mut self,
         station: &mut Station,
@@ -132,10 +132,10 @@ impl Peer {
         }
     }
 
-    /// Has it call its provider no more until the next order, where no peer can be
-    /// killed or stopped inside of the provider without harm to others: a rank
-    /// that uses `shm` holds locks (1.17) or places in queues (2.5) in the memory
-    /// of its peers, which would wait for them without end.
+    /// Lets the peer make no calls to its provider until the next order. This is for providers
+    /// inside which no peer can be killed or stopped without harm to others: a rank that uses `shm`
+    /// holds locks (1.17) or places in queues (2.5) in the memory of its peers, which would wait
+    /// for them for ever.
     pub fn leave_the_provider(&mut self, station: &mut Station, provider: &str) {
         if provider == "shm" {
             self.order("stand still");
@@ -143,13 +143,13 @@ impl Peer {
         }
     }
 
-    /// Kills it at once, between any two instructions, and reaps it.
+    /// Kills the peer at once, between any two instructions, and reaps it.
     pub fn kill(&mut self) {
         self.child.kill().expect("it lives");
         self.child.wait().expect("it is a child");
     }
 
-    /// Stops it; it stands still when this returns.
+    /// Stops the peer; it has stopped when this returns.
     pub fn stop(&self) {
         rustix::process::kill_process(self.pid(), Signal::STOP).expect("it lives");
         let (_, status) = rustix::process::waitpid(Some(self.pid()), WaitOptions::UNTRACED)
@@ -158,7 +158,7 @@ impl Peer {
         assert!(status.stopped(), "{status:?}");
     }
 
-    /// Has it continue, wherever it stopped.
+    /// Lets the peer continue where it stopped.
     pub fn go_on(&mut self, station: &mut Station) {
         rustix::process::kill_process(self.pid(), Signal::CONT).expect("it lives");
         self.order("continue");
@@ -169,7 +169,7 @@ impl Peer {
         Pid::from_child(&self.child)
     }
 
-    /// Removes what the provider of the killed process could not remove.
+    /// Removes the leftovers of the killed process's provider.
     pub fn clean_up(&self) {
         shared_memory::remove_segments_of(self.child.id());
     }
@@ -183,7 +183,7 @@ impl Drop for Peer {
     }
 }
 
-/// Does what a peer does, until it is killed or its orders end.
+/// Runs a peer until it is killed or its orders end.
 pub fn be_the_peer() {
     let setting = Setting::decode(&std::env::var(SETTING).expect("set by the parent"));
     let life = std::env::var(LIFE).expect("set by the parent");

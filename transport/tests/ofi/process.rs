@@ -1,5 +1,5 @@
-//! Each test in a process of its own: it may break what else is in its process,
-//! and it ends, whatever happens. The test program starts itself again.
+//! Each test in a process of its own: it may break other parts of its process, and it always ends.
+//! The test program starts itself again.
 
 use crate::{peer, shared_memory};
 use std::io::{BufRead, BufReader, Read};
@@ -8,16 +8,16 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a process of this program is for.
+/// The role of a process of this program.
 pub const ROLE: &str = "REFRAIN_TEST_OFI_ROLE";
-/// Its parent: if that is gone already, it ends.
+/// The parent of the process: if the parent is gone already, the process ends.
 pub const PARENT: &str = "REFRAIN_TEST_OFI_PARENT";
-/// The test, as the test program calls it.
+/// The name of the test in the test program.
 pub const TEST: &str = "REFRAIN_TEST_OFI_TEST";
-/// Stands before the number of each process that a test has started.
+/// The words before the number of each process that a test has started.
 pub const STARTED: &str = "started process ";
 
-/// Longest that one test may take.
+/// Maximum duration of one test.
 const TEST_ENDS: Duration = Duration::from_secs(100);
 
 /// Tests in processes of their own.
@@ -33,7 +33,7 @@ macro_rules! in_processes {
 }
 pub(crate) use in_processes;
 
-/// The test program once more, for one test and in another role.
+/// Starts the test program again, for one test and in another role.
 pub fn again(test: &str, role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("it runs"));
     command
@@ -44,7 +44,7 @@ pub fn again(test: &str, role: &str) -> Command {
     command
 }
 
-/// Runs a test, or what a child of it has to do.
+/// Runs a test, or the role of a child of it.
 pub fn run(path: &str, body: impl FnOnce()) {
     let (_, test) = path.split_once("::").expect("a path begins with its crate");
     match std::env::var(ROLE).as_deref() {
@@ -120,7 +120,7 @@ impl Drop for Reaped {
     }
 }
 
-/// Sends the lines of a pipe on, until its end.
+/// Forwards the lines of a pipe until its end.
 pub fn forward(pipe: impl Read + Send + 'static, to: mpsc::Sender<String>) {
     thread::spawn(move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {

@@ -1,4 +1,4 @@
-//! How the ranks of a test are made: what parent and child must agree on.
+//! The properties of the ranks of a test, which are the same in parent and child.
 
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::network::NetworkOptions;
@@ -18,12 +18,12 @@ pub struct Setting {
     pub lost_after: Duration,
     pub suspect_after: Option<Duration>,
     pub overrides: Overrides,
-    /// Payload lengths, in turn.
+    /// Payload lengths, used in turn.
     pub sizes: Vec<usize>,
 }
 
-/// The library of the system, or the second one, if there is one and it has
-/// the provider; else says what is skipped.
+/// The library of the system, or the second one, if there is one and it has the provider; otherwise
+/// prints which test is skipped.
 pub fn setting(provider: &str, second: bool) -> Option<Setting> {
     let mut library = None;
     if second {
@@ -57,8 +57,7 @@ pub fn setting(provider: &str, second: bool) -> Option<Setting> {
     })
 }
 
-/// Whether an offer is given for this provider: 1.17 offers `tcp;ofi_rxm` where `tcp` is
-/// asked for.
+/// Whether an offer is for this provider: 1.17 offers `tcp;ofi_rxm` if `tcp` is asked for.
 pub fn is_of(offer: &str, provider: &str) -> bool {
     offer == provider || offer.split(';').any(|layer| layer == provider)
 }
@@ -81,7 +80,7 @@ impl Setting {
         }
     }
 
-    /// For an environment variable.
+    /// Encodes the setting for an environment variable.
     pub fn encode(&self) -> String {
         let library = self.library.as_ref().map(|path| path.display().to_string());
         let millis = |time: Duration| time.as_millis().to_string();

@@ -1,4 +1,4 @@
-//! What providers leave in `/dev/shm`.
+//! The files that providers leave in `/dev/shm`.
 
 use std::path::PathBuf;
 

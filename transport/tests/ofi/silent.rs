@@ -1,4 +1,4 @@
-//! Peers that say nothing: stopped ones, and addresses where no process listens.
+//! Silent peers: stopped ones, and addresses where no process listens.
 
 use crate::peer::Peer;
 use crate::process::in_processes;
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 const OWN: Rank = Rank(0);
 const OTHER: Rank = Rank(1);
-/// For how long a silent peer is not suspected.
+/// How long a silent peer is not suspected.
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
-/// For how long it is looked that nothing is reported.
+/// How long the test watches that nothing is reported.
 const LOOKED_FOR: Duration = Duration::from_millis(1500);
 const FRAMES: u64 = 400;
 
@@ -105,7 +105,7 @@ fn absent_peer(provider: &str, second: bool) {
     let Some(setting) = setting(provider, second) else {
         return;
     };
-    // Killed before anything was sent to it; what it left is there or not.
+    // Killed before any frame was sent to it; its leftovers exist or not.
     for is_cleaned_up in [false, true] {
         let mut own = Station::open(&setting, OWN, Incarnation(0));
         let mut other = Peer::start(&setting, OTHER, Incarnation(0));

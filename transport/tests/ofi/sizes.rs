@@ -1,4 +1,4 @@
-//! Payload lengths around all limits at which a frame travels in another way.
+//! Payload lengths around all limits at which frames are sent differently.
 
 use crate::peer::Peer;
 use crate::process::in_processes;
@@ -11,7 +11,7 @@ use refrain_transport::fabric::ofi::{Overrides, providers};
 
 const OWN: Rank = Rank(0);
 const OTHER: Rank = Rank(1);
-/// What a record has before its payload, by the payload's length.
+/// Bytes of a record before its payload, by the payload's length.
 const RECORD_HEADS: [usize; 2] = [48, 64];
 
 in_processes! {
@@ -55,7 +55,7 @@ fn sizes(provider: &str, second: bool) {
     }
 }
 
-/// Every length comes in every direction, as a whole message and as a part.
+/// Frames of every length arrive in every direction, as a whole message and as a part.
 fn around_limits(mut setting: Setting) {
     setting.sizes = limits(&setting);
     let mut own = Station::open(&setting, OWN, Incarnation(0));

@@ -1,4 +1,4 @@
-//! One rank: its fabric, and what stands in for its engine.
+//! One rank: its fabric, and a replacement for its engine.
 
 use crate::inbox::Inbox;
 use crate::name::Name;
@@ -10,37 +10,37 @@ use refrain_transport::gate::Gate;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Longest that anything may take that must happen.
+/// Maximum time for anything that must happen.
 pub const PATIENCE: Duration = Duration::from_secs(20);
-/// Most calls to the sink in one poll: what the provider hands out at once, and
-/// landings and losses.
+/// Maximum number of calls to the sink in one poll: the arrivals that the provider hands out at
+/// once, and landings and losses.
 const CALLS_MAX: usize = 600;
-/// Frames that are kept at most.
+/// Maximum number of kept frames.
 const KEPT_MAX: usize = 6;
-/// Frames from one control frame to the next.
+/// Number of frames from one control frame to the next.
 const FRAMES_PER_CONTROL: u64 = 3;
 
-/// What goes to one peer.
+/// The frames to one peer.
 pub struct Flow {
     log: ChannelLog,
     to_incarnation: Incarnation,
     pub frames: u64,
     pub controls: u64,
-    /// Frames that are to be sent.
+    /// Number of frames to be sent.
     pub goal: u64,
     waiting: Option<Frame>,
     pub released: Position,
 }
 
 impl Flow {
-    /// Whether all that is to be sent was posted.
+    /// Whether all frames to be sent were posted.
     pub fn is_done(&self) -> bool {
         self.waiting.is_none()
             && self.frames >= self.goal
             && self.controls >= self.goal / FRAMES_PER_CONTROL
     }
 
-    /// Whether the peer has taken and let go all.
+    /// Whether the peer has taken and let go all frames.
     pub fn is_released(&self) -> bool {
         self.is_done() && self.released == self.log.tail()
     }
@@ -83,7 +83,7 @@ impl Station {
         self.fabric.address().bytes
     }
 
-    /// Connects a peer, to which nothing is sent before its goal is set.
+    /// Connects a peer. Nothing is sent to it before its goal is set.
     pub fn connect(&mut self, peer: Rank, incarnation: Incarnation, address: &[u8]) {
         let address = Address {
             bytes: address.to_vec(),
@@ -105,8 +105,8 @@ impl Station {
         self.flows.insert(peer, flow);
     }
 
-    /// Fences a peer, and frees its log at once. What was kept is gone: to let it
-    /// go, or to fetch it, does no harm.
+    /// Fences a peer, and frees its log at once. Its kept frames are gone: letting them go or
+    /// fetching them has no effect.
     pub fn disconnect(&mut self, peer: Rank) {
         self.inbox.lives.remove(&peer);
         self.fabric.disconnect(peer);
@@ -137,7 +137,7 @@ impl Station {
         }
     }
 
-    /// Posts what can be posted and polls once. True when anything moved.
+    /// Posts what can be posted, and polls once. Returns true if anything moved.
     pub fn turn(&mut self) -> bool {
         let mut moved = false;
         let peers: Vec<Rank> = self.flows.keys().copied().collect();
@@ -165,7 +165,7 @@ impl Station {
         moved || calls > 0
     }
 
-    /// A turn; if nothing moved, sleeps until something comes.
+    /// Takes a turn; if nothing moved, sleeps until something arrives.
     pub fn turn_or_wait(&mut self) {
         if !self.turn() {
             self.fabric.wait(Duration::from_millis(1));
@@ -200,7 +200,7 @@ impl Station {
         moved
     }
 
-    /// Whether a frame waits to be posted.
+    /// Packs a frame if none waits. Returns whether a frame waits to be posted.
     fn pack(&mut self, peer: Rank) -> bool {
         let flow = self.flows.get_mut(&peer).expect("connected");
         if flow.waiting.is_some() {
@@ -244,7 +244,7 @@ impl Station {
         is_posted
     }
 
-    /// Takes turns until something holds that must.
+    /// Takes turns until a condition holds that must hold.
     pub fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
         let end = Instant::now() + PATIENCE;
         while !holds(self) {
@@ -258,7 +258,7 @@ impl Station {
         }
     }
 
-    /// For words about what hangs.
+    /// Describes the state, for messages about a hanging test.
     pub fn state(&self) -> String {
         let flows = self.flows.iter().map(|(peer, flow)| {
             format!(
@@ -278,14 +278,14 @@ impl Station {
         self.flows.get_mut(&peer).expect("connected").goal = goal;
     }
 
-    /// Sends no more than what was packed; how many frames that is.
+    /// Sends no more frames than those packed. Returns their number.
     pub fn stop(&mut self, peer: Rank) -> u64 {
         let flow = self.flows.get_mut(&peer).expect("connected");
         flow.goal = flow.frames;
         flow.goal
     }
 
-    /// Control frames that come with that many frames.
+    /// Number of control frames that are sent with that many frames.
     pub fn controls_of(frames: u64) -> u64 {
         frames / FRAMES_PER_CONTROL
     }

@@ -1,5 +1,5 @@
-//! Random tests are the same in every run; `PROPTEST_RNG_SEED=n` gives others,
-//! `PROPTEST_CASES=n` more of them.
+//! Random tests are the same in every run; `PROPTEST_RNG_SEED=n` changes the seed,
+//! `PROPTEST_CASES=n` the number of cases.
 
 use proptest::test_runner::{Config, RngSeed};
 

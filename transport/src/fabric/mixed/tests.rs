@@ -9,12 +9,12 @@ use std::rc::Rc;
 /// All calls of both sides, in their order.
 type Calls = Rc<RefCell<Vec<String>>>;
 
-/// A side that notes what it is asked to do.
+/// A side that records its calls.
 struct Recorder {
     name: &'static str,
     attributes: Attributes,
     calls: Calls,
-    /// Calls that each poll says to have made.
+    /// Number of calls that each poll reports.
     busy: usize,
     drained: bool,
 }

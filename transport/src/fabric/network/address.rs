@@ -1,11 +1,10 @@
 //! The address that a rank publishes for its peers on a network.
 //!
-//! Format (little endian): version ([`ADDRESS_VERSION`], 1 byte), length of the
-//! provider's name (1 byte), length of the endpoint's address (2 bytes), rank (4),
-//! incarnation (4), job (8), longest message that it receives (4), credits (4),
-//! window bytes (8), key of the log memory (8), its base
-//! (8), the provider's name, the address. Endpoints have addresses of variable
-//! length: they say how long theirs is.
+//! Format (little endian): version ([`ADDRESS_VERSION`], 1 byte), length of the provider's name (1
+//! byte), length of the endpoint's address (2 bytes), rank (4), incarnation (4), job (8), longest
+//! message that it receives (4), credits (4), window bytes (8), key of the log memory (8), its base
+//! (8), the provider's name, the endpoint's address. The length of an endpoint's address depends on
+//! the provider.
 
 use refrain_ring::{Incarnation, Rank};
 use std::net::{IpAddr, SocketAddr};
@@ -13,7 +12,7 @@ use thiserror::Error;
 
 /// Version of the published address. A reader refuses every other.
 pub const ADDRESS_VERSION: u8 = 1;
-/// Bytes before the two names.
+/// Bytes before the provider's name and the endpoint's address.
 pub const FIXED_BYTES: usize = 52;
 
 /// A published address.
@@ -23,7 +22,7 @@ pub struct NetworkAddress {
     pub rank: Rank,
     /// Its incarnation.
     pub incarnation: Incarnation,
-    /// The job.
+    /// The number of the job.
     pub job: u64,
     /// libfabric's name of the provider, or `verbs`.
     pub provider: String,
@@ -31,9 +30,9 @@ pub struct NetworkAddress {
     pub name: Vec<u8>,
     /// The longest message that its receives have room for, in bytes.
     pub message_bytes_max: u32,
-    /// Frames that may be in flight to it from one peer.
+    /// Maximum number of frames in flight to it from one peer.
     pub credits: u32,
-    /// Bytes that the log of one channel holds before it waits.
+    /// Bytes that the log of one channel may hold before sends wait.
     pub window_bytes: u64,
     /// Remote key of the log memory; 0 without remote memory access.
     pub key: u64,
@@ -44,12 +43,12 @@ pub struct NetworkAddress {
 /// Why bytes are not an address.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AddressError {
-    /// Fewer or more bytes than the address says.
+    /// Fewer or more bytes than the address states.
     #[error("an address of {found} bytes claims to have {claimed}")]
     Length {
-        /// As given.
+        /// The given length in bytes.
         found: usize,
-        /// As written in it.
+        /// The stated length in bytes.
         claimed: usize,
     },
     /// Written by another version.
@@ -124,8 +123,8 @@ impl NetworkAddress {
         })
     }
 
-    /// Why ranks with these addresses cannot work together, if so. The compared values follow
-    /// from provider and size of the job, unless libraries differ.
+    /// Explains why ranks with these addresses cannot work together, if so. The compared values
+    /// follow from provider and size of the job, unless libraries differ.
     pub fn mismatch(&self, own: &Self) -> Option<String> {
         if self.provider != own.provider {
             return Some(format!(

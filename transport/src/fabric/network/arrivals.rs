@@ -12,8 +12,8 @@ use refrain_libfabric::native::{CompletionOf, MessageEndpoint};
 use refrain_ring::Incarnation;
 
 impl<E: MessageEndpoint> Network<E> {
-    /// An operation of the provider is over. Returns how many calls were made to
-    /// the sink.
+    /// Handles the completion of an operation of the provider. Returns the number of calls that
+    /// were made to the sink.
     #[inline]
     pub(super) fn complete(
         &mut self,
@@ -24,7 +24,7 @@ impl<E: MessageEndpoint> Network<E> {
             Operation::Receive(slot) => {
                 let calls = match &completion.outcome {
                     Ok(()) => self.arrived(slot, completion.bytes, sink),
-                    // A message that is too long comes from no rank of the job.
+                    // No rank of the job sends a message that is too long.
                     Err(_) => 0,
                 };
                 self.to_post.push(slot);
@@ -54,8 +54,8 @@ impl<E: MessageEndpoint> Network<E> {
         }
     }
 
-    /// An injected message failed. Where its addressee is not known, it may be any peer
-    /// that has not acknowledged everything.
+    /// Handles the failure of an injected message. If its addressee is not known, it may be any
+    /// peer that has not acknowledged everything.
     #[cold]
     fn injected(&mut self, completion: &CompletionOf<E>) {
         let Err(error) = &completion.outcome else {
@@ -99,7 +99,7 @@ impl<E: MessageEndpoint> Network<E> {
         self.note_attention(rank);
     }
 
-    /// A message lies in a slot.
+    /// Handles a message that has arrived in a slot.
     #[inline]
     fn arrived(&mut self, slot: usize, bytes: usize, sink: Option<&mut dyn Sink>) -> usize {
         let message = self.slots.arrived(slot, bytes);
@@ -125,8 +125,8 @@ impl<E: MessageEndpoint> Network<E> {
             .as_mut()
             .filter(|peer| peer.incarnation == header.incarnation && !peer.is_lost);
         let Some(peer) = connected else {
-            // FENCE-1: messages of an older life are dropped. A later life is not connected
-            // yet: it will be asked to send again.
+            // FENCE-1: messages of an earlier life are dropped. A later life is not connected yet:
+            // it will be asked to send again.
             if self.acceptable.allows(header.source, header.incarnation) {
                 self.early[index] = Some(header.incarnation);
             }
@@ -153,7 +153,7 @@ impl<E: MessageEndpoint> Network<E> {
         }
     }
 
-    /// The full header that a short one stands for.
+    /// Decodes a short header into the full header that it stands for.
     #[inline]
     fn decode_brief<'a>(&self, message: &'a [u8]) -> Option<(WireHeader, Body<'a>)> {
         let brief = BriefHeader::decode(message).ok()?;

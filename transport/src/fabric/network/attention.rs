@@ -1,5 +1,5 @@
-//! Work that is due: acknowledgements, frames to send again, frames that had to wait,
-//! questions, and receives for the provider.
+//! Work that is due: acknowledgements, frames to send again, frames that had to wait, questions,
+//! and receives for the provider.
 
 use super::lane::{Owed, Step};
 use super::operation::Operation;
@@ -59,7 +59,7 @@ impl<E: MessageEndpoint> Network<E> {
         }
     }
 
-    /// Whether the peer needs attention again.
+    /// Attends to one peer. Returns whether the peer needs attention again.
     #[inline]
     pub(super) fn attend_to(&mut self, rank: Rank, at_least: Owed) -> bool {
         let peer = self.peers[rank.index()].as_ref();
@@ -97,7 +97,7 @@ impl<E: MessageEndpoint> Network<E> {
         !peer.is_some_and(|peer| peer.patience.wants_proof()) || self.send_bare(rank, Kind::Ask)
     }
 
-    /// Sends the waiting frames of one peer; whether all were sent.
+    /// Sends the waiting frames of one peer; returns whether all were sent.
     #[cold]
     pub(super) fn pump_backlog(&mut self, rank: Rank) -> bool {
         let Some(peer) = &mut self.peers[rank.index()] else {
@@ -127,7 +127,7 @@ impl<E: MessageEndpoint> Network<E> {
         true
     }
 
-    /// Looks at the clocks of all peers.
+    /// Does what is due by the timers of all peers.
     #[cold]
     pub(super) fn look_at_clocks(&mut self) {
         let now = self.now();

@@ -3,16 +3,17 @@
 use core::ops::Range;
 use refrain_ring::ChannelLog;
 
-/// Memory for messages that arrive, of one rank, for all its peers.
+/// Bytes of memory for messages that arrive, of one rank, for all its peers.
 const RECEIVE_BYTES: usize = 64 << 20;
-/// The shortest slot. With very many peers the memory exceeds `RECEIVE_BYTES` instead.
+/// Minimum length of a slot, in bytes. With very many peers the memory exceeds `RECEIVE_BYTES`
+/// instead.
 const SLOT_BYTES_MIN: usize = 4 << 10;
 const CREDITS_MIN: usize = 4;
 const CREDITS_MAX: usize = 64;
-/// Most control frames in flight to one peer.
+/// Maximum number of control frames in flight to one peer.
 pub const CONTROL_CREDITS: usize = 16;
-/// Receives for messages without credits: acknowledgements, questions, greetings.
-/// They are rare; more of them wait at the provider.
+/// Receives for messages without credits: acknowledgements, questions, greetings. Such messages are
+/// rare; those beyond these receives wait at the provider.
 const UNCREDITED: usize = 8;
 
 /// How frames travel.
@@ -22,15 +23,15 @@ pub struct Choices {
     pub fragment_bytes: usize,
     /// Payloads from this length on are read by the receiver; `None`: never.
     pub distant_bytes_min: Option<usize>,
-    /// Most frames in flight to one peer.
+    /// Maximum number of frames in flight to one peer.
     pub credits: usize,
-    /// Receives that are posted.
+    /// Number of receives that are posted.
     pub receives: usize,
-    /// Payload bytes of frames that are sent before they are in the log.
+    /// Payload lengths, in bytes, of frames that are sent before they are in the log.
     pub staged_bytes: Range<usize>,
 }
 
-/// Below, a record is written through the cache anyway.
+/// Below this length a record is written through the cache anyway.
 const STAGED_BYTES_MIN: usize = refrain_ring::copy::STREAM_BYTES_MIN;
 
 /// How long messages travel best over one kind of provider.
@@ -45,11 +46,11 @@ pub struct PayloadPath {
 /// The limits of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one message.
+    /// Maximum length of a message, in bytes.
     pub message_bytes_max: usize,
-    /// Receives that are posted together.
+    /// Maximum number of receives that are posted together.
     pub receives_max: usize,
-    /// It reads memory of peers.
+    /// Whether it can read memory of peers.
     pub can_read: bool,
 }
 
@@ -58,14 +59,14 @@ pub struct Limits {
 pub struct Overrides {
     /// Payload bytes per frame of long messages.
     pub fragment_bytes: Option<usize>,
-    /// Payloads from this length on are read; 0: never.
+    /// Payloads from this length on are read by the receiver; 0: never.
     pub distant_bytes_min: Option<usize>,
-    /// Most frames in flight to one peer.
+    /// Maximum number of frames in flight to one peer.
     pub credits: Option<usize>,
 }
 
 impl Choices {
-    /// For one provider in a job of `size` ranks.
+    /// Makes the choices for one provider in a job of `size` ranks.
     pub fn new(mut path: PayloadPath, limits: Limits, size: u32, overrides: Overrides) -> Self {
         if let Some(bytes) = overrides.fragment_bytes {
             path.fragment_bytes = bytes.clamp(64, ChannelLog::PAYLOAD_BYTES_MAX);
@@ -85,8 +86,8 @@ impl Choices {
         if overrides == Overrides::default() {
             path.shorten((RECEIVE_BYTES / slots_min).max(SLOT_BYTES_MIN) - 128);
         }
-        // A payload longer than a slot must be read: it would be cut off on arrival, again
-        // and again.
+        // A payload longer than a slot must be read by the receiver: a message with it would be cut
+        // off on every arrival.
         let cannot_be_sent = path.fragment_bytes + 1;
         path.distant_bytes_min = path
             .distant_bytes_min
@@ -107,13 +108,13 @@ impl Choices {
                 None => STAGED_BYTES_MIN..path.fragment_bytes + 1,
                 Some(_) => 0..0,
             },
-            // More messages than that wait at the provider.
+            // Messages beyond these receives wait at the provider.
             receives: receives.min(limits.receives_max.max(16)),
         }
     }
 
-    /// The length of fragments in a log of `window_bytes`. A log that is reused has to hold
-    /// several while others are acknowledged.
+    /// The length of fragments in a log of `window_bytes`. A log whose memory is reused has to hold
+    /// several fragments while others are acknowledged.
     pub fn fragment_bytes_in(&self, window_bytes: u64) -> usize {
         let is_tight = window_bytes < 16 * self.fragment_bytes as u64;
         if is_tight && self.distant_bytes_min.is_none() {
@@ -123,7 +124,7 @@ impl Choices {
         }
     }
 
-    /// The longest payload that comes in a message.
+    /// The longest payload that arrives in a message.
     pub fn slot_payload_bytes(&self) -> usize {
         slot_payload_bytes(self.fragment_bytes, self.distant_bytes_min)
     }
@@ -173,8 +174,8 @@ mod tests {
         },
     ];
 
-    /// Memory for arrivals stays within its bound until slots are as short as
-    /// they may be, and grows with the number of peers from there.
+    /// Memory for arrivals stays within its limit until slots have their minimum length. From there
+    /// it grows with the number of peers.
     #[test]
     fn memory_for_arrivals_is_bounded() {
         let limits = Limits {

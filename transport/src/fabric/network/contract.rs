@@ -76,7 +76,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
 
     fn disconnect(&mut self, peer: Rank) {
         if let Some(Some(fenced)) = self.peers.get_mut(peer.index()).map(Option::take) {
-            // FENCE-1: its operations belong to a connection that is over.
+            // FENCE-1: its operations belong to a connection that has ended.
             self.attention.retain(|rank| *rank != peer);
             self.lost.retain(|rank| *rank != peer);
             self.fetching.disconnected(fenced.connection);
@@ -156,7 +156,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
         if !state.sending.push_control(words) {
             return Err(Refusal::Busy);
         }
-        // Behind control frames that wait.
+        // Control frames that already wait go first.
         if state.can_be_sent_to() {
             self.pump_backlog(peer);
         }
@@ -261,7 +261,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
 
     fn close(&mut self) {
         self.is_closed = true;
-        // On an error the endpoint leaks its objects: no memory is freed under them.
+        // On an error the endpoint leaks its objects: the memory that they use is not freed.
         let _ = self.endpoint.close();
         self.fetching.closed();
         self.batch.clear();
@@ -273,7 +273,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
 }
 
 impl<E: MessageEndpoint> Network<E> {
-    /// The address of a life that may be connected now.
+    /// Decodes the address of a life that may be connected now.
     fn acceptable_address(
         &self,
         peer: Rank,

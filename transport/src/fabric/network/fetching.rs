@@ -14,10 +14,10 @@ use slab::Slab;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// Most reads in flight.
+/// Maximum number of reads in flight.
 pub const READS_MAX: usize = 64;
 
-/// One landing that has not ended.
+/// A landing that has not ended.
 #[derive(Debug)]
 struct Fetch {
     connection: Connection,
@@ -26,7 +26,7 @@ struct Fetch {
     /// Where the payload lies, in the peer's address space.
     remote: RemoteMemory,
     bytes: usize,
-    /// The slot that it is read into first, where landings cannot be registered.
+    /// The slot into which the payload is read first, if landings cannot be registered.
     bounce: Option<usize>,
 }
 
@@ -34,24 +34,24 @@ struct Fetch {
 #[derive(Debug)]
 pub struct Fetching {
     fetches: Slab<Fetch>,
-    /// Not begun, oldest first.
+    /// Reads that are not begun, oldest first.
     queue: VecDeque<usize>,
-    /// Begun and not completed, oldest first.
+    /// Reads in flight, oldest first.
     under_way: VecDeque<usize>,
     /// The peer of the read that the provider refused last.
     refused: Option<Connection>,
-    /// Reads end within the call that begins them, and an error is reported without the
+    /// Whether reads end within the call that begins them, and an error is reported without the
     /// token of the read (`shm`, 1.17 and 2.5).
     fails_namelessly: bool,
-    /// Registered memory to read into, where the provider demands it
-    /// (`FI_MR_LOCAL`): the memory of programs is not registered.
+    /// Registered memory to read into, if the provider requires it (`FI_MR_LOCAL`): the memory of
+    /// programs is not registered.
     bounce: Option<(Slots, Vec<usize>)>,
-    /// Ended, to be reported to the sink.
+    /// Landings that have ended and are not yet reported to the sink.
     ended: Vec<(u64, Landed)>,
 }
 
 impl Fetching {
-    /// `bounce`: slots for the longest payload, where the provider demands it.
+    /// `bounce`: slots for the longest payload, if the provider requires registered memory.
     /// `fails_namelessly`: errors of reads come without a token.
     pub fn new(bounce: Option<Slots>, fails_namelessly: bool) -> Self {
         Self {
@@ -94,7 +94,7 @@ impl Fetching {
         self.queue.push_back(index);
     }
 
-    /// Ends a landing for a frame that is gone.
+    /// Ends a landing as lost, because its frame is gone.
     pub fn lose(&mut self, landing: &Landing) {
         self.ended.push((landing.token(), Landed::Lost));
     }
@@ -118,7 +118,7 @@ impl Fetching {
         peers: &mut [Option<FabricPeer<E>>],
         started: Instant,
     ) {
-        // After a refusal the later reads of that peer wait too; those of others do not.
+        // After a refusal the later reads of that peer wait, too; reads of other peers do not.
         let mut refused = None;
         for _ in 0..self.queue.len() {
             let Some(index) = self.queue.pop_front() else {
@@ -186,20 +186,20 @@ impl Fetching {
         Ok(())
     }
 
-    /// The read that failed when the provider reports an error without a token, if such an
-    /// error can mean a read: completions come in the order in which reads were begun.
+    /// The read that failed when the provider reports an error without a token, if such an error
+    /// can mean a read. Reads complete in the order in which they were begun.
     pub fn failed_namelessly(&self) -> Option<usize> {
         let oldest = self.under_way.front().copied();
         oldest.filter(|_| self.fails_namelessly)
     }
 
-    /// Likewise the connection of a read that failed before it was begun.
+    /// As `failed_namelessly`, for a read that failed before it was begun: its connection.
     pub fn refused_namelessly(&mut self) -> Option<Connection> {
         self.refused.take().filter(|_| self.fails_namelessly)
     }
 
-    /// A read has completed, well or not. Returns the peer and the number of the frame, if
-    /// that peer is still connected.
+    /// Handles the completion of a read, successful or not. Returns the peer and the number of the
+    /// frame, if that peer is still connected.
     pub fn completed<'p, E: MessageEndpoint>(
         &mut self,
         index: usize,
@@ -208,7 +208,7 @@ impl Fetching {
     ) -> Option<(&'p mut FabricPeer<E>, u64)> {
         let fetch = self.fetches.get(index)?;
         let sequence = fetch.sequence;
-        // The oldest, as a rule.
+        // It is the oldest, as a rule.
         let place = self.under_way.iter().position(|begun| *begun == index)?;
         self.under_way.remove(place);
         let Some(peer) = peer_of(peers, fetch.connection).filter(|peer| !peer.is_lost) else {
@@ -216,7 +216,8 @@ impl Fetching {
             return None;
         };
         if !is_whole {
-            // It is read again when the errors of the peer are over; else the peer is lost.
+            // The payload is read again when the errors of the peer are over; else the peer is
+            // lost.
             self.queue.push_back(index);
             return Some((peer, sequence));
         }
@@ -244,13 +245,13 @@ impl Fetching {
         self.ended.push((fetch.landing.token(), landed));
     }
 
-    /// A peer was disconnected: reads that are not begun are lost now, those that are
-    /// begun when the provider has completed them.
+    /// Handles the disconnection of a peer. Reads that are not begun are lost now; reads in flight
+    /// are lost when the provider has completed them.
     pub fn disconnected(&mut self, connection: Connection) {
         self.lose_of(connection, |fetching| &mut fetching.queue);
     }
 
-    /// No operation of a connection is in flight any more.
+    /// Ends the reads of a connection of which no operation is in flight any more.
     pub fn removed(&mut self, connection: Connection) {
         self.lose_of(connection, |fetching| &mut fetching.under_way);
     }
@@ -265,7 +266,7 @@ impl Fetching {
         }
     }
 
-    /// The endpoint was closed: nothing is written any more.
+    /// Ends all landings. The endpoint must be closed: nothing is written any more.
     pub fn closed(&mut self) {
         self.queue.clear();
         self.under_way.clear();
@@ -274,19 +275,19 @@ impl Fetching {
         }
     }
 
-    /// Landings that have ended since this was called last.
+    /// Takes the outcome of a landing that has ended, if there is one.
     #[inline]
     pub fn take_ended(&mut self) -> Option<(u64, Landed)> {
         self.ended.pop()
     }
 
-    /// Whether any read has yet to be begun.
+    /// Whether a read waits to be begun.
     #[inline]
     pub fn waits(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// Whether a landing has ended that the sink does not know of.
+    /// Whether a landing has ended that is not yet reported to the sink.
     #[inline]
     pub fn has_ended(&self) -> bool {
         !self.ended.is_empty()

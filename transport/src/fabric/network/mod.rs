@@ -1,19 +1,16 @@
-//! Every reliable message endpoint without connections behind one fabric: libfabric's
-//! ([`ofi`](super::ofi)) and any other [`MessageEndpoint`].
+//! A fabric over reliable message endpoints without connections: libfabric's ([`ofi`](super::ofi))
+//! and any other [`MessageEndpoint`].
 //!
-//! - A frame is sent as [wire header | record] from the registered log, and
-//!   received into posted slots; a peer sends no more than it has credits, so
-//!   that no receiver is overrun. (Messages beyond the receives that a provider takes
-//!   wait at the provider.) Matching is the
-//!   engine's: providers' own is not to be trusted (1.17 `shm` swallows peeked
-//!   messages).
+//! - A frame is sent as [wire header | record] from the registered log, and received into posted
+//!   slots. A peer sends no more frames than it has credits, so that no receiver is overrun.
+//!   (Messages beyond the receives that a provider takes wait at the provider.) Matching is done by
+//!   the engine: the matching of providers is not reliable (1.17 `shm` swallows peeked messages).
 //! - Payload above a length is *distant* where the provider can read remote
 //!   memory well: only the record's header is sent, and the receiver reads the
 //!   payload out of the sender's log into the memory of the receive.
-//! - No rank writes into another's memory one-sided, and so no fenced peer does
-//!   (FENCE-1).
-//! - Frames are released when the receiving fabric, not the provider, has acknowledged
-//!   them. Others are sent again from the log when a connection broke (see [`lane`]).
+//! - No rank writes into another's memory one-sided, so a fenced peer does not either (FENCE-1).
+//! - Frames are released when the receiving fabric, not the provider, has acknowledged them. Frames
+//!   that are not acknowledged are sent again from the log when a connection broke (see [`lane`]).
 //!
 //! *Provider* means the layer below the endpoint: a provider of libfabric, or a device.
 
@@ -53,15 +50,15 @@ use wire::{Kind, WIRE_BYTES};
 
 /// Idle polls after which counters are reported even to a peer that has credits left.
 const IDLE_POLLS: u32 = 64;
-/// Polls between two looks at the clock.
+/// Number of polls between two checks of the timers.
 const POLLS_PER_LOOK: u32 = 1024;
 /// Bytes of a record before its payload, when that is longer than a few bytes.
 const RECORD_HEAD_BYTES: usize = refrain_ring::payload_offset(usize::MAX >> 1);
-/// Messages that the provider reads from the log at a time. There is room for those, too,
-/// that it never completes after their peer died.
+/// Maximum number of messages that the provider reads from the log at a time. This includes
+/// messages that it never completes because their peer died.
 const MESSAGES_MAX: usize = 1024;
 
-/// Which rank of which job it is, and how long its peers may be in trouble.
+/// The identity of a rank, and how long its peers may be in trouble.
 #[derive(Clone, Debug)]
 pub struct NetworkOptions {
     /// The job; frames of other jobs are dropped.
@@ -72,7 +69,7 @@ pub struct NetworkOptions {
     pub incarnation: Incarnation,
     /// Ranks of the job.
     pub size: u32,
-    /// Bytes that one channel's log may hold before its receiver has let go.
+    /// Bytes that one channel's log may hold before its receiver has consumed them.
     pub window_bytes: u64,
     /// How long an error of the provider about a peer may last until the peer
     /// counts as lost.
@@ -85,7 +82,7 @@ pub struct NetworkOptions {
 /// The fabric of one rank over a message endpoint.
 #[derive(Debug)]
 pub struct Network<E: MessageEndpoint> {
-    // Closed before the memory that operations use: first.
+    // Dropped first: it is closed before the memory that its operations use.
     endpoint: E,
     attributes: Attributes,
     options: NetworkOptions,
@@ -97,43 +94,42 @@ pub struct Network<E: MessageEndpoint> {
     fetching: Fetching,
     peers: Vec<Option<FabricPeer<E>>>,
     acceptable: Acceptable,
-    /// A life of each peer of which something came before it was connected.
+    /// By rank: a life of which messages came before it was connected.
     early: Vec<Option<Incarnation>>,
     connections: u32,
-    /// Peers that need an acknowledgement, or for which frames wait.
+    /// Peers that are owed an acknowledgement, or for which frames wait.
     attention: Vec<Rank>,
     /// Completions that were read and not handled.
     batch: Vec<CompletionOf<E>>,
-    /// Empty receive slots that the provider has to be given.
+    /// Empty receive slots that are to be given to the provider.
     to_post: Vec<usize>,
-    /// With this many empty slots they are posted before anything else.
+    /// From this number on, empty slots are posted even in a poll with arrivals.
     repost_from: usize,
     failures: Option<FabricError>,
-    /// The provider refused a post. It does not report when it has room again.
+    /// Whether the provider refused a post. It does not report when it has room again.
     was_refused: bool,
     lost: Vec<Rank>,
     idle_polls: u32,
     polls: u32,
     is_closed: bool,
-    /// A wait ends when this is readable.
+    /// A wait ends when this descriptor is readable.
     alarm: Option<OwnedFd>,
 }
 
 impl<E: MessageEndpoint> Network<E> {
-    /// Most operations in flight besides receives in a job of `size` ranks: the endpoint is
-    /// opened for that number.
+    /// Maximum number of operations in flight, besides receives, in a job of `size` ranks: the
+    /// endpoint is opened for that number.
     pub(super) fn operations_max(size: u32) -> usize {
         Self::messages_max(size) + STAGES + READS_MAX
     }
 
-    /// Most messages in flight that are not injected.
+    /// Maximum number of messages in flight that are not injected.
     fn messages_max(size: u32) -> usize {
         MESSAGES_MAX + E::LATE_COMPLETIONS * size as usize
     }
 
-    /// Over an open endpoint; registers the log memory in `region`. `name` is as
-    /// given to `--fabric`, `provider` goes with the address: peers must have the
-    /// same.
+    /// Creates the fabric over an open endpoint, and registers the log memory in `region`. `name`
+    /// is as given to `--fabric`. `provider` is part of the address: peers must have the same.
     ///
     /// # Errors
     /// When memory cannot be registered.
@@ -201,8 +197,8 @@ impl<E: MessageEndpoint> Network<E> {
         fabric.failures.take().map_or(Ok(fabric), Err)
     }
 
-    /// Registers the log and makes the fabric's own memory: for arrivals, for departures,
-    /// and for reads where landings cannot be registered.
+    /// Registers the log and allocates the fabric's own memory: for arrivals, for departures, and
+    /// for reads if landings cannot be registered.
     fn make_memory(
         endpoint: &mut E,
         options: &NetworkOptions,
@@ -240,12 +236,12 @@ impl<E: MessageEndpoint> Network<E> {
     }
 }
 
-/// The longest message that arrives.
+/// Length of the longest message that arrives.
 fn slot_bytes(choices: &Choices) -> usize {
     WIRE_BYTES + RECORD_HEAD_BYTES + choices.slot_payload_bytes()
 }
 
-/// The facts about a frame that are kept until it is released.
+/// The properties of a frame that are kept until it is released.
 #[inline]
 fn sent(frame: &Frame, distant: bool) -> Sent {
     Sent {
@@ -257,7 +253,7 @@ fn sent(frame: &Frame, distant: bool) -> Sent {
     }
 }
 
-/// A frame of the data lane, first time or again.
+/// The message for a frame of the data lane, for its first transmission or a later one.
 #[inline]
 fn data(sequence: u64, sent: &Sent) -> Outgoing {
     let (kind, bytes, offset) = if sent.distant {
@@ -277,7 +273,7 @@ fn data(sequence: u64, sent: &Sent) -> Outgoing {
     }
 }
 
-/// The body of a frame that is a whole message and can go behind a short header.
+/// The body of a frame that is a whole message and can follow a short header.
 #[inline]
 fn whole(
     frame: &Frame,
@@ -304,7 +300,7 @@ impl From<LoadError> for FabricError {
     }
 }
 
-/// The provider's words as the fabric's error.
+/// Converts an error of the provider into an error of the fabric.
 pub(super) fn native(error: &impl EndpointError) -> FabricError {
     FabricError::refused(error.attempted(), &error.words())
 }

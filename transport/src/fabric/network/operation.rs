@@ -14,7 +14,7 @@ pub enum Operation {
     Receive(usize),
     /// A read, by its fetch.
     Read(usize),
-    /// A message that was copied at once: it has no name.
+    /// A message that the provider copied at once: it has no index.
     Injected,
 }
 

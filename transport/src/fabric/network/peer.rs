@@ -8,7 +8,7 @@ use refrain_libfabric::native::MessageEndpoint;
 use refrain_ring::{Incarnation, Rank};
 use std::collections::BTreeMap;
 
-/// A connection with a peer: each one has a number of its own.
+/// A connection with a peer. Each connection has a number of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
     pub rank: Rank,
@@ -26,27 +26,27 @@ pub fn peer_of<E: MessageEndpoint>(
         .filter(|peer| peer.connection == connection)
 }
 
-/// One connected peer: where it is, and the lanes with it.
+/// One connected peer: its address, and the lanes with it.
 #[derive(Debug)]
 pub struct FabricPeer<E: MessageEndpoint> {
     pub rank: Rank,
     pub incarnation: Incarnation,
     pub address: E::Peer,
     pub published: NetworkAddress,
-    /// Tells completions of this connection from those of earlier ones.
+    /// Distinguishes completions of this connection from those of earlier ones.
     pub connection: Connection,
     pub sending: Sending,
     pub receiving: Receiving,
     pub patience: Patience,
-    /// Its data or control frames broke the rules: they are not taken any more.
+    /// Whether its data or control frames broke the rules: then no more are taken.
     pub is_broken: bool,
-    /// It was reported as lost.
+    /// Whether it was reported as lost.
     pub is_lost: bool,
-    /// It is on the list of those that need attention.
+    /// Whether it is on the list of peers that need attention.
     pub has_attention: bool,
-    /// It has greeted, and was answered.
+    /// Whether it has greeted and was answered.
     pub was_answered: bool,
-    /// It has answered a greeting.
+    /// Whether it has answered a greeting.
     pub has_answered: bool,
     /// The last error of the provider about it.
     pub last_error: Option<String>,
@@ -66,7 +66,7 @@ impl<E: MessageEndpoint> FabricPeer<E> {
         u64::from(self.incarnation.0) == place.locator
     }
 
-    /// The provider reports an error about it.
+    /// Notes that the provider reports an error about the peer.
     #[cold]
     pub fn failed(&mut self, error: &E::Error, now: Duration) {
         self.last_error = Some(error.to_string());

@@ -25,7 +25,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Makes and registers them.
+    /// Allocates and registers the slots.
     ///
     /// # Errors
     /// When the provider does not register the memory.
@@ -45,7 +45,7 @@ impl Slots {
         })
     }
 
-    /// How many there are.
+    /// Number of slots.
     #[inline]
     pub fn count(&self) -> usize {
         self.count

@@ -10,12 +10,12 @@ use crate::fabric::{
 use refrain_libfabric::native::MessageEndpoint;
 use refrain_ring::{HeaderError, Position, RecordHeader, RecordKind, payload_offset};
 
-/// What follows a header.
+/// The bytes that follow a header.
 #[derive(Clone, Copy)]
 pub enum Body<'a> {
-    /// As the header's kind says.
+    /// As the kind of the header says.
     Wire(&'a [u8]),
-    /// A record and its payload, out of a short header.
+    /// The payload of a record, after its short header.
     Whole(BriefHeader, &'a [u8]),
 }
 
@@ -121,7 +121,7 @@ impl<E: MessageEndpoint> FabricPeer<E> {
         Ok(Handed::Called)
     }
 
-    /// The record behind a full header, and its payload.
+    /// Decodes the record that follows a full header, and its payload.
     #[inline]
     fn record_in<'a>(
         &self,
@@ -144,7 +144,7 @@ impl<E: MessageEndpoint> FabricPeer<E> {
         Ok((record, Payload::Here(payload)))
     }
 
-    /// The record that a short header stands for.
+    /// The header of the record that a short header stands for.
     #[inline]
     fn record_of(&self, brief: &BriefHeader, payload: &[u8]) -> Result<RecordHeader, FabricError> {
         let flags = u16::from(brief.flags);

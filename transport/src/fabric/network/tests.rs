@@ -1,5 +1,5 @@
-//! The network over an endpoint with sparse completions: it reports only what the test
-//! says, and removing a peer ends all operations with it.
+//! The network over an endpoint with sparse completions. The endpoint reports only what the test
+//! requests, and removing a peer ends all operations with it.
 
 #![allow(unsafe_code, reason = "lends memory to the fabric for a landing")]
 
@@ -23,7 +23,7 @@ use sparse_endpoint::{SparseEndpoint, Trouble, over};
 const WINDOW_BYTES: u64 = 1 << 20;
 const PEER: Rank = Rank(1);
 
-/// Rank 0 of two, its log, and its endpoint behind the fabric.
+/// Rank 0 of two ranks, its log, and its endpoint behind the fabric.
 struct Bench {
     network: Network<SparseEndpoint>,
     arena: Arena,
@@ -110,8 +110,8 @@ impl Bench {
             .post(Gate::default().pass_unseen(), PEER, frame)
     }
 
-    /// Begins to read a frame of the peer's into that memory, which is the test's as
-    /// long as the bench is.
+    /// Begins to read a frame of the peer into that memory, which the test lends as long as the
+    /// bench exists.
     fn fetch(&mut self, memory: &mut [u8], token: u64) {
         let peer = self.network.peers[1].as_mut().unwrap();
         let sequence = peer.receiving.took_distant(0, memory.len());
@@ -146,8 +146,8 @@ impl Sink for NoSink {
     }
 }
 
-/// Messages to one life after another, none of which completes: what they occupied
-/// is free when their peer is fenced.
+/// Messages to one life after another never complete: their slots are free when their peer is
+/// fenced.
 #[test]
 fn what_was_under_way_to_a_fenced_peer_is_free_again() {
     let mut bench = Bench::new();
@@ -166,8 +166,8 @@ fn what_was_under_way_to_a_fenced_peer_is_free_again() {
     assert!(bench.network.is_drained(), "no operation is in flight");
 }
 
-/// Completions that were polled before a peer was fenced, and looked at later, do not
-/// free what the next life occupies.
+/// Completions that were polled before a peer was fenced, and handled later, do not free slots of
+/// the next life.
 #[test]
 fn old_completions_do_not_end_new_messages() {
     let mut bench = Bench::new();
@@ -176,7 +176,7 @@ fn old_completions_do_not_end_new_messages() {
     bench.post(&frame).unwrap();
     let (old, peer) = bench.network.endpoint.tokens[0];
     bench.network.endpoint.over.push(over(old, peer, Ok(())));
-    // Reads the completion, and leaves it for the next poll.
+    // Polls the completion, and leaves it for the next poll.
     bench.network.wait(Duration::ZERO);
     bench.network.disconnect(PEER);
     bench.connect(1);
@@ -192,8 +192,8 @@ fn old_completions_do_not_end_new_messages() {
     assert_eq!(tokens.len(), 9, "a header was used twice at the same time");
 }
 
-/// Frames that a peer has taken are released without a completion; injected messages hold
-/// a rank until they have left.
+/// Frames that a peer has taken are released without a completion. A rank does not end before
+/// injected messages have left.
 #[test]
 fn a_rank_may_end_when_all_has_left() {
     let mut bench = Bench::new();
@@ -213,7 +213,7 @@ fn a_rank_may_end_when_all_has_left() {
     assert!(bench.network.released(PEER) == bench.log.tail());
 }
 
-/// The failure of an injected message is put down to its addressee alone.
+/// The failure of an injected message is noted for its addressee alone.
 #[test]
 fn an_injected_message_that_failed_troubles_its_addressee() {
     let mut bench = Bench::new();
@@ -231,7 +231,7 @@ fn an_injected_message_that_failed_troubles_its_addressee() {
     }
 }
 
-/// A landing that is under way when its peer is fenced ends, and its slot is free.
+/// A landing in progress ends when its peer is fenced, and its slot is free.
 #[test]
 fn landings_of_a_fenced_peer_end_at_once() {
     struct Ended(Vec<(u64, Landed)>);

@@ -11,26 +11,26 @@ use refrain_libfabric::native::{MemoryId, MessageEndpoint, Part, Refused};
 use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind};
 use std::time::Instant;
 
-/// What follows the header.
+/// The bytes that follow a header.
 #[derive(Clone, Copy, Debug)]
 pub enum Body {
     /// Nothing.
     Nothing,
     /// `bytes` bytes of the log from `offset` on.
     Log {
-        /// In the region.
+        /// Offset in the region.
         offset: usize,
-        /// From there.
+        /// Length.
         bytes: usize,
     },
     /// A control frame.
     Words([u64; 4]),
-    /// A message that is whole in one record: only its payload, from `offset`
-    /// on, behind a short header.
+    /// The payload, from `offset` on, of a message that is whole in one record. It follows a short
+    /// header.
     Whole {
         /// The record's header.
         record: RecordHeader,
-        /// Of the payload in the region.
+        /// Offset of the payload in the region.
         offset: usize,
     },
 }
@@ -52,11 +52,11 @@ pub struct Outgoing {
 #[derive(Clone, Copy, Debug)]
 pub struct UnderWay {
     pub connection: Connection,
-    /// Of a data frame, its number, if the log must hold it until then.
+    /// For a data frame: its number, if the log must hold the frame until then.
     pub sequence: Option<u64>,
 }
 
-/// The slot for headers of messages that the provider copies at once.
+/// The slot for the headers of messages that the provider copies at once.
 const SCRATCH: usize = 0;
 
 /// The sending half of the endpoint.
@@ -65,7 +65,7 @@ pub struct Transmitter {
     pub job: u64,
     pub rank: Rank,
     pub incarnation: Incarnation,
-    /// When the clock of the fabric began.
+    /// The instant from which times of the fabric count.
     pub started: Instant,
     log: MemoryId,
     headers: Slots,
@@ -81,11 +81,11 @@ pub struct Transmitter {
 /// Header and record header, with the gap before the payload.
 const FULL_HEAD_BYTES: usize = WIRE_BYTES + refrain_ring::payload_offset(usize::MAX >> 1);
 
-/// Most staged frames in flight: they are sent from memory of the fabric.
+/// Maximum number of staged frames in flight: they are sent from memory of the fabric.
 pub const STAGES: usize = 8;
 
 impl Transmitter {
-    /// With room for `messages_max` messages in flight.
+    /// Creates a transmitter with room for `messages_max` messages in flight.
     ///
     /// # Errors
     /// When the provider does not register the memory for headers.
@@ -116,9 +116,9 @@ impl Transmitter {
         })
     }
 
-    /// Transmits one message. Returns how many operations of the provider read
-    /// the body from now on (0 or 1); `None`: the provider did not take it. An error of
-    /// the provider goes to the peer's account.
+    /// Transmits one message. Returns how many operations of the provider read the body from now on
+    /// (0 or 1). `None`: the provider did not take the message. An error of the provider is noted
+    /// for the peer.
     #[inline]
     pub fn transmit<E: MessageEndpoint>(
         &mut self,
@@ -223,7 +223,7 @@ impl Transmitter {
         self.free_stages.pop();
         self.under_way[slot] = Some(UnderWay {
             connection: peer.connection,
-            // The log is not read by this operation.
+            // This operation does not read the log.
             sequence: None,
         });
         Some(())
@@ -286,7 +286,7 @@ impl Transmitter {
         }
     }
 
-    /// The message behind `slot` has left, or failed.
+    /// Frees the slot of a message that has left, or failed.
     #[inline]
     pub fn completed(&mut self, slot: usize) -> Option<UnderWay> {
         let under_way = self.under_way.get_mut(slot)?.take()?;
@@ -297,7 +297,7 @@ impl Transmitter {
         Some(under_way)
     }
 
-    /// No operation of a connection is in flight any more.
+    /// Frees the slots of a connection of which no operation is in flight any more.
     pub fn removed(&mut self, connection: Connection) {
         for slot in 0..self.under_way.len() {
             if self.under_way[slot].is_some_and(|message| message.connection == connection) {
@@ -306,7 +306,7 @@ impl Transmitter {
         }
     }
 
-    /// Whether the provider still reads messages to connections that count. Some to
+    /// Whether the provider still reads messages of connections that `counts` accepts. Messages to
     /// peers that are gone may never complete.
     pub fn is_busy(&self, counts: impl Fn(Connection) -> bool) -> bool {
         let stages = self.stages.as_ref().map_or(0, Slots::count);
@@ -316,7 +316,7 @@ impl Transmitter {
         any_under_way && under_way.any(|message| counts(message.connection))
     }
 
-    /// Whether the provider took a message. Its error goes to the peer's account.
+    /// Whether the provider took a message. Its error is noted for the peer.
     #[inline]
     fn was_taken<E: MessageEndpoint>(
         &self,

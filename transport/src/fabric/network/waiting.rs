@@ -12,15 +12,15 @@ use refrain_ring::Rank;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// Naps of a rank whose provider cannot wake it.
+/// The first and the longest nap of a rank whose provider cannot wake it.
 const NAP_FIRST: Duration = Duration::from_micros(20);
 const NAP_LAST: Duration = Duration::from_millis(1);
-/// Between two greetings.
+/// Interval between two greetings.
 const GREET_AGAIN: Duration = Duration::from_millis(500);
 
 impl<E: MessageEndpoint> Network<E> {
-    /// A wait ends, too, when this descriptor is readable: at once where the
-    /// provider can wake a sleeper, else within 1 ms. The caller of `wait` reads it.
+    /// Makes waits end, too, when this descriptor is readable: at once if the provider can wake a
+    /// sleeper, else within 1 ms. The caller of `wait` reads the descriptor.
     pub fn wake_by(&mut self, descriptor: OwnedFd) {
         self.alarm = Some(descriptor);
     }
@@ -34,8 +34,8 @@ impl<E: MessageEndpoint> Network<E> {
         poll(&mut wanted, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
-    /// Sleeps until something may have arrived. The provider's descriptor wakes
-    /// it where there is one; else it naps, longer and longer.
+    /// Sleeps until something may have arrived. The provider's descriptor wakes the rank if there
+    /// is one; else the rank naps, longer each time.
     pub(super) fn sleep(&mut self, timeout: Duration) {
         let begin = self.now();
         self.look_at_clocks();
@@ -81,10 +81,10 @@ impl<E: MessageEndpoint> Network<E> {
         }
     }
 
-    /// Exchanges a greeting with other ranks, so that an address that does not answer is
-    /// found at the start: sends one to `to`, waits for its answer, and answers those of
-    /// `from`. All ranks of the job call it at about the same time, after they connected;
-    /// a rank is in `from` of the rank that it greets.
+    /// Exchanges greetings with other ranks, so that an address that does not answer is found at
+    /// the start. Sends a greeting to `to`, waits for its answer, and answers the greetings of
+    /// `from`. All ranks of the job call this at about the same time, after they have connected; a
+    /// rank is in `from` of the rank that it greets.
     ///
     /// # Errors
     /// [`FabricError::Silent`] after `timeout`.
@@ -128,7 +128,7 @@ impl<E: MessageEndpoint> Network<E> {
         Ok(())
     }
 
-    /// Answers greetings among the completions, and puts the others aside.
+    /// Answers greetings among the completions, and sets other messages aside.
     fn take_greetings(&mut self, deferred: &mut Vec<CompletionOf<E>>) -> Result<(), FabricError> {
         for completion in core::mem::take(&mut self.batch) {
             match Operation::of(completion.token) {
@@ -149,7 +149,7 @@ impl<E: MessageEndpoint> Network<E> {
                 .is_ok_and(|header| matches!(header.kind, Kind::Hello | Kind::HelloAnswer))
     }
 
-    /// A peer has greeted, or has answered a greeting.
+    /// Handles a greeting, or the answer to one.
     #[cold]
     pub(super) fn greeted(&mut self, by: Rank, kind: Kind) {
         let answers = kind == Kind::Hello && self.send_bare(by, Kind::HelloAnswer);
@@ -159,7 +159,7 @@ impl<E: MessageEndpoint> Network<E> {
         }
     }
 
-    /// Greets a peer, and does not wait for its answer.
+    /// Greets a peer without waiting for its answer.
     #[cfg(any(test, feature = "test-doubles"))]
     pub fn greet_once(&mut self, to: Rank) {
         self.send_bare(to, Kind::Hello);
@@ -182,7 +182,7 @@ impl<E: MessageEndpoint> Network<E> {
         }
     }
 
-    /// Sends a message without a body; whether the provider took it.
+    /// Sends a message without a body; returns whether the provider took it.
     pub(super) fn send_bare(&mut self, to: Rank, kind: Kind) -> bool {
         let Some(peer) = &mut self.peers[to.index()] else {
             return false;

@@ -1,4 +1,4 @@
-//! The header before everything that the `ofi` fabric sends.
+//! The header of every message that the network fabric sends.
 //!
 //! Format (little endian, [`WIRE_BYTES`] bytes; docs/formats/wire-format.md):
 //!
@@ -21,9 +21,9 @@
 //! `Frame` is followed by a record as it lies in the log, `Distant` by the
 //! record's header, `Control` by a control frame, the others by nothing.
 //!
-//! A message that is whole in one record, the common case, goes with a
-//! [`BriefHeader`] in place of both ([`BRIEF_BYTES`] bytes), because a cache line more
-//! costs time. Counters are cut to what tells them apart within a window:
+//! A message that is whole in one record, the common case, has a [`BriefHeader`] in place of both
+//! ([`BRIEF_BYTES`] bytes), because one more cache line costs time. Counters are cut to the low
+//! bits that distinguish them within a window:
 //!
 //! | bytes | field |
 //! |---|---|
@@ -41,7 +41,7 @@
 //! | 36..40 | context |
 //! | 40..44 | tag |
 //!
-//! The payload follows, and ends with the message.
+//! The payload follows, up to the end of the message.
 
 use refrain_ring::{Incarnation, Rank, Ssn};
 use thiserror::Error;
@@ -57,13 +57,14 @@ pub const WIRE_BYTES: usize = 64;
 pub enum Kind {
     /// The next frame of the data lane.
     Frame = 1,
-    /// The next frame of the data lane; its payload is to be read.
+    /// The next frame of the data lane; the receiver reads its payload from the log.
     Distant = 2,
     /// The next frame of the control lane.
     Control = 3,
     /// Only the counters of frames taken.
     Acknowledge = 4,
-    /// Numbers of the next frames: acknowledge the ones before, or ask for the missing.
+    /// Numbers of the next frames: the receiver acknowledges earlier frames, or asks for missing
+    /// ones.
     Ask = 5,
     /// Frames are missing: send again all that the counters do not cover.
     Again = 6,
@@ -76,7 +77,7 @@ pub enum Kind {
 /// A decoded header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireHeader {
-    /// What follows.
+    /// The kind of the message.
     pub kind: Kind,
     /// The sender.
     pub source: Rank,
@@ -92,9 +93,9 @@ pub struct WireHeader {
     pub taken: u64,
     /// Control frames taken.
     pub control_taken: u64,
-    /// How many of the data frames taken are not let go.
+    /// How many of the last data frames taken the log still has to hold.
     pub held: u32,
-    /// By kind.
+    /// Its meaning depends on the kind.
     pub offset: u64,
 }
 
@@ -118,9 +119,9 @@ pub enum WireError {
     /// More frames are held than were taken.
     #[error("{held} frames are held of {taken} taken")]
     Held {
-        /// As claimed.
+        /// The claimed number of frames held.
         held: u32,
-        /// As claimed.
+        /// The claimed number of frames taken.
         taken: u64,
     },
 }
@@ -223,24 +224,24 @@ pub struct BriefHeader {
     pub source: Rank,
     /// Of job and incarnations: see [`connection_key`].
     pub key: u64,
-    /// Number on the lane, its low bits.
+    /// Low bits of the number on the lane.
     pub sequence: u32,
-    /// Data frames taken, its low bits.
+    /// Low bits of the number of data frames taken.
     pub taken: u32,
-    /// Control frames taken, its low bits.
+    /// Low bits of the number of control frames taken.
     pub control_taken: u16,
-    /// Frames held.
+    /// Number of frames held.
     pub held: u16,
-    /// The message's.
+    /// SSN of the message.
     pub ssn: Ssn,
-    /// The message's.
+    /// Context of the message.
     pub context: u32,
-    /// The message's.
+    /// Tag of the message.
     pub tag: i32,
 }
 
-/// What tells the messages of one connection from all others: within a job, no
-/// two pairs of incarnations have the same.
+/// The key that distinguishes messages of one connection from all others: within a job, no two
+/// pairs of incarnations have the same key.
 #[inline]
 pub fn connection_key(job: u64, from: Incarnation, to: Incarnation) -> u64 {
     job.wrapping_add(u64::from(from.0) << 32 | u64::from(to.0))
@@ -253,7 +254,7 @@ pub fn nearest(near: u64, low: u32) -> u64 {
     near.wrapping_add_signed(distance.into())
 }
 
-/// Likewise.
+/// As [`nearest`], with 16 low bits.
 #[inline]
 pub fn nearest_u16(near: u64, low: u16) -> u64 {
     let distance = low.wrapping_sub(near as u16).cast_signed();

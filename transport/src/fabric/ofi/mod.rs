@@ -16,13 +16,13 @@ use std::path::PathBuf;
 /// Options of the fabric.
 #[derive(Clone, Debug)]
 pub struct OfiOptions {
-    /// Which rank of which job it is, and how long peers may be in trouble.
+    /// The identity of the rank, and how long peers may be in trouble.
     pub network: NetworkOptions,
     /// libfabric's name of the provider: `tcp`, `shm`, `tcp;ofi_rxm` …
     pub provider: String,
     /// The library file; `None`: `libfabric.so.1` as the loader finds it.
     pub library: Option<PathBuf>,
-    /// For tests and measurements.
+    /// Overrides for tests and measurements.
     pub overrides: Overrides,
 }
 
@@ -33,7 +33,7 @@ impl Network<Endpoint> {
     /// Opens an endpoint and registers the log memory in `region`.
     ///
     /// # Errors
-    /// When library or provider are missing or refuse: in the provider's words.
+    /// When library or provider are missing or refuse. The error has the provider's words.
     pub fn create(options: OfiOptions, region: &Region) -> Result<Self, FabricError> {
         let (library, info) = providers::open(options.library.as_deref(), &options.provider)?;
         let choices = payload_path::choices(&info, options.network.size, options.overrides);
@@ -42,7 +42,7 @@ impl Network<Endpoint> {
             &library,
             &info,
             &EndpointOptions {
-                // Injected messages may leave entries too, when they fail.
+                // Injected messages that fail may leave entries, too.
                 cq_depth: 2 * operations_max,
                 av_count: options.network.size as usize,
                 wants_fd: true,

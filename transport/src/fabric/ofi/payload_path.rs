@@ -5,11 +5,11 @@ use refrain_libfabric::Info;
 use refrain_libfabric::constants::FI_RMA;
 
 const FRAGMENT_BYTES: usize = 128 << 10;
-/// The longest message that `ofi_rxm` sends without asking (FI_OFI_RXM_BUFFER_SIZE).
+/// The longest message that `ofi_rxm` sends without a request (FI_OFI_RXM_BUFFER_SIZE).
 const RXM_EAGER_BYTES: usize = 16 << 10;
 
-/// From this version on `shm` asks the other side for shorter reads: a read from
-/// a process that was killed then never ends.
+/// From this version on, `shm` sends a request to the other side for shorter reads: then a read
+/// from a process that was killed never ends.
 const SHM_ASKS_SINCE: u32 = 200;
 
 /// The choices for an offer in a job of `size` ranks.
@@ -23,20 +23,20 @@ pub fn choices(info: &Info, size: u32, overrides: Overrides) -> Choices {
     Choices::new(path, limits, size, overrides)
 }
 
-/// Measured in docs/design/performance.md.
+/// The payload path of a provider, as measured in docs/design/performance.md.
 fn path(provider: &str, version: u32) -> PayloadPath {
     let is = |name: &str| provider.split(';').any(|layer| layer == name);
     let (fragment_bytes, distant_bytes_min) = if is("ofi_rxm") && (is("tcp") || is("net")) {
-        // Longer messages wait for a question and an answer of `ofi_rxm`.
+        // Longer messages wait for a request and an answer of `ofi_rxm`.
         (RXM_EAGER_BYTES - 128, None)
     } else if is("tcp") || is("net") || is("udp") {
-        // Their reads are messages below, with a request that the sender must answer; a
-        // rank that computes does not answer.
+        // Their reads are made of messages, with a request that the sender must answer; a rank that
+        // computes does not answer.
         (FRAGMENT_BYTES, None)
     } else if is("shm") || is("sm2") {
-        // One copy by the kernel (CMA) out of the log into the receive's
-        // memory; below, two copies are cheaper than the call. Each call
-        // costs a microsecond and more, so they are few.
+        // One copy by the kernel (CMA) out of the log into the receive's memory. For shorter
+        // payloads two copies are cheaper than the call. Each call costs a microsecond or more, so
+        // frames are long.
         let from_bytes = if version < SHM_ASKS_SINCE { 8 } else { 64 };
         (FRAGMENT_BYTES, Some(from_bytes << 10))
     } else {

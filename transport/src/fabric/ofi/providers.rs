@@ -14,7 +14,7 @@ pub struct Provider {
     pub name: String,
     /// Its version, as libfabric writes it.
     pub version: (u32, u32),
-    /// It serves the fabric `ofi`; else why not.
+    /// Whether it serves the fabric `ofi`; if not, the reason.
     pub usable: Result<(), String>,
     /// How long messages travel: `read` (by RMA out of the sender's log) or
     /// `messages`.
@@ -22,7 +22,7 @@ pub struct Provider {
     /// How a waiting rank sleeps: `descriptor`, `naps` of up to a millisecond, or
     /// `not tried`.
     pub sleeps: &'static str,
-    /// Bytes that are sent without a completion at most.
+    /// Maximum bytes that are sent without a completion.
     pub inject_bytes: usize,
     /// What a completion of a message with `FI_DELIVERY_COMPLETE` means.
     pub message_completion: &'static str,
@@ -47,9 +47,9 @@ pub(super) fn open(library: Option<&Path>, provider: &str) -> Result<(Library, I
     Ok((library, info))
 }
 
-/// The offers of a provider, or of all, that keep the order of messages: with
-/// remote memory access first, on an internet address first (other families
-/// need more than an address to be reached).
+/// The offers of a provider, or of all, that keep the order of messages. Offers on an internet
+/// address come first (other families need more than an address to be reached); among them, and
+/// among the others, offers with remote memory access come first.
 fn offers(library: &Library, provider: Option<&str>) -> Result<Vec<Info>, FabricError> {
     let mut found = Vec::new();
     for caps in [FI_MSG | FI_RMA, FI_MSG] {
@@ -110,10 +110,10 @@ pub fn library_version(library: Option<&Path>) -> Result<String, FabricError> {
     Ok(Library::load(library)?.version().to_string())
 }
 
-/// Everything that libfabric offers on this machine.
+/// All providers that libfabric offers on this machine.
 ///
 /// # Errors
-/// When the library cannot be loaded: what was tried and what to do.
+/// When the library cannot be loaded. The error says what was tried and what to do.
 pub fn providers(library: Option<&Path>) -> Result<Vec<Provider>, FabricError> {
     let library = Library::load(library)?;
     let usable = offers(&library, None)?;
@@ -156,20 +156,20 @@ fn statement(info: &Info, name: String, is_usable: bool) -> Provider {
     }
 }
 
-/// Properties of a provider as the tests of `refrain-libfabric` have found them (a peer in
-/// another process that polls, and one that does not), with libfabric 1.17 and 2.5. Not
-/// all providers keep what libfabric's documents promise.
+/// Properties of a provider as found by the tests of `refrain-libfabric` with libfabric 1.17 and
+/// 2.5, with a peer in another process that polls and with one that does not. Not all providers
+/// keep what libfabric's documents promise.
 struct Known {
     sleeps: &'static str,
     message: &'static str,
     write: &'static str,
 }
 
-/// By layer; the first layer that a provider has counts.
+/// By layer; the first entry whose layer a provider has counts.
 const KNOWN: [(&str, Known); 4] = [
     (
-        // Accepts FI_DELIVERY_COMPLETE on messages and ignores it. No provider is relied
-        // on for more: the fabric acknowledges messages itself.
+        // Accepts FI_DELIVERY_COMPLETE on messages and ignores it. The fabric does not rely on it
+        // for any provider: it acknowledges messages itself.
         "ofi_rxm",
         Known {
             sleeps: "descriptor",
@@ -178,10 +178,10 @@ const KNOWN: [(&str, Known); 4] = [
         },
     ),
     (
-        // A process that is killed or stopped inside the provider may hold a lock (1.17)
-        // or a place in a queue (2.5) in the memory of others, which then wait for ever. A
-        // fenced peer's reads that need its answer (no CMA) never end. Inside a host the
-        // fabric `shm` survives kills at any moment.
+        // A process that is killed or stopped inside the provider may hold a lock (1.17) or a place
+        // in a queue (2.5) in the memory of others, which then wait for ever. Reads from a fenced
+        // peer that need its answer (no CMA) never end. Inside a host the fabric `shm` survives
+        // kills at any moment.
         "shm",
         Known {
             sleeps: "naps",

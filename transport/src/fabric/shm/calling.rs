@@ -1,9 +1,9 @@
 //! How the launcher wakes a rank that sleeps on shared memory: messages on the
 //! control socket do not end a wait on a futex.
 //!
-//! The launcher sends, sets `called`, and wakes the rank if it sleeps. The rank
-//! sets `sleeping`, and looks at `called` a last time. Both execute a full fence in
-//! between, so that at least one sees the store of the other.
+//! The launcher sends its message, sets `called`, and wakes the rank if the rank sleeps. The rank
+//! sets `sleeping`, and checks `called` a last time. Both execute a full fence in between, so that
+//! at least one of them sees the store of the other.
 
 use super::dead::{DeadLogError, attach_checked};
 use super::segment::Segment;
@@ -12,14 +12,14 @@ use core::sync::atomic::Ordering::SeqCst;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// The doorbell of a rank, outside of its job's ranks.
+/// The doorbell of a rank, for a process that is not a rank of its job.
 #[derive(Debug)]
 pub struct Caller {
     segment: Segment,
 }
 
 impl Caller {
-    /// The doorbell of the rank that made this segment.
+    /// Maps the doorbell of the rank that created this segment.
     ///
     /// # Errors
     /// When the descriptor is not of a rank's segment, or cannot be mapped.
@@ -45,7 +45,7 @@ mod tests {
     use refrain_ring::{Incarnation, Rank};
     use rustix::fs::{MemfdFlags, memfd_create};
 
-    /// The test's own limit ends a wait that a call does not.
+    /// The test's own time limit ends a wait that no call ends.
     const FOR_EVER: Duration = Duration::from_secs(3600);
 
     fn rank_and_caller() -> (Shm, Caller) {

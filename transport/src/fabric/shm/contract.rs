@@ -15,7 +15,7 @@ use refrain_ring::{CHUNK_BYTES, Frame, Incarnation, Position, Rank};
 use std::sync::Arc;
 
 impl Peer {
-    /// Rings as rank `me`, after a store for this peer, unless it polls that lane.
+    /// Rings as rank `me` after a store for this peer, unless the peer polls that lane.
     #[inline]
     fn ring_if_asked(&self, lane: &Lane, me: Rank) {
         self.after_store();
@@ -24,8 +24,8 @@ impl Peer {
         }
     }
 
-    /// The sender's half of [`wake`]: between a store for this peer and the look at
-    /// what it asks for.
+    /// The sender's half of [`wake`]: the fence between a store for this peer and the check of what
+    /// the peer asks for.
     #[inline(always)]
     fn after_store(&self) {
         if self.both_answer_barriers {
@@ -61,7 +61,7 @@ impl Shm {
             return Ok(0);
         };
         let lane = peer.segment.lane(self.options.rank);
-        // Asked before the lane was ours, the sender may have forgotten it.
+        // The sender may have set `ring` again before the lane was for this life.
         if !peer.incoming.is_open && peer.incoming.open(lane) && self.hot.contains(&rank) {
             lane.ring.store(0, Relaxed);
         }
@@ -119,7 +119,7 @@ impl Fabric for Shm {
         self.peers[peer.index()] = Some(self.new_peer(peer, incarnation, segment));
         let lane = self.own.lane(peer);
         lane.for_life.store(life_word(incarnation), Release);
-        // Frames that it posted before this connection rang the doorbell too early.
+        // Frames that the peer posted before this connection rang the doorbell too early.
         self.make_hot(peer);
         self.ring_self_again_unless_drained(peer);
         Ok(())
@@ -243,7 +243,7 @@ impl Fabric for Shm {
             wake::sleep(&self.own.doorbell().sleeping, timeout);
         }
         self.own.doorbell().sleeping.store(0, SeqCst);
-        // Before the caller reads the control socket: a later call remains set.
+        // Before the caller reads the control socket: a later call stays set.
         self.own.doorbell().called.store(0, SeqCst);
         self.ask_to_be_rung(0);
     }

@@ -1,5 +1,5 @@
-//! The log of a rank that is dead: its segment lives as long as a process holds
-//! its descriptor, and another process of the host can read it. LOG-2
+//! The log of a dead rank. Its segment lives as long as a process holds its descriptor, and another
+//! process of the host can read it. LOG-2
 
 use super::segment::{RANKS_MAX, SEGMENT_MAGIC, Segment, arena_offset};
 use crate::fabric::FabricError;
@@ -23,7 +23,7 @@ pub struct DeadLog {
     pub job: u64,
     /// The rank.
     pub rank: Rank,
-    /// Its life.
+    /// Its incarnation.
     pub incarnation: Incarnation,
 }
 
@@ -38,8 +38,8 @@ pub enum DeadLogError {
     Map(#[from] FabricError),
 }
 
-/// Maps the segment of a rank that is dead and reaped: records that a living
-/// rank writes meanwhile would be missed, or read as damage.
+/// Maps the segment of a rank. The rank must be dead and reaped: records that a living rank writes
+/// meanwhile would be missed, or read as damage.
 ///
 /// # Errors
 /// When the descriptor is not of a rank's whole segment.
@@ -105,7 +105,7 @@ pub(super) fn attach_checked(
 /// memory would allocate it.
 fn written_end(file: &OwnedFd, begin: usize, bytes: usize) -> usize {
     let mut end = begin;
-    // Where the system does not report holes, the whole log is read.
+    // If the system does not report holes, the whole log is read.
     while let Ok(data) = seek(file, SeekFrom::Data(end as u64)) {
         match seek(file, SeekFrom::Hole(data)) {
             Ok(hole) if hole as usize > end => end = hole as usize,
@@ -207,7 +207,7 @@ mod tests {
         }
     }
 
-    /// Every field of the head that the layout follows from.
+    /// Every field of the head that determines the layout is checked.
     #[test]
     fn a_damaged_head_is_refused() {
         for (offset, bytes, words) in [

@@ -12,9 +12,9 @@ use refrain_ring::{
 };
 use std::collections::VecDeque;
 
-/// Frames taken from one lane in one poll, so that no peer starves the others.
+/// Maximum number of frames taken from one lane in one poll, so that no peer starves the others.
 const BURST_FRAMES: usize = 64;
-/// Released control slots are published at least this often.
+/// Released control slots are published after this many at the latest.
 const CONTROL_PUBLISH_FRAMES: u64 = CONTROL_SLOTS / 4;
 
 /// A locator is a payload's offset in the segment (up to 1 TiB) under the low
@@ -26,7 +26,7 @@ fn locator(incarnation: Incarnation, payload_offset: usize) -> u64 {
     u64::from(incarnation.0) << LOCATOR_OFFSET_BITS | payload_offset as u64
 }
 
-/// The word by which a lane names the incarnation of its receiver.
+/// The value of a lane's `for_life` that names this incarnation of its receiver.
 pub(super) fn life_word(receiver: Incarnation) -> u64 {
     u64::from(receiver.0) + 1
 }
@@ -35,13 +35,13 @@ pub(super) fn life_word(receiver: Incarnation) -> u64 {
 pub(super) struct Incoming {
     source: (Rank, Incarnation),
     pub(super) destination: Rank,
-    /// The lane's word when it is for this life of the destination.
+    /// The value of the lane's `for_life` if the lane is for this life of the destination.
     life: u64,
     /// Memory of the source.
     region: Region,
     arena_offset: usize,
     window_bytes: u64,
-    /// The lane is for this life: everything in it is.
+    /// Whether the lane is for this life: then everything in it is.
     pub(super) is_open: bool,
     reader: Option<ChannelReader>,
     /// Frames left in place, oldest first. A frame that was let go stays listed until all
@@ -51,7 +51,7 @@ pub(super) struct Incoming {
     control_published: u64,
     released_published: Position,
     pub(super) idle_polls: u32,
-    /// The last poll found nothing, and the sender knows what it may reuse.
+    /// Whether the last poll found nothing, and the sender knows which memory it may reuse.
     settled: bool,
     pub(super) broken: bool,
 }
@@ -63,7 +63,7 @@ struct Kept {
 }
 
 impl Incoming {
-    /// The lane from `source`, whose segment this is, to `destination`.
+    /// Creates the lane from `source`, which owns `segment`, to `destination`.
     pub(super) fn new(
         source: (Rank, Incarnation),
         destination: (Rank, Incarnation),
@@ -120,7 +120,7 @@ impl Incoming {
         slot.sequence.load(Acquire) == self.control_taken + 1
     }
 
-    /// Whether there is nothing to do; the common poll of a waiting rank.
+    /// Whether a poll has nothing to do: the common case of a waiting rank.
     #[inline]
     pub(super) fn is_quiet(&mut self, lane: &Lane) -> bool {
         let quiet = self.settled && !self.ready(lane);
@@ -128,7 +128,7 @@ impl Incoming {
         quiet
     }
 
-    /// Takes frames that have arrived, up to a burst.
+    /// Takes frames that have arrived, at most a burst.
     #[inline]
     pub(super) fn poll(&mut self, lane: &Lane, sink: &mut dyn Sink) -> Result<usize, FabricError> {
         if self.broken || !self.is_open {
@@ -248,7 +248,7 @@ impl Incoming {
         self.settled = false;
     }
 
-    /// A place of an older incarnation names nothing here.
+    /// The index of a kept frame. A place of an earlier incarnation has none.
     fn kept_index(&self, place: Place) -> Option<usize> {
         let own = locator(self.source.1, 0);
         if place.locator >> LOCATOR_OFFSET_BITS != own >> LOCATOR_OFFSET_BITS {
@@ -260,8 +260,8 @@ impl Incoming {
             .ok()
     }
 
-    /// Publishes up to where the sender may reuse its log: when a whole chunk has become
-    /// free, and otherwise when the lane is idle. Returns whether it published anything.
+    /// Publishes the position before which the sender may reuse its log: when a whole chunk has
+    /// become free, and otherwise when the lane is idle. Returns whether it published anything.
     #[inline]
     pub(super) fn publish_released(&mut self, lane: &Lane) -> bool {
         let idle = self.idle_polls > 0;

@@ -1,19 +1,18 @@
 //! Shared memory between the processes of one host: the receiver reads the
 //! sender's log where it lies.
 //!
-//! - A post is one release store; the receiver finds it by polling the place
-//!   where the next record will begin. A receiver polls the lanes that are busy
-//!   ([`HOT_LANES_MAX`]); senders on other lanes ring its doorbell.
-//! - A killed process leaves whole records or none, and no process waits for a
-//!   lock that it held: there are no locks.
+//! - A post is one release store; the receiver finds it by polling the place where the next record
+//!   will begin. A receiver polls the lanes that are busy ([`HOT_LANES_MAX`]); senders on other
+//!   lanes ring its doorbell.
+//! - A killed process leaves complete records or none. No process waits for a lock of a killed
+//!   process: there are no locks.
 //! - FENCE-1: each incarnation has a memory of its own; after
-//!   [`Fabric::disconnect`](super::Fabric::disconnect) the old one is not read any
-//!   more. A dead receiver could still store its positions into *our* segment; the
-//!   launcher reaps a process before it announces the next incarnation, and a reaped
-//!   process stores nothing.
-//! - Our lane to a peer begins anew with each of its lives, and says for which of
-//!   them it is: a new life that finds us before we know of it neither reads nor
-//!   stores anything there.
+//!   [`Fabric::disconnect`](super::Fabric::disconnect) the memory of the old one is not read any
+//!   more. A dead receiver could still store its positions into *this rank's* segment; the launcher
+//!   reaps a process before it announces the next incarnation, and a reaped process stores nothing.
+//! - The lane of this rank to a peer begins anew with each life of the peer, and names the life
+//!   that it is for: a new life that connects before this rank knows of it neither reads nor stores
+//!   anything there.
 //! - A lane begins with the chunk of its first frame, wherever in the log that is;
 //!   the receiver finds the rest over the links.
 
@@ -35,12 +34,12 @@ use incoming::Incoming;
 use refrain_ring::{Arena, CHUNK_BYTES, ChannelLog, Incarnation, Rank, Region};
 use segment::{Lane, SEGMENT_MAGIC, Segment, arena_offset};
 
-/// Lanes that a rank polls without being rung.
+/// Maximum number of lanes that a rank polls without being rung.
 pub const HOT_LANES_MAX: usize = 32;
-/// Polls without a frame after which a lane may be dropped for another.
+/// Number of polls without a frame after which a lane may be dropped for another.
 const COLD_AFTER_POLLS: u32 = 4096;
-/// Long messages flow best in pieces that pass through the first-level cache
-/// while the other side copies the one before (docs/design/performance.md).
+/// Payload bytes of a fragment. A fragment of a long message should pass through the first-level
+/// cache while the other side copies the previous one (docs/design/performance.md).
 const FRAGMENT_BYTES: usize = 16 << 10;
 
 /// Options of the fabric.
@@ -56,7 +55,7 @@ pub struct ShmOptions {
     pub size: u32,
     /// Log memory of this rank in bytes.
     pub log_bytes: u64,
-    /// Bytes that one channel's log may hold before its receiver has let go.
+    /// Bytes that one channel's log may hold before its receiver has consumed them.
     pub window_bytes: u64,
 }
 
@@ -81,15 +80,15 @@ struct Peer {
     both_answer_barriers: bool,
     incoming: Incoming,
     control_posted: u64,
-    /// Lower bound of what the peer has taken.
+    /// Lower bound of the control frames that the peer has taken.
     control_taken: u64,
-    /// The released position and the control frames taken when they were last looked at.
+    /// The released position and the number of control frames taken, as last seen.
     seen: (u64, u64),
     has_begun: bool,
 }
 
 impl Shm {
-    /// Makes this rank's segment and the log arena in it.
+    /// Creates this rank's segment and the log arena in it.
     ///
     /// # Errors
     /// When the system refuses the memory.
@@ -156,7 +155,7 @@ impl Peer {
     }
 }
 
-/// Says in a new segment whose it is. The magic number comes last.
+/// Writes the identity of its rank into a new segment. The magic number is written last.
 fn describe(own: &Segment, options: &ShmOptions, registered: bool) {
     let head = own.head();
     head.job.store(options.job, Relaxed);
@@ -168,7 +167,7 @@ fn describe(own: &Segment, options: &ShmOptions, registered: bool) {
     head.arena_offset.store(arena_offset as u64, Relaxed);
     head.segment_bytes.store(own.bytes() as u64, Relaxed);
     head.window_bytes.store(options.window_bytes, Relaxed);
-    // Receivers hear of a lane's first frame by the doorbell.
+    // The doorbell announces a lane's first frame to its receiver.
     (0..options.size).for_each(|rank| own.lane(Rank(rank)).ring.store(1, Relaxed));
     head.magic.store(SEGMENT_MAGIC, Release);
 }

@@ -22,8 +22,8 @@ impl Shm {
         rung.iter().any(|word| word.load(ordering) != 0)
     }
 
-    /// Takes the doorbell and polls the peers that have rung; they become hot where there is
-    /// room.
+    /// Takes the rung bits of the doorbell and polls the peers that have rung; these become hot if
+    /// there is room.
     #[cold]
     pub(super) fn answer_doorbell(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
         let mut calls = 0;
@@ -73,7 +73,8 @@ impl Shm {
         true
     }
 
-    /// A lane that is not hot must not be forgotten while it holds something.
+    /// Rings this rank's own doorbell if a lane still has arrivals: a lane that is not hot is
+    /// polled only when its peer has rung.
     pub(super) fn ring_self_again_unless_drained(&self, rank: Rank) {
         if self.peer(rank).is_some_and(Peer::is_ready) {
             self.own.doorbell().rung[rank.index() / 64].fetch_or(1 << (rank.index() % 64), SeqCst);
@@ -88,7 +89,7 @@ impl Shm {
         rung || called || arrived || self.room_was_made()
     }
 
-    /// Whether a receiver made room since this was last looked at.
+    /// Whether a receiver has made room since the last check.
     fn room_was_made(&mut self) -> bool {
         let mut made = false;
         let peers = self.peers.iter_mut().flatten();
@@ -100,7 +101,8 @@ impl Shm {
         made
     }
 
-    /// Before sleeping: senders shall ring, and receivers that make room shall.
+    /// Before a sleep (`asked` = 1), asks senders to ring, and receivers that make room. After it
+    /// (0), withdraws this.
     pub(super) fn ask_to_be_rung(&self, asked: u32) {
         for peer in self.hot.iter().filter_map(|rank| self.peer(*rank)) {
             peer.lane().ring.store(asked, SeqCst);

@@ -1,10 +1,9 @@
-//! The shared segment of one rank: what lies where in it, and how it is mapped.
+//! The shared segment of one rank: its layout, and how it is mapped.
 //!
-//! A segment is an unnamed memory file (memfd): it lives as long as some
-//! process maps it or holds its descriptor, so a killed job leaves nothing, and
-//! a dead rank's log stays readable for its neighbours and the launcher. Its
-//! rank writes most of it; peers write the fields that say so. The layout is in
-//! docs/formats/wire-format.md.
+//! A segment is an unnamed memory file (memfd): it lives as long as a process maps it or holds its
+//! descriptor. So a killed job leaves nothing, and a dead rank's log stays readable for its peers
+//! and the launcher. A rank writes most of its own segment; peers write the fields whose comments
+//! say so. The layout is in docs/formats/wire-format.md.
 
 #![allow(
     unsafe_code,
@@ -24,11 +23,11 @@ use std::sync::Arc;
 
 /// First word of a segment: "rfrnshm" and the version of its layout.
 pub(super) const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"rfrnshm\x02");
-/// Log memory begins, and grows, in steps of a huge page.
+/// The offset and length of log memory are multiples of this, the size of a huge page.
 pub(super) const EXTENT_BYTES: usize = 2 << 20;
-/// Most control frames in flight on one lane.
+/// Maximum number of control frames in flight on one lane.
 pub(super) const CONTROL_SLOTS: u64 = 64;
-/// Ranks that can share one host.
+/// Maximum number of ranks that can share one host.
 pub const RANKS_MAX: u32 = 4096;
 
 /// Identity of a segment; written once before it is published.
@@ -48,7 +47,7 @@ pub(super) struct Head {
     pub window_bytes: AtomicU64,
 }
 
-/// Where a rank sleeps, and which peers have something for it.
+/// Where a rank sleeps, and which peers have rung.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct Doorbell {
@@ -70,20 +69,20 @@ pub(super) struct ControlSlot {
     pub words: [AtomicU64; CONTROL_BYTES / 8],
 }
 
-/// What goes from the segment's rank to one destination. Each group has its
-/// own cache line, because it has its own writer and pace.
+/// The lane from the segment's rank to one destination. Each group of fields has its own cache
+/// line, because it has its own writer and pace.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct Lane {
     /// Sender: chunk in which the lane begins, plus 1; 0 before the first frame.
     pub first_chunk: AtomicU64,
-    /// Sender: incarnation of the receiver that all of this is for, plus 1; 0 while
-    /// it is for none. The last word that is stored when the lane begins anew.
+    /// Sender: incarnation of the receiver that the lane is for, plus 1; 0 while it is for none. It
+    /// is the last word that is stored when the lane begins anew.
     pub for_life: AtomicU64,
-    /// Sender: 1 while it sleeps for room.
+    /// Sender: 1 while it sleeps until there is room.
     pub waits_for_room: AtomicU32,
     _sender: [u32; 11],
-    /// Receiver: 1 when the sender shall ring after it has posted.
+    /// Receiver: 1 if the sender has to ring after a post.
     pub ring: AtomicU32,
     _ring: [u32; 15],
     /// Receiver: position up to which it has let go of the log.
@@ -113,7 +112,7 @@ pub(super) struct Segment {
 struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
-    /// With the slack that alignment took.
+    /// The mapping with the slack for its alignment.
     reserved: NonNull<u8>,
     reserved_bytes: usize,
 }
@@ -137,8 +136,8 @@ pub(super) fn arena_offset(size: u32) -> usize {
 }
 
 impl Segment {
-    /// Makes a segment with room for `log_bytes` of log. Its memory is taken
-    /// from the system as it is used.
+    /// Creates a segment with room for `log_bytes` of log. Its memory is taken from the system when
+    /// it is used.
     pub(super) fn create(rank: Rank, size: u32, log_bytes: usize) -> Result<Self, FabricError> {
         let bytes = arena_offset(size) + log_bytes;
         let make = || -> io::Result<OwnedFd> {
@@ -218,9 +217,8 @@ impl Segment {
         }
     }
 
-    /// Takes memory for part of the segment from the system: as a huge page
-    /// where it gives one, so that a log that streams through memory does not
-    /// miss the TLB at every 4 KiB.
+    /// Takes memory for a part of the segment from the system, as huge pages if the system gives
+    /// them: then a log that streams through memory does not miss the TLB at every 4 KiB.
     pub(super) fn commit(&self, offset: usize, bytes: usize) -> io::Result<()> {
         debug_assert!(offset.is_multiple_of(EXTENT_BYTES) && offset + bytes <= self.mapping.bytes);
         let base = self.mapping.base.as_ptr().wrapping_add(offset);
@@ -302,7 +300,7 @@ impl Segment {
     }
 }
 
-/// A file beyond the limit would kill the process with SIGXFSZ.
+/// Checks the limit of file lengths: a file beyond it would kill the process with SIGXFSZ.
 fn check_file_size_limit(bytes: usize) -> io::Result<()> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
     match limit {
@@ -322,7 +320,7 @@ fn reserve_pages(file: impl AsFd, offset: usize, bytes: usize) -> io::Result<()>
     })?)
 }
 
-/// Maps the file so that huge pages of file and address space fall together.
+/// Maps the file at an address where huge pages of the file are aligned in the address space.
 fn map(file: &OwnedFd, bytes: usize) -> io::Result<Mapping> {
     use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
     let reserved_bytes = bytes + EXTENT_BYTES;

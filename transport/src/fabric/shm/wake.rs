@@ -1,19 +1,18 @@
 //! Sleeping and waking without a fence on the fast path.
 //!
-//! The race: a sender posts and then checks whether the receiver asks for
-//! the doorbell; a receiver asks for the doorbell and then checks whether a frame was
-//! posted. Each must do its store before its load, or both miss. For the sender that
-//! would be a full fence per message. Instead
-//! the receiver, which is about to sleep anyway, has the kernel run a barrier
-//! on all processors that run ranks (`membarrier`, global expedited); the
-//! sender only keeps the compiler from turning the two around. Where the
-//! kernel does not offer it, both sides use full fences.
+//! The race: a sender posts and then checks whether the receiver asks for the doorbell; a receiver
+//! asks for the doorbell and then checks whether a frame was posted. Each must do its store before
+//! its load, or both miss the store of the other. For the sender that would be a full fence per
+//! message. Instead the receiver, which is about to sleep anyway, has the kernel run a barrier on
+//! all processors that run ranks (`membarrier`, global expedited); the sender only keeps the
+//! compiler from reordering its store and load. If the kernel does not offer this barrier, both
+//! sides use full fences.
 
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 use core::time::Duration;
 use rustix::thread::futex;
 
-/// Whether this process asked the kernel to answer expedited barriers.
+/// Registers this process for expedited barriers. Returns whether the kernel offers them.
 pub(super) fn register() -> bool {
     use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
     membarrier_query()
@@ -21,7 +20,7 @@ pub(super) fn register() -> bool {
         && membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok()
 }
 
-/// The receiver's half: between raising flags and looking a last time.
+/// The receiver's half: the barrier between raising flags and the last check.
 pub(super) fn before_last_look(registered: bool) {
     fence(Ordering::SeqCst);
     if registered {

@@ -10,7 +10,7 @@ use refrain_ring::{
     HeaderError, Incarnation, Position, Rank, ReadError, RecordHeader, record_bytes,
 };
 
-/// Most calls that one poll makes to its sink.
+/// Maximum number of calls that one poll makes to its sink.
 pub const POLL_CALLS_MAX: usize = 32;
 
 /// A frame of the data lane for the sink.
@@ -32,7 +32,7 @@ pub(super) enum Arrived {
 }
 
 impl NetworkState {
-    /// Begins a poll: how many calls it may make.
+    /// Begins a poll; returns how many calls to the sink it may make.
     pub(super) fn begin_poll(&mut self, life: Life) -> usize {
         self.port(life).woken = false;
         1 + self.random.index(POLL_CALLS_MAX)
@@ -70,7 +70,7 @@ impl NetworkState {
         readable
     }
 
-    /// Takes the next arrival for `life`, from a lane chosen by chance.
+    /// Takes the next arrival for `life`, from a lane chosen at random.
     pub(super) fn take_arrival(&mut self, life: Life) -> Result<Option<Arrived>, FabricError> {
         if !self.is_alive(life) {
             return Ok(None);
@@ -99,7 +99,7 @@ impl NetworkState {
             self.port(route.from).woken |= was_full;
             self.add_event(Event::Handed(route, lane));
         } else {
-            // A lane that broke the rules is not read again; the others are.
+            // A lane that broke the rules is not read again; other lanes are.
             self.link(route).lane(lane).stop();
             self.add_event(Event::Stopped(route, lane));
         }
@@ -172,12 +172,12 @@ impl NetworkState {
         check_sender(connected, (source, incarnation))
     }
 
-    /// Whether a frame is released when the receiver is done with it, not on arrival.
+    /// Whether a frame is released when the receiver has let go of it, not on arrival.
     fn is_held(&self, distant: bool) -> bool {
         distant || self.options.attributes.reads_in_place
     }
 
-    /// The sink has kept a frame.
+    /// Notes that the sink has kept a frame.
     pub(super) fn keep(&mut self, route: Route, distant: bool) {
         if !self.is_held(distant)
             && let Some(link) = self.links.get_mut(&route)
@@ -186,7 +186,7 @@ impl NetworkState {
         }
     }
 
-    /// A kept frame was let go.
+    /// Notes that a kept frame was let go.
     pub(super) fn let_go(&mut self, route: Route, position: Position, distant: bool) {
         if self.is_held(distant) {
             self.release(route, position);
@@ -197,7 +197,7 @@ impl NetworkState {
         }
     }
 
-    /// A frame was consumed in the sink.
+    /// Notes that the sink has consumed a frame.
     pub(super) fn consume(&mut self, route: Route, position: Position, distant: bool) {
         if self.is_held(distant) {
             self.release(route, position);

@@ -1,4 +1,4 @@
-//! Arrivals in the order that an explorer chooses, instead of time.
+//! Arrivals in an order that an explorer chooses, instead of time.
 
 use super::trace::Route;
 use super::{LaneKind, Network};
@@ -11,13 +11,13 @@ pub struct OnItsWay {
     pub route: Route,
     /// Its lane.
     pub lane: LaneKind,
-    /// As posted: header and payload, or a control frame. Empty if the log is broken.
+    /// The posted bytes: header and payload, or a control frame. Empty if the log is broken.
     pub bytes: Rc<[u8]>,
 }
 
 impl Network {
-    /// The frames in flight to receivers that have not fenced their senders; of each lane
-    /// in its order.
+    /// The frames in flight to receivers that have not fenced their senders; those of each lane in
+    /// order.
     pub fn on_their_way(&self) -> Vec<OnItsWay> {
         let state = self.state();
         let mut found = Vec::new();
@@ -37,8 +37,8 @@ impl Network {
         found
     }
 
-    /// Delivers the first frame of a lane, whenever it is due, and the releases of the
-    /// route that are due. False when there is no frame.
+    /// Delivers the first frame of a lane, due or not, and the due releases of the route. Returns
+    /// false if there is no frame.
     pub fn deliver_first(&self, route: Route, lane: LaneKind) -> bool {
         let mut state = self.state();
         if !state.links.contains_key(&route) {

@@ -32,7 +32,7 @@ pub struct SimFabric {
     region: Region,
     /// The locator is the incarnation of the sender.
     kept: BTreeMap<Place, Kept>,
-    /// A frame that is not in its log yet.
+    /// The staged frame that is not in the log yet, if there is one.
     staged: Option<(Route, Vec<u8>)>,
 }
 
@@ -49,7 +49,7 @@ impl SimFabric {
         }
     }
 
-    /// The network that it belongs to.
+    /// The network that this endpoint belongs to.
     pub fn network(&self) -> &Network {
         &self.network
     }
@@ -135,8 +135,8 @@ impl Fabric for SimFabric {
         Ok(())
     }
 
-    /// The frame is sent when it is in the log: nothing happens in between, and the log must
-    /// hold the staged bytes.
+    /// The frame is sent later, by `staged`, when it is in the log: nothing happens in between, and
+    /// the log must hold the staged bytes.
     fn stage(
         &mut self,
         _pass: Pass,
@@ -224,7 +224,7 @@ impl Fabric for SimFabric {
                 assert!(kept.distant, "{place:?}: the payload is here");
                 network.fetch(route, place.position, kept.bytes, landing);
             }
-            // Disconnected meanwhile.
+            // The peer was disconnected meanwhile.
             None => network.lose(self.life, &landing),
         }
     }

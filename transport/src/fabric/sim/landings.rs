@@ -1,7 +1,7 @@
 //! Landings: payload of distant frames in flight to a receiver's memory.
 //!
-//! As a device does, the network writes without the receiver's help, and not
-//! into memory that was taken back: a landing that ended is removed first.
+//! Like a device, the network writes without the receiver's help, but never into memory that was
+//! taken back: a landing that has ended is removed first.
 
 #![allow(
     unsafe_code,
@@ -24,7 +24,7 @@ struct Flight {
     position: Position,
     bytes: Bytes,
     landing: Landing,
-    /// When and how it ends. Unset: its sender is dead, and no peer notices.
+    /// When and how it ends. `None`: its sender is dead, and no peer notices.
     ends: Option<(u64, Landed)>,
 }
 
@@ -32,7 +32,7 @@ struct Flight {
 #[derive(Debug, Default)]
 pub(super) struct Landings {
     under_way: Vec<Flight>,
-    /// Ended and not reported yet, in the order of their ends.
+    /// Landings that have ended and are not reported yet, in the order of their ends.
     pub(super) ended: VecDeque<(u64, Landed)>,
 }
 
@@ -42,7 +42,7 @@ impl Landings {
         ends.map(|(due, _)| due).min()
     }
 
-    /// The endpoint is dropped, and the lent memory with it.
+    /// Forgets all landings: the endpoint is dropped, and the lent memory with it.
     pub(super) fn forget(&mut self) {
         self.under_way.clear();
         self.ended.clear();
@@ -98,7 +98,7 @@ impl NetworkState {
         });
     }
 
-    /// A landing ends before it began.
+    /// Ends a landing as lost before it has begun.
     pub(super) fn lose(&mut self, life: Life, landing: &Landing) {
         let port = self.port(life);
         port.landings
@@ -141,7 +141,7 @@ impl NetworkState {
         self.add_event(event);
     }
 
-    /// Ends what lands at `life`, from one rank or from all.
+    /// Ends landings at `life` as lost, from one rank or from all.
     pub(super) fn lose_landings(&mut self, life: Life, from: Option<Rank>) {
         let is_from = |flight: &mut Flight| from.is_none_or(|from| flight.route.from.rank == from);
         let under_way = &mut self.port(life).landings.under_way;
@@ -151,7 +151,7 @@ impl NetworkState {
         }
     }
 
-    /// A rank was killed: landings there are forgotten, landings from there never become
+    /// Handles the kill of a rank: landings at it are forgotten, landings from it never become
     /// whole.
     pub(super) fn kill_landings(&mut self, life: Life) {
         self.port(life).landings.forget();

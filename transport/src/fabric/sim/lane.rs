@@ -1,5 +1,4 @@
-//! One [`Lane`]: frames that are in flight, and frames that have arrived and were not
-//! polled.
+//! One [`Lane`]: frames that are in flight, and frames that have arrived and are not yet polled.
 
 use refrain_ring::{Position, ReadError};
 use std::collections::VecDeque;
@@ -14,20 +13,20 @@ pub(super) struct Packet {
     /// Where the record lies in the sender's log. Control frames and injected bytes have
     /// no position.
     pub(super) position: Option<Position>,
-    /// Or why the sender's log holds no record there.
+    /// The frame, or why the sender's log holds no record there.
     pub(super) bytes: Result<Bytes, ReadError>,
 }
 
 /// A FIFO with a delay and room for `frames_max` frames.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
-    /// With the ticks at which they are due, in order.
+    /// Frames with the ticks at which they are due, in order.
     pub(super) in_flight: VecDeque<(u64, Packet)>,
     pub(super) arrived: VecDeque<Packet>,
     last_due: u64,
-    /// Frames that went to a dead receiver: they keep taking room.
+    /// Frames that went to a dead receiver: they still take room.
     pub(super) buried: usize,
-    /// Polled frames that still take room (kept, where frames are copied).
+    /// Polled frames that still take room: kept ones, if frames are copied.
     pub(super) held: usize,
     frames_max: usize,
     stopped: bool,
@@ -72,7 +71,7 @@ impl Lane {
         first.map(|(_, packet)| packet)
     }
 
-    /// The first frame in flight, whenever it is due.
+    /// Takes the first frame in flight, due or not.
     pub(super) fn take_first(&mut self) -> Option<Packet> {
         self.in_flight.pop_front().map(|(_, packet)| packet)
     }
@@ -83,20 +82,19 @@ impl Lane {
         }
     }
 
-    /// Never reads this lane again.
+    /// Stops the lane: it is never read again.
     pub(super) fn stop(&mut self) {
         self.stopped = true;
         self.arrived.clear();
     }
 
-    /// The receiver forgets what arrived.
+    /// Forgets the frames that arrived.
     pub(super) fn clear_arrivals(&mut self) {
         self.arrived.clear();
         self.held = 0;
     }
 
-    /// Loses all but the first `survivors` frames in flight, and delays those by
-    /// `later` ticks.
+    /// Loses all but the first `survivors` frames in flight, and delays these by `later` ticks.
     pub(super) fn cut(&mut self, survivors: usize, later: u64) {
         self.in_flight.truncate(survivors);
         for (due, _) in &mut self.in_flight {

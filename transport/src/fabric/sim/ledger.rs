@@ -1,9 +1,8 @@
 //! The [`Ledger`]: the frames that a sender's log has to hold for one receiver.
 //!
-//! It reads each frame when it is posted, and once more when it is released:
-//! the engine must not have changed or freed it in between. A real device may
-//! read the log at any time until then, so breaking this
-//! promise is a panic that names the frame.
+//! The ledger reads each frame when it is posted, and again when it is released: the engine must
+//! not have changed or freed it in between. A real device may read the log at any time until then,
+//! so breaking this promise is a panic that names the frame.
 
 use super::lane::Bytes;
 use super::trace::Route;
@@ -26,7 +25,7 @@ struct Posted {
 pub(super) struct Ledger {
     route: Route,
     region: Region,
-    /// Where frames are posted, and where they are released.
+    /// One reader at the last posted frame, one at the last released frame.
     readers: Option<[ChannelReader; 2]>,
     unreleased: VecDeque<Posted>,
     /// Releases in flight to the sender: due tick and position.
@@ -35,7 +34,7 @@ pub(super) struct Ledger {
     /// End of the last frame whose release is in flight.
     done_to: Position,
     broken: bool,
-    /// The sender is dead or has disconnected: the log is not checked any more.
+    /// Whether the sender is dead or has disconnected: then the log is not checked any more.
     closed: bool,
 }
 
@@ -54,8 +53,8 @@ impl Ledger {
         }
     }
 
-    /// Publishes a frame and reads it out of the log. `None` once the log is broken: the
-    /// records behind cannot be found.
+    /// Publishes a frame and reads it out of the log. `None` once the log is broken: later records
+    /// cannot be found.
     pub(super) fn post(&mut self, frame: &Frame) -> Option<Result<Bytes, ReadError>> {
         frame.publish(&self.region);
         if self.broken {
@@ -89,7 +88,7 @@ impl Ledger {
         Ok(bytes)
     }
 
-    /// The receiver needs the frame at `position` no more. Returns the position
+    /// Notes that the receiver does not need the frame at `position` any more. Returns the position
     /// up to which the log is free now, if that moved.
     pub(super) fn done(&mut self, position: Position) -> Option<Position> {
         let unreleased = &mut self.unreleased;
@@ -117,7 +116,8 @@ impl Ledger {
         );
     }
 
-    /// The sender learns of it at `due`, or with the notice before it if that is later.
+    /// Informs the sender of a release at tick `due`, or with the notice before it if that is
+    /// later.
     pub(super) fn notify(&mut self, due: u64, position: Position) {
         let due = self.notices.back().map_or(due, |(last, _)| due.max(*last));
         self.notices.push_back((due, position));
@@ -127,7 +127,7 @@ impl Ledger {
         self.notices.front().map(|(due, _)| *due)
     }
 
-    /// Applies the releases that are due; whether the position moved.
+    /// Applies the releases that are due; returns whether the position moved.
     pub(super) fn take_due(&mut self, now: u64) -> bool {
         let mut moved = false;
         while let Some((_, position)) = self.notices.pop_front_if(|(due, _)| *due <= now) {
@@ -137,26 +137,26 @@ impl Ledger {
         moved
     }
 
-    /// Bytes of log from the oldest frame that is not done to `position`.
+    /// Bytes of log from the oldest frame that is not done up to `position`.
     pub(super) fn pinned_bytes(&self, position: Position) -> u64 {
         position.0.saturating_sub(self.done_to.0)
     }
 
-    /// Whether a frame is not done whose payload has a length for which `of` holds.
+    /// Whether there is a frame that is not done and for whose payload length `of` holds.
     pub(super) fn owes(&self, of: impl Fn(usize) -> bool) -> bool {
         let open = self.unreleased.iter().filter(|posted| !posted.done);
         let payloads = open.map(|posted| posted.bytes.len() - RecordHeader::BYTES);
         !self.closed && payloads.into_iter().any(of)
     }
 
-    /// The sender may change its log from now on.
+    /// Ends the checks: the sender may change its log from now on.
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.notices.clear();
     }
 }
 
-/// A reader at the first frame of a lane.
+/// Opens a reader at the first frame of a lane.
 fn open(region: &Region, first: &Frame) -> Result<ChannelReader, ReadError> {
     let chunk = u32::try_from(first.offset / CHUNK_BYTES).unwrap_or(u32::MAX);
     let mut reader = ChannelReader::new(region.clone(), 0, ChunkId(chunk))?;
@@ -169,8 +169,8 @@ fn open(region: &Region, first: &Frame) -> Result<ChannelReader, ReadError> {
     Ok(reader)
 }
 
-/// Copies the record at a position that the reader reaches over published records, if
-/// there is one: the position behind it, and its header and payload.
+/// Copies the record at a position, if the reader reaches it over published records. Returns the
+/// position behind the record, and its header and payload.
 fn copy_at(
     reader: &mut ChannelReader,
     position: Position,

@@ -59,8 +59,8 @@ impl NetworkState {
         Err(FabricError::Attach { peer, reason })
     }
 
-    /// FENCE-1: frames of this incarnation that have arrived are forgotten, later ones are
-    /// dropped.
+    /// Fences a peer. FENCE-1: frames of its incarnation that have arrived are forgotten, later
+    /// ones are dropped.
     pub(super) fn disconnect(&mut self, life: Life, peer: Rank) {
         let Some(entry) = self.port(life).peers.get_mut(&peer) else {
             return;

@@ -19,14 +19,13 @@
 //! | [`Network::inject`]: garbage on a lane | all other lanes; the reader gets a typed error |
 //! | planted bug [`Faults::fence_off`]: the fence lets everything through | nothing: a check proves with it that it finds the bug |
 //!
-//! A post takes effect wholly or not at all: a kill in the middle of a post counts as
+//! A post takes effect completely or not at all: a kill in the middle of a post counts as a kill
 //! before it.
 //!
-//! The network also watches the engine above: a frame must lie unchanged in the
-//! log until it is released, and frames are posted in the log's order. Breaking
-//! either is a panic.
+//! The network also watches the engine above: a frame must lie unchanged in the log until it is
+//! released, and frames are posted in the log's order. Breaking either rule is a panic.
 //!
-//! An explorer lets no time pass, and chooses which frame arrives next
+//! With an explorer no time passes: the explorer chooses which frame arrives next
 //! ([`Network::deliver_first`]).
 
 mod arrivals;
@@ -67,16 +66,16 @@ pub enum LaneKind {
 /// The faults of a network.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// Most ticks by which a frame or release is delayed.
+    /// Maximum number of ticks by which a frame or release is delayed.
     pub delay_ticks_max: u64,
-    /// Most ticks by which the posted frames of a killed rank are late.
+    /// Maximum number of ticks by which the posted frames of a killed rank are late.
     pub late_ticks_max: u64,
-    /// Posts in 1000 that are refused although there is room.
+    /// How many of 1000 posts are refused although there is room.
     pub busy_per_mille: u32,
-    /// Waits in 1000 that return without a reason.
+    /// How many of 1000 waits return without a reason.
     pub spurious_wake_per_mille: u32,
-    /// Most ticks until the peers of a killed rank get a report of its loss; if unset, they
-    /// get none.
+    /// Maximum number of ticks until the peers of a killed rank get a report of its loss; `None`:
+    /// they get no report.
     pub loss_notice_ticks_max: Option<u64>,
     /// Planted bug: frames of fenced incarnations are handed over.
     pub fence_off: bool,
@@ -91,14 +90,14 @@ pub struct Options {
     /// [`reads_in_place`](Attributes::reads_in_place) a frame is released when
     /// the receiver has let go of it; else when it has arrived.
     pub attributes: Attributes,
-    /// The window that the engines give each channel's log, in bytes: kept
-    /// frames that pin more than half of it make the network press.
+    /// The window that the engines give each channel's log, in bytes. Arrivals are `pressed` while
+    /// kept frames pin more than a quarter of it.
     pub window_bytes: u64,
-    /// Fewest payload bytes of frames that arrive distant (never frames without payload); if
-    /// unset, none does.
+    /// Minimum payload bytes of frames that arrive distant (frames without payload never do);
+    /// `None`: no frame does.
     pub distant_bytes_min: Option<usize>,
-    /// Room of a data lane, in frames: in flight, arrived, and (unless read in
-    /// place, or distant) kept.
+    /// Room of a data lane, in frames. Frames in flight and arrived frames take room, and kept ones
+    /// unless they are read in place or distant.
     pub data_lane_frames: usize,
     /// Room of a control lane, in frames.
     pub control_lane_frames: usize,
@@ -148,14 +147,14 @@ impl Options {
         }
     }
 
-    /// The same with receivers that read in the sender's log, or not.
+    /// Sets whether receivers read in the sender's log.
     #[must_use]
     pub fn reading_in_place(mut self, reads_in_place: bool) -> Self {
         self.attributes.reads_in_place = reads_in_place;
         self
     }
 
-    /// The same with distant frames, from `bytes_min` payload bytes on.
+    /// Makes frames distant, from `bytes_min` payload bytes on.
     #[must_use]
     pub fn distant_from(mut self, bytes_min: usize) -> Self {
         self.distant_bytes_min = Some(bytes_min);
@@ -212,7 +211,7 @@ impl Network {
         self.state.borrow_mut()
     }
 
-    /// Kills the newest life of a rank. Its endpoint does nothing any more.
+    /// Kills the newest life of a rank. Its endpoint has no effect any more.
     pub fn kill(&self, rank: Rank) {
         let mut state = self.state();
         if let Some(life) = state.newest(rank) {
@@ -220,12 +219,12 @@ impl Network {
         }
     }
 
-    /// Kills a life of a rank that need not be its newest.
+    /// Kills a life of a rank, which need not be its newest.
     pub fn kill_life(&self, rank: Rank, incarnation: Incarnation) {
         self.state().kill(Life::new(rank, incarnation));
     }
 
-    /// Advances to the next tick at which a delivery is due, and delivers. False when nothing
+    /// Advances to the next tick at which a delivery is due, and delivers. Returns false if nothing
     /// is in flight.
     pub fn step(&self) -> bool {
         self.state().step()
@@ -241,8 +240,8 @@ impl Network {
         self.state().now()
     }
 
-    /// Puts bytes on the lane from one rank's newest life to another's, behind the frames
-    /// that were posted there. False when there is no such lane.
+    /// Puts bytes on the lane from one rank's newest life to another's, behind the frames that were
+    /// posted there. Returns false if there is no such lane.
     pub fn inject(&self, from: Rank, to: Rank, lane: LaneKind, bytes: &[u8]) -> bool {
         self.state().inject(from, to, lane, bytes)
     }

@@ -36,7 +36,7 @@ impl Link {
     }
 }
 
-/// What one life knows of one peer.
+/// The state of one peer at one life.
 #[derive(Debug, Default)]
 pub(super) struct Peer {
     pub(super) connected: Option<Incarnation>,
@@ -44,15 +44,15 @@ pub(super) struct Peer {
     pub(super) accepts_from: u64,
 }
 
-/// One life's place in the network.
+/// The state of one life in the network.
 #[derive(Debug, Default)]
 pub(super) struct Port {
     pub(super) dead: bool,
-    /// Its rank has closed it.
+    /// Whether its rank has closed it.
     pub(super) closed: bool,
     pub(super) woken: bool,
     pub(super) peers: BTreeMap<Rank, Peer>,
-    /// Lost peers to be reported, with the tick.
+    /// Lost peers to be reported, with the ticks at which the reports are due.
     pub(super) losses: Vec<(u64, Life)>,
     pub(super) landings: Landings,
 }
@@ -128,7 +128,7 @@ impl NetworkState {
         self.trace.add(self.now, event);
     }
 
-    /// The tick at which something sent now arrives.
+    /// The tick at which a frame that is sent now arrives.
     pub(super) fn due(&mut self) -> u64 {
         self.now + self.random.up_to(self.options.faults.delay_ticks_max)
     }
@@ -136,7 +136,8 @@ impl NetworkState {
 
 /// Sending.
 impl NetworkState {
-    /// Returns the frame's bytes as they lie in the log, unless that is broken.
+    /// Sends a frame that `admit` has accepted. Returns its bytes as they lie in the log, unless
+    /// the log is broken.
     pub(super) fn post_admitted(&mut self, route: Route, frame: &Frame) -> Option<Bytes> {
         let due = self.due();
         let link = self.links.get_mut(&route)?;
@@ -170,7 +171,7 @@ impl NetworkState {
         let full = self.link(route).lane(lane).is_full();
         let refused_by_chance = self.random.chance(self.options.faults.busy_per_mille);
         if full || refused_by_chance {
-            // There is room again at once where there was room all the time.
+            // After a refusal by chance the sender may try again at once.
             self.port(from).woken |= !full;
             self.add_event(Event::Refused(route, lane));
             return Err(Refusal::Busy);
@@ -193,7 +194,7 @@ impl NetworkState {
         route.map_or(RELEASED_WHOLLY, |route| self.links[&route].ledger.released)
     }
 
-    /// The receiver, or its memory, needs a frame of the log no more.
+    /// Notes that the receiver does not need a frame of the log any more.
     pub(super) fn release(&mut self, route: Route, position: Position) {
         let due = self.due();
         if let Some(link) = self.links.get_mut(&route)
@@ -244,8 +245,8 @@ impl NetworkState {
         self.now = end;
     }
 
-    /// Waits until the next delivery anywhere, or until the time is over; not at all if
-    /// this life has arrivals.
+    /// Waits until the next delivery anywhere, or until the time is over. Does not wait if this
+    /// life has arrivals.
     pub(super) fn wait(&mut self, life: Life, timeout: Duration) {
         let per_mille = self.options.faults.spurious_wake_per_mille;
         let spurious = self.random.chance(per_mille);
@@ -285,8 +286,8 @@ impl NetworkState {
         self.options.is_distant(payload_bytes)
     }
 
-    /// Whether all that a life posted to peers that are there has arrived, and
-    /// nothing of it is still to be fetched.
+    /// Whether all frames that a life posted to present peers have arrived, and none of their
+    /// payload is still to be fetched.
     pub(super) fn is_drained(&self, life: Life) -> bool {
         let distant = |payload_bytes| self.options.is_distant(payload_bytes);
         let outward = self.links.iter().filter(|(route, _)| route.from == life);
@@ -297,7 +298,7 @@ impl NetworkState {
         })
     }
 
-    /// Whether the receiver takes what arrives on a route.
+    /// Whether the receiver takes frames of a route.
     pub(super) fn is_open(&self, route: Route) -> bool {
         let fence_off = self.options.faults.fence_off;
         let port = &self.ports[&route.to];

@@ -1,4 +1,4 @@
-//! What happened, in order: two runs with one seed have the same trace.
+//! The events of a network, in order: two runs with one seed have the same trace.
 
 use super::LaneKind;
 use refrain_ring::{Incarnation, Position, Rank};
@@ -34,30 +34,30 @@ impl Route {
     }
 }
 
-/// One thing that happened in the network.
+/// An event in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// A frame was taken.
     Posted(Route, LaneKind, Position),
     /// A frame was taken before it was in its log; it is posted next.
     Staged(Route, Position),
-    /// A frame was refused as the lane was full, or by chance.
+    /// A frame was refused because the lane was full, or by chance.
     Refused(Route, LaneKind),
     /// A frame has arrived at its receiver.
     Arrived(Route, LaneKind),
-    /// A frame came to a receiver that is gone, or has fenced its sender.
+    /// A frame arrived at a receiver that is gone, or has fenced its sender.
     Dropped(Route, LaneKind),
     /// A frame was handed to the sink.
     Handed(Route, LaneKind),
     /// A lane broke the rules and is not read any more.
     Stopped(Route, LaneKind),
-    /// The sender has learned that it need not hold its log up to here.
+    /// The sender was informed that it need not hold its log up to this position.
     Released(Route, Position),
-    /// The payload of a distant frame is wholly at its receiver.
+    /// The payload of a distant frame has completely arrived at its receiver.
     Landed(Route, Position),
-    /// The payload of a distant frame will not become whole.
+    /// The payload of a distant frame will never arrive completely.
     LandingLost(Route, Position),
-    /// A rank can reach another.
+    /// A rank was connected with another.
     Connected(Route),
     /// The receiver has fenced the sender.
     Fenced(Route),
@@ -67,7 +67,7 @@ pub enum Event {
     NoticedLoss(Route),
 }
 
-/// The events so far, as a running hash and if wanted one by one.
+/// The events so far: a running hash, and the events themselves if they are kept.
 #[derive(Debug)]
 pub(super) struct Trace {
     digest: DefaultHasher,

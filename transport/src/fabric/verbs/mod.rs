@@ -1,6 +1,5 @@
-//! InfiniBand, RoCE and soft-RoCE through libibverbs, as a [`Network`]: a small
-//! message is one request with its bytes in it, and one doorbell; one completion
-//! tells of sixteen.
+//! InfiniBand, RoCE and soft-RoCE through libibverbs, as a [`Network`]. A small message is one
+//! request that contains its bytes, and one doorbell. One completion reports sixteen messages.
 
 pub use super::network::Overrides;
 pub use refrain_verbs::{Chosen, Device, PortChoice};
@@ -11,19 +10,19 @@ use refrain_ring::Region;
 use refrain_verbs::{Counters, DeviceLimits, Endpoint, EndpointOptions, Library};
 use std::path::{Path, PathBuf};
 
-/// The name that goes with addresses, and that `--fabric` takes.
+/// The provider's name in addresses, and the name that `--fabric` takes.
 const NAME: &str = "verbs";
 
 /// Options of the fabric.
 #[derive(Clone, Debug)]
 pub struct VerbsOptions {
-    /// Which rank of which job it is, and how long peers may be in trouble.
+    /// The identity of the rank, and how long peers may be in trouble.
     pub network: NetworkOptions,
     /// The library file; `None`: `libibverbs.so.1` as the loader finds it.
     pub library: Option<PathBuf>,
-    /// Device, port, GID and packet size, as far as they are not to be chosen.
+    /// Device, port, GID and packet size. Those that are not set are chosen.
     pub port: PortChoice,
-    /// For tests and measurements.
+    /// Overrides for tests and measurements.
     pub overrides: Overrides,
 }
 
@@ -34,8 +33,8 @@ impl Network<Endpoint> {
     /// Opens a device and registers the log memory in `region`.
     ///
     /// # Errors
-    /// When there is no library or no port that can be used: what was found, and what
-    /// to do. When the device refuses, in its words.
+    /// When there is no library or no usable port: the error says what was found, and what to do.
+    /// When the device refuses: the error has its words.
     pub fn create(options: VerbsOptions, region: &Region) -> Result<Self, FabricError> {
         let library = Library::load(options.library.as_deref())?;
         let chosen = choose_of(&library, &options.port)?;
@@ -56,8 +55,8 @@ impl Network<Endpoint> {
             },
         );
         let endpoint = opened.map_err(|error| native(&error))?;
-        // What its completion queue has room for, beside all else: a slot that could not
-        // be posted would keep the rank from sleeping.
+        // Receives must not exceed the room that the completion queue has for them: a slot that
+        // could not be posted would keep the rank from sleeping.
         choices.receives = choices.receives.min(endpoint.receives_max());
         Self::over(
             endpoint,
@@ -84,8 +83,7 @@ const PATH: PayloadPath = PayloadPath {
     distant_bytes_min: Some(16 << 10),
 };
 
-/// The completion queue is for receives and sends alike: receives get no more than
-/// half of it.
+/// Receives and sends share the completion queue: receives get at most half of it.
 fn limits(device: &DeviceLimits, message_bytes_max: usize) -> Limits {
     let receives_max = device.shared_requests.min(device.completions / 2);
     Limits {
@@ -103,7 +101,7 @@ fn choose_of(library: &Library, wanted: &PortChoice) -> Result<Chosen, FabricErr
 /// The port that a rank on this machine would use.
 ///
 /// # Errors
-/// When there is none: what was tried, what was found, and what to do.
+/// When there is no such port. The error says what was tried, what was found, and what to do.
 pub fn choose(library: Option<&Path>, wanted: &PortChoice) -> Result<Chosen, FabricError> {
     choose_of(&Library::load(library)?, wanted)
 }
@@ -111,7 +109,7 @@ pub fn choose(library: Option<&Path>, wanted: &PortChoice) -> Result<Chosen, Fab
 /// The devices of this machine, usable or not.
 ///
 /// # Errors
-/// When the library cannot be loaded, or lists none for want of something.
+/// When the library cannot be loaded, or lists no device because something is missing.
 pub fn devices(library: Option<&Path>) -> Result<Vec<Device>, FabricError> {
     let library = Library::load(library)?;
     library.devices().map_err(|error| native(&error))

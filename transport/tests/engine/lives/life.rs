@@ -1,4 +1,4 @@
-//! One life of a rank: an engine, and how it is reached.
+//! One life of a rank: an engine, and its endpoint.
 
 use crate::disk::MemoryDisk;
 use crate::recorder::{Recorder, TestProtocol};
@@ -23,13 +23,13 @@ pub struct Life {
 }
 
 impl Life {
-    /// Begins a life of one of two ranks, with no peer.
+    /// Begins a life of one of two ranks, without peers.
     pub fn begin(network: &Network, log: LogMeans, rank: Rank, incarnation: Incarnation) -> Self {
         let (fabric, arena) = network.start(rank, incarnation, log.bytes);
         Self::over((fabric, arena), log, (rank, incarnation))
     }
 
-    /// Over a fabric on which peers may be connected.
+    /// Begins a life over a fabric on which peers may be connected.
     pub fn over(
         (fabric, arena): (SimFabric, Arena),
         log: LogMeans,
@@ -60,7 +60,7 @@ impl Life {
         }
     }
 
-    /// Makes progress; that a peer is lost is the test's affair.
+    /// Makes progress. The test itself handles lost peers.
     pub fn progress(&mut self) -> bool {
         match self.engine.progress() {
             Ok(arrived) => arrived,

@@ -1,7 +1,7 @@
-//! Ranks that die and come back, scene by scene: nobody else rolls back, nothing is lost,
-//! nothing comes twice, and everything comes in order. REC-3, REC-6, REC-7
+//! Ranks that die and come back, scene by scene: no other rank rolls back, no message is lost or
+//! arrives twice, and all messages arrive in order. REC-3, REC-6, REC-7
 //!
-//! Programs and deaths by chance, and a death at every effect, are the simulator's
+//! Random programs and deaths, and a death at every effect, are tested in the simulator
 //! (`sim/tests/jobs.rs`).
 
 mod life;

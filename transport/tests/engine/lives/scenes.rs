@@ -1,4 +1,4 @@
-//! Single deaths, told one by one.
+//! Single deaths, one by one.
 
 use super::life::{Life, LogMeans};
 use crate::memory::{Room, receive_buffer, send_buffer};
@@ -16,7 +16,7 @@ use refrain_transport::matching::Pattern;
 const ROUNDS: usize = 400;
 const LONG: usize = 200_000;
 
-/// Two ranks; a later life of either begins at the beginning.
+/// Two ranks. A later life of either starts without a checkpoint.
 pub struct Pair {
     pub(super) network: Network,
     log: LogMeans,
@@ -66,14 +66,14 @@ impl Pair {
         }
     }
 
-    /// The first life of a rank dies, and its peer fences it.
+    /// Kills the first life of a rank; its peer fences it.
     pub fn lay_down(&mut self, rank: usize) {
         self.network.kill(Rank(rank as u32));
         self.lives[rank] = None;
         self.engine(1 - rank).fence(Rank(rank as u32));
     }
 
-    /// The next life begins, and the two are connected.
+    /// Begins the next life, and connects the two ranks.
     pub fn raise(&mut self, rank: usize, incarnation: u32) {
         let own = (Rank(rank as u32), Incarnation(incarnation));
         let life = Life::begin(&self.network, self.log, own.0, own.1);
@@ -139,8 +139,8 @@ impl Pair {
         self.engine(rank).retire(id);
     }
 
-    /// Until the first bytes of rank 0's message are at rank 1: in a receive's room,
-    /// or unexpected.
+    /// Waits until the first bytes of rank 0's message are at rank 1: in a receive's room, or
+    /// unexpected.
     fn until_begun(&mut self, room: Option<&Room>) {
         for _ in 0..ROUNDS {
             let has_begun = match room {
@@ -176,8 +176,8 @@ impl Pair {
     }
 }
 
-/// Messages that have arrived wholly stay when their sender is fenced, also those
-/// that were left in its log.
+/// Messages that have arrived completely stay when their sender is fenced, also those that were
+/// left in its log.
 // REC-7
 #[test]
 fn what_has_arrived_stays() {
@@ -208,8 +208,8 @@ fn what_has_arrived_stays() {
     }
 }
 
-/// A message of which a part has come starts again, where its match is or where
-/// nobody has taken it; nothing of it counts twice, also if its sender dies again.
+/// A message that has arrived in part starts again, for its match or at its place among the
+/// unexpected ones. No byte counts twice, also if its sender dies again.
 // REC-7
 #[test]
 fn a_message_that_is_half_there_comes_again() {
@@ -271,8 +271,8 @@ fn synchronous_sends_end_when_they_are_matched() {
     }
 }
 
-/// What waits for the gate is not published for a peer that is down either: who
-/// reads the log sees nothing that is not stable.
+/// Frames that wait for the gate are not published for a peer that is down either: a reader of the
+/// log sees nothing that is not stable.
 // GATE-1
 // REC-3
 #[test]
@@ -305,8 +305,8 @@ fn the_gate_holds_what_nobody_is_there_to_get() {
     }
 }
 
-/// A sender goes on in a log that is shorter than what it sends to a peer that is
-/// down; the peer then gets it from disk.
+/// A sender continues in a log that is shorter than its messages to a peer that is down; the peer
+/// then gets them from disk.
 // LOG-2
 // LOG-3
 // REC-3
@@ -334,7 +334,7 @@ fn a_peer_that_is_down_holds_no_memory() {
     }
 }
 
-/// A horizon that was told to a life that is gone is told to the next.
+/// A horizon that was sent to a dead life is sent to the next life.
 // LOG-4
 // REC-3
 #[test]
@@ -381,7 +381,7 @@ fn what_was_suppressed_holds_no_memory() {
     }
 }
 
-/// A peer that begins before what its horizon freed is an error that says so.
+/// A peer that starts before the messages that its horizon freed is an error that says so.
 // LOG-4
 #[test]
 fn what_was_freed_is_not_sent_again() {
@@ -406,7 +406,7 @@ fn what_was_freed_is_not_sent_again() {
     assert!(error.as_ref().is_some_and(expected), "{error:?}");
 }
 
-/// A rank that sends something else than before is found out where it is seen.
+/// A rank that sends another message than before is detected where the difference is seen.
 // REC-8
 #[test]
 fn a_message_that_comes_again_is_the_same() {
@@ -431,7 +431,7 @@ fn a_message_that_comes_again_is_the_same() {
     }
 }
 
-/// The same life, and an earlier one, are ignored: what arrives goes on.
+/// Connecting the same life again, or an earlier one, is ignored: messages continue to arrive.
 // REC-6
 #[test]
 fn a_life_is_connected_once() {
@@ -454,7 +454,7 @@ fn a_life_is_connected_once() {
     }
 }
 
-/// Without a log there is nothing that a later life could be sent.
+/// Without a log no messages can be sent to a later life.
 #[test]
 fn a_protocol_that_keeps_nothing_says_so() {
     let network = Network::new(networks::calm());
@@ -481,8 +481,8 @@ fn a_protocol_that_keeps_nothing_says_so() {
     ));
 }
 
-/// A checkpoint is taken when no receive is open, no message taken, and no send
-/// half in the log.
+/// A checkpoint is taken only when no receive is open, no message taken by a probe, and no send
+/// partly in the log.
 // LOG-5
 #[test]
 fn a_state_is_between_operations() {
@@ -518,7 +518,7 @@ fn a_state_is_between_operations() {
     assert_eq!(packing, Err(NotBetween::Packing { to: Rank(1) }));
 }
 
-/// Messages of a rank to itself begin again with its checkpoint, in their order.
+/// Messages of a rank to itself are restored from its checkpoint, in their order.
 // LOG-5
 #[test]
 fn messages_to_oneself_are_part_of_the_state() {

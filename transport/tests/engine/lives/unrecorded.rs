@@ -41,7 +41,7 @@ fn pair() -> Pair {
     Pair::new(network.expect("one"))
 }
 
-/// Rank 0 has sent three messages that no peer got, and died; its next life is there.
+/// Rank 0 has sent three messages that no peer got, and has died; its next life has begun.
 fn begun_again_with_log() -> Pair {
     let mut pair = pair();
     pair.lay_down(0);
@@ -56,7 +56,7 @@ fn begun_again_with_log() -> Pair {
     pair
 }
 
-/// Rank 1 has sent a message; rank 0 has sent three, and died; its next life is there.
+/// Rank 1 has sent a message; rank 0 has sent three, and has died; its next life has begun.
 fn begun_again(is_heard: bool) -> Pair {
     let mut pair = pair();
     for message in 0..3 {
@@ -72,7 +72,7 @@ fn begun_again(is_heard: bool) -> Pair {
     pair
 }
 
-/// The error of rank 0, within some turns; `None`: it goes on.
+/// The error of rank 0, within some turns; `None`: it continues.
 fn stop(pair: &mut Pair) -> Option<EngineError> {
     for _ in 0..TURNS {
         pair.network.step();
@@ -84,7 +84,7 @@ fn stop(pair: &mut Pair) -> Option<EngineError> {
     None
 }
 
-/// Events are logged and not stable from now on; the probe is one.
+/// Holds commits, and makes a probe: it is logged and not stable.
 fn probe(pair: &mut Pair) {
     hold_commits(pair);
     let clock = pair.engine(0).tick();
@@ -99,8 +99,8 @@ fn receive_any(pair: &mut Pair) -> RequestId {
     pair.receive(0, ANY, 8).0
 }
 
-/// The event comes before, between or behind what the peer has; the peer's word comes
-/// before or behind the event.
+/// The event comes before, between or after the messages that the peer has; the peer's report comes
+/// before or after the event.
 // REC-9
 #[test]
 fn an_event_without_a_record_comes_behind_all_that_peers_have() {
@@ -127,8 +127,8 @@ fn an_event_without_a_record_comes_behind_all_that_peers_have() {
     }
 }
 
-/// A match that the program does not know of says nothing: its message may have come
-/// behind the sends in the earlier life, and is there before them now.
+/// A match that the program has not seen proves nothing: its message may have arrived after the
+/// sends in the earlier life, and before them in this one.
 // REC-9
 #[test]
 fn a_match_counts_when_the_program_is_told_of_it() {
@@ -153,7 +153,7 @@ fn a_match_counts_when_the_program_is_told_of_it() {
     }
 }
 
-/// What is in a log passed the gate, also if no peer got it.
+/// A record in a log passed the gate, also if no peer got it.
 // REC-9 GATE-1
 #[test]
 fn an_event_without_a_record_comes_behind_all_that_logs_have() {
@@ -202,7 +202,7 @@ fn a_later_message_of_its_sender_shows_a_match() {
     }
 }
 
-/// What a peer has after its own death includes messages of this life.
+/// The messages that a peer has after its own death include those of this life.
 // REC-9
 #[test]
 fn only_the_first_word_of_a_peer_counts() {
@@ -222,7 +222,7 @@ fn only_the_first_word_of_a_peer_counts() {
     assert!(stopped.is_none(), "{stopped:?}");
 }
 
-/// Nothing is sent behind the contradiction, also to others.
+/// Nothing is sent after the contradiction, also not to other ranks.
 // REC-9 GATE-1
 #[test]
 fn a_send_behind_the_contradiction_is_refused() {

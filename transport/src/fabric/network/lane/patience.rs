@@ -1,11 +1,10 @@
 //! When to ask a silent peer, and when to give it up.
 //!
-//! Providers differ in what they report of a dead peer: shm nothing, `net` and
-//! `tcp` refuse all sends with `-FI_EAGAIN`, `ofi_rxm` says `ENOTCONN` after
-//! the first send. So the lane has clocks of its own: it asks a peer that does
-//! not acknowledge, tries again after an error, and gives a peer up when errors
-//! last, or (only with a limit) when silence lasts: a rank that computes is silent
-//! too.
+//! Providers differ in what they report of a dead peer: shm reports nothing, `net` and `tcp` refuse
+//! all sends with `-FI_EAGAIN`, `ofi_rxm` reports `ENOTCONN` after the first send. So the lane has
+//! timers of its own: it asks a peer that does not acknowledge, tries again after an error, and
+//! gives a peer up when errors last. It gives a peer up for silence only if a limit is set: a rank
+//! that computes is silent, too.
 
 #[cfg(test)]
 mod tests;
@@ -17,32 +16,32 @@ const ASK_LAST: Duration = Duration::from_secs(60);
 const RETRY_FIRST: Duration = Duration::from_millis(10);
 const RETRY_LAST: Duration = Duration::from_secs(1);
 
-/// The next action about a peer.
+/// The next action towards a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing now.
+    /// No action.
     Nothing,
-    /// Ask it which frames it has taken.
+    /// Ask the peer which frames it has taken.
     Ask,
-    /// Send unacknowledged frames again: an error was long enough ago.
+    /// Send unacknowledged frames again: the error is old enough for a retry.
     Resend,
-    /// It is lost: its provider has reported errors for this time.
+    /// The peer is lost: its provider has reported errors for this time.
     Lost(Duration),
-    /// It has been silent for this time.
+    /// The peer has been silent for this time.
     Silent(Duration),
 }
 
-/// The clocks of one peer. All times count from the same instant.
+/// The timers of one peer. All times count from the same instant.
 #[derive(Debug)]
 pub struct Patience {
     /// How long the provider may report errors until the peer is lost.
     lost_after: Duration,
     /// How long the peer may be silent; `None`: without limit.
     suspect_after: Option<Duration>,
-    /// When the peer is asked, while something is unanswered.
+    /// When the peer is asked next, while something is unanswered.
     ask_at: Option<Duration>,
     ask_interval: Duration,
-    /// Since when it is silent, while something is unanswered.
+    /// Since when the peer is silent, while something is unanswered.
     silent_since: Option<Duration>,
     trouble: Option<Trouble>,
 }
@@ -52,16 +51,16 @@ struct Trouble {
     since: Duration,
     retry_at: Duration,
     interval: Duration,
-    /// It was tried again, without an outcome yet.
+    /// Whether transmission was tried again, without an outcome yet.
     retried: bool,
-    /// An operation was begun since, which the provider will complete.
+    /// Whether an operation was begun since then that the provider will complete.
     proves: bool,
-    /// When it was tried last.
+    /// When transmission was tried last.
     tried_at: Option<Duration>,
 }
 
 impl Patience {
-    /// For a new peer.
+    /// Creates the timers for a new peer.
     pub fn new(lost_after: Duration, suspect_after: Option<Duration>) -> Self {
         Self {
             lost_after,
@@ -73,7 +72,7 @@ impl Patience {
         }
     }
 
-    /// A message of the peer came: it is alive. `has_news`: the message acknowledges frames.
+    /// Notes a message of the peer: the peer is alive. `has_news`: the message acknowledges frames.
     #[inline]
     pub fn heard(&mut self, has_news: bool) {
         self.silent_since = None;
@@ -84,8 +83,8 @@ impl Patience {
         }
     }
 
-    /// The provider reports an error about the peer. Errors of transmissions
-    /// from before the last retry change nothing.
+    /// Notes that the provider reports an error about the peer. Errors of transmissions from before
+    /// the last retry change nothing.
     pub fn failed(&mut self, now: Duration) {
         match &mut self.trouble {
             None => {
@@ -107,7 +106,7 @@ impl Patience {
         }
     }
 
-    /// An operation with the peer was begun that the provider will complete or fail.
+    /// Notes that an operation with the peer was begun that the provider will complete or fail.
     #[inline]
     pub fn begun(&mut self) {
         if let Some(trouble) = &mut self.trouble {
@@ -115,16 +114,16 @@ impl Patience {
         }
     }
 
-    /// Whether an operation has to be begun to show that the error is over: retrying is
-    /// allowed, and no operation was begun since.
+    /// Whether an operation has to be begun to show that the error is over: a retry is allowed, and
+    /// no operation was begun since then.
     #[inline]
     pub fn wants_proof(&self) -> bool {
         self.trouble
             .is_some_and(|trouble| trouble.retried && !trouble.proves)
     }
 
-    /// A send to the peer or a read from it succeeded. If that was a retry after an error, the
-    /// error is over, even if the peer computes and sends nothing.
+    /// Notes that a send to the peer or a read from it succeeded. If that was a retry after an
+    /// error, the error is over, even if the peer computes and sends nothing.
     #[inline]
     pub fn succeeded(&mut self) {
         if self.trouble.is_some_and(|trouble| trouble.retried) {
@@ -132,7 +131,7 @@ impl Patience {
         }
     }
 
-    /// Whether transmissions wait after an error until the retry.
+    /// Whether transmissions wait for the retry after an error.
     #[inline]
     pub fn holds_back(&self) -> bool {
         self.trouble.is_some_and(|trouble| !trouble.retried)
@@ -144,11 +143,11 @@ impl Patience {
         self.trouble.is_some()
     }
 
-    /// Checks the clocks. `unanswered`: the peer has not acknowledged all frames.
+    /// Checks the timers. `unanswered`: the peer has not acknowledged all frames.
     pub fn step(&mut self, now: Duration, unanswered: bool) -> Step {
         if let Some(trouble) = &mut self.trouble {
             let lasts = now.saturating_sub(trouble.since);
-            // Not before a retry: this rank may have computed for that time.
+            // The peer is not lost before a retry: this rank may have computed for that time.
             let had_a_chance = trouble
                 .tried_at
                 .is_some_and(|at| now.saturating_sub(at) >= RETRY_FIRST);
@@ -195,7 +194,7 @@ impl Patience {
         });
         let silent = self.silent_since.zip(self.suspect_after);
         let silent = silent.map(|(since, limit)| since + limit);
-        // A peer that is held back is not asked: its ask would stay due.
+        // A peer that is held back is not asked: the question would stay due.
         let ask = self.ask_at.filter(|_| !self.holds_back());
         trouble.into_iter().chain(ask).chain(silent).min()
     }

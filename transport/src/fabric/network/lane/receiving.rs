@@ -2,18 +2,18 @@
 
 use std::collections::VecDeque;
 
-/// The counters of a receiver, which go with every message.
+/// The counters of a receiver. Every message carries them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// Data frames taken.
+    /// Number of data frames taken.
     pub taken: u64,
-    /// Of these, how many of the last ones the log has to hold.
+    /// How many of the last data frames taken the log has to hold.
     pub held: u32,
-    /// Control frames taken.
+    /// Number of control frames taken.
     pub control_taken: u64,
 }
 
-/// Most bytes of a record in the log besides its payload.
+/// Maximum bytes of a record in the log besides its payload.
 const RECORD_BYTES: usize = 128;
 
 /// A taken frame whose payload is still in the sender's log.
@@ -35,9 +35,9 @@ pub struct HeldFrame {
 pub enum Owed {
     /// The sender knows the counters.
     Nothing,
-    /// Once the rank is idle: the next message would carry it.
+    /// When the rank is idle: the next message would carry the acknowledgement.
     WhenIdle,
-    /// Now: the sender may be waiting for it.
+    /// Now: the sender may be waiting for the acknowledgement.
     Now,
 }
 
@@ -51,21 +51,21 @@ pub struct Receiving {
     taken: u64,
     control_taken: u64,
     held: VecDeque<HeldFrame>,
-    /// Bytes of log taken, roughly.
+    /// Bytes of log taken, approximately.
     taken_bytes: u64,
     reported: Counters,
     /// Payload bytes let go since the last report.
     unreported_bytes: u64,
-    /// It sent a frame twice or asked: it does not know the counters.
+    /// Whether the sender does not know the counters: it sent a frame twice, or asked.
     asked: bool,
-    /// Frames are missing, and the sender has to be asked for them.
+    /// Whether frames are missing and the sender has to be asked for them.
     missing: bool,
     /// The counters with which the sender was last asked for missing frames.
     missed: Option<(u64, u64)>,
 }
 
 impl Receiving {
-    /// A fresh lane. The counters are reported after half of the credits, or after
+    /// Creates a fresh lane. The counters are reported after half of the credits, or after
     /// `report_bytes`.
     pub fn new(credits: u64, control_credits: u64, report_bytes: u64) -> Self {
         Self {
@@ -90,20 +90,20 @@ impl Receiving {
         self.taken
     }
 
-    /// A data frame has come; whether it is the next one, and to be taken.
+    /// Checks an arrived data frame. Returns whether it is the next one, which is to be taken.
     #[inline]
     pub fn is_next(&mut self, sequence: u64) -> bool {
         sequence == self.taken || self.out_of_order(sequence, self.taken)
     }
 
-    /// A control frame has come; whether it is the next one, and to be taken.
+    /// Checks an arrived control frame. Returns whether it is the next one, which is to be taken.
     #[inline]
     pub fn is_next_control(&mut self, sequence: u64) -> bool {
         sequence == self.control_taken || self.out_of_order(sequence, self.control_taken)
     }
 
-    /// A frame that came again is acknowledged again. Of several frames that are too far
-    /// ahead the first one is answered: the others have the same cause.
+    /// Notes a frame out of order. A repeated frame is acknowledged again. Of several frames that
+    /// are too far ahead only the first one is answered: the others have the same cause.
     #[cold]
     fn out_of_order(&mut self, found: u64, expected: u64) -> bool {
         if found < expected {
@@ -114,7 +114,7 @@ impl Receiving {
         false
     }
 
-    /// The next data frame was taken, payload and all.
+    /// Counts the next data frame, which was taken with its payload.
     #[inline]
     pub fn took(&mut self, payload_bytes: usize) {
         self.taken += 1;
@@ -122,7 +122,8 @@ impl Receiving {
         self.unreported_bytes += payload_bytes as u64;
     }
 
-    /// The next data frame was taken, its payload was not: it is held.
+    /// Counts the next data frame, whose payload stays in the sender's log: it is held. Returns its
+    /// number.
     pub fn took_distant(&mut self, offset: u64, bytes: usize) -> u64 {
         let sequence = self.taken;
         self.held.push_back(HeldFrame {
@@ -137,12 +138,12 @@ impl Receiving {
         sequence
     }
 
-    /// The next control frame was taken.
+    /// Counts the next control frame.
     pub fn took_control(&mut self) {
         self.control_taken += 1;
     }
 
-    /// The sender asks, with the numbers of its next frames.
+    /// Notes that the sender asks, with the numbers of its next frames.
     pub fn asked(&mut self, next: u64, control_next: u64) {
         self.asked = true;
         if next > self.taken || control_next > self.control_taken {
@@ -150,12 +151,12 @@ impl Receiving {
         }
     }
 
-    /// Frames were dropped before this lane was open.
+    /// Notes that frames were dropped before this lane was open.
     pub fn missed_the_beginning(&mut self) {
         self.missing = true;
     }
 
-    /// Bytes of the sender's log that held frames keep from being freed.
+    /// Bytes of the sender's log that held frames prevent from being freed.
     pub fn held_bytes(&self) -> u64 {
         let begin = self.held.front().map(|held| held.begin);
         begin.map_or(0, |begin| self.taken_bytes - begin)
@@ -174,7 +175,7 @@ impl Receiving {
         found.ok()
     }
 
-    /// A held frame's payload is not needed any more.
+    /// Notes that a held frame's payload is not needed any more.
     pub fn let_go(&mut self, sequence: u64) {
         let Some(index) = self.held_index(sequence) else {
             return;
@@ -189,7 +190,7 @@ impl Receiving {
         }
     }
 
-    /// The counters that go with every message.
+    /// The counters that every message carries.
     #[inline]
     pub fn counters(&self) -> Counters {
         let oldest = self.held.front();
@@ -201,7 +202,7 @@ impl Receiving {
         }
     }
 
-    /// The counters were sent. `again`: together with the request for missing frames.
+    /// Notes that the counters were sent. `again`: together with the request for missing frames.
     #[inline]
     pub fn reported(&mut self, counters: Counters, again: bool) {
         self.reported = counters;

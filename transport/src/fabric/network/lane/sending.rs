@@ -5,18 +5,18 @@ use refrain_ring::Position;
 use std::collections::VecDeque;
 use thiserror::Error;
 
-/// A data frame that may have to be sent again, or to be read.
+/// A data frame that may have to be sent again, or whose payload may be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Where its record begins in the region.
+    /// Offset of its record in the region, in bytes.
     pub offset: usize,
     /// Bytes of its record.
     pub bytes: usize,
-    /// Its payload is read by the receiver.
+    /// Whether the receiver reads its payload.
     pub distant: bool,
-    /// Position behind it in the log.
+    /// The position behind it in the log.
     pub end: Position,
-    /// Transmissions that the provider has not completed.
+    /// Number of transmissions that the provider has not completed.
     pub under_way: u32,
 }
 
@@ -24,9 +24,9 @@ pub struct Sent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("it acknowledges {claimed} frames of {sent} that were sent")]
 pub struct Overclaim {
-    /// As claimed.
+    /// The claimed number of frames.
     pub claimed: u64,
-    /// Sent so far.
+    /// The number of frames sent so far.
     pub sent: u64,
 }
 
@@ -35,7 +35,7 @@ pub struct Overclaim {
 pub struct Sending {
     credits: u64,
     control_credits: u64,
-    /// From the oldest that is not released.
+    /// The frames from the oldest that is not released.
     frames: VecDeque<Sent>,
     /// Number of `frames[0]`.
     first: u64,
@@ -44,14 +44,14 @@ pub struct Sending {
     taken: u64,
     let_go: u64,
     released: Position,
-    /// Not acknowledged, from number `control_taken` on.
+    /// Control frames that are not acknowledged, from number `control_taken` on.
     controls: VecDeque<[u64; 4]>,
     control_taken: u64,
     control_cursor: u64,
 }
 
 impl Sending {
-    /// A fresh lane with credits for data and control frames.
+    /// Creates a fresh lane with credits for data and control frames.
     pub fn new(credits: u64, control_credits: u64) -> Self {
         Self {
             credits,
@@ -83,15 +83,15 @@ impl Sending {
         (self.next(), self.control_next())
     }
 
-    /// Whether a frame may be transmitted as it is posted: there is credit, and
-    /// none waits to be sent again.
+    /// Whether a frame may be transmitted when it is posted: there is credit, and no frame waits to
+    /// be sent again.
     #[inline]
     pub fn may_post(&self) -> bool {
         let next = self.next();
         self.cursor == next && next - self.taken < self.credits
     }
 
-    /// A frame was transmitted for the first time.
+    /// Notes that a frame was transmitted for the first time.
     #[inline]
     pub fn posted(&mut self, sent: Sent) {
         self.frames.push_back(sent);
@@ -104,14 +104,14 @@ impl Sending {
         Some((self.cursor, *self.frames.get(index)?))
     }
 
-    /// The frame of [`to_resend`](Self::to_resend) was transmitted.
+    /// Notes that the frame of [`to_resend`](Self::to_resend) was transmitted.
     pub fn resent(&mut self, under_way: u32) {
         let index = (self.cursor - self.first) as usize;
         self.frames[index].under_way += under_way;
         self.cursor += 1;
     }
 
-    /// The provider has completed a transmission of frame `sequence`.
+    /// Notes that the provider has completed a transmission of frame `sequence`.
     #[inline]
     pub fn completed(&mut self, sequence: u64) {
         let index = sequence.wrapping_sub(self.first) as usize;
@@ -136,7 +136,7 @@ impl Sending {
         Some((self.control_cursor, *self.controls.get(index)?))
     }
 
-    /// The frame of [`next_control`](Self::next_control) was transmitted.
+    /// Notes that the frame of [`next_control`](Self::next_control) was transmitted.
     pub fn control_sent(&mut self) {
         self.control_cursor += 1;
     }
@@ -147,11 +147,11 @@ impl Sending {
         self.cursor != self.next() || self.control_cursor != self.control_next()
     }
 
-    /// The peer reports its counters; older counters than the known ones change nothing.
-    /// Returns whether anything was new.
+    /// Handles the counters that the peer reports. Counters older than the known ones change
+    /// nothing. Returns whether anything was new.
     ///
     /// # Errors
-    /// When it claims frames that were never sent; nothing has changed then.
+    /// When the peer claims frames that were never sent; then nothing changes.
     #[inline]
     pub fn acknowledged(&mut self, counters: Counters) -> Result<bool, Overclaim> {
         if counters.taken > self.next() || counters.control_taken > self.control_next() {
@@ -189,7 +189,7 @@ impl Sending {
         }
     }
 
-    /// Frames were lost: all that are not taken are sent again.
+    /// Sends all frames again that are not taken: frames were lost.
     pub fn go_back(&mut self) {
         self.cursor = self.taken;
         self.control_cursor = self.control_taken;

@@ -25,19 +25,19 @@ struct Message {
     counters: Counters,
 }
 
-/// What the network does with the next message.
+/// How the network treats the next message.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Arrives,
     Lost,
     Doubled,
-    /// Overtakes the one before it.
+    /// It overtakes the previous message.
     Overtakes,
-    /// The sender's provider reports an error, and it is lost.
+    /// The sender's provider reports an error, and the message is lost.
     Fails,
 }
 
-/// What is done next.
+/// The next step of the test.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Post { side: bool, distant: bool },
@@ -54,11 +54,11 @@ struct Side {
     patience: Patience,
     posted: u64,
     controls_posted: u64,
-    /// Offsets taken, in order; each frame's offset is its number.
+    /// Offsets taken, in order; the offset of each frame is its number.
     taken: Vec<usize>,
     controls_taken: Vec<u64>,
     holding: Vec<u64>,
-    /// On the way from this side.
+    /// Messages in flight from this side.
     wire: VecDeque<Message>,
 }
 
@@ -107,7 +107,7 @@ impl Side {
         self.pump();
     }
 
-    /// Sends what waits: resends, control frames, acknowledgements.
+    /// Sends everything that waits: frames again, control frames, acknowledgements.
     fn pump(&mut self) {
         if self.patience.holds_back() {
             return;

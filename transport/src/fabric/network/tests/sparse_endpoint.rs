@@ -43,17 +43,17 @@ pub fn over(token: u64, peer: u32, outcome: Result<(), Trouble>) -> Over {
     }
 }
 
-/// Takes everything, and tells what the test puts into `over`.
+/// Takes everything, and reports the completions that the test puts into `over`.
 #[derive(Debug, Default)]
 pub struct SparseEndpoint {
     pub peers: u32,
-    /// Of sends and reads, with the peer.
+    /// Tokens of sends and reads, each with the peer.
     pub tokens: Vec<(u64, u32)>,
     pub over: Vec<Over>,
     pub is_behind: bool,
-    /// Most bytes that are injected.
+    /// Maximum bytes that are injected.
     pub inject_bytes: usize,
-    /// It takes nothing now.
+    /// Whether it refuses everything now.
     pub refuses: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A peer in trouble: what says that it is over.
+//! A peer in trouble: what shows that the trouble is over.
 
 use super::sparse_endpoint::{SparseEndpoint, Trouble, over};
 use super::{Bench, NoSink};
@@ -6,12 +6,12 @@ use crate::fabric::Fabric;
 use core::time::Duration;
 use std::time::Instant;
 
-/// Soon enough for a test, and late enough to be tried again before.
+/// Short enough for a test, and long enough for a retry before the loss.
 const LOST_AFTER: Duration = Duration::from_millis(100);
-/// Of no operation: a message that was injected.
+/// The token of no operation: for an injected message.
 const INJECTED: u64 = u64::MAX;
 
-/// All that is short is injected, as verbs and most providers do.
+/// All short messages are injected, as with verbs and most providers.
 fn bench() -> Bench {
     let endpoint = SparseEndpoint {
         inject_bytes: 220,
@@ -29,7 +29,7 @@ impl Bench {
         self.poll().unwrap();
     }
 
-    /// Polls until operations were begun. (If none ever is, the peer is lost.)
+    /// Polls until operations were begun. (If none is ever begun, the peer is lost.)
     fn until_begun(&mut self) -> Vec<u64> {
         while self.network.endpoint.tokens.is_empty() {
             self.poll().unwrap();
@@ -48,8 +48,7 @@ impl Bench {
     }
 }
 
-/// A short frame was under way when the link was cut: it is sent again with
-/// a completion.
+/// A short frame was under way when the link was cut: it is sent again with a completion.
 #[test]
 fn a_frame_that_is_sent_again_ends_the_trouble() {
     let mut bench = bench();
@@ -66,7 +65,7 @@ fn a_frame_that_is_sent_again_ends_the_trouble() {
     assert!(bench.network.endpoint.tokens.is_empty(), "injected again");
 }
 
-/// A read was: that it ends well says the same, though nothing that was sent does.
+/// A read was under way: its success ends the trouble, though no send completes.
 #[test]
 fn a_read_that_ends_well_ends_the_trouble() {
     let mut memory = vec![0_u8; 9000];
@@ -82,8 +81,8 @@ fn a_read_that_ends_well_ends_the_trouble() {
     bench.outlives_its_trouble();
 }
 
-/// An acknowledgement was, and there is nothing to send again: the peer is asked,
-/// as soon as the endpoint takes it.
+/// An acknowledgement was under way, and there is nothing to send again: the peer is asked as soon
+/// as the endpoint takes the question.
 #[test]
 fn a_rank_with_nothing_to_send_again_asks() {
     let mut bench = bench();

@@ -64,7 +64,7 @@ fn every_byte_of_a_short_header_is_as_documented() {
     }
 }
 
-/// Around every place where low bits begin anew.
+/// Numbers around every value where low bits wrap.
 #[test]
 fn numbers_come_back_from_their_low_bits() {
     for near in [0, 1 << 16, 1 << 31, 1 << 32, 1 << 63, u64::MAX - 9] {

@@ -46,8 +46,8 @@ fn silence_counts_only_while_something_is_unanswered_and_if_told_so() {
     }
 }
 
-/// An error that is over is no reason to give up a peer that computes, and a rank
-/// that has computed itself tries before it gives up.
+/// A peer that computes is not given up for an error that is over. A rank that has computed itself
+/// tries again before it gives a peer up.
 #[test]
 fn an_error_that_is_over_loses_no_peer() {
     let at = Duration::from_millis;
@@ -69,7 +69,7 @@ fn an_error_that_is_over_loses_no_peer() {
     assert_eq!(late.step(at(40_010), true), Step::Lost(at(40_010)));
 }
 
-/// A peer that talks but has not got our last frame is asked all the same.
+/// A peer that sends but has not got this rank's last frame is asked all the same.
 #[test]
 fn a_lost_tail_is_found_while_the_peer_keeps_talking() {
     let at = Duration::from_millis;
@@ -81,7 +81,7 @@ fn a_lost_tail_is_found_while_the_peer_keeps_talking() {
     assert!(asked);
 }
 
-/// A peer that is held back is not asked, however long that is due: a rank that sleeps
+/// A peer that is held back is not asked, however long the question is due: a rank that sleeps
 /// until the next step does sleep.
 #[test]
 fn the_next_step_lies_ahead_while_a_peer_is_held_back() {
@@ -89,7 +89,7 @@ fn the_next_step_lies_ahead_while_a_peer_is_held_back() {
     let mut patience = Patience::new(at(30_000), None);
     assert_eq!(patience.step(at(0), true), Step::Nothing);
     let ask_at = patience.next_step_at().unwrap();
-    // Errors until it is tried again after its ask is due.
+    // Errors until the retry after the question is due.
     let mut now = at(1);
     patience.failed(now);
     while now <= ask_at {
@@ -102,7 +102,7 @@ fn the_next_step_lies_ahead_while_a_peer_is_held_back() {
     assert_eq!(patience.step(now, true), Step::Nothing);
     let next = patience.next_step_at();
     assert!(next > Some(now), "{next:?} is not after {now:?}");
-    // It is asked as soon as it is not held back any more.
+    // The peer is asked as soon as it is not held back any more.
     patience.heard(false);
     assert_eq!(patience.next_step_at(), Some(ask_at));
     assert_eq!(patience.step(now, true), Step::Ask);
