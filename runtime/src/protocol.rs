@@ -26,8 +26,8 @@ pub(crate) struct LoggerClient {
     begin: Instant,
     is_instant: bool,
     has_left: bool,
-    /// Commits until lost loggers are checked again, though a quorum of
-    /// the others makes everything stable.
+    /// Commits until lost loggers are checked again. The check is needed even while a quorum of
+    /// the other loggers makes all events stable.
     until_look: u32,
     /// Number of batches by their count of determinants: 1, 2 to 3, 4 to 7 …
     pub(crate) batches: [u64; 11],
@@ -139,8 +139,8 @@ impl Commits for LoggerClient {
 /// How long emissions, also output, wait for the gate.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    /// Since when an emission waits, and for how many events, the first. Others
-    /// may have come behind it that wait for more.
+    /// The start of the present wait, and the number of events that must be stable to end it.
+    /// Later emissions may wait for more events.
     since: Option<(Instant, u64)>,
     pub(crate) waits: GateWaits,
     /// Present with `--gate-output`.
