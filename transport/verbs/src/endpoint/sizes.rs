@@ -41,7 +41,7 @@ impl Sizes {
             .max(1);
         let others = 2 * greetings + pairs * MARKERS_MAX;
         let left = (limits.completions as usize).saturating_sub(others);
-        // Operations are reduced first, but to no less than half.
+        // Operations are reduced first, but keep at least half of the entries.
         let for_receives = left.saturating_sub(options.operations_max).max(left / 2);
         let receives = options
             .receives_max

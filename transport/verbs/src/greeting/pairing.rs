@@ -10,9 +10,9 @@ use super::wire::{Offer, Stage};
 ///
 /// 1. My queue pair is bound to the peer's of the same generation, as soon as I know that one.
 /// 2. When my queue pair breaks, I begin the next generation; when I learn of a higher generation,
-/// I begin that one. Each time my queue pair ends, and I need a new one.
+///    I begin that one. Each time my queue pair ends, and I need a new one.
 /// 3. The pair is established for me when my queue pair is bound and I know that the peer's is: by
-/// a greeting, or because data arrived on mine.
+///    a greeting, or because data arrived on mine.
 ///
 /// The greetings of a side are monotone: the generation grows, and within a generation the queue
 /// pair is first fresh and then bound. So the newest greeting is the highest, not the last to
