@@ -1,5 +1,5 @@
-//! Lets the library's heap map memory by `__wrap_mmap` (`src/addresses.rs`): only what
-//! is linked into `librefrain.so`, not the program's own calls.
+//! Links the library's heap to `__wrap_mmap` (`src/addresses.rs`). It affects only code that is
+//! linked into `librefrain.so`, not the program's own calls.
 
 use std::env;
 

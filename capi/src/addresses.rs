@@ -1,13 +1,12 @@
-//! The program's part of the address space begins at the same line in each life.
+//! Makes the program's part of the address space begin at the same address in each life.
 //!
-//! The kernel places a mapping without an address in the highest hole below the stack
-//! that it fits (with an unlimited stack: the lowest above the loader). What
-//! `refrain_init` maps differs from life to life, so that the large blocks that the
-//! program takes afterwards would lie elsewhere. So all holes from the loader up to a
-//! line at a fixed distance are filled with memory that nothing may touch: it takes no
-//! memory, only addresses. Mappings that the library makes later have a region of their
-//! own; those of its heap, too, which takes tables for its addresses at any time. In
-//! `librefrain.a` the heap is linked to `mmap` itself.
+//! The kernel places a mapping without an address in the highest hole below the stack that it fits
+//! (with an unlimited stack: the lowest above the loader). The size of `refrain_init`'s mappings
+//! differs from life to life, so large blocks that the program allocates afterwards would have
+//! other addresses. Therefore all holes from the loader up to a line at a fixed distance are filled
+//! with inaccessible mappings, which take addresses but no memory. Later mappings of the library
+//! have a region of their own. So do those of its heap, which maps its tables at any time; in
+//! `librefrain.a`, the heap is linked to the `mmap` below.
 
 #![allow(unsafe_code, reason = "maps memory for the heap, and without access")]
 
@@ -21,23 +20,23 @@ use core::{
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::process::{Resource, getrlimit};
 
-/// More than `refrain_init` maps where the kernel chooses: libraries, threads' stacks.
+/// More bytes than `refrain_init` maps where the kernel chooses: libraries, threads' stacks.
 const SPAN_BYTES: usize = 4 << 30;
 const LARGEST_BYTES: usize = 1 << 30;
 const PAGE_BYTES: usize = 4096;
-/// Far more holes than there are.
+/// Limit of the mappings that fill holes; far more than there are holes.
 const FILLED_MAX: usize = 4096;
 
-/// Before the library maps anything: without `addresses`, the kernel places its mappings
-/// among those of the program.
+/// Runs before the library maps anything. Without `addresses`, the kernel places the library's
+/// mappings among those of the program.
 pub fn begin_elsewhere() {
     if !uses(Means::Addresses) {
         refrain::placement::let_kernel_choose();
     }
 }
 
-// `mmap` of what is linked into the library (`build.rs`): a name that it does not export,
-// and that a program which links `librefrain.a` may have itself.
+// `mmap` of the code that is linked into the library (`build.rs`). The name is not exported; a
+// program that links `librefrain.a` may define the same name.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 global_asm!(
     ".pushsection .text.refrain_wrap_mmap,\"ax\",@progbits",
@@ -54,10 +53,10 @@ global_asm!(
     map = sym map,
 );
 
-/// `mmap` of the library's heap.
+/// `mmap` for the library's heap.
 ///
 /// # Safety
-/// That of `mmap`.
+/// As for `mmap`.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 unsafe extern "C" fn map(
     address: *mut c_void,
@@ -67,14 +66,14 @@ unsafe extern "C" fn map(
     file: c_int,
     offset: c_long,
 ) -> *mut c_void {
-    // Rings of io_uring are refused where an address is named.
+    // Rings of io_uring cannot be mapped at a given address.
     let is_anonymous = flags & libc::MAP_ANONYMOUS != 0;
     let is_free = address.is_null() && flags & libc::MAP_FIXED == 0;
     let address = match is_anonymous && is_free && uses(Means::Addresses) {
         true => ptr::without_provenance_mut(refrain::placement::next_address(bytes)),
         false => address,
     };
-    // SAFETY: the caller's; a hint takes nothing that is there.
+    // SAFETY: as the caller promises; a hint replaces no existing mapping.
     let place =
         unsafe { libc::syscall(libc::SYS_mmap, address, bytes, access, flags, file, offset) };
     ptr::with_exposed_provenance_mut(place as usize)
@@ -83,13 +82,13 @@ unsafe extern "C" fn map(
 /// Fills the holes. Does nothing if addresses are limited (`ulimit -v`) or the program has
 /// no loader; stops early if the kernel refuses a mapping.
 pub fn begin_at_line() {
-    // SAFETY: it only looks something up.
+    // SAFETY: `getauxval` only reads.
     let loader = unsafe { libc::getauxval(libc::AT_BASE) } as usize;
     let is_limited = getrlimit(Resource::As).current.is_some();
     if !uses(Means::Addresses) || is_limited || loader == 0 {
         return;
     }
-    // The kernel goes up where the stack may grow without limit.
+    // With an unlimited stack, the kernel places mappings upwards.
     let is_before_line = match getrlimit(Resource::Stack).current {
         Some(_) => |place: usize, _, loader: usize| place >= loader - SPAN_BYTES,
         None => |place, bytes, loader| place + bytes <= loader + SPAN_BYTES,

@@ -1,5 +1,5 @@
-//! The border between C and Rust: errors become codes and a text of the thread,
-//! no panic crosses it, and what is behind it runs on a stack of its own.
+//! The border between C and Rust. Errors become a code and a text of the thread, no panic crosses
+//! the border, and the Rust code runs on a stack of its own.
 
 use super::failure::{Code, Failure};
 use super::own_stack;
@@ -8,16 +8,16 @@ use core::cell::Cell;
 use core::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Bytes of a text with the zero at its end; longer ones are cut.
+/// Bytes of the error text with its final zero; longer texts are cut.
 const TEXT_BYTES: usize = 2048;
 
 thread_local! {
-    /// Not in the heap, where its address would differ from life to life.
+    /// Not on the heap, where its address would differ from life to life.
     static LAST_ERROR: [Cell<u8>; TEXT_BYTES] = const { [const { Cell::new(0) }; TEXT_BYTES] };
 }
 
-/// The text of the last error of this thread. It stays where it is; the next error
-/// of the thread writes over it.
+/// The text of this thread's last error. Its address stays the same; the next error of the thread
+/// overwrites it.
 pub fn last_error() -> *const c_char {
     LAST_ERROR.with(|text| text.as_ptr().cast())
 }
@@ -35,7 +35,7 @@ fn remember(text: &str) {
     });
 }
 
-/// Runs the body of a function of C: 0, or the code of its error.
+/// Runs the body of a function for C. Returns 0, or the code of its error.
 #[inline]
 pub fn call(body: impl FnOnce() -> Result<(), Failure>) -> c_int {
     let code = own_stack::run(|| match without_panic(body) {
@@ -48,7 +48,7 @@ pub fn call(body: impl FnOnce() -> Result<(), Failure>) -> c_int {
     code as c_int
 }
 
-/// The same, of a function that returns a number of its own: -1 for an error.
+/// As [`call`], for a function that returns a number; -1 for an error.
 #[inline]
 pub fn number(body: impl FnOnce() -> Result<i64, Failure>) -> i64 {
     own_stack::run(|| {
@@ -59,8 +59,8 @@ pub fn number(body: impl FnOnce() -> Result<i64, Failure>) -> i64 {
     })
 }
 
-/// A panic is an error like another. Whoever lends state to `body` sees to what a
-/// panic leaves of it.
+/// Runs `body` and turns a panic into an error. A caller that lends state to `body` must handle the
+/// state that a panic leaves.
 pub fn without_panic<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
         Err(Failure::new(

@@ -1,5 +1,5 @@
-//! The interface to the preloaded `librefrain_clocks.so`, if there is one: the engine records
-//! clocks and random bytes of the program, and gives the recorded ones in a replay. REC-4
+//! The interface to `librefrain_clocks.so`, if that library is preloaded: the engine records clocks
+//! and random bytes of the program, and returns the recorded ones in a replay. REC-4
 
 #![allow(
     unsafe_code,
@@ -14,10 +14,10 @@ use core::ffi::{CStr, c_int, c_void};
 use core::mem;
 use core::slice;
 
-/// Of the functions and of [`Engine`], as `clocks/src/attach.rs` has them.
+/// Version of the functions and of [`Engine`], as in `clocks/src/attach.rs`.
 const VERSION: c_int = 1;
 
-/// What answers.
+/// The functions that the preloaded library calls.
 #[repr(C)]
 struct Engine {
     is_asked_by_program: extern "C" fn() -> c_int,
@@ -39,7 +39,7 @@ fn find(name: &CStr) -> Option<*mut c_void> {
     (!found.is_null()).then_some(found)
 }
 
-/// The program begins to join its job: calls of this library itself are not recorded.
+/// Called when the program begins to join its job: calls that this library makes are not recorded.
 pub fn join() {
     if let Some(join) = find(c"refrain_clocks_join") {
         // SAFETY: the function of that name has this type in every version.
@@ -47,7 +47,7 @@ pub fn join() {
     }
 }
 
-/// It has joined: from now on calls of its thread are recorded.
+/// Called when the program has joined: from now on calls of its thread are recorded.
 pub fn attach() {
     type Attach = unsafe extern "C" fn(version: c_int, engine: *const Engine) -> c_int;
     let Some(attach) = find(c"refrain_clocks_attach") else {
@@ -63,7 +63,7 @@ pub fn attach() {
     }
 }
 
-/// It has left its job, if it has.
+/// Called by `refrain_finalize`: ends the recording if this thread has no world any more.
 pub fn detach() {
     if present::has_world() {
         return;
@@ -75,12 +75,12 @@ pub fn detach() {
 }
 
 extern "C" fn is_asked_by_program() -> c_int {
-    // A call that has given the world back may still free memory, and the heap then asks for
-    // the time.
+    // A call that has given the world back may still free memory, and the heap then reads the time.
     (present::idle().is_some() && !own_stack::is_call_under_way()).into()
 }
 
-/// Runs on the stack of this library: bytes that it leaves there differ from life to life.
+/// Runs `body` on the stack of this library, since the bytes that it leaves there differ from life
+/// to life.
 // SAFETY: the other library passes a function and its argument.
 unsafe extern "C" fn aside(body: extern "C" fn(*mut c_void), call: *mut c_void) {
     own_stack::run(|| {
@@ -91,7 +91,7 @@ unsafe extern "C" fn aside(body: extern "C" fn(*mut c_void), call: *mut c_void) 
 
 fn answer<T>(call: impl FnOnce(&mut Program) -> Result<T, refrain::Error>) -> Option<T> {
     let world = present::idle()?;
-    // An error comes again in the program's next call.
+    // The program's next call returns the error again.
     without_panic(|| present::with(world, |program| Ok(call(program)?))).ok()
 }
 
@@ -99,9 +99,9 @@ extern "C" fn number(series: u8, fresh: i64) -> i64 {
     answer(|program| program.answer_number(series, fresh)).unwrap_or(fresh)
 }
 
-// SAFETY: the other library lends that many bytes for this call.
+// SAFETY: the preloaded library lends `bytes` bytes for this call.
 unsafe extern "C" fn bytes(fresh: *mut u8, bytes: usize) {
-    // SAFETY: the other library lends them for this call.
+    // SAFETY: as above.
     let fresh = unsafe { slice::from_raw_parts_mut(fresh, bytes) };
     answer(|program| program.answer_bytes(fresh));
 }

@@ -1,4 +1,4 @@
-//! What a call of C comes to when it fails: a code and a text.
+//! The failure of a call from C: a code and a text.
 
 use core::fmt;
 use refrain::{Ended, Error};
@@ -43,7 +43,7 @@ impl Code {
         (Self::Internal, c"REFRAIN_ERR_INTERNAL"),
     ];
 
-    /// The name of a code as the header has it.
+    /// The name of a code in the header.
     pub fn name_of(code: i32) -> &'static core::ffi::CStr {
         match Self::ALL.iter().find(|(known, _)| *known as i32 == code) {
             Some((_, name)) => name,
@@ -53,7 +53,7 @@ impl Code {
     }
 }
 
-/// What went wrong.
+/// An error as a code and a text.
 #[derive(Debug)]
 pub struct Failure {
     pub code: Code,
@@ -66,13 +66,13 @@ impl Failure {
         Self { code, text }
     }
 
-    /// An argument that cannot be.
+    /// Failure for an invalid argument.
     pub fn argument(text: impl fmt::Display) -> Self {
         Self::new(Code::Argument, text)
     }
 }
 
-/// The end of one of several requests: a failure when its message was too long.
+/// Fails if the message of the request was truncated.
 pub fn whole(ended: &Ended) -> Result<(), Failure> {
     match ended.status() {
         Ok(_) => Ok(()),

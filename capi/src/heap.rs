@@ -1,8 +1,8 @@
-//! The library's own heap. In the program's heap, blocks of the library would leave
-//! their bytes in blocks that the program is given later, and shift their addresses.
+//! The library's own heap. On the program's heap, blocks of the library would leave their bytes in
+//! blocks that the program allocates later, and would shift their addresses.
 //!
-//! Libraries that are loaded (libfabric, libibverbs), the loader and the C library
-//! itself still allocate from the program's heap.
+//! Loaded libraries (libfabric, libibverbs), the loader and the C library itself still allocate
+//! from the program's heap.
 
 #![allow(unsafe_code, reason = "passes allocations on")]
 
@@ -16,8 +16,8 @@ static HEAP: Heap = Heap;
 
 struct Heap;
 
-// SAFETY: `uses` answers the same in the whole life of the process, so each block
-// goes back to the allocator that it came from; both keep the contract.
+// SAFETY: `uses` returns the same for the whole life of the process, so each block returns to the
+// allocator that it came from; both allocators keep the contract.
 unsafe impl GlobalAlloc for Heap {
     // SAFETY: the contract of the trait, which callers keep.
     #[inline]

@@ -1,4 +1,4 @@
-//! Pointers of C: each is checked as far as it can be, and trusted beyond that.
+//! Pointers from C: each is checked as far as possible, and trusted beyond that.
 
 #![allow(unsafe_code, reason = "reads and writes what programs in C point to")]
 
@@ -6,15 +6,15 @@ use super::failure::Failure;
 use core::ffi::c_void;
 use refrain::{ReceiveBuffer, SendBuffer};
 
-/// Where an answer goes.
+/// Place for one result.
 #[derive(Debug)]
 pub struct Out<T>(*mut T);
 
 impl<T> Out<T> {
-    /// A place that has to be there.
+    /// A place that must not be null.
     ///
     /// # Safety
-    /// If it is not null, it must be writable until the answer is given.
+    /// If `place` is not null, it must be writable until the result is written.
     pub unsafe fn required(name: &str, place: *mut T) -> Result<Self, Failure> {
         match place.is_null() {
             true => Err(Failure::argument(format_args!("{name} is NULL"))),
@@ -23,7 +23,7 @@ impl<T> Out<T> {
         }
     }
 
-    /// A place that may be null: the answer is dropped then.
+    /// A place that may be null: then the result is dropped.
     ///
     /// # Safety
     /// As [`Out::required`].
@@ -51,8 +51,7 @@ impl<T: Copy> Array<T> {
     /// `count` values from `base` on.
     ///
     /// # Safety
-    /// If it is not null, all must be readable and writable until the call of C
-    /// ends.
+    /// If `base` is not null, all values must be readable and writable until the call from C ends.
     pub unsafe fn required(name: &str, base: *mut T, count: usize) -> Result<Self, Failure> {
         if count > 0 && base.is_null() {
             return Err(Failure::argument(format_args!("{name} is NULL")));
@@ -61,7 +60,7 @@ impl<T: Copy> Array<T> {
         unsafe { Self::optional(name, base, count) }
     }
 
-    /// The same, or nothing: then nothing is written.
+    /// As [`Array::required`], but `base` may be null: then the array is empty.
     ///
     /// # Safety
     /// As [`Array::required`].
@@ -74,7 +73,7 @@ impl<T: Copy> Array<T> {
         Ok(Self { base, count })
     }
 
-    /// They themselves.
+    /// All values.
     pub fn values(&mut self) -> &mut [T] {
         if self.base.is_null() {
             return &mut [];
@@ -84,7 +83,7 @@ impl<T: Copy> Array<T> {
         unsafe { core::slice::from_raw_parts_mut(self.base, self.count) }
     }
 
-    /// Beyond its end nothing happens.
+    /// Writes a value; does nothing beyond the end of the array.
     pub fn set(&mut self, index: usize, value: T) {
         if index < self.count {
             // SAFETY: writable by the promise at its construction.
@@ -118,7 +117,7 @@ fn check_bytes(name: &str, base: *const c_void, bytes: usize) -> Result<(), Fail
     Ok(())
 }
 
-/// Nothing has an address that is not null, too.
+/// A non-null address, also for an empty buffer.
 fn some_address(base: *mut c_void) -> *mut u8 {
     match base.is_null() {
         true => core::ptr::NonNull::dangling().as_ptr(),
@@ -126,7 +125,7 @@ fn some_address(base: *mut c_void) -> *mut u8 {
     }
 }
 
-/// Data to send.
+/// Checks data to send.
 ///
 /// # Safety
 /// As [`SendBuffer::bytes`].
@@ -136,7 +135,7 @@ pub unsafe fn outgoing(data: *const c_void, bytes: usize) -> Result<SendBuffer, 
     Ok(unsafe { SendBuffer::bytes(some_address(data.cast_mut()), bytes) })
 }
 
-/// Room to receive into.
+/// Checks a buffer to receive into.
 ///
 /// # Safety
 /// As [`ReceiveBuffer::bytes`].
@@ -146,7 +145,7 @@ pub unsafe fn incoming(buffer: *mut c_void, bytes: usize) -> Result<ReceiveBuffe
     Ok(unsafe { ReceiveBuffer::bytes(some_address(buffer), bytes) })
 }
 
-/// Memory that belongs to checkpoints.
+/// Memory that is part of checkpoints.
 #[derive(Clone, Copy, Debug)]
 pub struct Protected {
     base: *mut u8,
@@ -156,9 +155,8 @@ pub struct Protected {
 impl Protected {
     /// `bytes` bytes from `base` on.
     ///
-    /// # Safety
-    /// As long as it is kept, they must be readable and writable, and the program
-    /// must not touch them while it is read or filled.
+    /// While the value is kept, the bytes must be readable and writable, and the program must not
+    /// touch them during a read or fill.
     pub unsafe fn new(base: *mut c_void, bytes: usize) -> Result<Self, Failure> {
         check_bytes("memory", base, bytes)?;
         let base = some_address(base);
@@ -169,14 +167,14 @@ impl Protected {
         self.bytes
     }
 
-    /// What is there now.
+    /// The present contents.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: readable by the promise at its construction. Whatever the program
-        // in C has put there, or has not, is bytes to Rust, which has not made it.
+        // SAFETY: readable by the promise at its construction. Memory that the program in C has not
+        // initialized counts as bytes, since Rust has not allocated it.
         unsafe { core::slice::from_raw_parts(self.base, self.bytes) }
     }
 
-    /// Fills it with as many bytes.
+    /// Overwrites the memory with `bytes`, which has the same length.
     pub fn fill(self, bytes: &[u8]) {
         assert_eq!(bytes.len(), self.bytes);
         // SAFETY: writable by the promise at its construction; `bytes` is the

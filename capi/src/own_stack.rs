@@ -1,15 +1,14 @@
-//! The library's own stack. Each call from C runs on it, so that below the frames of
-//! the program nothing is left of the library, which differs from life to life: only
-//! arguments, return addresses and what the compiler saves of the caller.
+//! The library's own stack. Each call from C runs on it, so that below the frames of the program
+//! the library leaves nothing that differs from life to life: only arguments, return addresses and
+//! registers that the compiler saves for the caller.
 //!
-//! A thread has one such stack, made at its first call. A call that is made while
-//! another of its thread is under way (by a signal handler) runs where it is; so do
-//! all calls on processors without a `switch`, and without `stack` in
-//! `REFRAIN_SAME_MEMORY`.
+//! Each thread has one such stack, made at its first call. A call during another call of its thread
+//! (by a signal handler) runs on the present stack; so do all calls on processors without a
+//! `switch`, and without `stack` in `REFRAIN_SAME_MEMORY`.
 //!
-//! Before the return, registers that a callee may leave changed get fixed values: what
-//! the library computed would get onto the program's stack from there, when the
-//! compiler spills or the loader resolves a function at its first call.
+//! Before the return, registers that a callee may change get fixed values. Otherwise values that
+//! the library computed would get onto the program's stack, when the compiler spills registers or
+//! the loader resolves a function at its first call.
 
 #![allow(unsafe_code, reason = "changes the stack pointer, and maps stacks")]
 
@@ -22,24 +21,24 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
-/// As large as the stack that programs usually have: a call may load libraries, and
-/// handlers of the program's signals run here too. It takes memory as it is used.
+/// As large as the usual stack of a program: a call may load libraries, and signal handlers of the
+/// program run here too. Pages take memory only when they are used.
 const STACK_BYTES: usize = 8 << 20;
 const GUARD_BYTES: usize = 64 << 10;
-/// Where stacks are put: far from everything that the kernel places by itself. A
-/// hint; where it cannot be had, the kernel chooses.
+/// Hint for the address of stacks, far from everything that the kernel places by itself. If the
+/// address is taken, the kernel chooses.
 const REGION: usize = 0x3f00_0000_0000;
 
 type Enter = unsafe extern "C" fn(*mut c_void) -> i64;
 type Switch = unsafe extern "C" fn(*mut c_void, Enter, Stack) -> i64;
 
-/// The stack of a thread, by its head.
+/// The stack of a thread, named by its head.
 pub type Stack = NonNull<Head>;
 
-/// Lies at the upper end of its stack.
+/// The head of a stack, at its upper end.
 #[repr(C, align(64))]
 pub struct Head {
-    /// Cleared by `switch`, when nothing runs on the stack any more.
+    /// Cleared by `switch` when the call has left the stack.
     is_in_use: Cell<bool>,
     switch: Switch,
     lower_end: NonNull<u8>,
@@ -49,16 +48,16 @@ thread_local! {
     static END: End = const { End };
 }
 
-/// Unmaps the stack of its thread, which ends.
+/// Unmaps the stack of its thread when the thread ends.
 struct End;
 
-/// Runs the body of a call on the stack of the library. It must not panic.
+/// Runs the body of a call on the library's stack. The body must not panic.
 #[inline]
 pub fn run<F: FnOnce() -> i64>(body: F) -> i64 {
     let mut body = ManuallyDrop::new(body);
     let body = (&raw mut body).cast();
     let stack = thread::with(|thread| thread.stack.get()).or_else(make);
-    // SAFETY: a head stays as long as its thread.
+    // SAFETY: a head lives as long as its thread.
     let free = stack.filter(|stack| unsafe { !stack.as_ref().is_in_use.replace(true) });
     // SAFETY: `enter` fits the body, and takes it once; the stack below the head was
     // free and is now marked.
@@ -70,11 +69,11 @@ pub fn run<F: FnOnce() -> i64>(body: F) -> i64 {
     }
 }
 
-/// Whether a call of this thread is under way, on either stack.
+/// Whether a call of this thread is in progress, on either stack.
 pub fn is_call_under_way() -> bool {
     let (stack, on_caller_stack) =
         thread::with(|thread| (thread.stack.get(), thread.is_on_caller_stack.get()));
-    // SAFETY: a head stays as long as its thread.
+    // SAFETY: a head lives as long as its thread.
     on_caller_stack || stack.is_some_and(|stack| unsafe { stack.as_ref().is_in_use.get() })
 }
 
@@ -89,17 +88,19 @@ unsafe fn stay(argument: *mut c_void, enter: Enter) -> i64 {
     result
 }
 
-// SAFETY: called with a body of this type that nothing has taken yet.
+// SAFETY: called with a body of this type that was not taken yet.
 unsafe extern "C" fn enter<F: FnOnce() -> i64>(body: *mut c_void) -> i64 {
     // SAFETY: as `run` promises.
     let body = unsafe { ManuallyDrop::take(&mut *body.cast::<ManuallyDrop<F>>()) };
     body()
 }
 
-/// Overwrites what ran on the program's stack before this call: constructors of
-/// libraries, the allocator's among them, which draws random numbers there; the recorder
-/// of clocks, which does more in a later life; the loader.
+/// Overwrites the bytes that earlier code left on the program's stack: constructors of libraries,
+/// among them the allocator's, which draws random numbers; the recorder of clocks, which does more
+/// in a later life; the loader.
 ///
+/// Does nothing in other threads than the first: their stacks are small, and none of this code ran
+/// there.
 /// Other threads than the first have small stacks, and none of these ran there.
 pub fn overwrite_below() {
     const BYTES: usize = 64 << 10;
@@ -112,7 +113,7 @@ pub fn overwrite_below() {
     }
 }
 
-/// Makes the stack of this thread. `None`: calls run on the caller's.
+/// Makes the stack of this thread. `None`: calls run on the caller's stack.
 #[cold]
 fn make() -> Option<Stack> {
     static NEXT: AtomicUsize = AtomicUsize::new(REGION);
@@ -126,8 +127,8 @@ fn make() -> Option<Stack> {
         unsafe { mmap_anonymous(ptr::without_provenance_mut(hint), bytes, access, flags) };
     let lower_end = NonNull::new(lower_end.ok()?.cast::<u8>())?;
     let guard = lower_end.as_ptr().cast();
-    // SAFETY: the lower end is used by nothing. Without a guard an overflow would hit
-    // the page below, which is most likely not there either.
+    // SAFETY: nothing uses the lower end. Without a guard, an overflow would hit the page below,
+    // which is most likely not mapped.
     let _ = unsafe { mprotect(guard, GUARD_BYTES, MprotectFlags::empty()) };
     let head = Head {
         is_in_use: Cell::new(true),
@@ -141,14 +142,14 @@ fn make() -> Option<Stack> {
         stack
     };
     thread::with(|thread| thread.stack.set(Some(stack)));
-    // SAFETY: `watch_end` asks for nothing, and the stack is new.
+    // SAFETY: `watch_end` has no requirements, and the stack is new.
     unsafe { switch(ptr::null_mut(), watch_end, stack) };
     Some(stack)
 }
 
-/// Runs on the new stack: what it leaves there is the library's.
+/// Registers `END`. Runs on the new stack, so that the bytes that it leaves are the library's.
 extern "C" fn watch_end(_: *mut c_void) -> i64 {
-    // In a thread that ends already it cannot be had: the stack stays.
+    // In a thread that already ends the registration fails, and the stack stays mapped.
     let _ = END.try_with(|_| ());
     0
 }
@@ -158,9 +159,9 @@ impl Drop for End {
         let Some(stack) = thread::with(|thread| thread.stack.take()) else {
             return;
         };
-        // SAFETY: the head is there as long as the stack.
+        // SAFETY: the head exists as long as the stack.
         let head = unsafe { stack.as_ref() };
-        // A thread may end within a call: by a signal handler that ends it.
+        // A thread may end within a call, by a signal handler that ends it.
         if !head.is_in_use.get() {
             // SAFETY: `make` mapped it, and nothing runs on it.
             let _ = unsafe { munmap(head.lower_end.as_ptr().cast(), GUARD_BYTES + STACK_BYTES) };
@@ -168,7 +169,7 @@ impl Drop for End {
     }
 }
 
-/// Calls `enter` with its argument on the stack that ends at the head, and marks it free.
+/// Calls `enter` with its argument on the stack that ends at the head; then marks the stack free.
 #[cfg(target_arch = "x86_64")]
 macro_rules! switch {
     ($name:ident, $($clear:literal),*) => {
@@ -211,16 +212,16 @@ macro_rules! switch {
 mod x86_64 {
     use super::*;
 
-    // One register of each set is left with all bits set. The loader saves registers by
-    // XSAVEC, which leaves out a set that the processor knows to be zero; whether it
-    // knows depends on when the process was interrupted last.
+    // One register of each set keeps all bits set. The loader saves registers by XSAVEC, which
+    // omits a set that the processor knows to be zero; whether it knows depends on the last
+    // interrupt of the process.
     switch!(
         with_sse,
         ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n xorps xmm\\n, xmm\\n\n .endr",
         "pcmpeqd xmm15, xmm15"
     );
-    // Also the upper halves, which are marked as unused. On Zen 3 one instruction takes
-    // 1 ns less than seventeen.
+    // Also clears the upper halves, which then count as unused. On Zen 3 one instruction takes 1 ns
+    // less than seventeen.
     switch!(with_avx, "vzeroall", "vpcmpeqd xmm15, xmm15, xmm15");
     switch!(
         with_avx512,
@@ -250,7 +251,7 @@ use x86_64::switch;
 mod aarch64 {
     use super::*;
 
-    /// As on x86_64. The scalable registers' predicates are left as they are.
+    /// As on x86_64. The predicates of the scalable registers stay unchanged.
     // SAFETY: callee-saved registers are as before when it returns.
     #[unsafe(naked)]
     // SAFETY: the caller gives the upper end of a free stack, and what `enter` takes.

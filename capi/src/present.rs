@@ -1,5 +1,5 @@
-//! The world of this thread. C has a number that looks like a pointer: whether it
-//! is the right one is asked at each call, and another thread finds nothing.
+//! The world of this thread. C holds a number that looks like a pointer. Each call checks that it
+//! is the number of this thread's world; on another thread it is an error.
 
 use super::border::without_panic;
 use super::failure::{Code, Failure};
@@ -9,25 +9,25 @@ use core::mem::ManuallyDrop;
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// `refrain_world` of the header: nothing is at such an address.
+/// `refrain_world` of the header: no object lies at its address.
 #[derive(Debug)]
 #[repr(C)]
 pub struct WorldHandle {
     nothing: [u8; 0],
 }
 
-/// Nothing here is dropped when the thread ends: a rank that ends without leaving
-/// its job has nothing to put in order.
+/// The state of this thread's world. It is not dropped when the thread ends: a rank that ends
+/// without leaving its job needs no cleanup.
 pub enum State {
     Absent,
     Idle(usize, ManuallyDrop<Box<Program>>),
-    /// A call is under way.
+    /// A call is in progress.
     Busy,
     /// A call has panicked.
     Broken(usize),
 }
 
-/// Of worlds that were made, from 1: no number comes again.
+/// The number of the next world, from 1; numbers are not reused.
 static NEXT: AtomicUsize = AtomicUsize::new(1);
 
 #[inline]
@@ -85,13 +85,13 @@ pub fn with<T>(
     });
     set(match has_returned {
         true => State::Idle(world.addr(), program),
-        // Its state is unknown, and it is not dropped.
+        // The state of the program is unknown, so it is not dropped.
         false => State::Broken(world.addr()),
     });
     result
 }
 
-/// Ends the world of this thread, if `end` does not refuse it before.
+/// Ends the world of this thread, unless `may_end` refuses.
 pub fn end(
     world: *const WorldHandle,
     may_end: impl FnOnce(&mut Program) -> Result<(), Failure>,
@@ -104,7 +104,7 @@ pub fn end(
     result
 }
 
-/// The world of this thread, while no call is under way.
+/// The world of this thread, unless a call is in progress.
 pub fn idle() -> Option<*const WorldHandle> {
     look(|state| match state {
         State::Idle(serial, _) => Some(ptr::without_provenance(*serial)),
@@ -112,7 +112,7 @@ pub fn idle() -> Option<*const WorldHandle> {
     })
 }
 
-/// Whether this thread has a world, in whatever state.
+/// Whether this thread has a world, in any state.
 pub fn has_world() -> bool {
     look(|state| !matches!(state, State::Absent))
 }
@@ -128,7 +128,8 @@ fn take(world: *const WorldHandle) -> Result<ManuallyDrop<Box<Program>>, Failure
     }
 }
 
-/// Why the state does not serve. Here, so that the state stays in registers above.
+/// The error for a state in which the world cannot be used. A function of its own, so that the
+/// caller keeps the state in registers.
 #[cold]
 #[inline(never)]
 fn refused(world: *const WorldHandle) -> Failure {

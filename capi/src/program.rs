@@ -1,4 +1,4 @@
-//! A program in C: its world, and what it holds of it.
+//! A program in C: its world, and the state that the C interface adds.
 
 use super::failure::{Code, Failure};
 use super::memory::Protected;
@@ -6,14 +6,14 @@ use super::protected::{Sections, load};
 use core::time::Duration;
 use refrain::{Ended, Error, Message, MessageHandle, Restored, World};
 
-/// What `refrain_init` makes.
+/// The object that `refrain_init` makes.
 #[derive(Debug)]
 pub struct Program {
     world: World,
     protected: Sections,
-    /// The checkpoint that this life continues from, while the program has not loaded it.
+    /// The checkpoint that this life continues from, until the program has loaded it.
     restored: Option<Restored>,
-    /// How requests of one call ended: memory that is used again.
+    /// Results of the requests of one call; the memory is reused.
     ended: Vec<Ended>,
 }
 
@@ -27,12 +27,12 @@ impl Program {
         }
     }
 
-    /// For questions that are no operations.
+    /// The world, for questions that are no operations.
     pub fn world(&self) -> &World {
         &self.world
     }
 
-    /// For operations.
+    /// The world, for operations. Fails while a checkpoint is to be loaded.
     pub fn ready(&mut self) -> Result<&mut World, Failure> {
         match &self.restored {
             None => Ok(&mut self.world),
@@ -46,8 +46,8 @@ impl Program {
         }
     }
 
-    /// The time since the job began. Before the program has loaded its checkpoint it is no
-    /// operation.
+    /// The time since the job began. It is no operation until the program has loaded its
+    /// checkpoint.
     pub fn time(&mut self) -> Result<Duration, Failure> {
         match self.restored {
             None => Ok(self.world.time()?),
@@ -55,7 +55,7 @@ impl Program {
         }
     }
 
-    /// A number from outside. Before the program has loaded its checkpoint it is no operation.
+    /// As `World::answer_number`. It is no operation until the program has loaded its checkpoint.
     pub fn answer_number(&mut self, series: u8, fresh: i64) -> Result<i64, Error> {
         match self.restored {
             None => self.world.answer_number(series, fresh),
@@ -63,7 +63,7 @@ impl Program {
         }
     }
 
-    /// The same for bytes.
+    /// As [`Program::answer_number`], for bytes.
     pub fn answer_bytes(&mut self, fresh: &mut [u8]) -> Result<(), Error> {
         match self.restored {
             None => self.world.answer_bytes(fresh),
@@ -71,7 +71,7 @@ impl Program {
         }
     }
 
-    /// For operations on several requests: with a place for the end of each.
+    /// The world for operations on several requests, with room for `count` results.
     pub fn ready_for(&mut self, count: usize) -> Result<(&mut World, &mut [Ended]), Failure> {
         self.ready()?;
         if self.ended.len() < count {
@@ -80,7 +80,7 @@ impl Program {
         Ok((&mut self.world, &mut self.ended[..count]))
     }
 
-    /// Nothing may be open at the end.
+    /// Fails if requests or messages are open.
     pub fn check_finalize(&mut self) -> Result<(), Failure> {
         self.nothing_is_open("refrain_finalize")
     }
@@ -105,7 +105,7 @@ impl Program {
 
     // ---- messages of matched probes ----
 
-    /// Takes a message for its receive.
+    /// Removes a kept message so that it can be received.
     pub fn take(&mut self, handle: MessageHandle) -> Result<Message, Failure> {
         self.ready()?.take(handle).ok_or_else(|| {
             Failure::new(
@@ -125,10 +125,10 @@ impl Program {
         self.protected.unprotect(id)
     }
 
-    /// The number of the checkpoint; 0 for none.
+    /// Takes a checkpoint and returns its number; 0 if none was taken.
     pub fn checkpoint(&mut self) -> Result<u64, Failure> {
         self.ready()?;
-        // Also where none is taken: it must not depend on that. REC-4
+        // Checked also when no checkpoint is taken: the result must not depend on that. REC-4
         self.nothing_is_open("refrain_checkpoint")?;
         let protected = &self.protected;
         let taken = self.world.checkpoint(|image| protected.save(image));
@@ -136,7 +136,7 @@ impl Program {
         Ok(taken.map_or(0, |taken| taken.number))
     }
 
-    /// The checkpoint that this life continues from, before it is loaded.
+    /// The checkpoint that this life continues from, until it is loaded.
     pub fn restored(&mut self) -> Result<Option<&Restored>, Failure> {
         if self.restored.is_none() {
             self.restored = self.world.restored()?;
@@ -144,7 +144,7 @@ impl Program {
         Ok(self.restored.as_ref())
     }
 
-    /// Loads the checkpoint: its number, 0 for none.
+    /// Loads the checkpoint and returns its number; 0 if there is none.
     pub fn restore(&mut self) -> Result<u64, Failure> {
         self.restored()?;
         let Some(restored) = &mut self.restored else {
@@ -157,7 +157,7 @@ impl Program {
     }
 }
 
-/// A store that fails is not a wrong setting.
+/// Converts an error of `World::checkpoint`: a failing store is no wrong setting.
 fn checkpoint_failed(error: Error) -> Failure {
     match error {
         Error::Config(text) => Failure::new(Code::Checkpoint, text),

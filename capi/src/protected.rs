@@ -1,11 +1,11 @@
-//! Memory that belongs to checkpoints, and filling it from one.
+//! Memory that is part of checkpoints, and restoring it.
 
 use super::failure::{Code, Failure};
 use super::memory::Protected;
 use refrain::{Image, Restored};
 use std::collections::BTreeMap;
 
-/// The memory that `refrain_protect` has named.
+/// The memory that `refrain_protect` has named, by section id.
 #[derive(Debug, Default)]
 pub struct Sections(BTreeMap<u64, Protected>);
 
@@ -29,8 +29,8 @@ impl Sections {
     }
 }
 
-/// Fills all memory from a checkpoint, or none: each section has to have its memory, and each
-/// memory its section.
+/// Fills all memory from a checkpoint, or none: each section needs its memory, and each memory its
+/// section.
 pub fn load(restored: &mut Restored, into: &Sections) -> Result<(), Failure> {
     let number = restored.number();
     let unfit = |why: core::fmt::Arguments<'_>| {

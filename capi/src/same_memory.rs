@@ -1,9 +1,8 @@
-//! Which means keep memory that the program has never written the same in each life:
-//! `REFRAIN_SAME_MEMORY`, a list of `heap`, `stack` and `addresses`, separated by commas, or
-//! `none`; all of them if it is not set.
+//! Settings that keep memory which the program has never written the same in each life.
+//! `REFRAIN_SAME_MEMORY` is a list of `heap`, `stack` and `addresses`, separated by commas, or
+//! `none`; unset means all of them.
 //!
-//! It is read once, before the first allocation of the library, and so without
-//! allocating.
+//! The variable is read once, before the library's first allocation, so the code must not allocate.
 
 #![allow(unsafe_code, reason = "reads the environment as C does")]
 
@@ -13,8 +12,8 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 pub const VARIABLE: &CStr = c"REFRAIN_SAME_MEMORY";
 
-/// What the library keeps out of: the program's heap, its stack, its part of the
-/// address space.
+/// The parts of the program's memory that the library does not use: its heap, its stack, its part
+/// of the address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Means {
@@ -24,7 +23,7 @@ pub enum Means {
 }
 
 const ALL: u8 = Means::Heap as u8 | Means::Stack as u8 | Means::Addresses as u8;
-/// Beside the means: the variable was read.
+/// Flag beside the means: the variable was read.
 const READ: u8 = 8;
 const UNKNOWN_WORD: u8 = 16;
 
@@ -34,7 +33,7 @@ pub fn uses(means: Means) -> bool {
     chosen() & means as u8 != 0
 }
 
-/// Refuses a variable with other words.
+/// Refuses a variable that contains unknown words.
 pub fn check() -> Result<(), Failure> {
     if chosen() & UNKNOWN_WORD == 0 {
         return Ok(());
@@ -56,18 +55,18 @@ fn chosen() -> u8 {
     }
 }
 
-/// Two threads that read it at once read the same.
+/// Reads the variable. Two threads that read it at the same time get the same value.
 #[cold]
 fn read() -> u8 {
-    // SAFETY: the name ends with a zero. A program that changes its environment
-    // beside its first call has a race with every other reader, too.
+    // SAFETY: the name ends with a zero. A program that changes its environment during its first
+    // call races with every other reader, too.
     let value = unsafe { libc::getenv(VARIABLE.as_ptr()) };
     let chosen = match value.is_null() {
         true => ALL,
-        // SAFETY: a value of the environment ends with a zero, and stays.
+        // SAFETY: a value of the environment ends with a zero, and stays valid.
         false => parsed(unsafe { CStr::from_ptr(value) }.to_bytes()),
     };
-    // The first answer stays.
+    // The first value that was stored stays.
     match CHOSEN.compare_exchange(0, chosen | READ, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => chosen | READ,
         Err(first) => first,

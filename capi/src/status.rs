@@ -1,4 +1,4 @@
-//! What C learns of a message.
+//! The status of a message, as C reads it.
 
 use refrain::{Ended, Error};
 
@@ -16,7 +16,7 @@ pub struct Status {
 const _: () = assert!(size_of::<Status>() == 24 && align_of::<Status>() == 8);
 
 impl Status {
-    /// Of a message that was longer than its buffer; `None` for other errors.
+    /// The status of a truncated message; `None` for other errors.
     pub fn of_truncated(error: &Error) -> Option<Self> {
         match *error {
             Error::Truncated {

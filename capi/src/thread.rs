@@ -1,12 +1,11 @@
-//! What the library keeps for each thread that calls it, found in two instructions:
-//! each call asks for it three times.
+//! The library's state of each calling thread. Each call uses it three times, so access takes two
+//! instructions.
 //!
-//! On x86_64 the stable compiler makes a shared library call `__tls_get_addr` for a
-//! thread's variable, which takes 2 to 3 ns. So the place of the variable is kept in
-//! another one, which is in the initial-exec model: its distance from the thread's
-//! pointer is fixed when the library is loaded. Where a program loads the library by
-//! `dlopen`, its 8 bytes come from those that the C library keeps for this (glibc: more
-//! than 500).
+//! On x86_64, the stable compiler makes a shared library call `__tls_get_addr` for a thread-local
+//! variable, which takes 2 to 3 ns. So the address of the variable is kept in another one of the
+//! initial-exec model, whose distance from the thread pointer is fixed when the library is loaded.
+//! If a program loads the library by `dlopen`, the 8 bytes come from the reserve of the C library
+//! (glibc: more than 500).
 
 #![allow(unsafe_code, reason = "reads a thread's variable in assembler")]
 
@@ -14,11 +13,11 @@ use super::own_stack::Stack;
 use super::present::State;
 use core::cell::Cell;
 
-/// Nothing of it is dropped at the thread's end: to be registered for that would leave
-/// traces on the caller's stack.
+/// The state of a thread. It is not dropped at the thread's end: registering a destructor would
+/// leave bytes on the caller's stack.
 pub struct Thread {
     pub stack: Cell<Option<Stack>>,
-    /// A call that does not run on `stack` is under way.
+    /// A call that does not run on `stack` is in progress.
     pub is_on_caller_stack: Cell<bool>,
     pub world: Cell<State>,
 }
@@ -35,7 +34,7 @@ thread_local! {
     };
 }
 
-/// Lends what is kept for this thread.
+/// Runs `body` with the state of this thread.
 #[inline]
 pub fn with<T>(body: impl FnOnce(&Thread) -> T) -> T {
     #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
@@ -50,7 +49,7 @@ mod quick {
     use core::arch::{asm, global_asm};
     use core::ptr;
 
-    // A thread's variable: where its `THREAD` is, or null before it was asked for.
+    // A thread-local variable: the address of the thread's `THREAD`, or null before the first use.
     global_asm!(
         ".pushsection .tbss.refrain_place_of_thread, \"awT\", @nobits",
         ".globl refrain_place_of_thread",
@@ -62,7 +61,7 @@ mod quick {
         ".popsection",
     );
 
-    /// It lives as long as the thread, which cannot hand it to another.
+    /// The reference lives as long as the thread; it cannot be passed to another thread.
     #[inline]
     pub fn thread<'a>() -> &'a Thread {
         let place: *const Thread;
@@ -75,7 +74,7 @@ mod quick {
                 options(nostack, preserves_flags, readonly),
             );
         }
-        // SAFETY: null, or what `first` has written in this thread.
+        // SAFETY: null, or the address that `first` has written in this thread.
         unsafe { place.as_ref() }.unwrap_or_else(first)
     }
 
@@ -83,8 +82,8 @@ mod quick {
     #[inline(never)]
     fn first<'a>() -> &'a Thread {
         let thread = THREAD.with(ptr::from_ref);
-        // SAFETY: writes the variable. `THREAD` stays where it is until the thread
-        // ends, since nothing of it is dropped.
+        // SAFETY: writes the variable. `THREAD` keeps its address until the thread ends, since it
+        // is not dropped.
         unsafe {
             asm!(
                 "mov {offset}, qword ptr [rip + refrain_place_of_thread@gottpoff]",

@@ -1,12 +1,12 @@
-//! What a program asks the machine is answered in each life as in the first, by the
-//! preloaded library.
+//! With the preloaded library, a program gets the same clocks and random bytes in each life as in
+//! the first.
 
 mod built;
 
 use built::{Ended, Program, compiler, launcher};
 use std::process::Command;
 
-/// What `programs/clocks.c` can ask.
+/// The questions of `programs/clocks.c`.
 const QUESTIONS: [&str; 6] = ["seed", "time", "usage", "random", "process", "fork"];
 
 fn program() -> Option<Program> {
@@ -46,7 +46,7 @@ fn random_bytes_that_signals_interrupt_are_whole_in_each_life() {
     assert_eq!(ended.deaths(), 2, "{}", ended.err);
 }
 
-/// What makes the difference: without the library each question shows it.
+/// Without the library, each question has another answer: so it makes the difference.
 // REC-8
 #[test]
 fn without_records_each_answer_differs() {
@@ -58,7 +58,7 @@ fn without_records_each_answer_differs() {
     }
 }
 
-/// Also of lives after lives, killed at any moment.
+/// Also with several later lives, killed at any moment.
 // REC-4 REC-6
 #[test]
 fn answers_stay_the_same_over_many_lives() {
@@ -71,8 +71,8 @@ fn answers_stay_the_same_over_many_lives() {
     }
 }
 
-/// The shell is another program: what it asks is not kept. Descriptors that the
-/// program closes before it joins (question `seed`) are not missed.
+/// The shell is another program, so its questions are not recorded. Descriptors that the program
+/// closes before it joins (question `seed`) are not missed.
 // REC-4
 #[test]
 fn a_program_behind_a_wrapper_is_answered() {
@@ -94,7 +94,7 @@ fn a_program_behind_a_wrapper_is_answered() {
     }
 }
 
-/// What is preloaded already stays.
+/// Libraries that are preloaded already stay.
 #[test]
 fn the_user_s_own_preloaded_libraries_stay() {
     let mut command = Command::new(launcher());
@@ -108,8 +108,8 @@ fn the_user_s_own_preloaded_libraries_stay() {
     assert!(ours.ends_with("/librefrain_clocks.so"), "{ended:?}");
 }
 
-/// No protocol that recovers: nothing is preloaded. A static program: nothing can be,
-/// and that is told.
+/// With a protocol that does not recover, no library is preloaded. A static program cannot have
+/// one, and this is reported.
 #[test]
 fn programs_that_are_not_served_run_as_ever() {
     let mut command = Command::new(launcher());

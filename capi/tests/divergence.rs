@@ -1,5 +1,5 @@
-//! Programs in C whose messages have other bytes in each life: which go on, which are
-//! stopped, and what the job says. REC-8
+//! Programs in C whose messages have other bytes in each life: which of them continue, which are
+//! stopped, and what the job reports. REC-8
 
 mod built;
 
@@ -12,10 +12,10 @@ fn program() -> Option<Program> {
     Program::of("tests/programs/garbage.c")
 }
 
-/// Rank 0 dies in the middle, and rank 1 behind its replay.
+/// Rank 0 dies in the middle, and rank 1 after the replay of rank 0.
 const KILLS: &str = "--protocol pessimist --kill 0@clock=40,1@clock=70";
 
-/// The garbage must not be made the same.
+/// Keeps the garbage different in each life.
 const AS_IT_IS: &str = "--record-clocks off --same-memory none";
 
 #[track_caller]
@@ -30,9 +30,9 @@ fn assert_says(ended: &Ended, words: &[&str]) {
     }
 }
 
-/// Padding, dummy words and timings: the job goes on to its end, says so, and has a
-/// status of its own. What rank 1 was sent is the same in its later life, although
-/// rank 0 has made something else meanwhile: none of its answers differs.
+/// Padding, unused words and timings: the job continues to its end, reports the differences, and
+/// has an exit status of its own. Messages to rank 1 are the same in its later life, although rank
+/// 0 has made other bytes meanwhile: no answer of rank 1 differs.
 // REC-8
 #[test]
 fn bytes_that_mean_nothing_do_not_stop_a_job() {
@@ -63,8 +63,8 @@ fn bytes_that_mean_nothing_do_not_stop_a_job() {
     assert!(!ended.err.contains("differ"), "{}", ended.err);
 }
 
-/// A rank that dies again, also in its replay, is told of once, and once for the job.
-/// Rank 1 dies behind all of that and gets what its first life got.
+/// The differences of a rank that dies again, also in its replay, are reported once, and once for
+/// the job. Rank 1 dies after all of that and gets the messages of its first life.
 // REC-6, REC-8
 #[test]
 fn bytes_of_the_first_life_outlive_several_deaths() {
@@ -85,7 +85,7 @@ fn bytes_of_the_first_life_outlive_several_deaths() {
     }
 }
 
-/// Random numbers that are seeded by the clock are another history.
+/// Random numbers that are seeded by the clock make another history.
 // REC-8
 #[test]
 fn another_history_is_stopped() {
@@ -102,7 +102,7 @@ fn another_history_is_stopped() {
     }
 }
 
-/// With `stop` any byte is too much; a length is, with all policies.
+/// With `stop`, any differing byte stops the rank; a differing length does so with all policies.
 // REC-8
 #[test]
 fn differences_that_stop_a_rank() {

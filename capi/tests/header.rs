@@ -1,4 +1,4 @@
-//! The header and the library say the same.
+//! The header and the library declare the same.
 
 mod built;
 
@@ -8,15 +8,14 @@ use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
 
-/// Functions by name, with all that is written of them: `int (const refrain_world
-/// *world, …)`.
+/// Functions by name, with their full types: `int (const refrain_world *world, …)`.
 type Functions = BTreeMap<String, String>;
 
 fn header() -> String {
     fs::read_to_string(folder().join("include/refrain.h")).expect("the header")
 }
 
-/// Without comments and lines of the preprocessor.
+/// The header without comments and preprocessor lines.
 fn declarations(header: &str) -> String {
     let mut rest = header;
     let mut text = String::new();
@@ -53,7 +52,7 @@ fn of_header() -> Functions {
             .split(',')
             .filter(|parameter| parameter.trim() != "void")
             .map(|parameter| match parameter.trim().strip_suffix("[]") {
-                // An array of the caller is a pointer.
+                // An array parameter is a pointer in C.
                 Some(array) => array.replacen(' ', " *", 1),
                 None => parameter.trim().to_owned(),
             })
@@ -64,7 +63,7 @@ fn of_header() -> Functions {
     functions
 }
 
-/// A type of the sources, as C writes it.
+/// The C name of a Rust type of the sources.
 fn in_c(of: &str, parameter: &str) -> &'static str {
     match (of.trim(), parameter) {
         ("c_int", _) => "int",
@@ -188,8 +187,8 @@ fn the_codes_of_the_header_are_those_of_the_library() {
     }
 }
 
-/// Strict compilers take the header in each of these languages, and see the sizes
-/// that the library has.
+/// Strict compilers accept the header in each of these languages, and compute the same sizes as the
+/// library.
 #[test]
 fn the_header_is_c_and_c_plus_plus() {
     for (name, options) in [

@@ -1,4 +1,4 @@
-//! Programs in C as ranks of jobs: what they are told, and that they survive.
+//! Programs in C as ranks of jobs: the results of their calls, and their recovery.
 
 mod built;
 
@@ -19,7 +19,7 @@ fn every_operation_tells_what_it_did() {
     }
 }
 
-/// The same lives twice: what the calls tell is told again.
+/// The same lives twice: the calls return the same results again.
 // REC-4
 #[test]
 fn every_operation_is_played_again() {
@@ -47,7 +47,7 @@ fn wrong_uses_are_codes_and_texts() {
     assert_eq!(ended.err, "");
 }
 
-/// The line of a job without failures, and that of the same job with them.
+/// Compares the output of a job without failures with that of the same job with failures.
 #[track_caller]
 fn survives(program: &Program, ranks: u32, kills: &str, arguments: &str) -> Ended {
     let expected = program.job(ranks, "--protocol none", arguments);
@@ -59,8 +59,8 @@ fn survives(program: &Program, ranks: u32, kills: &str, arguments: &str) -> Ende
     ended
 }
 
-/// Each round of a ring is two operations: the victim goes on from the checkpoint
-/// that was due before, or from its beginning.
+/// Each round of a ring is two operations: the killed rank continues from the checkpoint that was
+/// due before, or from its beginning.
 // REC-1 REC-3
 #[test]
 fn a_ring_survives_and_goes_on_from_its_checkpoints() {
@@ -87,7 +87,7 @@ fn a_ring_survives_and_goes_on_from_its_checkpoints() {
     assert!(ended.err.contains("from the beginning"), "{}", ended.err);
 }
 
-/// Who is given which ticket is decided anew only behind what was told.
+/// After the recorded events, tickets are assigned anew.
 // REC-4 REC-5
 #[test]
 fn a_program_that_takes_from_anyone_survives() {
@@ -110,8 +110,8 @@ fn a_program_that_takes_from_anyone_survives() {
     survives(&program, 4, kills, "200 10");
 }
 
-/// Random numbers seeded by the time, and times themselves, are in its messages. They
-/// are the same in every life, with and without checkpoints.
+/// The messages contain times, and random numbers seeded by the time. They are the same in every
+/// life, with and without checkpoints.
 // REC-4 REC-8
 #[test]
 fn a_program_whose_messages_depend_on_the_time_survives() {
@@ -129,7 +129,7 @@ fn a_program_whose_messages_depend_on_the_time_survives() {
     }
 }
 
-/// Without records a later life sends other numbers, and that is found.
+/// Without records a later life sends other numbers, and this is detected.
 // REC-8
 #[test]
 fn a_time_that_is_not_recorded_makes_other_messages() {
@@ -159,7 +159,7 @@ fn memory_comes_back_only_where_it_fits() {
     assert_eq!(lines, expected);
 }
 
-/// Neither when it joins, nor when a peer has been started again.
+/// Neither when it joins, nor after a peer was restarted.
 #[test]
 fn a_program_without_standard_streams_prints_into_nothing_of_the_library() {
     let Some(program) = Program::of("tests/programs/closed_output.c") else {
@@ -175,7 +175,7 @@ fn a_program_without_standard_streams_prints_into_nothing_of_the_library() {
     }
 }
 
-/// And the job goes on, also when the parent dies afterwards.
+/// The job continues, also when the parent dies afterwards.
 #[test]
 fn calls_of_a_forked_child_are_refused() {
     let Some(program) = Program::of("tests/programs/forks.c") else {

@@ -1,5 +1,5 @@
-//! What a program has never written, and its addresses, are the same in each life: a
-//! rank that sends them and is killed sends the same again (REC-8).
+//! Memory that a program has never written, and its addresses, are the same in each life: a rank
+//! that sends them and is killed sends the same bytes again (REC-8).
 //!
 //! `REFRAIN_SAME_MEMORY_SEEDS=7,8` adds jobs that are killed at random.
 
@@ -7,7 +7,7 @@ mod built;
 
 use built::Program;
 
-/// Programs and what they send; each with the means without which it differs.
+/// Programs and the memory that they send, each with the setting without which it differs.
 const SINS: [(&str, &str, &str); 7] = [
     ("tests/programs/unwritten.c", "stack", "heap,addresses"),
     ("tests/programs/unwritten.c", "deep", "heap,addresses"),
@@ -18,7 +18,7 @@ const SINS: [(&str, &str, &str); 7] = [
     ("tests/programs/pointers.c", "", "heap,stack"),
 ];
 
-/// With all means all bytes are equal, and sends were compared.
+/// With all settings all bytes are equal, and sends were compared.
 #[track_caller]
 fn is_the_same(program: &Program, options: &str, arguments: &str) {
     let options = format!("--protocol pessimist --divergence stop {options}");
@@ -44,7 +44,7 @@ fn memory_that_was_never_written_is_the_same_in_the_next_life() {
     }
 }
 
-/// Each of the means is needed.
+/// Each of the settings is needed.
 // REC-8
 #[test]
 fn without_one_of_the_means_the_next_life_differs() {
@@ -71,7 +71,7 @@ fn memory_is_the_same_however_often_a_rank_is_killed() {
             let Some(program) = Program::of(source) else {
                 return;
             };
-            // Descriptors that stay open end below those of the library.
+            // Descriptors that stay open must end below those of the library.
             let (every_s, rounds) = match sin {
                 "" => (0.07, 1900),
                 _ => (0.3, 20000),

@@ -1,6 +1,5 @@
-//! How fast checkpoints are written and read:
-//! `checkpoint_bandwidth PLACE [MIB...]`, where PLACE is a folder, `unix:PATH` or
-//! `tcp:HOST:PORT`.
+//! Measures the bandwidth of writing and reading checkpoints: `checkpoint_bandwidth PLACE
+//! [MIB...]`, where PLACE is a folder, `unix:PATH` or `tcp:HOST:PORT`.
 
 use refrain_checkpoint::{CheckpointStoreSpec, JobName, SectionKind, Store};
 use refrain_ring::{Incarnation, Rank};

@@ -1,7 +1,7 @@
-//! Checkpoints on a server: the same as in a folder, over a socket.
+//! Checkpoints on a server: implements [`Checkpoints`] over a socket.
 //!
-//! Each checkpoint is written or read in a session of its own. If the server dies, the session
-//! ends with an error; the next one reaches the server when it runs again.
+//! Each checkpoint is written or read in a session of its own. If the server dies, the session ends
+//! with an error; the next session reaches the server once it runs again.
 
 use crate::error::CheckpointError;
 use crate::message::{PROTOCOL, ToClient, ToServer};
@@ -24,33 +24,33 @@ pub struct Client {
 struct Session {
     address: String,
     connection: Connection,
-    /// How long to wait for an answer, where nothing is lost without the server.
+    /// Longest wait for an answer; `None`: no limit.
     patience: Option<Duration>,
 }
 
-/// How long the server may take to answer where nothing is lost without it: when a job
-/// starts, and when its checkpoints are removed.
+/// How long the server may take to answer requests that the job can do without: when a job starts,
+/// and when its checkpoints are removed.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// How long a server may be busy. Its sessions end after a checkpoint each, silent ones after
+/// How long a server may be busy. Its sessions end after one checkpoint each; silent ones end after
 /// 10 s.
 const BUSY_MAX: Duration = Duration::from_secs(60);
-/// Attempts that may end before both sides have proved that they know the secret: the server
-/// may have closed the connection to make room for others.
+/// Attempts that may end before both sides have proved that they know the secret: the server may
+/// have closed the connection to make room for others.
 const UNPROVEN_MAX: u32 = 6;
-/// Pauses between attempts: twice as long each time.
+/// Pauses between attempts: each is twice as long as the one before, between these limits.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// The error about a server that ends a session.
+/// The error when a server ends a session.
 const ENDED: &str = "it has ended the session: start it again if it has died, and try again; or choose another place";
-/// The error about a server that ends a session before its first message.
+/// The error when a server ends a session before its first message.
 const NO_WELCOME: &str = "it has ended the session before its first message: if it has a --secret, name that file with --checkpoint-secret; if it has died, start it again; or choose another place";
 
-/// How long one address may take to accept a client. By default the kernel tries for two
-/// minutes if the host is gone.
+/// How long the connection to one address may take. By default the kernel tries for two minutes if
+/// the host does not answer.
 const CONNECT_MAX: Duration = STRANGER_WAIT;
 
-/// Why there is no session, and what to do.
+/// Why there is no session, and what to do about it.
 fn unreachable(error: &WireError) -> String {
     match error {
         WireError::Unproven | WireError::Secure(_) => "it does not know the secret: name the file of its --secret with --checkpoint-secret, or none if it has none".into(),
@@ -62,13 +62,13 @@ fn unreachable(error: &WireError) -> String {
 }
 
 impl Client {
-    /// A job's checkpoints on the server at an address, which is not reached yet.
+    /// Checkpoints of a job on the server at `address`. Does not connect yet.
     pub fn new(address: ServerAddress, job: JobName) -> Self {
         Self { address, job }
     }
 
-    /// Begins a session; connects again while the server has no room for one. `patience`: how
-    /// long to wait for the first answer.
+    /// Begins a session; connects again while the server has no room for one. `patience`: longest
+    /// wait for the first answer.
     fn session(&self, patience: Option<Duration>) -> Result<Session, CheckpointError> {
         let until = Instant::now() + BUSY_MAX;
         let (mut pause, mut unproven) = (PAUSE_MIN, 0);
@@ -117,7 +117,7 @@ impl Session {
         let until = self.patience.take().map(|longest| Instant::now() + longest);
         let queued = self.connection.say(&hello);
         queued.map_err(|error| self.failed(error))?;
-        // If it cannot be sent, the server may have sent its reason.
+        // If the message cannot be sent, the server may have sent its reason.
         let _ = self.connection.wait_flushed(until);
         match self.connection.wait_message(until) {
             Ok(ToClient::Welcome) => Ok(self),
@@ -145,7 +145,7 @@ impl Session {
         sent.map_err(|error| self.why_over(error))
     }
 
-    /// Why a message could not be sent: the server may have sent its reason.
+    /// The error of a message that could not be sent: the server may have sent the reason.
     fn why_over(&mut self, error: WireError) -> CheckpointError {
         match self.next_message() {
             Ok(ToClient::Refused(why)) => why.into_error(&self.address),
@@ -213,7 +213,7 @@ impl Checkpoints for Client {
     }
 
     fn remove_all(&self) -> Result<(), CheckpointError> {
-        // The job is over: it does not wait for a server that is stopped.
+        // The job has ended: it does not wait for a server that is stopped.
         let mut session = self.session(Some(ANSWER_MAX))?;
         session.patience = Some(ANSWER_MAX);
         match session.ask(&ToServer::RemoveAll)? {
@@ -231,8 +231,8 @@ impl Checkpoints for Client {
     }
 }
 
-/// A checkpoint on its way to a server. If it is dropped before it is committed, the session
-/// ends, and the server drops it.
+/// A checkpoint that is sent to a server. If it is dropped before it is committed, the session
+/// ends, and the server drops the checkpoint.
 #[derive(Debug)]
 struct ServerSink(Session);
 
@@ -246,7 +246,7 @@ impl Strips for ServerSink {
         bytes: usize,
     ) -> Result<(), CheckpointError> {
         let Self(session) = self;
-        // Before the end, a server sends only refusals.
+        // Before the commit, a server sends only refusals.
         match session.connection.hear() {
             Ok(None) => {}
             Ok(Some(ToClient::Refused(why))) => return Err(why.into_error(&session.address)),
@@ -268,12 +268,12 @@ impl Sink for ServerSink {
     }
 }
 
-/// A checkpoint on its way from a server.
+/// A checkpoint that is received from a server.
 #[derive(Debug)]
 struct ServerSource {
     session: Session,
     number: u64,
-    /// Bytes that are still to come.
+    /// Bytes that are not yet received.
     left: u64,
 }
 

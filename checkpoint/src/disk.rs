@@ -1,5 +1,5 @@
-//! The directory of checkpoints: files that are written strip by strip, and read from
-//! their beginning to their end.
+//! The directory of checkpoints: files that are written strip by strip, and read from beginning to
+//! end.
 
 use crate::error::CheckpointError;
 use crate::packing::{Strip, empty_strip};
@@ -7,12 +7,12 @@ use refrain_storage::{Directory, Ended, Engine, File, Io, Transfer};
 use std::io;
 use std::path::Path;
 
-/// Strips under way at once.
+/// Most strips that are being written at a time.
 const UNDER_WAY_MAX: usize = 8;
-/// Room that is taken in advance: at first, and at most at a time.
+/// Bytes that are allocated in advance: at first, and at most at a time.
 const ROOM_BYTES_FIRST: u64 = 16 << 20;
 const ROOM_BYTES_MAX: u64 = 1 << 30;
-/// How far ahead the system is asked to read.
+/// How far ahead the kernel is asked to read.
 const AHEAD_BYTES: u64 = 16 << 20;
 
 /// A directory, and how its files are written.
@@ -34,18 +34,18 @@ impl From<Directory> for Disk {
 }
 
 impl Disk {
-    /// A directory that is there, written in the best way.
+    /// Opens a directory; its files are written by the best engine.
     ///
     /// # Errors
-    /// When there is no such directory, or no file can be made in it.
+    /// When the directory does not exist, or no file can be created in it.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
         Self::with_io(path, Io::Auto)
     }
 
-    /// A directory that is there, written as asked.
+    /// Opens a directory; its files are written by `io`.
     ///
     /// # Errors
-    /// When there is no such directory, or no file can be made in it.
+    /// When the directory does not exist, or no file can be created in it.
     pub fn with_io(path: &Path, io: Io) -> Result<Self, CheckpointError> {
         let attempted = || format!("opening {} for checkpoints", path.display());
         let of_system = |error| CheckpointError::of_system(attempted(), error);
@@ -65,7 +65,7 @@ impl Disk {
         })
     }
 
-    /// Makes a file that is not there.
+    /// Creates a file that does not exist yet.
     pub(crate) fn create(&self, name: &str) -> io::Result<Output> {
         let file = self.directory.create(name)?;
         match self.directory.engine(self.io, UNDER_WAY_MAX) {
@@ -98,21 +98,21 @@ impl Disk {
     }
 }
 
-/// A file that is written, strip by strip, in order and without a gap, all strips but
-/// the last whole. An error may come with any later call, and the file cannot be used
-/// then. Dropped: what is under way ends first.
+/// A file that is written strip by strip, in order and without a gap; all strips but the last are
+/// whole. An error may come with any later call, and the file cannot be used then. On drop, writes
+/// in progress end first.
 #[derive(Debug)]
 pub(crate) struct Output {
     file: File,
     engine: Box<dyn Engine<Strip>>,
-    /// Bytes that the file has room for.
+    /// Bytes that are allocated for the file.
     room_bytes: u64,
     spare: Vec<Strip>,
 }
 
 impl Output {
-    /// Takes the first `bytes` bytes of a strip, to be written at `place`, and puts
-    /// another one there instead, with any bytes in it.
+    /// Takes the first `bytes` bytes of a strip to write them at `place`, and replaces it by
+    /// another strip, whose contents are undefined.
     pub fn exchange(&mut self, place: u64, strip: &mut Strip, bytes: usize) -> io::Result<()> {
         self.make_room(place + bytes as u64)?;
         self.collect(false)?;
@@ -126,8 +126,8 @@ impl Output {
         Ok(())
     }
 
-    /// Waits until all is written, makes the file that many bytes long, and syncs it: its
-    /// content survives a loss of power from here on. Its name need not.
+    /// Waits until all strips are written, sets the length of the file, and syncs it: its content
+    /// survives a loss of power from here on, but its name may not.
     pub fn finish(&mut self, bytes: u64) -> io::Result<()> {
         while self.engine.under_way() > 0 {
             self.collect(true)?;
@@ -148,8 +148,8 @@ impl Output {
         Ok(())
     }
 
-    /// Room is taken before it is written: a full disk shows early, and writes do not
-    /// wait for each other.
+    /// Allocates room before it is written: a full disk is detected early, and writes do not wait
+    /// for each other.
     fn make_room(&mut self, end: u64) -> io::Result<()> {
         if self.room_bytes >= end {
             return Ok(());
@@ -157,7 +157,7 @@ impl Output {
         let step = self.room_bytes.clamp(ROOM_BYTES_FIRST, ROOM_BYTES_MAX);
         self.room_bytes = end.max(self.room_bytes + step);
         match self.file.take_room(self.room_bytes) {
-            // The last room on the disk may just be enough.
+            // The remaining room on the disk may just be enough.
             Err(error) if is_lack_of_room(&error) => {
                 self.room_bytes = end;
                 self.file.take_room(end)
@@ -174,18 +174,18 @@ fn is_lack_of_room(error: &io::Error) -> bool {
     )
 }
 
-/// A file that is read, from its beginning to its end. The page cache stays filled for a
-/// second reading.
+/// A file that is read from beginning to end. The page cache stays filled for a second reading.
 #[derive(Debug)]
 pub(crate) struct Input {
     file: File,
     place: u64,
-    /// Up to where the system was asked to read.
+    /// End of the range that the kernel was asked to read.
     asked: u64,
 }
 
 impl Input {
-    /// Reads on, as far as the file goes; returns how many bytes.
+    /// Reads the next bytes, and returns their number; less than `into.len()` at the end of the
+    /// file.
     pub fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.asked < self.place + AHEAD_BYTES / 2 {
             let end = self.place + AHEAD_BYTES;

@@ -11,18 +11,18 @@ use thiserror::Error;
 /// A checkpoint that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Damaged {
-    /// What it is called, with its folder.
+    /// The name of the file, with its folder.
     pub file: String,
-    /// Which one it claims to be.
+    /// The number of the checkpoint.
     pub number: u64,
-    /// Where it is not as it was written, in bytes.
+    /// Offset of the damage, in bytes.
     pub place: u64,
-    /// What is wrong.
+    /// The damage.
     pub reason: String,
 }
 
 impl Damaged {
-    /// With what was found.
+    /// Describes the flaw at `place`.
     pub fn new(file: String, number: u64, place: u64, flaw: Flaw) -> Self {
         Self {
             file,
@@ -43,7 +43,7 @@ impl fmt::Display for Damaged {
     }
 }
 
-/// Why a checkpoint was not written or read. What was stable before stays so.
+/// A checkpoint was not written or read. Earlier stable checkpoints stay.
 #[derive(Debug, Error)]
 pub enum CheckpointError {
     /// Space or quota is used up.
@@ -53,20 +53,20 @@ pub enum CheckpointError {
     NoRoom {
         /// What was attempted.
         attempted: String,
-        /// The system's words.
+        /// The error of the system.
         error: io::Error,
     },
-    /// Files cannot be made or read there.
+    /// Files cannot be created or read there.
     #[error(
         "{attempted}: {error}; the earlier checkpoints stay: change the permissions, or choose another place"
     )]
     Forbidden {
         /// What was attempted.
         attempted: String,
-        /// The system's words.
+        /// The error of the system.
         error: io::Error,
     },
-    /// There is no such folder.
+    /// The folder does not exist.
     #[error("{attempted}: there is no such folder; create it, or choose another place")]
     Missing {
         /// What was attempted.
@@ -79,7 +79,7 @@ pub enum CheckpointError {
     Io {
         /// What was attempted.
         attempted: String,
-        /// The system's words.
+        /// The error of the system.
         error: io::Error,
     },
     /// A later life of the rank writes checkpoints already (FENCE-1).
@@ -91,72 +91,72 @@ pub enum CheckpointError {
         rank: Rank,
         /// The life that asked.
         own: Incarnation,
-        /// The latest one.
+        /// The latest life.
         found: Incarnation,
     },
-    /// The number was used.
+    /// The number was used already.
     #[error(
         "rank {rank} has a checkpoint {found} already, {asked} does not follow: take the next number"
     )]
     NotNext {
         /// The rank.
         rank: Rank,
-        /// What was asked for.
+        /// The number that was asked for.
         asked: u64,
-        /// The highest that is there.
+        /// The highest existing number.
         found: u64,
     },
-    /// Another one of the rank was begun meanwhile, or a later life reads.
+    /// Another checkpoint of the rank was begun meanwhile, or a later life has begun to read.
     #[error(
         "checkpoint {number} of rank {rank} was given up: another one was begun, or a later life has come; one is written at a time"
     )]
     GivenUp {
         /// The rank.
         rank: Rank,
-        /// Which.
+        /// The number of the checkpoint.
         number: u64,
     },
-    /// There were checkpoints, and none can be used.
+    /// The rank has checkpoints, and none can be used.
     #[error("no checkpoint of rank {rank} can be used, though there were some: {}; restore one, or start the job from the beginning", all(.damaged))]
     NoneWhole {
         /// The rank.
         rank: Rank,
-        /// All that are there.
+        /// All checkpoints of the rank.
         damaged: Vec<Damaged>,
     },
-    /// It was whole when it was looked at first.
+    /// The checkpoint was whole when it was first checked.
     #[error("{0}; it was whole a moment ago: read again, an older one may be taken")]
     DamagedMeanwhile(Damaged),
-    /// No such section can be begun.
+    /// The section cannot be begun.
     #[error(transparent)]
     Section(#[from] SectionRefused),
-    /// A section ends before what was asked for.
+    /// A section is shorter than the requested bytes.
     #[error("section {kind} {id} of the checkpoint ends before what was to be read of it")]
     SectionEnds {
-        /// Its kind.
+        /// The kind of the section.
         kind: &'static str,
-        /// Its id.
+        /// The id of the section.
         id: u64,
     },
-    /// The name of a job cannot be part of a file's name.
+    /// The prefix of a job cannot be part of a file name.
     #[error("{0:?} cannot begin a file name: use letters, digits, `-`, `_` and `.`")]
     Prefix(String),
     /// The checkpoint server cannot be reached, or refuses.
     #[error("checkpoint server {address}: {reason}; the checkpoints that it has acknowledged stay")]
     Server {
-        /// Its address.
+        /// The address of the server.
         address: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// The checkpoint server has no room for a session, also after a while.
+    /// The checkpoint server has no room for a session, also after repeated attempts.
     #[error(
         "checkpoint server {address} has no room for a session: {reason}; the checkpoints that it has acknowledged stay. Start another server for some of the jobs, or use a secret so that only trusted processes can use this one"
     )]
     Busy {
-        /// Its address.
+        /// The address of the server.
         address: String,
-        /// Its reason.
+        /// The reason that the server gave.
         reason: String,
     },
 }
@@ -167,7 +167,7 @@ fn all(damaged: &[Damaged]) -> String {
 }
 
 impl CheckpointError {
-    /// Of the system, when it refused something.
+    /// Converts an error of the system.
     pub fn of_system(attempted: impl Into<String>, error: io::Error) -> Self {
         let attempted = attempted.into();
         match error.kind() {

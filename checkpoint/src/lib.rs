@@ -1,4 +1,4 @@
-//! Checkpoints of ranks: kept where the death of any process cannot take them.
+//! Checkpoints of ranks, stored so that they survive the death of any process.
 //!
 //! | module | what |
 //! |---|---|
@@ -10,12 +10,12 @@
 //! | [`server`], [`client`] | the same over a connection of `refrain_wire`; `message` has the messages |
 //! | [`policy`] | which rank is next: pure |
 //!
-//! Promises: what [`Writing::commit`] has called stable survives the death of
-//! every process and the loss of power, as far as the disk keeps what it has
-//! reported as synced. A crash at any moment leaves this checkpoint or the one before it,
-//! never a part (GC-1). Torn, damaged or foreign checkpoints are never returned.
+//! Promises: a checkpoint that [`Writing::commit`] has reported as stable survives the death of
+//! every process and the loss of power, as far as the disk keeps the data that it has reported as
+//! synced. A crash at any moment leaves this checkpoint or the previous one, never a part (GC-1).
+//! Torn, damaged or foreign checkpoints are never returned.
 //!
-//! Knows nothing of: engines, protocols, launchers. What sections hold is bytes.
+//! Must not know: engines, protocols, launchers. The contents of sections are opaque bytes.
 
 pub mod client;
 pub mod disk;

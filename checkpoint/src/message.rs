@@ -19,18 +19,18 @@ pub const PROTOCOL: Protocol = Protocol {
     version: VERSION,
     message_bytes_max: 4 << 20,
     data_bytes_max: STRIP_BYTES,
-    // A server with a slow disk takes nothing for a while.
+    // A server with a slow disk may read nothing for a while.
     unacknowledged_max: Duration::from_secs(60),
 };
 
-/// From a rank. Strips follow [`ToServer::Begin`] as they are.
+/// Messages from a rank. Strips follow [`ToServer::Begin`] as data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToServer {
-    /// The first one.
+    /// The first message of a session.
     Hello {
         /// The job.
         job: u64,
-        /// The prefix of its file names.
+        /// The prefix of the job's file names.
         prefix: String,
     },
     /// A checkpoint follows: strips, then [`ToServer::Commit`].
@@ -39,63 +39,63 @@ pub enum ToServer {
         rank: u32,
         /// The life that writes it.
         incarnation: u32,
-        /// Its number.
+        /// The number of the checkpoint.
         number: u64,
     },
     /// All strips were sent.
     Commit {
-        /// Bytes of all.
+        /// Length of all strips, in bytes.
         bytes: u64,
     },
     /// Asks for the newest checkpoint of a rank.
     Newest {
         /// The rank.
         rank: u32,
-        /// The life that asks for itself.
+        /// The life that recovers; `None`: the request only looks.
         life: Option<u32>,
     },
     /// Removes all checkpoints of the job.
     RemoveAll,
 }
 
-/// From the server. Strips follow [`ToClient::Found`] as they are.
+/// Messages from the server. Strips follow [`ToClient::Found`] as data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToClient {
     /// Answers [`ToServer::Hello`]: the session continues.
     Welcome,
-    /// Strips may come.
+    /// Answers [`ToServer::Begin`]: strips may be sent.
     Begun,
-    /// It is stable.
+    /// The checkpoint is stable.
     Stable {
-        /// Its length.
+        /// The length of the checkpoint, in bytes.
         bytes: u64,
-        /// Older ones that could not be removed.
+        /// Older checkpoints that could not be removed, with reasons.
         left: Vec<String>,
     },
-    /// The newest; its strips follow.
+    /// The newest checkpoint; its strips follow.
     Found(Box<Whole>),
-    /// There never was one.
+    /// The rank has never had a checkpoint.
     Nothing,
-    /// All are removed.
+    /// All checkpoints of the job are removed.
     Removed,
-    /// No, and why. Nothing more follows.
+    /// Refuses the request, with the reason. The session ends.
     Refused(Refusal),
 }
 
 /// A whole checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Whole {
-    /// Its header.
+    /// The header of the checkpoint.
     pub header: Header,
-    /// Its length.
+    /// The length of the checkpoint, in bytes.
     pub bytes: u64,
-    /// Its sections, in order.
+    /// The sections, in order.
     pub sections: Vec<SectionInfo>,
     /// Newer checkpoints of the rank that cannot be used.
     pub passed_over: Vec<Damaged>,
 }
 
-/// Why the server refuses.
+/// The reason of a refusal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
     /// [`CheckpointError::Fenced`].
@@ -117,7 +117,7 @@ pub enum Refusal {
         rank: Rank,
         /// The number that was asked for.
         asked: u64,
-        /// The highest number that is there.
+        /// The highest existing number.
         found: u64,
     },
     /// [`CheckpointError::GivenUp`].
@@ -133,21 +133,21 @@ pub enum Refusal {
         /// The rank.
         #[serde(with = "RankNumber")]
         rank: Rank,
-        /// All that are there.
+        /// All checkpoints of the rank.
         damaged: Vec<Damaged>,
     },
-    /// The server's system has refused something.
+    /// The server's system has failed.
     System {
-        /// What was attempted there.
+        /// What the server attempted.
         attempted: String,
         /// The number of the error, if it has one.
         code: Option<i32>,
-        /// The system's words.
+        /// The error text of the system.
         error: String,
     },
     /// Another reason, as text.
     Other(String),
-    /// There is no room for a session now, and why: the client connects again.
+    /// The server has no room for a session now, with the reason: the client connects again.
     Busy(String),
 }
 
@@ -171,7 +171,7 @@ impl From<CheckpointError> for Refusal {
 }
 
 impl Refusal {
-    /// The error that it was on the server at `address`.
+    /// Converts the refusal of the server at `address` back to an error.
     pub fn into_error(self, address: &str) -> CheckpointError {
         let address = address.to_owned();
         match self {

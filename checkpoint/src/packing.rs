@@ -1,4 +1,4 @@
-//! Packs sections into strips: pure, except for the receiver of the strips.
+//! Packs sections into strips. Pure, except for the receiver of the strips.
 
 use crate::format::{
     Header, PAGE_BYTES, PIECE_HEADER_BYTES, PieceHeader, SECTIONS_MAX, STRIP_BYTES, SectionKind,
@@ -7,7 +7,7 @@ use refrain_storage::AlignedBuffer;
 use std::collections::BTreeSet;
 use thiserror::Error;
 
-/// The memory of a strip: [`STRIP_BYTES`].
+/// The memory of a strip: [`STRIP_BYTES`] bytes.
 pub type Strip = AlignedBuffer;
 
 /// A strip of zeros.
@@ -15,54 +15,54 @@ pub fn empty_strip() -> Strip {
     AlignedBuffer::new(STRIP_BYTES)
 }
 
-/// Takes strips that are full, and gives empty ones.
+/// Receives full strips, and returns empty ones.
 pub trait Strips {
-    /// Why a strip cannot be taken.
+    /// The error of a strip that cannot be taken.
     type Error;
 
-    /// Takes the first `bytes` bytes of a strip, which belong at `place`, and
-    /// puts a strip for what follows there instead, with any bytes in it.
+    /// Takes the first `bytes` bytes of a strip, which belong at offset `place`, and replaces it by
+    /// a strip for the next bytes, whose contents are undefined.
     ///
     /// # Errors
-    /// Nothing can follow then.
+    /// After an error, no more strips may be given.
     fn exchange(&mut self, place: u64, strip: &mut Strip, bytes: usize) -> Result<(), Self::Error>;
 }
 
-/// A section that cannot be begun; what is written otherwise stays good.
+/// A section cannot be begun; everything that is already written stays valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SectionRefused {
     /// Another section has the same kind and id.
     #[error("there is a section {kind:?} {id} already: use different ids")]
     Twice {
-        /// Its kind.
+        /// The kind of the section.
         kind: SectionKind,
-        /// Its id.
+        /// The id of the section.
         id: u64,
     },
-    /// Too many.
+    /// The checkpoint has too many sections.
     #[error("a checkpoint holds {SECTIONS_MAX} sections at most: put more into one")]
     TooMany,
 }
 
-/// The section that is written.
+/// The section that is being written.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     kind: SectionKind,
     id: u64,
-    /// Bytes in pieces that are sealed.
+    /// Bytes in sealed pieces of the section.
     before: u64,
     /// Offset of the piece in the current strip.
     piece: usize,
 }
 
-/// A checkpoint that is written.
+/// A checkpoint that is being written.
 #[derive(Debug)]
 pub struct Packing {
     header: Header,
     strip: Strip,
-    /// Place of the strip in the checkpoint.
+    /// Offset of the strip in the checkpoint.
     place: u64,
-    /// Bytes of it that are taken.
+    /// Bytes of the strip that are in use.
     used: usize,
     open: Option<Open>,
     next_piece: u64,
@@ -88,16 +88,16 @@ impl Packing {
         }
     }
 
-    /// Its header.
+    /// The header of the checkpoint.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Begins a section; the one before has ended.
+    /// Begins a section; the section before it ends.
     ///
     /// # Errors
-    /// Of the strips; inside, when there can be no such section: the one before
-    /// has ended then, too.
+    /// Errors of the strips. The inner error: the section is refused; the section before it has
+    /// ended then, too.
     pub fn section<S: Strips + ?Sized>(
         &mut self,
         kind: SectionKind,
@@ -129,7 +129,7 @@ impl Packing {
     /// Appends to the section that was begun last.
     ///
     /// # Errors
-    /// Of the strips.
+    /// Errors of the strips.
     ///
     /// # Panics
     /// When no section was begun.
@@ -155,10 +155,10 @@ impl Packing {
         Ok(())
     }
 
-    /// Ends the last section and the checkpoint; gives how many bytes it has.
+    /// Ends the last section and the checkpoint; returns its length in bytes.
     ///
     /// # Errors
-    /// Of the strips.
+    /// Errors of the strips.
     pub fn end<S: Strips + ?Sized>(mut self, strips: &mut S) -> Result<u64, S::Error> {
         self.end_piece(true);
         let at = self.room_for_header(strips)?;
@@ -172,7 +172,7 @@ impl Packing {
         Ok(total)
     }
 
-    /// Makes room for a piece's header, in the next strip if needed; returns its place.
+    /// Reserves a piece's header, in the next strip if needed; returns its offset in the strip.
     fn room_for_header<S: Strips + ?Sized>(&mut self, strips: &mut S) -> Result<usize, S::Error> {
         if self.used == STRIP_BYTES {
             self.next_strip(strips)?;
@@ -195,7 +195,7 @@ impl Packing {
         Ok(())
     }
 
-    /// Seals the piece that is open, and gives its section as it is then.
+    /// Seals the open piece, and returns the state of its section.
     fn end_piece(&mut self, is_last: bool) -> Option<Open> {
         let mut open = self.open.take()?;
         let content_bytes = self.used - open.piece - PIECE_HEADER_BYTES;
@@ -218,7 +218,7 @@ impl Packing {
         Some(open)
     }
 
-    /// Zeros up to the next multiple.
+    /// Fills the strip with zeros up to the next multiple of `step`.
     fn fill_up_to(&mut self, step: usize) {
         let end = self.used.next_multiple_of(step);
         self.strip.bytes_mut()[self.used..end].fill(0);

@@ -1,4 +1,4 @@
-//! Where checkpoints are kept.
+//! Names the store of checkpoints.
 
 use core::fmt;
 use core::str::FromStr;
@@ -6,27 +6,27 @@ use refrain_wire::{NotAnAddress, ServerAddress};
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Where checkpoints are kept: a folder, or a server's address.
+/// The store of checkpoints: a folder, or the address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CheckpointStoreSpec {
-    /// A folder, which is there.
+    /// A folder, which must exist.
     Folder(PathBuf),
     /// A checkpoint server.
     Server(ServerAddress),
 }
 
-/// Text that is no place.
+/// A text that names no store.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text:?} is no place for checkpoints: use a folder, unix:PATH or tcp:HOST:PORT")]
 pub struct NotACheckpointStore {
-    /// As given.
+    /// The text that was given.
     pub text: String,
 }
 
 impl FromStr for CheckpointStoreSpec {
     type Err = NotACheckpointStore;
 
-    /// Text that begins like an address must be one; a folder with such a name is written
+    /// A text that begins like an address must be an address; a folder with such a name is written
     /// `./unix:…`.
     fn from_str(text: &str) -> Result<Self, NotACheckpointStore> {
         let is_address = |kind: &&str| text.starts_with(*kind);

@@ -1,4 +1,4 @@
-//! Unpacks strips into sections, with every check: pure.
+//! Unpacks strips into sections, with every check. Pure.
 
 use crate::format::{
     Flaw, Header, PAGE_BYTES, PIECE_HEADER_BYTES, PieceHeader, SECTIONS_MAX, STRIP_BYTES,
@@ -10,26 +10,26 @@ use std::collections::BTreeSet;
 /// A piece that was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Kind of its section.
+    /// The kind of the section.
     pub kind: SectionKind,
-    /// Id of its section.
+    /// The id of the section.
     pub id: u64,
-    /// Whether its section begins with it.
+    /// Whether the section begins with this piece.
     pub is_first: bool,
-    /// Whether its section ends with it.
+    /// Whether the section ends with this piece.
     pub is_last: bool,
-    /// Where its content lies in the strip.
+    /// The range of the content in the strip.
     pub content: Range<usize>,
 }
 
-/// What comes next.
+/// The next part of the checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A piece.
     Piece(Piece),
-    /// The strip has no more; another follows.
+    /// The strip has no more pieces; another strip follows.
     StripIsOver,
-    /// The checkpoint is whole, and over.
+    /// The checkpoint is whole, and has ended.
     End,
 }
 
@@ -37,12 +37,12 @@ pub enum Next {
 #[derive(Debug)]
 pub struct Unpacking {
     header: Header,
-    /// Place of the next piece in its strip.
+    /// Offset of the next piece in its strip.
     at: usize,
-    /// Bytes of strips that are over.
+    /// Bytes of earlier strips.
     passed: u64,
     next_piece: u64,
-    /// Kind, id and bytes so far of the section that has not ended.
+    /// Kind, id and bytes so far of the open section.
     open: Option<(SectionKind, u64, u64)>,
     names: BTreeSet<(SectionKind, u64)>,
     content_bytes: u64,
@@ -54,7 +54,7 @@ impl Unpacking {
     /// Reads the header, from the first strip.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the strip has no valid header.
     pub fn new(first_strip: &[u8]) -> Result<Self, Flaw> {
         Ok(Self {
             header: Header::decode(first_strip)?,
@@ -69,26 +69,26 @@ impl Unpacking {
         })
     }
 
-    /// Its header.
+    /// The header of the checkpoint.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Whether its end was seen: it is whole.
+    /// Whether the end was read: the checkpoint is whole.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Place of the next piece, in bytes of the whole checkpoint.
+    /// Offset of the next piece in the checkpoint, in bytes.
     pub fn place(&self) -> u64 {
         self.passed + self.at as u64
     }
 
-    /// Checks the next piece of a strip, which is whole unless it is the last.
-    /// After [`Next::StripIsOver`], the next strip is to be given.
+    /// Checks the next piece of a strip; all strips but the last are full. After
+    /// [`Next::StripIsOver`], call it with the next strip.
     ///
     /// # Errors
-    /// When what is there is not what was written there; it cannot be read on.
+    /// When the piece is damaged; then the checkpoint cannot be read further.
     pub fn next(&mut self, strip: &[u8]) -> Result<Next, Flaw> {
         if self.is_over {
             return Ok(Next::End);
@@ -127,7 +127,7 @@ impl Unpacking {
             None if !self.names.insert((kind, header.id)) => return Err(Flaw::Sections),
             None => (kind, header.id, 0),
         };
-        // One may begin where a strip has no more room than for its header.
+        // The first piece of a section may be empty: its strip has room only for its header.
         let is_empty = header.content_bytes == 0 && !header.is_last && !is_first;
         if before != (kind, header.id, header.before) || is_empty || header.digest != 0 {
             return Err(Flaw::Order);
@@ -167,12 +167,12 @@ impl Unpacking {
     }
 }
 
-/// Gathers what sections there are, piece by piece.
+/// Collects the list of sections, piece by piece.
 #[derive(Clone, Debug, Default)]
 pub struct Sections(Vec<SectionInfo>);
 
 impl Sections {
-    /// Takes in a piece.
+    /// Adds a piece.
     pub fn add(&mut self, piece: &Piece) {
         if piece.is_first {
             self.0.push(SectionInfo {
@@ -186,7 +186,7 @@ impl Sections {
         }
     }
 
-    /// All, in order.
+    /// All sections, in order.
     pub fn into_vec(self) -> Vec<SectionInfo> {
         self.0
     }

@@ -1,16 +1,14 @@
-//! The calls of a program, without blocking: the caller counts
-//! the operation ([`Engine::tick`]), makes progress, and asks here until there is
-//! an answer.
+//! The calls of a program, without blocking. The caller counts the operation ([`Engine::tick`]),
+//! makes progress, and repeats the call here until there is an answer.
 //!
-//! This module alone decides which outcomes are events. A wait for one
-//! request, or for all, ends the same way whatever the timing: no event. The result of a
-//! test, a wait for some of several or a probe depends on timing: an event,
-//! also of sends, and also of a request whose scope has ended: which of several ends
-//! first depends on the others.
+//! This module alone decides which outcomes are events. A wait for one request, or for all, ends
+//! the same way with any timing: it is no event. The result of a test, a probe, or a wait for some
+//! of several requests depends on timing: it is an event, also for sends, and also for a request
+//! whose scope has ended, since which request ends first depends on the others.
 //!
-//! In a replay calls get their answers here from records. REC-4. Then a call that
-//! does not wait may have to: its answer is known, but its message has not
-//! arrived ([`NoAnswer::NotYet`]).
+//! In a replay, calls get their answers here from records (REC-4). A call that otherwise does not
+//! wait may then have to: its answer is known, but its message has not arrived
+//! ([`NoAnswer::NotYet`]).
 
 mod handle;
 mod several;
@@ -56,7 +54,7 @@ pub fn post_receive(
     Handle::receive(engine.now(), id)
 }
 
-/// Begins the receive of a message that [`take`] took.
+/// Begins the receive of a message that [`take`] or [`take_now`] returned.
 #[inline]
 pub fn post_matched(
     engine: &mut Engine<impl Protocol>,
@@ -67,8 +65,9 @@ pub fn post_matched(
     Handle::receive(engine.now(), id)
 }
 
-/// Begins an internal operation. The operation is for the executor of its steps, the
-/// handle for the program. Its stream is free again when a call returns its end to the program. STREAM-2
+/// Begins an internal operation. The operation goes to the executor of its steps, the handle to the
+/// program. The operation's stream is free again when a call has returned its end to the program.
+/// STREAM-2
 ///
 /// # Errors
 /// As [`Engine::begin_internal`].
@@ -80,9 +79,9 @@ pub fn begin_internal<P: Protocol>(
     Ok((operation, handle))
 }
 
-/// Cancels a receive, unless it has matched already: an event. The program still waits for
-/// it. Does nothing to a send, a null request or one whose scope has ended. One operation of
-/// the clock in any case, since whether a send is in progress depends on timing.
+/// Cancels a receive that has not matched yet, which is an event. The program must still wait for
+/// it. Does nothing to a send, a null request or a request whose scope has ended. It is one
+/// operation of the clock in any case, since whether a send is in progress depends on timing.
 #[inline]
 pub fn cancel(engine: &mut Engine<impl Protocol>, handle: &Handle) {
     match handle.id() {
@@ -91,7 +90,7 @@ pub fn cancel(engine: &mut Engine<impl Protocol>, handle: &Handle) {
     }
 }
 
-/// A wait for one request: how it ended, if it has. It is null then.
+/// A wait for one request: returns its outcome and makes it null, if it has ended.
 #[inline]
 pub fn try_wait(engine: &mut Engine<impl Protocol>, handle: &mut Handle) -> Option<Outcome> {
     let outcome = handle.outcome(engine)?;
@@ -99,8 +98,8 @@ pub fn try_wait(engine: &mut Engine<impl Protocol>, handle: &mut Handle) -> Opti
     Some(outcome)
 }
 
-/// A test of one request: how it ended, if it has; it is null then. After
-/// [`NoAnswer::Nothing`] the caller says that it [found nothing](found_nothing).
+/// A test of one request: returns its outcome and makes it null, if it has ended. After
+/// [`NoAnswer::Nothing`] the caller calls [`found_nothing`].
 #[inline]
 pub fn test(
     engine: &mut Engine<impl Protocol>,
@@ -117,8 +116,8 @@ pub fn test(
     Ok(outcome)
 }
 
-/// A probe that does not wait: a message that fits, if there is one. It stays. After
-/// [`NoAnswer::Nothing`] the caller says that it [found nothing](found_nothing).
+/// A probe that does not wait: returns the status of a message that matches, and does not take it.
+/// After [`NoAnswer::Nothing`] the caller calls [`found_nothing`].
 #[inline]
 pub fn look_now(
     engine: &mut Engine<impl Protocol>,
@@ -134,9 +133,8 @@ pub fn look_now(
     Ok(status)
 }
 
-/// A matched probe that does not wait: a message that fits, if there is one. Only
-/// [`post_matched`] can receive it then. After [`NoAnswer::Nothing`] the caller says
-/// that it [found nothing](found_nothing).
+/// A matched probe that does not wait: takes a message that matches. Only [`post_matched`] can
+/// receive it then. After [`NoAnswer::Nothing`] the caller calls [`found_nothing`].
 #[inline]
 pub fn take_now(
     engine: &mut Engine<impl Protocol>,
@@ -152,21 +150,21 @@ pub fn take_now(
     Ok(matched)
 }
 
-/// A probe that waits: as [`look_now`].
+/// A probe that waits; else as [`look_now`].
 #[inline]
 pub fn look(engine: &mut Engine<impl Protocol>, clock: Clock, from: &Pattern) -> Option<Status> {
     let answer = look_now(engine, clock, from);
     awaited(engine, clock, answer)
 }
 
-/// A matched probe that waits: as [`take_now`].
+/// A matched probe that waits; else as [`take_now`].
 #[inline]
 pub fn take(engine: &mut Engine<impl Protocol>, clock: Clock, from: &Pattern) -> Option<Matched> {
     let answer = take_now(engine, clock, from);
     awaited(engine, clock, answer)
 }
 
-/// A test or probe, not a wait, found nothing.
+/// Ends a test or probe that does not wait and has found nothing.
 #[inline]
 pub fn found_nothing(engine: &mut Engine<impl Protocol>, clock: Clock) {
     match engine.is_recorded(clock) {
@@ -175,8 +173,9 @@ pub fn found_nothing(engine: &mut Engine<impl Protocol>, clock: Clock) {
     }
 }
 
-/// A number from outside: `fresh`, or in a replay the recorded one. `series`: from 0 to 15.
-/// `None`: records tell something else, and the next progress fails. An event. REC-4, REC-8
+/// Records the number `fresh` from outside and returns it; in a replay, returns the recorded
+/// number. `series`: from 0 to 15. `None`: the records contain something else, and the next
+/// progress fails. An event. REC-4, REC-8
 #[inline]
 pub fn number(
     engine: &mut Engine<impl Protocol>,
@@ -191,8 +190,8 @@ pub fn number(
     Some(fresh)
 }
 
-/// The same for 1 to 256 bytes: in a replay the recorded ones replace them. Returns whether
-/// records have as many.
+/// As [`number`], for 1 to 256 bytes: in a replay, the recorded bytes replace `fresh`. Returns
+/// false if the records do not have as many.
 #[must_use]
 pub fn bytes(engine: &mut Engine<impl Protocol>, clock: Clock, fresh: &mut [u8]) -> bool {
     if engine.is_recorded(clock) {

@@ -1,5 +1,5 @@
-//! The log of a dead rank: its segment, which exists as long as a process of the host
-//! holds it, and the files that it spilled to. LOG-2
+//! The log of a dead rank: its segment, which exists as long as a process of the host holds it, and
+//! its spilled segment files. LOG-2
 
 use refrain_logging::image::{LogImage, OpenError, RankMemory, Selection};
 use refrain_ring::Rank;
@@ -20,9 +20,9 @@ pub enum DeadRankError {
     Spilled(#[from] OpenError),
 }
 
-/// Opens the logs of the rank whose memory file (memfd) is `segment`, together with what
-/// it spilled to `spill_dir`: of all channels, or of the channel to `destination`. The
-/// rank must be dead: what it still writes is read torn, or not at all.
+/// Opens the logs of the rank whose memory file (memfd) is `segment`, together with the files that
+/// it spilled to `spill_dir`: of all channels, or of the channel to `destination`. The rank must be
+/// dead: records that it still writes are read torn, or not at all.
 ///
 /// # Errors
 /// [`DeadRankError`].

@@ -1,9 +1,8 @@
-//! One rank of a job, without its process: the engine joined with a member of
-//! the protocol family and with the disk under its log, and what the calls of a
-//! program come to. The same in the runtime, which has a clock, sockets and
-//! threads, and in the simulator, which has none.
+//! One rank of a job, without its process: joins the engine with a member of the protocol family
+//! and with the disk under its log, and implements the calls of a program. The runtime, which has a
+//! clock, sockets and threads, and the simulator, which has none, use the same code.
 //!
-//! Knows nothing of: launchers, sockets, clocks; where events become stable.
+//! Must not know: launchers, sockets, clocks, and where events become stable.
 
 pub mod calls;
 pub mod checkpoint;

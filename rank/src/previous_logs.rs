@@ -1,4 +1,4 @@
-//! The logs of earlier lives of a rank, as its engine compares new sends with them. REC-8
+//! The logs of earlier lives of a rank, with which the engine compares new sends. REC-8
 
 use refrain_logging::image::{LogImage, LogKey, Message, ReadFailure, Wanted};
 use refrain_logging::segment::Channel;
@@ -6,17 +6,17 @@ use refrain_ring::{Incarnation, Position, Rank, RecordHeader, Ssn, Stream};
 use refrain_transport::recorded::{Compared, PreviousSends, SentAgain};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Contexts from here on are the library's own: barriers.
+/// Contexts from this number on are reserved for the library: barriers.
 pub const CONTEXT_RESERVED_MIN: u32 = 0xffff_0000;
 
-/// Payload that is read ahead from each log, roughly.
+/// Approximate payload that is read ahead from each log, in bytes.
 const AHEAD_BYTES: usize = 1 << 20;
 
-/// The logs of earlier lives of a rank, as far as they are left: for
+/// The logs of earlier lives of a rank that still exist: for
 /// [`Engine::with_previous_sends`](refrain_transport::engine::Engine::with_previous_sends).
 ///
-/// Reads each stream of each channel of each life once, in order, some messages ahead.
-/// Messages that are gone, or cannot be read, are not compared.
+/// Reads each stream of each channel of each life once, in order, some messages ahead. Messages
+/// that are missing, or cannot be read, are not compared.
 #[derive(Debug)]
 pub struct PreviousLogs {
     job: u64,
@@ -32,14 +32,14 @@ struct PreviousLog {
     channels: BTreeMap<(Rank, Stream), ReadAhead>,
 }
 
-/// Messages of a log, read some at a time.
+/// Messages of a log, read ahead.
 #[derive(Debug, Default)]
 pub struct ReadAhead {
-    /// Read and not taken yet.
+    /// Messages that were read and not taken yet.
     pub messages: VecDeque<Message>,
-    /// Where a message begins that was read: nothing before it is read again.
+    /// Position of the last message that was read: reading continues there, not before it.
     begun: Position,
-    /// Nothing more can be read.
+    /// No more messages can be read.
     pub has_ended: bool,
 }
 
@@ -79,7 +79,7 @@ impl ReadAhead {
 }
 
 impl PreviousLogs {
-    /// Of this rank; nothing yet.
+    /// The logs of this rank; empty at first.
     pub fn new(job: u64, rank: Rank) -> Self {
         Self {
             job,
@@ -88,8 +88,8 @@ impl PreviousLogs {
         }
     }
 
-    /// The log of a life, in an image that holds its memory, its files, or both. Where
-    /// several lives sent a message, that of the one which was added first counts.
+    /// Adds the log of a life, in an image that holds its memory, its files, or both. If several
+    /// lives sent a message, the life that was added first counts.
     pub fn add_life(&mut self, image: LogImage, incarnation: Incarnation) {
         self.lives.push(PreviousLog {
             image,
@@ -103,7 +103,7 @@ impl PreviousLogs {
         self.lives.is_empty()
     }
 
-    /// Whether the first message of a life to this rank from `ssn` on is so.
+    /// Whether the first message to `to` from `ssn` on, in the log of any life, fulfils `is_so`.
     fn any(&mut self, to: Rank, ssn: Ssn, is_so: impl Fn(&Message) -> bool) -> bool {
         let (job, source) = (self.job, self.rank);
         self.lives.iter_mut().any(|life| {
@@ -166,7 +166,7 @@ fn compared(before: &mut Message, sent: &SentAgain<'_>) -> Result<Compared, Stri
             "message {ssn} to rank {to} had {was}, and has {is} now"
         ));
     }
-    // Many bytes at a time: the replay waits for this.
+    // Compares many bytes at a time, since the replay waits for it.
     Ok(match before.bytes == sent.payload {
         true => Compared::Same,
         false => Compared::OtherBytes(core::mem::take(&mut before.bytes)),

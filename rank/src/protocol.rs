@@ -1,4 +1,4 @@
-//! A member of `logging`'s protocol family as the engine wants it.
+//! Implements the engine's [`Protocol`] by a member of `logging`'s protocol family.
 
 use refrain_logging::Member;
 use refrain_logging::determinant::Matched;
@@ -6,18 +6,18 @@ use refrain_logging::pessimist::{Commits, Pessimist};
 use refrain_ring::Clock;
 use refrain_transport::protocol::{Event, Protocol};
 
-/// The protocol of one rank. `C`: where its events become stable.
+/// The protocol of one rank. `C`: sends determinants to the event loggers.
 #[derive(Debug)]
 pub struct Logging<C> {
     member: Member,
-    /// `None`: no event is logged; no emission waits.
+    /// `None`: no events are logged, and no emission waits.
     events: Option<Pessimist<C>>,
     /// The clock of the newest checkpoint that was published.
     published: Clock,
 }
 
 impl<C: Commits> Logging<C> {
-    /// `events`: of a member that logs them.
+    /// `events`: `Some` if the member logs events.
     pub fn new(member: Member, events: Option<Pessimist<C>>) -> Self {
         Self {
             member,
@@ -26,13 +26,13 @@ impl<C: Commits> Logging<C> {
         }
     }
 
-    /// The events so far, where they are logged.
+    /// The recorded events, if the member logs events.
     #[inline]
     pub fn events(&self) -> Option<&Pessimist<C>> {
         self.events.as_ref()
     }
 
-    /// The events so far, where they are logged.
+    /// As [`Logging::events`], mutable.
     #[inline]
     pub fn events_mut(&mut self) -> Option<&mut Pessimist<C>> {
         self.events.as_mut()
@@ -113,7 +113,7 @@ impl<C: Commits> Protocol for Logging<C> {
         }
     }
 
-    // GC-1: two generations are kept.
+    // GC-1: the events after the older of two generations are kept.
     fn checkpoint_published(&mut self, clock: Clock) {
         if let Some(events) = &mut self.events {
             let before = std::mem::replace(&mut self.published, clock);

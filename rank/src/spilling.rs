@@ -6,33 +6,33 @@ use refrain_logging::store::{ReadToken, Store};
 use refrain_ring::{Frontier, LentChunk, Rank};
 use refrain_transport::spill::{Spill, SpillEvent};
 
-/// What spilling needs from outside.
+/// The environment of spilling: a clock and reports.
 pub trait Environment {
-    /// Time since some beginning. Never goes back.
+    /// Time since a fixed instant. It never goes back.
     fn now(&self) -> Duration;
 
     /// Reports to the user; the job continues.
     fn report(&mut self, text: &str);
 }
 
-/// Spilling of one rank.
+/// The spilling of one rank.
 pub struct Spilling<S, P> {
     log: SpillLog<S>,
     directory: String,
     after_bytes: u64,
     environment: P,
     reads: usize,
-    /// Why the last chunk was not taken.
+    /// The reason why the last chunk was refused.
     refused: Option<Refused>,
     /// The last error of the disk, and whether it is permanent.
     trouble: Option<(String, bool)>,
-    /// A file that cannot be removed was reported.
+    /// A file that cannot be removed has been reported.
     has_reported_undeleted: bool,
 }
 
 impl<S: Store, P: Environment> Spilling<S, P> {
-    /// Over `log`, whose store is named `directory` in reports. Writing begins
-    /// when more than `after_bytes` of complete chunks are in memory.
+    /// Spills to `log`, whose store reports call `directory`. Writing begins when complete chunks
+    /// in memory exceed `after_bytes`.
     pub fn new(log: SpillLog<S>, directory: String, after_bytes: u64, environment: P) -> Self {
         Self {
             log,
@@ -46,12 +46,12 @@ impl<S: Store, P: Environment> Spilling<S, P> {
         }
     }
 
-    /// The log itself.
+    /// The spilling log.
     pub fn log(&self) -> &SpillLog<S> {
         &self.log
     }
 
-    /// The text of a report; `None` for one that repeats.
+    /// The text of a report; `None` if it repeats an earlier one.
     fn text_of(&mut self, report: &Report) -> Option<String> {
         let directory = &self.directory;
         Some(match report {
@@ -71,7 +71,7 @@ impl<S: Store, P: Environment> Spilling<S, P> {
                     "the payload log is not written to {directory} any more ({error}): it continues in memory as long as that lasts"
                 )
             }
-            // Later ones fail for the same reason.
+            // Later removals fail for the same reason.
             Report::Undeleted { .. } if self.has_reported_undeleted => return None,
             Report::Undeleted { error } => {
                 self.has_reported_undeleted = true;
@@ -135,7 +135,7 @@ impl<S: Store, P: Environment> Spill for Spilling<S, P> {
     fn place(&self, destination: Rank, sequence: u64) -> Option<String> {
         let (first, slot) = self.log.place(destination, sequence)?;
         let directory = &self.directory;
-        // The name begins with this rank and life.
+        // The file name begins with the prefix of this rank and life.
         Some(format!(
             "chunk {slot} of the file {directory}/*-to-r{destination}-{first:012}.log"
         ))
@@ -184,7 +184,7 @@ mod tests {
     use refrain_logging::store::faulty::{Delivery, MemoryOptions, MemoryStore};
     use refrain_ring::Incarnation;
 
-    /// A clock that stands still; reports are dropped.
+    /// A clock that stands still. Reports are dropped.
     struct Silent;
 
     impl Environment for Silent {

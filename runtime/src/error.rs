@@ -1,4 +1,4 @@
-//! Everything that can go wrong for a program that uses the library.
+//! Errors of the library's operations.
 
 use crate::Ended;
 use core::fmt;
@@ -8,26 +8,26 @@ use refrain_ring::Rank;
 use refrain_transport::engine::Stall;
 use thiserror::Error;
 
-/// What went wrong, what was attempted and what to do about it.
+/// An error: what failed, what was attempted, and what to do about it.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The message was longer than the receive's buffer; the buffer holds its
-    /// beginning, the rest is lost.
+    /// The message was longer than the receive's buffer. The buffer holds the beginning of the
+    /// message; the rest is lost.
     #[error(
         "truncated: a message of {message_bytes} bytes from rank {source_rank} (tag {tag}) met a receive of {buffer_bytes} bytes"
     )]
     Truncated {
-        /// Whose message it was.
+        /// The sender of the message.
         source_rank: Rank,
-        /// Its tag.
+        /// The tag of the message.
         tag: i32,
-        /// Its length.
+        /// The length of the message.
         message_bytes: u64,
-        /// The receive's room.
+        /// The length of the receive's buffer.
         buffer_bytes: u64,
     },
-    /// Requests of a call on several met messages that were longer than their
-    /// buffers. All that ended are here: none is lost.
+    /// A call on several requests received messages that were longer than their buffers. Contains
+    /// every request that ended in the call.
     #[error("{}", truncated(.0))]
     TooLong(Vec<Ended>),
     /// A handle of a call does not name a request.
@@ -35,38 +35,38 @@ pub enum Error {
         "request {index} of the call has ended already, is named twice, or is of another world"
     )]
     Request {
-        /// Which handle of the call.
+        /// Index of the handle in the call.
         index: usize,
     },
-    /// A rank that the job does not have.
+    /// The rank does not exist in the job.
     #[error("rank {rank} does not exist: the job has ranks 0 to {last}")]
     NoSuchRank {
-        /// As given.
+        /// The rank that was given.
         rank: Rank,
-        /// The highest there is.
+        /// The highest rank of the job.
         last: u32,
     },
-    /// An argument outside its limits.
+    /// An argument is outside its limits.
     #[error("{0}")]
     Argument(String),
-    /// The payload log is full, and nothing of it came free.
+    /// The payload log is full, and no memory of it can be freed.
     #[error("the payload log of this rank is full: {0}")]
     LogFull(LogFull),
-    /// A send waits for its events, and no quorum of event loggers has them.
+    /// A send waits for its events to become stable, and no quorum of event loggers has them.
     #[error(
         "a send waits since {} s for its events to become stable: {why}; look after the event loggers, or raise --event-wait",
         waited.as_secs()
     )]
     EventsNotStable {
-        /// How long it has waited.
+        /// How long the send has waited.
         waited: core::time::Duration,
-        /// What the client of the event loggers says.
+        /// The explanation of the event loggers' client.
         why: String,
     },
     /// A fabric failed.
     #[error(transparent)]
     Fabric(Box<refrain_transport::fabric::FabricError>),
-    /// The engine cannot go on.
+    /// The engine cannot continue.
     #[error(transparent)]
     Engine(refrain_transport::engine::EngineError),
     /// The launcher or its control socket failed.
@@ -74,23 +74,23 @@ pub enum Error {
     Control {
         /// What was attempted, and what to do about it.
         attempted: String,
-        /// The system's words.
+        /// The error of the system.
         error: std::io::Error,
     },
     /// The launcher ends the job.
     #[error("the job is being ended: {0}")]
     Aborted(String),
-    /// A child that a rank's process has forked calls the library.
+    /// A process that was forked by a rank's process called the library.
     #[error(
         "this process was forked by the process of a rank: only the process that joined the job may call the library; a child may run another program (exec) or exit"
     )]
     Forked,
-    /// The job's settings cannot be used.
+    /// The settings of the job cannot be used.
     #[error("{0}")]
     Config(String),
 }
 
-/// Names the requests whose messages were too long.
+/// Lists the requests whose messages were too long.
 fn truncated(ended: &[Ended]) -> String {
     let truncated = ended.iter().filter_map(|ended| {
         let error = ended.status().err()?;
@@ -102,13 +102,13 @@ fn truncated(ended: &[Ended]) -> String {
 /// Why a payload log is full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFull {
-    /// What sends waited for.
+    /// The reason why sends wait.
     pub stall: Stall,
-    /// The memory that is in use.
+    /// Log memory in use.
     pub used_bytes: u64,
     /// The memory budget.
     pub budget_bytes: u64,
-    /// What the disk under it says, if there is one.
+    /// The explanation of the spill disk, if the log has one.
     pub disk: Option<String>,
 }
 

@@ -1,9 +1,9 @@
 //! The library of a program: [`World`], its requests, statistics and checkpoints.
 //!
-//! A program calls [`World::init`] and communicates; `refrain run -n N -- program`
-//! starts it. Started without a launcher a program is a job of one rank.
+//! A program calls [`World::init`] and communicates; `refrain run -n N -- program` starts it.
+//! Without a launcher, a program is a job of one rank.
 //!
-//! Must never know: how processes are started and ended.
+//! This crate must not know how processes are started and ended.
 //!
 //! ```no_run
 //! use refrain::{World, from, to};

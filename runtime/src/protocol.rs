@@ -1,5 +1,5 @@
-//! The events of a rank that is a process: the client of the event loggers, with
-//! a clock, and how long emissions wait for it.
+//! The client of the event loggers in a rank's process, with a clock, and the waiting times of
+//! emissions.
 
 use core::time::Duration;
 use refrain_eventlog::client::Client;
@@ -19,17 +19,17 @@ const COMMITS_PER_LOOK: u32 = 256;
 /// The engine of a rank that is a process.
 pub(crate) type Engine = engine::Engine<Logging<LoggerClient>>;
 
-/// The client of the event logger, with a clock.
+/// The client of the event loggers, with a clock.
 #[derive(Debug)]
 pub(crate) struct LoggerClient {
     client: Client,
     begin: Instant,
     is_instant: bool,
     has_left: bool,
-    /// Commits until lost loggers are checked again, though a quorum of
-    /// the others makes everything stable.
+    /// Commits until lost loggers are checked again. The check is needed even while a quorum of
+    /// the other loggers makes all events stable.
     until_look: u32,
-    /// Batches by their numbers of determinants: 1, 2 to 3, 4 to 7 …
+    /// Number of batches by their count of determinants: 1, 2 to 3, 4 to 7 …
     pub(crate) batches: [u64; 11],
     pub(crate) waiting: Waiting,
 }
@@ -136,14 +136,14 @@ impl Commits for LoggerClient {
     }
 }
 
-/// How long emissions wait, among them output.
+/// How long emissions, also output, wait for the gate.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    /// Since when an emission waits, and for how many events, the first. Others
-    /// may have come behind it that wait for more.
+    /// The start of the present wait, and the number of events that must be stable to end it.
+    /// Later emissions may wait for more events.
     since: Option<(Instant, u64)>,
     pub(crate) waits: GateWaits,
-    /// With `--gate-output`.
+    /// Present with `--gate-output`.
     output: Option<OutputGate>,
 }
 
@@ -156,7 +156,7 @@ impl Waiting {
         }
     }
 
-    /// How long an emission has been waiting.
+    /// How long the oldest waiting emission has waited.
     pub(crate) fn so_far(&self) -> Option<Duration> {
         self.since.map(|(since, _)| since.elapsed())
     }
@@ -165,12 +165,12 @@ impl Waiting {
     fn advanced(&mut self, advance: Advance) {
         let is_open = advance.stable >= advance.wanted;
         match self.since {
-            // The clock is not asked where nothing waits.
+            // Reads no clock where no emission waits.
             None if is_open => {
                 self.waits.at_once += u64::from(advance.wanted > advance.stable_before);
                 return;
             }
-            // Where there is always a newer emission behind, each has its own wait.
+            // Where newer emissions always wait, each emission's wait is still measured by itself.
             Some((since, until)) if is_open || advance.stable >= until => {
                 self.waits.record(since.elapsed());
             }
@@ -222,7 +222,7 @@ mod tests {
         look(&mut waiting, 5, 1, 2);
         look(&mut waiting, 5, 2, 3);
         assert!(waiting.so_far().is_some());
-        // What waited was for a peer that is gone.
+        // The waiting emission was for a peer that is gone.
         look(&mut waiting, 0, 3, 3);
         assert_eq!(waiting.so_far(), None);
         assert_eq!(waiting.waits.count(), 1);

@@ -1,4 +1,4 @@
-//! Requests by handle, in a job of one rank, which sends to itself.
+//! Requests by handle, in a job of one rank that sends to itself.
 
 #![allow(
     unsafe_code,
@@ -19,7 +19,7 @@ thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: passes everything on to the system's.
+// SAFETY: passes all calls on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     // SAFETY: the contract of the trait, which callers keep.
     unsafe fn alloc(&self, layout: Allocation) -> *mut u8 {
@@ -38,9 +38,9 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Lends memory that the test leaves alone until its request has ended.
+/// Lends memory that the test does not touch until its request has ended.
 fn room(memory: &mut [u8]) -> ReceiveBuffer {
-    // SAFETY: as said.
+    // SAFETY: as described above.
     unsafe { ReceiveBuffer::bytes(memory.as_mut_ptr(), memory.len()) }
 }
 
@@ -69,7 +69,7 @@ fn received(ended: &Ended) -> (usize, i32, u64, Option<u64>) {
     )
 }
 
-/// Receives with tags 0 to 3, of which those of 0 and 2 get too much.
+/// Posts receives with tags 0 to 3; those of tags 0 and 2 get too many bytes.
 fn post_short(world: &mut World, rooms: &mut [[u8; 4]; 4]) -> Vec<Request> {
     let mut tag = -1;
     let post = |memory: &mut [u8; 4]| {
@@ -161,7 +161,7 @@ fn a_persistent_request_starts_many_times() {
     let mut world = world();
     let (mut out, mut into) = ([0_u8; 100], [0_u8; 100]);
     let (from_here, to_here) = (out.as_mut_ptr(), into.as_mut_ptr());
-    // SAFETY: touched while both requests are inactive only.
+    // SAFETY: touched only while both requests are inactive.
     let (data, room) = unsafe {
         (
             SendBuffer::bytes(from_here, 100),
@@ -204,7 +204,7 @@ fn a_persistent_request_starts_many_times() {
             }
         }
         assert_eq!(requests, [receive, send], "persistent requests stay");
-        // Of inactive ones nothing is waited for.
+        // A wait for inactive requests returns at once.
         assert_eq!(world.wait_any(&mut requests).expect("none is active"), None);
         assert_eq!(
             world
@@ -269,7 +269,7 @@ fn stale_and_doubled_handles_are_refused() {
     for call in calls {
         assert_eq!(index(call.expect_err("over")), 1);
     }
-    // Its place is used again: the old handle does not name the new request.
+    // The slot is reused: the old handle does not name the new request.
     let mut memory = [0; 8];
     let mut next = world
         .start_receive(room(&mut memory), from(0))
@@ -294,8 +294,8 @@ fn a_request_that_outlives_its_scope_is_refused() {
     assert_eq!(world.request_count(), 0);
 }
 
-/// What a layout with offsets below the buffer's address, and with a stride back,
-/// picks; and, with a buffer at address 0, from several buffers.
+/// Bytes that a layout picks with offsets below the buffer's address and a negative stride; and,
+/// with a buffer at address 0, from several buffers.
 #[test]
 fn offsets_may_be_negative_or_addresses() {
     let _alone = alone();
@@ -304,13 +304,13 @@ fn offsets_may_be_negative_or_addresses() {
     let middle = grid[32..].as_ptr();
     let back = Layout::signed(&[(-2, 2), (1, 1)], -8, 3).expect("small");
     let back = Arc::new(back.with_extent(4));
-    // Two of them: the second begins 4 bytes behind.
+    // Two elements: the second begins 4 bytes later.
     let expected: Vec<u8> = [32_u8, 24, 16, 36, 28, 20]
         .iter()
         .flat_map(|at| [at - 2, at - 1, at + 1])
         .collect();
     let mut into = vec![0; expected.len()];
-    // SAFETY: all of it lies in the grid, which stays.
+    // SAFETY: all bytes lie in the grid, which stays valid.
     let picked = unsafe { SendBuffer::laid_out(middle, 2, &back) }.expect("18 bytes");
     let mut request = world
         .start_receive(room(&mut into), from(0))
@@ -324,7 +324,7 @@ fn offsets_may_be_negative_or_addresses() {
     let address = |memory: &mut Vec<u8>, at| memory.as_mut_ptr().expose_provenance() as i64 + at;
     let blocks = [(address(&mut second, 4), 5), (address(&mut first, 1), 8)];
     let absolute = Arc::new(Layout::signed(&blocks, 0, 1).expect("they are addresses"));
-    // SAFETY: all of it lies in the two vectors, which stay.
+    // SAFETY: all bytes lie in the two vectors, which stay valid.
     let room = unsafe { ReceiveBuffer::laid_out(core::ptr::null_mut(), 1, &absolute) };
     let room = room.expect("no byte twice");
     let mut request = world.start_receive(room, from(0)).expect("rank 0");
@@ -334,7 +334,7 @@ fn offsets_may_be_negative_or_addresses() {
         (&first[..], &second[..]),
         (&b"\0then the"[..], &b"\0\0\0\0first"[..])
     );
-    // SAFETY: likewise.
+    // SAFETY: as above.
     let data = unsafe { SendBuffer::laid_out(core::ptr::null(), 1, &absolute) };
     let mut back = [0; 13];
     world
@@ -377,7 +377,7 @@ fn several_layouts_make_up_a_message() {
                     expected[place.clone()].copy_from_slice(&out[place]);
                 }
             }
-            // SAFETY: all of it lies in the two vectors, which are left alone.
+            // SAFETY: all bytes lie in the two vectors, which are not touched.
             let (data, room) = unsafe {
                 let data = SendBuffer::laid_out(out[MIDDLE..].as_ptr(), count, &layout);
                 let middle = into.as_mut_ptr().add(MIDDLE);

@@ -1,8 +1,8 @@
-//! A [`Directory`] and its [`File`]s: real ones, or those of a simulated disk. All calls
-//! block; transfers that do not are those of an [`Engine`].
+//! A [`Directory`] and its [`File`]s, of the system or of a simulated disk. All calls block;
+//! transfers that do not block go through an [`Engine`].
 //!
-//! Files are made for their owner alone, whatever the umask. A name is one part of a
-//! path. Nothing is stable before its sync: content by [`File::sync`], names by
+//! Only their owner can access files, whatever the umask. A name is one component of a path.
+//! Nothing is stable before its sync: content after [`File::sync`], names after
 //! [`Directory::sync`].
 
 use crate::engine::{Bytes, Engine, Inline, Io, Memory};
@@ -16,7 +16,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
-/// Where files are. Clones are the same one.
+/// A directory of files. Clones refer to the same directory.
 #[derive(Clone, Debug)]
 pub struct Directory(DirectoryKind);
 
@@ -27,7 +27,7 @@ enum DirectoryKind {
     Simulated(SimulatedDisk),
 }
 
-/// An open file. Clones are the same one.
+/// An open file. Clones refer to the same file.
 #[derive(Clone, Debug)]
 pub struct File(FileKind);
 
@@ -38,7 +38,7 @@ enum FileKind {
     Simulated(SimulatedFile),
 }
 
-/// Calls the same method of either kind.
+/// Calls the same method of the system's or the simulated type.
 macro_rules! either {
     ($kind:ident, $this:expr, $inner:ident => $call:expr) => {
         match &$this.0 {
@@ -70,20 +70,20 @@ impl From<SimulatedFile> for File {
 }
 
 impl Directory {
-    /// A directory that is there; the process may change its own afterwards.
+    /// Opens an existing directory; the process may change its working directory afterwards.
     ///
     /// # Errors
-    /// Of the system; `NotADirectory` where something else is there.
+    /// Errors of the system; `NotADirectory` if the path names something else.
     pub fn open(path: &Path) -> io::Result<Self> {
         SystemDirectory::open(path).map(|directory| Self(DirectoryKind::System(directory)))
     }
 
-    /// The same for files that are written past the page cache where the file system
-    /// can: places, lengths and addresses of transfers are multiples of
-    /// [`BLOCK_BYTES`](crate::BLOCK_BYTES). Writes a first file, of which nothing stays.
+    /// As this directory, with files that bypass the page cache if the file system supports it:
+    /// then offsets, lengths and addresses of transfers must be multiples of
+    /// [`BLOCK_BYTES`](crate::BLOCK_BYTES). Writes a probe file, which does not remain.
     ///
     /// # Errors
-    /// When no file can be made and written there.
+    /// When no file can be created and written there.
     pub fn past_the_page_cache(self) -> io::Result<Self> {
         match self.0 {
             DirectoryKind::System(directory) => Ok(Self(DirectoryKind::System(directory.probe()?))),
@@ -92,34 +92,34 @@ impl Directory {
         }
     }
 
-    /// The names in it, in any order.
+    /// The names in the directory, in any order.
     ///
     /// # Errors
-    /// Of the system.
+    /// Errors of the system.
     pub fn names(&self) -> io::Result<Vec<String>> {
         either!(DirectoryKind, self, directory => directory.names())
     }
 
-    /// Makes an empty file, to be written and read.
+    /// Creates an empty file, for writing and reading.
     ///
     /// # Errors
-    /// Of the system; `AlreadyExists` where the name is taken.
+    /// Errors of the system; `AlreadyExists` if the name is taken.
     pub fn create(&self, name: &str) -> io::Result<File> {
         either!(DirectoryKind, self, directory => directory.create(name).map(File::from))
     }
 
-    /// Opens a file, to be written and read.
+    /// Opens a file, for writing and reading.
     ///
     /// # Errors
-    /// Of the system.
+    /// Errors of the system.
     pub fn open_file(&self, name: &str) -> io::Result<File> {
         either!(DirectoryKind, self, directory => directory.open_file(name).map(File::from))
     }
 
-    /// Opens a file, to be read through the page cache.
+    /// Opens a file, for reading through the page cache.
     ///
     /// # Errors
-    /// Of the system.
+    /// Errors of the system.
     pub fn open_to_read(&self, name: &str) -> io::Result<File> {
         either!(DirectoryKind, self, directory => directory.open_to_read(name).map(File::from))
     }
@@ -127,45 +127,44 @@ impl Directory {
     /// Renames a file atomically; a file with the new name is replaced.
     ///
     /// # Errors
-    /// Of the system.
+    /// Errors of the system.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         either!(DirectoryKind, self, directory => directory.rename(from, to))
     }
 
-    /// Renames a file.
+    /// Renames a file; refuses to replace another one.
     ///
     /// # Errors
-    /// Of the system; `AlreadyExists` where the new name is taken.
+    /// Errors of the system; `AlreadyExists` if the new name is taken.
     pub fn rename_to_new(&self, from: &str, to: &str) -> io::Result<()> {
         either!(DirectoryKind, self, directory => directory.rename_to_new(from, to))
     }
 
-    /// Removes a file; it may be gone already.
+    /// Removes a file. A file that does not exist is no error.
     ///
     /// # Errors
-    /// Of the system.
+    /// Errors of the system.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         either!(DirectoryKind, self, directory => directory.remove(name))
     }
 
-    /// Syncs the names: what was created, renamed and removed survives a loss of power.
+    /// Syncs the names: creations, renames and removals so far survive a loss of power.
     ///
     /// # Errors
-    /// Of the system.
+    /// Errors of the system.
     pub fn sync(&self) -> io::Result<()> {
         either!(DirectoryKind, self, directory => directory.sync())
     }
 
-    /// The path of a name; that of the directory for "".
+    /// The path of a name; for "", the path of the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         either!(DirectoryKind, self, directory => directory.path(name))
     }
 
-    /// An engine for files of this directory, with `under_way_max` transfers at once, or
-    /// fewer.
+    /// An engine for files of this directory, with at most `under_way_max` concurrent transfers.
     ///
     /// # Errors
-    /// When io_uring was demanded and is not there, or the system gives no thread.
+    /// When io_uring is required and not available, or the system gives no thread.
     pub fn engine<M>(&self, io: Io, under_way_max: usize) -> io::Result<Box<dyn Engine<M>>>
     where
         M: Memory + fmt::Debug + Send,
@@ -180,22 +179,22 @@ impl Directory {
             Io::Plain => Box::new(Inline::new(None)),
             Io::Thread => Box::new(threaded(None)?),
             Io::Uring => Box::new(Uring::new(under_way_max)?),
-            // A write is a copy: io_uring would have another thread make it.
+            // A write to tmpfs is a copy: io_uring would have another thread make it.
             Io::Auto if is_memory => Box::new(Inline::new(Some("tmpfs".into()))),
             Io::Auto => match Uring::new(under_way_max) {
                 Ok(uring) => Box::new(uring),
-                // Not there, or not allowed.
+                // io_uring is not available, or not allowed.
                 Err(error) => Box::new(threaded(Some(format!("no io_uring: {error}")))?),
             },
         })
     }
 
-    /// Whether it is of tmpfs.
+    /// Whether the directory is on tmpfs.
     pub fn is_memory(&self) -> bool {
         either!(DirectoryKind, self, directory => directory.is_memory())
     }
 
-    /// "direct", or "buffered".
+    /// How files are accessed: "direct" or "buffered".
     pub fn access(&self) -> &'static str {
         let is_direct = either!(DirectoryKind, self, directory => directory.is_direct());
         if is_direct { "direct" } else { "buffered" }
@@ -203,62 +202,62 @@ impl Directory {
 }
 
 impl File {
-    /// Its length in bytes.
+    /// The length in bytes.
     ///
     /// # Errors
-    /// Of the system.
+    /// Errors of the system.
     pub fn length(&self) -> io::Result<u64> {
         either!(FileKind, self, file => file.length())
     }
 
-    /// Cuts the file, or fills it with zeros.
+    /// Sets the length: cuts the file, or extends it with zeros.
     ///
     /// # Errors
-    /// Of the system.
+    /// Errors of the system.
     pub fn set_length(&self, bytes: u64) -> io::Result<()> {
         either!(FileKind, self, file => file.set_length(bytes))
     }
 
-    /// Makes the file at least `bytes` long, and takes the room for that now where the
-    /// file system can.
+    /// Makes the file at least `bytes` long, and allocates the room now if the file system supports
+    /// it.
     ///
     /// # Errors
-    /// Of the system; `StorageFull` where there is no room.
+    /// Errors of the system; `StorageFull` if there is no room.
     pub fn take_room(&self, bytes: u64) -> io::Result<()> {
         either!(FileKind, self, file => file.take_room(bytes))
     }
 
-    /// Reads at a place, as far as the file goes; returns how many bytes.
+    /// Reads at offset `place`, up to the end of the file at most; returns the number of bytes.
     ///
     /// # Errors
-    /// Of the system.
+    /// Errors of the system.
     pub fn read_at(&self, place: u64, into: &mut [u8]) -> io::Result<usize> {
         either!(FileKind, self, file => file.read_at(place, into))
     }
 
-    /// Writes all bytes at a place.
+    /// Writes all bytes at offset `place`.
     ///
     /// # Errors
-    /// Of the system; the content at the place is unknown then.
+    /// Errors of the system; the content at this place is unknown then.
     pub fn write_at(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
         either!(FileKind, self, file => file.write_at(place, bytes))
     }
 
-    /// Syncs content and length: they survive a loss of power. After an error, what was
-    /// not synced before counts as lost.
+    /// Syncs content and length, so that they survive a loss of power. After an error, everything
+    /// that was not synced before counts as lost.
     ///
     /// # Errors
-    /// Of the system.
+    /// Errors of the system.
     pub fn sync(&self) -> io::Result<()> {
         either!(FileKind, self, file => file.sync())
     }
 
-    /// Asks the system to read these bytes into the page cache.
+    /// Asks the system to read these bytes into the page cache in advance.
     pub fn read_ahead(&self, place: u64, bytes: u64) {
         either!(FileKind, self, file => file.read_ahead(place, bytes));
     }
 
-    /// Whether a clone of it is held elsewhere, for instance by a transfer.
+    /// Whether another clone exists, for instance in a transfer.
     pub fn is_shared(&self) -> bool {
         either!(FileKind, self, file => file.is_shared())
     }
@@ -275,7 +274,7 @@ impl File {
         }
     }
 
-    /// One piece of a transfer, by one call.
+    /// Moves one part of a transfer by one call.
     pub(crate) fn transfer(&self, place: u64, rest: Bytes<'_>) -> io::Result<usize> {
         self.system().transfer(place, rest)
     }

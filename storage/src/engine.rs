@@ -1,4 +1,4 @@
-//! Engines: what moves bytes between memory and files.
+//! Engines, which move bytes between memory and files.
 
 use crate::directory::File;
 use crate::memory::BLOCK_BYTES;
@@ -7,17 +7,17 @@ use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// How bytes are moved.
+/// The choice of an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Io {
-    /// The best way: plain calls in memory (tmpfs), else io_uring, else a thread.
+    /// The best one: plain calls on tmpfs, else io_uring, else a thread.
     #[default]
     Auto,
     /// io_uring, or an error.
     Uring,
-    /// Plain calls in a thread.
+    /// Plain calls in a separate thread.
     Thread,
-    /// Plain calls, while the caller waits.
+    /// Plain calls in the caller's thread.
     Plain,
 }
 
@@ -30,14 +30,14 @@ pub enum Bytes<'a> {
     Read(&'a mut [u8]),
 }
 
-/// Memory that a transfer owns until it comes back. The engine asks for the bytes once
-/// for each system call, and uses them while nothing else can touch the memory.
+/// Memory that a transfer owns until it comes back. The engine calls [`Memory::bytes`] once for
+/// each system call; nothing else touches the memory during the transfer.
 pub trait Memory: 'static {
-    /// The bytes, and the direction.
+    /// The bytes, with the direction of the transfer.
     fn bytes(&mut self) -> Bytes<'_>;
 }
 
-/// Bytes on their way between memory and a file.
+/// A transfer of bytes between memory and a file.
 #[derive(Debug)]
 pub struct Transfer<M> {
     pub(crate) file: File,
@@ -48,69 +48,69 @@ pub struct Transfer<M> {
     pub(crate) memory: M,
 }
 
-/// What failed.
+/// The step of a transfer that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The transfer: the content of the file is unknown at its place.
+    /// The transfer itself: the content at its place in the file is unknown.
     Transfer,
-    /// The sync after it: all that was written and not synced counts as lost.
+    /// The sync after it: everything that was written and not synced counts as lost.
     Sync,
 }
 
-/// What has become of a transfer.
+/// A report about a transfer.
 #[derive(Debug)]
 pub enum Ended<M> {
-    /// A write with a sync is written; the sync is under way.
+    /// A write with a sync is written, and its sync is in progress.
     Written,
-    /// It is over; its file is closed, if nothing else holds it.
+    /// The transfer has ended. Its file is closed if nothing else holds it.
     Done {
-        /// As given.
+        /// The memory of the transfer.
         memory: M,
-        /// Success: a read that begins now gives these bytes, also after the death of
-        /// the process; with sync, also after a loss of power.
+        /// On success, a later read returns these bytes, also after the death of the process; with
+        /// a sync, also after a loss of power.
         result: Result<(), (Stage, io::Error)>,
     },
 }
 
-/// Moves transfers. Each comes back once, in any order. An engine that is dropped
-/// ends what is under way first.
+/// Carries out transfers. Each transfer comes back once, in any order. On drop, an engine ends the
+/// transfers in progress first.
 pub trait Engine<M>: fmt::Debug + Send {
-    /// How many more transfers may be begun.
+    /// Number of further transfers that may be begun.
     fn room(&self) -> usize;
 
-    /// Begins a transfer. Only when there is room.
+    /// Begins a transfer. May be called only if there is room.
     fn begin(&mut self, transfer: Transfer<M>);
 
-    /// Adds what has ended. With `wait`, waits until something has, if anything is
-    /// under way.
+    /// Appends the reports since the last call. With `wait`, waits for at least one if a transfer
+    /// is in progress.
     ///
     /// # Errors
-    /// When the system does not report what has ended.
+    /// When the system does not report completions.
     fn collect(&mut self, wait: bool, ended: &mut Vec<Ended<M>>) -> io::Result<()>;
 
-    /// Transfers that have not come back.
+    /// Number of transfers that have not come back.
     fn under_way(&self) -> usize;
 
-    /// Readable when there is something to collect; `None`: whenever anything is under
-    /// way, there is.
+    /// Readable when there is something to collect; `None`: there always is while a transfer is in
+    /// progress.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
-    /// For messages: "io_uring".
+    /// The name of the engine for messages, such as "io_uring".
     fn name(&self) -> String;
 }
 
-/// What follows a piece of a transfer.
+/// The next step after one part of a transfer.
 #[derive(Debug)]
 pub(crate) enum Next {
     Done,
-    /// The rest is to be moved.
+    /// The rest must be moved.
     Again,
     Failed(io::Error),
 }
 
 impl<M: Memory> Transfer<M> {
-    /// Moves the first `bytes` bytes of the memory, at `place` in the file. With `sync`,
-    /// which is for writes, syncs the file's data after that.
+    /// Moves the first `bytes` bytes of the memory at offset `place` of the file. `sync`, for
+    /// writes only, syncs the file's data after the write.
     pub fn new(file: File, place: u64, bytes: usize, sync: bool, memory: M) -> Self {
         Self {
             file,
@@ -126,7 +126,7 @@ impl<M: Memory> Transfer<M> {
         self.done >= self.bytes
     }
 
-    /// What is left to be moved, and its place in the file.
+    /// The bytes that are not moved yet, and their offset in the file.
     pub(crate) fn rest(&mut self) -> (u64, Bytes<'_>) {
         let range = self.done..self.bytes;
         let bytes = match self.memory.bytes() {
@@ -136,7 +136,7 @@ impl<M: Memory> Transfer<M> {
         (self.place + self.done as u64, bytes)
     }
 
-    /// Takes note of what the system has moved of the rest.
+    /// Records the result of one system call.
     pub(crate) fn advance(&mut self, result: io::Result<usize>) -> Next {
         let done = match result {
             Ok(moved) => self.done + moved,
@@ -151,7 +151,7 @@ impl<M: Memory> Transfer<M> {
             self.done = done;
             return Next::Done;
         }
-        // Direct I/O continues at a block: the part of the last one is moved again.
+        // Direct I/O must continue at a block: the part of the last block is moved again.
         let whole = match self.file.is_direct() {
             true => done - done % BLOCK_BYTES,
             false => done,
@@ -162,7 +162,7 @@ impl<M: Memory> Transfer<M> {
         }
         match self.memory.bytes() {
             Bytes::Write(_) => Next::Failed(io::ErrorKind::WriteZero.into()),
-            // The end of the file.
+            // The file ends here.
             Bytes::Read(bytes) => {
                 bytes[done..self.bytes].fill(0);
                 self.done = self.bytes;
@@ -171,8 +171,8 @@ impl<M: Memory> Transfer<M> {
         }
     }
 
-    /// Carries the transfer out in this thread, by `call` for each piece; `say` gets each
-    /// step.
+    /// Carries the transfer out in this thread, by `call` for each part; passes each report to
+    /// `say`.
     pub(crate) fn carry_out(
         mut self,
         mut call: impl FnMut(&File, u64, Bytes<'_>) -> io::Result<usize>,
@@ -198,16 +198,16 @@ impl<M: Memory> Transfer<M> {
     }
 }
 
-/// Plain calls, while the caller of [`Engine::begin`] waits.
+/// Plain calls in the thread that calls [`Engine::begin`].
 #[derive(Debug)]
 pub struct Inline<M> {
     ended: VecDeque<Ended<M>>,
-    /// Why not io_uring, if that was wanted.
+    /// The reason why io_uring is not used, if it was wanted.
     reason: Option<String>,
 }
 
 impl<M> Inline<M> {
-    /// `reason`: why not io_uring, if that was wanted.
+    /// `reason`: why io_uring is not used, if it was wanted.
     pub fn new(reason: Option<String>) -> Self {
         Self {
             ended: VecDeque::new(),
@@ -218,7 +218,7 @@ impl<M> Inline<M> {
 
 impl<M: Memory + fmt::Debug + Send> Engine<M> for Inline<M> {
     fn room(&self) -> usize {
-        // One: a completion is reported before the next transfer begins.
+        // Room for one transfer: its completion is reported before the next one begins.
         1 - self.under_way()
     }
 

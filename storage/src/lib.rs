@@ -1,4 +1,4 @@
-//! Files in a directory, written and read by completions.
+//! Files of a directory, with completion-based transfers.
 //!
 //! | module | what |
 //! |---|---|
@@ -8,11 +8,11 @@
 //! | `uring`, `thread` | the engines for those, besides plain writes |
 //! | [`simulated`] | a disk in memory that fails, stalls and loses power, from a seed |
 //!
-//! Promises: each transfer comes back once, with its memory, whether it succeeded or
-//! not; the system uses no memory of an engine that is dropped; a transfer that the
-//! system cuts short is continued.
+//! Promises: each transfer comes back once, with its memory, whether it succeeded or not; after the
+//! drop of an engine, the system no longer uses memory of its transfers; a transfer that the system
+//! cuts short is continued.
 //!
-//! Knows nothing of: what the bytes mean, when they are written, ranks, protocols.
+//! Must not know: the meaning of the bytes, when they are written, ranks, protocols.
 
 pub mod directory;
 pub mod engine;

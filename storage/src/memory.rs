@@ -3,7 +3,7 @@
 use crate::engine::{Bytes, Memory};
 use std::fmt;
 
-/// Direct I/O needs addresses, places and lengths that are multiples of this.
+/// Direct I/O requires addresses, offsets and lengths that are multiples of this.
 pub const BLOCK_BYTES: usize = 4096;
 
 /// Bytes that begin at a multiple of [`BLOCK_BYTES`].
@@ -14,10 +14,10 @@ pub struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// Zeroed.
+    /// A buffer of zeros.
     ///
     /// # Panics
-    /// Never: every address has a multiple behind it.
+    /// Never: each address is followed by a multiple within [`BLOCK_BYTES`].
     pub fn new(bytes: usize) -> Self {
         let memory = vec![0; bytes + BLOCK_BYTES];
         // The memory never moves: its length does not change.
@@ -30,12 +30,12 @@ impl AlignedBuffer {
         }
     }
 
-    /// All of it.
+    /// All bytes of the buffer.
     pub fn bytes(&self) -> &[u8] {
         &self.memory[self.begin..][..self.bytes]
     }
 
-    /// All of it.
+    /// All bytes of the buffer, mutable.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.begin..][..self.bytes]
     }
@@ -53,14 +53,14 @@ impl fmt::Debug for AlignedBuffer {
     }
 }
 
-/// To be written.
+/// Memory of a write.
 impl Memory for AlignedBuffer {
     fn bytes(&mut self) -> Bytes<'_> {
         Bytes::Write(Self::bytes(self))
     }
 }
 
-/// To be written.
+/// Memory of a write.
 impl Memory for Vec<u8> {
     fn bytes(&mut self) -> Bytes<'_> {
         Bytes::Write(self)

@@ -1,10 +1,9 @@
-//! A disk in memory with faults, which are the same for the same seed.
+//! A disk in memory with faults. The same seed produces the same faults.
 //!
-//! What must survive: after the death of the process, names, and content whose writing
-//! has ended; after a loss of power, content that was synced, and names that were
-//! synced. What may happen to the rest: any sector of it is there or not, each change of
-//! a name or length has happened or not, and a sector that was to be written when the
-//! power went may hold anything.
+//! What survives: after the death of the process, names, and content whose writes have ended; after
+//! a loss of power, synced content and synced names. Everything else is random: any of its sectors
+//! is there or not, each change of a name or length has happened or not, and a sector that was to
+//! be written at the loss of power may have any content.
 
 mod node;
 
@@ -27,15 +26,15 @@ pub enum Kind {
     Create,
     /// Changing a file's length, or taking room.
     Resize,
-    /// A transfer to a file: some of it is there.
+    /// A transfer to a file; a part of it is written.
     Write,
-    /// A write that blocks: some of it is there.
+    /// A write that blocks; a part of it is written.
     WriteAt,
-    /// Reading, or opening a file for that.
+    /// Reading, or opening a file for reading.
     Read,
-    /// Syncing a file: what was not synced may be lost, and no later sync saves it.
+    /// Syncing a file: content that was not synced may be lost, and no later sync saves it.
     Sync,
-    /// Renaming: it has not happened.
+    /// Renaming; the name stays unchanged.
     Rename,
     /// Syncing the names.
     SyncNames,
@@ -70,17 +69,17 @@ impl From<Failure> for io::Error {
     }
 }
 
-/// Chance that can be repeated (SplitMix64).
+/// A reproducible sequence of random numbers (SplitMix64).
 #[derive(Clone, Debug, Default)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// The next numbers follow from the seed.
+    /// Starts the sequence of a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Any number.
+    /// The next number.
     pub fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -88,21 +87,21 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// A number below `end`, which must not be 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.any() % end as u64) as usize
     }
 
-    /// With this chance, in percent.
+    /// True with this chance, in percent.
     pub fn percent(&mut self, percent: u32) -> bool {
         self.below(100) < percent as usize
     }
 }
 
-/// Which file a name is of.
+/// The index of the file for each name.
 type Names = BTreeMap<String, usize>;
 
-/// A change of names that was not synced.
+/// A change of names that is not synced.
 #[derive(Clone, Debug)]
 enum Renaming {
     Link(String, usize),
@@ -117,11 +116,11 @@ struct UnderWay {
     file: usize,
     place: u64,
     bytes: Vec<u8>,
-    /// The sync is what is under way.
+    /// The write has ended, and its sync is in progress.
     is_written: bool,
 }
 
-/// Called at each step; returns whether the process lives.
+/// Called before each change; returns whether the process lives.
 type Gate = Box<dyn FnMut() -> bool + Send>;
 /// Called with the bytes of each transfer that has succeeded.
 type Witness = Box<dyn FnMut(&[u8]) + Send>;
@@ -157,7 +156,7 @@ impl DiskState {
         }
     }
 
-    /// Looks at something: fails after the end, and when it was to fail.
+    /// Checks an operation that changes nothing: it fails after the stop, or by an injected fault.
     fn look(&mut self, kind: Kind) -> io::Result<()> {
         if self.stop_at.is_some_and(|stop| self.steps >= stop) {
             return Err(self.stop());
@@ -179,8 +178,8 @@ impl DiskState {
         io::Error::other("the machine has stopped")
     }
 
-    /// Changes something: the next step. Others may look at the disk of a process that
-    /// the gate has ended.
+    /// Counts a change as the next step. When the gate has ended this process, others may still
+    /// read the disk.
     fn step(&mut self, kind: Kind) -> io::Result<()> {
         if self.has_stopped || self.gate.as_mut().is_some_and(|gate| !gate()) {
             return Err(self.stop());
@@ -200,13 +199,13 @@ impl DiskState {
         }
     }
 
-    /// Writes any of the sectors.
+    /// Writes each sector with a chance of `percent`.
     fn write_some(&mut self, file: usize, place: u64, bytes: &[u8], percent: u32) {
         let dice = &mut self.dice;
         self.files[file].write(place, bytes, || percent == 100 || dice.percent(percent));
     }
 
-    /// Writes all, or some and fails.
+    /// Writes all sectors; on a fault, writes some and fails.
     fn write(&mut self, kind: Kind, file: usize, place: u64, bytes: &[u8]) -> io::Result<()> {
         let result = self
             .step(kind)
@@ -235,7 +234,7 @@ impl DiskState {
         file.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// As the next process finds it.
+    /// The disk as the next process finds it.
     fn after_death(&mut self, seed: u64) -> Self {
         let mut after = Self::new(seed ^ self.dice.any());
         after.files = self.files.clone();
@@ -251,7 +250,7 @@ impl DiskState {
         after
     }
 
-    /// As it is found when the power is back.
+    /// The disk after a loss of power.
     fn after_power_loss(mut self) -> Self {
         let mut names = core::mem::take(&mut self.synced_names);
         for renaming in core::mem::take(&mut self.unsynced) {
@@ -276,7 +275,7 @@ impl DiskState {
     }
 }
 
-/// The disk; clones are the same one. See the [module](self).
+/// The disk; clones refer to the same disk. See the [module](self).
 #[derive(Clone)]
 pub struct SimulatedDisk {
     state: Arc<Mutex<DiskState>>,
@@ -288,13 +287,13 @@ impl fmt::Debug for SimulatedDisk {
     }
 }
 
-/// A panic in between is a test that fails: the disk is worth looking at still.
+/// Ignores poisoning: after a panic the test has failed, but the disk can still be examined.
 fn lock(state: &Mutex<DiskState>) -> MutexGuard<'_, DiskState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SimulatedDisk {
-    /// An empty disk; all chance follows from the seed.
+    /// An empty disk; all random choices follow from the seed.
     pub fn new(seed: u64) -> Self {
         Self::with(DiskState::new(seed))
     }
@@ -309,42 +308,42 @@ impl SimulatedDisk {
         lock(&self.state)
     }
 
-    /// The next `times` operations of that kind fail.
+    /// Makes the next `times` operations of that kind fail.
     pub fn fail(&self, kind: Kind, failure: Failure, times: u32) {
         if times > 0 {
             self.state().faults.push((kind, failure, times));
         }
     }
 
-    /// No operation fails any more.
+    /// Removes all injected faults.
     pub fn heal(&self) {
         self.state().faults.clear();
     }
 
-    /// Everything fails from that step on: the process is dead.
+    /// Makes all operations fail from that step on, as if the process were dead.
     pub fn stop_at(&self, step: u64) {
         self.state().stop_at = Some(step);
     }
 
-    /// Steps so far: each change is one.
+    /// Number of steps so far: each change is a step.
     pub fn steps(&self) -> u64 {
         self.state().steps
     }
 
-    /// Asks `gate` before each change whether the process lives; everything fails from
-    /// the first no on.
+    /// Calls `gate` before each change to ask whether the process lives. After the first `false`,
+    /// all changes fail.
     pub fn gate(&self, gate: impl FnMut() -> bool + Send + 'static) {
         let mut state = self.state();
         state.gate = Some(Box::new(gate));
         state.has_stopped = false;
     }
 
-    /// Shows the bytes of each written transfer to `witness`.
+    /// Passes the bytes of each transfer that was written to `witness`.
     pub fn show(&self, witness: impl FnMut(&[u8]) + Send + 'static) {
         self.state().witness = Some(Box::new(witness));
     }
 
-    /// Chance, in percent (below 100), that an engine has nothing to collect yet.
+    /// Sets the chance, in percent (below 100), that an engine has nothing to collect yet.
     pub fn set_late(&self, percent: u32) {
         self.state().late_percent = percent;
     }
@@ -354,27 +353,27 @@ impl SimulatedDisk {
         self.state().is_stalled = is_stalled;
     }
 
-    /// Bytes that were read so far by calls that block.
+    /// Bytes read so far by calls that block.
     pub fn read_bytes(&self) -> u64 {
         self.state().read_bytes
     }
 
-    /// Room for all files together from now on, in bytes. Files that are there stay.
+    /// Sets the room for all files together, in bytes. Existing files stay.
     pub fn set_room(&self, room_bytes: u64) {
         self.state().room_bytes = room_bytes;
     }
 
-    /// Changes a bit of a file, in memory and on the disk.
+    /// Flips a bit of a file, in memory and on the disk.
     ///
     /// # Panics
-    /// When there is no such file, or byte.
+    /// When there is no such file or byte.
     pub fn damage(&self, name: &str, place: usize) {
         let mut bytes = self.bytes(name).expect("a file");
         bytes[place] ^= 0x10;
         self.put(name, &bytes);
     }
 
-    /// Makes a file with these bytes, or gives it these bytes, in memory and on the disk.
+    /// Creates or replaces a file with these bytes, in memory and on the disk.
     pub fn put(&self, name: &str, bytes: &[u8]) {
         let mut node = Node::default();
         node.write(0, bytes, || true);
@@ -408,14 +407,14 @@ impl SimulatedDisk {
             .collect()
     }
 
-    /// What the next process finds after the death of this one: writes under way may
-    /// have gone on, or not.
+    /// The disk that the next process finds after the death of this one: writes in progress may
+    /// have continued, or not.
     #[must_use]
     pub fn after_death(&self, seed: u64) -> Self {
         Self::with(self.state().after_death(seed))
     }
 
-    /// What is found after a loss of power.
+    /// The disk that is found after a loss of power.
     #[must_use]
     pub fn after_power_loss(&self, seed: u64) -> Self {
         Self::with(self.state().after_death(seed).after_power_loss())
@@ -440,7 +439,7 @@ impl SimulatedDisk {
     /// The names, in order.
     ///
     /// # Errors
-    /// When listing them fails now.
+    /// When an injected fault makes the listing fail.
     pub fn names(&self) -> io::Result<Vec<String>> {
         let mut state = self.state();
         state.look(Kind::Names)?;
@@ -581,7 +580,8 @@ impl SimulatedFile {
     pub fn read_ahead(&self, _place: u64, _bytes: u64) {}
 }
 
-/// The engine of a simulated disk: one step at a time, of any transfer, with random delays.
+/// The engine of a simulated disk: carries out one step of a random transfer at a time, with random
+/// delays.
 pub(crate) struct Simulated<M> {
     state: Arc<Mutex<DiskState>>,
     transfers: BTreeMap<u64, Transfer<M>>,
@@ -595,7 +595,7 @@ impl<M> fmt::Debug for Simulated<M> {
 }
 
 impl<M: Memory> Simulated<M> {
-    /// One step of a transfer.
+    /// Carries out one step of a transfer.
     fn advance(&mut self, state: &mut DiskState, number: u64) -> Ended<M> {
         let is_this = |write: &UnderWay| write.number == number;
         let Some(at) = state.under_way.iter().position(is_this) else {
@@ -619,7 +619,7 @@ impl<M: Memory> Simulated<M> {
             _ => {}
         }
         if state.has_stopped {
-            // It may continue after this process.
+            // The write may continue after this process.
             state.under_way.push(write);
         }
         self.done(number, result)
@@ -704,7 +704,7 @@ impl<M: Memory + Send> Engine<M> for Simulated<M> {
 impl<M> Drop for Simulated<M> {
     fn drop(&mut self) {
         let state = &mut *lock(&self.state);
-        // What is under way ends first, unless the process is dead.
+        // Writes in progress end first, unless the process is dead.
         let is_dead = state.has_stopped || state.gate.as_mut().is_some_and(|gate| !gate());
         let mine = |write: &UnderWay| self.transfers.contains_key(&write.number);
         if is_dead {

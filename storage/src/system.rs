@@ -18,28 +18,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const OWNER_ONLY: u32 = 0o600;
 
-/// Names of first files, apart from those of other threads of this process.
+/// Number of the next probe file: distinguishes the threads of this process.
 static PROBES: AtomicU64 = AtomicU64::new(0);
 
-/// Creates a directory, and those above it, for its owner alone. An existing one stays as it
-/// is.
+/// Creates a directory and its missing parents, accessible by the owner alone. An existing
+/// directory stays unchanged.
 ///
 /// # Errors
-/// Of the system.
+/// Errors of the system.
 pub fn make_private(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Locks a file, which is made where it is not there, as long as the returned one is
-/// open.
+/// Locks a file, and creates it if it does not exist. The lock lasts as long as the returned file
+/// is open.
 ///
 /// # Errors
-/// Of the system; `WouldBlock` where another process holds the lock.
+/// Errors of the system; `WouldBlock` if another process holds the lock.
 pub fn lock(path: &Path) -> io::Result<std::fs::File> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true);
     let lock = options.mode(OWNER_ONLY).open(path)?;
-    // A lock that another user may open can be held by that user.
+    // Another user must not be able to open, and so to hold, the lock.
     lock.set_permissions(Permissions::from_mode(OWNER_ONLY))?;
     flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
     Ok(lock)
@@ -65,7 +65,7 @@ impl SystemDirectory {
         })
     }
 
-    /// Writes a file of one block, directly if that goes.
+    /// Writes a file of one block, by direct I/O if that works.
     pub fn probe(mut self) -> io::Result<Self> {
         self.is_direct = true;
         match self.try_probe() {
@@ -82,7 +82,7 @@ impl SystemDirectory {
         let flags = self.flags() | OFlags::TMPFILE;
         let file = match openat(CWD, &self.path, flags, Mode::RUSR | Mode::WUSR) {
             Ok(file) => SystemFile::new(file, self.is_direct),
-            // File systems without nameless files; some report it as if direct I/O failed.
+            // File systems without unnamed files; some report it as if direct I/O failed.
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::ISDIR | Errno::INVAL) => {
                 let number = PROBES.fetch_add(1, Ordering::Relaxed);
                 self.create_nameless(&format!(".probe-{}-{number}", std::process::id()))?
@@ -92,12 +92,12 @@ impl SystemDirectory {
         file.write_at(0, AlignedBuffer::new(BLOCK_BYTES).bytes())
     }
 
-    /// Makes a file and removes its name at once. A process with the same number may have
-    /// left one, when it died between the two.
+    /// Creates a file and removes its name at once. Removes first a file that a dead process with
+    /// the same id has left.
     fn create_nameless(&self, name: &str) -> io::Result<SystemFile> {
         self.remove(name)?;
         let made = self.create(name);
-        // Some systems make the file before they find that they cannot do direct I/O.
+        // Some systems create the file before they detect that they cannot do direct I/O.
         let removed = self.remove(name);
         made.and_then(|file| removed.map(|()| file))
     }
@@ -119,11 +119,11 @@ impl SystemDirectory {
     }
 
     pub fn names(&self) -> io::Result<Vec<String>> {
-        // Not by `std::fs::read_dir`, which allocates from the heap of the rank's program.
+        // `std::fs::read_dir` is not used, since it allocates from the heap of the rank's program.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut names = Vec::new();
         for entry in Dir::new(openat(CWD, &self.path, flags, Mode::empty())?)? {
-            // Names that are no text belong to others.
+            // Names that are no UTF-8 belong to other programs.
             names.extend(entry?.file_name().to_str().ok().map(str::to_owned));
         }
         names.retain(|name| name != "." && name != "..");
@@ -156,7 +156,7 @@ impl SystemDirectory {
     pub fn rename_to_new(&self, from: &str, to: &str) -> io::Result<()> {
         let (old, new) = (self.path(from), self.path(to));
         match retry(|| renameat_with(CWD, &old, CWD, &new, RenameFlags::NOREPLACE)) {
-            // Systems, and file systems, that cannot promise it.
+            // This system or file system cannot refuse to replace a file.
             Err(error) if is_unsupported(&error) || is(&error, Errno::INVAL) => {}
             other => return other,
         }
@@ -198,7 +198,7 @@ fn is_unsupported(error: &io::Error) -> bool {
     is(error, Errno::OPNOTSUPP) || is(error, Errno::NOSYS)
 }
 
-/// Until a signal does not cut it short.
+/// Repeats a call that a signal interrupts.
 fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
@@ -244,12 +244,12 @@ impl SystemFile {
     }
 
     pub fn take_room(&self, bytes: u64) -> io::Result<()> {
-        // On tmpfs, taking room clears memory that is then written again: twice the work.
+        // On tmpfs, allocating clears memory that is then written again: twice the work.
         if is_tmpfs(&fstatfs(&self.descriptor)?) {
             self.check_room(bytes)?;
         } else {
             match retry(|| fallocate(&self.descriptor, FallocateFlags::empty(), 0, bytes)) {
-                // An error comes when a write does not fit.
+                // Not supported: a write that does not fit fails later.
                 Err(error) if is_unsupported(&error) || is(&error, Errno::PERM) => {}
                 other => return other,
             }
@@ -260,12 +260,12 @@ impl SystemFile {
         }
     }
 
-    /// Whether there is room for `bytes` bytes of the file now.
+    /// Checks that there is room for `bytes` bytes of the file now.
     fn check_room(&self, bytes: u64) -> io::Result<()> {
         let found = fstatvfs(&self.descriptor)?;
         let own = u64::try_from(fstat(&self.descriptor)?.st_blocks).unwrap_or(0) * 512;
         let free = found.f_bavail.saturating_mul(found.f_frsize);
-        // Without a limit, there are no blocks.
+        // A file system without a limit reports 0 blocks.
         match bytes.saturating_sub(own) <= free || found.f_blocks == 0 {
             true => Ok(()),
             false => Err(Errno::NOSPC.into()),
@@ -312,7 +312,7 @@ impl SystemFile {
     }
 
     pub fn read_ahead(&self, place: u64, bytes: u64) {
-        // Only advice: without it, reading is slower.
+        // This is only a hint: without it, reading is slower.
         let _ = fadvise(
             &self.descriptor,
             place,
@@ -326,8 +326,8 @@ impl SystemFile {
 mod tests {
     use super::*;
 
-    /// Process ids come again, in containers at once: what a dead process left does not
-    /// matter, and nothing stays.
+    /// Process ids are reused, and containers use the same ones. A probe file of a dead process
+    /// does not matter, and none remains.
     #[test]
     fn a_probe_that_a_dead_process_left_does_not_matter() {
         let folder = tempfile::tempdir().unwrap();
@@ -337,7 +337,7 @@ mod tests {
         }
         let directory = SystemDirectory::open(folder.path()).unwrap();
         let directory = directory.probe().unwrap();
-        // Where every file has a name.
+        // As on a file system without unnamed files.
         directory
             .create_nameless(&format!(".probe-{}-0", std::process::id()))
             .unwrap();

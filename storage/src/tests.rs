@@ -1,4 +1,4 @@
-//! The conformance suite on every engine, and what only some engines can show.
+//! Runs the conformance suite on every engine, and tests of single engines.
 
 mod conformance;
 
@@ -65,8 +65,8 @@ fn the_simulated_disk_conforms() {
     }
 }
 
-/// Where a descriptor says that there is something to collect, there is, and where
-/// nothing ends, it says nothing.
+/// A readable descriptor means that there is something to collect; if nothing ends, it is not
+/// readable.
 #[test]
 fn descriptors_tell_when_there_is_something_to_collect() {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -104,21 +104,21 @@ fn descriptors_tell_when_there_is_something_to_collect() {
     }
 }
 
-/// What happens to a piece of a transfer.
+/// The result of one part of a transfer.
 #[derive(Clone, Copy)]
 enum Fate {
     Moves(usize),
     Fails(Errno),
 }
 
-/// Carries a transfer out, with these fates for its first pieces.
+/// Carries a transfer out, with these results for its first parts.
 fn carry_out(transfer: Transfer<Block>, fates: &[Fate]) -> (Block, Option<io::ErrorKind>) {
     let mut fates: VecDeque<Fate> = fates.iter().copied().collect();
     let mut over = None;
     let call = |file: &File, place: u64, rest: Bytes<'_>| match (fates.pop_front(), rest) {
         (None, rest) => file.transfer(place, rest),
         (Some(Fate::Fails(error)), _) => Err(error.into()),
-        // A direct file moves whole blocks only.
+        // A direct file moves only whole blocks.
         (Some(Fate::Moves(bytes)), Bytes::Write(rest)) => file
             .transfer(place, Bytes::Write(&rest[..bytes & !4095]))
             .map(|_| bytes),
@@ -157,7 +157,7 @@ fn cut_and_interrupted_transfers_are_continued() {
         let (block, failed) = carry_out(read, &fates);
         assert_eq!(failed, None);
         assert!(block.bytes() == Block::full(1).bytes());
-        // A write that moves nothing fails; a read that moves nothing is at the end.
+        // A write that moves 0 bytes fails; a read that moves 0 bytes is at the end of the file.
         let write = Transfer::new(file.clone(), 0, bytes, false, Block::full(1));
         let failed = carry_out(write, &[Fate::Moves(4096), Fate::Moves(0)]).1;
         assert_eq!(failed, Some(io::ErrorKind::WriteZero));
@@ -169,8 +169,8 @@ fn cut_and_interrupted_transfers_are_continued() {
     }
 }
 
-/// The kernel holds the memory of a read from an empty pipe until the pipe is written:
-/// so does the engine.
+/// The kernel uses the memory of a read from an empty pipe until the pipe is written; so must the
+/// engine.
 #[test]
 fn a_ring_that_is_dropped_waits_for_the_kernel() {
     let (reader, writer) = std::io::pipe().unwrap();
@@ -250,7 +250,7 @@ fn what_was_synced_survives_and_the_rest_may() {
             Some(_) => torn += 1,
         }
         kept += usize::from(after.bytes("unsynced").is_some());
-        // What was found is stable.
+        // Everything that was found is stable.
         assert_eq!(after.after_power_loss(seed).files(), after.files());
     }
     assert!(lost > 5 && kept > 5 && torn > 5, "{lost} {kept} {torn}");

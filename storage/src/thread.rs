@@ -1,4 +1,4 @@
-//! A thread that moves bytes by plain calls: where io_uring is not allowed.
+//! An engine that moves bytes by plain calls in a thread, where io_uring is not allowed.
 
 use crate::directory::File;
 use crate::engine::{Ended, Engine, Memory, Stage, Transfer};
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// Runs `act` with all signals blocked in this thread. A thread that is started there
-/// inherits that: no signal handler of the program ever runs in it.
+/// Runs `act` with all signals blocked in this thread. A thread that `act` starts inherits the
+/// mask: no signal handler of the program ever runs in it.
 ///
 /// # Errors
-/// Of the system.
+/// Errors of the system.
 pub fn with_signals_blocked<T>(act: impl FnOnce() -> T) -> io::Result<T> {
     let former = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
     let done = act();
@@ -23,23 +23,23 @@ pub fn with_signals_blocked<T>(act: impl FnOnce() -> T) -> io::Result<T> {
     Ok(done)
 }
 
-/// The engine; its thread ends with it.
+/// The engine; its thread ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Threaded<M> {
-    /// There until it is dropped.
+    /// `Some` until the engine is dropped.
     begun: Option<Sender<Transfer<M>>>,
     ended: Receiver<Ended<M>>,
     bell: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
     under_way: usize,
     under_way_max: usize,
-    /// Transfers that the thread did not take.
+    /// Memory of transfers that the thread did not take.
     refused: Vec<M>,
     reason: Option<String>,
 }
 
 impl<M: Memory + Send> Threaded<M> {
-    /// `reason`: why not io_uring, if that was wanted.
+    /// `reason`: why io_uring is not used, if it was wanted.
     pub fn start(under_way_max: usize, reason: Option<String>) -> io::Result<Self> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (begun, to_do) = channel::<Transfer<M>>();
@@ -48,7 +48,7 @@ impl<M: Memory + Send> Threaded<M> {
         let body = move || {
             for transfer in to_do {
                 transfer.carry_out(File::transfer, |ended| {
-                    // Only an engine that is dropped does not listen.
+                    // The receiver is gone only while the engine is dropped.
                     let _ = report.send(ended);
                     let _ = rustix::io::write(&ring, &1_u64.to_ne_bytes());
                 });
@@ -92,7 +92,7 @@ impl<M: Memory + fmt::Debug + Send> Engine<M> for Threaded<M> {
     }
 
     fn collect(&mut self, wait: bool, ended: &mut Vec<Ended<M>>) -> io::Result<()> {
-        // Before looking, so that no ringing is lost.
+        // Clear the eventfd before looking, so that no signal is lost.
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
         let before = ended.len();
         while let Ok(news) = self.ended.try_recv() {

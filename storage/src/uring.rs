@@ -1,4 +1,4 @@
-//! io_uring: several transfers under way at once, without a thread.
+//! An engine on io_uring: several concurrent transfers without a thread.
 
 #![allow(
     unsafe_code,
@@ -13,20 +13,20 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// A transfer that the kernel has.
+/// A transfer that was given to the kernel.
 #[derive(Debug)]
 struct UnderWay<M> {
     transfer: Transfer<M>,
-    /// Completions that are to come.
+    /// Number of completions that have not arrived.
     to_come: u8,
     failed: Option<(Stage, io::Error)>,
     is_synced: bool,
 }
 
-/// The engine.
+/// The io_uring engine.
 pub(crate) struct Uring<M> {
     ring: IoUring,
-    /// Never grows, so that nothing in it moves; emptied by completions alone.
+    /// Never grows, so that its entries do not move; only completions remove entries.
     under_way: Slab<UnderWay<M>>,
     under_way_max: usize,
 }
@@ -38,15 +38,15 @@ impl<M> fmt::Debug for Uring<M> {
 }
 
 impl<M: Memory> Uring<M> {
-    /// A ring for `under_way_max` transfers at once; for fewer, where the system has no
-    /// memory for that.
+    /// A ring for `under_way_max` concurrent transfers, or for fewer if the system has no memory
+    /// for that.
     ///
     /// # Errors
-    /// When the system gives no ring, or one that cannot read and write files.
+    /// When the system gives no ring, or a ring that cannot read and write files.
     pub fn new(under_way_max: usize) -> io::Result<Self> {
         let mut under_way_max = under_way_max.max(1);
         loop {
-            // A write and its sync.
+            // Two entries for each transfer: a write and its sync.
             match make_ring(2 * under_way_max as u32) {
                 Ok(ring) => {
                     return Ok(Self {
@@ -55,7 +55,7 @@ impl<M: Memory> Uring<M> {
                         under_way_max,
                     });
                 }
-                // Locked memory was counted before Linux 5.12.
+                // Before Linux 5.12, the ring counted as locked memory.
                 Err(error) if error.kind() == io::ErrorKind::OutOfMemory && under_way_max > 1 => {
                     under_way_max /= 2;
                 }
@@ -64,7 +64,7 @@ impl<M: Memory> Uring<M> {
         }
     }
 
-    /// Gives the rest of a transfer to the kernel, and the sync after it.
+    /// Gives the rest of a transfer, and the sync after it, to the kernel.
     fn submit(&mut self, number: usize) {
         let now = &mut self.under_way[number];
         let descriptor = types::Fd(now.transfer.file.descriptor().as_raw_fd());
@@ -84,7 +84,7 @@ impl<M: Memory> Uring<M> {
         };
         now.to_come = 1 + u8::from(sync);
         if sync {
-            // A short write breaks the link, too.
+            // A short write also cancels the linked sync.
             entry = entry.flags(squeue::Flags::IO_LINK);
         }
         let entries = [
@@ -95,13 +95,13 @@ impl<M: Memory> Uring<M> {
                 .user_data(2 * number as u64 + 1),
         ];
         let entries = &entries[..now.to_come.into()];
-        // SAFETY: the transfer owns its file and its memory, and the bytes were borrowed
-        // from that memory where it lies. It stays there, untouched, until all `to_come`
-        // completions have come: `under_way` never grows. `drop` sees to that, too.
+        // SAFETY: the transfer owns its file and its memory, and the bytes were borrowed from that
+        // memory in its place. It stays there, untouched, until all `to_come` completions have
+        // arrived: `under_way` never grows. `drop` waits for them, too.
         let pushed = unsafe { self.ring.submission().push_multiple(entries) };
-        // Nothing is ever left in the queue beyond the next `enter`.
+        // The next `enter` always empties the queue.
         pushed.expect("a place for everything that can be under way");
-        // At once: the disk works meanwhile. What is wrong here comes up again when
+        // Submits at once, so that the disk works meanwhile. An error here occurs again when
         // completions are collected.
         let _ = enter(&self.ring, 0);
     }
@@ -121,7 +121,7 @@ impl<M: Memory> Uring<M> {
                 continue;
             }
             if now.failed.is_none() && !now.is_over() {
-                // It was cut short, and the sync with it.
+                // The write was cut short, and its sync cancelled.
                 self.submit(number);
                 continue;
             }
@@ -141,7 +141,7 @@ impl<M: Memory> UnderWay<M> {
         self.transfer.is_whole() && (self.is_synced || !self.transfer.sync)
     }
 
-    /// Takes note of a completion; whether all is written, and to be synced.
+    /// Records a completion; returns whether all bytes are written and the sync remains.
     fn take(&mut self, is_sync: bool, result: i32) -> bool {
         let result = match result {
             error if error < 0 => Err(io::Error::from_raw_os_error(-error)),
@@ -160,7 +160,7 @@ impl<M: Memory> UnderWay<M> {
         }
         match result {
             Ok(_) => self.is_synced = true,
-            // Because of the write before it.
+            // Cancelled because the write before it failed or was short.
             Err(error) if error.raw_os_error() == Some(Errno::CANCELED.raw_os_error()) => {}
             Err(error) => self.failed = Some((Stage::Sync, error)),
         }
@@ -206,7 +206,7 @@ impl<M: Memory + Send> Engine<M> for Uring<M> {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        // SAFETY: the ring is open as long as this.
+        // SAFETY: the ring is open as long as this engine.
         Some(unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) })
     }
 
@@ -219,7 +219,7 @@ impl<M> Drop for Uring<M> {
     fn drop(&mut self) {
         while self.under_way.iter().any(|(_, now)| now.to_come > 0) {
             if enter(&self.ring, 1).is_err() {
-                // The kernel may still use the memory: it is never freed then.
+                // The kernel may still use the memory, so it is never freed.
                 core::mem::forget(core::mem::take(&mut self.under_way));
                 return;
             }
@@ -233,7 +233,8 @@ impl<M> Drop for Uring<M> {
 fn enter(ring: &IoUring, want: usize) -> io::Result<()> {
     match ring.submit_and_wait(want) {
         Ok(_) => Ok(()),
-        // Completions come first, or the wait was cut short: the queue stays as it is.
+        // Completions must be taken first, or a signal interrupted the wait: the queue stays as it
+        // is.
         Err(error) => match error.kind() {
             io::ErrorKind::Interrupted
             | io::ErrorKind::WouldBlock
@@ -244,9 +245,9 @@ fn enter(ring: &IoUring, want: usize) -> io::Result<()> {
 }
 
 fn make_ring(entries: u32) -> io::Result<IoUring> {
-    // Completions are not deferred to calls that ask for them: polls would not see them.
+    // Completions are not deferred to calls that ask for them; otherwise polls would not see them.
     let ring = IoUring::builder().setup_clamp().build(entries)?;
-    // Present since Linux 5.6, like reads and writes of plain memory.
+    // This feature exists since Linux 5.6, like reads and writes of plain memory.
     match ring.params().is_feature_rw_cur_pos() {
         true => Ok(ring),
         false => Err(io::ErrorKind::Unsupported.into()),

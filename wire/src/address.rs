@@ -1,4 +1,4 @@
-//! Where a server listens: an event logger, a checkpoint server.
+//! Addresses of servers: event loggers and checkpoint servers.
 
 use crate::secret::Secret;
 use core::fmt;
@@ -8,15 +8,15 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Where a server listens: `unix:PATH` or `tcp:HOST:PORT`, or `sealed:SECRET@HOST:PORT`,
-/// which is shown without its secret and is for no command line.
+/// The address of a server: `unix:PATH` or `tcp:HOST:PORT`, or `sealed:SECRET@HOST:PORT`, which is
+/// shown without its secret and must not appear on a command line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ServerAddress {
     /// A Unix socket of this host.
     Unix(PathBuf),
-    /// Host and port; every process that reaches it is served.
+    /// Host and port; the server accepts every process that reaches it.
     Tcp(String),
-    /// The same, for processes that know a secret.
+    /// As [`ServerAddress::Tcp`], for processes that know a secret.
     Sealed {
         /// Host and port.
         address: String,
@@ -25,16 +25,16 @@ pub enum ServerAddress {
     },
 }
 
-/// Text that is no server's address.
+/// A text that is no server's address.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text:?} is no server's address: use unix:PATH or tcp:HOST:PORT")]
 pub struct NotAnAddress {
-    /// As given.
+    /// The text that was given.
     pub text: String,
 }
 
 impl ServerAddress {
-    /// The same with a secret. A Unix socket has none: it checks the user.
+    /// This address with a secret. A Unix socket needs none: it checks the user.
     pub fn sealed(self, secret: &Secret) -> Self {
         match self {
             Self::Unix(path) => Self::Unix(path),
@@ -45,10 +45,10 @@ impl ServerAddress {
         }
     }
 
-    /// The same with the host's name looked up, which may take long.
+    /// This address with its host name resolved, which may take long.
     ///
     /// # Errors
-    /// There is no such host.
+    /// When there is no such host.
     pub fn look_up(&self) -> io::Result<Self> {
         Ok(match self {
             Self::Unix(_) => self.clone(),
@@ -59,7 +59,7 @@ impl ServerAddress {
         })
     }
 
-    /// The text with the secret, as it is parsed; not for display.
+    /// The text of the address with its secret, in the form that is parsed; not for display.
     pub fn to_secret_text(&self) -> String {
         match self {
             Self::Sealed { address, secret } => format!("sealed:{}@{address}", secret.to_text()),
@@ -68,7 +68,7 @@ impl ServerAddress {
     }
 }
 
-/// All addresses of a host and port, one at least.
+/// All addresses of a host and port, at least one.
 pub(crate) fn look_up(address: &str) -> io::Result<Vec<SocketAddr>> {
     let found = address.to_socket_addrs().and_then(|found| {
         let found: Vec<_> = found.collect();
@@ -95,7 +95,7 @@ impl FromStr for ServerAddress {
                 .and_then(|(secret, address)| Some(tcp(address)?.sealed(&secret.parse().ok()?))),
             _ => None,
         };
-        // What may be a secret is not repeated.
+        // A text that may contain a secret is not repeated.
         let shown = match text.starts_with("sealed:") {
             true => "sealed:…",
             false => text,

@@ -1,5 +1,5 @@
-//! One connection: messages of a protocol over a stream socket, sealed or plain, with
-//! descriptors over Unix sockets. Only calls that are documented to wait block.
+//! A connection: messages of a protocol over a stream socket, sealed or plain, with descriptors
+//! over Unix sockets. A call blocks only if its documentation says that it waits.
 
 use crate::address::ServerAddress;
 use crate::framing::{FRAME_HEADER_BYTES, Frame, FrameError, Protocol};
@@ -29,25 +29,26 @@ use std::sync::Arc;
 use std::time::Instant;
 use thiserror::Error;
 
-/// Bytes that are read at a time.
+/// Most bytes of one read.
 const READ_BYTES: usize = 64 << 10;
-/// Descriptors that go with one message, at most.
+/// Most descriptors of one message.
 const DESCRIPTORS_MAX: usize = 2;
-/// Descriptors that one read may deliver: those of one message, twice.
+/// Most descriptors that one read may deliver: those of two messages.
 const DESCRIPTORS_PER_READ: usize = 2 * DESCRIPTORS_MAX;
-/// The kernel probes the other host after this time without traffic …
+/// Time without traffic after which the kernel probes the other host.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
-/// … at this interval, until [`Protocol::unacknowledged_max`] or this number of probes.
+/// Interval of these probes. They end after [`Protocol::unacknowledged_max`] or
+/// [`KEEPALIVE_PROBES`].
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 const KEEPALIVE_PROBES: u32 = 3;
 
-/// Why a connection is over.
+/// The reason why a connection has ended.
 #[derive(Debug, Error)]
 pub enum WireError {
-    /// The other side has closed.
+    /// The other side has closed the connection.
     #[error("the connection was closed")]
     Closed,
-    /// It has closed before it has proved that it knows the secret.
+    /// The other side has closed before it has proved that it knows the secret.
     #[error(
         "the other side has closed the connection before it has proved that it knows the secret: give both sides the same secret"
     )]
@@ -61,10 +62,10 @@ pub enum WireError {
     /// The kernel could not install a descriptor.
     #[error("a descriptor could not be received: raise the limit of open files with ulimit -n")]
     DescriptorLimit,
-    /// A message came without its descriptor.
+    /// A message arrived without its descriptor.
     #[error("a message came without the descriptor that belongs to it")]
     DescriptorMissing,
-    /// Nothing came in time.
+    /// No answer arrived in time.
     #[error("no answer in time")]
     Timeout,
     /// An error of the system.
@@ -78,14 +79,14 @@ impl From<Errno> for WireError {
     }
 }
 
-/// What has come.
+/// An incoming frame.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Incoming<M> {
     /// A message.
     Message(M),
-    /// Data of this number of bytes.
+    /// Data, with their number of bytes.
     Data(usize),
-    /// The other side has closed, between two frames.
+    /// The other side has closed the connection, between two frames.
     End,
 }
 
@@ -94,23 +95,23 @@ pub enum Incoming<M> {
 pub struct Connection {
     socket: OwnedFd,
     protocol: &'static Protocol,
-    /// With a secret: all bytes go through it.
+    /// With a secret: all bytes pass through this session.
     session: Option<Session>,
     incoming: BytesMut,
-    /// Descriptors that came with messages.
+    /// Descriptors that arrived with messages.
     descriptors: VecDeque<OwnedFd>,
-    /// To be sent; with a session, that holds it.
+    /// Bytes to be sent; with a session, they are in the session instead.
     outgoing: BytesMut,
-    /// Bytes of `outgoing` that were sent.
+    /// Number of bytes sent so far from `outgoing`.
     sent: usize,
-    /// Go with the byte at this place, counted as `sent`.
+    /// Descriptors to be sent with the byte at this offset, counted as `sent` is.
     attached: VecDeque<(usize, Vec<Arc<OwnedFd>>)>,
-    /// What is read goes here first.
+    /// Buffer for reads.
     read: Box<[u8]>,
 }
 
 impl Connection {
-    /// Over a socket that is connected.
+    /// A connection over a connected socket.
     pub fn new(socket: OwnedFd, protocol: &'static Protocol) -> Self {
         Self {
             socket,
@@ -125,10 +126,10 @@ impl Connection {
         }
     }
 
-    /// The answering side of a connection, sealed if there is a secret.
+    /// The answering side of a connection; sealed if there is a secret.
     ///
     /// # Errors
-    /// Of the system.
+    /// Errors of the system.
     pub(crate) fn answer(
         socket: OwnedFd,
         protocol: &'static Protocol,
@@ -145,12 +146,12 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Begins to connect. Messages are taken already; that no connection can be made is an
-    /// error of what is tried next. Looks up a host's name, which may take long
+    /// Begins to connect. Messages can be queued at once; if the connection fails, the next
+    /// operation returns the error. Resolves a host name, which may take long
     /// ([`ServerAddress::look_up`]).
     ///
     /// # Errors
-    /// Of the system; `PermissionDenied` when a process of another user listens at a path.
+    /// Errors of the system; `PermissionDenied` when a process of another user listens at a path.
     pub fn begin(address: &ServerAddress, protocol: &'static Protocol) -> Result<Self, WireError> {
         let (host, secret) = match address {
             ServerAddress::Unix(path) => {
@@ -176,10 +177,10 @@ impl Connection {
         Ok(Self::new(socket, protocol))
     }
 
-    /// Begins to connect to an address, with a secret sealed.
+    /// Begins to connect to an address; with a secret, the connection is sealed.
     ///
     /// # Errors
-    /// Of the system.
+    /// Errors of the system.
     pub fn begin_tcp(
         address: SocketAddr,
         secret: Option<&Secret>,
@@ -203,18 +204,18 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Connects, and waits until the other side has proved that it knows the secret, if there
-    /// is one. `longest`: for each of the host's addresses.
+    /// Connects, and waits until the other side has proved that it knows the secret, if there is
+    /// one. `longest`: limit for each address of the host.
     ///
     /// # Errors
-    /// Of the system; [`WireError::Unproven`] and others of a sealed connection.
+    /// Errors of the system; [`WireError::Unproven`] and other errors of a sealed connection.
     pub fn connect(
         address: &ServerAddress,
         protocol: &'static Protocol,
         longest: Duration,
     ) -> Result<Self, WireError> {
         let (host, secret) = match address {
-            // Waits where the server is slow to accept.
+            // Blocks if the server is slow to accept.
             ServerAddress::Unix(path) => {
                 return Self::begin_unix(path, protocol, SocketFlags::empty());
             }
@@ -261,7 +262,7 @@ impl Connection {
         self.session.as_ref().is_none_or(Session::is_proven)
     }
 
-    /// Whether both sides are on one host: descriptors can be sent.
+    /// Whether both sides are on one host, so that descriptors can be sent.
     pub fn is_local(&self) -> bool {
         sockopt::socket_domain(&self.socket) == Ok(AddressFamily::UNIX)
     }
@@ -279,7 +280,7 @@ impl Connection {
     /// This side's address of a connection over TCP.
     ///
     /// # Errors
-    /// Of the system.
+    /// Errors of the system.
     pub fn own_address(&self) -> io::Result<IpAddr> {
         let address = SocketAddr::try_from(getsockname(&self.socket)?)?;
         Ok(address.ip().to_canonical())
@@ -288,12 +289,12 @@ impl Connection {
     /// Queues a message; [`flush`](Self::flush) sends it.
     ///
     /// # Errors
-    /// The message is too long; the connection is over.
+    /// When the message is too long; the connection has ended then.
     pub fn say(&mut self, message: &impl Serialize) -> Result<(), WireError> {
         self.say_with(message, Vec::new())
     }
 
-    /// The same with descriptors, at most 2, where the connection [is
+    /// As [`say`](Self::say) with descriptors, at most 2; only if the connection [is
     /// local](Self::is_local).
     ///
     /// # Errors
@@ -316,10 +317,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends data, and waits until the socket has taken all.
+    /// Sends data, and waits until the socket has taken all bytes.
     ///
     /// # Errors
-    /// The connection is over; the time is.
+    /// When the connection has ended, or the time is over.
     pub fn send_data(&mut self, data: &[u8], until: Option<Instant>) -> Result<(), WireError> {
         let header = self.protocol.header(Frame::Data(data.len()));
         if let Some(session) = &mut self.session {
@@ -345,15 +346,15 @@ impl Connection {
             .map_or(&self.outgoing, Session::unsent)
     }
 
-    /// Bytes that wait to be sent.
+    /// Number of bytes that wait to be sent.
     pub fn unsent_bytes(&self) -> usize {
         self.unsent().len()
     }
 
-    /// Sends what the socket takes.
+    /// Sends as many bytes as the socket takes.
     ///
     /// # Errors
-    /// The connection is over.
+    /// When the connection has ended.
     pub fn flush(&mut self) -> Result<(), WireError> {
         while !self.unsent().is_empty() {
             let next = self.attached.front();
@@ -382,15 +383,15 @@ impl Connection {
                 }
             }
         }
-        // A burst is no reason to hold its memory for ever.
+        // Releases the memory of a burst.
         if self.outgoing.try_reclaim(READ_BYTES + 1) {
             self.outgoing = BytesMut::new();
         }
         Ok(())
     }
 
-    /// Sends some of `bytes`; `None`: the socket takes nothing now. Descriptors go with the
-    /// first byte.
+    /// Sends some of `bytes`; `None`: the socket takes no bytes now. Descriptors go with the first
+    /// byte.
     fn send(&self, bytes: &[u8], descriptors: &[Arc<OwnedFd>]) -> Result<Option<usize>, WireError> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -403,15 +404,15 @@ impl Connection {
         let bytes = [IoSlice::new(bytes)];
         match rustix::io::retry_on_intr(|| sendmsg(&self.socket, &bytes, &mut ancillary, flags)) {
             Ok(count) => Ok(Some(count)),
-            // Full, or not connected yet. Too many descriptors under way count as full: the
-            // other processes take theirs.
+            // The socket is full, or not connected yet. Too many descriptors in flight count as
+            // full: other processes will receive theirs.
             Err(Errno::AGAIN | Errno::NOTCONN | Errno::TOOMANYREFS) => Ok(None),
             Err(Errno::PIPE | Errno::CONNRESET) => Err(self.closed()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Why the other side has closed.
+    /// The error when the other side has closed.
     fn closed(&self) -> WireError {
         match self.is_proven() {
             true => WireError::Closed,
@@ -422,7 +423,7 @@ impl Connection {
     /// Reads the available bytes once. `false`: there were none.
     ///
     /// # Errors
-    /// The connection is over; what came before can still be taken.
+    /// When the connection has ended; messages that arrived before can still be taken.
     pub fn receive(&mut self) -> Result<bool, WireError> {
         let mut space =
             [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_PER_READ))];
@@ -434,7 +435,7 @@ impl Connection {
         });
         let received = match received {
             Err(Errno::AGAIN) => return Ok(false),
-            // Also: the other side died with something unread.
+            // Also if the other side died with unread bytes.
             Err(Errno::CONNRESET) => return Err(self.closed()),
             other => other?,
         };
@@ -457,20 +458,20 @@ impl Connection {
         let understood = session.receive(bytes);
         self.incoming.unsplit(session.heard.split());
         understood?;
-        // An answer of the handshake, and what has waited for it.
+        // Sends the answer of the handshake, and messages that have waited for it.
         self.flush()?;
         Ok(true)
     }
 
-    /// The next message that has come.
+    /// The next message that has arrived.
     ///
     /// # Errors
-    /// The received bytes are no message.
+    /// When the received bytes are no message.
     pub fn next_message<M: DeserializeOwned>(&mut self) -> Result<Option<M>, WireError> {
         Ok(self.protocol.decode(&mut self.incoming)?)
     }
 
-    /// The next message, reading until it is there or nothing more is.
+    /// Reads until the next message is complete or no more bytes are available.
     ///
     /// # Errors
     /// As [`receive`](Self::receive) and [`next_message`](Self::next_message).
@@ -485,15 +486,15 @@ impl Connection {
         }
     }
 
-    /// The next descriptor that came with a message.
+    /// The next descriptor that arrived with a message.
     pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
         self.descriptors.pop_front()
     }
 
-    /// Waits for the next message, and sends meanwhile what waits.
+    /// Waits for the next message, and sends queued messages meanwhile.
     ///
     /// # Errors
-    /// As [`hear`](Self::hear); the time is over.
+    /// As [`hear`](Self::hear), and when the time is over.
     pub fn wait_message<M: DeserializeOwned>(
         &mut self,
         until: Option<Instant>,
@@ -507,7 +508,7 @@ impl Connection {
         }
     }
 
-    /// Waits for a message, or data, which is put at the beginning of `data`.
+    /// Waits for a message, or for data, which are put at the beginning of `data`.
     ///
     /// # Errors
     /// As [`wait_message`](Self::wait_message).
@@ -565,10 +566,10 @@ impl Connection {
             .map(|(count, _)| count)
     }
 
-    /// Reads once, and drops what came. `Ok(0)`: the other side has closed.
+    /// Reads once, and drops the bytes. `Ok(0)`: the other side has closed.
     ///
     /// # Errors
-    /// Of the system.
+    /// Errors of the system.
     pub(crate) fn discard(&mut self) -> Result<usize, Errno> {
         let mut read = core::mem::take(&mut self.read);
         let received = self.receive_into(&mut read);
@@ -576,8 +577,8 @@ impl Connection {
         received
     }
 
-    /// Shuts sending down, and reads and drops until the other side has closed: it would
-    /// lose the last message otherwise.
+    /// Ends sending, then reads and drops bytes until the other side has closed; otherwise the
+    /// other side would lose the last message.
     ///
     /// # Errors
     /// As [`wait_flushed`](Self::wait_flushed).
@@ -594,10 +595,10 @@ impl Connection {
         }
     }
 
-    /// Waits until the socket has taken all that is to be sent.
+    /// Waits until the socket has taken all queued bytes.
     ///
     /// # Errors
-    /// The connection is over; the time is.
+    /// When the connection has ended, or the time is over.
     pub fn wait_flushed(&mut self, until: Option<Instant>) -> Result<(), WireError> {
         loop {
             self.flush()?;
@@ -608,7 +609,7 @@ impl Connection {
         }
     }
 
-    /// What to poll for.
+    /// The events to poll for.
     pub fn interest(&self) -> PollFlags {
         match self.unsent().is_empty() {
             true => PollFlags::IN,
@@ -616,10 +617,10 @@ impl Connection {
         }
     }
 
-    /// Waits until something can be read, or sent of what waits.
+    /// Waits until bytes can be read, or queued bytes can be sent.
     ///
     /// # Errors
-    /// Of the system; the time is over.
+    /// Errors of the system, or the time is over.
     pub fn wait(&self, until: Option<Instant>) -> Result<(), WireError> {
         self.wait_for(self.interest(), until)
     }
@@ -637,7 +638,7 @@ impl Connection {
         }
     }
 
-    /// Ends one direction or both; the other side may have done so before.
+    /// Ends one direction or both. The other side may have ended it before, which is no error.
     pub fn shut_down(&self, how: Shutdown) {
         let _ = shutdown(&self.socket, how);
     }
@@ -649,9 +650,10 @@ impl AsFd for Connection {
     }
 }
 
-/// Small messages go at once, and a connection ends when its other side is not reached any
-/// more: a host that is gone sends nothing, so the kernel probes. While data are not
-/// acknowledged it retransmits instead of probing, by default for a quarter of an hour.
+/// Sends small messages at once, and ends a connection whose other side cannot be reached any more.
+/// A host that is gone sends nothing, so the kernel probes it. While data are not acknowledged, the
+/// kernel retransmits instead of probing, by default for a quarter of an hour, so that time is
+/// limited, too.
 fn watch(socket: impl AsFd, protocol: &Protocol) -> Result<(), Errno> {
     let unacknowledged_max_ms = protocol.unacknowledged_max.as_millis();
     sockopt::set_tcp_nodelay(&socket, true)?;

@@ -21,23 +21,22 @@ mod notices;
 
 pub use notices::Notices;
 
-/// Unproven connections at a time. If another one comes, the oldest is closed: a client with
-/// the secret proves it within a round trip, and connects again otherwise.
+/// Most unproven connections at a time. A further one closes the oldest: a client with the secret
+/// proves it within a round trip, and otherwise connects again.
 pub const STRANGERS_MAX: usize = 64;
-/// Time for the proof of the secret.
+/// Time limit for the proof of the secret.
 pub const STRANGER_WAIT: Duration = Duration::from_secs(10);
-/// Time without accepting after the system has failed to accept a connection: it would fail
-/// again at once.
+/// Pause after the system has failed to accept a connection: another attempt would fail at once.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Reads in one step from a refused connection, which may send without end.
+/// Most reads in one step from a refused connection, which may send without end.
 const DROPPED_READS_MAX: usize = 64;
 
 /// A connection that is not yet served.
 #[derive(Debug)]
 struct Waiting {
     connection: Connection,
-    /// The refusal is sent; what the other side still sends is read and dropped, or it would
-    /// lose the refusal.
+    /// The refusal is sent. Further bytes are read and dropped; otherwise the other side would lose
+    /// the refusal.
     is_refused: bool,
     until: Instant,
 }
@@ -45,34 +44,33 @@ struct Waiting {
 /// The state of a waiting connection.
 enum Outcome {
     Waits,
-    /// Where there is a secret, the other side has proved that it knows it.
+    /// The other side has proved that it knows the secret, if there is one.
     Proven,
-    /// `Some`: why it was closed.
+    /// The connection is closed. `Some`: the reason, for the log.
     Gone(Option<String>),
 }
 
-/// Listening sockets, and the connections in front of them. To be polled for
-/// readability; then, and at its [deadline](Self::deadline), it wants a
-/// [step](Self::step).
+/// Listening sockets, and connections that have not proved the secret. When it is readable, and at
+/// its [deadline](Self::deadline), call [`step`](Self::step).
 #[derive(Debug)]
 pub struct Door {
     listeners: Vec<Listener>,
     protocol: &'static Protocol,
     /// Readable when a listener or a waiting connection is.
     epoll: OwnedFd,
-    /// The one that has waited longest first.
+    /// Connections that are not served yet, the oldest first.
     waiting: VecDeque<Waiting>,
-    /// Until when no connection is accepted.
+    /// The time until which no connection is accepted.
     paused_until: Option<Instant>,
     trouble: Option<io::Error>,
     notices: Notices,
 }
 
 impl Door {
-    /// Of these listeners, for connections of a protocol.
+    /// A door with these listeners, for connections of a protocol.
     ///
     /// # Errors
-    /// Of the system.
+    /// Errors of the system.
     pub fn new(listeners: Vec<Listener>, protocol: &'static Protocol) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         for listener in &listeners {
@@ -89,13 +87,13 @@ impl Door {
         })
     }
 
-    /// Listens with a secret on all addresses of this host, at a port that the system
-    /// chooses. Returns the port, too.
+    /// Listens with a secret on all addresses of this host, at a port that the system chooses. Also
+    /// returns the port.
     ///
     /// # Errors
-    /// Of the system.
+    /// Errors of the system.
     pub fn open(secret: Secret, protocol: &'static Protocol) -> io::Result<(Self, u16)> {
-        // Also for IPv4, where the host has IPv6 at all.
+        // Accepts IPv4, too, if the host has IPv6; otherwise IPv4 alone.
         let both = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0));
         let listener = both.or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
         let port = listener.local_addr()?.port();
@@ -103,39 +101,39 @@ impl Door {
         Ok((Self::new(vec![listener], protocol)?, port))
     }
 
-    /// Where it listens, with the ports that the system chose.
+    /// The addresses of the listeners, with the ports that the system chose.
     pub fn addresses(&self) -> impl Iterator<Item = &ServerAddress> {
         self.listeners.iter().map(Listener::address)
     }
 
-    /// When a connection has waited long enough, connections may be accepted again, or a
-    /// [notice](Self::notice) is due.
+    /// The time of the next [step](Self::step): a waiting connection expires, connections may be
+    /// accepted again, or a [notice](Self::notice) is due.
     pub fn deadline(&self) -> Option<Instant> {
         let waiting = self.waiting.iter().map(|it| it.until);
         let others = self.paused_until.into_iter().chain(self.notices.deadline());
         waiting.chain(others).min()
     }
 
-    /// Why the system could not accept a connection at the last attempt, for example too many
-    /// open files. Connections wait meanwhile.
+    /// The error of the last attempt to accept a connection, for example too many open files.
+    /// Connections wait meanwhile.
     pub fn trouble(&self) -> Option<&io::Error> {
         self.trouble.as_ref()
     }
 
-    /// A log line about refused connections: at most one a second, with a count of the rest.
+    /// A log line about refused connections: at most one a second, with the number of others.
     pub fn notice(&mut self, now: Instant) -> Option<String> {
         self.notices.take(now)
     }
 
-    /// Returns connections that may be served, and closes those that do not prove in time that
-    /// they know the secret. A returned connection may have received messages already.
+    /// Returns connections that may be served, and closes those that have not proved the secret in
+    /// time. A returned connection may already have received messages.
     pub fn step(&mut self, now: Instant) -> Vec<Connection> {
         let mut guests = Vec::new();
         self.accept(now, &mut guests);
         for mut waiting in core::mem::take(&mut self.waiting) {
             match waiting.step() {
                 Outcome::Proven => {
-                    // Fails only for one that was never added.
+                    // Fails only for a connection that was never added.
                     let _ = epoll::delete(&self.epoll, &waiting.connection);
                     guests.push(waiting.connection);
                 }
@@ -156,8 +154,8 @@ impl Door {
         guests
     }
 
-    /// Refuses a connection with a message of the server, and closes it when the other side
-    /// has closed it, or after [`STRANGER_WAIT`].
+    /// Refuses a connection with a message of the server. Closes it when the other side has closed
+    /// it, or after [`STRANGER_WAIT`].
     pub fn refuse(
         &mut self,
         mut connection: Connection,
@@ -167,14 +165,14 @@ impl Door {
     ) {
         let text = format!("a connection from {} was refused: {why}", connection.peer());
         self.notices.note(text);
-        // Fails if it is over already: then nothing is sent.
+        // Fails if the connection has ended already: then nothing is sent.
         let _ = connection.say(message);
         let mut waiting = Waiting {
             connection,
             is_refused: true,
             until: now + STRANGER_WAIT,
         };
-        // Now: if all that the other side sends was read, nothing wakes the door for this
+        // Step now: if all bytes of the other side were read, nothing wakes the door for this
         // connection.
         if matches!(waiting.step(), Outcome::Waits) {
             self.wait_for(waiting);
@@ -196,7 +194,7 @@ impl Door {
         }
     }
 
-    /// Accepts at one listener. More connections than these are taken in the next step.
+    /// Accepts at one listener. Connections beyond the limit are accepted in the next step.
     fn accept_at(
         &mut self,
         index: usize,
@@ -235,7 +233,7 @@ impl Door {
         Ok(())
     }
 
-    /// Puts a connection in front of the door; the oldest of too many is closed.
+    /// Adds a waiting connection; closes the oldest one if there are too many.
     fn wait_for(&mut self, waiting: Waiting) {
         if self.waiting.len() == STRANGERS_MAX
             && let Some(oldest) = self.waiting.pop_front()
@@ -253,7 +251,7 @@ impl Door {
         }
     }
 
-    /// No connection can be accepted now.
+    /// Stops accepting for a while.
     fn pause(&mut self, error: io::Error, now: Instant) {
         self.notices
             .note(format!("no connection can be accepted now: {error}"));
@@ -264,7 +262,7 @@ impl Door {
 
     fn listen(&self, flags: EventFlags) {
         for listener in &self.listeners {
-            // Fails only for one that was never added.
+            // Fails only for a listener that was never added.
             let _ = epoll::modify(&self.epoll, listener, EventData::new_u64(0), flags);
         }
     }
@@ -276,7 +274,7 @@ impl AsFd for Door {
     }
 }
 
-/// Whether the reason lies with the connection, not with this host.
+/// Whether the error concerns one connection, not the host.
 fn is_of_one(error: &io::Error) -> bool {
     use ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, PermissionDenied};
     let kinds = [
@@ -308,7 +306,7 @@ impl Waiting {
     }
 
     fn step_refused(&mut self) -> Outcome {
-        // Some hundred bytes into an empty socket: the system takes them at once.
+        // A refusal of some hundred bytes fits into the empty socket buffer.
         if self.connection.unsent_bytes() > 0 {
             if self.connection.flush().is_err() {
                 return Outcome::Gone(None);

@@ -1,4 +1,4 @@
-//! Frames: how messages lie on a byte stream. Pure.
+//! Frames: the encoding of messages on a byte stream. Pure.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -8,9 +8,9 @@
 //! | 4..8 | length of the body, little endian |
 //! | 8.. | body: a message in postcard's encoding, or data as it is |
 //!
-//! Magic and version are in each frame, at the same place in all versions: another protocol
-//! or version is recognised by its first bytes. A length above the limit of the
-//! protocol is refused before the body comes.
+//! Magic and version are in each frame, at the same place in all versions: another protocol or
+//! version is recognised by its first bytes. A length above the limit of the protocol is refused
+//! before the body arrives.
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use serde::Serialize;
@@ -18,68 +18,68 @@ use serde::de::DeserializeOwned;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Bytes before a body.
+/// Bytes of a frame's header.
 pub const FRAME_HEADER_BYTES: usize = 8;
 const KIND_MESSAGE: u8 = 1;
 const KIND_DATA: u8 = 2;
 
-/// A protocol between two processes. The encoding does not describe itself: a change of a
-/// message is a new version.
+/// A protocol between two processes. The encoding does not describe itself: a change of a message
+/// requires a new version.
 #[derive(Debug)]
 pub struct Protocol {
-    /// What it is for: in errors, and in the handshake of sealed connections, so that a secret
-    /// of one protocol is of no use in another.
+    /// The purpose of the protocol, for errors and for the handshake of sealed connections: a
+    /// secret of one protocol cannot be used in another.
     pub purpose: &'static str,
-    /// First bytes of each frame.
+    /// The first bytes of each frame.
     pub magic: [u8; 2],
-    /// Both sides refuse every other.
+    /// Version of the protocol; both sides refuse every other version.
     pub version: u8,
-    /// Longest message, encoded.
+    /// Bytes of the longest encoded message.
     pub message_bytes_max: usize,
-    /// Longest frame of data; 0: the protocol has none.
+    /// Bytes of the longest data frame; 0: the protocol has no data.
     pub data_bytes_max: usize,
-    /// A host that acknowledges nothing for so long is gone: connections over TCP end then.
+    /// A host that acknowledges nothing for this time is gone: connections over TCP end then.
     pub unacknowledged_max: Duration,
 }
 
-/// Why bytes are no frame, or a message cannot be one.
+/// Bytes are no frame, or a message cannot be encoded as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
-    /// Not of this protocol.
+    /// The magic is not that of this protocol.
     #[error("the bytes are not a frame of the protocol \"{0}\"")]
     Magic(&'static str),
-    /// Of another version of it.
+    /// The frame has another version of the protocol.
     #[error(
         "the other side uses version {found} of the protocol \"{purpose}\", this program version {own}: use the same refrain on both sides"
     )]
     Version {
         /// The protocol.
         purpose: &'static str,
-        /// Version of the frame.
+        /// The version of the frame.
         found: u8,
-        /// Version of this program.
+        /// The version of this program.
         own: u8,
     },
-    /// A kind that the protocol does not have.
+    /// The protocol has no such kind of frame.
     #[error("a frame of kind {0}, which does not exist")]
     Kind(u8),
-    /// Longer than allowed, or data of no bytes.
+    /// The frame is longer than allowed, or has no data.
     #[error("a frame of {bytes} bytes; at most {bytes_max} are allowed")]
     Length {
-        /// Its length.
+        /// The length of the body.
         bytes: usize,
         /// The limit.
         bytes_max: usize,
     },
-    /// The body is not one whole message.
+    /// The body is not one complete message.
     #[error("a frame of {0} bytes that is no message of this version")]
     Unreadable(usize),
-    /// A value has no encoding, as a path that is not UTF-8.
+    /// A value has no encoding, such as a path that is not UTF-8.
     #[error("a value of the message cannot be encoded")]
     Unencodable,
 }
 
-/// What a header announces, with the length of the body.
+/// The kind of a frame, with the length of its body in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// A message.
@@ -89,7 +89,7 @@ pub enum Frame {
 }
 
 impl Frame {
-    /// Length of the body.
+    /// The length of the body in bytes.
     pub fn body_bytes(self) -> usize {
         let (Self::Message(bytes) | Self::Data(bytes)) = self;
         bytes
@@ -108,7 +108,7 @@ impl Protocol {
         [first, second, self.version, kind, a, b, c, d]
     }
 
-    /// Decodes the header at the start of `bytes`; `None` while it is not whole.
+    /// Decodes the header at the start of `bytes`; `None` while it is incomplete.
     ///
     /// # Errors
     /// As soon as the bytes cannot become a header of this protocol and version.
@@ -145,7 +145,7 @@ impl Protocol {
     /// Appends a message to `out` as a frame.
     ///
     /// # Errors
-    /// The message is too long, or has no encoding; `out` is as before then.
+    /// When the message is too long, or has no encoding; `out` is unchanged then.
     pub fn encode(&self, message: &impl Serialize, out: &mut BytesMut) -> Result<(), FrameError> {
         let start = out.len();
         out.put_bytes(0, FRAME_HEADER_BYTES);
@@ -164,10 +164,10 @@ impl Protocol {
         Err(error)
     }
 
-    /// Takes the message at the start of `bytes`, once all of it is there.
+    /// Removes the message at the start of `bytes`, once it is complete.
     ///
     /// # Errors
-    /// What is there is none; every later call fails alike.
+    /// When the bytes are no message; every later call fails in the same way.
     pub fn decode<M: DeserializeOwned>(
         &self,
         bytes: &mut BytesMut,
@@ -175,7 +175,7 @@ impl Protocol {
         let length = match self.peek(bytes)? {
             None => return Ok(None),
             Some(Frame::Message(length)) => length,
-            // Data where a message is due.
+            // Data instead of a message.
             Some(Frame::Data(_)) => return Err(FrameError::Kind(KIND_DATA)),
         };
         let Some(body) = bytes[FRAME_HEADER_BYTES..].get(..length) else {

@@ -1,16 +1,16 @@
 //! Connections for everything that is not a message of the program: ranks and their launcher,
 //! launcher and agents, ranks and event loggers, ranks and checkpoint servers.
 //!
-//! One framing for all protocols, each with its magic, version and limits; one connection
-//! over Unix sockets and TCP, which never blocks unless it is asked to wait; and the door of a
-//! server, which bounds the connections that have not proved anything.
+//! All protocols use one framing; each has its magic, version and limits. One type of connection
+//! serves Unix sockets and TCP, and blocks only in calls that wait. The door of a server bounds the
+//! connections that have not proved the secret.
 //!
-//! A connection over TCP can be sealed. A process that does not know the secret receives
-//! nothing and can do nothing. Both sides prove that they know the secret, freshly, before any
-//! message; from then on everything is encrypted, and bytes that were changed, left out in the
-//! middle, replayed or made up end the connection. Noise does all of it
-//! (`Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`, by the crate `snow`); no cipher is implemented
-//! here. It cannot hide how much is sent and when, nor prevent that the connection is cut.
+//! A connection over TCP can be sealed. A process that does not know the secret receives nothing
+//! and can do nothing. Both sides prove in each session that they know the secret, before any
+//! message. After that everything is encrypted, and bytes that were changed, omitted, replayed or
+//! forged end the connection. Noise implements all this (`Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`,
+//! by the crate `snow`); this crate implements no cipher. A sealed connection hides neither the
+//! amount nor the time of traffic, and can still be cut.
 //!
 //! | file | subject |
 //! |---|---|

@@ -8,20 +8,20 @@ use std::io::{self, ErrorKind};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Listens at a [`ServerAddress`]; a Unix socket's file goes with it.
+/// A socket that listens at a [`ServerAddress`]. On drop, removes a Unix socket's file.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
-    /// With the port that the system chose.
+    /// The address, with the port that the system chose.
     address: ServerAddress,
 }
 
 impl Listener {
-    /// Listens there, without blocking; in the place of a dead server's Unix socket,
-    /// but not of one that lives.
+    /// Listens at an address, without blocking. Replaces the Unix socket of a dead server, but not
+    /// of a live one.
     ///
     /// # Errors
-    /// As the system's, and when another server listens there.
+    /// Errors of the system, and when another server listens there.
     pub fn bind(address: &ServerAddress) -> io::Result<Self> {
         match address {
             ServerAddress::Unix(path) => Ok(Self {
@@ -35,10 +35,10 @@ impl Listener {
         }
     }
 
-    /// Of a socket that listens already.
+    /// A listener over a socket that listens already.
     ///
     /// # Errors
-    /// Of the system.
+    /// Errors of the system.
     pub(crate) fn of_tcp(socket: TcpListener, secret: Option<&Secret>) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let bound = ServerAddress::Tcp(socket.local_addr()?.to_string());
@@ -51,11 +51,12 @@ impl Listener {
         })
     }
 
-    /// The socket of the next connection, if one waits. Over a Unix socket it is of a process
-    /// of the same user, or root's; over TCP, of any process that reaches the port.
+    /// Accepts the next connection. Over a Unix socket, the other process has the same user or is
+    /// root's; over TCP, it may be any process that reaches the port.
     ///
     /// # Errors
-    /// As the system's (`WouldBlock`: none waits), and when it is of another user.
+    /// Errors of the system (`WouldBlock`: no connection waits), and when the process is of another
+    /// user.
     pub fn accept(&self) -> io::Result<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = accept_with(&self.socket, flags)?;
@@ -76,7 +77,7 @@ impl Listener {
         }
     }
 
-    /// Where it listens, with the port that the system chose.
+    /// The address, with the port that the system chose.
     pub fn address(&self) -> &ServerAddress {
         &self.address
     }
@@ -91,7 +92,7 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let ServerAddress::Unix(file) = &self.address {
-            // It may be removed already.
+            // The file may be removed already.
             let _ = std::fs::remove_file(file);
         }
     }

@@ -9,7 +9,7 @@ use thiserror::Error;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Secret([u8; Secret::BYTES]);
 
-/// Text that is no secret. Does not repeat it.
+/// A text that is no secret. The error does not repeat it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a secret has {digits} hexadecimal digits and nothing else: make one with `head -c {bytes} /dev/urandom | od -An -vtx1 | tr -d ' \\n'`", digits = 2 * Secret::BYTES, bytes = Secret::BYTES)]
 pub struct NotASecret;
@@ -18,27 +18,27 @@ impl Secret {
     /// Length of a secret.
     pub const BYTES: usize = 32;
 
-    /// A new one, from the system's source of randomness.
+    /// A new secret, from the system's source of randomness.
     ///
     /// # Errors
-    /// When the system has none.
+    /// When the system has no random bytes.
     pub fn random() -> std::io::Result<Self> {
         let mut bytes = [0; Self::BYTES];
         getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
         Ok(Self(bytes))
     }
 
-    /// From its bytes.
+    /// A secret from its bytes.
     pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes; not for display.
+    /// The bytes of the secret; not for display.
     pub fn bytes(&self) -> &[u8; Self::BYTES] {
         &self.0
     }
 
-    /// Its text; not for display.
+    /// The text form of the secret; not for display.
     pub fn to_text(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }

@@ -1,5 +1,5 @@
-//! One sealed session: ciphertext in and out, plaintext in and out. It knows no sockets and no
-//! time; from the system it takes only randomness, for the keys of the session.
+//! One side of a sealed session: ciphertext in and out, plaintext in and out. It uses no sockets
+//! and no time; from the system it takes only randomness, for the keys of the session.
 //!
 //! | sender | bytes |
 //! |---|---|
@@ -7,9 +7,9 @@
 //! | the answerer | 48: Noise's second message |
 //! | both | records: a length (2 bytes, little endian), then the ciphertext |
 //!
-//! The first message proves that its author knew the secret, but it may be a replay. So before
-//! a valid record has come, the answerer sends only the second message, which is of use only
-//! to the author of the first. The caller sends an empty record at once.
+//! The first message proves that its author knew the secret, but it may be a replay. So until a
+//! valid record has arrived, the answerer sends only the second message, which is useless to all
+//! but the author of the first. The caller sends an empty record at once.
 
 use crate::secret::Secret;
 use bytes::{Buf as _, BytesMut};
@@ -18,42 +18,42 @@ use snow::{Builder, HandshakeState, TransportState};
 use thiserror::Error;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
-/// The caller's first bytes, which tell another program or version from a wrong secret.
+/// The caller's first bytes: they distinguish another program or version from a wrong secret.
 const GREETING: [u8; 3] = *b"RFS";
 const VERSION: u8 = 1;
-/// A key and a tag.
+/// A public key and a tag.
 const HANDSHAKE_BYTES: usize = 48;
 const TAG_BYTES: usize = 16;
-/// Ciphertext of a record, at most.
+/// Most bytes of ciphertext in a record.
 const RECORD_BYTES_MAX: usize = u16::MAX as usize;
 /// Limit of the plaintext that waits for the other side's proof.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// Why a session is over.
+/// The reason why a session has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SecureError {
     /// The first bytes are not those of a caller.
     #[error("what connected is not Refrain")]
     NotRefrain,
-    /// Another version's.
+    /// The other side uses another version.
     #[error(
         "the other side speaks version {0}, this one {VERSION}: run the same refrain on all hosts"
     )]
     Version(u8),
-    /// The handshake does not fit.
+    /// The handshake fails.
     #[error("the other side does not know the secret")]
     WrongSecret,
-    /// A record was changed, left out, replayed or made up.
+    /// A record was changed, omitted, replayed or forged.
     #[error(
         "what was received was not sent by the other side: the connection is being tampered with"
     )]
     Forged,
-    /// Too many bytes wait for a side that does not answer.
+    /// Too many bytes wait for the other side's proof.
     #[error(
         "more than {WAITING_BYTES_MAX} bytes wait for the other side to prove that it knows the secret"
     )]
     Waiting,
-    /// No keys could be made.
+    /// No keys could be generated.
     #[error("the system has no random bytes")]
     NoRandomness,
 }
@@ -61,7 +61,7 @@ pub enum SecureError {
 enum SessionState {
     /// An answerer that waits for the first message.
     Awaiting(Box<HandshakeState>),
-    /// A caller that waits for the second.
+    /// A caller that waits for the second message.
     Called(Box<HandshakeState>),
     Open(Box<TransportState>),
     Over(SecureError),
@@ -72,13 +72,13 @@ pub struct Session {
     state: SessionState,
     /// The other side has proved, in this session, that it knows the secret.
     is_proven: bool,
-    /// From the network, not decrypted yet: less than a record.
+    /// Bytes from the network that are not decrypted yet: less than a record.
     incoming: BytesMut,
     /// Plaintext from the other side.
     pub(crate) heard: BytesMut,
     /// Plaintext that waits for the other side's proof.
     waiting: Vec<u8>,
-    /// To the network.
+    /// Bytes for the network.
     pub(crate) outgoing: BytesMut,
 }
 
@@ -122,16 +122,16 @@ impl Session {
         }
     }
 
-    /// Whether the other side has proved that it knows the secret, now.
+    /// Whether the other side has proved in this session that it knows the secret.
     pub fn is_proven(&self) -> bool {
         self.is_proven
     }
 
-    /// Takes what came from the network.
+    /// Takes bytes from the network.
     ///
     /// # Errors
-    /// When the session is over; every later call fails with the same error. What was
-    /// understood before stays to be [`heard`](Self::take_heard).
+    /// When the session has ended; every later call fails with the same error. Plaintext that was
+    /// decrypted before can still be taken ([`take_heard`](Self::take_heard)).
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(), SecureError> {
         if let SessionState::Over(error) = self.state {
             return Err(error);
@@ -147,7 +147,7 @@ impl Session {
         done
     }
 
-    /// Takes messages and records as long as they are whole.
+    /// Handles messages and records as long as they are complete.
     fn understand(&mut self) -> Result<(), SecureError> {
         loop {
             let is_whole = match &self.state {
@@ -188,7 +188,7 @@ impl Session {
         Ok(true)
     }
 
-    /// The answerer: the greeting and the first message.
+    /// Handles the greeting and the first message, as the answerer.
     fn take_first(&mut self) -> Result<bool, SecureError> {
         let bytes = &self.incoming[..];
         let begin = &bytes[..bytes.len().min(GREETING.len())];
@@ -216,7 +216,7 @@ impl Session {
         Ok(true)
     }
 
-    /// The caller: the second message.
+    /// Handles the second message, as the caller.
     fn take_second(&mut self) -> Result<bool, SecureError> {
         if self.incoming.len() < HANDSHAKE_BYTES {
             return Ok(false);
@@ -228,7 +228,7 @@ impl Session {
         let read = state.read_message(&second, &mut []);
         read.map_err(|_| SecureError::WrongSecret)?;
         self.open(*state)?;
-        // It holds this caller's own key: it is no old one.
+        // The message depends on this caller's own key, so it is no replay.
         self.is_proven = true;
         self.seal(&[])?;
         self.say_what_waits()?;
@@ -254,10 +254,10 @@ impl Session {
         self.say(&waiting)
     }
 
-    /// Sends plaintext; it waits until the other side has proved itself.
+    /// Sends plaintext. It waits until the other side has proved that it knows the secret.
     ///
     /// # Errors
-    /// When the session is over.
+    /// When the session has ended.
     pub fn say(&mut self, text: &[u8]) -> Result<(), SecureError> {
         if let SessionState::Over(error) = self.state {
             return Err(error);
@@ -283,11 +283,11 @@ impl Session {
         let at = self.outgoing.len();
         self.outgoing.resize(at + length, 0);
         let sealed = state.write_message(piece, &mut self.outgoing[at..]);
-        // Only after 2^64 records.
+        // Fails only after 2^64 records.
         sealed.map(|_| ()).map_err(|_| SecureError::Forged)
     }
 
-    /// The plaintext that has come since the last call.
+    /// The plaintext that has arrived since the last call.
     pub fn take_heard(&mut self) -> Vec<u8> {
         self.heard.split().into()
     }
@@ -297,7 +297,7 @@ impl Session {
         &self.outgoing
     }
 
-    /// Removes the first `bytes` bytes, which were sent.
+    /// Removes the first `bytes` bytes of ciphertext, which were sent.
     pub fn note_sent(&mut self, bytes: usize) {
         self.outgoing.advance(bytes);
     }

@@ -1,8 +1,8 @@
 //! Unix sockets at paths of any length.
 //!
-//! `sockaddr_un` has room for 107 bytes, and folders for temporary files are longer
-//! on some machines. A longer path is reached by its folder: opened, then named as
-//! `/proc/self/fd/N`, which is short whatever it stands for.
+//! `sockaddr_un` has room for 107 bytes, and some machines have longer paths of folders for
+//! temporary files. For a longer path, the folder is opened and named as `/proc/self/fd/N`, which
+//! is always short.
 
 use rustix::fs::{Mode, OFlags, fchmod, open};
 use rustix::io::fcntl_dupfd_cloexec;
@@ -15,23 +15,22 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a Unix socket's path at most, by `sockaddr_un`.
+/// Most bytes of a Unix socket's path in `sockaddr_un`.
 const PATH_BYTES_MAX: usize = 107;
-/// Where this process's open files have names.
+/// The folder with names for this process's open files.
 const OPEN_FILES: &str = "/proc/self/fd";
-/// Bytes of the last part of a longer one at most, behind a number of seven digits.
+/// Most bytes of a longer path's last component, after a descriptor number of seven digits.
 const NAME_BYTES_MAX: usize = PATH_BYTES_MAX - OPEN_FILES.len() - "/1234567/".len();
 
-/// The first number that descriptors of a rank's library should have: the program's own
-/// files get the same low numbers in each life of the rank.
+/// The lowest number for descriptors of a rank's library: the program's own files then get the same
+/// low numbers in each life of the rank.
 pub fn first_number() -> i32 {
     const WISH: u64 = 256;
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     i32::try_from((limit / 8).min(WISH)).expect("it is small")
 }
 
-/// The same file under a number that is not one of the program's; under its own where
-/// there is none.
+/// The same file under a number from [`first_number`] on; unchanged if no such number is free.
 pub fn moved_up(descriptor: OwnedFd) -> OwnedFd {
     match descriptor.as_raw_fd() >= first_number() {
         true => descriptor,
@@ -39,20 +38,19 @@ pub fn moved_up(descriptor: OwnedFd) -> OwnedFd {
     }
 }
 
-/// A path that a socket's address has room for, as long as this lives.
+/// A path that is short enough for a socket's address, valid as long as this value lives.
 #[derive(Debug)]
 pub struct ShortPath {
     path: PathBuf,
-    /// What the path leads through.
+    /// The open folder that the path names.
     _folder: Option<OwnedFd>,
 }
 
 impl ShortPath {
-    /// Another way to `path`, if it is too long itself.
+    /// A short path to `path`; `path` itself if it is short enough.
     ///
     /// # Errors
-    /// When its folder cannot be opened, its last part is too long by itself, or there is
-    /// no `/proc`.
+    /// When the folder cannot be opened, the last component is too long, or there is no `/proc`.
     pub fn of(path: &Path) -> io::Result<Self> {
         if path.as_os_str().len() <= PATH_BYTES_MAX {
             return Ok(Self {
@@ -90,14 +88,14 @@ fn too_long(path: &Path) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, reason)
 }
 
-/// Connections that the kernel holds until they are accepted.
+/// Number of connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 128;
 
-/// Checks that the process that listens at the other end of a connected socket is of the
-/// same user or root's.
+/// Checks that the process that listens at the other end of a connected socket has the same user or
+/// is root's.
 ///
 /// # Errors
-/// `PermissionDenied` when it is of another user.
+/// `PermissionDenied` when the process has another user.
 pub(crate) fn check_server(stream: impl AsFd, path: &Path) -> io::Result<()> {
     check_user(stream).map_err(|theirs| {
         let own = rustix::process::geteuid().as_raw();
@@ -110,8 +108,8 @@ pub(crate) fn check_server(stream: impl AsFd, path: &Path) -> io::Result<()> {
     })
 }
 
-/// Listens there, also where a dead server has left its socket. The socket is its
-/// owner's alone, whatever the umask.
+/// Listens at a path, and replaces the socket of a dead server. Only the owner can access the
+/// socket, whatever the umask.
 pub(crate) fn listen(path: &Path) -> io::Result<OwnedFd> {
     let short = ShortPath::of(path)?;
     free_path(short.path())?;
@@ -121,7 +119,7 @@ pub(crate) fn listen(path: &Path) -> io::Result<OwnedFd> {
         SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
         None,
     )?;
-    // Linux gives the file that bind makes the mode of the socket.
+    // Linux gives the mode of the socket to the file that `bind` creates.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     bind(&socket, &SocketAddrUnix::new(short.path())?)?;
     rustix::net::listen(&socket, BACKLOG)?;
@@ -138,7 +136,7 @@ fn free_path(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused && is_socket(path) => {
             std::fs::remove_file(path)
         }
-        // Nothing is there, or something that bind will complain about.
+        // The path is free, or `bind` will return the error.
         Err(_) => Ok(()),
     }
 }
@@ -147,10 +145,10 @@ fn is_socket(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
 }
 
-/// Checks that the process at the other end is of the same user, or root's.
+/// Checks that the process at the other end has the same user, or is root's.
 ///
 /// # Errors
-/// The user that it is of; of the system's, no user.
+/// The user of the process, or the error of the system as text.
 pub(crate) fn check_user(stream: impl AsFd) -> Result<(), String> {
     let theirs = socket_peercred(stream)
         .map_err(|error| format!("unknown ({error})"))?
@@ -199,7 +197,7 @@ mod tests {
         assert!(!path.exists(), "removed at the end");
     }
 
-    /// By the umask it would be of its group, too.
+    /// With the umask of this test, the group could access the socket.
     #[test]
     fn a_socket_is_its_owners_alone() {
         use std::os::unix::fs::PermissionsExt as _;

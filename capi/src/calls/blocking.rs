@@ -1,4 +1,4 @@
-//! Sends and receives that wait.
+//! Blocking sends and receives.
 
 #![allow(unsafe_code, reason = "functions for C, which lends its buffers")]
 
@@ -58,7 +58,7 @@ unsafe extern "C" fn refrain_recv(
     border::call(|| {
         // SAFETY: as the header asks of the caller.
         let room = unsafe { incoming(buffer, bytes) }?;
-        // SAFETY: likewise.
+        // SAFETY: as the header asks of the caller.
         let out = unsafe { Out::optional("status", status) }?;
         let from = source(from, tag)?;
         present::with(world, |program| {
@@ -95,7 +95,7 @@ unsafe extern "C" fn refrain_sendrecv(
     })
 }
 
-/// Writes the status, also of a message that was too long.
+/// Writes the status, also that of a truncated message.
 pub(super) fn set_status(
     received: Result<refrain::Status, Error>,
     mut out: Out<Status>,

@@ -1,4 +1,4 @@
-//! Joining a job, leaving it, and what it is.
+//! Joining and leaving a job, and its properties.
 
 #![allow(unsafe_code, reason = "functions for C")]
 

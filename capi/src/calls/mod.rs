@@ -1,5 +1,5 @@
-//! The functions of `refrain.h`, in its order. Each does what the header says, and
-//! trusts its caller in what the header asks of it.
+//! The functions of `refrain.h`, in its order. Each does what the header says, and relies on what
+//! the header requires of the caller.
 
 mod blocking;
 mod checkpoints;
@@ -45,7 +45,7 @@ fn source(rank: c_int, tag: c_int) -> Result<Source, Failure> {
     })
 }
 
-/// Whether the job has this rank is checked later.
+/// Checks only that `rank` is not negative; later calls check that the job has this rank.
 fn existing(rank: c_int) -> Result<u32, Failure> {
     let refused = |_| Failure::new(Code::Rank, format_args!("rank {rank} does not exist"));
     u32::try_from(rank).map_err(refused)

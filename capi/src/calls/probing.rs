@@ -1,4 +1,4 @@
-//! Looking for messages, and receiving those that were taken.
+//! Probes, and receives of messages that matched probes have taken.
 
 #![allow(unsafe_code, reason = "functions for C, which lends its buffers")]
 

@@ -1,4 +1,4 @@
-//! Several requests at once.
+//! Calls on several requests.
 
 #![allow(unsafe_code, reason = "functions for C, which lends its arrays")]
 
@@ -119,7 +119,7 @@ unsafe extern "C" fn refrain_test_all(
     })
 }
 
-/// All statuses; then a failure for the first message that was too long.
+/// Writes all statuses; then fails for the first truncated message.
 fn set_all(out: &mut Array<Status>, ended: &[Ended]) -> Result<(), Failure> {
     for (place, ended) in ended.iter().enumerate() {
         out.set(place, ended.into());
@@ -127,7 +127,7 @@ fn set_all(out: &mut Array<Status>, ended: &[Ended]) -> Result<(), Failure> {
     ended.iter().try_for_each(whole)
 }
 
-/// A call that ends one of several requests.
+/// Body of the calls that end one of several requests.
 ///
 /// # Safety
 /// As those of [`Array`] and [`Out`].
@@ -154,7 +154,7 @@ unsafe fn end_any(
     whole(&ended)
 }
 
-/// A call that ends some of several requests.
+/// Body of the calls that end some of several requests.
 ///
 /// # Safety
 /// As those of [`Array`] and [`Out`].

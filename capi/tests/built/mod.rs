@@ -1,4 +1,4 @@
-//! Programs in C, built against the library and its header, and run.
+//! Builds programs in C against the library and its header, and runs them.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// What every C compiler is told, so that the header pleases strict programs.
+/// Options of every C compiler: the header must compile in strict programs without warnings.
 const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-Werror", "-pedantic"];
 
 pub fn folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where this build of the workspace puts its programs.
+/// The folder of this build's programs.
 fn target() -> PathBuf {
     let test = std::env::current_exe().expect("this test has a path");
     let target = test.parent().and_then(Path::parent).expect("…/deps/test");
@@ -38,7 +38,7 @@ pub fn launcher() -> PathBuf {
     launcher
 }
 
-/// A compiler, if it is there: `cc` or `c++`.
+/// A compiler, if it is installed: `cc` or `c++`.
 pub fn compiler(name: &'static str) -> Option<Command> {
     let is_there = Command::new(name)
         .arg("--version")
@@ -54,20 +54,20 @@ pub fn compiler(name: &'static str) -> Option<Command> {
     }
 }
 
-/// A program that was built; its file goes with it.
+/// A program that was built. Its file is removed when it is dropped.
 pub struct Program {
     folder: TempDir,
 }
 
 impl Program {
-    /// From a source below `capi/`. `None`: there is no C compiler.
+    /// Builds a source below `capi/`. `None`: there is no C compiler.
     pub fn of(source: &str) -> Option<Self> {
         let mut cc = compiler("cc")?;
         cc.args(["-std=c11", "-O1", "-g", "-pthread"]);
         Some(Self::built(cc, source))
     }
 
-    /// By a compiler with its own options.
+    /// Builds with a compiler that has options of its own.
     #[track_caller]
     pub fn built(mut compiler: Command, source: &str) -> Self {
         let program = Self {
@@ -92,12 +92,12 @@ impl Program {
         self.folder.path().join("program")
     }
 
-    /// Runs it without a launcher.
+    /// Runs the program without a launcher.
     pub fn run(&self) -> Ended {
         end(&mut Command::new(self.path()))
     }
 
-    /// Runs it as a job: `options` and `arguments` are cut at blanks.
+    /// Runs the program as a job; `options` and `arguments` are split at blanks.
     pub fn job(&self, ranks: u32, options: &str, arguments: &str) -> Ended {
         end(&mut self.command(ranks, options, arguments))
     }
@@ -114,7 +114,7 @@ impl Program {
     }
 }
 
-/// What came of a program.
+/// The output and exit status of a program.
 #[derive(Debug)]
 pub struct Ended {
     pub status: Option<i32>,
@@ -130,14 +130,14 @@ impl Ended {
         self
     }
 
-    /// How many ranks have died.
+    /// Number of ranks that died.
     pub fn deaths(&self) -> usize {
         self.err
             .matches("was killed by SIGKILL (incarnation")
             .count()
     }
 
-    /// Replayed messages that were compared with those of the life before.
+    /// Number of replayed messages that were compared with those of the earlier life.
     pub fn compared(&self) -> u64 {
         let ends = self.err.match_indices(" compared").map(|(end, _)| end);
         let counts = ends.filter_map(|end| self.err[..end].rsplit(' ').next());
@@ -145,7 +145,7 @@ impl Ended {
     }
 }
 
-/// A job that hangs is ended by the test runner.
+/// Waits for the end. The test runner ends a job that hangs.
 pub fn end(command: &mut Command) -> Ended {
     let output = command.stdin(Stdio::null()).output().expect("it starts");
     Ended {

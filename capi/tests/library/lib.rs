@@ -1,12 +1,12 @@
-//! The library once more, built where the tests find it.
+//! The library again, built where the tests find it.
 
 #![allow(unsafe_code, reason = "names a symbol in assembler")]
 
 #[path = "../../src/lib.rs"]
 mod library;
 
-// Cargo passes `--wrap=mmap` (`build.rs`) to no library that is an example. A hidden `mmap`
-// does the same in a shared library: what is linked into it calls this one.
+// Cargo does not pass `--wrap=mmap` (`build.rs`) to a library that is an example. A hidden `mmap`
+// has the same effect in a shared library: the code that is linked into it calls this one.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 core::arch::global_asm!(
     ".pushsection .text.refrain_mmap,\"ax\",@progbits",

@@ -1,6 +1,6 @@
-/* Workers send numbers; rank 0 takes them from whoever comes first and answers each
- * with a ticket, in the order in which it took them. Which worker gets which tickets
- * depends on timing; that each is given once does not.
+/* Workers send numbers. Rank 0 receives them from any source and answers each with a
+ * ticket, in the order of its receives. Which worker gets which tickets depends on
+ * timing; that each ticket is given once does not.
  *
  * any_source [NUMBERS-PER-WORKER [CHECKPOINT-EVERY]] */
 #include "refrain.h"
@@ -32,7 +32,7 @@ static void check(int code)
         fail(refrain_last_error());
 }
 
-/* As many numbers as are open, and answers to them. */
+/* Receives of all open numbers, and answers to them. */
 static void take_wave(refrain_world *world, struct state *state, uint64_t total)
 {
     uint64_t numbers[AHEAD], tickets[AHEAD];
@@ -50,7 +50,8 @@ static void take_wave(refrain_world *world, struct state *state, uint64_t total)
         if (status.bytes != sizeof numbers[index] || status.tag != NUMBER)
             fail("a number has another status");
         state->sum += numbers[index] * (uint64_t)status.source;
-        /* The messages of one worker match in their order, but are told in any. */
+        /* The messages of one worker match in their order, but may be completed in any
+         * order. */
         state->next[status.source]++;
         tickets[i] = state->done++;
         check(refrain_isend(world, &tickets[i], sizeof tickets[i], status.source, TICKET,
@@ -59,7 +60,7 @@ static void take_wave(refrain_world *world, struct state *state, uint64_t total)
     check(refrain_wait_all(world, wave, sends, NULL));
 }
 
-/* One number, and the ticket for it. */
+/* Sends one number, and receives the ticket for it. */
 static void give(refrain_world *world, struct state *state)
 {
     uint64_t number = state->done + 1, ticket = 0;

@@ -1,5 +1,5 @@
-/* Sends what the machine answers. All ranks but 0 send their answers, rank 0 takes
- * them from any source and sends its own back.
+/* Sends clocks and random bytes of the machine. All ranks but 0 send their values; rank
+ * 0 receives them from any source and sends its own value back.
  *
  * clocks QUESTION [ROUNDS]
  *
@@ -118,7 +118,7 @@ static void on_alarm(int number)
     (void)number;
 }
 
-/* A signal ends the system's call behind its first 256 bytes. */
+/* A signal ends the system call after its first 256 bytes. */
 static void ask_interrupted(struct answers *answers)
 {
     static char many[32768];
@@ -148,7 +148,7 @@ static void ask_process(struct answers *answers)
     add(answers, (uint64_t)rand());
 }
 
-/* A child is another process than its parent, and knows it. */
+/* A child is another process than its parent, and must see that. */
 static void ask_child(struct answers *answers)
 {
     int status;
@@ -188,7 +188,7 @@ static void ask(const char *question, struct answers *answers)
         fail("there is no such question");
 }
 
-/* As programs do that want to inherit nothing. */
+/* As in programs that close all inherited descriptors. */
 static void close_all_but(const char *variable)
 {
     const char *kept = getenv(variable);

@@ -1,5 +1,6 @@
-/* Closes descriptors 0 to 2 before it joins, and prints all the same: into nothing, and
- * not into what the library has opened. Rank 0 takes messages whose bytes it knows.
+/* Closes descriptors 0 to 2 before it joins, and prints nevertheless: the output must
+ * not reach files that the library has opened. Rank 0 receives messages and checks
+ * their bytes.
  *
  * closed_output FILE: rank 0 writes there what went wrong, or "fine". */
 #define _DEFAULT_SOURCE

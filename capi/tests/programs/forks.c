@@ -1,5 +1,5 @@
-/* Forks a child that calls the library, which is refused, and exits; the parent goes
- * on. */
+/* Forks a child that calls the library, which is refused, and exits; the parent
+ * continues. */
 #define _DEFAULT_SOURCE
 #include "refrain.h"
 

@@ -1,6 +1,6 @@
-/* Rank 0 sends rank 1 messages of which some bytes are others in each life, and rank 1
- * answers each with a hash of all bytes that it has received so far. Where rank 1 gets
- * other bytes in a later life, its own answers differ.
+/* Rank 0 sends messages to rank 1 of which some bytes differ in each life, and rank 1
+ * answers each with a hash of all bytes that it has received so far. If rank 1 gets
+ * other bytes in a later life, its answers differ.
  *
  * garbage KIND [ROUNDS [DEATHS-OF-0 [DEATHS-OF-1]]]
  *
@@ -85,7 +85,7 @@ static void seed_by_the_clock(void)
     random_state[1] = (unsigned short)(now.tv_usec >> 16 ^ now.tv_sec);
 }
 
-/* As memory that a life before has used for something else. */
+/* Garbage, as in memory that was used for something else before. */
 static void litter(void *memory, size_t bytes, int64_t life)
 {
     memset(memory, (int)(0x5a + life), bytes);

@@ -1,4 +1,4 @@
-/* Every operation between two ranks, and what it tells. */
+/* Every operation between two ranks, and its results. */
 #include "refrain.h"
 
 #include <stdio.h>
@@ -84,7 +84,7 @@ static void probes(refrain_world *world, int rank, int peer)
     HOLDS(strcmp(text, "third") == 0 && rank != peer);
 }
 
-/* Tags of this round are from `tag` on. */
+/* Tags of this round begin at `tag`. */
 static void begin(refrain_world *world, int peer, int tag, int in[], int out[],
                   refrain_request receives[], refrain_request sends[])
 {

@@ -1,6 +1,6 @@
-/* Sends addresses and numbers of files, as programs do that hand them back to
- * themselves: of the stack, of small and large blocks of the heap, of mapped memory,
- * of descriptors. A later life has to send the same (REC-8).
+/* Sends addresses and descriptor numbers, as programs do that return them to
+ * themselves: of the stack, of small and large heap blocks, of mapped memory. A later
+ * life has to send the same (REC-8).
  *
  * pointers [ROUNDS] */
 #define _DEFAULT_SOURCE
@@ -54,7 +54,7 @@ int main(int argc, char **argv)
         check(refrain_send(world, &mine, sizeof mine, (rank + 2) % size, ROUND));
         for (int i = 0; i < 2; i++)
             check(refrain_recv(world, &other, sizeof other, REFRAIN_ANY_SOURCE, ROUND, NULL));
-        /* Some stay. */
+        /* Every eighth round keeps its resources. */
         if (round % 8 != 0) {
             close(file);
             munmap(mapped, 1 << 16);

@@ -1,5 +1,5 @@
-/* What a later life may do wrong before it goes on from its checkpoint. Rank 1 is
- * killed some barriers behind it; its checkpoint decides how long its memory is. */
+/* Errors that a later life may make before it continues from its checkpoint. Rank 1 is
+ * killed some barriers after it; the checkpoint determines the length of its memory. */
 #include "refrain.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void expect(int line, int code, int wanted, const char *words)
         }                                                                                          \
     } while (0)
 
-/* All wrong ways, and then the right one. */
+/* Makes all errors, and then the correct call. */
 static void go_on(refrain_world *world, int *step, char **text, uint64_t bytes)
 {
     uint64_t number = 0, other = 9;
@@ -80,7 +80,7 @@ int main(void)
         bytes = (uint64_t)snprintf(text, 32, "a text of rank %d", rank) + 1;
         WORKS(refrain_protect(world, STEP, &step, sizeof step));
         WORKS(refrain_protect(world, TEXT, text, bytes));
-        /* Its memory is read when the checkpoint is taken. */
+        /* The memory is read when the checkpoint is taken. */
         WORKS(refrain_protect(world, 3, &found, sizeof found));
         WORKS(refrain_unprotect(world, 3));
     }
@@ -92,7 +92,7 @@ int main(void)
         }
         WORKS(refrain_barrier(world));
         step++;
-        /* The others would wait for this rank. */
+        /* Otherwise the other ranks would wait for this one. */
         if (failures)
             return 1;
     }

@@ -1,6 +1,6 @@
-/* Sends memory that it has never written, as real programs do: padding, fields that
- * have no meaning, dummy words. The bytes mean nothing, but a later life has to send
- * the same (REC-8).
+/* Sends memory that it has never written, as real programs do: padding, unused fields,
+ * dummy words. The bytes have no meaning, but a later life has to send the same
+ * (REC-8).
  *
  * Each round every rank sends to two others and receives two messages from any
  * source.
@@ -15,13 +15,13 @@
 
 enum { MESSAGE_MAX = 1 << 15, ROUND = 1, SELF = 2 };
 
-/* So that the compiler knows neither what it points to nor what becomes of it. */
+/* Volatile pointers hide the allocator from the compiler. */
 static void *(*volatile take)(size_t) = malloc;
 static void (*volatile give_back)(void *) = free;
 
 struct padded {
     char kind;
-    /* 7 bytes that are written by nothing */
+    /* 7 bytes that are never written. */
     uint64_t round;
     char filler[1000];
 };
@@ -41,7 +41,7 @@ static void check(int code)
 static int size, rank;
 static uint64_t sum;
 
-/* Two messages from any source; only the first bytes are looked at. */
+/* Receives two messages from any source; checks only the first bytes. */
 __attribute__((noinline)) static void receive_two(refrain_world *world)
 {
     static unsigned char room[MESSAGE_MAX];
@@ -58,8 +58,8 @@ static void send_two(refrain_world *world, const void *data, size_t bytes)
     check(refrain_send(world, data, bytes, (rank + 2) % size, ROUND));
 }
 
-/* A struct on the stack of which two fields are written: what is sent of it else lay
- * below the frames of earlier calls. */
+/* A struct on the stack of which two fields are written; its other bytes lay below the
+ * frames of earlier calls. */
 __attribute__((noinline)) static void from_stack(refrain_world *world, uint64_t round)
 {
     struct padded padded;
@@ -68,7 +68,7 @@ __attribute__((noinline)) static void from_stack(refrain_world *world, uint64_t 
     send_two(world, &padded, sizeof padded);
 }
 
-/* As far down as what ran before main has come: constructors and the loader. */
+/* Reaches as far down as code that ran before main: constructors and the loader. */
 __attribute__((noinline)) static void from_deep_stack(refrain_world *world, uint64_t round)
 {
     unsigned char deep[MESSAGE_MAX];
@@ -76,7 +76,7 @@ __attribute__((noinline)) static void from_deep_stack(refrain_world *world, uint
     send_two(world, deep, sizeof deep);
 }
 
-/* Blocks that were freed and taken again, and fresh ones. */
+/* Blocks that were freed and allocated again, and new ones. */
 __attribute__((noinline)) static void from_heap(refrain_world *world, uint64_t round)
 {
     static const size_t sizes[] = {24, 56, 104, 200, 488, 1000, 2040, 4000};
@@ -95,7 +95,7 @@ __attribute__((noinline)) static void from_heap(refrain_world *world, uint64_t r
     }
 }
 
-/* An int from fresh memory is sent as a signal. */
+/* An int from new memory is sent as a signal. */
 __attribute__((noinline)) static void from_dummy(refrain_world *world, uint64_t round)
 {
     int *dummy = take(sizeof *dummy + round % 64);
@@ -103,7 +103,7 @@ __attribute__((noinline)) static void from_dummy(refrain_world *world, uint64_t 
     give_back(dummy);
 }
 
-/* Calls of many kinds; each may leave its traces below the caller's frame. */
+/* Calls of many kinds; each may leave bytes below the caller's frame. */
 __attribute__((noinline)) static void many_calls(refrain_world *world, uint64_t round)
 {
     uint64_t out = round, in = 0;
@@ -155,7 +155,7 @@ __attribute__((noinline)) static void many_calls(refrain_world *world, uint64_t 
         check(refrain_barrier(world));
 }
 
-/* Calls that fail: their texts and codes leave nothing either. */
+/* Calls that fail: their texts and codes leave no bytes, either. */
 __attribute__((noinline)) static void errors(refrain_world *world, uint64_t round)
 {
     uint64_t out = round;

@@ -1,5 +1,5 @@
-/* Everything that a program may do wrong and that the library promises to notice: a
- * code and a text, and it goes on. A job of one rank. */
+/* All errors of a program that the library promises to detect: each returns a code and
+ * a text, and the program continues. A job of one rank. */
 #include "refrain.h"
 
 #include <pthread.h>
@@ -137,7 +137,7 @@ static void handles(refrain_world *world)
     FAILS(refrain_cancel(world, &copy), REFRAIN_ERR_REQUEST, "ended");
     FAILS(refrain_test(world, &copy, &done, NULL), REFRAIN_ERR_REQUEST, "ended");
 
-    /* Its place is used again; the copy still names the old one. */
+    /* The slot is reused; the copy still names the old request. */
     WORKS(refrain_irecv(world, room, 8, 0, 1, &request));
     FAILS(refrain_wait(world, &copy, NULL), REFRAIN_ERR_REQUEST, "ended");
     both[0] = request;
@@ -145,7 +145,7 @@ static void handles(refrain_world *world)
     FAILS(refrain_wait_all(world, 2, both, NULL), REFRAIN_ERR_REQUEST, "request 1 of the call");
     both[1].slot = UINT64_MAX;
     FAILS(refrain_test_all(world, 2, both, &done, NULL), REFRAIN_ERR_REQUEST, "request 1");
-    /* Nothing of that has touched the request itself. */
+    /* None of these calls has changed the request itself. */
     WORKS(refrain_wait(world, &request, &status));
     HOLDS(status.bytes == 8 && memcmp(room, data, 8) == 0);
 
@@ -177,7 +177,7 @@ static void what_is_open(refrain_world *world)
     WORKS(refrain_wait(world, &receive, &status));
     HOLDS(status.cancelled == 1);
 
-    /* Also a send that has ended long since. */
+    /* Also a send that ended long ago. */
     WORKS(refrain_isend(world, data, 8, 0, 3, &send));
     FAILS(refrain_checkpoint(world, NULL), REFRAIN_ERR_OPEN, "1 requests");
     WORKS(refrain_wait(world, &send, NULL));
@@ -215,7 +215,7 @@ int main(void)
     FAILS(refrain_barrier(world), REFRAIN_ERR_WORLD, "no such world");
     HOLDS(refrain_size(world) == -1);
     HOLDS(refrain_incarnation(world) == -1);
-    /* Where there is no launcher, there may be another job. */
+    /* Without a launcher, another job of one rank may follow. */
     WORKS(refrain_init(&second));
     FAILS(refrain_barrier(world), REFRAIN_ERR_WORLD, "no such world");
     WORKS(refrain_finalize(second));

@@ -1,5 +1,5 @@
-/* Programs whose messages depend on the time: random numbers seeded by it travel around
- * a ring, and each rank's time for that is reduced over all ranks.
+/* A program whose messages depend on the time: random numbers seeded by it travel
+ * around a ring, and each rank's time for that is reduced over all ranks.
  *
  * wtime [ROUNDS [CHECKPOINT-EVERY]] */
 #define _POSIX_C_SOURCE 200809L
@@ -43,7 +43,7 @@ static double now(refrain_world *world, struct state *state)
     return seconds;
 }
 
-/* To the right, from the left; the number grows by what it meets. */
+/* Sends to the right and receives from the left; the number grows by each rank's value. */
 static void pass(refrain_world *world, struct state *state, int left, int right)
 {
     double began = now(world, state);
@@ -54,7 +54,7 @@ static void pass(refrain_world *world, struct state *state, int left, int right)
     state->seconds += now(world, state) - began;
 }
 
-/* As programs report their times: the longest, and the sum. */
+/* Reduces times as programs report them: the longest, and the sum. */
 static void reduce(refrain_world *world, struct state *state, int rank, int size)
 {
     double mine = state->seconds, all[2] = {mine, mine};
@@ -88,8 +88,9 @@ int main(int argc, char **argv)
     int rank = refrain_rank(world), size = refrain_size(world);
     check(refrain_protect(world, 1, &state, sizeof state));
     if (refrain_incarnation(world) > 0) {
-        /* A life that goes on from a checkpoint may ask before it has loaded it. Others
-         * would play another past, so only where the first life did not ask either. */
+        /* A life that continues from a checkpoint may ask for the time before it has
+         * loaded it. A life without a checkpoint would diverge, since the first life did
+         * not ask here. */
         int found;
         uint64_t bytes;
         check(refrain_restored_bytes(world, 1, &found, &bytes));

@@ -1,4 +1,4 @@
-//! What is there of a rank.
+//! Lists the files of a rank.
 
 use super::names::{self, Name};
 use crate::disk::Disk;
@@ -9,11 +9,11 @@ use refrain_ring::{Incarnation, Rank};
 /// The files of a rank.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    /// Numbers of those that count, newest first.
+    /// Numbers of complete checkpoints, newest first.
     pub wholes: Vec<u64>,
-    /// Those that were begun.
+    /// Checkpoints that were begun: number and life.
     pub parts: Vec<(u64, Incarnation)>,
-    /// Lives that have fenced those before them.
+    /// Lives that have fenced earlier lives.
     pub fences: Vec<Incarnation>,
 }
 
@@ -35,7 +35,7 @@ impl Files {
         Ok(files)
     }
 
-    /// The latest life that has fenced others, or has begun to write.
+    /// The latest life that has fenced earlier lives, or has begun to write.
     pub fn latest_life(&self) -> Option<Incarnation> {
         let writers = self.parts.iter().map(|part| part.1);
         writers.chain(self.fences.iter().copied()).max()

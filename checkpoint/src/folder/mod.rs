@@ -1,9 +1,8 @@
-//! Checkpoints in a folder: which count, which go, in which order.
+//! Checkpoints in a folder: which ones count, which are removed, and in which order.
 //!
-//! A checkpoint is written under a name that does not count, synced, renamed, and
-//! its folder synced; then it is stable, and only then is anything older removed
-//! (GC-1). A crash between any two of these steps leaves the checkpoint before it
-//! or this one.
+//! A checkpoint is written under a temporary name, synced, and renamed, and its folder is synced.
+//! Then it is stable, and only then are older checkpoints removed (GC-1). A crash between any two
+//! of these steps leaves the previous checkpoint or this one.
 
 mod files;
 mod names;
@@ -29,7 +28,7 @@ use whole::{FileSource, check};
 pub struct Folder {
     disk: Disk,
     job: JobName,
-    /// Those that were looked at and cannot be used.
+    /// Checkpoints that were checked and cannot be used.
     damaged: Mutex<BTreeSet<(Rank, u64)>>,
     turns: Turns,
 }
@@ -57,7 +56,7 @@ impl Folder {
         Files::look(&self.disk, &self.job, rank)
     }
 
-    /// The life that wrote a checkpoint, from its header. `None`: it cannot be used.
+    /// The life that wrote a checkpoint, from its header. `None`: the checkpoint cannot be used.
     fn incarnation_of(
         &self,
         rank: Rank,
@@ -80,7 +79,7 @@ impl Folder {
         }
     }
 
-    /// FENCE-1: an old life is refused.
+    /// FENCE-1: refuses a life that is not the latest.
     fn check_life(
         &self,
         rank: Rank,
@@ -149,8 +148,7 @@ impl Folder {
         })
     }
 
-    /// FENCE-1: from here on, every process sees that `life` has begun, also after a loss of
-    /// power.
+    /// FENCE-1: from here on, every process sees that `life` has begun, also after a loss of power.
     fn fence(&self, rank: Rank, life: Incarnation, files: &Files) -> Result<(), CheckpointError> {
         if life == Incarnation(0) || files.fences.contains(&life) {
             return Ok(());
@@ -169,8 +167,8 @@ impl Folder {
 
     fn found(&self, rank: Rank, whole: Whole) -> Result<Found, CheckpointError> {
         let name = names::whole(&self.job, rank, whole.header.number);
-        // Its writer may have died between the rename and the sync: it is not
-        // given out before it is stable.
+        // Its writer may have died between the rename and the sync: make the checkpoint stable
+        // before it is returned.
         let synced = self.disk.directory.sync();
         let source = synced.and_then(|()| self.disk.open_file(&name));
         let name = self.path(&name);
@@ -193,12 +191,12 @@ fn is_lost(error: &io::Error) -> bool {
 impl Checkpoints for Folder {
     fn begin(&self, key: Key) -> Result<Box<dyn Sink>, CheckpointError> {
         let turn = self.turns.of(key.rank);
-        // One at a time: what was begun before is given up.
+        // One writer at a time: a checkpoint that was begun before is given up.
         let mut begun = turn.begin();
         let files = self.files(key.rank)?;
         self.check_life(key.rank, key.incarnation, &files)?;
         self.check_number(key, &files)?;
-        // What was begun and not ended takes room that is needed.
+        // Unfinished checkpoints take room that is needed.
         for (number, incarnation) in files.parts {
             let dead = Key {
                 number,
@@ -228,7 +226,7 @@ impl Checkpoints for Folder {
             self.check_life(rank, life, &files)?;
             self.fence(rank, life, &files)?;
             drop(begun.take());
-            // Another process may have ended one before it saw the fence.
+            // Another process may have committed one before it saw the fence.
             files = self.files(rank)?;
         }
         drop(begun);

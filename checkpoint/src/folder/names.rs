@@ -1,4 +1,4 @@
-//! The names of a rank's files, and which of them go.
+//! The file names of a rank, and the choice of checkpoints to remove.
 
 use crate::store::contract::{JobName, Key};
 use refrain_ring::{Incarnation, Rank};
@@ -6,19 +6,19 @@ use refrain_ring::{Incarnation, Rank};
 /// A file of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Name {
-    /// A checkpoint under its own name.
+    /// A stable checkpoint under its final name.
     Whole {
-        /// Its number.
+        /// The number of the checkpoint.
         number: u64,
     },
     /// A checkpoint that is being written, or was when its writer died.
     Part {
-        /// Its number.
+        /// The number of the checkpoint.
         number: u64,
         /// The life that wrote it.
         incarnation: Incarnation,
     },
-    /// Lives before this one write no more.
+    /// Lives before this one must not write any more.
     Fence {
         /// The life that recovers or has recovered.
         incarnation: Incarnation,
@@ -29,12 +29,12 @@ fn of_rank(job: &JobName, rank: Rank) -> String {
     format!("{}r{rank}-", job.prefix)
 }
 
-/// What a checkpoint is called when it is stable.
+/// The name of a stable checkpoint.
 pub(super) fn whole(job: &JobName, rank: Rank, number: u64) -> String {
     format!("{}{number:012}.ckpt", of_rank(job, rank))
 }
 
-/// What it is called until then.
+/// The name of a checkpoint until it is stable.
 pub(super) fn part(job: &JobName, key: Key) -> String {
     let (rank, number) = (of_rank(job, key.rank), key.number);
     format!("{rank}{number:012}-i{}.part", key.incarnation)
@@ -72,8 +72,8 @@ pub(super) fn is_of_job(job: &JobName, name: &str) -> bool {
     rank().is_some_and(|rank| read(job, rank, name).is_some())
 }
 
-/// Which numbers are not needed once `newest` is stable (GC-1): all before it but
-/// the highest that is not known to be unusable, and those that are.
+/// The numbers that are not needed once `newest` is stable (GC-1): of the older checkpoints all but
+/// the highest one that is not known to be damaged.
 pub(super) fn not_needed(
     numbers: &[u64],
     newest: u64,

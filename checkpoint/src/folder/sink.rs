@@ -1,4 +1,4 @@
-//! A checkpoint on its way into a folder.
+//! A checkpoint that is written into a folder.
 
 use super::files::Files;
 use super::names;
@@ -17,9 +17,9 @@ pub(super) struct FileSink {
     key: Key,
     turn: Mine,
     part: String,
-    /// There until the file has its name.
+    /// `Some` until the file has its final name.
     output: Option<Output>,
-    /// Older ones that cannot be used.
+    /// Older checkpoints that cannot be used.
     damaged: BTreeSet<u64>,
 }
 
@@ -58,7 +58,7 @@ impl FileSink {
         CheckpointError::of_system(format!("{doing} {}", path.display()), error)
     }
 
-    /// FENCE-1: a later life may have come in another process.
+    /// FENCE-1: another process may run a later life.
     fn check_fence(&self) -> Result<(), CheckpointError> {
         let files = Files::look(&self.disk, &self.job, self.key.rank)?;
         let own = self.key.incarnation;
@@ -72,7 +72,7 @@ impl FileSink {
         }
     }
 
-    /// Gives the file its name, and makes that stable.
+    /// Renames the file to its final name, and syncs the folder.
     fn give_name(&self) -> Result<(), CheckpointError> {
         self.check_fence()?;
         let name = names::whole(&self.job, self.key.rank, self.key.number);
@@ -125,7 +125,7 @@ impl Sink for FileSink {
         finished.map_err(|error| self.failed("syncing", error))?;
         let named = self.turn.while_it_lasts(|| {
             self.give_name()?;
-            // GC-1: stable first.
+            // GC-1: removes older ones only after this one is stable.
             Ok::<_, CheckpointError>(self.remove_older())
         });
         let left = named.ok_or_else(|| self.given_up())??;
@@ -137,8 +137,8 @@ impl Sink for FileSink {
 impl Drop for FileSink {
     fn drop(&mut self) {
         if self.output.take().is_some() {
-            // It would take room. What stays is removed by the next one, and what
-            // another one has begun under this name is not this one's.
+            // The file would take room. If it stays, the next checkpoint removes it. A file of
+            // another writer under this name is left alone.
             let removed = self
                 .turn
                 .while_it_lasts(|| self.disk.directory.remove(&self.part));

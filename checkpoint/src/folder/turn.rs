@@ -1,25 +1,25 @@
-//! The writer of a rank's checkpoint: one at a time, the last that began.
+//! Allows one writer of a rank's checkpoints at a time: the last that began.
 
 use refrain_ring::Rank;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Of all ranks.
+/// The turns of all ranks.
 #[derive(Debug, Default)]
 pub(super) struct Turns(Mutex<BTreeMap<Rank, Turn>>);
 
-/// Of one rank: how many turns there were.
+/// The number of turns of one rank so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Turn(Arc<Mutex<u64>>);
 
-/// While this is held, no other writer of the rank begins or ends.
+/// While it is held, no other writer of the rank begins or ends.
 #[derive(Debug)]
 pub(super) struct Begun<'a> {
     turn: &'a Turn,
     count: MutexGuard<'a, u64>,
 }
 
-/// The turn of one writer; it is over when another has begun.
+/// The turn of one writer; it is over when another writer has begun.
 #[derive(Debug)]
 pub(super) struct Mine {
     turn: Turn,
@@ -41,7 +41,7 @@ impl Turn {
 }
 
 impl Begun<'_> {
-    /// The turn is the caller's: those before are over.
+    /// Begins the caller's turn: earlier turns are over.
     pub fn take(&mut self) -> Mine {
         *self.count += 1;
         Mine {
@@ -52,7 +52,7 @@ impl Begun<'_> {
 }
 
 impl Mine {
-    /// Acts while no other turn can begin; `None`: another has begun before.
+    /// Calls `act` while no other turn can begin; `None`: another turn has begun before.
     pub fn while_it_lasts<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
         let begun = self.turn.begin();
         (*begun.count == self.number).then(act)

@@ -1,4 +1,4 @@
-//! Whether a file is a whole checkpoint, and its strips.
+//! Checks whether a file is a whole checkpoint, and reads its strips.
 
 use crate::disk::Input;
 use crate::error::CheckpointError;
@@ -8,7 +8,8 @@ use crate::store::contract::Source;
 use crate::unpacking::{Next, Sections, Unpacking};
 use std::io;
 
-/// Reads all of a file. Inside: where it is not a whole checkpoint, and why not.
+/// Reads all of a file. The inner error has the offset and the flaw if the file is not a whole
+/// checkpoint.
 pub(super) fn check(input: &mut Input) -> io::Result<Result<Whole, (u64, Flaw)>> {
     let mut strip = vec![0; STRIP_BYTES];
     let mut bytes = input.read(&mut strip)?;
@@ -26,7 +27,7 @@ pub(super) fn check(input: &mut Input) -> io::Result<Result<Whole, (u64, Flaw)>>
         }
     }
     let total = unpacking.place();
-    // The last strip may have been a full one.
+    // The last strip may have been full.
     if input.read(&mut strip[..1])? > 0 {
         return Ok(Err((total, Flaw::Behind)));
     }

@@ -1,12 +1,12 @@
-//! The first page.
+//! The first page of a checkpoint.
 
 use super::{FORMAT_VERSION, Flaw, IncarnationNumber, RankNumber, is_zero, u32_at, u64_at};
 use refrain_ring::{Incarnation, Rank};
 use serde::{Deserialize, Serialize};
 
-/// Bytes of the page: what direct I/O wants lengths to be multiples of.
+/// Bytes of the page: direct I/O requires multiples of it.
 pub const PAGE_BYTES: usize = 4096;
-/// Those that mean something.
+/// Bytes of the page that contain fields.
 const HEADER_BYTES: usize = 64;
 const MAGIC: [u8; 8] = *b"rfrnckpt";
 
@@ -23,10 +23,10 @@ pub struct Header {
     /// The life of the rank that wrote it.
     #[serde(with = "IncarnationNumber")]
     pub incarnation: Incarnation,
-    /// Which checkpoint of the rank, from 1; grows from life to life.
+    /// The number of the rank's checkpoint, from 1; it grows from life to life.
     pub number: u64,
-    /// A random number that goes into the checksums of all pieces: what
-    /// another checkpoint had in this place is no piece of this one.
+    /// A random number that is part of the checksums of all pieces: a piece of another checkpoint
+    /// in the same place is detected.
     pub salt: u64,
 }
 
@@ -34,7 +34,7 @@ impl Header {
     /// Writes the header into its page.
     ///
     /// # Panics
-    /// When there is not a page of bytes.
+    /// When `page` is shorter than a page.
     pub fn encode(&self, page: &mut [u8]) {
         let page = &mut page[..PAGE_BYTES];
         page.fill(0);
@@ -58,7 +58,7 @@ impl Header {
         if page[..8] != MAGIC {
             return Err(Flaw::Magic);
         }
-        // Before the checksum, whose place depends on the version.
+        // Checked before the checksum, whose place depends on the version.
         let version = u32_at(page, 8);
         if version != FORMAT_VERSION {
             return Err(Flaw::Version(version));

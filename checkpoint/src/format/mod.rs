@@ -1,8 +1,8 @@
 //! The bytes of a checkpoint: docs/formats/checkpoint-format.md.
 //!
-//! A page with the header, then pieces of sections one behind the other, then a
-//! piece that makes it whole. Pieces never cross a multiple of [`STRIP_BYTES`]:
-//! a checkpoint is written, sent and checked strip by strip.
+//! A page with the header comes first, then pieces of sections without gaps, then the end piece.
+//! Pieces never cross a multiple of [`STRIP_BYTES`]: a checkpoint is written, sent and checked
+//! strip by strip.
 
 mod header;
 mod piece;
@@ -14,14 +14,14 @@ use refrain_ring::{Incarnation, Rank};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Version of everything here. A reader refuses every other.
+/// Version of the format. A reader refuses every other version.
 pub const FORMAT_VERSION: u32 = 1;
-/// What no piece crosses a multiple of, in bytes.
+/// Bytes of a strip. No piece crosses a multiple of it.
 pub const STRIP_BYTES: usize = 1 << 20;
-/// Sections of a checkpoint, at most.
+/// Most sections of a checkpoint.
 pub const SECTIONS_MAX: usize = 1 << 16;
 
-/// What a section holds.
+/// The kind of a section's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "u16", try_from = "u16")]
 pub enum SectionKind {
@@ -29,12 +29,12 @@ pub enum SectionKind {
     Engine,
     /// The part of a payload log that is not freed; the id is the destination.
     Log,
-    /// Memory of the application, by its id.
+    /// Memory of the application; the id is the program's.
     Memory,
 }
 
 impl SectionKind {
-    /// Its name, for messages.
+    /// The name of the kind, for messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Engine => "engine",
@@ -77,58 +77,58 @@ pub(crate) struct RankNumber(u32);
 #[serde(remote = "Incarnation")]
 pub(crate) struct IncarnationNumber(u32);
 
-/// One section: what it is, and how long.
+/// The kind, id and length of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SectionInfo {
-    /// What it holds.
+    /// The kind of the section.
     pub kind: SectionKind,
-    /// Its id within its kind.
+    /// The id of the section within its kind.
     pub id: u64,
-    /// Its content, in bytes.
+    /// The length of the content, in bytes.
     pub bytes: u64,
 }
 
-/// Why bytes are no whole checkpoint, or not the expected one.
+/// Bytes are not a whole checkpoint, or not the expected one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Flaw {
-    /// Ends before its end.
+    /// The file is too short.
     #[error("it is cut short")]
     Short,
-    /// Another kind of file.
+    /// The file is no checkpoint.
     #[error("it is no checkpoint")]
     Magic,
-    /// Of another version of this program.
+    /// The file was written by another version of this program.
     #[error("it is of version {0}, this program reads version {FORMAT_VERSION}")]
     Version(u32),
-    /// The header is not as it was written.
+    /// The header does not match its checksum.
     #[error("its header does not match its checksum")]
     Header,
-    /// A piece is not as it was written, or of something else.
+    /// A piece does not match its checksum, or is not a piece of this checkpoint.
     #[error("a piece does not match its checksum")]
     Piece,
-    /// Pieces that do not follow each other.
+    /// The pieces do not follow each other.
     #[error("a piece stands where another belongs")]
     Order,
-    /// A kind of section that this version does not know.
+    /// This version does not know the kind of the section.
     #[error("a section of unknown kind {0}")]
     Kind(u16),
-    /// Two sections of the same kind and id, or too many.
+    /// Two sections have the same kind and id, or there are too many.
     #[error("it has a section twice, or too many sections")]
     Sections,
     /// The end does not match the pieces before it.
     #[error("its end is that of another checkpoint")]
     End,
-    /// Something behind the end.
+    /// Bytes follow after the end.
     #[error("there is something behind its end")]
     Behind,
-    /// Another job's, rank's or number's.
+    /// The checkpoint is of another job, rank or number.
     #[error("it is of job {job:#x}, rank {rank}, number {number}")]
     Foreign {
         /// The job.
         job: u64,
         /// The rank.
         rank: u32,
-        /// Its number.
+        /// The number of the checkpoint.
         number: u64,
     },
 }

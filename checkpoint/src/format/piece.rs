@@ -1,11 +1,11 @@
-//! Pieces of sections, and the piece at the end.
+//! Pieces of sections, and the end piece.
 
 use super::{Flaw, is_zero, u16_at, u32_at, u64_at};
 
-/// Bytes before a piece's content; pieces begin at multiples of it.
+/// Bytes of a piece's header; pieces begin at multiples of it.
 pub const PIECE_HEADER_BYTES: usize = 64;
 const MAGIC: [u8; 4] = *b"piec";
-/// The kind of the piece that makes a checkpoint whole.
+/// The kind of the end piece, which makes a checkpoint whole.
 const KIND_END: u16 = 0;
 
 const _: () = assert!(4 + 4 + 3 * 8 + 2 * 4 + 2 * 2 + 20 == PIECE_HEADER_BYTES);
@@ -26,19 +26,19 @@ const _: () = assert!(4 + 4 + 3 * 8 + 2 * 4 + 2 * 2 + 20 == PIECE_HEADER_BYTES);
 /// | 44..64 | 0 |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PieceHeader {
-    /// Of the piece, from 0.
+    /// The number of the piece, from 0.
     pub number: u64,
-    /// Id of the section, or how many there were.
+    /// The id of the section; in the end piece: the number of sections.
     pub id: u64,
-    /// Bytes of the section before it, or of all.
+    /// Bytes of the section before this piece; in the end piece: bytes of all sections.
     pub before: u64,
     /// Bytes of content.
     pub content_bytes: u32,
-    /// Kind of the section; 0: the end.
+    /// The kind of the section; 0: the end piece.
     pub kind: u16,
-    /// Whether its section ends with it.
+    /// Whether the section ends with this piece.
     pub is_last: bool,
-    /// At the end: what the checksums of all pieces come to.
+    /// In the end piece: CRC-32 of the checksums of all pieces.
     pub digest: u32,
 }
 
@@ -63,7 +63,7 @@ impl PieceHeader {
         }
     }
 
-    /// Whether the checkpoint ends with it.
+    /// Whether this is the end piece.
     pub fn is_end(&self) -> bool {
         self.kind == KIND_END
     }
@@ -73,8 +73,7 @@ impl PieceHeader {
         PIECE_HEADER_BYTES + self.content_bytes as usize
     }
 
-    /// Writes the header before the content, which is there already, and gives
-    /// the checksum.
+    /// Writes the header before the content, which is already there, and returns the checksum.
     ///
     /// # Panics
     /// When `piece` is shorter than the piece.
@@ -94,11 +93,10 @@ impl PieceHeader {
         checksum
     }
 
-    /// Reads and checks the piece that `bytes` begin with; gives its checksum,
-    /// too.
+    /// Decodes and checks the piece at the beginning of `bytes`; returns it with its checksum.
     ///
     /// # Errors
-    /// When it is not there wholly, or not as it was written.
+    /// When the piece is incomplete or damaged.
     pub fn open(salt: u64, bytes: &[u8]) -> Result<(Self, u32), Flaw> {
         let header: &[u8; PIECE_HEADER_BYTES] = bytes.first_chunk().ok_or(Flaw::Short)?;
         let flags = u16_at(header, 38);

@@ -10,34 +10,34 @@ pub enum Choice {
     None,
     /// All ranks in turn.
     RoundRobin,
-    /// The rank whose checkpoint frees most for its cost, times how long it has waited.
+    /// The rank whose checkpoint frees the most log bytes per byte of cost, times its waiting time.
     Adaptive,
-    /// The rank with the highest ratio of bytes received to bytes sent since its
-    /// last checkpoint: MPICH-V2's, for comparison. A rank that sends much more than it
-    /// receives may never be chosen.
+    /// The rank with the highest ratio of bytes received to bytes sent since its last checkpoint.
+    /// This is MPICH-V2's policy, for comparison. A rank that sends much more than it receives may
+    /// never be chosen.
     Ratio,
-    /// Each rank after an interval, the one that has waited longest first.
+    /// Each rank after an interval; the rank that has waited longest comes first.
     Interval {
-        /// In milliseconds, or in the caller's unit.
+        /// The interval in milliseconds, or in the caller's unit.
         every: u64,
     },
 }
 
-/// A name that is no policy's.
+/// The name of no policy.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "{name:?} is no policy for checkpoints: use none, round-robin, adaptive, ratio or interval"
 )]
 pub struct NotAPolicy {
-    /// As given.
+    /// The text that was given.
     pub name: String,
 }
 
 impl Choice {
-    /// The policy of a name. `every` is of use to [`Choice::Interval`] alone.
+    /// The policy with a name. Only [`Choice::Interval`] uses `every`.
     ///
     /// # Errors
-    /// [`NotAPolicy`], which names all that there are.
+    /// [`NotAPolicy`], whose text lists all policies.
     pub fn named(name: &str, every: u64) -> Result<Self, NotAPolicy> {
         let all = [
             Self::None,
@@ -50,7 +50,7 @@ impl Choice {
         found.ok_or_else(|| NotAPolicy { name: name.into() })
     }
 
-    /// Its name.
+    /// The name of the policy.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",

@@ -4,8 +4,8 @@ use super::choice::Choice;
 use core::cmp::Ordering;
 use refrain_ring::Rank;
 
-/// The lowest cost of a checkpoint: no rank is so cheap that it is asked again and again for
-/// little gain.
+/// The lowest cost of a checkpoint, so that a cheap rank is not chosen again and again for little
+/// gain.
 const COST_BYTES_MIN: u64 = 64 << 10;
 
 /// The status of a rank.
@@ -13,21 +13,21 @@ const COST_BYTES_MIN: u64 = 64 << 10;
 pub struct RankStatus {
     /// The rank.
     pub rank: Rank,
-    /// Bytes of messages that it has received since its last checkpoint.
+    /// Bytes of messages that the rank has received since its last checkpoint.
     pub received_bytes: u64,
-    /// Bytes that it has sent since then.
+    /// Bytes that the rank has sent since its last checkpoint.
     pub sent_bytes: u64,
-    /// Bytes in its own payload log that are not freed.
+    /// Bytes of the rank's own payload log that are not freed.
     pub log_bytes: u64,
-    /// Bytes of its last checkpoint without that log; 0 where there was none.
+    /// Bytes of the rank's last checkpoint without its log; 0 before the first one.
     pub state_bytes: u64,
-    /// When that was, or when it began; in the caller's unit.
+    /// Time of the last checkpoint, or of the rank's beginning, in the caller's unit.
     pub since: u64,
-    /// Whether it can take one now: it lives, and takes none yet.
+    /// Whether the rank can take a checkpoint now: it lives, and takes none yet.
     pub is_ready: bool,
 }
 
-/// A policy at work.
+/// The state of a policy.
 #[derive(Clone, Debug)]
 pub struct Policy {
     choice: Choice,
@@ -35,7 +35,7 @@ pub struct Policy {
     last: Option<Rank>,
 }
 
-/// `a / b` compared with `c / d`; nothing divided by nothing is nothing.
+/// Compares `a / b` with `c / d`; 0 / 0 counts as 0.
 fn compare_ratios((a, b): (u64, u64), (c, d): (u64, u64)) -> Ordering {
     let is_infinite = |(over, under): (u64, u64)| under == 0 && over > 0;
     match (is_infinite((a, b)), is_infinite((c, d))) {
@@ -49,7 +49,7 @@ fn compare_ratios((a, b): (u64, u64), (c, d): (u64, u64)) -> Ordering {
     }
 }
 
-/// What a checkpoint of the rank costs, as far as known.
+/// The cost of a checkpoint of the rank, as far as known, in bytes.
 fn cost_bytes(status: &RankStatus) -> u64 {
     let bytes = status.log_bytes.saturating_add(status.state_bytes);
     bytes.max(COST_BYTES_MIN)
@@ -66,7 +66,7 @@ impl Policy {
         self.choice
     }
 
-    /// The rank to request a checkpoint from now, if any. `ranks` in rank order; `now` in the
+    /// The rank to request a checkpoint from now, if any. `ranks` is in rank order; `now` is in the
     /// unit of [`RankStatus::since`].
     pub fn next(&mut self, now: u64, ranks: &[RankStatus]) -> Option<Rank> {
         let ready = ranks.iter().filter(|status| status.is_ready);
@@ -94,17 +94,17 @@ impl Policy {
     }
 }
 
-/// What a checkpoint of the rank frees for what it costs, times how long that has
-/// waited. Where each rank receives at its own steady rate, the sum of all logs is
-/// least when a rank waits as long as the square root of cost by rate; that is
-/// where this is the same for all. Without the time, the rates would count twice.
+/// The bytes that a checkpoint of the rank frees per byte of cost, times the time since the last
+/// one. If each rank receives at its own constant rate, the sum of all logs is least when a rank
+/// waits for a time proportional to the square root of cost / rate; then this value is the same for
+/// all ranks. Without the time, the rates would count twice.
 fn worth(now: u64, status: &RankStatus) -> f64 {
     let waited = now.saturating_sub(status.since).max(1);
     status.received_bytes as f64 * waited as f64 / cost_bytes(status) as f64
 }
 
-/// Of the ranks whose checkpoint frees anything: the highest in this order; then the one that
-/// has received most; then the one that has waited longest.
+/// Of the ranks whose checkpoint frees anything, the highest in the order `compare`. Ties go to the
+/// rank that has received most, then to the rank that has waited longest.
 fn best<'a>(
     ready: impl Iterator<Item = &'a RankStatus>,
     compare: impl Fn(&RankStatus, &RankStatus) -> Ordering,

@@ -1,28 +1,28 @@
-//! Policies compared on patterns of traffic, as in MPICH-V2: pure, in turns.
+//! Compares policies on patterns of traffic, as in MPICH-V2. Pure; time is counted in turns.
 //!
-//! In each turn messages are sent and received at once, and logged by their
-//! senders. One checkpoint is under way at a time, as long as its bytes take; when
-//! it is stable, what its rank had received when it began is freed.
+//! In each turn messages are sent and received at once, and their senders log them. One checkpoint
+//! at a time is written, with a limited bandwidth. When it is stable, everything that its rank had
+//! received when it began is freed.
 
 use super::choice::Choice;
 use super::order::{Policy, RankStatus};
 use super::traffic::Pattern;
 use refrain_ring::Rank;
 
-/// What is simulated.
+/// The settings of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How many ranks.
+    /// Number of ranks.
     pub ranks: usize,
-    /// How many turns.
+    /// Number of turns.
     pub turns: u64,
     /// Bytes of a message.
     pub message_bytes: u64,
-    /// Bytes of a rank's memory, in each checkpoint of it.
+    /// Bytes of a rank's memory, which each of its checkpoints contains.
     pub state_bytes: u64,
-    /// Bytes of checkpoints that are written in a turn, by all together.
+    /// Bytes of checkpoints that are written in a turn.
     pub bandwidth_bytes: u64,
-    /// What [`Choice::Interval`] waits, in turns.
+    /// The interval of [`Choice::Interval`], in turns.
     pub interval_turns: u64,
 }
 
@@ -46,26 +46,26 @@ pub struct Row {
     pub pattern: Pattern,
     /// The policy.
     pub policy: Choice,
-    /// Bytes in all logs together, mean over all turns.
+    /// Bytes of all logs together, mean over all turns.
     pub mean_log_bytes: f64,
-    /// And at most.
+    /// Bytes of all logs together, maximum.
     pub peak_log_bytes: u64,
-    /// And in the end.
+    /// Bytes of all logs together, at the end.
     pub last_log_bytes: u64,
     /// Bytes of all checkpoints that became stable.
     pub checkpoint_bytes: u64,
-    /// How many.
+    /// Number of these checkpoints.
     pub checkpoints: u64,
-    /// Bytes that they freed.
+    /// Log bytes that these checkpoints freed.
     pub freed_bytes: u64,
     /// Bytes that were sent.
     pub sent_bytes: u64,
 }
 
-/// All policies on all patterns.
+/// The results of all policies on all patterns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// Under these settings.
+    /// The settings of the simulation.
     pub settings: Settings,
     /// By pattern, then by policy.
     pub rows: Vec<Row>,
@@ -77,7 +77,7 @@ struct UnderWay {
     rank: usize,
     bytes: u64,
     left_bytes: u64,
-    /// From each source, the bytes that had been received when it began.
+    /// From each source, the bytes that had been received when the checkpoint began.
     covers: Vec<u64>,
 }
 
@@ -150,7 +150,7 @@ impl Job {
         status.is_ready = false;
     }
 
-    /// Writes for a turn; when it is stable, frees (LOG-4).
+    /// Writes for one turn; when the checkpoint is stable, frees log bytes (LOG-4).
     fn write(&mut self, now: u64) {
         let Some(under_way) = &mut self.under_way else {
             return;
@@ -179,7 +179,7 @@ impl Job {
     }
 }
 
-/// One policy on one pattern.
+/// Simulates one policy on one pattern.
 pub fn simulate(settings: Settings, pattern: Pattern, choice: Choice) -> Row {
     let mut policy = Policy::new(choice);
     let mut job = Job::new(settings, pattern, choice);
@@ -201,7 +201,7 @@ pub fn simulate(settings: Settings, pattern: Pattern, choice: Choice) -> Row {
     job.row
 }
 
-/// All policies on all patterns.
+/// Simulates all policies on all patterns.
 pub fn compare(settings: Settings) -> Comparison {
     let every = settings.interval_turns;
     let policies = [

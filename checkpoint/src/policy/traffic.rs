@@ -5,18 +5,18 @@ use core::fmt;
 /// The patterns of MPICH-V2's simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// Each even rank sends to the next one, which answers with a sixteenth.
+    /// Each even rank sends to the next rank, which answers with a sixteenth of the bytes.
     PointToPoint,
-    /// Each to every other.
+    /// Each rank sends to every other rank.
     AllToAll,
-    /// Rank 0 to all others.
+    /// Rank 0 sends to all other ranks.
     Broadcast,
-    /// All others to rank 0.
+    /// All other ranks send to rank 0.
     Reduce,
 }
 
 impl Pattern {
-    /// All of them.
+    /// All patterns.
     pub const ALL: [Self; 4] = [
         Self::PointToPoint,
         Self::AllToAll,

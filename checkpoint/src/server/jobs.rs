@@ -1,4 +1,4 @@
-//! The jobs of a server: one view of the disk for each.
+//! The jobs of a server, with a view of the disk for each.
 
 use crate::disk::Disk;
 use crate::folder::Folder;
@@ -19,7 +19,7 @@ struct Known {
 }
 
 impl Jobs {
-    /// Of a disk.
+    /// No jobs yet; their checkpoints are on `disk`.
     pub fn new(disk: impl Into<Disk>) -> Self {
         Self {
             disk: disk.into(),
@@ -31,7 +31,7 @@ impl Jobs {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A job's folder: the same one in all its sessions.
+    /// The folder of a job; all its sessions share it.
     pub(super) fn folder_of(&self, job: &JobName) -> Result<Arc<Folder>, Refusal> {
         let mut jobs = self.known();
         let known = jobs.entry(job.prefix.clone()).or_insert_with(|| Known {
@@ -47,7 +47,7 @@ impl Jobs {
         }
     }
 
-    /// All its files are removed.
+    /// Forgets a job whose files are removed.
     pub(super) fn forget(&self, job: &JobName) {
         self.known().remove(&job.prefix);
     }

@@ -7,9 +7,9 @@
 //! | `jobs` | the folder of each job |
 //! | `service` | a thread for each session; a limited number |
 //!
-//! Each session has a thread that waits for its socket and for the disk; no other session
-//! waits for it. A client that is slow, or dies in the middle, costs only the disk space of
-//! its unfinished checkpoint, which never counts.
+//! Each session has a thread that waits for its socket and for the disk; no other session waits for
+//! it. A client that is slow, or dies during a write, costs only the disk space of its unfinished
+//! checkpoint, which never counts.
 
 mod jobs;
 mod service;
@@ -30,32 +30,32 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Held by a server that runs.
+/// The lock file of the folder, which a running server holds.
 const LOCK: &str = "lock";
 
-/// Sessions at a time by default: each is a thread and some open files.
+/// Default limit of concurrent sessions: each needs a thread and some open files.
 pub const SESSIONS_MAX: usize = 256;
-/// Open files of a session at most: its socket twice, the checkpoint's file, its
-/// folder, and a ring of the kernel's to write by.
+/// Most open files of a session: its socket twice, the checkpoint's file, its folder, and an
+/// io_uring.
 pub const FILES_PER_SESSION: usize = 5;
 
 /// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// The folder for checkpoints, of this server alone; created if it does not exist.
+    /// The folder for checkpoints. No other server may use it. Created if it does not exist.
     pub folder: PathBuf,
-    /// Addresses to listen at; port 0 is any free port.
+    /// Addresses to listen at; port 0: any free port.
     pub listen: Vec<ServerAddress>,
     /// How files are written.
     pub io: Io,
-    /// Sessions at a time: more are refused, and the clients connect again.
+    /// Limit of concurrent sessions. Further clients are refused, and connect again.
     pub sessions_max: usize,
 }
 
 /// Errors of a server.
 #[derive(Debug, Error)]
 pub enum ServerError {
-    /// Another server has the folder.
+    /// Another server holds the folder.
     #[error("{} belongs to another checkpoint server that is running: give each a folder of its own", .0.display())]
     Locked(PathBuf),
     /// The folder cannot be used.
@@ -63,21 +63,21 @@ pub enum ServerError {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// The system's words.
+        /// The error of the system.
         error: io::Error,
     },
-    /// Files cannot be made there.
+    /// Files cannot be created there.
     #[error(transparent)]
     Disk(#[from] CheckpointError),
-    /// It cannot listen at an address.
+    /// The server cannot listen at an address.
     #[error("listening at {address}: {error}; choose another address")]
     Listen {
         /// The address.
         address: String,
-        /// The system's words.
+        /// The error of the system.
         error: io::Error,
     },
-    /// The system fails.
+    /// The system cannot wait for sessions.
     #[error("waiting for sessions: {0}")]
     Wait(#[from] io::Error),
 }
@@ -87,17 +87,17 @@ pub struct Server {
     door: Door,
     service: Arc<Service>,
     description: String,
-    /// Held by being open.
+    /// Holds the lock while it is open.
     _lock: File,
 }
 
 impl Server {
-    /// Opens the folder and listens; no client is answered yet. `report` gets log lines about
-    /// failed sessions.
+    /// Opens the folder and listens; answers no client yet. `report` gets log lines about failed
+    /// sessions.
     ///
     /// # Errors
-    /// When the folder is another server's or cannot be written, or an address
-    /// cannot be listened at.
+    /// When another server holds the folder, the folder cannot be written, or the server cannot
+    /// listen at an address.
     pub fn bind(
         options: &ServerOptions,
         report: impl Fn(&str) + Send + Sync + 'static,
@@ -122,18 +122,18 @@ impl Server {
         })
     }
 
-    /// Where it listens, with the ports that the system chose.
+    /// The addresses of the server, with the ports that the system chose.
     pub fn addresses(&self) -> impl Iterator<Item = &ServerAddress> {
         self.door.addresses()
     }
 
-    /// How it writes, for messages.
+    /// How files are written, for messages.
     pub fn describe(&self) -> &str {
         &self.description
     }
 
-    /// Serves until `stop` is readable or closed. Then it ends the sessions; a checkpoint that
-    /// is being committed is committed first.
+    /// Serves until `stop` is readable or closed. Then it ends the sessions; a commit in progress
+    /// ends first.
     ///
     /// # Errors
     /// When the system cannot wait for sessions.

@@ -1,4 +1,4 @@
-//! A thread for each session.
+//! Runs a thread for each session.
 
 use super::jobs::Jobs;
 use super::session::{Answer, Session};
@@ -19,29 +19,29 @@ use std::time::Instant;
 
 /// A running session.
 struct Running {
-    /// Its socket, to end the session.
+    /// The socket of the session, to end it.
     socket: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Running {
     fn end(&self) {
-        // The other side may have done so before.
+        // The client may have closed the session before.
         let _ = shutdown(&self.socket, Shutdown::Both);
     }
 }
 
 type AllRunning = BTreeMap<u64, Running>;
 
-/// What serves.
+/// The sessions of a server.
 pub(super) struct Service {
     jobs: Arc<Jobs>,
     report: Box<dyn Fn(&str) + Send + Sync>,
-    /// Sessions at a time, and threads.
+    /// Limit of concurrent sessions, which is also the limit of threads.
     sessions_max: usize,
     /// The running sessions, by their numbers.
     running: Mutex<AllRunning>,
-    /// What went wrong in them.
+    /// Reports about failed sessions.
     notices: Mutex<Notices>,
 }
 
@@ -64,7 +64,7 @@ impl Service {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reports a log line, at most one a second.
+    /// Reports a log line, at most once a second.
     fn note(&self, text: String) {
         let mut notices = self.notices();
         notices.note(text);
@@ -100,15 +100,15 @@ impl Service {
         served
     }
 
-    /// Begins a session in its own thread; returns the connection with the reason if there is
-    /// no room for one.
+    /// Begins a session in its own thread; returns the connection with the reason if there is no
+    /// room for it.
     fn begin(
         self: &Arc<Self>,
         number: u64,
         connection: Connection,
     ) -> Result<(), Box<(Connection, String)>> {
         let limit = self.sessions_max;
-        // Held until the session is entered, or it might be over before.
+        // Held until the session is entered; otherwise its thread could end before.
         let mut running = self.running();
         if running.len() >= limit {
             let why = format!("{limit} sessions are open already");
@@ -139,7 +139,7 @@ impl Service {
             Ok(thread) => {
                 let thread = Some(thread);
                 running.insert(number, Running { socket, thread });
-                // It waits for this.
+                // The thread waits for the connection.
                 let _ = give.send(connection);
                 Ok(())
             }
@@ -160,7 +160,7 @@ impl Service {
             })
             .collect();
         for thread in threads {
-            // It has reported its errors.
+            // The thread has reported its errors.
             let _ = thread.join();
         }
         if let Some(line) = self.notices().rest() {
@@ -172,7 +172,7 @@ impl Service {
     fn session(&self, connection: &mut Connection) -> Result<(), WireError> {
         let mut session = Session::new(self.jobs.clone());
         let mut strip = empty_strip();
-        // A client sends its first message at once.
+        // A client must send its first message within this time.
         let mut until = Some(Instant::now() + STRANGER_WAIT);
         loop {
             let answer = match connection.wait_frame(strip.bytes_mut(), until) {
@@ -196,7 +196,7 @@ impl Service {
                 Answer::Nothing => {}
                 Answer::Send(found) => return send(connection, *found),
                 Answer::Say(ToClient::Refused(why)) => {
-                    // Its locks and files are released now.
+                    // Releases the session's locks and files now.
                     drop(session);
                     return self.refuse(connection, why);
                 }
@@ -205,8 +205,8 @@ impl Service {
         }
     }
 
-    /// Refuses, and reads until the client has closed: a client that is writing would lose
-    /// the refusal otherwise.
+    /// Refuses, and reads until the client has closed; otherwise a client that is writing would
+    /// lose the refusal.
     fn refuse(&self, connection: &mut Connection, why: Refusal) -> Result<(), WireError> {
         if let Refusal::System { .. } | Refusal::Other(_) = &why {
             let error: CheckpointError = why.clone().into_error("here");
@@ -236,7 +236,7 @@ fn say(connection: &mut Connection, message: &ToClient) -> Result<(), WireError>
     connection.wait_flushed(None)
 }
 
-/// Announces what was found, and sends it.
+/// Announces the checkpoint, and sends its strips.
 fn send(connection: &mut Connection, mut found: Found) -> Result<(), WireError> {
     say(connection, &ToClient::Found(Box::new(found.whole)))?;
     let mut strip = vec![0; STRIP_BYTES];

@@ -1,8 +1,7 @@
-//! One session, without its socket: messages and strips come in, answers go out.
+//! One session, without its socket: takes messages and strips, and returns answers.
 //!
-//! Strips are checked as they are when a checkpoint is read: a strip with a damaged piece is
-//! refused before it is written to the disk, and only a whole checkpoint with the announced
-//! header is committed.
+//! Strips are checked as when a checkpoint is read. A strip with a damaged piece is refused before
+//! it is written to disk, and only a whole checkpoint with the announced header is committed.
 
 use super::jobs::Jobs;
 use crate::folder::Folder;
@@ -14,14 +13,14 @@ use crate::unpacking::{Next, Unpacking};
 use refrain_ring::{Incarnation, Rank};
 use std::sync::Arc;
 
-/// What the caller has to do.
+/// The action that the caller must take.
 #[derive(Debug)]
 pub enum Answer {
-    /// Wait for more.
+    /// Wait for the next message or strip.
     Nothing,
-    /// Send this; after a refusal, the session is over.
+    /// Send this message; after a refusal, the session is over.
     Say(ToClient),
-    /// Announce that this was found, and send it.
+    /// Announce this checkpoint, and send its strips.
     Send(Box<Found>),
 }
 
@@ -32,13 +31,13 @@ pub struct Session {
 }
 
 enum SessionState {
-    /// No message has come.
+    /// No message has arrived.
     Greeting,
-    /// Of this job.
+    /// The session belongs to this job and awaits a request.
     Ready(JobName, Arc<Folder>),
-    /// A checkpoint comes.
+    /// A checkpoint is being received.
     Receiving(JobName, Box<Receiving>),
-    /// It is over.
+    /// The session is over.
     Over,
 }
 
@@ -46,7 +45,7 @@ struct Receiving {
     key: Key,
     sink: Box<dyn Sink>,
     unpacking: Option<Unpacking>,
-    /// Bytes so far.
+    /// Bytes received so far.
     place: u64,
 }
 
@@ -67,9 +66,9 @@ impl Session {
         }
     }
 
-    /// Takes in a message.
+    /// Handles a message.
     pub fn message(&mut self, message: ToServer) -> Answer {
-        // After a refusal, the session is over.
+        // Stays if the message is refused: the session is over.
         let state = core::mem::replace(&mut self.state, SessionState::Over);
         let answered = match (state, message) {
             (SessionState::Greeting, ToServer::Hello { job, prefix }) => self.hello(job, prefix),
@@ -109,7 +108,7 @@ impl Session {
         answered.unwrap_or_else(|why| Answer::Say(ToClient::Refused(why)))
     }
 
-    /// Takes in the first `bytes` bytes of a strip.
+    /// Handles the first `bytes` bytes of a strip.
     pub fn strip(&mut self, strip: &mut Strip, bytes: usize) -> Answer {
         let refusal = match &mut self.state {
             SessionState::Receiving(job, receiving) => match receiving.strip(job, strip, bytes) {

@@ -1,4 +1,4 @@
-//! The contract of places that keep checkpoints: a folder and a server.
+//! The contract of stores of checkpoints: a folder and a server.
 
 use crate::error::CheckpointError;
 use crate::message::Whole;
@@ -6,23 +6,23 @@ use crate::packing::Strips;
 use core::fmt;
 use refrain_ring::{Incarnation, Rank};
 
-/// Bytes of a job's prefix, at most.
+/// Most bytes of a job's prefix.
 const PREFIX_BYTES_MAX: usize = 160;
 
-/// The job of checkpoints: two jobs may share a place.
+/// The job that checkpoints belong to. Several jobs may share a store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobName {
-    /// Stands in every checkpoint.
+    /// The id of the job, which every checkpoint contains.
     pub id: u64,
-    /// What the names of its files begin with: one job's alone in a place.
+    /// The prefix of the job's file names; no other job in the store uses it.
     pub prefix: String,
 }
 
 impl JobName {
-    /// A job whose files' names begin with `prefix`.
+    /// A job whose file names begin with `prefix`.
     ///
     /// # Errors
-    /// When no file name begins so: [`CheckpointError::Prefix`].
+    /// [`CheckpointError::Prefix`] if `prefix` cannot be the beginning of a file name.
     pub fn new(id: u64, prefix: impl Into<String>) -> Result<Self, CheckpointError> {
         let prefix = prefix.into();
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -34,102 +34,101 @@ impl JobName {
     }
 }
 
-/// Which checkpoint.
+/// Names a checkpoint of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
     /// The rank.
     pub rank: Rank,
     /// The life that writes it.
     pub incarnation: Incarnation,
-    /// From 1; higher than that of every checkpoint of the rank before.
+    /// From 1; higher than the number of every earlier checkpoint of the rank.
     pub number: u64,
 }
 
-/// A checkpoint that is stable: synced, under its name. It survives the death of
-/// every process and the loss of power.
+/// A stable checkpoint: synced, under its final name. It survives the death of every process and
+/// the loss of power.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stable {
-    /// Its length.
+    /// The length of the checkpoint, in bytes.
     pub bytes: u64,
-    /// Older ones that are not needed and could not be removed, with the
-    /// reason. The next checkpoint tries again.
+    /// Older checkpoints that are not needed and could not be removed, with the reason. The next
+    /// checkpoint tries again.
     pub left: Vec<String>,
 }
 
-/// Takes the strips of a checkpoint. Dropped before it is committed: nothing of
-/// it stays, or nothing that counts.
+/// Takes the strips of a checkpoint. If it is dropped before it is committed, no valid checkpoint
+/// remains of it.
 pub trait Sink: Strips<Error = CheckpointError> + Send {
-    /// Makes it stable, all `bytes` bytes of it, and removes those that are not
+    /// Makes the checkpoint stable, with a length of `bytes` bytes, and removes those that are not
     /// needed any more.
     ///
     /// # Errors
-    /// It may be there, or not; a later one needs a higher number.
+    /// After an error, the checkpoint may or may not exist; a later one needs a higher number.
     fn commit(self: Box<Self>, bytes: u64) -> Result<Stable, CheckpointError>;
 }
 
-/// Gives the strips of a checkpoint, in order.
+/// Returns the strips of a checkpoint, in order.
 pub trait Source: fmt::Debug + Send {
-    /// Reads the next strip: whole, or what is left; 0 behind the end.
+    /// Reads the next strip; the last one may be shorter. Returns its length, 0 after the end.
     ///
     /// # Errors
-    /// It cannot be read on.
+    /// When the strip cannot be read.
     fn next_strip(&mut self, into: &mut [u8]) -> Result<usize, CheckpointError>;
 
-    /// Its name, for messages.
+    /// The name of the checkpoint, for messages.
     fn name(&self) -> String;
 }
 
-/// A whole checkpoint that was found, and its bytes.
+/// A whole checkpoint that was found.
 #[derive(Debug)]
 pub struct Found {
-    /// What it is.
+    /// The description of the checkpoint.
     pub whole: Whole,
-    /// Its bytes.
+    /// The strips of the checkpoint.
     pub source: Box<dyn Source>,
 }
 
-/// Where checkpoints of a job are kept. Contract, the same for a folder and a
-/// server:
-/// - A checkpoint counts from the moment that [`Sink::commit`] makes it stable;
-///   before that, after any crash, there is the one before.
-/// - The newest two whole checkpoints of a rank are kept (GC-1): what is older is
-///   removed once a newer one is stable, not before.
-/// - What [`Checkpoints::newest`] gives is stable and was checked wholly.
+/// Stores the checkpoints of a job. The contract is the same for a folder and a server:
+/// - A checkpoint counts from the moment that [`Sink::commit`] makes it stable; before that, after
+///   any crash, the previous one counts.
+/// - The newest two whole checkpoints of a rank are kept (GC-1): an older one is removed only after
+///   a newer one is stable.
+/// - A checkpoint that [`Checkpoints::newest`] returns is stable and was checked completely.
 pub trait Checkpoints: Send + Sync {
     /// Begins a checkpoint.
     ///
     /// # Errors
-    /// When the rank has a later life, or one of this number or higher, or
-    /// nothing can be written.
+    /// When the rank has a later life, or a checkpoint with this number or a higher one, or nothing
+    /// can be written.
     fn begin(&self, key: Key) -> Result<Box<dyn Sink>, CheckpointError>;
 
-    /// The newest whole checkpoint of a rank; `None`: there never was any. With
-    /// `life`, which asks for itself: nothing that earlier lives write becomes a
-    /// checkpoint from here on, also not what is under way (FENCE-1).
+    /// The newest whole checkpoint of a rank; `None`: there never was one. `life`: the life that
+    /// recovers; from here on, no checkpoint of an earlier life is committed, not even one that is
+    /// being written (FENCE-1).
     ///
     /// # Errors
-    /// When there were some and none is whole, or they cannot be read, or the rank
-    /// has a later life.
+    /// When the rank has checkpoints and none is whole, or they cannot be read, or the rank has a
+    /// later life.
     fn newest(
         &self,
         rank: Rank,
         life: Option<Incarnation>,
     ) -> Result<Option<Found>, CheckpointError>;
 
-    /// Removes all checkpoints of the job: at its good end.
+    /// Removes all checkpoints of the job, when it has ended well.
     ///
     /// # Errors
-    /// When some cannot be removed; the others are.
+    /// When some checkpoints cannot be removed; the others are removed.
     fn remove_all(&self) -> Result<(), CheckpointError>;
 
-    /// Reaches the place once, if it is elsewhere.
+    /// Connects to the store once, if it is a server.
     ///
     /// # Errors
-    /// When it cannot be reached.
+    /// When the store cannot be reached.
     fn reach(&self) -> Result<(), CheckpointError> {
         Ok(())
     }
 
-    /// The place and how it is written, for messages.
+    /// The store and how it is written, for messages.
     fn describe(&self) -> String;
 }

@@ -36,11 +36,10 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens a place for a job's checkpoints. A folder has to be there; a server is not
-    /// reached yet.
+    /// Opens a store for a job's checkpoints. A folder must exist. A server is not connected yet.
     ///
     /// # Errors
-    /// When there is no such place, or it cannot be used.
+    /// When the store does not exist, or cannot be used.
     pub fn open(place: &CheckpointStoreSpec, job: JobName) -> Result<Self, CheckpointError> {
         let place: Arc<dyn Checkpoints> = match place {
             CheckpointStoreSpec::Folder(path) => {
@@ -53,28 +52,27 @@ impl Store {
         Ok(Self { job, place })
     }
 
-    /// Reaches the place once: to notice when a job starts, and not at its first
-    /// checkpoint, that a server is not there, or that it and the job do not have the same
-    /// secret.
+    /// Connects to the store once. A job that starts detects by it that a server is not there, or
+    /// that the server and the job do not have the same secret, instead of at its first checkpoint.
     ///
     /// # Errors
-    /// When it cannot be reached.
+    /// When the store cannot be reached.
     pub fn reach(&self) -> Result<(), CheckpointError> {
         self.place.reach()
     }
 
-    /// Checkpoints that are kept elsewhere.
+    /// Checkpoints in any other store.
     pub fn on(place: Arc<dyn Checkpoints>, job: JobName) -> Self {
         Self { job, place }
     }
 
-    /// Begins checkpoint `number` of a rank: 1, or what [`Reading::next_number`]
-    /// says, and then one more each time, also after an error. One is written at a
-    /// time: another one of the rank that was begun before is given up.
+    /// Begins checkpoint `number` of a rank. The first number is 1, or [`Reading::next_number`];
+    /// each further one is higher by one, also after an error. One checkpoint of a rank is written
+    /// at a time: an earlier one that is not committed is given up.
     ///
     /// # Errors
-    /// When the rank has a later life, or such a checkpoint, or nothing can be
-    /// written.
+    /// When the rank has a later life, or a checkpoint with this number or a higher one, or nothing
+    /// can be written.
     pub fn begin(
         &self,
         rank: Rank,
@@ -87,7 +85,7 @@ impl Store {
             number,
         };
         if number == 0 {
-            // The beginning of the program is checkpoint 0.
+            // The beginning of the program counts as checkpoint 0.
             return Err(CheckpointError::NotNext {
                 rank,
                 asked: 0,
@@ -99,17 +97,17 @@ impl Store {
             rank,
             incarnation,
             number,
-            // It cannot be guessed.
+            // A random value that cannot be guessed.
             salt: RandomState::new().hash_one(number),
         };
         Ok(Writing::new(header, self.place.begin(key)?))
     }
 
-    /// For a life of a rank that begins: what lives before it still write counts
-    /// no more (FENCE-1). Then as [`Store::newest`].
+    /// For a life that begins: from here on, no checkpoint of an earlier life is committed
+    /// (FENCE-1). Then as [`Store::newest`].
     ///
     /// # Errors
-    /// As [`Store::newest`]; when the rank has a later life, too.
+    /// As [`Store::newest`], and when the rank has a later life.
     pub fn recover(
         &self,
         rank: Rank,
@@ -119,26 +117,26 @@ impl Store {
         found.map(Reading::new).transpose()
     }
 
-    /// The newest whole checkpoint of a rank, checked from end to end; `None`
-    /// when there never was any. [`Reading::passed_over`] says which newer ones
-    /// cannot be used. Only looks: a life that begins calls [`Store::recover`].
+    /// The newest whole checkpoint of a rank, checked completely; `None` when there never was one.
+    /// [`Reading::passed_over`] lists newer ones that cannot be used. Fences nothing: a life that
+    /// begins calls [`Store::recover`].
     ///
     /// # Errors
-    /// When there were some and none can be used, or they cannot be read.
+    /// When the rank has checkpoints and none can be used, or they cannot be read.
     pub fn newest(&self, rank: Rank) -> Result<Option<Reading>, CheckpointError> {
         let found = self.place.newest(rank, None)?;
         found.map(Reading::new).transpose()
     }
 
-    /// Removes all checkpoints of the job: at its good end.
+    /// Removes all checkpoints of the job, when it has ended well.
     ///
     /// # Errors
-    /// When some cannot be removed; the others are.
+    /// When some checkpoints cannot be removed; the others are removed.
     pub fn remove_all(&self) -> Result<(), CheckpointError> {
         self.place.remove_all()
     }
 
-    /// The place and how it is written, for messages.
+    /// The store and how it is written, for messages.
     pub fn describe(&self) -> String {
         self.place.describe()
     }

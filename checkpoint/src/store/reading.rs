@@ -9,8 +9,8 @@ use core::fmt;
 use core::ops::Range;
 use refrain_ring::Incarnation;
 
-/// A whole checkpoint, read section by section, in the order of writing. Every
-/// piece is checked again before a byte of it is given out.
+/// A whole checkpoint, read section by section, in the order of writing. Every piece is checked
+/// again before its bytes are returned.
 pub struct Reading {
     whole: Whole,
     source: Box<dyn Source>,
@@ -18,10 +18,10 @@ pub struct Reading {
     strip: Vec<u8>,
     /// Bytes of the strip that were read.
     strip_bytes: usize,
-    /// How many sections were begun.
+    /// Number of sections that were begun.
     begun: usize,
-    /// Of the section that is read: what was not given out of its piece, and
-    /// whether more pieces follow.
+    /// Range of the present piece in the strip that is not returned yet, and whether more pieces of
+    /// its section follow.
     content: Range<usize>,
     goes_on: bool,
 }
@@ -34,7 +34,7 @@ impl fmt::Debug for Reading {
     }
 }
 
-/// A section that is read; what is not read of it is passed over.
+/// A section that is read; its unread bytes are skipped when the next section is read.
 #[derive(Debug)]
 pub struct Section<'a> {
     info: SectionInfo,
@@ -65,44 +65,43 @@ impl Reading {
         })
     }
 
-    /// Which checkpoint of the rank it is.
+    /// The number of the checkpoint.
     pub fn number(&self) -> u64 {
         self.whole.header.number
     }
 
-    /// The number that the next checkpoint of the rank may have: also higher than
-    /// those that were passed over.
+    /// The lowest number that the next checkpoint of the rank may have: it is also above those that
+    /// were passed over.
     pub fn next_number(&self) -> u64 {
         let passed = self.whole.passed_over.iter().map(|damaged| damaged.number);
         passed.fold(self.number(), u64::max) + 1
     }
 
-    /// The life of the rank that wrote it.
+    /// The life that wrote the checkpoint.
     pub fn incarnation(&self) -> Incarnation {
         self.whole.header.incarnation
     }
 
-    /// Its length.
+    /// The length of the checkpoint, in bytes.
     pub fn bytes(&self) -> u64 {
         self.whole.bytes
     }
 
-    /// What it holds, in order.
+    /// The sections, in order.
     pub fn sections(&self) -> &[SectionInfo] {
         &self.whole.sections
     }
 
-    /// Newer checkpoints that cannot be used: this one was taken instead, which the caller
-    /// should report.
+    /// Newer checkpoints that cannot be used. The caller should report them.
     pub fn passed_over(&self) -> &[Damaged] {
         &self.whole.passed_over
     }
 
-    /// The next section; what was not read of the one before is passed over.
-    /// `None`: there are no more.
+    /// Begins the next section, and skips unread bytes of the one before. `None`: there are no more
+    /// sections.
     ///
     /// # Errors
-    /// When it cannot be read, or is not any more what it was.
+    /// When the checkpoint cannot be read, or has been damaged since it was checked.
     pub fn next_section(&mut self) -> Result<Option<Section<'_>>, CheckpointError> {
         while self.goes_on {
             self.next_piece()?;
@@ -152,26 +151,26 @@ impl Reading {
 }
 
 impl Section<'_> {
-    /// What it holds.
+    /// The kind of the section.
     pub fn kind(&self) -> SectionKind {
         self.info.kind
     }
 
-    /// Which of its kind.
+    /// The id of the section within its kind.
     pub fn id(&self) -> u64 {
         self.info.id
     }
 
-    /// Its length.
+    /// The length of the section, in bytes.
     pub fn bytes(&self) -> u64 {
         self.info.bytes
     }
 
-    /// Reads on: as much as there is at hand, at least a byte if `into` has room;
-    /// 0 at the end of the section.
+    /// Reads the bytes that are available, at least one if `into` has room. Returns their number; 0
+    /// at the end of the section.
     ///
     /// # Errors
-    /// When it cannot be read, or is not any more what it was.
+    /// When the checkpoint cannot be read, or has been damaged since it was checked.
     pub fn read(&mut self, into: &mut [u8]) -> Result<usize, CheckpointError> {
         if into.is_empty() {
             return Ok(0);
@@ -192,7 +191,7 @@ impl Section<'_> {
     /// Fills all of `into`.
     ///
     /// # Errors
-    /// As [`Section::read`]; [`CheckpointError::SectionEnds`] when there is less.
+    /// As [`Section::read`]; [`CheckpointError::SectionEnds`] when the section has fewer bytes.
     pub fn read_exact(&mut self, into: &mut [u8]) -> Result<(), CheckpointError> {
         let mut done = 0;
         while done < into.len() {
@@ -209,7 +208,7 @@ impl Section<'_> {
         Ok(())
     }
 
-    /// All that is left of it.
+    /// Reads all remaining bytes of the section.
     ///
     /// # Errors
     /// As [`Section::read`].

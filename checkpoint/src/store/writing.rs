@@ -6,8 +6,8 @@ use crate::format::{Header, SectionKind};
 use crate::packing::{Packing, empty_strip};
 use core::fmt;
 
-/// A checkpoint that is written: sections, one after the other, then [`Writing::commit`].
-/// After an error nothing of it counts.
+/// A checkpoint that is being written: its sections in order, then [`Writing::commit`]. After an
+/// error the checkpoint never counts.
 pub struct Writing {
     packing: Packing,
     sink: Box<dyn Sink>,
@@ -29,26 +29,25 @@ impl Writing {
         }
     }
 
-    /// Which it is.
+    /// The number of the checkpoint.
     pub fn number(&self) -> u64 {
         self.packing.header().number
     }
 
-    /// Begins a section; the one before has ended.
+    /// Begins a section; the section before it ends.
     ///
     /// # Errors
-    /// When there is such a section already, or there are too many, or the place
-    /// fails.
+    /// When the checkpoint has such a section already, or too many sections, or the store fails.
     pub fn section(&mut self, kind: SectionKind, id: u64) -> Result<(), CheckpointError> {
         let refused = self.packing.section(kind, id, &mut *self.sink)?;
         Ok(refused?)
     }
 
-    /// Appends to the section that was begun last. Bytes are copied; what is full
-    /// is written in the background.
+    /// Appends to the section that was begun last. Bytes are copied; full strips are written in the
+    /// background.
     ///
     /// # Errors
-    /// When the place fails.
+    /// When the store fails.
     ///
     /// # Panics
     /// When no section was begun.
@@ -56,11 +55,11 @@ impl Writing {
         self.packing.write(bytes, &mut *self.sink)
     }
 
-    /// Ends it and makes it stable; then older ones than the one before are
-    /// removed (GC-1).
+    /// Ends the checkpoint and makes it stable; then removes checkpoints older than the previous
+    /// one (GC-1).
     ///
     /// # Errors
-    /// When the place fails: it may be there, or not. The ones before are.
+    /// When the store fails: this checkpoint may or may not exist; earlier ones do.
     pub fn commit(mut self) -> Result<Stable, CheckpointError> {
         let bytes = self.packing.end(&mut *self.sink)?;
         self.sink.commit(bytes)

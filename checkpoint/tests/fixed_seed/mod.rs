@@ -1,9 +1,9 @@
-//! Random tests take the same cases each time, unless asked for others:
+//! Random tests use the same cases in each run, unless the environment changes them:
 //! `PROPTEST_RNG_SEED=7 PROPTEST_CASES=5000 cargo test -p refrain-checkpoint`.
 
 use proptest::test_runner::{Config, RngSeed};
 
-/// A configuration with `cases` cases, and the seed printed for when they fail.
+/// A configuration with `cases` cases. Prints the seed, for failures.
 pub fn cases(cases: u32) -> Config {
     let mut config = Config {
         failure_persistence: None,

@@ -1,4 +1,4 @@
-//! Every kind of damage is found. EL-2, for checkpoints.
+//! Every kind of damage is detected. EL-2, for checkpoints.
 
 use crate::strips::{Content, header, pack, unpack};
 use refrain_checkpoint::SectionKind;
@@ -67,7 +67,7 @@ fn strips_of_another_checkpoint_are_found() {
     assert_eq!(unpack(&swapped), Err(Flaw::Order));
 }
 
-/// The same salt twice: only the end can tell.
+/// With the same salt twice, only the end piece shows the difference.
 // EL-2
 #[test]
 fn an_end_that_fits_other_pieces_is_found() {

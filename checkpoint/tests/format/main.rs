@@ -1,4 +1,4 @@
-//! The format: its example, whatever is packed, every kind of damage.
+//! The format: its worked example, round trips, every kind of damage.
 
 #[path = "../fixed_seed/mod.rs"]
 mod fixed_seed;

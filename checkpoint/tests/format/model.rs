@@ -1,4 +1,4 @@
-//! Whatever is packed comes back, however it was written.
+//! Sections that are packed come back unchanged, with any sizes of writes.
 
 use crate::fixed_seed::cases;
 use crate::strips::{Content, Memory, header, pack, unpack};
@@ -40,7 +40,7 @@ fn what_is_packed_comes_back() {
         sections.retain(|(kind, id, _)| names.insert((*kind, *id)));
         let bytes = pack(header(), &sections, part);
         prop_assert!(bytes.len().is_multiple_of(4096));
-        // The parts that it was written in leave no trace.
+        // The sizes of writes do not change the bytes.
         prop_assert!(bytes == pack(header(), &sections, usize::MAX));
         let (found, content) = unpack(&bytes).expect("whole");
         prop_assert_eq!(found, header());
@@ -48,7 +48,7 @@ fn what_is_packed_comes_back() {
     });
 }
 
-/// Room for a header and no more, at the end of a strip.
+/// The end of a strip has room for a header only.
 #[test]
 fn sections_begin_wherever_a_strip_ends() {
     for before in (STRIP_BYTES - 4096 - 64 * 8..STRIP_BYTES - 4096).step_by(32) {

@@ -17,7 +17,7 @@ impl Strips for Memory {
     fn exchange(&mut self, place: u64, strip: &mut Strip, bytes: usize) -> Result<(), ()> {
         assert_eq!(place, self.0.len() as u64, "strips come in order");
         self.0.extend(&strip.bytes()[..bytes]);
-        // With any bytes in it.
+        // A new strip may contain any bytes.
         strip.bytes_mut().fill(0xa5);
         Ok(())
     }

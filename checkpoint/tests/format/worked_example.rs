@@ -1,5 +1,4 @@
-//! The example in docs/formats/checkpoint-format.md is what the code writes, byte by
-//! byte.
+//! The code writes the example in docs/formats/checkpoint-format.md byte by byte.
 
 use crate::strips::{Content, header, pack, unpack};
 use refrain_checkpoint::SectionKind;
@@ -20,7 +19,7 @@ fn dump(bytes: &[u8], begin: usize) -> String {
     text
 }
 
-/// The bytes of the code block behind a heading of the document.
+/// The bytes of the code block after a heading of the document.
 fn bytes_behind(heading: &str) -> Vec<u8> {
     let (_, behind) = DOCUMENT.split_once(heading).expect("the heading is there");
     let block = behind.split("```").nth(1).expect("a code block follows");
@@ -32,7 +31,7 @@ fn bytes_behind(heading: &str) -> Vec<u8> {
         .collect()
 }
 
-/// What the document says is in it.
+/// The sections of the example, as the document describes them.
 fn sections() -> Vec<Content> {
     vec![
         (SectionKind::Engine, 0, b"hello".to_vec()),
@@ -52,7 +51,7 @@ fn the_checkpoint_in_the_document_is_what_is_written() {
     assert_eq!(bytes.len(), 8192);
 }
 
-/// A reader that knows nothing but the document's example reads it.
+/// The reader accepts the bytes of the document's example.
 #[test]
 fn the_document_s_bytes_are_a_checkpoint() {
     let mut bytes = bytes_behind("### Its header");
@@ -62,7 +61,7 @@ fn the_document_s_bytes_are_a_checkpoint() {
     assert_eq!(unpack(&bytes), Ok((header(), sections())));
 }
 
-/// The document names the checksum by its value for a known text.
+/// The document defines the checksum by its value for a known text.
 #[test]
 fn the_checksum_is_the_one_of_the_document() {
     assert_eq!(crc32fast::hash(b"123456789"), 0xcbf4_3926);

@@ -1,11 +1,11 @@
-//! What holds of every place.
+//! The contract of every checkpoint store.
 
 use crate::content::{RANK, check as check_content, fill, sections, write};
 use refrain_checkpoint::{CheckpointError, SectionKind, Store};
 use refrain_ring::{Incarnation, Rank};
 use std::any::Any;
 
-/// A place, and what it needs to be there.
+/// A store, and the resources that it needs.
 pub struct Subject {
     store: Store,
     _kept: Box<dyn Any>,
@@ -20,7 +20,7 @@ impl Subject {
     }
 }
 
-/// Runs all of it, each on a new place.
+/// Runs all checks, each on a new store.
 pub fn check(make: &mut dyn FnMut() -> Subject) {
     for check in [
         nothing_is_there_at_first,
@@ -121,7 +121,7 @@ fn one_at_a_time(store: &Store) {
     check_content(&mut store.newest(RANK).unwrap().unwrap(), 100);
 }
 
-/// All begin before any ends.
+/// All checkpoints begin before any ends.
 fn ranks_do_not_wait_for_each_other(store: &Store) {
     let ranks: Vec<Rank> = (0..12).map(Rank).collect();
     let begun = ranks
@@ -165,7 +165,7 @@ fn all_go_at_the_end(store: &Store) {
     store.remove_all().unwrap();
     for rank in [0, 7] {
         assert!(store.newest(Rank(rank)).unwrap().is_none());
-        // Nothing is left that would fence it.
+        // No file is left that would fence it.
         store
             .begin(Rank(rank), Incarnation(0), 1)
             .map(drop)

@@ -1,6 +1,5 @@
-//! The contract of `Checkpoints`, held by every place: a folder on a disk in
-//! memory, a real folder, a server behind a Unix socket and behind TCP,
-//! with and without a secret.
+//! The contract of `Checkpoints`, checked for every store: a folder on a disk in memory, a real
+//! folder, a server behind a Unix socket and behind TCP, with and without a secret.
 
 #[path = "../store/content.rs"]
 mod content;

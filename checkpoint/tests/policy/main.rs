@@ -1,4 +1,4 @@
-//! Policies for checkpoints: whom they order, and what comes of it.
+//! Policies for checkpoints: which ranks they choose, and the results in simulations.
 
 #[path = "../fixed_seed/mod.rs"]
 mod fixed_seed;

@@ -1,4 +1,4 @@
-//! Whom a policy orders, whatever the status.
+//! The rank that a policy chooses, for any statuses.
 
 use crate::fixed_seed::cases;
 use proptest::collection::vec;
@@ -38,7 +38,7 @@ fn ranks() -> impl Strategy<Value = Vec<RankStatus>> {
     })
 }
 
-/// `received / cost`, as exactly as a reader would write it.
+/// Compares `received / cost` exactly.
 fn is_better(a: (u64, u64), b: (u64, u64)) -> bool {
     match (a.1, b.1) {
         (_, 0) if b.0 > 0 => false,
@@ -114,8 +114,7 @@ fn nobody_comes_before_its_time_and_everybody_after_it() {
     });
 }
 
-/// One that receives next to nothing and sends nothing has the highest ratio of
-/// all, for ever.
+/// A rank that receives very little and sends nothing always has the highest ratio of all.
 #[test]
 fn what_costs_little_and_frees_nothing_does_not_come_first() {
     let status = |rank, received_bytes, sent_bytes| RankStatus {

@@ -1,4 +1,4 @@
-//! What policies come to on patterns of traffic.
+//! Results of policies on patterns of traffic.
 
 use crate::fixed_seed::cases;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn settings() -> impl Strategy<Value = Settings> {
             turns: 1500,
             message_bytes,
             state_bytes,
-            // A checkpoint of a rank's memory takes so many turns.
+            // Writing a rank's memory takes `turns_each` turns.
             bandwidth_bytes: state_bytes / turns_each + 1 + message_bytes * ranks as u64,
             interval_turns: 100,
         },
@@ -62,17 +62,17 @@ fn adaptive_is_never_worse_than_in_turn() {
         let adaptive = simulate(settings, pattern, Choice::Adaptive);
         let in_turn = simulate(settings, pattern, Choice::RoundRobin);
         let story = format!("{adaptive:?}\n{in_turn:?}");
-        // They begin at different ranks: a little.
+        // They begin at different ranks, which makes a small difference.
         let room = 1.05;
         prop_assert!(adaptive.mean_log_bytes <= in_turn.mean_log_bytes * room, "{}", story);
     });
 }
 
-/// The paper's: up to as many times as there are ranks.
+/// The paper's finding: better by a factor of up to the number of ranks.
 #[test]
 fn adaptive_is_many_times_better_where_one_sends_or_receives_all() {
     let settings = Settings {
-        // Ranks with little memory: their logs are what costs.
+        // Ranks with little memory, so that their logs are the cost.
         state_bytes: 64 << 10,
         bandwidth_bytes: 1100 << 10,
         ..Settings::default()
@@ -98,8 +98,8 @@ fn adaptive_is_many_times_better_where_one_sends_or_receives_all() {
     assert!((0.95..1.05).contains(&ratio), "symmetric: {ratio}");
 }
 
-/// What the ratio alone does: who sends more than it receives never has its turn,
-/// and what was sent to it stays in the logs for ever.
+/// The ratio alone never chooses a rank that sends more than it receives, and the messages to that
+/// rank stay in the logs forever.
 #[test]
 fn the_ratio_alone_starves_senders() {
     let row = rows_of(Pattern::PointToPoint);

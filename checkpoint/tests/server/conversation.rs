@@ -1,4 +1,4 @@
-//! A conversation without its socket.
+//! A session without its socket.
 
 use crate::content::job;
 use refrain_checkpoint::SectionKind;
@@ -89,7 +89,7 @@ impl Talk {
         })
     }
 
-    /// After a refusal with these words in it, all else is refused, and nothing is
+    /// Checks that after a refusal with this text all further messages are refused, and no file is
     /// on the disk.
     fn has_ended(mut self, said: Option<ToClient>, words: &str) {
         let Some(ToClient::Refused(why)) = said else {

@@ -1,4 +1,4 @@
-//! What is no conversation.
+//! Clients that do not follow the protocol.
 
 use crate::content::{RANK, check, job, write};
 use crate::running::Running;
@@ -14,7 +14,7 @@ fn send(server: &Running, bytes: &[u8]) -> Vec<u8> {
         panic!("it is TCP");
     };
     let mut stream = TcpStream::connect(address).unwrap();
-    // It may end the conversation before all was said.
+    // The server may end the session before all bytes are sent.
     let _ = stream.write_all(bytes);
     let _ = stream.shutdown(Shutdown::Write);
     let mut answer = Vec::new();
@@ -52,7 +52,7 @@ fn it_serves_on_whatever_it_is_sent() {
     assert_eq!(server.names().len(), 2);
 }
 
-/// Both sides name both versions: the server in its refusal, the client when it reads that.
+/// Both sides name both versions: the server in its refusal, the client when it reads the refusal.
 #[test]
 fn a_client_of_another_version_is_refused() {
     let server = Running::start();

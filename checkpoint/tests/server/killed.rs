@@ -1,4 +1,4 @@
-//! A server is killed, and started again.
+//! A server is killed and restarted.
 
 use crate::content::{RANK, check, fill, job, write};
 use refrain_checkpoint::server::{SESSIONS_MAX, Server, ServerOptions};
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 const FOLDER: &str = "REFRAIN_TEST_CHECKPOINT_SERVER";
 
-/// Not a test by itself: the server that the other one kills.
+/// Not a test by itself: the server that the other test kills.
 #[test]
 fn serves_until_it_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER) else {
@@ -79,7 +79,7 @@ fn what_it_has_called_stable_is_there_when_it_is_back() {
             write(&store, 0, stable + 1, BYTES).unwrap();
             stable += 1;
         }
-        // In the middle of the next one.
+        // Kills it during the next checkpoint.
         let mut writing = store.begin(RANK, Incarnation(0), stable + 1).unwrap();
         fill(&mut writing, stable + 1, BYTES).unwrap();
         server.kill();
@@ -92,7 +92,7 @@ fn what_it_has_called_stable_is_there_when_it_is_back() {
         assert_eq!(reading.number(), stable);
         check(&mut reading, BYTES);
     }
-    // A life that has fenced others has done so for good.
+    // A life that has fenced earlier lives has done so for good.
     store.recover(RANK, Incarnation(1)).unwrap().unwrap();
     server.kill();
     let _server = Process::start(folder.path());

@@ -1,6 +1,5 @@
-//! The checkpoint server: conversations, with sockets and without; clients that
-//! vanish, dawdle or lie; servers that are killed, or
-//! talk to friends alone.
+//! The checkpoint server: sessions with and without sockets; clients that vanish, stall or violate
+//! the protocol; servers that are killed, or serve only clients with a secret.
 
 mod bytes;
 #[path = "../store/content.rs"]

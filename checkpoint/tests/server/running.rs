@@ -10,26 +10,26 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use tempfile::TempDir;
 
-/// What a client has to know at one of its addresses.
+/// The secret of the server's sealed address.
 pub fn secret() -> Secret {
     Secret::from_bytes([7; 32])
 }
 
-/// Serves until it is dropped.
+/// A server that runs until it is dropped.
 pub struct Running {
     folder: PathBuf,
     addresses: Vec<ServerAddress>,
     reports: Arc<Mutex<Vec<String>>>,
-    /// Closed to end it.
+    /// Closed to end the server.
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
-    /// If the folder is this one's.
+    /// The folder, if this value owns it.
     own_folder: Option<TempDir>,
 }
 
 #[allow(dead_code, reason = "each test binary uses some")]
 impl Running {
-    /// In a folder of its own, behind a Unix socket and TCP.
+    /// Starts a server in a folder of its own, behind a Unix socket and TCP.
     pub fn start() -> Self {
         let own = tempfile::tempdir().unwrap();
         let folder = own.path().to_owned();
@@ -38,12 +38,12 @@ impl Running {
         running
     }
 
-    /// In this folder.
+    /// Starts a server in this folder.
     pub fn in_folder(folder: &Path) -> Self {
         Self::with(folder, SESSIONS_MAX)
     }
 
-    /// With at most so many conversations at a time.
+    /// Starts a server with a limit of concurrent sessions.
     pub fn with(folder: &Path, sessions_max: usize) -> Self {
         let options = ServerOptions {
             folder: folder.join("checkpoints"),
@@ -80,12 +80,12 @@ impl Running {
         self.addresses[1].clone()
     }
 
-    /// By TCP, for those who know the [`secret`].
+    /// The TCP address with the [`secret`].
     pub fn sealed(&self) -> ServerAddress {
         self.addresses[2].clone()
     }
 
-    /// Names of the checkpoints' files.
+    /// Names of the checkpoint files.
     pub fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.folder).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -98,7 +98,7 @@ impl Running {
         &self.folder
     }
 
-    /// What it has told people.
+    /// The log lines so far.
     pub fn reports(&self) -> Vec<String> {
         self.reports.lock().unwrap().clone()
     }

@@ -1,4 +1,4 @@
-//! A server that talks by TCP with those who know its secret, and with nobody else.
+//! A server over TCP serves only clients that know its secret.
 
 use crate::content::{RANK, check, job, write};
 use crate::running::{Running, secret};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server with a checkpoint, and where friends reach it.
+/// A server with a checkpoint, and the address of its clients.
 fn server() -> (Running, String) {
     let server = Running::start();
     write(&friend(&server), 0, 1, 3_000_000).expect("a friend");
@@ -26,7 +26,7 @@ fn friend(server: &Running) -> Store {
     Store::open(&CheckpointStoreSpec::Server(server.sealed()), job()).expect("a friend")
 }
 
-/// As a job does when it starts.
+/// Reaches the server as a job does when it starts.
 fn reach(address: ServerAddress) -> Result<(), CheckpointError> {
     Store::open(&CheckpointStoreSpec::Server(address), job()).and_then(|store| store.reach())
 }
@@ -37,7 +37,7 @@ fn connect(address: &str) -> TcpStream {
     stream
 }
 
-/// What a stranger hears before the server closes.
+/// The bytes that a client without the secret receives before the server closes.
 fn told(address: &str, bytes: &[u8]) -> Vec<u8> {
     let mut stream = connect(address);
     let _ = stream.write_all(bytes);
@@ -49,7 +49,7 @@ fn told(address: &str, bytes: &[u8]) -> Vec<u8> {
     told
 }
 
-/// The messages as they are said.
+/// The encoded messages.
 fn said(messages: &[ToServer]) -> BytesMut {
     let mut bytes = BytesMut::new();
     for message in messages {
@@ -73,7 +73,7 @@ fn who_does_not_know_the_secret_learns_nothing_and_does_nothing() {
     let error = reach(wrong).expect_err("a stranger").to_string();
     let words = ["secret", "--checkpoint-secret"];
     assert!(words.iter().all(|word| error.contains(word)), "{error}");
-    // Without any, and with one at a server that has none.
+    // A client without a secret, and a client with a secret at a server without one.
     let error = reach(open).expect_err("it proves nothing").to_string();
     assert!(error.contains("--checkpoint-secret"), "{error}");
     let error = reach(server.tcp().sealed(&secret())).expect_err("a server without one");
@@ -94,7 +94,7 @@ fn who_does_not_know_the_secret_learns_nothing_and_does_nothing() {
     assert_eq!(server.names().len(), 1);
 }
 
-/// A recorded conversation of a friend, played again: nothing is removed by it.
+/// A recorded session that is replayed has no effect: no checkpoint is removed.
 #[test]
 fn what_was_recorded_does_nothing_when_it_is_played_again() {
     let (server, address) = server();
@@ -105,7 +105,7 @@ fn what_was_recorded_does_nothing_when_it_is_played_again() {
         .say(&said(&[hello(), ToServer::RemoveAll]))
         .expect("it waits");
     let mut heard = Vec::new();
-    // Two answers, of a frame's header and a byte each.
+    // Two answers, each of a frame header and one byte.
     while heard.len() < 18 {
         recorded.extend_from_slice(session.unsent());
         stream.write_all(session.unsent()).expect("sent");
@@ -117,13 +117,13 @@ fn what_was_recorded_does_nothing_when_it_is_played_again() {
     }
     assert!(server.names().is_empty(), "it is a friend's wish");
     write(&friend(&server), 0, 2, 1000).expect("a friend");
-    // Noise's second message, of 48 bytes, and nothing behind it.
+    // Only Noise's second message of 48 bytes.
     assert!(told(&address, &recorded).len() <= 48);
     check(&mut friend(&server).newest(RANK).unwrap().unwrap(), 1000);
 }
 
-/// Whoever says nothing has to go when its time is over, or when many others come;
-/// friends are served meanwhile.
+/// A silent connection is closed when its time is over, or when many others come; clients with the
+/// secret are served meanwhile.
 #[test]
 fn silent_ones_keep_no_friend_out_and_do_not_stay() {
     let (server, address) = server();
@@ -134,7 +134,7 @@ fn silent_ones_keep_no_friend_out_and_do_not_stay() {
         &mut friend(&server).newest(RANK).unwrap().unwrap(),
         3_000_000,
     );
-    // The first had to go for others, the last because they say nothing.
+    // The first one was closed to make room, the last ones because they were silent.
     for number in [0, STRANGERS_MAX - 1, STRANGERS_MAX] {
         assert_eq!(silent[number].read(&mut [0]).expect("it closes"), 0);
     }
@@ -144,8 +144,8 @@ fn silent_ones_keep_no_friend_out_and_do_not_stay() {
     );
 }
 
-/// Strangers come one behind the other, and stay as long as they may: they are not given
-/// threads, and a line a second tells of them.
+/// Unproven connections come one after the other, and stay as long as they may. They get no
+/// threads, and one log line a second counts them.
 #[test]
 fn a_flood_of_strangers_costs_neither_threads_nor_lines() {
     let (server, address) = server();
@@ -161,7 +161,7 @@ fn a_flood_of_strangers_costs_neither_threads_nor_lines() {
         &mut friend(&server).newest(RANK).unwrap().unwrap(),
         3_000_000,
     );
-    // A friend's, which ends, and none of strangers.
+    // One thread of a session that ends, and none of unproven connections.
     assert!(threads() <= before + 2, "{} threads", threads());
     let lines = server.reports();
     let most = begun.elapsed().as_secs() as usize + 1;
@@ -169,8 +169,8 @@ fn a_flood_of_strangers_costs_neither_threads_nor_lines() {
     assert!(lines[0].contains("secret"), "{lines:?}");
 }
 
-/// One conversation more than may be is refused, and its client calls again until there is
-/// room, with a secret and without.
+/// A session beyond the limit is refused, and its client connects again until there is room, with a
+/// secret and without.
 #[test]
 fn a_client_of_a_server_that_is_full_calls_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -181,7 +181,7 @@ fn a_client_of_a_server_that_is_full_calls_again() {
             other => panic!("{other} is open"),
         };
         silent.write_all(&said(&[hello()])).expect("sent");
-        // It is welcome: the only conversation.
+        // This session is accepted: it is the only one.
         silent.read_exact(&mut [0; 9]).expect("an answer");
         let refused = server.reports().len();
         let store = Store::open(&CheckpointStoreSpec::Server(address), job()).expect("an address");

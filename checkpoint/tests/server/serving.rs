@@ -39,7 +39,7 @@ fn many_ranks_write_and_read_at_once() {
     assert!(server.reports().is_empty(), "{:?}", server.reports());
 }
 
-/// It has sent a part and says no more.
+/// The client has sent a part and then stalls.
 #[test]
 fn a_client_that_stalls_costs_nobody_else_anything() {
     let server = Running::start();
@@ -48,10 +48,10 @@ fn a_client_that_stalls_costs_nobody_else_anything() {
     stalled.section(SectionKind::Memory, 1).unwrap();
     stalled.write(&vec![1; 5 << 20]).unwrap();
     write(&store, 0, 1, 3 << 20).unwrap();
-    // A slow one that ends after all.
+    // A slow client that ends normally.
     stalled.write(&vec![1; 5 << 20]).unwrap();
     stalled.commit().unwrap();
-    // One that reads a part and stalls.
+    // A client that reads a part and stalls.
     let mut reading = store.newest(Rank(1)).unwrap().unwrap();
     let mut section = reading.next_section().unwrap().unwrap();
     let mut byte = [0];
@@ -59,7 +59,7 @@ fn a_client_that_stalls_costs_nobody_else_anything() {
     for number in 2..5 {
         write(&store, 0, number, 3 << 20).unwrap();
     }
-    // What it reads stays, whatever comes after.
+    // The checkpoint that it reads stays, although newer ones are written.
     for number in 2..5 {
         let mut writing = store.begin(Rank(1), Incarnation(0), number).unwrap();
         fill(&mut writing, number, 10).unwrap();
@@ -78,7 +78,7 @@ fn a_client_that_vanishes_in_the_middle_leaves_nothing() {
     let mut writing = store.begin(RANK, Incarnation(0), 2).unwrap();
     fill(&mut writing, 2, 4 << 20).unwrap();
     drop(writing);
-    // Its conversation is over when the server has ended.
+    // Its session ends when the server has ended.
     let checkpoints = server.folder().to_owned();
     drop(server);
     let names = std::fs::read_dir(checkpoints).unwrap();
@@ -91,7 +91,7 @@ fn a_full_server_is_told_of_in_the_middle() {
     let server = Running::start();
     let store = store(server.unix());
     write(&store, 0, 1, 10).unwrap();
-    // Nobody can write there any more.
+    // Writes to the server fail from now on.
     let mut writing = store.begin(RANK, Incarnation(0), 2).unwrap();
     std::fs::remove_file(server.folder().join("refrain-17-4-r3-000000000002-i0.part")).unwrap();
     fill(&mut writing, 2, 10).unwrap();

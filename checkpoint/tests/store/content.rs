@@ -1,4 +1,4 @@
-//! What the tests write, and what they have to find again.
+//! The contents that the tests write and expect.
 
 use refrain_checkpoint::{CheckpointError, JobName, Reading, SectionKind, Stable, Store, Writing};
 use refrain_ring::{Incarnation, Rank};
@@ -9,7 +9,7 @@ pub fn job() -> JobName {
     JobName::new(0x1122_3344_5566_7788, "refrain-17-4-").expect("a plain name")
 }
 
-/// Sections of checkpoint `number`, some `bytes` long: no two numbers share any.
+/// Sections of checkpoint `number`, some of them `bytes` long; contents differ between numbers.
 pub fn sections(number: u64, bytes: usize) -> Vec<(SectionKind, u64, Vec<u8>)> {
     let of = |salt: u64, bytes: usize| -> Vec<u8> {
         let mut state = number.wrapping_mul(31).wrapping_add(salt);
@@ -49,7 +49,7 @@ pub fn write(
     writing.commit()
 }
 
-/// Reads all of it: it is what was written under its number.
+/// Reads all sections, and checks them against their number.
 pub fn check(reading: &mut Reading, bytes: usize) {
     let expected = sections(reading.number(), bytes);
     let table: Vec<u64> = reading.sections().iter().map(|info| info.bytes).collect();

@@ -1,5 +1,5 @@
-//! The writer dies, or the power goes, at every step: then there is the
-//! checkpoint before or this one, whole, and one behind it.
+//! The writer dies, or the power is lost, at every step: afterwards the previous checkpoint or this
+//! one is whole, and one older than it.
 
 use crate::content::{RANK, check, job, write};
 use refrain_checkpoint::folder::Folder;
@@ -25,7 +25,7 @@ enum Crash {
     PowerLoss,
 }
 
-/// Checkpoints that were called stable before the machine stopped.
+/// Number of checkpoints that were reported stable before the machine stopped.
 fn write_until_it_stops(disk: &SimulatedDisk, bytes: usize, numbers: u64) -> u64 {
     let store = store(disk);
     for number in 1..=numbers {
@@ -36,7 +36,7 @@ fn write_until_it_stops(disk: &SimulatedDisk, bytes: usize, numbers: u64) -> u64
     numbers
 }
 
-/// What has to be there, after the crash and once it goes on.
+/// Checks the checkpoints after the crash, and after the next life continues.
 fn check_after(disk: &SimulatedDisk, stable: u64, bytes: usize, story: &str) {
     let store_after = store(disk);
     let found = store_after
@@ -50,7 +50,7 @@ fn check_after(disk: &SimulatedDisk, stable: u64, bytes: usize, story: &str) {
     let Some(mut reading) = found else { return };
     assert!(reading.passed_over().is_empty(), "{story}");
     check(&mut reading, bytes);
-    // GC-1: were it to be lost now, there is the one before.
+    // GC-1: if this checkpoint were lost now, the previous one exists.
     if number > 1 {
         let copy = disk.after_death(0);
         copy.damage(&name(number), 5000);
@@ -59,7 +59,7 @@ fn check_after(disk: &SimulatedDisk, stable: u64, bytes: usize, story: &str) {
         assert_eq!(before.passed_over()[0].number, number, "{story}");
         check(&mut before, bytes);
     }
-    // What was given out survives the next loss of power, too.
+    // A checkpoint that was returned survives the next loss of power, too.
     let later = disk.after_power_loss(number);
     let again = store(&later).newest(RANK).expect(story).expect(story);
     assert_eq!(
@@ -67,7 +67,7 @@ fn check_after(disk: &SimulatedDisk, stable: u64, bytes: usize, story: &str) {
         number,
         "{story}: it was given out, and is gone"
     );
-    // The next life goes on.
+    // The next life continues.
     let next = reading.next_number();
     write(&store_after, 1, next, bytes).unwrap_or_else(|error| panic!("{story}: {error}"));
     check(&mut store_after.newest(RANK).unwrap().unwrap(), bytes);
@@ -112,7 +112,7 @@ fn ones_of_many_strips_at_every_step() {
     at_every_step(3 << 20, 3, times());
 }
 
-/// A life that dies in its turn, again and again, at any step.
+/// A life dies again and again, at any step.
 #[test]
 fn many_crashes_in_a_row() {
     for seed in 0..200 * times() {
@@ -153,7 +153,7 @@ fn the_first_one_cut_short_is_none() {
     assert!(write(&store(&disk), 0, 1, 100).is_err());
     let after = store(&disk.after_death(1));
     assert!(after.newest(RANK).unwrap().is_none());
-    // Nor does it fence the life that comes.
+    // The number 0 does not fence the next life, either.
     assert!(matches!(
         write(&after, 0, 0, 100),
         Err(CheckpointError::NotNext { .. })

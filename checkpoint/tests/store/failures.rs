@@ -1,4 +1,5 @@
-//! A disk that refuses: said with what to do, nothing lost, and it goes on.
+//! A disk that fails: the error says what to do, no stable checkpoint is lost, and writing
+//! continues later.
 
 use crate::content::{RANK, check, fill, job, write};
 use refrain_checkpoint::folder::Folder;
@@ -17,7 +18,7 @@ fn store(disk: &SimulatedDisk) -> Store {
     )
 }
 
-/// Two checkpoints, then a third that fails.
+/// Writes two checkpoints, then a third one that fails.
 fn third_fails(kind: Kind, failure: Failure) -> (SimulatedDisk, Store, CheckpointError) {
     let disk = SimulatedDisk::new(11);
     let store = store(&disk);
@@ -63,7 +64,7 @@ fn whatever_fails_the_older_ones_stay_and_the_next_one_works() {
             };
             assert!(text.contains(advice), "{story}: {text}");
             let mut reading = store.newest(RANK).unwrap().unwrap();
-            // Its name may be there before that is synced.
+            // Its name may exist before the names are synced.
             let expected = if kind == Kind::SyncNames { 3 } else { 2 };
             assert_eq!(reading.number(), expected, "{story}");
             check(&mut reading, BYTES);
@@ -86,7 +87,7 @@ fn a_full_disk_takes_nothing_from_the_older_ones() {
         .bytes("refrain-17-4-r3-000000000001.ckpt")
         .unwrap()
         .len() as u64;
-    // For two and a half.
+    // Room for two and a half checkpoints.
     disk.set_room(length * 5 / 2);
     write(&store, 0, 2, BYTES).unwrap();
     for number in 3..6 {
@@ -119,8 +120,8 @@ fn what_cannot_be_removed_is_told_and_tried_again() {
     assert_eq!(disk.names().unwrap().len(), 2);
 }
 
-/// Other errors of a disk than a loss say nothing of the checkpoint: no older one
-/// is taken for it.
+/// Disk errors other than a loss of data do not prove that the checkpoint is damaged: no older one
+/// is returned instead.
 #[test]
 fn reading_that_is_refused_is_an_error_and_no_older_checkpoint() {
     let disk = SimulatedDisk::new(1);
@@ -138,7 +139,7 @@ fn reading_that_is_refused_is_an_error_and_no_older_checkpoint() {
         store.newest(RANK),
         Err(CheckpointError::Io { .. })
     ));
-    // What the disk has lost is as good as damaged.
+    // Data that the disk has lost counts as damaged.
     disk.fail(Kind::Read, Failure::Io, 1);
     let reading = store.newest(RANK).unwrap().unwrap();
     assert_eq!((reading.number(), reading.next_number()), (1, 3));

@@ -1,4 +1,4 @@
-//! Which checkpoint is taken, which go, who may write.
+//! Which checkpoint is returned, which are removed, and which lives may write.
 
 use crate::content::{RANK, check, job, write};
 use refrain_checkpoint::folder::Folder;
@@ -41,7 +41,7 @@ fn two_generations_are_kept() {
 fn a_damaged_one_is_passed_over_told_and_replaced() {
     let (disk, _) = with(3);
     disk.damage(&name(3), 4200);
-    // Another process: it knows nothing.
+    // A store of another process, without state of this one.
     let store_now = store(&disk);
     let mut reading = store_now.newest(RANK).unwrap().unwrap();
     assert_eq!((reading.number(), reading.next_number()), (2, 4));
@@ -55,7 +55,7 @@ fn a_damaged_one_is_passed_over_told_and_replaced() {
         told.contains("a piece does not match its checksum"),
         "{told}"
     );
-    // GC-1: of the older ones, that which can be used is kept.
+    // GC-1: of the older checkpoints, the usable one is kept.
     write(&store_now, 1, 4, 1000).unwrap();
     assert_eq!(disk.names().unwrap(), [name(2), name(4)]);
 }
@@ -91,7 +91,7 @@ fn no_beginning_from_the_start_where_there_was_a_checkpoint() {
     );
 }
 
-/// EL-2, for checkpoints: each of these is a good checkpoint by itself.
+/// EL-2, for checkpoints: each of these is a valid checkpoint by itself.
 // EL-2
 #[test]
 fn what_is_somebody_elses_or_older_is_not_taken() {
@@ -142,7 +142,7 @@ fn an_old_life_writes_nothing_any_more() {
     };
     write(&store, 2, 3, 10).unwrap();
     refused(store.begin(RANK, Incarnation(1), 4).map(drop), 1);
-    // One that has only begun counts, too.
+    // A checkpoint that was only begun counts, too.
     let disk = SimulatedDisk::new(1);
     let store = self::store(&disk);
     let writing = store.begin(RANK, Incarnation(2), 1).unwrap();
@@ -161,7 +161,7 @@ fn numbers_grow() {
     assert_eq!(store.newest(RANK).unwrap().unwrap().number(), u64::MAX);
 }
 
-/// It is written again while somebody reads it.
+/// The checkpoint is overwritten during a read.
 #[test]
 fn one_that_changes_while_it_is_read_is_not_given_out() {
     let (disk, store) = with(2);
@@ -192,7 +192,7 @@ fn a_life_that_recovers_ends_what_lives_before_it_write() {
     let (disk, store) = with(2);
     let mut old = store.begin(RANK, Incarnation(0), 3).unwrap();
     crate::content::fill(&mut old, 3, 10).unwrap();
-    // The same process, as a server's.
+    // The same process, as in a server.
     let found = store.recover(RANK, Incarnation(1)).unwrap().unwrap();
     assert_eq!(found.number(), 2);
     let error = old.commit().unwrap_err();
@@ -214,13 +214,13 @@ fn a_life_that_recovers_ends_what_lives_before_it_write() {
         store.recover(RANK, Incarnation(1)),
         Err(CheckpointError::Fenced { .. })
     ));
-    // After a loss of power, too.
+    // Also after a loss of power.
     let later = self::store(&disk.after_power_loss(1));
     assert!(matches!(
         later.begin(RANK, Incarnation(1), 3),
         Err(CheckpointError::Fenced { .. })
     ));
-    // Looking fences nobody, and nothing of it stays for ever.
+    // Looking up a checkpoint fences no life, and leaves no file.
     assert_eq!(store.newest(RANK).unwrap().unwrap().number(), 2);
     write(&store, 2, 3, 10).unwrap();
     store.remove_all().unwrap();
@@ -232,7 +232,7 @@ fn one_is_written_at_a_time() {
     let (disk, store) = with(1);
     let mut first = store.begin(RANK, Incarnation(0), 2).unwrap();
     crate::content::fill(&mut first, 7, 10).unwrap();
-    // The same life, number and so the same name.
+    // The same life and number, and so the same file name.
     let mut second = store.begin(RANK, Incarnation(0), 2).unwrap();
     let error = first.commit().unwrap_err();
     assert!(

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 const FOLDER: &str = "REFRAIN_TEST_CHECKPOINTS";
 const BYTES: usize = 3 << 20;
 
-/// Not a test by itself: what the other one kills. Says each number when it is
+/// Not a test by itself: the process that the other test kills. It prints each number when it is
 /// stable.
 #[test]
 fn writes_until_it_is_killed() {
@@ -50,7 +50,7 @@ fn after_a_kill_there_is_what_was_stable_or_one_more() {
             stable = number.parse().unwrap();
             heard += 1;
             if heard == 1 + kill % 3 {
-                // By now it writes the next one.
+                // By now it writes the next checkpoint.
                 spin(kill * 40_000);
                 child.kill().unwrap();
             }
@@ -73,7 +73,7 @@ fn after_a_kill_there_is_what_was_stable_or_one_more() {
     }
 }
 
-/// So that kills come at different steps.
+/// Waits for a varying time, so that kills hit different steps.
 fn spin(times: u64) {
     let mut sum = 0_u64;
     for number in 0..times {

@@ -1,4 +1,4 @@
-//! Real files, written in every way that there is.
+//! Real files, written by every engine.
 
 use crate::content::{RANK, check, job, sections, write};
 use refrain_checkpoint::disk::Disk;
@@ -17,11 +17,11 @@ fn store(folder: &Path, io: Io) -> Store {
     Store::on(Arc::new(Folder::new(disk, job())), job())
 }
 
-/// Lengths at which strips, pages and pieces are just full, or not.
+/// Lengths at which strips, pages and pieces are just full, or not quite.
 fn lengths() -> Vec<usize> {
     let strip = 1 << 20;
     let mut lengths = vec![0, 1, 63, 64, 65, 4096, 3 * strip + 5];
-    // With the first strip's page and three headers, and the engine's part.
+    // Without the first strip's page, three headers, and the engine's section.
     let full = strip - 4096 - 64 - 128 - 64;
     lengths.extend((full - 128..=full + 64).step_by(64));
     lengths.extend([full - 1, full + 1]);
@@ -33,7 +33,7 @@ fn what_was_written_comes_back_in_every_way_and_length() {
     for io in EVERY_WAY {
         let folder = tempfile::tempdir().unwrap();
         let store = match io {
-            // Not allowed in some containers: then there is nothing to test.
+            // io_uring is not allowed in some containers: then it is not tested.
             Io::Uring if Disk::with_io(folder.path(), io).is_err() => {
                 println!("SKIP io_uring: not allowed here");
                 continue;
@@ -104,7 +104,7 @@ fn a_place_that_cannot_be_used_is_refused_with_what_to_do() {
     fs::write(&file, "").unwrap();
     let text = open(&file).to_string();
     assert!(text.contains("choose another place"), "{text}");
-    // A file system on which nobody makes files.
+    // A file system in which no files can be created.
     let text = open(Path::new("/proc/self")).to_string();
     assert!(
         text.contains("opening /proc/self for checkpoints"),

@@ -4,33 +4,34 @@ use refrain_ring::{Clock, Rank};
 use refrain_transport::engine::{Engine, Outcome, RequestId, Status};
 use refrain_transport::protocol::Protocol;
 
-/// A request as its program has it: null, a send or a receive. Null again once
-/// a call has returned its end.
+/// A request as its program holds it: null, a send or a receive. It becomes null when a call
+/// returns its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Handle(Option<Operation>);
 
 #[derive(Clone, Copy, Debug)]
 struct Operation {
     posted_at: Clock,
-    /// `None`: a send that was complete when its call returned. That depends on the room in
-    /// the log, so on timing: no answer may depend on it except by an event.
+    /// `None`: a send that was complete when its call returned. That depends on the room in the
+    /// log, so on timing: an answer may depend on it only through an event.
     id: Option<RequestId>,
-    /// How a send ends: known when it begins, only not when it ends. `None`: a receive.
+    /// The outcome of a send, which is known when it begins; only the time of its end is not.
+    /// `None`: a receive.
     sent: Option<Outcome>,
 }
 
-/// Several handles of one call, wherever they are kept.
+/// The handles of one call, in any container.
 pub trait Handles {
     /// Number of handles.
     fn count(&self) -> usize;
 
-    /// One of them.
+    /// The handle at `index`.
     ///
     /// # Panics
     /// When there is no such handle.
     fn get(&self, index: usize) -> &Handle;
 
-    /// A call returns the end of this one: it becomes null.
+    /// Makes the handle at `index` null: a call returns the end of its request.
     fn clear(&mut self, index: usize);
 }
 
@@ -49,10 +50,10 @@ impl Handles for [Handle] {
 }
 
 impl Handle {
-    /// Stands for nothing.
+    /// The null handle.
     pub const NULL: Self = Self(None);
 
-    /// A send; `id`: unless it is complete.
+    /// A send; `id`: `None` if it is complete.
     #[inline]
     pub fn send(posted_at: Clock, outcome: Outcome, id: Option<RequestId>) -> Self {
         Self(Some(Operation {
@@ -71,22 +72,22 @@ impl Handle {
         }))
     }
 
-    /// Whether there is nothing to wait for.
+    /// Whether this is the null handle.
     #[inline]
     pub fn is_null(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Its id in the engine, if it has one.
+    /// The id of the request in the engine, if it has one.
     #[inline]
     pub fn id(&self) -> Option<RequestId> {
         self.0?.id
     }
 
-    /// How it ended, if it has; a null one has not. It is no event.
+    /// The outcome if the request has ended; `None` for a null handle. It is no event.
     ///
-    /// A request whose scope has ended, which the engine does not know any more, has
-    /// ended: a send as usual, a receive without a message.
+    /// A request whose scope has ended is unknown to the engine, and counts as ended: a send with
+    /// its usual outcome, a receive without a message.
     #[inline]
     pub fn outcome(&self, engine: &Engine<impl Protocol>) -> Option<Outcome> {
         let Operation { id, sent, .. } = self.0?;
@@ -98,14 +99,14 @@ impl Handle {
         Some(sent.unwrap_or(ended))
     }
 
-    /// Its id in events: the clock at its post, also when its scope has ended.
-    /// `None` for a null one.
+    /// The id of the request in events: the clock at its post, also when its scope has ended.
+    /// `None` for a null handle.
     #[inline]
     pub fn posted_at(&self) -> Option<Clock> {
         Some(self.0?.posted_at)
     }
 
-    /// A call returns its end: the engine forgets it.
+    /// Makes the handle null and removes the request from the engine: a call returns its end.
     #[inline]
     pub(super) fn end(&mut self, engine: &mut Engine<impl Protocol>) {
         if let Some(id) = self.id() {
@@ -115,7 +116,7 @@ impl Handle {
     }
 }
 
-/// The end of a receive with its scope.
+/// The outcome of a receive whose scope has ended.
 const NO_MESSAGE: Outcome = Outcome {
     status: Status {
         source: Rank(0),

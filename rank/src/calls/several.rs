@@ -1,4 +1,4 @@
-//! Calls on several requests at once. In a replay they end as records say. REC-4, REC-8
+//! Calls on several requests. In a replay they end as the records say. REC-4, REC-8
 
 use super::handle::{Handle, Handles};
 use refrain_ring::Clock;
@@ -6,15 +6,15 @@ use refrain_transport::engine::{Engine, Outcome};
 use refrain_transport::protocol::Protocol;
 use refrain_transport::recorded::{Answer, NoAnswer};
 
-/// Whether there is nothing to wait for.
+/// Whether all handles are null.
 #[inline]
 pub fn are_null<H: Handles + ?Sized>(handles: &H) -> bool {
     all(handles).all(Handle::is_null)
 }
 
-/// The answer to a call that waits and whose end depends on timing: it waits until
-/// there is a result. In a replay, a call that found nothing is an error of the next
-/// progress: it would never end. REC-8
+/// The answer to a call that waits and whose result depends on timing: `None` until there is a
+/// result. In a replay, a record that the call found nothing makes the next progress fail, since
+/// the call would never end. REC-8
 #[inline]
 pub fn awaited<T>(
     engine: &mut Engine<impl Protocol>,
@@ -28,7 +28,7 @@ pub fn awaited<T>(
     answer.ok()
 }
 
-/// A wait for any: as [`test_any`].
+/// A wait for any; else as [`test_any`].
 #[inline]
 pub fn try_any<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
@@ -39,9 +39,9 @@ pub fn try_any<H: Handles + ?Sized>(
     awaited(engine, clock, answer)
 }
 
-/// A test for any: the first that has ended, by index, if one has. It is null
-/// then. After [`NoAnswer::Nothing`] the caller says that it
-/// [found nothing](super::found_nothing).
+/// A test for any: returns the index and outcome of the first request that has ended, and makes its
+/// handle null. After [`NoAnswer::Nothing`] the caller calls
+/// [`found_nothing`](super::found_nothing).
 #[inline]
 pub fn test_any<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
@@ -57,7 +57,7 @@ pub fn test_any<H: Handles + ?Sized>(
     Ok((index, outcome))
 }
 
-/// A wait for some: as [`test_some`].
+/// A wait for some; else as [`test_some`].
 pub fn try_some<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
     clock: Clock,
@@ -68,9 +68,9 @@ pub fn try_some<H: Handles + ?Sized>(
     awaited(engine, clock, answer)
 }
 
-/// A test for some: gives all that have ended, by index, to `give`, and returns their
-/// number, if any has. They are null then. After [`NoAnswer::Nothing`] the caller says that
-/// it [found nothing](super::found_nothing).
+/// A test for some: gives the index and outcome of each request that has ended to `give`, makes the
+/// handles null, and returns their number. After [`NoAnswer::Nothing`] the caller calls
+/// [`found_nothing`](super::found_nothing).
 pub fn test_some<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
     clock: Clock,
@@ -89,8 +89,8 @@ pub fn test_some<H: Handles + ?Sized>(
     Ok(end_all(engine, handles, give))
 }
 
-/// A wait for all: gives to `give` how each has ended, by index, but for null ones;
-/// only when all have. They are null then.
+/// A wait for all: when all requests have ended, gives the index and outcome of each to `give`,
+/// except null ones, and makes the handles null.
 #[inline]
 pub fn try_all<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
@@ -100,8 +100,8 @@ pub fn try_all<H: Handles + ?Sized>(
     has_all_ended(engine, handles).then(|| _ = end_all(engine, handles, give))
 }
 
-/// A test of all, as [`try_all`]. After [`NoAnswer::Nothing`] the caller says that it
-/// [found nothing](super::found_nothing).
+/// A test of all; else as [`try_all`]. After [`NoAnswer::Nothing`] the caller calls
+/// [`found_nothing`](super::found_nothing).
 pub fn test_all<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
     clock: Clock,
@@ -115,7 +115,7 @@ pub fn test_all<H: Handles + ?Sized>(
     if !has_all_ended(engine, handles) {
         return Err(NoAnswer::Nothing);
     }
-    // Of null requests only: deterministic.
+    // With null requests only, the result is deterministic.
     if !are_null {
         note(engine, clock, handles);
     }
@@ -143,7 +143,7 @@ fn has_all_ended<H: Handles + ?Sized>(engine: &Engine<impl Protocol>, handles: &
     all(handles).all(|handle| handle.is_null() || handle.outcome(engine).is_some())
 }
 
-/// Ends all that have ended; returns their number.
+/// Ends all requests that have ended; returns their number.
 fn end_all<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
     handles: &mut H,
@@ -167,7 +167,7 @@ fn end<H: Handles + ?Sized>(engine: &mut Engine<impl Protocol>, handles: &mut H,
     handles.clear(index);
 }
 
-/// Notes the event that a timing-dependent call ended this request.
+/// Records the event that a timing-dependent call ends this request.
 #[inline]
 pub(super) fn note_one(engine: &mut Engine<impl Protocol>, clock: Clock, handle: &Handle) {
     let posted_at = handle.posted_at().unwrap_or_default();
@@ -175,8 +175,8 @@ pub(super) fn note_one(engine: &mut Engine<impl Protocol>, clock: Clock, handle:
     engine.operation_ended();
 }
 
-/// Notes the event that a timing-dependent call ends all requests that have ended: a replay
-/// has to end the same ones.
+/// Records the event that a timing-dependent call ends all requests that have ended: a replay must
+/// end the same ones.
 fn note<H: Handles + ?Sized>(engine: &mut Engine<impl Protocol>, clock: Clock, handles: &H) {
     engine.note_completions(clock, |engine, requests| {
         let ended = all(handles).filter(|handle| handle.outcome(engine).is_some());
@@ -208,7 +208,7 @@ fn test_all_recorded<H: Handles + ?Sized>(
     Ok(())
 }
 
-/// Ends the requests that the call ended as records say, when all of them have ended.
+/// Ends the requests that the recorded call ended, when all of them have ended.
 #[cold]
 pub(super) fn recorded<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
@@ -234,7 +234,7 @@ pub(super) fn recorded<H: Handles + ?Sized>(
     Ok(outcomes)
 }
 
-/// The requests that the call ended as records say, by index, in their order.
+/// The indices of the requests that the recorded call ended, in the order of the record.
 fn chosen<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
     clock: Clock,

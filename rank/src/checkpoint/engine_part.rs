@@ -1,43 +1,43 @@
-//! The state of a rank's engine, as bytes.
+//! Encodes the state of a rank's engine.
 
 use refrain_ring::{Clock, Frontier, Rank, Ssn};
 use refrain_transport::engine::{Beginning, Delivered, ToSelf};
 use thiserror::Error;
 
-/// Version of the engine part. A reader refuses every other.
+/// Version of the engine part. A reader refuses every other version.
 pub const ENGINE_VERSION: u8 = 2;
 
 const MAGIC: [u8; 7] = *b"rfrneng";
 const CHECKSUM_BYTES: usize = 4;
 
-/// Why bytes are not an engine part of this version.
+/// The bytes are not an engine part of this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum EnginePartError {
-    /// They end too early, or too late.
+    /// The bytes end too early or too late.
     #[error("the engine part of a checkpoint has {0} bytes, which is not what it says")]
     Length(usize),
-    /// They begin otherwise.
+    /// The magic number is wrong.
     #[error("not the engine part of a checkpoint")]
     Magic,
-    /// Written by another version.
+    /// The part was written by another version.
     #[error(
         "engine part of version {0}, this program reads version {ENGINE_VERSION}: go on with the refrain that wrote the checkpoint"
     )]
     Version(u8),
-    /// Not what was written.
+    /// The checksum is wrong.
     #[error("the engine part of a checkpoint is damaged: its checksum is wrong")]
     Checksum,
-    /// Its fields contradict each other.
+    /// The fields contradict each other.
     #[error("the engine part of a checkpoint contradicts itself: {0}")]
     Contradiction(&'static str),
 }
 
-/// The engine part of `rank`'s checkpoint.
+/// Encodes the engine part of `rank`'s checkpoint.
 pub fn encode_engine(rank: Rank, beginning: &Beginning) -> Vec<u8> {
     let mut out = Vec::new();
     out.extend_from_slice(&MAGIC);
     out.push(ENGINE_VERSION);
-    // The length, when it is known.
+    // Place of the length, which is not known yet.
     put(&mut out, 0);
     out.extend_from_slice(&rank.0.to_le_bytes());
     out.extend_from_slice(&(beginning.next.len() as u32).to_le_bytes());
@@ -63,7 +63,7 @@ pub fn encode_engine(rank: Rank, beginning: &Beginning) -> Vec<u8> {
     out
 }
 
-/// The number of its streams, and its message of each.
+/// Appends the number of streams, and the frontier's SSN of each.
 pub(super) fn put_frontier(out: &mut Vec<u8>, frontier: &Frontier) {
     put(out, frontier.all().count() as u64);
     frontier.all().for_each(|ssn| put(out, ssn.0));
@@ -73,7 +73,7 @@ fn put(out: &mut Vec<u8>, word: u64) {
     out.extend_from_slice(&word.to_le_bytes());
 }
 
-/// The rank and the state of an engine part.
+/// Decodes the rank and state of an engine part.
 ///
 /// # Errors
 /// When this version cannot have written the bytes.
@@ -119,7 +119,7 @@ pub fn decode_engine(bytes: &[u8]) -> Result<(Rank, Beginning), EnginePartError>
     Ok((rank, beginning))
 }
 
-/// Checks what holds in every checkpoint.
+/// Checks invariants of every checkpoint.
 fn check(rank: Rank, beginning: &Beginning) -> Result<(), &'static str> {
     let own_next = beginning.next.get(rank.0 as usize);
     let own_next = own_next.ok_or("the job has no such rank")?;
@@ -138,10 +138,10 @@ fn check(rank: Rank, beginning: &Beginning) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The error of a frontier.
+/// The error of an invalid frontier.
 pub(super) const STRANGE_STREAMS: &str = "its streams are not in their order";
 
-/// The bytes that are still to be read.
+/// The bytes that are not yet read, and the length of the part.
 struct Fields<'a> {
     left: &'a [u8],
     all: usize,

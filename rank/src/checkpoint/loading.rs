@@ -1,4 +1,4 @@
-//! Putting the log of a checkpoint into the engine of a later life.
+//! Loads the log of a checkpoint into the engine of a later life.
 
 use super::log_part::{LogPartError, LogReader, Transfer};
 use refrain_ring::{Frontier, Rank, RecordHeader, Ssn};
@@ -7,47 +7,47 @@ use refrain_transport::protocol::Protocol;
 use std::io::Read;
 use thiserror::Error;
 
-/// Records that one step puts into the log at most.
+/// Most records that one step puts into the log.
 const RECORDS_MAX: usize = 64;
 
-/// Why a log cannot be loaded.
+/// A log cannot be loaded.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// It is no log, or damaged.
+    /// The part is not a log, or is damaged.
     #[error(transparent)]
     Part(#[from] LogPartError),
-    /// It is another log.
+    /// The part is the log of other ranks or another state.
     #[error(
         "the checkpoint's log is from rank {found_source} to rank {found_destination} until message {found_until}, not what its engine part says"
     )]
     Another {
-        /// Whose it is.
+        /// The source of the log.
         found_source: Rank,
-        /// To whom.
+        /// The destination of the log.
         found_destination: Rank,
-        /// Where it ends, of the program's stream.
+        /// The SSN of the program's stream at which the log ends.
         found_until: Ssn,
     },
-    /// The engine has no memory for it.
+    /// The engine has no memory for the log.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
 
-/// The log to one rank, on its way out of a checkpoint.
+/// The log to one rank while it is loaded from a checkpoint.
 #[derive(Debug)]
 pub struct LogLoading {
     reader: LogReader,
-    /// A record for which there was no room.
+    /// A record that did not fit into the log yet.
     waiting: Option<(RecordHeader, Vec<u8>)>,
     is_done: bool,
 }
 
 impl LogLoading {
-    /// Begins to load the log of `source` to `destination`, of a checkpoint in
-    /// which `until` is the number of the next message to it, in each stream.
+    /// Begins to load the log of `source` to `destination`. `until`: of each stream, the SSN of the
+    /// next message to `destination` in this checkpoint.
     ///
     /// # Errors
-    /// When it is another one, or none.
+    /// When the part is another log, or none.
     pub fn begin(
         from: &mut dyn Read,
         (source, destination): (Rank, Rank),
@@ -69,8 +69,7 @@ impl LogLoading {
         })
     }
 
-    /// Puts the next records into the log of an engine that began with the same
-    /// checkpoint.
+    /// Puts the next records into the log of an engine that began with the same checkpoint.
     ///
     /// # Errors
     /// When the checkpoint is damaged or cannot be read, or there is no memory.

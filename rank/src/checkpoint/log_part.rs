@@ -1,5 +1,5 @@
-//! The un-freed log to one rank, as a stream of records. Nothing of it is held in
-//! memory but the record that is read.
+//! The log to one rank that is not freed, as a stream of records. Only the record that is read is
+//! held in memory.
 
 use super::engine_part::{STRANGE_STREAMS, put_frontier};
 use refrain_ring::{Frontier, HeaderError, Rank, RecordHeader, RecordKind, Ssn, Stream};
@@ -7,34 +7,34 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use thiserror::Error;
 
-/// Version of the log part. A reader refuses every other.
+/// Version of the log part. A reader refuses every other version.
 pub const LOG_VERSION: u8 = 2;
 
 const MAGIC: [u8; 7] = *b"rfrnulg";
 const HEAD_BYTES: usize = 16;
 const CHECKSUM_BYTES: usize = 4;
 
-/// Why a stream is not a log part of this version.
+/// The stream is not a log part of this version.
 #[derive(Debug, Error)]
 pub enum LogPartError {
-    /// It cannot be read, or ends too early.
+    /// The stream cannot be read, or ends too early.
     #[error("the log of a checkpoint cannot be read: {0}")]
     Read(#[from] io::Error),
-    /// It begins otherwise.
+    /// The magic number is wrong.
     #[error("not the log of a checkpoint")]
     Magic,
-    /// Written by another version.
+    /// The part was written by another version.
     #[error(
         "log part of version {0}, this program reads version {LOG_VERSION}: go on with the refrain that wrote the checkpoint"
     )]
     Version(u8),
-    /// Not what was written.
+    /// A checksum is wrong.
     #[error("the log of a checkpoint is damaged: a checksum is wrong")]
     Checksum,
-    /// A record that is none.
+    /// A record's header is invalid.
     #[error(transparent)]
     Header(#[from] HeaderError),
-    /// Records that cannot follow each other.
+    /// The records cannot follow each other.
     #[error("the log of a checkpoint contradicts itself: {0}")]
     Contradiction(&'static str),
 }
@@ -42,16 +42,16 @@ pub enum LogPartError {
 /// The result of one step of saving or loading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
-    /// A part is written, or in the log; there is more.
+    /// Records were written, or put into the log; more follow.
     More,
-    /// The next part waits for a disk, for room, or until events are stable: make
-    /// progress, and continue.
+    /// The next record waits for a disk, for room, or until events are stable: make progress, and
+    /// continue.
     Waiting,
-    /// All of it is written, or in the log.
+    /// All records are written, or in the log.
     Done,
 }
 
-/// Writes a log part, record by record. Each checksum is of everything before.
+/// Writes a log part, record by record. Each checksum covers everything before it.
 #[derive(Debug)]
 pub struct LogWriter {
     checksum: u32,
@@ -59,11 +59,11 @@ pub struct LogWriter {
 }
 
 impl LogWriter {
-    /// Begins the log from `source` to `destination`; `until`: the number of the
-    /// next message to it, in each stream.
+    /// Begins the log from `source` to `destination`; `until`: of each stream, the SSN of the next
+    /// message to `destination`.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the log cannot be written.
     pub fn begin(
         out: &mut dyn Write,
         source: Rank,
@@ -86,7 +86,7 @@ impl LogWriter {
     /// Writes the next record.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the log cannot be written.
     pub fn record(
         &mut self,
         out: &mut dyn Write,
@@ -97,11 +97,10 @@ impl LogWriter {
         self.put(out, &header.encode(), payload)
     }
 
-    /// Ends it. Messages below `kept_from` are free: of those that were written
-    /// something may be missing.
+    /// Ends the log. Messages below `kept_from` are free, and may be missing in part.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the log cannot be written.
     pub fn end(mut self, out: &mut dyn Write, kept_from: &Frontier) -> io::Result<()> {
         let mut end = [0; RecordHeader::BYTES];
         end[8..16].copy_from_slice(&self.records.to_le_bytes());
@@ -134,8 +133,7 @@ struct Unfinished {
     read_bytes: u64,
 }
 
-/// Reads a log part, record by record, and gives none that does not follow the one
-/// before it.
+/// Reads a log part, record by record. Refuses a record that does not follow the one before it.
 #[derive(Debug)]
 pub struct LogReader {
     source: Rank,
@@ -143,15 +141,15 @@ pub struct LogReader {
     until: Frontier,
     checksum: u32,
     records: u64,
-    /// The latest message of each stream, also when all of it is read.
+    /// The latest message of each stream, also when it is read completely.
     messages: BTreeMap<Stream, Unfinished>,
-    /// The stream of the present one.
+    /// The stream of the present message.
     present: Stream,
     payload: Vec<u8>,
 }
 
 impl LogReader {
-    /// Reads how it begins.
+    /// Reads the beginning of a log part.
     ///
     /// # Errors
     /// When it is not a log part of this version.
@@ -178,25 +176,25 @@ impl LogReader {
         Ok(reader)
     }
 
-    /// Whose log it is.
+    /// The source of the log.
     pub fn source(&self) -> Rank {
         self.source
     }
 
-    /// To whom.
+    /// The destination of the log.
     pub fn destination(&self) -> Rank {
         self.destination
     }
 
-    /// The number of the next message of each stream, which is not in it.
+    /// Of each stream, the SSN of the next message, which is not in the log.
     pub fn until(&self) -> &Frontier {
         &self.until
     }
 
-    /// The next record, or none at the end.
+    /// Reads the next record; `None` at the end.
     ///
     /// # Errors
-    /// When it is damaged; it cannot be read on then.
+    /// When the part is damaged; then it cannot be read further.
     pub fn next(
         &mut self,
         from: &mut dyn Read,
@@ -219,12 +217,12 @@ impl LogReader {
         Ok(Some((header, &self.payload)))
     }
 
-    /// Reads a frontier behind `head`, and checks both.
+    /// Reads a frontier after `head`, and checks both.
     fn frontier(&mut self, from: &mut dyn Read, head: &[u8]) -> Result<Frontier, LogPartError> {
         let streams: [u8; 8] = take(from)?;
         self.payload = streams.to_vec();
         let mut ssns = Vec::new();
-        // More there are not; what is not whole has another checksum.
+        // There are no more streams; an incomplete frontier fails the checksum.
         for _ in 0..u64::from_le_bytes(streams).min(u64::from(Stream::MAX.0) + 1) {
             let ssn: [u8; 8] = take(from)?;
             self.payload.extend_from_slice(&ssn);
@@ -243,8 +241,8 @@ impl LogReader {
         }
     }
 
-    /// Each message from its first byte to its last, those of a stream in the order of
-    /// their numbers.
+    /// Checks that each message is complete, and that the messages of a stream are in the order of
+    /// their SSNs.
     fn follow(&mut self, header: &RecordHeader) -> Result<(), &'static str> {
         if header.source != self.source {
             return Err("a record of another rank");

@@ -1,10 +1,9 @@
-//! The engine's part of a checkpoint as bytes: where the rank stands
-//! ([`encode_engine`]), and the part of its log that no horizon has freed
-//! ([`LogSaving`], [`LogLoading`]). LOG-5
+//! The engine's part of a checkpoint as bytes: the engine's state ([`encode_engine`]), and the part
+//! of its log that no horizon has freed ([`LogSaving`], [`LogLoading`]). LOG-5
 //!
-//! Bytes on a disk, or of another host: every read checks them, and never takes
-//! damage for a checkpoint (docs/formats/checkpoint-parts.md). Other crates decide where they
-//! are kept, and what else is in a checkpoint.
+//! The bytes come from a disk or another host: every read checks them, and detects damage
+//! (docs/formats/checkpoint-parts.md). Other crates decide where they are stored, and what else is
+//! in a checkpoint.
 
 mod engine_part;
 mod loading;

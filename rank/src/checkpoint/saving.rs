@@ -1,4 +1,4 @@
-//! Writing the un-freed log to one rank into a checkpoint, while the rank continues.
+//! Writes the log to one rank that is not freed into a checkpoint, while the rank continues.
 
 use super::log_part::{LogWriter, Transfer};
 use refrain_ring::{Frontier, Rank, RecordHeader, RecordKind};
@@ -7,7 +7,7 @@ use refrain_transport::protocol::Protocol;
 use std::io::{self, Write};
 use thiserror::Error;
 
-/// Why a log cannot be saved. The checkpoint is given up.
+/// A log cannot be saved; the checkpoint is given up.
 #[derive(Debug, Error)]
 pub enum SaveError {
     /// The log cannot be read.
@@ -18,8 +18,8 @@ pub enum SaveError {
     Write(#[from] io::Error),
 }
 
-/// The log to one rank, on its way into a checkpoint. Nothing that is sent after
-/// the checkpoint's state was taken comes with it.
+/// The log to one rank while it is written into a checkpoint. Messages that are sent after the
+/// checkpoint's state was taken are not included.
 #[derive(Debug)]
 pub struct LogSaving {
     reader: ReadBack,
@@ -28,20 +28,20 @@ pub struct LogSaving {
     until: Frontier,
 }
 
-/// How far the messages are written.
+/// The messages that are written.
 #[derive(Debug)]
 struct Written {
-    /// All messages before are written, or free.
+    /// All messages below are written, or free.
     next: Frontier,
-    /// All before are free.
+    /// All messages below are free.
     kept_from: Frontier,
-    /// Bytes of the present message that are still to come.
+    /// Bytes of the present message that are not yet written.
     left_bytes: u64,
 }
 
 impl LogSaving {
-    /// Begins to save the log of `source` to `destination` as it belongs to the
-    /// state `beginning` of `engine`.
+    /// Begins to save the log of `source` to `destination`. The log belongs to the state
+    /// `beginning` of `engine`.
     ///
     /// # Errors
     /// When the checkpoint cannot be written.
@@ -68,7 +68,7 @@ impl LogSaving {
         })
     }
 
-    /// Writes the next part of it, a few hundred KiB at most.
+    /// Writes the next records, a few hundred KiB at most.
     ///
     /// # Errors
     /// When the log cannot be read or the checkpoint not be written.
@@ -104,7 +104,7 @@ impl LogSaving {
         })
     }
 
-    /// Ends the part if all of it is written; returns whether it is.
+    /// Ends the part if all records are written; returns whether they are.
     fn end_if_done(&mut self, out: &mut dyn Write) -> Result<bool, SaveError> {
         let is_done = self.until.is_within(&self.position.next);
         if let Some(writer) = self.writer.take_if(|_| is_done) {

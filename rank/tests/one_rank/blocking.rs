@@ -5,7 +5,7 @@ use crate::pair::{Pair, Saw, from, to};
 use refrain_rank::calls::{self, NoAnswer};
 use refrain_transport::engine::SendTo;
 
-/// A wait is no event; a test is one, whatever it finds.
+/// A wait is no event; a test is one, with any result.
 #[test]
 fn a_test_is_an_event_and_a_wait_is_none() {
     let mut pair = Pair::new();
@@ -41,15 +41,15 @@ fn a_test_is_an_event_and_a_wait_is_none() {
     assert_eq!(pair.rank.request_count(), 0);
 }
 
-/// A receive that the engine knows no more is complete, without a message; a test
-/// of it is an event as others are, with its own id.
+/// A receive that the engine has forgotten is complete, without a message. A test of it is an event
+/// like others, with its own id.
 #[test]
 fn a_receive_of_a_scope_that_is_over_ends_without_a_message() {
     let mut pair = Pair::new();
     let mut stale = pair.receive(1);
     let posted_at = stale.posted_at().expect("it is there");
     pair.rank.detach(stale.id().expect("it is under way"));
-    // It was cancelled with its scope.
+    // The receive was cancelled with its scope.
     pair.seen();
     let clock = pair.rank.tick();
     let end = calls::test(&mut pair.rank, clock, &mut stale)
@@ -60,8 +60,8 @@ fn a_receive_of_a_scope_that_is_over_ends_without_a_message() {
     assert_eq!(pair.seen(), [Saw::Completion(clock, vec![posted_at])]);
 }
 
-/// A receive that is cancelled in time ends without a message, one that is not
-/// ends with it: an event each. A request whose end was told is not cancelled.
+/// A receive that is cancelled in time ends without a message, otherwise with it; both are events.
+/// A request whose end was returned is not cancelled.
 #[test]
 fn a_cancel_is_an_event_either_way() {
     let mut pair = Pair::new();
@@ -88,8 +88,8 @@ fn a_cancel_is_an_event_either_way() {
     assert_eq!(pair.seen(), []);
 }
 
-/// To cancel a send, under way or not, is one operation and no event; to give one
-/// up with its scope is none: the clock does not depend on the room in the log.
+/// To cancel a send, in progress or not, is one operation and no event. To detach it with its scope
+/// is no operation: the clock does not depend on the room in the log.
 #[test]
 fn a_cancel_of_a_send_counts_the_same_whether_it_is_under_way() {
     let mut pair = Pair::new();
@@ -112,8 +112,8 @@ fn a_cancel_of_a_send_counts_the_same_whether_it_is_under_way() {
     assert_eq!(pair.seen(), []);
 }
 
-/// A probe that finds something is an event, and leaves it or takes it; the
-/// receive of what was taken is none.
+/// A probe that finds a message is an event, whether or not it takes the message; the receive of a
+/// taken message is none.
 #[test]
 fn a_probe_is_an_event_and_what_it_took_is_received_without_one() {
     let mut pair = Pair::new();

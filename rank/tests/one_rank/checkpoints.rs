@@ -1,4 +1,4 @@
-//! Where a rank's events go, and when they need not be kept any more.
+//! Where a rank's events become stable, and when they need not be kept any more.
 
 use crate::empty::{receive_buffer, send_buffer};
 use crate::pair::{Pair, Saw, to};
@@ -20,8 +20,8 @@ fn receive_from_any(pair: &mut Pair) {
     pair.rank.finish(id).expect("its message is there");
 }
 
-/// A send leaves when the events before it are stable, and not before; why it
-/// waits is told.
+/// A send leaves when the events before it are stable, and not earlier; the reason for its wait is
+/// reported.
 // GATE-1
 #[test]
 fn a_send_waits_for_the_events_before_it() {
@@ -43,8 +43,8 @@ fn a_send_waits_for_the_events_before_it() {
     assert_eq!(pair.events().counts().matches, 1);
 }
 
-/// A rank that answers each message has the next commit ready before its message is
-/// there, once it has a rhythm: made while nothing arrived.
+/// A rank that answers each message has prepared the next commit before the message arrives, once
+/// the exchange is regular. It prepares the commit while nothing arrives.
 #[test]
 fn who_waits_makes_the_next_commit_ready() {
     let mut pair = Pair::new();
@@ -58,8 +58,7 @@ fn who_waits_makes_the_next_commit_ready() {
     assert_eq!(pair.events().commits().foreseen, 8);
 }
 
-/// What others than the engine wait for is committed without a send, and told
-/// when it is stable.
+/// Events that output waits for are committed without a send, and reported when they are stable.
 // GATE-1
 #[test]
 fn what_a_watch_waits_for_is_committed() {
@@ -72,8 +71,8 @@ fn what_a_watch_waits_for_is_committed() {
     assert_eq!(pair.events().commits().told_stable, 1);
 }
 
-/// The determinants of two generations of checkpoints are kept: when one is
-/// published, those before the one before it go.
+/// The determinants of two generations of checkpoints are kept: when a checkpoint is published,
+/// determinants before the previous one are trimmed.
 // GC-1
 #[test]
 fn two_generations_of_determinants_are_kept() {
@@ -82,7 +81,7 @@ fn two_generations_of_determinants_are_kept() {
     for _ in 0..3 {
         receive_from_any(&mut pair);
         let taken = pair.rank.horizon();
-        // What happens before it is stable is not covered.
+        // Events before the checkpoint is stable are not covered.
         receive_from_any(&mut pair);
         pair.rank.publish(&taken);
         clocks.push(taken.clock());
@@ -100,8 +99,8 @@ fn two_generations_of_determinants_are_kept() {
     );
 }
 
-/// Loggers take what is given up for stable: it is, before it is given up, though
-/// no send waits for it.
+/// Loggers take trimmed events for stable. They are stable before they are trimmed, although no
+/// send waits for them.
 // GC-1, EL-5
 #[test]
 fn nothing_is_given_up_before_it_is_stable() {
@@ -119,7 +118,7 @@ fn nothing_is_given_up_before_it_is_stable() {
     assert_eq!(pair.events().commits().trims.len(), 3);
 }
 
-/// A rank leaves when all that happened is stable, and loggers know.
+/// A rank leaves when all its events are stable and the loggers know it.
 #[test]
 fn a_rank_leaves_when_everything_is_stable() {
     let mut pair = Pair::new();

@@ -1,4 +1,4 @@
-//! What a rank is given from outside.
+//! Values from outside.
 
 use crate::empty::send_buffer;
 use crate::pair::{Pair, Saw, to};
@@ -10,7 +10,7 @@ fn ask(pair: &mut Pair, fresh: i64) {
     assert_eq!(number, Some(fresh));
 }
 
-/// It is an event that commits nothing by itself; the next send waits for it.
+/// A value is an event that commits nothing by itself; the next send waits for it.
 // GATE-1, GATE-2
 #[test]
 fn a_number_is_an_event_that_a_send_waits_for() {
@@ -38,8 +38,8 @@ fn a_number_is_an_event_that_a_send_waits_for() {
     assert_eq!(pair.peer.first_missing(first).0, 1);
 }
 
-/// A program that does nothing but ask takes little memory, and waits for nothing
-/// while loggers keep up.
+/// A program that only asks for values takes little memory, and does not wait while the loggers
+/// keep up.
 // GATE-2
 #[test]
 fn a_program_that_only_asks_commits_full_batches() {
@@ -54,7 +54,7 @@ fn a_program_that_only_asks_commits_full_batches() {
     assert!((100..400).contains(&counts.batches), "{counts:?}");
 }
 
-/// What loggers do not confirm is memory: there is an end of it.
+/// Events that loggers have not confirmed take memory, which is limited.
 // GATE-2
 #[test]
 fn a_program_that_only_asks_waits_for_loggers_that_are_behind() {

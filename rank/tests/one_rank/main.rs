@@ -1,5 +1,5 @@
-//! What calls come to, which of them are events, and where events go: the real
-//! engine and protocol, over a simulated network.
+//! Results of calls, which of them are events, and where events become stable: the real engine and
+//! protocol, over a simulated network.
 
 mod blocking;
 mod checkpoints;

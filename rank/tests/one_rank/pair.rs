@@ -1,4 +1,4 @@
-//! Two ranks; the second has a protocol whose events are seen.
+//! Two ranks; the events of the second one are observed.
 
 use crate::empty::{receive_buffer, send_buffer};
 use refrain_logging::Member;
@@ -16,24 +16,24 @@ use refrain_transport::matching::Pattern;
 use refrain_transport::protocol::{Event, Protocol};
 
 const LOG_BYTES: usize = 1 << 20;
-/// Rounds in which everything arrives.
+/// Rounds in which all messages arrive.
 const ROUNDS: usize = 200;
 
-/// Makes stable what it is told to.
+/// Makes committed events stable, unless it is held.
 #[derive(Debug, Default)]
 pub struct Ledger {
     committed: EventIndex,
     stable: EventIndex,
     prepared: Option<Vec<u8>>,
-    /// So many commits had been prepared.
+    /// Number of commits that had been prepared.
     pub foreseen: u32,
-    /// Nothing more becomes stable.
+    /// No more events become stable.
     pub is_held: bool,
     pub trims: Vec<Clock>,
     pub leaves: u32,
-    /// As output would.
+    /// Number of events that must become stable, as output would request.
     pub wanted: u64,
-    /// Events of which it was told that they are stable.
+    /// Number of events that were reported as stable.
     pub told_stable: u64,
 }
 
@@ -92,7 +92,7 @@ impl Commits for Ledger {
     }
 }
 
-/// An event as it was seen.
+/// An observed event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Saw {
     Match(Clock),
@@ -104,7 +104,7 @@ pub enum Saw {
     Nothing(Clock),
 }
 
-/// The real protocol, and the events that it is given.
+/// The real protocol, and the events that it receives.
 #[derive(Debug)]
 pub struct Watched {
     inner: Logging<Ledger>,
@@ -219,7 +219,7 @@ impl Pair {
         calls::post_receive(&mut self.rank, receive_buffer(), from(tag))
     }
 
-    /// All that is under way arrives.
+    /// Waits until all messages in flight have arrived.
     pub fn settle(&mut self) {
         for _ in 0..ROUNDS {
             self.network.step();
@@ -228,7 +228,7 @@ impl Pair {
         }
     }
 
-    /// What was seen since the last call.
+    /// The events since the last call.
     pub fn seen(&mut self) -> Vec<Saw> {
         std::mem::take(&mut self.rank.protocol_mut().seen)
     }
@@ -242,12 +242,12 @@ impl Pair {
             .expect("they are logged")
     }
 
-    /// Events so far, and how many of them, the first, are known to be stable.
+    /// Number of events so far, and number of the first of them that are known to be stable.
     pub fn progress(&self) -> (u64, u64) {
         (self.events().recorded(), self.events().stable())
     }
 
-    /// Where the events of the rank become stable.
+    /// The place where the events of the rank become stable.
     pub fn ledger(&mut self) -> &mut Ledger {
         let events = self.rank.protocol_mut().inner.events_mut();
         events.expect("they are logged").commits_mut()

@@ -1,4 +1,4 @@
-//! The log of a checkpoint: into the engine of a later life, and out of it again.
+//! The log of a checkpoint: loaded into the engine of a later life, and saved again.
 
 use crate::pair::Ledger;
 use refrain_logging::Member;
@@ -28,7 +28,7 @@ fn header(kind: RecordKind, ssn: u64, extent: u64, payload: &[u8]) -> RecordHead
     }
 }
 
-/// Messages of one record without bytes, of one, and of three.
+/// Messages of one record without bytes, of one record, and of three.
 fn records(messages: u64) -> Vec<(RecordHeader, Vec<u8>)> {
     (FIRST..FIRST + messages)
         .flat_map(|ssn| {
@@ -81,8 +81,8 @@ fn later_life(beginning: &Beginning, log_bytes: usize) -> Engine<Logging<Ledger>
     Engine::new(options, arena, Box::new(fabric), protocol).with_beginning(beginning.clone())
 }
 
-/// Bit by bit the same, but for the life that it belongs to; and a log without
-/// messages, too.
+/// A loaded log is saved again with the same bits, except for the life that it belongs to; also a
+/// log without messages.
 // LOG-5
 // LOG-2
 #[test]
@@ -123,7 +123,7 @@ fn what_is_loaded_is_saved_again() {
     }
 }
 
-/// Without room the record waits, and nothing of it is lost.
+/// Without room the record waits, and no byte of it is lost.
 // LOG-3
 #[test]
 fn a_log_without_room_says_so() {
@@ -138,7 +138,7 @@ fn a_log_without_room_says_so() {
     assert!(steps.all(|step| waits(&step)), "there is no room yet");
 }
 
-/// What does not follow, or does not end where it should, is refused.
+/// A record that does not follow, or a log that ends too early, is refused.
 #[test]
 fn a_log_that_contradicts_itself_is_refused() {
     let all = records(9);

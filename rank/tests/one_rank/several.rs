@@ -7,7 +7,7 @@ use refrain_ring::{Clock, Rank};
 use refrain_transport::engine::{Outcome, SendTo};
 use refrain_transport::matching::Pattern;
 
-/// A wait for some: those that have ended, by index.
+/// A wait for some: returns the requests that have ended, by index.
 fn try_some(
     pair: &mut Pair,
     clock: Clock,
@@ -25,8 +25,8 @@ fn posted(handles: &[Handle]) -> Vec<Clock> {
     posted.map(|posted| posted.expect("it is there")).collect()
 }
 
-/// A wait for some that ends three requests tells of all three, in their order: a
-/// replay that ended one only would go another way.
+/// A wait for some that ends three requests records all three, in their order: a replay that ended
+/// only one would diverge.
 #[test]
 fn a_wait_for_some_tells_of_all_that_it_ends() {
     let mut pair = Pair::new();
@@ -47,7 +47,7 @@ fn a_wait_for_some_tells_of_all_that_it_ends() {
     assert_eq!(pair.rank.request_count(), 1);
 }
 
-/// A wait for any tells of one, the first; the next tells of the next.
+/// A wait for any records the first request that ended; the next wait records the next.
 #[test]
 fn a_wait_for_any_tells_of_one() {
     let mut pair = Pair::new();
@@ -65,8 +65,8 @@ fn a_wait_for_any_tells_of_one() {
     assert!(calls::are_null(&handles[..]));
 }
 
-/// A wait for all ends the same way whatever the timing; a test of all does not,
-/// unless there is nothing to test.
+/// A wait for all ends the same way with any timing; a test of all does not, unless all requests
+/// are null.
 #[test]
 fn a_wait_for_all_is_no_event_and_a_test_of_all_is() {
     let mut pair = Pair::new();
@@ -99,8 +99,8 @@ fn a_wait_for_all_is_no_event_and_a_test_of_all_is() {
     }
 }
 
-/// Whether a send is complete when its call returns depends on the room in the
-/// log: a test that finds it is an event as any other, alone or among several.
+/// Whether a send is complete when its call returns depends on the room in the log: a test that
+/// finds it complete is an event like any other, for one request or several.
 #[test]
 fn a_send_that_is_done_at_once_is_tested_with_an_event() {
     let mut pair = Pair::new();
@@ -130,9 +130,8 @@ fn send(pair: &mut Pair, synchronous: bool) -> Handle {
     calls::post_send(&mut pair.rank, send_buffer(), to).expect("there is room")
 }
 
-/// What a program is told of requests whose scope is over depends neither on
-/// which of its sends were complete at once, nor on what is under way beside
-/// them: all are told with the clocks at their posts.
+/// Events of requests whose scope has ended depend neither on which sends were complete at once,
+/// nor on other requests in progress: all have the clocks at their posts.
 #[test]
 fn requests_of_a_scope_that_is_over_are_told_as_others_are() {
     let mut pair = Pair::new();
@@ -158,7 +157,7 @@ fn requests_of_a_scope_that_is_over_are_told_as_others_are() {
     pair.seen();
     let mut again = handles;
     let clock = pair.rank.tick();
-    // That it is the second tells that the first had not ended.
+    // That the second request ended shows that the first had not.
     let ended = calls::try_any(&mut pair.rank, clock, &mut again[..]);
     assert_eq!(ended.map(|(at, _)| at), Some(1));
     assert_eq!(pair.seen(), [Saw::Completion(clock, vec![clocks[1]])]);

@@ -7,7 +7,7 @@ use refrain_rank::calls::{self, NoAnswer};
 use refrain_ring::{Clock, Rank, Ssn};
 use refrain_transport::engine::EngineError;
 
-/// Clock and text of the divergence.
+/// Checks the clock and the text of the divergence.
 #[track_caller]
 fn assert_diverged(player: &mut Player, operation: u64, what: &str) {
     let error = player.try_settle().expect_err("it differs");
@@ -18,7 +18,7 @@ fn assert_diverged(player: &mut Player, operation: u64, what: &str) {
     assert!(error.to_string().contains(what), "{error}");
 }
 
-/// An operation of another kind than its record: the next progress after it notices it.
+/// An operation of another kind than its record: the next progress after it detects it.
 // REC-8
 #[test]
 fn another_operation_than_the_one_that_is_told() {
@@ -64,7 +64,7 @@ fn another_operation_than_the_one_that_is_told() {
     ];
     for (record, what) in cases {
         let mut player = Player::new(record);
-        // As a wait for all does.
+        // Ticks as a wait for all does.
         player.engine().tick();
         player.settle();
         player.engine().tick();
@@ -72,7 +72,7 @@ fn another_operation_than_the_one_that_is_told() {
     }
 }
 
-/// The same of operations that look their records up.
+/// The same for operations that look up their records.
 // REC-8
 #[test]
 fn an_operation_of_another_kind() {
@@ -98,7 +98,7 @@ fn an_operation_of_another_kind() {
     assert_diverged(&mut player, 2, "and cancels that of operation 1 now");
 }
 
-/// Values from outside are those of the records, and no other values are asked for.
+/// Values from outside are those of the records, and no other values are requested.
 // REC-4, REC-8
 #[test]
 fn another_answer_from_outside_than_the_one_that_is_told() {
@@ -125,7 +125,7 @@ fn another_answer_from_outside_than_the_one_that_is_told() {
         assert!(!calls::bytes(player.engine(), clock, &mut [0; 2]));
         assert_diverged(&mut player, 1, what);
     }
-    // After the last record it is given fresh values.
+    // After the last record it gets fresh values.
     let mut player = Player::new(number);
     let clock = player.engine().tick();
     assert_eq!(calls::number(player.engine(), clock, 3, 5), Some(77));
@@ -142,7 +142,7 @@ fn another_answer_from_outside_than_the_one_that_is_told() {
     assert_diverged(&mut player, 1, "number 3 (0: the time), and is a probe now");
 }
 
-/// A receive looks no record up: it is noticed when its operation is over.
+/// A receive looks up no record: the divergence is detected at the end of its operation.
 #[track_caller]
 fn assert_diverged_at_next(player: &mut Player) {
     player.engine().tick();
@@ -153,7 +153,8 @@ fn assert_diverged_at_next(player: &mut Player) {
     );
 }
 
-/// A wait whose record says that nothing ended would never end: its operation was another.
+/// A wait whose record says that nothing ended would never end: the recorded operation was another
+/// one.
 // REC-8
 #[test]
 fn a_wait_that_found_nothing() {
@@ -231,19 +232,19 @@ fn a_message_that_does_not_fit() {
     assert_diverged(&mut player, 1, "that has tag 0, 64 bytes now");
 }
 
-/// The message of a record was taken by another operation, or would have been, or is none that
-/// its sender sends.
+/// The message of a record was taken, or would have been taken, by another operation, or its sender
+/// does not send it.
 // REC-8
 #[test]
 fn a_message_that_is_not_there() {
-    // A named receive that was not there took it.
+    // A named receive without a record took it.
     let mut player = Player::new(|recorder| recorder.matched(Clock(5), matched(2, 1, 0), false));
     player.comes(1, 0, 0);
     player.receive(from(1, 0));
     player.receive(any(0));
     assert_diverged(&mut player, 2, "another operation has received it already");
 
-    // An undecided receive would have got it.
+    // An undecided receive would have taken it.
     let mut player = Player::new(|recorder| recorder.matched(Clock(5), matched(2, 1, 0), false));
     player.receive(any(0));
     player.comes(1, 0, 0);
@@ -264,7 +265,7 @@ fn a_message_that_is_not_there() {
     assert_diverged(&mut player, 1, "there is no such rank");
 }
 
-/// A forced message that arrives after one that is held.
+/// A recorded message that arrives after one that is held.
 // REC-8
 #[test]
 fn a_message_behind_one_that_is_held() {

@@ -1,4 +1,4 @@
-//! A life of rank 0, of three, and engines that send to it.
+//! A life of rank 0 in a job of three ranks, and engines that send to it.
 
 use crate::room::Room;
 use fastrand::Rng;
@@ -65,7 +65,7 @@ impl Commits for Batches {
         self.end()
     }
 
-    // Small batches: records are cut after each one.
+    // Small batches: a batch for each record.
     fn is_instant(&self) -> bool {
         false
     }
@@ -81,7 +81,7 @@ pub type LoggedEngine = Engine<Logging<Batches>>;
 pub struct Life {
     pub engines: Vec<LoggedEngine>,
     pub network: Network,
-    /// Of rank 0.
+    /// The logs of rank 0.
     pub logs: Logs,
     pub batches: Batches,
     rng: Rng,
@@ -97,7 +97,7 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// What it has sent.
+    /// The messages that this life has sent.
     pub fn sends(&self) -> PreviousLogs {
         let mut sends = PreviousLogs::new(JOB, Rank(0));
         sends.add_life(self.image(), self.incarnation);
@@ -136,7 +136,7 @@ pub fn to_rank_0(tag: i32, synchronous: bool) -> SendTo {
 }
 
 impl Life {
-    /// A life that begins at the beginning, with the records of these batches.
+    /// A life that starts at the beginning, with the records of these batches.
     pub fn new(member: Member, number: u32, batches: &[Vec<u8>]) -> Self {
         let mut rng = Rng::with_seed(SEED);
         let mut options = Options::calm(SEED).reading_in_place(rng.bool());
@@ -200,7 +200,7 @@ impl Life {
         }
     }
 
-    /// Lets a little time pass. Whether anything moved.
+    /// Lets some time pass; returns whether anything moved.
     pub fn round(&mut self) -> Result<bool, EngineError> {
         let mut moved = self.network.step();
         for rank in 1..self.engines.len() {
@@ -220,7 +220,7 @@ impl Life {
         self.rooms.push(room);
     }
 
-    /// All that has happened is in batches.
+    /// Puts all events so far into batches.
     pub fn flush(&mut self) {
         assert!(self.engines[0].protocol_mut().leave());
     }

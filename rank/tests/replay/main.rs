@@ -1,6 +1,6 @@
-//! A rank replays its earlier lives: real engines over a simulated network, records by the real
-//! recorder, scene by scene. Random programs, cut behind every record, are the simulator's
-//! (`sim/tests/jobs.rs`).
+//! A rank replays its earlier lives: real engines over a simulated network, and records by the real
+//! recorder, in chosen scenes. The simulator (`sim/tests/jobs.rs`) runs random programs, killed
+//! after every record.
 
 mod divergence;
 mod job;

@@ -1,4 +1,4 @@
-//! What a later life sends again is compared with what the earlier life sent. REC-8
+//! Messages that a later life sends again are compared with those of the earlier life. REC-8
 
 use crate::job::{JOB, Life, LoggedEngine};
 use crate::room::Room;
@@ -10,7 +10,7 @@ use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_transport::divergence::DivergencePolicy;
 use refrain_transport::engine::{EngineError, SendTo};
 
-/// Of several fragments; together they are more than is read ahead at once.
+/// Bytes of several fragments; together the messages exceed the read-ahead.
 const BYTES: usize = 200_000;
 const MESSAGES: u64 = 12;
 
@@ -54,7 +54,7 @@ impl Sender {
         }
     }
 
-    /// A life without records, and with these messages to compare with.
+    /// A life without records, and with these messages for comparison.
     fn comparing(past: PreviousLogs, policy: DivergencePolicy) -> Self {
         let mut sender = Self::new(2);
         let engine = sender.life.engines.remove(0);
@@ -95,7 +95,7 @@ impl Sender {
     }
 }
 
-/// Messages are compared one by one, for both peers; those to itself are in no log. After the
+/// Messages are compared one by one, for both peers; messages to itself are in no log. After the
 /// end of the log nothing is compared.
 // REC-8
 #[test]
@@ -117,7 +117,7 @@ fn with_other_byte(message: u64, at: usize) -> Vec<u8> {
     bytes
 }
 
-/// Another tag, length, context or flag stops the rank, whatever the policy is.
+/// Another tag, length, context or flag stops the rank with any policy.
 // REC-8
 #[test]
 fn another_message_is_not_sent() {
@@ -153,7 +153,7 @@ fn another_message_is_not_sent() {
     }
 }
 
-/// Other bytes stop the rank where any difference is to.
+/// With `stop`, differing bytes stop the rank.
 // REC-8; known trap: times and random numbers in messages
 #[test]
 fn other_bytes_stop_a_rank_that_is_to_stop() {
@@ -179,8 +179,8 @@ fn other_bytes_stop_a_rank_that_is_to_stop() {
     }
 }
 
-/// Under other policies the rank continues and sends what the earlier life sent: its log must
-/// have that for later lives of its peers and of this rank. It continues to compare, too.
+/// With other policies the rank continues and sends the bytes of the earlier life: its log must
+/// contain them for later lives of its peers and of this rank. It also continues to compare.
 // REC-8
 #[test]
 fn a_rank_that_goes_on_sends_what_the_life_before_sent() {
@@ -213,8 +213,7 @@ fn a_rank_that_goes_on_sends_what_the_life_before_sent() {
     }
 }
 
-/// Most bytes of long messages differ: `auto` stops before the next send, `warn`
-/// does not.
+/// Most bytes of long messages differ: `auto` stops before the next send, `warn` does not.
 // REC-8
 #[test]
 fn another_history_is_stopped() {
@@ -244,8 +243,8 @@ fn another_history_is_stopped() {
     assert_eq!(third.engine().comparison().differing_messages, MESSAGES);
 }
 
-/// What passed the gate depends on recorded events only. After an event without a record
-/// nothing is left to compare with; if something is left, records are lost.
+/// Messages that passed the gate depend on recorded events only. After an event without a record
+/// nothing is left to compare; if something is left, records are lost.
 // GATE-1, REC-8, REC-9
 #[test]
 fn nothing_is_compared_behind_something_new() {
@@ -269,7 +268,7 @@ fn nothing_is_compared_behind_something_new() {
     }
 }
 
-/// A log that is gone or begins later: messages that it lacks are not compared.
+/// If a log is gone or begins later, the missing messages are not compared.
 // REC-8
 #[test]
 fn what_is_gone_is_not_compared() {
@@ -280,8 +279,8 @@ fn what_is_gone_is_not_compared() {
     assert_eq!(sender.compared(), 0);
 }
 
-/// A life that died in its replay has sent a part again, and new messages: both logs count,
-/// that of the first life first.
+/// A life that died in its replay has sent a part again, and new messages: both logs count, the log
+/// of the first life before the other.
 // REC-6, REC-8
 #[test]
 fn two_lives_are_compared_with() {
@@ -309,7 +308,7 @@ fn two_lives_are_compared_with() {
     assert!(!third.engine().is_comparing());
 }
 
-/// The messages of a later life's log are found by their numbers, from any number on.
+/// The messages of a later life's log are found by their SSNs, from any SSN on.
 // REC-8
 #[test]
 fn messages_are_found_by_their_numbers() {

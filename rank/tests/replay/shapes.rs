@@ -1,4 +1,4 @@
-//! Receives and messages in shapes where a wrong message could be taken.
+//! Receives and messages in arrangements in which a wrong message could be taken.
 
 use crate::job::{Batches, JOB, Life, payload, to_rank_0};
 use crate::room::Room;
@@ -13,18 +13,18 @@ use refrain_ring::{Clock, Incarnation, Rank, Ssn};
 use refrain_transport::engine::EngineError;
 use refrain_transport::matching::Pattern;
 
-/// Rounds in which everything arrives.
+/// Rounds in which all messages arrive.
 const ROUNDS: usize = 400;
 const ROOM_BYTES: usize = 64;
 
-/// A later life of rank 0, of three ranks, whose program is the test.
+/// A later life of rank 0 in a job of three ranks, whose program is the test.
 pub struct Player {
     pub life: Life,
     rooms: Vec<(Handle, Room)>,
 }
 
 impl Player {
-    /// With these records.
+    /// A life with these records.
     pub fn new(record: impl FnOnce(&mut Recorder)) -> Self {
         Self::of(Member::Pessimist, record)
     }
@@ -59,7 +59,7 @@ impl Player {
         &mut self.life.engines[0]
     }
 
-    /// The next message of a source.
+    /// The next message of a source arrives.
     pub fn comes(&mut self, source: u32, ssn: u64, tag: i32) {
         let bytes = payload(source, ssn, ROOM_BYTES);
         self.life
@@ -78,7 +78,7 @@ impl Player {
         Ok(())
     }
 
-    /// Which message a receive has got: source and number.
+    /// The source and number of the message that a receive has got.
     pub fn got(&mut self, handle: Handle) -> Option<(u32, u64)> {
         let outcome = handle.outcome(self.engine())?;
         assert!(!outcome.status.cancelled);
@@ -90,7 +90,7 @@ impl Player {
         Some((source, ssn))
     }
 
-    /// What was recorded in this life.
+    /// The determinants that were recorded in this life.
     pub fn recorded(&mut self) -> Vec<Determinant> {
         self.life.flush();
         let batches: Batches = self.life.batches.clone();
@@ -124,8 +124,8 @@ pub fn matched(request: u64, source: u32, ssn: u64) -> Matched {
     }
 }
 
-/// A receive gets the message of its record, though messages that it would take arrive first;
-/// they wait for other receives.
+/// A receive gets the message of its record, even if other messages that match it arrive first;
+/// those wait for other receives.
 // REC-4
 #[test]
 fn a_receive_gets_the_message_of_its_record() {
@@ -162,7 +162,7 @@ fn a_receive_gets_the_message_of_its_record() {
 #[test]
 fn a_receive_in_limbo_keeps_its_place() {
     for comes_first in [false, true] {
-        // The last of the records is of operation 4.
+        // The last record is of operation 4.
         let mut player = Player::new(|recorder| recorder.nothing(Clock(4)));
         if comes_first {
             player.comes(1, 0, 0);
@@ -174,9 +174,10 @@ fn a_receive_in_limbo_keeps_its_place() {
             player.comes(1, 1, 1);
         }
         let late = player.receive(from(1, 0));
-        // After the one that is held, though the undecided receive would not take it.
+        // This receive follows a held one, although the undecided receive would not take its
+        // message.
         let other = player.receive(from(1, 1));
-        // Another source is not held.
+        // Messages of another source are not held.
         player.comes(2, 0, 1);
         player.settle();
         let all = [limbo, late, other];
@@ -212,8 +213,8 @@ fn a_receive_in_limbo_keeps_its_place() {
     }
 }
 
-/// A receive that records say was cancelled gets no message, though one comes
-/// before it is cancelled: the next one gets it. Named or not.
+/// A receive that was cancelled by the records gets no message, even if one arrives before it is
+/// cancelled: the next receive gets it. The same for named and wildcard receives.
 // REC-4
 #[test]
 fn a_receive_that_was_cancelled_gets_nothing() {
@@ -251,8 +252,7 @@ fn a_cancel_that_came_too_late_comes_too_late_again() {
     assert_eq!(player.got(receive), Some((1, 0)));
 }
 
-/// A probe finds the message of its record when that has arrived, and no other one; a matched
-/// probe takes it.
+/// A probe finds only the message of its record, once that has arrived; a matched probe takes it.
 // REC-4
 #[test]
 fn a_probe_finds_the_message_of_its_record() {
@@ -306,7 +306,7 @@ fn a_wait_for_some_ends_what_it_ended() {
     assert_eq!(player.engine().statistics().events, 0);
 }
 
-/// A set whose last part is not recorded does not count: the wait ends anew.
+/// A set whose last part is not recorded does not count: the wait ends with a new result.
 // REC-5
 #[test]
 fn a_set_without_its_end_is_not_told() {
@@ -322,7 +322,7 @@ fn a_set_without_its_end_is_not_told() {
     assert_eq!(recorded.at(Clock(301)), RecordedOutcome::Open);
 }
 
-/// Messages to itself match by the records, too.
+/// Messages of a rank to itself match by the records, too.
 // REC-4
 #[test]
 fn a_message_to_itself_goes_where_it_went() {
@@ -338,8 +338,8 @@ fn a_message_to_itself_goes_where_it_went() {
     assert_eq!(player.got(receives[0]), Some((1, 0)));
 }
 
-/// Where every reception is recorded, a named receive without a record is undecided, too; one
-/// with a record is not recorded again.
+/// If every reception is recorded, a named receive without a record is undecided, too; one with a
+/// record is not recorded again.
 // REC-4, REC-5
 #[test]
 fn every_reception_is_told_where_every_one_was_recorded() {
@@ -403,9 +403,8 @@ fn messages_that_were_held_keep_the_order_of_their_source() {
     }
 }
 
-/// The last record is of a match in an operation that has not begun when the operation before
-/// it is answered: later matches are recorded after it. Records whose clocks decrease are
-/// refused.
+/// The last record is of a match in an operation that has not begun when the operation before it is
+/// answered: later matches are recorded after it. Records whose clocks decrease are refused.
 // REC-2, REC-5
 #[test]
 fn what_is_new_is_recorded_behind_the_last_record() {

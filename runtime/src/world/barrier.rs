@@ -13,14 +13,13 @@ use refrain_transport::matching::Pattern;
 const CONTEXT_BARRIER: u32 = CONTEXT_RESERVED_MIN;
 
 impl World {
-    /// Returns when every rank has called it. A dissemination barrier over
-    /// messages (Hensgen, Finkel, Manber 1988): ⌈log₂ n⌉ rounds, and everything
-    /// else makes progress meanwhile.
+    /// Returns when every rank has called it. It is a dissemination barrier over messages (Hensgen,
+    /// Finkel, Manber 1988) with ⌈log₂ n⌉ rounds; other operations make progress meanwhile.
     ///
     /// # Errors
     /// As [`World::send`].
     pub fn barrier(&mut self) -> Result<(), Error> {
-        // Messages of one pair and round cannot overtake, so few tags suffice.
+        // Messages of one pair and round cannot overtake each other, so tags can be reused.
         let epoch = (self.barriers % 1024) as i32 * 64;
         self.barriers += 1;
         let size = self.size;
@@ -63,9 +62,9 @@ impl World {
         self.finish(receive).map(|_| ())
     }
 
-    /// Returns when every rank has called it, through the launcher: slow, but
-    /// independent of the fabric. The rank makes progress meanwhile: others may need
-    /// its acknowledgements to get here, too.
+    /// Returns when every rank has called it. The fence goes through the launcher: it is slow, but
+    /// independent of the fabric. The rank makes progress meanwhile, since other ranks may need its
+    /// acknowledgements to reach the fence.
     ///
     /// # Errors
     /// When the launcher ends the job; else as [`World::send`].
@@ -73,13 +72,13 @@ impl World {
         if self.control.is_none() {
             return Ok(());
         }
-        // GATE-1: others see that this rank has come here.
+        // GATE-1: other ranks see that this rank has reached the fence.
         self.block_until(|world| world.engine.is_settled().then_some(()))?;
         self.fence_while(false, |world| world.make_progress().map(|_| ()))
     }
 
-    /// Repeats `meanwhile` until every rank is in the fence. `last`: the rank leaves the job
-    /// with it. All events before it must be stable.
+    /// Repeats `meanwhile` until every rank has reached the fence. `last`: the rank leaves the job
+    /// with this fence. All earlier events must be stable.
     pub(super) fn fence_while(
         &mut self,
         last: bool,

@@ -1,14 +1,15 @@
-//! The checkpoint requests of a rank whose log fills up: to the receivers of the messages
-//! that fill it, since their checkpoints free it. Pure; time comes in. LOG-3
+//! Checkpoint requests of a rank whose log fills up. They go to the receivers of the messages that
+//! fill the log, since checkpoints of those ranks free it. Pure; time is an argument. LOG-3
 
 use core::time::Duration;
 use refrain_ring::{CHUNK_BYTES, Rank, Ssn};
 use std::time::Instant;
 
-/// A request is repeated after this time: the checkpoint that answered it covered no message
-/// of this rank, or the request was lost.
+/// A request is repeated after this time: the checkpoint that answered it covered no message of
+/// this rank, or the request was lost.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
-/// Only whole chunks come free, and the current one never does.
+/// Least memory of a channel that a checkpoint can free: only whole chunks are freed, and the
+/// current one never is.
 const HELD_BYTES_MIN: u64 = 2 * CHUNK_BYTES as u64;
 
 /// The log memory of a rank.
@@ -16,36 +17,36 @@ const HELD_BYTES_MIN: u64 = 2 * CHUNK_BYTES as u64;
 pub(super) struct Memory {
     pub(super) used_bytes: u64,
     pub(super) budget_bytes: u64,
-    /// Bytes that stay in memory while the disk keeps up; 0 without one.
+    /// Bytes that stay in memory while the disk keeps up; 0 without a disk.
     pub(super) stays_bytes: u64,
-    /// Chunks are on their way to the disk.
+    /// Chunks are being written to disk.
     pub(super) is_writing: bool,
 }
 
-/// The part of it that the messages to one rank take.
+/// The part of the log memory that holds the messages to one rank.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Channel {
     pub(super) to: Rank,
     pub(super) held_bytes: u64,
-    /// At most.
+    /// The most that `held_bytes` may be.
     pub(super) share_bytes: u64,
-    /// All messages below are free.
+    /// All messages below it are free.
     pub(super) horizon: Ssn,
 }
 
 /// How short of log memory a rank is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Shortage {
-    /// There is enough.
+    /// Enough memory is free.
     None,
-    /// Half of the memory above what stays is in use.
+    /// Half of the memory above `stays_bytes` is in use.
     Some,
-    /// Three quarters.
+    /// Three quarters of the memory above `stays_bytes` are in use.
     Much,
 }
 
 impl Memory {
-    /// `held` bytes of at most `of`.
+    /// The shortage when `held` of at most `of` bytes are in use.
     fn shortage_of(self, held: u64, of: u64) -> Shortage {
         let part = |bytes: u64| bytes as f64 / of.max(1) as f64;
         let stays = self.stays_bytes as f64 / self.budget_bytes.max(1) as f64;
@@ -56,7 +57,7 @@ impl Memory {
         }
     }
 
-    /// Of the whole memory, and of each channel's share.
+    /// The highest shortage: of the whole memory, and of each channel's share.
     pub(super) fn shortage(self, channels: &[Channel]) -> Shortage {
         let may_free = |channel: &&Channel| channel.held_bytes >= HELD_BYTES_MIN;
         if self.is_writing || !channels.iter().any(|it| may_free(&it)) {
@@ -73,20 +74,20 @@ impl Memory {
 #[derive(Clone, Copy, Debug)]
 struct CheckpointRequest {
     of: Rank,
-    /// Messages below were free then.
+    /// The horizon of the channel when the request was sent.
     horizon: Ssn,
     at: Instant,
 }
 
-/// The requests of a rank.
+/// The unanswered requests of a rank.
 #[derive(Debug, Default)]
 pub(super) struct CheckpointRequests {
     sent: Vec<CheckpointRequest>,
 }
 
 impl CheckpointRequests {
-    /// The ranks to request a checkpoint from now: the one that takes most, and when
-    /// little is left, all that take about as much.
+    /// The ranks to send a request to now: the one whose messages take the most memory; when little
+    /// memory is left, also those whose messages take at least half as much.
     pub(super) fn next(&mut self, now: Instant, memory: Memory, channels: &[Channel]) -> Vec<Rank> {
         self.sent.retain(|request| {
             let channel = channels.iter().find(|channel| channel.to == request.of);
@@ -190,7 +191,7 @@ mod tests {
         ] {
             assert_eq!(memory.shortage(&channels), shortage, "{memory:?}");
         }
-        // One channel's share.
+        // One channel's share is full.
         let full = Channel {
             share_bytes: 2 * CHUNK,
             ..channels[0]

@@ -1,4 +1,4 @@
-//! Where messages go and come from.
+//! Sources and destinations of messages.
 
 use super::World;
 use crate::Error;
@@ -6,10 +6,10 @@ use refrain_ring::Rank;
 use refrain_transport::engine::SendTo;
 use refrain_transport::matching::Pattern;
 
-/// Contexts from here on belong to the library.
+/// Contexts from this number on are reserved for the library.
 pub(super) const CONTEXT_RESERVED_MIN: u32 = refrain_rank::previous_logs::CONTEXT_RESERVED_MIN;
 
-/// Where a message may come from: made by [`from`] and [`from_any`].
+/// The messages that a receive or probe accepts; made by [`from`] and [`from_any`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
     pub(super) rank: Option<Rank>,
@@ -17,7 +17,7 @@ pub struct Source {
     pub(super) context: u32,
 }
 
-/// To `rank`, with tag 0 in context 0.
+/// A send to `rank`, with tag 0 in context 0.
 pub fn to(rank: u32) -> SendTo {
     SendTo {
         rank: Rank(rank),
@@ -27,7 +27,7 @@ pub fn to(rank: u32) -> SendTo {
     }
 }
 
-/// From `rank`, with tag 0 in context 0.
+/// Messages from `rank`, with tag 0 in context 0.
 pub fn from(rank: u32) -> Source {
     Source {
         rank: Some(Rank(rank)),
@@ -36,7 +36,7 @@ pub fn from(rank: u32) -> Source {
     }
 }
 
-/// From any rank, with tag 0 in context 0.
+/// Messages from any rank, with tag 0 in context 0.
 pub fn from_any() -> Source {
     Source {
         rank: None,
@@ -46,7 +46,7 @@ pub fn from_any() -> Source {
 }
 
 impl Source {
-    /// With this tag.
+    /// Selects this tag.
     #[must_use]
     pub fn tag(self, tag: i32) -> Self {
         Self {
@@ -55,13 +55,13 @@ impl Source {
         }
     }
 
-    /// With any tag.
+    /// Selects any tag.
     #[must_use]
     pub fn any_tag(self) -> Self {
         Self { tag: None, ..self }
     }
 
-    /// In this context.
+    /// Selects this context.
     #[must_use]
     pub fn context(self, context: u32) -> Self {
         Self { context, ..self }

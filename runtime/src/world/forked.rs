@@ -1,6 +1,5 @@
-//! Children that the process of a rank forks. They have a copy of its world, but only one
-//! process can be the rank: in the child every operation is an error, and the world is not
-//! dropped.
+//! Children that a rank's process forks. A child has a copy of the world, but only one process can
+//! be the rank: in the child, every operation is an error, and the world is not dropped.
 
 #![allow(
     unsafe_code,
@@ -15,32 +14,32 @@ use std::sync::Once;
 
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
-// SAFETY: it requires nothing of its caller; the type is that of `pthread_atfork`.
+// SAFETY: it requires nothing of its caller; its type is the one that `pthread_atfork` takes.
 unsafe extern "C" fn in_child() {
     IS_CHILD.store(true, Ordering::Relaxed);
 }
 
-/// From now on children are noticed.
+/// Registers the handler that marks children from now on.
 ///
 /// # Errors
-/// In a child.
+/// In a forked child.
 pub(super) fn watch() -> Result<(), Error> {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Without memory for the entry, children are not noticed.
+        // Without memory for the handler's entry, children are not detected.
         // SAFETY: the function stores to an atomic, which is allowed in a child.
         let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
     check()
 }
 
-/// Whether this process is a child of the one that joined the job.
+/// Whether this process is a child of the process that joined the job.
 #[inline]
 pub(super) fn is_child() -> bool {
     IS_CHILD.load(Ordering::Relaxed)
 }
 
-/// Whether this process may call the library.
+/// Checks that this process may call the library.
 ///
 /// # Errors
 /// In a child that was forked after [`World::init`](crate::World::init).
@@ -52,7 +51,7 @@ pub fn check() -> Result<(), Error> {
     }
 }
 
-/// Dropped in the process that made it, and not in children: they have no copies of its
+/// A value that is dropped only in the process that made it. A forked child has no copies of its
 /// threads, and its connections belong to the parent.
 #[derive(Debug)]
 pub(super) struct OfThisProcess<T>(ManuallyDrop<T>);
@@ -66,7 +65,7 @@ impl<T> OfThisProcess<T> {
 impl<T> Drop for OfThisProcess<T> {
     fn drop(&mut self) {
         if check().is_ok() {
-            // SAFETY: nothing uses it afterwards.
+            // SAFETY: the value is not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.0) }
         }
     }

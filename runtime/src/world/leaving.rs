@@ -1,4 +1,4 @@
-//! The end of a rank's part in its job.
+//! How a rank leaves its job.
 
 use super::World;
 use crate::Error;
@@ -8,15 +8,15 @@ use refrain_transport::engine::EngineError;
 use refrain_transport::protocol::Protocol as _;
 use std::time::Instant;
 
-/// How long a rank that leaves waits until its log is acknowledged.
+/// How long a leaving rank waits until its log is acknowledged.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 
-/// Between two checks whether the event logger has all events.
+/// Time between two checks whether the event loggers have all events.
 const LEAVE_NAP: Duration = Duration::from_micros(100);
 
 impl World {
-    /// Leaves the job in order: waits until every rank has come here and all
-    /// that this rank sent is on its way.
+    /// Leaves the job in order: waits until every rank has called it and everything that this rank
+    /// sent has left it.
     ///
     /// # Errors
     /// As [`World::send`].
@@ -29,16 +29,16 @@ impl World {
             let statistics = ToLauncher::Statistics(Box::new(self.statistics()));
             self.tell(|control| control.report(&statistics))?;
         }
-        // Acknowledges what others have sent until all are drained: otherwise they would take
-        // this rank for dead. A rank that is restarted now needs the logs of all others.
+        // Acknowledges the messages of other ranks until all ranks are drained; otherwise they
+        // would take this rank for dead. A rank that is restarted now needs the logs of all others.
         //
-        // GATE-1: its events are stable, or were given up: reaching the fence shows no more
-        // than the barrier did.
+        // GATE-1: this rank's events are stable, or were given up. Reaching the fence shows other
+        // ranks no more than the barrier did.
         self.fence_while(true, Self::progress_to_the_end)
     }
 
-    /// Waits until no frame has to leave this rank any more, but not for ever:
-    /// all ranks were in the barrier, so every message that a rank waits for has arrived.
+    /// Waits, for a limited time, until no frame has to leave this rank. All ranks were in the
+    /// barrier, so every message that a rank waits for has arrived.
     fn drain(&mut self) -> Result<(), Error> {
         let give_up_at = Instant::now() + DRAIN_MAX;
         self.block_until(|world| {
@@ -47,7 +47,7 @@ impl World {
         })
     }
 
-    /// Waits until the last events are stable, but not for ever: no message that another rank
+    /// Waits, for a limited time, until the last events are stable. No message that another rank
     /// has seen depends on them; output may.
     fn leave_protocol(&mut self) -> Result<(), Error> {
         let began = Instant::now();
@@ -73,10 +73,10 @@ impl World {
         Ok(())
     }
 
-    /// A peer that has passed the fence before this rank may be gone by now, which a
-    /// provider may take for an error. Other peers still need answers, so this
-    /// continues. A request that cannot be answered is an error here as everywhere: a
-    /// later life that asks for freed messages would wait for ever. GC-1
+    /// Makes progress and ignores errors of the fabric. A peer that has passed the fence before
+    /// this rank may have ended by now, and a provider may report that as an error, while other
+    /// peers still need answers. A request that cannot be answered stays an error: a later life
+    /// that asks for freed messages would wait forever. GC-1
     fn progress_to_the_end(&mut self) -> Result<(), Error> {
         match self.engine.progress() {
             Ok(_) | Err(EngineError::Fabric(_)) => Ok(()),

@@ -1,6 +1,5 @@
-//! [`World`]: a rank's view of its job, and MPI's blocking point-to-point
-//! operations. Requests live in a [`Scope`], or where their buffers are given by
-//! pointer, in a table of the world.
+//! [`World`]: a rank's view of its job, and MPI's blocking point-to-point operations. Requests live
+//! in a [`Scope`], or, if their buffers are given by pointer, in a table of the world.
 
 #![allow(
     unsafe_code,
@@ -58,16 +57,15 @@ use request::{Entry, Table};
 use time::JobTime;
 use waiting::{LogWatch, Patience};
 
-/// A rank's view of its job. Not for concurrent callers: every operation takes
-/// `&mut self`, and the type is not `Sync`. It may move to another thread between two
-/// calls.
+/// A rank's view of its job. It is not for concurrent callers: every operation takes `&mut self`,
+/// and the type is not `Sync`. It may move to another thread between two calls.
 pub struct World {
     rank: Rank,
     size: u32,
     incarnation: Incarnation,
     engine: OfThisProcess<Engine>,
     tells_statistics: bool,
-    /// The rank's output waits for its events.
+    /// The rank's output waits until earlier events are stable.
     gates_output: bool,
     control: Option<ControlPlane>,
     patience: Patience,
@@ -76,13 +74,13 @@ pub struct World {
     attention: Attention,
     peers: Peers,
     checkpoints: OfThisProcess<Checkpoints>,
-    /// Of a later life, until it has caught up.
+    /// `Some` in a later life until it has caught up.
     recovering: Option<Recovering>,
     job_time: JobTime,
     barriers: u64,
     requests: Table<Entry>,
     messages: Table<Message>,
-    /// Memory of the scope before, empty.
+    /// The empty vector of the last scope, for the next one.
     spare_begun: Vec<Request>,
     _only: Only,
 }
@@ -93,33 +91,31 @@ impl World {
         self.rank
     }
 
-    /// How often this rank was started before.
+    /// The number of earlier lives of this rank.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
 
-    /// Ranks of the job.
+    /// The number of ranks in the job.
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// The fabric in use.
+    /// The name of the fabric in use.
     pub fn fabric(&self) -> &str {
         self.engine.fabric_name()
     }
 
-    /// The protocol in use.
+    /// The name of the protocol in use.
     pub fn protocol(&self) -> &str {
         self.engine.protocol().name()
     }
 
-    /// Sends and returns when the data may be changed again, which is as soon
-    /// as it is in the log. A message that is longer than a reused log takes
-    /// waits for its receiver.
+    /// Sends a message. Returns when the data may be changed again, which is as soon as the log
+    /// holds it. A message that is longer than a log that is reused waits for its receiver.
     ///
     /// # Errors
-    /// For a rank that does not exist, a full log, a broken fabric, the end of
-    /// the job.
+    /// When the rank does not exist, the log is full, the fabric fails, or the job ends.
     #[inline]
     pub fn send<'a>(&mut self, data: impl Into<Outgoing<'a>>, to: SendTo) -> Result<(), Error> {
         self.check(to.rank, to.context)?;
@@ -132,7 +128,7 @@ impl World {
         }
     }
 
-    /// Sends and returns when the receiver has matched the message.
+    /// Sends a message and returns when the receiver has matched it.
     ///
     /// # Errors
     /// As [`World::send`].
@@ -140,7 +136,7 @@ impl World {
         self.send(data, to.synchronous())
     }
 
-    /// Whether messages to a rank, in this context, may be sent or received.
+    /// Checks that messages to or from `rank` may be sent or received in this context.
     #[inline]
     fn check(&self, rank: Rank, context: u32) -> Result<(), Error> {
         if (rank.0 < self.size) & (context < CONTEXT_RESERVED_MIN) & !forked::is_child() {
@@ -163,7 +159,7 @@ impl World {
         ))
     }
 
-    /// Receives the earliest message that fits, waiting for it.
+    /// Waits for the earliest message that matches, and receives it.
     ///
     /// # Errors
     /// [`Error::Truncated`] when the message is longer than the buffer; else as
@@ -182,7 +178,7 @@ impl World {
         self.finish(id)
     }
 
-    /// Sends and receives at once; neither waits for the other.
+    /// Sends and receives concurrently; neither operation waits for the other.
     ///
     /// # Errors
     /// As [`World::recv`].
@@ -214,7 +210,7 @@ impl World {
         }
     }
 
-    /// Waits until there is a message that fits, and leaves it there.
+    /// Waits until there is a message that matches, and does not take it.
     ///
     /// # Errors
     /// As [`World::send`].
@@ -223,7 +219,7 @@ impl World {
         self.block_until(|world| calls::look(&mut world.engine, clock, &pattern))
     }
 
-    /// Looks whether there is a message that fits, and leaves it there.
+    /// Checks whether there is a message that matches, and does not take it.
     ///
     /// # Errors
     /// As [`World::send`].
@@ -234,8 +230,8 @@ impl World {
         })
     }
 
-    /// Waits until there is a message that fits, and takes it: only
-    /// [`World::mrecv`] or [`Scope::imrecv`] can receive it then.
+    /// Waits until there is a message that matches, and takes it: only [`World::mrecv`] or
+    /// [`Scope::imrecv`] can receive it then.
     ///
     /// # Errors
     /// As [`World::send`].
@@ -244,7 +240,7 @@ impl World {
         self.block_until(|world| calls::take(&mut world.engine, clock, &pattern))
     }
 
-    /// Looks whether there is a message that fits, and takes it.
+    /// Checks whether there is a message that matches, and takes it.
     ///
     /// # Errors
     /// As [`World::send`].
@@ -270,9 +266,9 @@ impl World {
         self.finish(id)
     }
 
-    /// States that everything delivered so far lies before a stable, published
-    /// checkpoint of this rank: its senders may free their log entries (LOG-4).
-    /// A message is delivered when its receive has completed.
+    /// States that everything delivered so far lies before a stable, published checkpoint of this
+    /// rank. Senders may then free those messages (LOG-4). A message is delivered when its receive
+    /// has completed.
     ///
     /// # Errors
     /// As [`World::send`].
@@ -282,8 +278,8 @@ impl World {
         Ok(())
     }
 
-    /// Lets messages arrive and leave, and asks for none: deterministic, unlike a
-    /// probe. For programs that compute for long.
+    /// Lets messages arrive and leave without receiving one. Unlike a probe, it is deterministic.
+    /// Meant for programs that compute for a long time.
     ///
     /// # Errors
     /// As [`World::send`].
@@ -292,7 +288,7 @@ impl World {
         Ok(())
     }
 
-    /// Counters of this rank.
+    /// The counters of this rank.
     pub fn statistics(&self) -> Statistics {
         let engine = self.engine.statistics();
         let (log_bytes, log_bytes_max) = self.engine.log_bytes();
@@ -335,7 +331,7 @@ impl World {
         }
     }
 
-    /// Tells the launcher something, if there is one.
+    /// Calls `tell` with the control socket, if there is a launcher.
     fn tell(
         &mut self,
         tell: impl FnOnce(&mut ControlPlane) -> Result<(), JobError>,
@@ -346,11 +342,11 @@ impl World {
         }
     }
 
-    /// Waits for a request of a blocking call. The request's buffer is free afterwards, also
-    /// after an error.
+    /// Waits for the request of a blocking call. Afterwards the request no longer uses its buffer,
+    /// also after an error.
     #[inline]
     fn finish(&mut self, id: RequestId) -> Result<Status, Error> {
-        // Most have ended by now; here the compiler puts the answer in place.
+        // Most requests have ended by now; in this path the compiler builds the result in place.
         if let Some(outcome) = self.engine.finish(id) {
             return status_of(outcome);
         }
@@ -373,7 +369,7 @@ impl core::fmt::Debug for World {
     }
 }
 
-/// A request's end as the program sees it.
+/// Converts the outcome of a request to the program's result.
 #[inline]
 fn status_of(outcome: Outcome) -> Result<Status, Error> {
     Ended::new(0, outcome).status()

@@ -1,7 +1,7 @@
-//! News of the launcher while a rank runs: which peers died, and which are back.
+//! News from the launcher while a rank runs: which peers died, and which are back.
 //!
-//! A rank looks for news now and then while it makes progress, and whenever it has slept.
-//! One that computes gets none, and delays only the ranks that need something of it.
+//! A rank reads news now and then while it makes progress, and after each sleep. A rank that
+//! computes reads none, and delays only the ranks that need something from it.
 
 use super::World;
 use super::peers::Published;
@@ -11,18 +11,18 @@ use refrain_job::control::News;
 use refrain_transport::engine::EngineError;
 use std::time::Instant;
 
-/// Progress between two looks at the control socket, where peers may be restarted: one
-/// system call in this number of polls.
+/// Calls of progress between two reads of the control socket in jobs that restart ranks: one system
+/// call in this number of polls.
 const PROGRESS_PER_LOOK: u32 = 4096;
-/// The same where they may not: only the live view asks.
+/// As [`PROGRESS_PER_LOOK`], in jobs that do not restart ranks: only the live view sends requests.
 const PROGRESS_PER_LOOK_ALONE: u32 = 1 << 20;
-/// The time between two looks of a program that asks for checkpoint requests.
+/// Time between two reads of the control socket in a program that asks for checkpoint requests.
 const ASKING_PER_LOOK: Duration = Duration::from_millis(1);
 
-/// When a rank looks for news.
+/// When a rank reads news.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attention {
-    /// Its peers may die without ending the job.
+    /// A peer may die without ending the job.
     pub(super) peers_may_return: bool,
     until_look: u32,
     looked: Instant,
@@ -43,7 +43,7 @@ impl Attention {
 }
 
 impl World {
-    /// Makes progress, and looks for news when it is time; returns whether anything arrived.
+    /// Makes progress, and reads news when it is time. Returns whether anything arrived.
     #[inline]
     pub(super) fn make_progress(&mut self) -> Result<bool, Error> {
         super::forked::check()?;
@@ -61,13 +61,13 @@ impl World {
         Ok(arrived)
     }
 
-    /// Reports a lost peer to the launcher where it may come back: the launcher replaces it
-    /// even if it lives, since the fabric gave it up.
+    /// Reports a lost peer to the launcher in jobs that restart ranks. The launcher replaces the
+    /// peer even if it lives, since the fabric gave it up.
     #[cold]
     pub(super) fn bear(&mut self, error: EngineError) -> Result<bool, Error> {
         let peer = match error {
             EngineError::PeerLost { peer, .. } if self.attention.peers_may_return => peer,
-            // Its own next life has connections again.
+            // This rank's own next life has connections again.
             EngineError::Closed { .. } if self.attention.peers_may_return => {
                 return match &mut self.control {
                     Some(control) => Err(control.ask_for_next_life(self.rank).into()),
@@ -93,7 +93,7 @@ impl World {
         self.request_room().map(drop)
     }
 
-    /// For a program that asks often: not each time costs a system call.
+    /// For a program that asks often: limits the number of system calls.
     pub(super) fn look_for_news_at_times(&mut self) -> Result<(), Error> {
         match self.attention.looked.elapsed() >= ASKING_PER_LOOK {
             true => self.look_for_news(),
@@ -101,14 +101,14 @@ impl World {
         }
     }
 
-    /// Handles the news that have come.
+    /// Handles the news that have arrived.
     pub(super) fn heed_news(&mut self) -> Result<(), Error> {
         while let Some(news) = self.control.as_mut().and_then(|it| it.next_news()) {
             match news {
-                // A life of a peer, and all earlier ones, have ended. FENCE-1
+                // A life of a peer, and all earlier lives, have ended. FENCE-1
                 News::Down { rank, incarnation } => {
                     let connected = self.engine.connected(rank);
-                    // It may be back already, by its published address.
+                    // A later life may already be connected, by its published address.
                     if rank != self.rank && connected.is_none_or(|life| life <= incarnation) {
                         self.engine.fence(rank);
                     }
@@ -120,7 +120,7 @@ impl World {
                     memory,
                 } => {
                     let published = Published::read(rank, &card, memory)?;
-                    // A later life of a peer can be reached, or this is one. REC-3
+                    // A later life of a peer can be reached, or this life is a later one. REC-3
                     if rank != self.rank
                         && let Some(address) = self.peers.address_of(rank, &published)?
                     {
@@ -129,7 +129,7 @@ impl World {
                 }
                 News::CheckpointWanted => self.checkpoints.is_wanted = true,
                 News::StatusAsked => self.tell_status()?,
-                // Only of use while a rank joins.
+                // Used only while a rank joins.
                 News::Remains { .. } | News::Departed(_) => {}
             }
         }

@@ -1,6 +1,6 @@
-//! One world at a time: a scope lends the world that its requests belong to, and
-//! with a second one at hand the two could be swapped under it. And why a world
-//! may move to another thread.
+//! Allows one world at a time. A scope lends the world that its requests belong to; with a second
+//! world, a program could swap the two under the scope. This module also states why a world may
+//! move to another thread.
 
 #![allow(unsafe_code, reason = "declares that a world may move between threads")]
 
@@ -11,26 +11,24 @@ use core::sync::atomic::{AtomicBool, Ordering};
 /// A world of this process exists.
 static EXISTS: AtomicBool = AtomicBool::new(false);
 
-// SAFETY: a world is used by one thread at a time, since every operation borrows it
-// exclusively, and nothing that it consists of belongs to a thread:
+// SAFETY: one thread at a time uses a world, since every operation borrows it exclusively, and none
+// of its parts belongs to a thread:
 //
 // - Fabric, disk and records are behind traits that simulators implement too, on
 //   one thread. Those of a world are `Send`: `setup` boxes them so.
-// - Reference counts that are not atomic (chunks that the log's arena lends,
-//   mailboxes of reads of the log) have all their owners inside the engine, or in
-//   calls that borrow the world until they return: they move with it.
+// - Reference counts that are not atomic (chunks that the log's arena lends, mailboxes of reads of
+//   the log) have all their owners inside the engine, or in calls that borrow the world until they
+//   return: they move with the world.
 // - The arena's function that takes memory holds the segment alone, which is
 //   `Send`.
-// - Buffers of requests are memory of the program, by pointer. Those of blocking
-//   calls are given back before the call returns. A scope borrows the world, so
-//   that it cannot move meanwhile; and the caller that lends a buffer by pointer
-//   (`SendBuffer::bytes`, `ReceiveBuffer::bytes`) promises that no thread touches it until the
-//   request has ended.
-// - Providers of libfabric are asked for `FI_THREAD_DOMAIN`: accesses exclude each
-//   other, from whatever thread. Objects of libibverbs are usable from any.
-// - The disk's ring of one issuer is used by the disk's own thread. `membarrier` is
-//   registered for the process, and a sleeper waits by a word in memory or by
-//   poll(2).
+// - Buffers of requests are memory of the program, given by pointer. Blocking calls give theirs
+//   back before they return. A scope borrows the world, so the world cannot move meanwhile. A
+//   caller that lends a buffer by pointer (`SendBuffer::bytes`, `ReceiveBuffer::bytes`) promises
+//   that no thread touches it until the request has ended.
+// - Providers of libfabric are opened with `FI_THREAD_DOMAIN`: accesses exclude each other, from
+//   any thread. Objects of libibverbs are usable from any thread.
+// - The disk's `io_uring` with a single issuer is used by the disk's own thread. `membarrier` is
+//   registered for the process. A sleeping rank waits on a word in memory or in poll(2).
 unsafe impl Send for World {}
 
 /// Held by the only world of a process.
@@ -39,7 +37,7 @@ pub(super) struct Only(());
 
 impl Only {
     /// # Errors
-    /// When there is one.
+    /// When a world exists already.
     pub(super) fn claim() -> Result<Self, Error> {
         match EXISTS.swap(true, Ordering::Acquire) {
             false => Ok(Self(())),

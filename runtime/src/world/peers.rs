@@ -1,4 +1,4 @@
-//! How the other ranks are reached, from the business cards that they publish.
+//! Finds the addresses of other ranks in the business cards that they publish.
 
 use crate::Error;
 use refrain_job::control::business_card::BusinessCard;
@@ -12,17 +12,17 @@ use std::sync::Arc;
 /// The fabric to reach other ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Shared memory, all of them.
+    /// Shared memory for all ranks.
     Near,
-    /// Libfabric, all of them.
+    /// A network fabric for all ranks.
     Far,
-    /// Those of this host by shared memory, the others by libfabric.
+    /// Shared memory for ranks of this host, a network fabric for all others.
     Mixed,
-    /// There are no others.
+    /// No other rank is reached.
     None,
 }
 
-/// The others of a job, as this rank reaches them.
+/// How this rank reaches the other ranks of its job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peers {
     pub(super) host: HostIdentity,
@@ -33,12 +33,12 @@ pub(super) struct Peers {
 #[derive(Clone, Debug)]
 pub(super) struct Published {
     pub(super) card: BusinessCard,
-    /// Its address for ranks on its host, with the memory.
+    /// The rank's address for ranks on its host, with its memory.
     pub(super) near: Address,
 }
 
 impl Published {
-    /// Reads what `rank` has put under its address key.
+    /// Decodes the value that `rank` has published under its address key.
     pub(super) fn read(rank: Rank, bytes: &[u8], memory: Option<OwnedFd>) -> Result<Self, Error> {
         let card = BusinessCard::decode(bytes).map_err(|error| {
             refused(
@@ -57,9 +57,9 @@ impl Published {
         self.card.incarnation
     }
 
-    /// Takes the address for ranks on other hosts, which was published separately. A rank
-    /// that died meanwhile has published it in another life than the card: the life of the
-    /// address is connected, and the launcher announces later ones.
+    /// Sets the address for ranks on other hosts, which was published separately. A rank that died
+    /// meanwhile may have published it in another life than the card. The life of the address is
+    /// connected; the launcher announces later lives.
     pub(super) fn has_far(&mut self, far: Vec<u8>) {
         if let Ok(address) = NetworkAddress::decode(&far) {
             self.card.incarnation = address.incarnation;
@@ -69,8 +69,8 @@ impl Published {
 }
 
 impl Peers {
-    /// The address of a rank, for this one's fabric; `None` when it has not published
-    /// one yet that this rank can use.
+    /// The address of `rank` for this rank's fabric; `None` if it has not yet published one that
+    /// this rank can use.
     pub(super) fn address_of(
         &self,
         rank: Rank,
@@ -89,7 +89,7 @@ impl Peers {
     }
 }
 
-/// Why shared memory alone is not enough.
+/// The reason why shared memory alone is not enough.
 pub(super) const STRANGER: &str = "it runs on another host (or in another network namespace), where shared memory does not reach: use --fabric auto";
 
 fn refused(peer: Rank, reason: String) -> Error {
@@ -134,8 +134,7 @@ mod tests {
         .encode()
     }
 
-    /// A rank that dies while others join: the card is of one life, the address of
-    /// another.
+    /// A rank dies while others join: its card is from one life, its address from another.
     #[test]
     fn the_life_that_is_connected_is_the_one_whose_address_it_is() {
         for (card, address) in [(0, 0), (0, 1), (1, 0)] {

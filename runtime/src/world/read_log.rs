@@ -1,5 +1,4 @@
-//! Reading this rank's payload log back: what it sent to a rank, message by
-//! message. LOG-2
+//! Reads this rank's payload log back: the messages that it sent to a rank, in order. LOG-2
 
 use super::World;
 use crate::Error;
@@ -10,28 +9,27 @@ use refrain_ring::{Position, Rank, RecordHeader, Ssn};
 /// A message of the log.
 #[derive(Clone, Copy, Debug)]
 pub struct Logged<'a> {
-    /// Its number on the channel. Numbers count all messages of the pair of
-    /// ranks, those of the library's own (barriers) too.
+    /// The SSN of the message. SSNs count all messages of the pair of ranks in the stream of the
+    /// program, also those of the library (barriers).
     pub ssn: Ssn,
-    /// The context that it was sent in.
+    /// The context in which it was sent.
     pub context: u32,
-    /// Its tag.
+    /// The tag of the message.
     pub tag: i32,
-    /// Its bytes, packed.
+    /// The payload, packed.
     pub payload: &'a [u8],
 }
 
 impl World {
-    /// Reads what this rank has sent to `destination` and its log still holds, from
-    /// message `from` on, in the order of the numbers; returns how many messages
-    /// that were. From memory or disk, wherever they are; meanwhile the rank
-    /// answers others as in any blocking call. Each message is put together in
-    /// memory. Messages to oneself are not logged.
+    /// Reads the messages to `destination` that the log still holds, from message `from` on, in
+    /// order, and calls `each` for each message. Returns the number of messages. They are read from
+    /// memory or disk; meanwhile the rank makes progress as in any blocking call. Each message is
+    /// assembled in memory. Messages of a rank to itself are not logged.
     ///
     /// # Errors
     /// [`Error::NoSuchRank`]; [`Error::Argument`] when a horizon has passed `from`;
-    /// [`Error::Config`] when messages are gone otherwise: the disk does not give
-    /// them back, or the protocol keeps none.
+    /// [`Error::Config`] when messages are missing for another reason: the disk fails, or the
+    /// protocol keeps no payload.
     pub fn read_log(
         &mut self,
         destination: u32,
@@ -73,13 +71,13 @@ impl World {
     }
 }
 
-/// Hands messages on; what is kept is sent eagerly, so they become whole in the
-/// order of their numbers.
+/// Assembles messages and passes them to the caller. Logged messages are eager, so they become
+/// complete in the order of their SSNs.
 struct Reading {
     assembly: Assembly,
     destination: Rank,
     next: Ssn,
-    /// What is wrong with the log.
+    /// An error in the log.
     broken: Option<Error>,
 }
 
@@ -89,7 +87,7 @@ impl Reading {
         if self.broken.is_some() || !header.ssn.is_program() {
             return;
         }
-        // Positions are not asked for.
+        // Positions are not used.
         match self.assembly.add(header, payload, Position(0)) {
             Ok(Added::Part) => {}
             Ok(Added::Whole(message)) if message.ssn == self.next => {

@@ -1,4 +1,4 @@
-//! The recovery of a later life, as it is reported to the launcher.
+//! The recovery of a later life, as it reports it to the launcher.
 
 use super::World;
 use crate::Error;
@@ -15,19 +15,19 @@ pub(super) struct Recovering {
     began: Instant,
     announced: Instant,
     figures: RecoveryFigures,
-    /// Messages that had arrived before, in all lives.
+    /// Messages that had arrived in all lives before this recovery.
     messages_before: u64,
     replay: ReplayFigures,
-    /// When the launcher got the last report of progress.
+    /// When the last report of progress was sent to the launcher.
     reported: Instant,
 }
 
-/// Between two reports of progress.
+/// Time between two reports of progress.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
 
 impl Recovering {
-    /// Of a life that was announced to its peers just now. `events_until`: the clock of its
-    /// last recorded event.
+    /// The recovery of a life that was just announced to its peers. `events_until`: the clock of
+    /// its last recorded event.
     pub(super) fn new(
         began: Instant,
         figures: RecoveryFigures,
@@ -50,7 +50,7 @@ impl Recovering {
     }
 }
 
-/// Messages that have arrived from all others, up to the first that is missing.
+/// Number of messages that have arrived from all other ranks, of each up to the first missing one.
 fn messages_so_far(engine: &Engine) -> u64 {
     let sources = (0..engine.size()).map(Rank);
     sources.map(|source| engine.first_missing(source).0).sum()
@@ -61,7 +61,7 @@ pub(super) fn microseconds(time: Duration) -> u64 {
 }
 
 impl World {
-    /// Reports when this life has caught up.
+    /// Reports progress, and reports the end of the recovery once this life has caught up.
     #[cold]
     pub(super) fn look_after_recovery(&mut self, arrived: bool) -> Result<(), Error> {
         let Some(recovering) = &mut self.recovering else {
@@ -79,7 +79,7 @@ impl World {
             self.tell(|control| control.report(&ToLauncher::Replaying(figures)))?;
         }
         self.check_restored()?;
-        // Every other rank is connected, and has the messages that it missed.
+        // Every other rank is connected, and has received the messages that it missed.
         let all_are_live = self.others().all(|peer| self.engine.is_live(peer));
         if self.engine.is_replaying() || !all_are_live || self.engine.is_comparing() {
             return Ok(());
@@ -87,7 +87,7 @@ impl World {
         self.tell_recovered()
     }
 
-    /// Whether another rank is dead, or was restarted just now.
+    /// Whether another rank is dead, or was just restarted.
     pub(super) fn any_is_away(&self) -> bool {
         self.others().any(|peer| self.engine.is_away(peer))
     }
@@ -97,8 +97,8 @@ impl World {
         (0..self.size).map(Rank).filter(move |peer| *peer != own)
     }
 
-    /// A program that makes an operation before it takes its checkpoint would make it a
-    /// second time.
+    /// Checks that the program has taken its checkpoint: otherwise it would repeat operations that
+    /// it made before the checkpoint.
     fn check_restored(&self) -> Result<(), Error> {
         match &self.checkpoints.restored {
             Some(restored) => Err(Error::Argument(format!(
@@ -110,7 +110,7 @@ impl World {
         }
     }
 
-    /// The replay has ended, or all ranks are at their end.
+    /// Reports the recovery: the replay has ended, or all ranks are at their end.
     pub(super) fn tell_recovered(&mut self) -> Result<(), Error> {
         let Some(Recovering {
             announced,
@@ -121,7 +121,7 @@ impl World {
         else {
             return Ok(());
         };
-        // No send is suppressed any more, and none is left to compare with.
+        // No more sends are suppressed, and none is left to compare.
         self.engine.end_comparison();
         let statistics = self.engine.statistics();
         figures.replay_us = microseconds(announced.elapsed());

@@ -1,4 +1,4 @@
-//! Requests: handles to entries of a table, and how they ended.
+//! Requests: handles to entries of a table, and their results.
 
 #[cfg(test)]
 mod tests;
@@ -8,15 +8,15 @@ use refrain_rank::calls::{Handle, Handles};
 use refrain_transport::engine::{Outcome, ReceiveBuffer, SendBuffer, SendTo, Status};
 use refrain_transport::matching::Pattern;
 
-/// How one of several requests ended.
+/// The result of one of several requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// Which request of the call.
+    /// Index of the request in the call.
     pub index: usize,
-    /// The status of its message.
+    /// The status of the request's message.
     pub status: Status,
-    /// The message was longer than the receive's buffer, which has this many bytes:
-    /// the rest is lost.
+    /// `Some(buffer_bytes)` if the message was longer than the receive's buffer of that length: the
+    /// rest is lost.
     pub truncated_to: Option<u64>,
 }
 
@@ -30,10 +30,10 @@ impl Ended {
         }
     }
 
-    /// The status of a whole message.
+    /// The status of the message, if it was not truncated.
     ///
     /// # Errors
-    /// [`Error::Truncated`].
+    /// [`Error::Truncated`] if it was.
     #[inline]
     pub fn status(&self) -> Result<Status, Error> {
         match self.truncated_to {
@@ -48,39 +48,39 @@ impl Ended {
     }
 }
 
-/// Names an entry of a [`Table`].
+/// Identifies an entry of a [`Table`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Key {
-    /// Counts all entries of the table, from 1; never used again. 0: null.
+    /// Counts all entries of the table, from 1; never reused. 0: null.
     serial: u64,
     slot: u64,
 }
 
-/// A request of a [`World`](super::World): a number that the world looks up. It is
-/// null once its completion has been returned; copies that are used after that are
-/// refused. A persistent request stays, inactive, and can be started again.
+/// A request of a [`World`](super::World): a number that the world looks up. It becomes null when
+/// its completion is returned; copies of it are then refused. A persistent request stays, inactive,
+/// and can be started again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Request(pub(super) Key);
 
 impl Request {
-    /// A request that stands for nothing.
+    /// The null request.
     pub const NULL: Self = Self(Key { serial: 0, slot: 0 });
 
-    /// A request that stands for nothing.
+    /// Returns the null request.
     pub fn null() -> Self {
         Self::NULL
     }
 
-    /// Whether it stands for nothing.
+    /// Whether this is the null request.
     #[inline]
     pub fn is_null(&self) -> bool {
         *self == Self::NULL
     }
 }
 
-/// Values by key. Keys of values that were removed are recognised.
+/// Values by key. The table detects keys of removed values.
 #[derive(Debug)]
 pub(super) struct Table<T> {
     slots: Vec<Slot<T>>,
@@ -96,7 +96,7 @@ struct Slot<T> {
 }
 
 impl<T> Table<T> {
-    /// An empty table, after an earlier life has given this many keys.
+    /// An empty table that continues the count of an earlier life, which made this many keys.
     pub fn after(made: u64) -> Self {
         Self {
             slots: Vec::new(),
@@ -105,12 +105,12 @@ impl<T> Table<T> {
         }
     }
 
-    /// Keys given so far.
+    /// Number of keys made so far.
     pub fn made(&self) -> u64 {
         self.made
     }
 
-    /// Values in the table.
+    /// Number of values in the table.
     pub fn count(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -162,11 +162,11 @@ impl<T> Table<T> {
 /// A request in the table.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// Null: persistent, and inactive.
+    /// Null for an inactive persistent request.
     pub handle: Handle,
-    /// What a persistent request does at each start.
+    /// The operation that a persistent request starts.
     pub template: Option<Box<Template>>,
-    /// The present call names it.
+    /// Set while `check` runs: the call names this request.
     is_named: bool,
 }
 
@@ -196,8 +196,7 @@ impl Entry {
 }
 
 impl Table<Entry> {
-    /// The operation of a request; null for one that stands for nothing or is
-    /// inactive.
+    /// The operation of a request; null if the request is null or inactive.
     ///
     /// # Errors
     /// [`Error::Request`].
@@ -210,14 +209,14 @@ impl Table<Entry> {
         }
     }
 
-    /// Whether there is something to wait for.
+    /// Whether the request has an operation to wait for.
     #[inline]
     pub fn is_active(&self, request: Request) -> bool {
         let entry = self.get(request.0);
         entry.is_some_and(|entry| !entry.handle.is_null())
     }
 
-    /// Each of them must be null or in the table, and named once.
+    /// Checks that each request is null or in the table, and named once.
     ///
     /// # Errors
     /// [`Error::Request`].
@@ -239,7 +238,7 @@ impl Table<Entry> {
         }
     }
 
-    /// The end of its operation has been returned: it is null, or inactive.
+    /// Marks a request whose completion is returned: it becomes null, or inactive if persistent.
     #[inline]
     pub fn end(&mut self, request: &mut Request) {
         let Some(entry) = self.get_mut(request.0) else {

@@ -1,11 +1,10 @@
-//! Requests by handle: for layers above that keep requests and buffers beyond a
-//! call, such as collectives and libraries for other languages.
+//! Requests by handle, for layers above that keep requests and buffers beyond a call, such as
+//! collectives and libraries for other languages.
 //!
 //! Buffers are given by pointer: the caller that makes a [`SendBuffer`] or [`ReceiveBuffer`]
-//! promises that the memory stays until the request has ended. The calls on several
-//! requests write results into the caller's memory, and allocate nothing. A
-//! receive whose message was too long has [`Ended::truncated_to`] set; the others of
-//! the call are not affected by it.
+//! promises that the memory stays valid until the request has ended. The calls on several requests
+//! write results into the caller's memory, and allocate nothing. A receive whose message was too
+//! long has [`Ended::truncated_to`] set; other requests of the call are not affected.
 
 use super::request::{Chosen, Ended, Entry, Key, Request, Template};
 use super::{Message, ReceiveBuffer, SendBuffer, SendTo, Source, Status, World};
@@ -13,14 +12,14 @@ use crate::Error;
 use refrain_rank::calls;
 use refrain_transport::engine::Outcome;
 
-/// A [`Message`] that is kept in the world. Null once it was taken.
+/// A [`Message`] that the world keeps. It becomes null once the message is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct MessageHandle(Key);
 
 impl World {
-    /// Begins a send. It ends when `data` may be changed again; a synchronous one
-    /// when the receiver has matched it.
+    /// Begins a send. It ends when `data` may be changed again; a synchronous send ends when the
+    /// receiver has matched it.
     ///
     /// # Errors
     /// As [`World::send`].
@@ -48,8 +47,7 @@ impl World {
         self.add_request(Entry::once(handle))
     }
 
-    /// Prepares a send that can be started again and again. `data` is lent until the
-    /// request is [freed](World::free).
+    /// Prepares a persistent send. `data` is lent until the request is [freed](World::free).
     ///
     /// # Errors
     /// For a rank that does not exist.
@@ -59,8 +57,7 @@ impl World {
         Ok(self.add_request(Entry::persistent(template)))
     }
 
-    /// Prepares a receive that can be started again and again. `room` is lent until
-    /// the request is [freed](World::free).
+    /// Prepares a persistent receive. `room` is lent until the request is [freed](World::free).
     ///
     /// # Errors
     /// For a rank that does not exist.
@@ -102,9 +99,9 @@ impl World {
         Ok(())
     }
 
-    /// Cancels a receive, unless it has matched already. It still must be
-    /// waited for; its status tells whether it was cancelled. Does nothing to a send or a null
-    /// request. One operation of the rank's clock in any case.
+    /// Cancels a receive that has not matched yet. The caller must still wait for the request; its
+    /// status tells whether it was cancelled. A send or a null request is not affected. One
+    /// operation of the rank's clock in any case.
     ///
     /// # Errors
     /// [`Error::Request`].
@@ -129,19 +126,19 @@ impl World {
         Ok(())
     }
 
-    /// Whether there is something to wait for: not for null requests, nor for
-    /// persistent ones that are inactive.
+    /// Whether the request has an operation to wait for; false for null requests and inactive
+    /// persistent ones.
     #[inline]
     pub fn is_active(&self, request: Request) -> bool {
         self.requests.is_active(request)
     }
 
-    /// Requests that are neither null nor freed.
+    /// Number of requests that are neither null nor freed.
     pub fn request_count(&self) -> usize {
         self.requests.count()
     }
 
-    /// Waits for one request. A null or inactive one has ended.
+    /// Waits for one request. A null or inactive request has ended.
     ///
     /// # Errors
     /// [`Error::Request`]; else as [`World::send`].
@@ -157,8 +154,8 @@ impl World {
         Ok(Ended::new(0, outcome))
     }
 
-    /// Asks whether one request has ended. A null or inactive one has. An event, of
-    /// sends as of receives, but for those.
+    /// Checks whether one request has ended. The call is an event, for sends and receives. A null
+    /// or inactive request has ended, and is no event.
     ///
     /// # Errors
     /// As [`World::wait`].
@@ -194,8 +191,8 @@ impl World {
         Ok(Some(Ended::new(index, outcome)))
     }
 
-    /// Asks whether one of several requests has ended. `None` when none has, or none
-    /// is active.
+    /// Checks whether one of several requests has ended. `None` when none has ended, or none is
+    /// active.
     ///
     /// # Errors
     /// As [`World::wait`].
@@ -212,12 +209,11 @@ impl World {
         Ok(ended.map(|(index, outcome)| Ended::new(index, outcome)))
     }
 
-    /// Waits until at least one request has ended, and writes all that have into
-    /// `ended`; returns how many. 0 only when none is active.
+    /// Waits until at least one request has ended, and writes the results of all that have ended
+    /// into `ended`. Returns their number; 0 only when none is active.
     ///
     /// # Errors
-    /// [`Error::Argument`] when `ended` has less room than there are requests; as
-    /// [`World::wait`].
+    /// [`Error::Argument`] when `ended` is shorter than `requests`; else as [`World::wait`].
     pub fn wait_some(
         &mut self,
         requests: &mut [Request],
@@ -235,8 +231,7 @@ impl World {
         })
     }
 
-    /// Takes all requests that have ended, perhaps none. Else as
-    /// [`World::wait_some`].
+    /// Takes all requests that have ended, perhaps none; else as [`World::wait_some`].
     ///
     /// # Errors
     /// As [`World::wait_some`].
@@ -258,8 +253,8 @@ impl World {
         Ok(count.unwrap_or(0))
     }
 
-    /// Waits for all requests, and writes how they ended into `ended`, in their
-    /// order. Of null and inactive ones the status is empty.
+    /// Waits for all requests, and writes their results into `ended`, in their order. Null and
+    /// inactive requests have an empty status.
     ///
     /// # Errors
     /// As [`World::wait_some`].
@@ -274,7 +269,7 @@ impl World {
         })
     }
 
-    /// Asks whether all requests have ended; takes all of them or none. Else as
+    /// Checks whether all requests have ended; takes all of them or none. Else as
     /// [`World::wait_all`].
     ///
     /// # Errors
@@ -300,12 +295,12 @@ impl World {
         MessageHandle(self.messages.insert(message))
     }
 
-    /// Takes a message that is kept. `None`: it was taken already.
+    /// Removes and returns a kept message. `None` if it was taken already.
     pub fn take(&mut self, handle: MessageHandle) -> Option<Message> {
         self.messages.remove(handle.0)
     }
 
-    /// Messages that are kept.
+    /// Number of kept messages.
     pub fn message_count(&self) -> usize {
         self.messages.count()
     }
@@ -338,7 +333,7 @@ impl World {
         }
     }
 
-    /// The end of a request that stands for nothing.
+    /// The result of a null or inactive request.
     fn empty(&self, index: usize) -> Ended {
         let status = Status {
             source: self.rank,

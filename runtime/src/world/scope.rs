@@ -1,8 +1,7 @@
 //! [`Scope`]: non-blocking operations whose buffers are borrowed.
 //!
-//! As with scoped threads, a request may borrow what outlives the scope's
-//! closure, because the scope does not return before every request is done
-//! with its buffer.
+//! As with scoped threads, a request may borrow data that outlives the scope's closure, because the
+//! scope does not return before every request has stopped using its buffer.
 
 #![allow(
     unsafe_code,
@@ -13,12 +12,12 @@ use super::{Ended, Incoming, Message, Outgoing, Request, SendTo, Source, Status,
 use crate::Error;
 use core::marker::PhantomData;
 
-/// Non-blocking operations on buffers that live as long as `'env`. Its requests end
-/// with it: then their handles are over.
+/// Non-blocking operations on buffers that live as long as `'env`. Its requests end with the scope;
+/// their handles are invalid afterwards.
 #[derive(Debug)]
 pub struct Scope<'s, 'env> {
     world: &'s mut World,
-    /// Operations begun here; those that are over are swept out now and then.
+    /// Requests begun in this scope; ended ones are removed now and then.
     begun: Vec<Request>,
     sweep_at: usize,
     /// Persistent requests.
@@ -26,13 +25,13 @@ pub struct Scope<'s, 'env> {
     env: PhantomData<core::cell::Cell<&'env mut ()>>,
 }
 
-/// Operations begun before the first sweep.
+/// Number of requests at which ended ones are removed first.
 const SWEEP_MIN: usize = 64;
 
 impl World {
-    /// Runs `f` with a [`Scope`] in which requests may borrow buffers. Returns
-    /// when all of them are complete; when `f` fails, those that remain are
-    /// given up: receives are cancelled, sends go on from a copy.
+    /// Runs `f` with a [`Scope`] in which requests may borrow buffers. Returns when all of them are
+    /// complete. When `f` fails, the remaining requests are detached: receives are cancelled, sends
+    /// continue from a copy.
     ///
     /// ```no_run
     /// # use refrain::{World, from, to};
@@ -47,7 +46,7 @@ impl World {
     /// ```
     ///
     /// # Errors
-    /// Those of `f`, and those of the requests that it left.
+    /// Errors of `f`, and of the requests that `f` left open.
     pub fn scope<'env, R>(
         &mut self,
         f: impl FnOnce(&mut Scope<'_, 'env>) -> Result<R, Error>,
@@ -67,19 +66,19 @@ impl World {
 }
 
 impl Drop for Scope<'_, '_> {
-    /// Also after a panic: no request keeps a buffer beyond the scope.
+    /// Runs also after a panic: no request keeps a buffer beyond the scope.
     fn drop(&mut self) {
         for mut request in self.begun.drain(..).chain(self.prepared.drain(..)) {
-            // It may have ended already.
+            // The request may have ended already.
             let _ = self.world.free(&mut request);
         }
-        // Its memory serves the next scope: a warm scope allocates nothing.
+        // The next scope reuses the memory: only the first scopes allocate.
         self.world.spare_begun = core::mem::take(&mut self.begun);
     }
 }
 
 impl<'env> Scope<'_, 'env> {
-    /// The world, for blocking operations in between.
+    /// The world, for blocking operations within the scope.
     pub fn world(&mut self) -> &mut World {
         self.world
     }
@@ -139,7 +138,7 @@ impl<'env> Scope<'_, 'env> {
         Ok(self.remember(request))
     }
 
-    /// Prepares a send that can be started again and again.
+    /// Prepares a persistent send.
     ///
     /// # Errors
     /// For a rank that does not exist.
@@ -155,7 +154,7 @@ impl<'env> Scope<'_, 'env> {
         Ok(request)
     }
 
-    /// Prepares a synchronous send that can be started again and again.
+    /// Prepares a persistent synchronous send.
     ///
     /// # Errors
     /// For a rank that does not exist.
@@ -167,7 +166,7 @@ impl<'env> Scope<'_, 'env> {
         self.send_init(data, to.synchronous())
     }
 
-    /// Prepares a receive that can be started again and again.
+    /// Prepares a persistent receive.
     ///
     /// # Errors
     /// For a rank that does not exist.
@@ -201,8 +200,8 @@ impl<'env> Scope<'_, 'env> {
         self.world.cancel(*request)
     }
 
-    /// Whether there is something to wait for: not for null requests, nor for
-    /// persistent ones that are inactive.
+    /// Whether the request has an operation to wait for; false for null requests and inactive
+    /// persistent ones.
     pub fn is_active(&self, request: &Request) -> bool {
         self.world.is_active(*request)
     }
@@ -218,7 +217,8 @@ impl<'env> Scope<'_, 'env> {
         request
     }
 
-    /// The scope need not wait for requests that are over: mostly the last.
+    /// Removes ended requests from the end of the list, where most of them are: the scope need not
+    /// wait for them.
     #[inline]
     fn forget_ended(&mut self) {
         while let Some(last) = self.begun.last()
@@ -245,7 +245,7 @@ impl<'env> Scope<'_, 'env> {
 
     // ---- completion ----
 
-    /// Waits for one request. A null one is complete.
+    /// Waits for one request. A null request is complete.
     ///
     /// # Errors
     /// [`Error::Truncated`] as [`World::recv`]; else as [`World::wait`].
@@ -256,8 +256,8 @@ impl<'env> Scope<'_, 'env> {
         ended.status()
     }
 
-    /// Asks whether one request is complete. A null one is. An event, of sends as
-    /// of receives, but for null ones.
+    /// Checks whether one request is complete; a null request is. The call is an event, for sends
+    /// and receives, except for a null request.
     ///
     /// # Errors
     /// As [`Scope::wait`].
@@ -279,8 +279,8 @@ impl<'env> Scope<'_, 'env> {
         ended.map(one_status).transpose()
     }
 
-    /// Asks whether one of several requests is complete. `None` when none is,
-    /// or all are null.
+    /// Checks whether one of several requests is complete. `None` when none is complete, or all are
+    /// null.
     ///
     /// # Errors
     /// As [`Scope::wait_any`].
@@ -290,16 +290,16 @@ impl<'env> Scope<'_, 'env> {
         ended.map(one_status).transpose()
     }
 
-    /// Waits until at least one request is complete and returns all that are,
-    /// by index. Empty only when all are null.
+    /// Waits until at least one request is complete, and returns all complete ones with their
+    /// indices. Empty only when all are null.
     ///
     /// # Errors
-    /// As [`Scope::wait_any`], after all that are complete have been taken.
+    /// As [`Scope::wait_any`], after all complete requests have been taken.
     pub fn wait_some(&mut self, requests: &mut [Request]) -> Result<Vec<(usize, Status)>, Error> {
         self.some(requests, World::wait_some)
     }
 
-    /// Takes all requests that are complete, by index.
+    /// Takes all complete requests, with their indices.
     ///
     /// # Errors
     /// As [`Scope::wait_some`].
@@ -319,11 +319,11 @@ impl<'env> Scope<'_, 'env> {
         whole(ended, |ended| (ended.index, ended.status))
     }
 
-    /// Waits for all requests; statuses come in their order, that of a null
-    /// request is empty.
+    /// Waits for all requests. Returns their statuses in their order; that of a null request is
+    /// empty.
     ///
     /// # Errors
-    /// As [`Scope::wait_any`], after all are complete.
+    /// As [`Scope::wait_any`], after all requests are complete.
     pub fn wait_all(&mut self, requests: &mut [Request]) -> Result<Vec<Status>, Error> {
         let mut ended = vec![Ended::default(); requests.len()];
         self.world.wait_all(requests, &mut ended)?;
@@ -331,7 +331,7 @@ impl<'env> Scope<'_, 'env> {
         whole(ended, |ended| ended.status)
     }
 
-    /// Asks whether all requests are complete, and takes all of them or none.
+    /// Checks whether all requests are complete, and takes all of them or none.
     ///
     /// # Errors
     /// As [`Scope::wait_all`].
@@ -353,7 +353,7 @@ fn one_status(ended: Ended) -> Result<(usize, Status), Error> {
     }
 }
 
-/// The statuses of whole messages; an error has all.
+/// The statuses if no message was truncated; otherwise an error with all results.
 fn whole<T>(ended: Vec<Ended>, status: impl Fn(&Ended) -> T) -> Result<Vec<T>, Error> {
     match ended.iter().any(|ended| ended.truncated_to.is_some()) {
         false => Ok(ended.iter().map(status).collect()),

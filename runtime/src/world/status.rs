@@ -1,4 +1,4 @@
-//! The status that a rank reports while it runs, and its checkpoint requests.
+//! Reports a rank's status while it runs, and sends its checkpoint requests.
 
 use super::World;
 use super::checkpoint_requests::{Channel, Memory, Shortage};
@@ -9,10 +9,10 @@ use refrain_job::statistics::GateWaits;
 use refrain_ring::Rank;
 use std::time::Instant;
 
-/// How long a rank that is short of log memory waits, at most, in
-/// [`World::checkpoint_requested`] for the checkpoints that it has requested. Here it can
-/// take its own, for which others may wait; inside of a send it cannot. Not for
-/// long: others may need its next messages.
+/// Longest wait in [`World::checkpoint_requested`] of a rank that is short of log memory, for the
+/// checkpoints that it has requested. There it can take its own checkpoint, for which other ranks
+/// may wait; inside a send it cannot. The time is short, since other ranks may need its next
+/// messages.
 const ROOM_WAIT: Duration = Duration::from_millis(100);
 
 impl World {
@@ -61,15 +61,14 @@ impl World {
         }
     }
 
-    /// Whether the log may lack room.
+    /// Whether the log may be short of memory.
     #[inline]
     pub(super) fn may_lack_room(&self) -> bool {
         let (used_bytes, budget_bytes) = self.engine.log_bytes();
         self.checkpoints.store.is_some() && used_bytes >= budget_bytes / 2
     }
 
-    /// Requests the checkpoints that would make room, and returns how short the log is.
-    /// LOG-3
+    /// Requests the checkpoints that would free log memory, and returns the shortage. LOG-3
     #[cold]
     pub(super) fn request_room(&mut self) -> Result<Shortage, Error> {
         if self.checkpoints.store.is_none() {
@@ -83,8 +82,8 @@ impl World {
         Ok(memory.shortage(&channels))
     }
 
-    /// Between two steps of a program, where it can take a checkpoint: waits a while
-    /// for those of others, if it would soon stall without them. LOG-3
+    /// Called between two steps of a program, where it can take a checkpoint: waits for checkpoints
+    /// of other ranks if it would soon stall without them. LOG-3
     pub(super) fn wait_for_room(&mut self) -> Result<(), Error> {
         if !self.may_lack_room() || self.request_room()? < Shortage::Much {
             self.checkpoints.has_waited = false;

@@ -1,4 +1,4 @@
-//! The time, and other values from outside that differ in each life: each is an event, so
+//! The time, and other values from outside that differ in each life. Each value is an event, so
 //! that a later life gets the same value in its replay. REC-4
 
 use super::World;
@@ -13,19 +13,19 @@ use std::time::Instant;
 /// The series of [`World::time`].
 const TIME_SERIES: u8 = 0;
 
-/// The time since the job began, as one process of it counts.
+/// The time since the job began, by the clock of this process.
 #[derive(Debug)]
 pub(super) struct JobTime {
-    /// `began_ns` was then.
+    /// The instant of `began_ns`.
     began: Instant,
     began_ns: i64,
-    /// The last time that the program got.
+    /// The last time that was returned to the program.
     last_ns: i64,
     is_recorded: bool,
 }
 
 impl JobTime {
-    /// For a life that continues from `last_ns`.
+    /// The time of a life that continues from `last_ns`.
     pub(super) fn new(config: &JobConfig, last_ns: i64) -> Self {
         let began_ns = match config.began_unix_ns {
             0 => 0,
@@ -43,8 +43,8 @@ impl JobTime {
         self.last_ns
     }
 
-    /// Never less than the last time that the program got: that may be of an earlier life, on
-    /// a host whose clock is ahead. Then this life continues from there.
+    /// Never less than the last time that was returned to the program. That time may be from an
+    /// earlier life on a host whose clock was ahead; this life then continues from it.
     fn now_ns(&mut self) -> i64 {
         let elapsed = i64::try_from(self.began.elapsed().as_nanos()).unwrap_or(i64::MAX);
         let now_ns = self.began_ns.saturating_add(elapsed);
@@ -55,17 +55,16 @@ impl JobTime {
 }
 
 impl World {
-    /// The time since the job began. It never goes back, also not from one life of
-    /// the rank to the next; ranks of different hosts may differ by as much as their
-    /// hosts' clocks.
+    /// The time since the job began. It never goes back, also not from one life of the rank to the
+    /// next. Times of ranks on different hosts differ by as much as the clocks of their hosts.
     ///
     /// One operation of the clock, and an event: in its replay, a later life gets the recorded
-    /// times, and continues from the last of them. With `--record-clocks off` it gets the
-    /// current time. Before [`World::restored`], in a life that continues from a checkpoint, it
-    /// is no operation, and the time is not recorded.
+    /// times; afterwards it continues from the last of them. With `--record-clocks off` it gets the
+    /// current time. In a life that continues from a checkpoint, it is no operation before
+    /// [`World::restored`], and the time is not recorded.
     ///
     /// # Errors
-    /// When the event loggers fall far behind, as [`World::send`].
+    /// When the event loggers are far behind, as [`World::send`].
     #[inline]
     pub fn time(&mut self) -> Result<Duration, Error> {
         let fresh_ns = self.job_time.now_ns();
@@ -74,8 +73,8 @@ impl World {
         Ok(Duration::from_nanos(u64::try_from(time_ns).unwrap_or(0)))
     }
 
-    /// The same, recorded nowhere and no operation: for a program that has taken its
-    /// checkpoint ([`World::restored`]) and does not go on from it yet.
+    /// As [`World::time`], not recorded and no operation: for a program that has taken its
+    /// checkpoint ([`World::restored`]) and does not continue from it yet.
     #[doc(hidden)]
     pub fn unrecorded_time(&mut self) -> Duration {
         Duration::from_nanos(u64::try_from(self.job_time.now_ns()).unwrap_or(0))
@@ -84,14 +83,14 @@ impl World {
     /// Records a number from outside the program and returns it; in a replay, returns the
     /// number that was recorded for the same operation. One operation of the clock.
     ///
-    /// `series`: the kind of number, 1 to 15; numbers of one series take least room in the event
-    /// log when they are close to each other. Series 0 is
-    /// [`World::time`]'s. Before [`World::restored`], in a life that continues from a
-    /// checkpoint, it is no operation: `fresh` is returned and not recorded.
+    /// `series`: the kind of number, 1 to 15; series 0 is [`World::time`]'s. Numbers of one series
+    /// need least room in the event log when they are close to each other. In a life that continues
+    /// from a checkpoint, the call is no operation before [`World::restored`]: it returns `fresh`
+    /// and does not record it.
     ///
     /// # Errors
-    /// [`Error::Argument`] for another series; when the first life asked for something
-    /// else here; as [`World::time`].
+    /// [`Error::Argument`] for another series; when the first life made another operation here; as
+    /// [`World::time`].
     #[doc(hidden)]
     #[inline]
     pub fn answer_number(&mut self, series: u8, fresh: i64) -> Result<i64, Error> {
@@ -112,7 +111,8 @@ impl World {
         }
     }
 
-    /// The same for bytes: in a replay, they are replaced by the recorded ones. One operation of the clock for each 256 of them.
+    /// As [`World::answer_number`], for bytes: in a replay, the recorded bytes replace `fresh`. One
+    /// operation of the clock for each 256 bytes.
     ///
     /// # Errors
     /// As [`World::answer_number`].
@@ -140,7 +140,7 @@ impl World {
         }
     }
 
-    /// The next progress returns the error. REC-8
+    /// The next progress returns the error of the divergence. REC-8
     #[cold]
     fn asked_for_something_else<T>(&mut self) -> Result<T, Error> {
         self.block_until(|_| None)
@@ -171,12 +171,12 @@ mod tests {
         let first = time.now_ns();
         assert!((hour_ns..2 * hour_ns).contains(&first), "{first}");
         while time.now_ns() == first {}
-        // Of a record, in a replay.
+        // As after a record in a replay.
         time.last_ns = 2 * hour_ns;
         assert!((2 * hour_ns..3 * hour_ns).contains(&time.now_ns()));
     }
 
-    /// A clock that is ahead of the last time is not held back.
+    /// The time of a host whose clock is ahead of the last time is used unchanged.
     #[test]
     fn the_time_of_a_later_life_counts_from_the_beginning_of_the_job() {
         let config = JobConfig {

@@ -1,9 +1,8 @@
 //! How a rank waits: it polls for a while, then yields, then sleeps.
 //!
-//! Where every rank has a core, an answer comes within the polling time and
-//! costs no system call. Where ranks share cores, polling keeps the peer from
-//! answering, so it ends almost at once. A rank that waits long sleeps and uses
-//! no processor.
+//! If every rank has a core, an answer arrives within the polling time and costs no system call. If
+//! ranks share cores, polling keeps the peer from answering, so it ends almost at once. A rank that
+//! waits for a long time sleeps and uses no processor.
 
 use super::World;
 use crate::Error;
@@ -14,31 +13,32 @@ use refrain_ring::Clock;
 use refrain_transport::engine::EngineError;
 use std::time::Instant;
 
-/// Polling time before sleep when every rank has its own core: longer than a
-/// peer takes for some MiB, since falling asleep and being woken costs both
-/// sides 10 µs and more (measured: 96 against 79 µs for 1 MiB with 100 µs).
+/// Polling time before sleep when every rank has its own core. It is longer than a peer takes for
+/// some MiB, since a sleep and the wake-up cost both sides 10 µs and more (measured: 96 against 79
+/// µs for 1 MiB with 100 µs).
 const SPIN_OWN_CORE: Duration = Duration::from_millis(2);
-/// The same when ranks share cores.
+/// Polling time before sleep when ranks share cores.
 const SPIN_SHARED_CORE: Duration = Duration::from_micros(2);
 /// Tests without a result between two checks of waiting sends.
 pub(super) const TESTS_PER_LOOK: u32 = 1024;
-/// Polls between two looks at the clock.
+/// Polls between two reads of the clock.
 const POLLS_PER_LOOK: u32 = 64;
-/// A sleeping rank checks its launcher this often. A message of the launcher wakes it.
+/// Longest sleep: a sleeping rank then checks its launcher. A message of the launcher wakes it
+/// earlier.
 pub(super) const SLEEP_MAX: Duration = Duration::from_millis(100);
 
-/// The most that counts of the time between two checks of stalled sends: before, the rank
+/// Most time between two checks of stalled sends that counts as stalled: in a longer gap the rank
 /// computed and could not get room.
 const UNSEEN_MAX: Duration = Duration::from_secs(1);
 
-/// How long a rank may wait.
+/// Limits of a rank's waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     spin: Duration,
     yields: u32,
-    /// For log memory, before it is an error.
+    /// Limit of a wait for log memory; then an error.
     log_full_wait: Duration,
-    /// Of a send for its events, before it is an error.
+    /// Limit of a send's wait for its events; then an error.
     pub(super) events_wait: Duration,
 }
 
@@ -59,7 +59,7 @@ impl Patience {
 }
 
 impl World {
-    /// Makes progress until `ready` has an answer.
+    /// Makes progress until `ready` returns a value.
     #[inline]
     pub(super) fn block_until<T>(
         &mut self,
@@ -76,8 +76,8 @@ impl World {
         self.block_long_until(ready)
     }
 
-    /// A test or probe: makes progress once and asks. In a replay it waits for the recorded
-    /// result. `None`: it found nothing. REC-4
+    /// A test or probe: makes progress and calls `ask` once. In a replay it waits for the recorded
+    /// result. `None`: nothing was found. REC-4
     #[inline]
     pub(super) fn test_now<T>(
         &mut self,
@@ -96,8 +96,8 @@ impl World {
         Ok(found)
     }
 
-    /// A program that only tests does not wait anywhere: a send or an event that waits for
-    /// too long is noticed here.
+    /// Records that a test found nothing. A program that only tests never blocks, so this also
+    /// detects a send or an event that waits too long.
     fn found_nothing(&mut self, clock: Clock) -> Result<(), Error> {
         calls::found_nothing(&mut self.engine, clock);
         self.tests_until_look -= 1;
@@ -131,7 +131,7 @@ impl World {
             }
             self.check_waits()?;
             if self.engine.is_spilling() {
-                // The thread that writes may wait for this core.
+                // The writing thread may need this core.
                 std::thread::yield_now();
             }
             if idle_since.elapsed() < self.patience.spin {
@@ -147,18 +147,18 @@ impl World {
         }
     }
 
-    /// Between two polls that found nothing.
+    /// Pauses between two polls that found nothing.
     #[inline]
     fn pause(&self) {
         if self.engine.awaits_commit() {
-            // The event logger may wait for this core.
+            // The event logger may need this core.
             std::thread::yield_now();
         } else {
             core::hint::spin_loop();
         }
     }
 
-    /// An error when a send has waited too long, for memory or for its events.
+    /// Fails when a send has waited too long, for memory or for its events.
     #[cold]
     pub(super) fn check_waits(&mut self) -> Result<(), Error> {
         let mut log_watch = self.log_watch;
@@ -168,7 +168,7 @@ impl World {
         self.check_gate()
     }
 
-    /// An error when a send has waited too long for its events.
+    /// Fails when a send has waited too long for its events.
     fn check_gate(&self) -> Result<(), Error> {
         if !self.engine.awaits_commit() {
             return Ok(());
@@ -185,15 +185,15 @@ impl World {
     }
 }
 
-/// Watches for sends that only a checkpoint can free: in all calls, since a
-/// program may only test.
+/// Watches for stalled sends that only a checkpoint can free. All calls check it, since a program
+/// may only test.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LogWatch {
     /// The time of the last check, if sends were stalled then.
     looked: Option<Instant>,
-    /// How long they have been stalled.
+    /// How long sends have been stalled.
     stalled: Duration,
-    /// Bytes that the logs had taken then, and chunks that the disk had written.
+    /// Bytes appended to the logs, and chunks written to disk, at the last check.
     progress: (u64, u64),
 }
 
@@ -203,7 +203,8 @@ impl LogWatch {
         let progress = (engine.log_bytes_appended(), engine.disk_progress());
         let stall = engine.stall().filter(|stall| stall.is_of_memory());
         let stall = stall.filter(|_| progress == self.progress);
-        // A peer that is away consumes nothing, and may free much when it is back.
+        // A peer that is dead or just restarted consumes nothing, and may free much when it is
+        // back.
         let stall = stall.filter(|_| !world.any_is_away());
         let Some(stall) = stall else {
             *self = Self {

@@ -4,11 +4,11 @@ use super::Dice;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Disks write a sector wholly or not at all.
+/// A disk writes a sector completely or not at all.
 const SECTOR_BYTES: usize = 512;
 const PAGE_BYTES: usize = 4096;
 
-/// Bytes of a file; what was never written takes no memory.
+/// The bytes of a file; parts that were never written take no memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
     pub length: u64,
@@ -16,7 +16,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// Of bytes that lie in one page.
+    /// Puts bytes that lie in one page.
     fn put(&mut self, place: u64, bytes: &[u8]) {
         let page = self.pages.entry(place / PAGE_BYTES as u64);
         let page = page.or_insert_with(|| Arc::new([0; PAGE_BYTES]));
@@ -59,14 +59,14 @@ impl Content {
     }
 }
 
-/// A file: as processes see it, and as it is on the disk.
+/// A file, as processes see it and as it is on the disk.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Node {
-    /// As any process sees it.
+    /// The content that any process sees.
     pub cache: Content,
-    /// As it is on the disk.
+    /// The content on the disk.
     platter: Content,
-    /// Sectors that a sync would write: a bit for each, by page.
+    /// Sectors that a sync would write: one bit each, by page.
     dirty: BTreeMap<u64, u8>,
 }
 
@@ -89,8 +89,8 @@ impl Node {
         }
     }
 
-    /// Brings the dirty sectors to the disk for which `is_flushed` returns true; then none
-    /// is dirty.
+    /// Writes the dirty sectors for which `is_flushed` returns true to the disk; then no sector is
+    /// dirty.
     pub fn flush(&mut self, is_flushed: impl FnMut() -> bool) {
         self.platter.set_length(self.cache.length);
         self.flush_sectors(is_flushed);
@@ -109,7 +109,7 @@ impl Node {
         }
     }
 
-    /// As it is found after a loss of power.
+    /// The file after a loss of power.
     pub fn lose_power(&mut self, dice: &mut Dice) {
         // The disk may not know the latest length.
         let lengths = [self.platter.length, self.cache.length];

@@ -8,7 +8,7 @@ use std::io;
 /// Bytes of a transfer of the checks.
 const BYTES: usize = 3 * BLOCK_BYTES;
 
-/// Memory of a transfer: what it is for, and which.
+/// Memory of a transfer: its direction and number.
 #[derive(Debug)]
 pub struct Block {
     is_read: bool,
@@ -26,7 +26,7 @@ impl Memory for Block {
 }
 
 impl Block {
-    /// To be read into; holds other bytes than any file.
+    /// Memory for a read; contains other bytes than any file.
     pub fn empty(number: u64) -> Self {
         let mut buffer = AlignedBuffer::new(BYTES);
         buffer.bytes_mut().fill(0xee);
@@ -37,7 +37,7 @@ impl Block {
         }
     }
 
-    /// To be written; the bytes follow from the number.
+    /// Memory for a write; the bytes depend on the number.
     pub fn full(number: u64) -> Self {
         let mut block = Self::empty(number);
         block.is_read = false;
@@ -47,7 +47,7 @@ impl Block {
         block
     }
 
-    /// What it holds.
+    /// The present bytes.
     pub fn bytes(&self) -> &[u8] {
         self.buffer.bytes()
     }
@@ -66,7 +66,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Does all these transfers, many at once; each comes back once.
+    /// Carries out all transfers, many at a time; each comes back once.
     fn carry_out(&mut self, mut transfers: Vec<Transfer<Block>>) -> BTreeMap<u64, Block> {
         let count = transfers.len();
         let mut done = BTreeMap::new();
@@ -111,10 +111,10 @@ const CHECKS: [Check; 8] = [
     ("files have names", files_have_names),
 ];
 
-/// Runs every check on a fresh subject.
+/// Runs every check on a new subject.
 ///
 /// # Panics
-/// When one fails.
+/// When a check fails.
 pub fn run_all(mut make: impl FnMut() -> Subject) {
     for (what, check) in CHECKS {
         let subject = make();
@@ -123,7 +123,7 @@ pub fn run_all(mut make: impl FnMut() -> Subject) {
     }
 }
 
-/// In several files, with and without syncs.
+/// Several files, with and without syncs.
 fn written_is_read_back(mut subject: Subject) {
     let files = ["a", "b", "c"].map(|name| subject.create(name, 20));
     let place = |number: u64| (&files[number as usize % 3], number / 3);
@@ -157,7 +157,7 @@ fn a_place_is_written_again(mut subject: Subject) {
 fn never_written_is_zeros(mut subject: Subject) {
     let file = subject.create("a", 3);
     subject.carry_out(vec![Block::full(1).transfer(&file, 2, false)]);
-    // Also behind the end.
+    // Also beyond the end of the file.
     for slot in [0, 1, 3, 9] {
         let read = subject.carry_out(vec![Block::empty(7).transfer(&file, slot, false)]);
         assert!(read[&7].bytes().iter().all(|byte| *byte == 0), "{slot}");
@@ -181,7 +181,7 @@ fn a_sync_follows_its_write(mut subject: Subject) {
     assert!(!file.is_shared(), "the engine holds no file");
 }
 
-/// A file that was opened to be read is not written.
+/// A file that was opened for reading cannot be written.
 fn a_failed_transfer_comes_back(mut subject: Subject) {
     if subject.engine.name() == "a simulated disk" {
         return;
@@ -202,7 +202,7 @@ fn a_failed_transfer_comes_back(mut subject: Subject) {
     assert!(result.is_err());
 }
 
-/// The memory is freed then, and nothing is lost.
+/// The memory is freed then, and no bytes are lost.
 fn dropping_ends_transfers(mut subject: Subject) {
     let file = subject.create("a", 40);
     let mut begun = 0;

@@ -1,11 +1,11 @@
-//! What can go wrong.
+//! Errors of libfabric.
 
 use crate::sys::constants::{FI_EINVAL, FI_ENODATA};
 use std::borrow::Cow;
 use thiserror::Error as ThisError;
 
 /// An error of libfabric or of one of its providers.
-// One word large: results of operations travel in registers.
+// One pointer large, so that results of operations fit into registers.
 #[derive(Debug, Clone, PartialEq, Eq, ThisError)]
 #[error("cannot {}: {} (libfabric error {})", .0.attempted, .0.words, .0.code)]
 pub struct Error(Box<Cause>);
@@ -30,7 +30,7 @@ impl Error {
         }))
     }
 
-    /// A request that must not reach a provider.
+    /// An error of a request that must not reach a provider.
     #[cold]
     pub(crate) fn invalid(attempted: &'static str, words: impl Into<String>) -> Self {
         Self::new(attempted, FI_EINVAL, words)
@@ -41,22 +41,21 @@ impl Error {
         &self.0.attempted
     }
 
-    /// Which of libfabric's errors it is: `FI_E…` of [`crate::constants`],
-    /// positive.
+    /// The libfabric error code, `FI_E…` of [`crate::constants`]; positive.
     pub fn code(&self) -> i32 {
         self.0.code
     }
 
-    /// The provider's own words, or libfabric's for the code.
+    /// The provider's error text, or libfabric's text for the code.
     pub fn words(&self) -> &str {
         &self.0.words
     }
 
-    /// No provider offers what was asked for.
+    /// Whether no provider offers what was requested.
     pub fn is_no_data(&self) -> bool {
         self.code() == FI_ENODATA
     }
 }
 
-/// Why an operation was not begun.
+/// The reason why an operation was not begun.
 pub type Refused = crate::native::Refused<Error>;

@@ -1,36 +1,35 @@
-//! What an application asks the providers for.
+//! Requirements of an application on providers.
 
 use crate::sys::constants::*;
 
 /// The kind of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EndpointType {
-    /// Reliable, without connections: the one that [`crate::Endpoint`] opens.
+    /// Reliable, without connections: the type that [`crate::Endpoint`] opens.
     #[default]
     Rdm,
     /// Any kind.
     Any,
 }
 
-/// What [`crate::Library::infos`] asks for. Meanings as in fi_getinfo(3).
+/// Requirements for [`crate::Library::infos`]. Meanings as in fi_getinfo(3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hints {
     /// `tcp`, `tcp;ofi_rxm`, `shm`, …; a leading `^` excludes. `None`: any.
     pub provider: Option<String>,
-    /// Kind of the endpoint.
+    /// Required type of the endpoint.
     pub endpoint: EndpointType,
     /// Required capabilities, `FI_MSG`, `FI_RMA`, …
     pub caps: u64,
     /// Required order of messages in both directions, `FI_ORDER_SAS`, …; 0: none.
     pub msg_order: u64,
-    /// Own host name or address (`FI_SOURCE`). Without it, providers of sockets offer
-    /// each interface with its address, the outward ones first, and take a free port
-    /// when opened.
+    /// Own host name or address (`FI_SOURCE`). Without it, providers over sockets offer each
+    /// interface with its address, those to other hosts first, and choose a free port when opened.
     pub node: Option<String>,
 }
 
-/// What [`crate::Endpoint`] does for registered memory: always granted. Providers
-/// clear what they do not need.
+/// Requirements on registered memory that [`crate::Endpoint`] fulfils, and always declares.
+/// Providers clear those that they do not need.
 pub const MR_MODES_HANDLED: u64 =
     FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
 

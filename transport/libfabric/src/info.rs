@@ -1,4 +1,4 @@
-//! What a provider offers: one `fi_info`.
+//! An offer of a provider: one `fi_info`.
 
 #![allow(unsafe_code, reason = "reads structures that the library allocated")]
 
@@ -9,30 +9,30 @@ use crate::sys::attributes::*;
 use crate::sys::constants::FI_ENOMEM;
 use core::ptr::NonNull;
 
-/// One offer of one provider: which fabric, domain and endpoint there would be,
-/// and what they can do. Owns its `fi_info`.
+/// One offer of one provider: the fabric, domain and endpoint that can be opened, and their
+/// properties. Owns its `fi_info`.
 pub struct Info {
     library: Library,
-    // Made by the library's fi_dupinfo, freed by its fi_freeinfo. All attribute
-    // structures are there, as fi_getinfo(3) promises of what it returns.
+    // Allocated by the library's fi_dupinfo, freed by its fi_freeinfo. All attribute structures
+    // exist, as fi_getinfo(3) promises for its results.
     raw: NonNull<fi_info>,
 }
 
-// SAFETY: nothing refers to the thread that made it, and `&Info` only reads.
+// SAFETY: the structure depends on no thread, and `&Info` only reads it.
 unsafe impl Send for Info {}
 // SAFETY: as for Send.
 unsafe impl Sync for Info {}
 
 impl Drop for Info {
     fn drop(&mut self) {
-        // SAFETY: made by the same library, freed once.
+        // SAFETY: allocated by the same library, freed once.
         unsafe { (self.library.functions().freeinfo)(self.raw.as_ptr()) }
     }
 }
 
 impl Clone for Info {
     fn clone(&self) -> Self {
-        // SAFETY: it is a whole fi_info.
+        // SAFETY: `raw` is a complete fi_info.
         unsafe { Self::duplicate(&self.library, self.raw.as_ptr()) }
             .expect("no memory for another fi_info")
     }
@@ -50,7 +50,7 @@ impl core::fmt::Debug for Info {
 
 impl Info {
     /// # Safety
-    /// `raw` is null or a whole `fi_info` of the same library.
+    /// `raw` is null or a complete `fi_info` of the same library.
     pub(crate) unsafe fn duplicate(library: &Library, raw: *const fi_info) -> Result<Self, Error> {
         // SAFETY: as the caller promises.
         let raw = unsafe { (library.functions().dupinfo)(raw) };
@@ -66,32 +66,32 @@ impl Info {
     }
 
     fn info(&self) -> &fi_info {
-        // SAFETY: whole as long as `self` lives; written through `&mut self` only.
+        // SAFETY: complete as long as `self` lives; written only through `&mut self`.
         unsafe { self.raw.as_ref() }
     }
 
     fn fabric(&self) -> &fi_fabric_attr {
-        // SAFETY: there, and as long as `self`.
+        // SAFETY: it exists as long as `self`.
         unsafe { &*self.info().fabric_attr }
     }
 
     fn domain(&self) -> &fi_domain_attr {
-        // SAFETY: there, and as long as `self`.
+        // SAFETY: it exists as long as `self`.
         unsafe { &*self.info().domain_attr }
     }
 
     fn endpoint(&self) -> &fi_ep_attr {
-        // SAFETY: there, and as long as `self`.
+        // SAFETY: it exists as long as `self`.
         unsafe { &*self.info().ep_attr }
     }
 
     fn transmit(&self) -> &fi_tx_attr {
-        // SAFETY: there, and as long as `self`.
+        // SAFETY: it exists as long as `self`.
         unsafe { &*self.info().tx_attr }
     }
 
     fn receive(&self) -> &fi_rx_attr {
-        // SAFETY: there, and as long as `self`.
+        // SAFETY: it exists as long as `self`.
         unsafe { &*self.info().rx_attr }
     }
 
@@ -100,13 +100,13 @@ impl Info {
         &self.library
     }
 
-    /// `tcp`, `tcp;ofi_rxm`, `shm`, …
+    /// The name of the provider: `tcp`, `tcp;ofi_rxm`, `shm`, …
     pub fn provider(&self) -> String {
         // SAFETY: a C string of the structure.
         unsafe { text(self.fabric().prov_name) }
     }
 
-    /// The provider's own version.
+    /// The version of the provider.
     pub fn provider_version(&self) -> Version {
         Version::from_packed(self.fabric().prov_version)
     }
@@ -123,7 +123,7 @@ impl Info {
         unsafe { text(self.domain().name) }
     }
 
-    /// Whether its endpoint is reliable and has no connections (`FI_EP_RDM`).
+    /// Whether the endpoint is reliable and has no connections (`FI_EP_RDM`).
     pub(crate) fn is_rdm(&self) -> bool {
         self.endpoint().type_ == FI_EP_RDM
     }
@@ -133,12 +133,12 @@ impl Info {
         self.info().caps
     }
 
-    /// What the application must do, `FI_CONTEXT`, …
+    /// Requirements on the application, `FI_CONTEXT`, …
     pub fn mode(&self) -> u64 {
         self.info().mode
     }
 
-    /// What the application must do for registered memory, `FI_MR_LOCAL`, …
+    /// Requirements on the application for registered memory, `FI_MR_LOCAL`, …
     pub fn mr_mode(&self) -> u64 {
         self.domain().mr_mode as u32 as u64
     }
@@ -154,7 +154,7 @@ impl Info {
         if info.src_addr.is_null() {
             return &[];
         }
-        // SAFETY: that many bytes, as long as `self`.
+        // SAFETY: the address has that many bytes, and exists as long as `self`.
         unsafe { core::slice::from_raw_parts(info.src_addr.cast(), info.src_addrlen) }
     }
 
@@ -163,32 +163,32 @@ impl Info {
         self.info().addr_format
     }
 
-    /// The longest message that can be injected.
+    /// Bytes of the longest message that can be injected.
     pub fn inject_bytes(&self) -> usize {
         self.transmit().inject_size
     }
 
-    /// The most parts that a message can be gathered from.
+    /// Most parts from which a message can be gathered.
     pub fn tx_iov_max(&self) -> usize {
         self.transmit().iov_limit
     }
 
-    /// Receives that can be posted.
+    /// Number of receives that can be posted.
     pub fn rx_depth(&self) -> usize {
         self.receive().size
     }
 
-    /// The longest message, read or write.
+    /// Bytes of the longest message, read or write.
     pub fn message_bytes_max(&self) -> usize {
         self.endpoint().max_msg_size
     }
 
-    /// Order of messages that both directions keep, `FI_ORDER_SAS`, …
+    /// The order of messages that both directions keep, `FI_ORDER_SAS`, …
     pub fn msg_order(&self) -> u64 {
         self.transmit().msg_order & self.receive().msg_order
     }
 
-    /// The kind of address vector: some providers do not take "unspecified".
+    /// The type of address vector; some providers do not accept "unspecified".
     pub(crate) fn av_type(&self) -> fi_av_type {
         match self.domain().av_type {
             FI_AV_MAP => FI_AV_MAP,

@@ -1,4 +1,4 @@
-//! The loaded library: its six functions.
+//! The loaded library and its six functions.
 
 #![allow(
     unsafe_code,
@@ -16,9 +16,9 @@ use std::sync::Arc;
 /// A version of libfabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
-    /// Before the point.
+    /// The number before the point.
     pub major: u32,
-    /// After the point.
+    /// The number after the point.
     pub minor: u32,
 }
 
@@ -41,7 +41,7 @@ impl core::fmt::Display for Version {
     }
 }
 
-/// The version of the interface that is asked for. Newer libraries speak it too.
+/// The requested version of the API, which newer libraries provide, too.
 pub(crate) const API: Version = Version {
     major: 1,
     minor: 17,
@@ -64,7 +64,7 @@ struct Loaded {
     functions: Functions,
 }
 
-/// What is looked up by name; everything else goes through tables of functions.
+/// The functions that are looked up by name; all others are called through tables of functions.
 pub(crate) struct Functions {
     pub(crate) getinfo: unsafe extern "C" fn(
         version: u32,
@@ -99,19 +99,19 @@ impl Library {
     /// Loads libfabric from the file `path`, by default `libfabric.so.1` of the
     /// loader's search path.
     ///
-    /// Call it before other threads run: it sets the environment variable
-    /// `IPATH_NO_BACKTRACE`, without which the initialiser of a library that
-    /// some builds of libfabric need takes over SIGSEGV and other signals.
+    /// Call it before other threads run: it sets the environment variable `IPATH_NO_BACKTRACE`.
+    /// Without that variable, a library on which some builds of libfabric depend installs handlers
+    /// for SIGSEGV and other signals.
     ///
-    /// Where a libfabric was loaded before under the same name, that one is
-    /// used again: of two files, load the default one first.
+    /// If a libfabric was loaded before under the same name, that one is used again. To use two
+    /// files, load the default one first.
     ///
     /// # Errors
     /// See [`LoadError`].
     pub fn load(path: Option<&Path>) -> Result<Self, LoadError> {
         if std::env::var_os("IPATH_NO_BACKTRACE").is_none() {
-            // SAFETY: the documentation demands a call before other threads run; the
-            // threads of Rust's library take the same lock.
+            // SAFETY: the documentation requires a call before other threads run; threads of Rust's
+            // library take the same lock.
             unsafe { std::env::set_var("IPATH_NO_BACKTRACE", "1") };
         }
         // SAFETY: libfabric's initialisers only prepare its own state.
@@ -140,17 +140,17 @@ impl Library {
         })))
     }
 
-    /// Its version.
+    /// The version of the library.
     pub fn version(&self) -> Version {
         self.0.version
     }
 
-    /// The file, as it was asked for.
+    /// The path of the file, as it was given.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// Whether both are the same loaded file: objects of two do not mix.
+    /// Whether both are the same loaded file: objects of two files cannot be mixed.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         core::ptr::fn_addr_eq(self.0.functions.getinfo, other.0.functions.getinfo)
     }
@@ -159,9 +159,9 @@ impl Library {
         &self.0.functions
     }
 
-    /// libfabric's words for an error, positive or negative.
+    /// libfabric's text for an error code, positive or negative.
     pub(crate) fn words(&self, code: i32) -> String {
-        // SAFETY: returns text that is never freed, for every code.
+        // SAFETY: it returns a text for every code, which is never freed.
         unsafe { text((self.functions().strerror)(code.abs())) }
     }
 

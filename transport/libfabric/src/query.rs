@@ -1,4 +1,4 @@
-//! The offers of a library's providers that fit hints.
+//! Queries the offers of providers that match hints.
 
 #![allow(
     unsafe_code,
@@ -16,19 +16,18 @@ use core::ptr::{null, null_mut};
 use std::ffi::CString;
 
 impl Library {
-    /// The installed offers that fit `hints`, in the order of the providers' own
-    /// preference.
+    /// The installed offers that match `hints`, in the providers' order of preference.
     ///
     /// # Errors
-    /// Nothing fits ([`Error::is_no_data`]), or a name has a zero byte.
+    /// When nothing matches ([`Error::is_no_data`]), or a name has a zero byte.
     pub fn infos(&self, hints: &Hints) -> Result<Vec<Info>, Error> {
         let provider = c_string(hints.provider.as_deref())?;
         let node = c_string(hints.node.as_deref())?;
         let flags = if node.is_some() { FI_SOURCE } else { 0 };
         let wanted = Info::wanted(self, hints)?;
         let mut list = null_mut();
-        // SAFETY: the hints are a whole fi_info; all strings live during the call. The
-        // provider's name is taken back: the library must not free it.
+        // SAFETY: the hints are a complete fi_info, and all strings live during the call. The
+        // provider's name is removed afterwards, since the library must not free it.
         let status = unsafe {
             let fabric = (*wanted.raw()).fabric_attr;
             (*fabric).prov_name = pointer(provider.as_ref()).cast_mut();
@@ -57,7 +56,7 @@ impl Library {
                 Err(error) => infos = Err(error),
             }
         }
-        // SAFETY: the whole list, once.
+        // SAFETY: frees the whole list, once.
         unsafe { (self.functions().freeinfo)(list) };
         infos
     }
@@ -91,13 +90,13 @@ fn pointer(string: Option<&CString>) -> *const c_char {
 impl Info {
     /// An `fi_info` with the hints, without their strings.
     fn wanted(library: &Library, hints: &Hints) -> Result<Self, Error> {
-        // SAFETY: null asks for a new one (fi_allocinfo).
+        // SAFETY: a null pointer requests a new structure (fi_allocinfo).
         let info = unsafe { Self::duplicate(library, null())? };
-        // SAFETY: fi_dupinfo(NULL) makes all attribute structures, filled with zeros.
+        // SAFETY: fi_dupinfo(NULL) allocates all attribute structures, filled with zeros.
         unsafe {
             let raw = &mut *info.raw();
             raw.caps = hints.caps;
-            // 64-byte contexts: `Endpoint` always gives them.
+            // `Endpoint` always provides contexts of 64 bytes.
             raw.mode = FI_CONTEXT | FI_CONTEXT2;
             (*raw.ep_attr).type_ = match hints.endpoint {
                 EndpointType::Rdm => FI_EP_RDM,
@@ -106,11 +105,10 @@ impl Info {
             let domain = &mut *raw.domain_attr;
             domain.mr_mode = MR_MODES_HANDLED as i32;
             domain.mode = raw.mode;
-            // All objects of a domain belong to one `Endpoint`, whose methods
-            // exclude each other: providers may leave their locks out.
+            // All objects of a domain belong to one `Endpoint`, whose methods exclude each other:
+            // providers need no locks.
             domain.threading = FI_THREAD_DOMAIN;
-            // Polling moves everything along: threads of a provider would need a core
-            // of their own.
+            // Polls make all progress: threads of a provider would need a core of their own.
             domain.control_progress = FI_PROGRESS_MANUAL;
             domain.data_progress = FI_PROGRESS_MANUAL;
             (*raw.tx_attr).msg_order = hints.msg_order;

@@ -13,7 +13,7 @@ static NATIVE: Native = Native {
 };
 
 fn load(path: Option<&Path>) -> Result<Symbols, LoadError> {
-    // SAFETY: of the libraries that are named below, only libm is one.
+    // SAFETY: of the files below, only libm is a library.
     unsafe { Symbols::load(&NATIVE, path) }
 }
 
@@ -73,7 +73,7 @@ fn another_library_lacks_a_symbol() {
     let path = "libm.so.6";
     let symbols = load(Some(Path::new(path))).expect("the C library is everywhere");
     assert_eq!(symbols.path(), Path::new(path));
-    // SAFETY: never called; the last one is not found.
+    // SAFETY: the functions are never called; the last one is not found.
     let found = unsafe {
         symbols
             .find::<unsafe extern "C" fn()>(c"cos", c"GLIBC_99")

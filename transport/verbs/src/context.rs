@@ -13,7 +13,7 @@ use refrain_libfabric::native::text;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// The devices that the library knows; freed together.
+/// The list of devices that the library knows; freed as a whole.
 pub(crate) struct DeviceList {
     library: Library,
     list: *mut *mut ibv_device,
@@ -21,14 +21,13 @@ pub(crate) struct DeviceList {
 }
 
 impl DeviceList {
-    /// Asks the library, which looks through the kernel's devices and loads their
-    /// drivers.
+    /// Queries the library, which scans the kernel's devices and loads their drivers.
     ///
     /// # Errors
-    /// The kernel's part is missing.
+    /// When the kernel module is missing.
     pub(crate) fn new(library: &Library) -> Result<Self, Error> {
         let mut count: c_int = 0;
-        // SAFETY: writes the count; the list is freed below.
+        // SAFETY: the call writes the count; the list is freed below.
         let list = unsafe { (library.functions().get_device_list)(&raw mut count) };
         if list.is_null() {
             return Err(no_list(last_errno()));
@@ -40,17 +39,17 @@ impl DeviceList {
         })
     }
 
-    /// Each device, valid as long as the list.
+    /// The devices, which are valid as long as the list.
     pub(crate) fn iter(&self) -> impl Iterator<Item = NonNull<ibv_device>> + '_ {
         (0..self.count).filter_map(|index| {
-            // SAFETY: the library wrote that many pointers.
+            // SAFETY: the library has written `count` pointers.
             NonNull::new(unsafe { *self.list.add(index) })
         })
     }
 
     /// The name of one of these devices.
     pub(crate) fn name(&self, device: NonNull<ibv_device>) -> String {
-        // SAFETY: a device of the list; its name ends in NUL and lives as long.
+        // SAFETY: a device of the list; its name ends in NUL and lives as long as the list.
         unsafe { text((self.library.functions().get_device_name)(device.as_ptr())) }
     }
 
@@ -63,10 +62,9 @@ impl DeviceList {
     /// Opens one of these devices.
     ///
     /// # Errors
-    /// Its file under `/dev/infiniband` cannot be opened, or its driver refuses.
+    /// When its file under `/dev/infiniband` cannot be opened, or its driver refuses.
     pub(crate) fn open(&self, device: NonNull<ibv_device>) -> Result<Context, Error> {
-        // SAFETY: a device of the list, which the context does not need any more
-        // after the list is freed.
+        // SAFETY: a device of the list. The context does not need it after the list is freed.
         let raw = unsafe { (self.library.functions().open_device)(device.as_ptr()) };
         match NonNull::new(raw) {
             Some(raw) => Ok(Context {
@@ -83,23 +81,22 @@ impl DeviceList {
 
 impl Drop for DeviceList {
     fn drop(&mut self) {
-        // SAFETY: made by the same library, freed once.
+        // SAFETY: allocated by the same library, freed once.
         unsafe { (self.library.functions().free_device_list)(self.list) }
     }
 }
 
-/// An open device; closed when dropped, which must be after all that was made
-/// with it.
+/// An open device, closed when dropped. All objects that were made with it must be dropped before.
 pub(crate) struct Context {
     library: Library,
     raw: NonNull<ibv_context>,
 }
 
 impl Context {
-    /// Opens the device of that name.
+    /// Opens the device with that name.
     ///
     /// # Errors
-    /// There is none, or it cannot be opened.
+    /// When the device does not exist, or cannot be opened.
     pub(crate) fn open(library: &Library, name: &str) -> Result<Self, Error> {
         let list = DeviceList::new(library)?;
         let Some(device) = list.iter().find(|device| list.name(*device) == name) else {
@@ -112,38 +109,38 @@ impl Context {
         list.open(device)
     }
 
-    /// As the library's functions take it.
+    /// The pointer for the library's functions.
     pub(crate) fn raw(&self) -> *mut ibv_context {
         self.raw.as_ptr()
     }
 
-    /// The library that opened it.
+    /// The library that opened the device.
     pub(crate) fn library(&self) -> &Library {
         &self.library
     }
 }
 
-// SAFETY: a context belongs to no thread; the library's functions lock it.
+// SAFETY: a context depends on no thread, and the library's functions lock it.
 unsafe impl Send for Context {}
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: opened by the same library, closed once. Of an error nothing
-        // follows: the descriptor is closed in any case.
+        // SAFETY: opened by the same library, closed once. An error is ignored: the descriptor is
+        // closed in any case.
         unsafe { (self.library.functions().close_device)(self.raw.as_ptr()) };
     }
 }
 
-/// The file that the kernel serves a device of a list by.
+/// The file by which the kernel serves a device of a list.
 fn file(device: NonNull<ibv_device>) -> PathBuf {
-    // SAFETY: a device of a list that is still there; its names end in NUL.
+    // SAFETY: a device of a list that still exists; its names end in NUL.
     let name = unsafe { text((*device.as_ptr()).dev_name.as_ptr()) };
     Path::new("/dev/infiniband").join(name)
 }
 
 fn no_list(errno: i32) -> Error {
     match errno {
-        // The kernel's answer to libibverbs.
+        // The kernel returns this to libibverbs.
         libc::ENOSYS => Error::invalid(
             "list the RDMA devices",
             format!(
@@ -155,8 +152,8 @@ fn no_list(errno: i32) -> Error {
     }
 }
 
-/// Why a device cannot be opened. The library tries its file in several ways and reports
-/// the last; so this function opens the file once more.
+/// The error of a device that cannot be opened. The library tries its file in several ways and
+/// reports only the last error; so this function opens the file once more.
 fn cannot_open(name: &str, file: &Path, errno: i32) -> Error {
     let refusal = File::options().read(true).write(true).open(file).err();
     let errno = refusal

@@ -1,10 +1,10 @@
-//! What can go wrong.
+//! Errors of verbs.
 
 use std::borrow::Cow;
 use thiserror::Error as ThisError;
 
-/// What libibverbs, a device or the network refused.
-// One word large: results of operations travel in registers.
+/// An error of libibverbs, a device or the network.
+// One pointer large, so that results of operations fit into registers.
 #[derive(Debug, Clone, PartialEq, Eq, ThisError)]
 #[error("cannot {}: {}", .0.attempted, .0.words)]
 pub struct Error(Box<Cause>);
@@ -17,7 +17,7 @@ struct Cause {
 }
 
 impl Error {
-    /// An error of this crate.
+    /// An error that this crate detects.
     #[cold]
     pub(crate) fn invalid(
         attempted: impl Into<Cow<'static, str>>,
@@ -30,7 +30,7 @@ impl Error {
         }))
     }
 
-    /// A call that failed with an error number of the system.
+    /// An error of a call, with an error number of the system.
     #[cold]
     pub(crate) fn system(attempted: impl Into<Cow<'static, str>>, errno: i32) -> Self {
         let words = std::io::Error::from_raw_os_error(errno).to_string();
@@ -41,7 +41,7 @@ impl Error {
         }))
     }
 
-    /// An operation that was begun and failed.
+    /// An error of an operation that was begun.
     #[cold]
     pub(crate) fn completed(attempted: &'static str, words: String, errno: i32) -> Self {
         Self(Box::new(Cause {
@@ -51,7 +51,7 @@ impl Error {
         }))
     }
 
-    /// The same reason, for another attempt.
+    /// The same reason, for another attempted operation.
     #[must_use]
     pub(crate) fn of(mut self, attempted: &'static str) -> Self {
         self.0.attempted = attempted.into();
@@ -65,21 +65,21 @@ impl Error {
         self
     }
 
-    /// What was attempted, to be read behind "cannot".
+    /// The attempted operation, to be read after "cannot".
     pub fn attempted(&self) -> &str {
         &self.0.attempted
     }
 
-    /// Why not, and what to do.
+    /// The reason, and what to do.
     pub fn words(&self) -> &str {
         &self.0.words
     }
 
-    /// The system's error number, `EINVAL` for what this crate refuses itself.
+    /// The system's error number; `EINVAL` for errors that this crate detects.
     pub fn errno(&self) -> i32 {
         self.0.errno
     }
 }
 
-/// Why an operation was not begun.
+/// The reason why an operation was not begun.
 pub type Refused = refrain_libfabric::native::Refused<Error>;

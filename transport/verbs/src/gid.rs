@@ -1,18 +1,18 @@
-//! Global identifiers: the addresses of a port.
+//! Global identifiers (GIDs): the addresses of a port.
 
 use core::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// How packets to and from a GID travel.
+/// The network protocol of a GID's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GidType {
     /// InfiniBand: a subnet's prefix and the port's GUID.
     InfiniBand,
-    /// RoCE v1: Ethernet frames of their own type; no router takes them.
+    /// RoCE v1: Ethernet frames of their own type, which routers do not forward.
     RoceV1,
     /// RoCE v2: UDP over IPv4 or IPv6, port 4791.
     RoceV2,
-    /// The kernel does not report it.
+    /// The kernel does not report the type.
     Unknown,
 }
 
@@ -30,48 +30,48 @@ impl fmt::Display for GidType {
 /// One entry of a port's table of GIDs that is not empty.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Gid {
-    /// Its index in the table, which queue pairs take.
+    /// The index in the table, which queue pairs use.
     pub index: u8,
-    /// The identifier, in the order of bytes on the wire.
+    /// The identifier, in network byte order.
     pub bytes: [u8; 16],
-    /// How its packets travel.
+    /// The protocol of its packets.
     pub kind: GidType,
-    /// The network interface that it belongs to; none on InfiniBand.
+    /// The network interface of the GID; `None` on InfiniBand.
     pub interface: Option<String>,
-    /// Its address is one of this network namespace, or on InfiniBand of no one's.
-    /// A container may see the GIDs of its host and cannot use them.
+    /// Whether its address belongs to this network namespace; always true on InfiniBand. A
+    /// container may see the GIDs of its host, but cannot use them.
     pub is_here: bool,
 }
 
-/// The addresses that a RoCE v2 GID reaches.
+/// The kind of a RoCE v2 GID's address, which determines what it reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reach {
     /// An IPv4 address of the interface, as `::ffff:a.b.c.d`.
     Ipv4,
     /// An IPv6 address of the interface.
     Ipv6,
-    /// A link-local address, of IPv6 or IPv4: no router takes its packets.
+    /// A link-local address of IPv6 or IPv4; routers do not forward its packets.
     LinkLocal,
 }
 
 impl Gid {
-    /// The identifier as an IPv6 address, which it has the form of.
+    /// The identifier as an IPv6 address, since it has the same form.
     pub fn ipv6(&self) -> Ipv6Addr {
         Ipv6Addr::from(self.bytes)
     }
 
-    /// The IPv4 address that it stands for, if it does.
+    /// The IPv4 address that the GID contains, if there is one.
     pub fn ipv4(&self) -> Option<Ipv4Addr> {
         self.ipv6().to_ipv4_mapped()
     }
 
-    /// Which addresses it reaches.
+    /// The kind of its address.
     pub fn reach(&self) -> Reach {
         Address(self.bytes).reach()
     }
 }
 
-/// The IPv4 address that it stands for, else as an IPv6 address.
+/// Shows the IPv4 address that the GID contains, else the IPv6 address.
 impl fmt::Display for Gid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Address(self.bytes).fmt(f)

@@ -1,4 +1,4 @@
-//! How much a queue pair takes along in a work request.
+//! Measures how many bytes can be copied into a work request.
 
 #![allow(unsafe_code, reason = "makes the library's objects")]
 
@@ -15,19 +15,19 @@ use core::ptr::null_mut;
 const FIRST_BYTES: u32 = 32;
 
 impl Library {
-    /// How many bytes a queue pair of the device takes along in a work request
-    /// (`IBV_SEND_INLINE`) at most. Devices do not report it: queue pairs are made for more
-    /// and more bytes, until one is refused or takes `wished_bytes`.
+    /// The largest number of bytes that can be copied into a work request of the device
+    /// (`IBV_SEND_INLINE`). Devices do not report it, so queue pairs are made with growing sizes,
+    /// until one is refused or has `wished_bytes`.
     ///
     /// # Errors
-    /// There is no such device, it cannot be opened, or it makes no queue pair.
+    /// When the device does not exist, cannot be opened, or makes no queue pair.
     pub fn inline_bytes(&self, device: &str, wished_bytes: u32) -> Result<u32, Error> {
         let context = Context::open(self, device)?;
         let trial = Trial::new(&context, device)?;
         let mut bytes = trial.queue_pair(0)?;
         let mut asked = FIRST_BYTES;
         while bytes < wished_bytes {
-            // A device may give more than asked.
+            // A device may give more than requested.
             asked = asked.max(bytes.saturating_add(1)).min(wished_bytes);
             match trial.queue_pair(asked) {
                 Ok(given) if given >= asked => bytes = given,
@@ -39,8 +39,8 @@ impl Library {
     }
 }
 
-/// What trial queue pairs are made with. Children stand before their parents, so that
-/// they are dropped first.
+/// The objects for trial queue pairs. Children are declared before their parents, so that they are
+/// dropped first.
 struct Trial<'a> {
     queue: Owned<ibv_cq>,
     domain: Owned<ibv_pd>,
@@ -51,13 +51,14 @@ struct Trial<'a> {
 impl<'a> Trial<'a> {
     fn new(context: &'a Context, device: &'a str) -> Result<Self, Error> {
         let functions = context.library().functions();
-        // SAFETY: an open device, which is closed later.
+        // SAFETY: the device is open, and is closed later.
         let domain = unsafe {
             let domain = (functions.alloc_pd)(context.raw());
             let attempted = format!("make a protection domain on {device}");
             Owned::new(attempted, domain, functions.dealloc_pd)?
         };
-        // SAFETY: an open device, which is closed later; no channel, the first vector.
+        // SAFETY: the device is open, and is closed later; there is no channel, and the vector is
+        // the first one.
         let queue = unsafe {
             let queue = (functions.create_cq)(context.raw(), 1, null_mut(), null_mut(), 0);
             let attempted = format!("make a completion queue on {device}");
@@ -71,11 +72,11 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// Makes a queue pair that takes along `asked_bytes`, and destroys it: how many
-    /// it would have taken.
+    /// Makes a queue pair with inline room for `asked_bytes`, and destroys it. Returns its inline
+    /// room in bytes.
     fn queue_pair(&self, asked_bytes: u32) -> Result<u32, Error> {
         let functions = self.context.library().functions();
-        // SAFETY: numbers and pointers, for which 0 is a value.
+        // SAFETY: the structure has numbers and pointers, for which 0 is a value.
         let mut wanted: ibv_qp_init_attr = unsafe { zeroed() };
         wanted.send_cq = self.queue.raw();
         wanted.recv_cq = self.queue.raw();
@@ -85,7 +86,7 @@ impl<'a> Trial<'a> {
         wanted.cap.max_send_sge = 1;
         wanted.cap.max_recv_sge = 1;
         wanted.cap.max_inline_data = asked_bytes;
-        // SAFETY: domain and queue are open, of one device, and destroyed later.
+        // SAFETY: domain and queue are open, belong to one device, and are destroyed later.
         unsafe {
             let pair = (functions.create_qp)(self.domain.raw(), &raw mut wanted);
             let attempted = format!("make a queue pair on {}", self.device);

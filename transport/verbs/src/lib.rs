@@ -1,12 +1,12 @@
 //! libibverbs, loaded at run time: InfiniBand, RoCE and soft-RoCE.
 //!
-//! One binary also runs without RDMA: an error reports that the library is missing. A build
+//! One binary also runs without RDMA: then an error reports that the library is missing. A build
 //! needs neither headers nor libclang: see `sys/generate`.
 //!
 //! - [`Library`] loads the library and lists the [`Device`]s.
-//! - [`choose`] selects the port, and how it is used.
+//! - [`choose`] selects the port and its settings.
 //! - [`Endpoint`] is the endpoint of one rank.
-//! - [`greeting`] is how endpoints establish connections: pure.
+//! - [`greeting`] is the protocol by which endpoints establish connections. Pure.
 
 mod choose;
 mod context;

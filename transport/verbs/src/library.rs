@@ -1,4 +1,4 @@
-//! The loaded library: its functions, each looked up in its version.
+//! The loaded library and its functions, which are looked up by name and version.
 
 #![allow(
     unsafe_code,
@@ -33,18 +33,18 @@ impl core::fmt::Debug for Library {
     }
 }
 
-/// Declares the functions that are looked up by name, and their look-up.
+/// Declares the functions that are looked up by name, and the lookup.
 macro_rules! functions {
     ($($field:ident = $symbol:literal @ $version:literal : ($($argument:ident : $type:ty),*) $(-> $result:ty)?;)*) => {
-        /// Functions that are looked up by name; the data path goes through the table of
-        /// functions in a device's context ([`crate::sys::inline`]).
+        /// Functions that are looked up by name. The data path uses the table of functions in a
+        /// device's context ([`crate::sys::inline`]).
         pub(crate) struct Functions {
             $(pub(crate) $field: unsafe extern "C" fn($($argument: $type),*) $(-> $result)?,)*
         }
 
         impl Functions {
             /// # Safety
-            /// The library is libibverbs: then these are the types of its symbols.
+            /// The library must be libibverbs: then these are the types of its symbols.
             unsafe fn find(symbols: &Symbols) -> Result<Self, LoadError> {
                 // SAFETY: as the caller promises.
                 unsafe { Ok(Self { $($field: symbols.find($symbol, $version)?,)* }) }
@@ -88,8 +88,8 @@ functions! {
 }
 
 impl Library {
-    /// Loads libibverbs from the file `path`, by default `libibverbs.so.1` of the
-    /// loader's search path. Drivers are loaded by it when devices are asked for.
+    /// Loads libibverbs from the file `path`, by default `libibverbs.so.1` of the loader's search
+    /// path. The library loads drivers when devices are listed.
     ///
     /// # Errors
     /// See [`LoadError`].
@@ -98,10 +98,10 @@ impl Library {
         let symbols = unsafe { Symbols::load(&LIBIBVERBS, path)? };
         // SAFETY: the types are those of libibverbs' ABI for these versions.
         let functions = unsafe { Functions::find(&symbols)? };
-        // Programs fork: kernels before 5.12 would then give the child the pages that the
-        // device knows, and this process copies. It is refused if other code of this process
-        // has used the library before.
-        // SAFETY: takes nothing, and may be called at any time.
+        // Programs fork. Kernels before 5.12 would then give the child the pages that the device
+        // uses, and this process would get copies. The call is refused if other code of this
+        // process has used the library before.
+        // SAFETY: it takes no arguments, and may be called at any time.
         let _ = unsafe { (functions.fork_init)() };
         Ok(Self(Arc::new(Loaded {
             path: symbols.path().to_owned(),
@@ -109,7 +109,7 @@ impl Library {
         })))
     }
 
-    /// The file, as it was asked for.
+    /// The path of the file, as it was given.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
@@ -118,15 +118,15 @@ impl Library {
         &self.0.functions
     }
 
-    /// libibverbs' words for the status of a completion.
+    /// libibverbs' text for the status of a completion.
     pub fn status_words(&self, status: u32) -> String {
-        // SAFETY: returns text that is never freed, for every number.
+        // SAFETY: it returns a text for every number, which is never freed.
         unsafe { text((self.functions().wc_status_str)(status)) }
     }
 
-    /// libibverbs' words for the type of an asynchronous event.
+    /// libibverbs' text for the type of an asynchronous event.
     pub fn event_words(&self, event: u32) -> String {
-        // SAFETY: returns text that is never freed, for every number.
+        // SAFETY: it returns a text for every number, which is never freed.
         unsafe { text((self.functions().event_type_str)(event)) }
     }
 }
@@ -135,29 +135,29 @@ impl Library {
 mod tests {
     use super::*;
 
-    /// `IBV_FORK_DISABLED`: children that are forked part the device from our memory.
+    /// `IBV_FORK_DISABLED`: after a fork, device and process would use different pages.
     const DISABLED: c_int = 0;
 
-    /// The library is told that programs fork, before any memory is registered.
+    /// The library is prepared for forks before any memory is registered.
     #[test]
     fn programs_may_fork() {
         if let Err(error) = Library::load(None) {
             println!("skipped whether programs may fork: {error}");
             return;
         }
-        // SAFETY: it is loaded: only its handle is asked for, and kept.
+        // SAFETY: the library is loaded already; the call only returns its handle, which is kept.
         let handle = unsafe { libc::dlopen(c"libibverbs.so.1".as_ptr(), libc::RTLD_NOW) };
         assert!(!handle.is_null());
         let name = c"ibv_is_fork_initialized";
-        // SAFETY: an open library, a name that ends in NUL.
+        // SAFETY: the library is open, and the name ends in NUL.
         let symbol = unsafe { libc::dlsym(handle, name.as_ptr()) };
         if symbol.is_null() {
             println!("skipped whether programs may fork: this libibverbs does not say it");
             return;
         }
-        // SAFETY: as its manual page declares it.
+        // SAFETY: the type is that of the manual page.
         let says: unsafe extern "C" fn() -> c_int = unsafe { core::mem::transmute(symbol) };
-        // SAFETY: takes nothing.
+        // SAFETY: it takes no arguments.
         assert_ne!(unsafe { says() }, DISABLED);
     }
 }

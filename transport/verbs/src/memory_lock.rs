@@ -1,22 +1,22 @@
-//! How much memory a process may lock, which registering it does.
+//! The limit of memory that a process may lock; registered memory is locked.
 
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 
-/// `CAP_IPC_LOCK`, by its number.
+/// The number of the capability `CAP_IPC_LOCK`.
 const CAP_IPC_LOCK: u32 = 14;
 
-/// How much memory this process may lock.
+/// The limit of memory that this process may lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryLock {
-    /// As much as there is: the limit is none, or the process has `CAP_IPC_LOCK`.
+    /// No limit is set, or the process has `CAP_IPC_LOCK`.
     Unlimited,
-    /// Bytes of each process (`ulimit -l`), all its registrations together.
+    /// Limit in bytes for all registrations of a process together (`ulimit -l`).
     Bytes(u64),
 }
 
 impl MemoryLock {
-    /// The limit of this process, now.
+    /// The present limit of this process.
     pub fn of_process() -> Self {
         let limit = getrlimit(Resource::Memlock).current;
         let is_privileged = is_privileged(
@@ -29,7 +29,7 @@ impl MemoryLock {
         }
     }
 
-    /// Whether `bytes` bytes can be locked, if no others are.
+    /// Whether `bytes` bytes can be locked, if no other memory is locked.
     pub fn allows(self, bytes: u64) -> bool {
         match self {
             Self::Unlimited => true,
@@ -38,8 +38,8 @@ impl MemoryLock {
     }
 }
 
-/// Whether the kernel ignores the limit: the process has the capability, and that
-/// of the whole system, not only of a user namespace.
+/// Whether the kernel ignores the limit: the process has the capability for the whole system, not
+/// only for a user namespace.
 fn is_privileged(status: &str, uid_map: &str) -> bool {
     let effective = status
         .lines()

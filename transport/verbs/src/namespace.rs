@@ -1,5 +1,5 @@
-//! What belongs to this network namespace: the kernel shows all GIDs of a device
-//! to each one that shares it.
+//! Checks which GIDs belong to this network namespace: the kernel shows all GIDs of a device in
+//! each namespace that shares it.
 
 use crate::gid::{Gid, Reach};
 use rustix::io::Errno;
@@ -7,9 +7,9 @@ use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType, socket};
 use std::net::{IpAddr, UdpSocket};
 
-/// Whether a GID on Ethernet is of this namespace: its interface is here, and so is
-/// its address. Link-local ones are made of the interface's hardware address, also
-/// where IPv6 is off.
+/// Whether a GID on Ethernet belongs to this namespace: its interface and its address must be here.
+/// Only the interface is checked for link-local GIDs: they are made of the interface's hardware
+/// address, even if IPv6 is off.
 pub(crate) fn has(gid: &Gid) -> bool {
     gid.interface.as_deref().is_none_or(has_interface)
         && match (gid.ipv4(), gid.reach()) {
@@ -19,8 +19,8 @@ pub(crate) fn has(gid: &Gid) -> bool {
         }
 }
 
-/// Only own addresses can be bound to; in a namespace where not even the loopback
-/// interface was ever up, all can.
+/// Only own addresses can be bound to. If not even the loopback interface was ever up in a
+/// namespace, all addresses can.
 fn has_address(address: IpAddr) -> bool {
     let refusal = UdpSocket::bind((address, 0)).err();
     !matches!(
@@ -29,7 +29,7 @@ fn has_address(address: IpAddr) -> bool {
     )
 }
 
-/// Not looked up in `/sys`, which shows the namespace that it was mounted in.
+/// Does not use `/sys`, which shows the namespace in which it was mounted.
 fn has_interface(name: &str) -> bool {
     socket(AddressFamily::INET, SocketType::DGRAM, None)
         .is_ok_and(|socket| name_to_index(socket, name).is_ok())
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn own_addresses_are_told_from_others() {
         let own = "127.0.0.1".parse::<std::net::Ipv4Addr>().unwrap();
-        // For documentation: nobody has it.
+        // An address for documentation, which no host has.
         let other = "192.0.2.77".parse::<std::net::Ipv4Addr>().unwrap();
         assert!(has(&gid(own.to_ipv6_mapped(), "lo")));
         assert!(!has(&gid(own.to_ipv6_mapped(), "no-such-if")));

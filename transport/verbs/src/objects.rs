@@ -1,4 +1,4 @@
-//! Objects of the library, each destroyed once.
+//! Objects of the library, which are destroyed once.
 
 #![allow(unsafe_code, reason = "destroys objects of the library")]
 
@@ -7,23 +7,23 @@ use core::ffi::c_int;
 use core::ptr::NonNull;
 use std::borrow::Cow;
 
-/// An object of the library, destroyed when dropped. The objects that it was made with must
-/// live longer: a struct declares children before parents.
+/// An object of the library, destroyed when dropped. The objects that it was made with must live
+/// longer: a struct declares children before parents.
 pub(crate) struct Owned<T> {
     raw: NonNull<T>,
     destroy: unsafe extern "C" fn(*mut T) -> c_int,
 }
 
-// SAFETY: no object refers to the thread that made it, and the library locks what
-// several share. Not `Sync`.
+// SAFETY: no object depends on the thread that made it, and the library locks objects that are
+// shared. Not `Sync`.
 unsafe impl<T> Send for Owned<T> {}
 
 impl<T> Owned<T> {
-    /// The result of a call that leaves its reason in `errno` when it made nothing.
+    /// The result of a call that returns null and sets `errno` on an error.
     ///
     /// # Safety
-    /// `raw` is null or an object that is destroyed nowhere else, `destroy` the function
-    /// for it, and what it was made with is destroyed later.
+    /// `raw` is null, or an object that is destroyed nowhere else. `destroy` is the function for
+    /// it, and the objects that it was made with are destroyed later.
     pub(crate) unsafe fn new(
         attempted: impl Into<Cow<'static, str>>,
         raw: *mut T,
@@ -40,18 +40,18 @@ impl<T> Owned<T> {
         self.raw.as_ptr()
     }
 
-    /// Destroys it; an object that the library does not destroy stays.
+    /// Destroys the object; if the library refuses, it stays.
     pub(crate) fn destroy(self, attempted: &'static str) -> Result<(), Error> {
         let (raw, destroy) = (self.raw(), self.destroy);
         core::mem::forget(self);
-        // SAFETY: as for `new`, and it is destroyed only here.
+        // SAFETY: as promised to `new`, and it is destroyed only here.
         check(attempted, unsafe { destroy(raw) })
     }
 }
 
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
-        // SAFETY: as for `new`, and it is destroyed only here. A refusal is ignored.
+        // SAFETY: as promised to `new`, and it is destroyed only here. A refusal is ignored.
         unsafe { (self.destroy)(self.raw()) };
     }
 }
@@ -60,13 +60,13 @@ impl<T> Drop for Owned<T> {
 pub(crate) fn check(attempted: &'static str, status: c_int) -> Result<(), Error> {
     match status {
         0 => Ok(()),
-        // Some report it by `errno`.
+        // Some functions report the error by `errno`.
         status if status < 0 => Err(Error::system(attempted, last_errno())),
         status => Err(Error::system(attempted, status)),
     }
 }
 
-/// The error number of the call before.
+/// The error number of the last call.
 pub(crate) fn last_errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }

@@ -1,15 +1,15 @@
-//! What keeps a port from being used, and what to do about it.
+//! Reasons why a device or port cannot be used, with remedies.
 
 use crate::device::{Device, Transport};
 use crate::gid::GidType;
 use crate::port::{LinkLayer, Port, PortState};
 
-/// How a machine without RDMA hardware gets a device.
+/// The remedy for a machine without RDMA hardware.
 pub(crate) const SOFT_ROCE: &str = "soft-RoCE makes a device of any network interface: \
      modprobe rdma_rxe && rdma link add rxe0 type rxe netdev INTERFACE (see docs/guide/rdma.md)";
 
 impl Device {
-    /// Why none of its ports can be used, and what to do; none if it can.
+    /// The reason why no port of the device can be used, with a remedy; `None` if one can.
     pub fn obstacle(&self) -> Option<String> {
         let name = &self.name;
         if let Some(error) = &self.refusal {
@@ -42,8 +42,8 @@ impl Device {
 }
 
 impl Port {
-    /// Why it cannot be used as it is, and what to do; none if it can. `device` is
-    /// the name of the device that it belongs to.
+    /// The reason why the port cannot be used, with a remedy; `None` if it can. `device`: the name
+    /// of its device.
     pub fn obstacle(&self, device: &str) -> Option<String> {
         let what = format!("port {} of {device}", self.number);
         if !self.is_active() {
@@ -66,7 +66,7 @@ impl Port {
         }
     }
 
-    /// What makes it active.
+    /// The remedy for a port that is not active.
     fn awakening(&self) -> String {
         let interface = self.interface_words();
         match (self.link_layer, self.state) {
@@ -83,7 +83,7 @@ impl Port {
         }
     }
 
-    /// What gives it a RoCE v2 GID.
+    /// The remedy for a port without a RoCE v2 GID.
     fn addressing(&self) -> String {
         let interface = self.interface_words();
         format!(
@@ -101,7 +101,7 @@ impl Port {
         self.interface.clone().unwrap_or_else(|| "INTERFACE".into())
     }
 
-    /// What GIDs it has when none of RoCE v2 can be used.
+    /// Describes the port's GIDs, if none of RoCE v2 can be used.
     fn others(&self) -> &'static str {
         let has = |kind| self.gids.iter().any(|gid| gid.kind == kind);
         if has(GidType::RoceV2) {

@@ -6,76 +6,74 @@ use core::fmt;
 /// The logical state of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PortState {
-    /// No link.
+    /// There is no link.
     Down,
     /// There is a link, and no subnet manager has configured the port yet.
     Initialising,
-    /// Configured; it does not carry data yet.
+    /// The port is configured, but does not carry data yet.
     Armed,
-    /// Carries data.
+    /// The port carries data.
     Active,
-    /// Was active; the link is lost for the moment.
+    /// The port was active, and its link is lost temporarily.
     ActiveDeferred,
-    /// Another number than the interface defines.
+    /// A number that the interface does not define.
     Unknown(u32),
 }
 
-/// What kind of network a port is on.
+/// The kind of a port's network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkLayer {
     /// InfiniBand: ports are addressed by LIDs, which a subnet manager assigns.
     InfiniBand,
-    /// Ethernet: RoCE, ports are addressed by GIDs.
+    /// Ethernet (RoCE): ports are addressed by GIDs.
     Ethernet,
-    /// Not reported.
+    /// The device does not report it.
     Unknown,
 }
 
-/// A port as it was found.
+/// The description of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port {
-    /// Its number; the first is 1.
+    /// The number of the port; the first is 1.
     pub number: u8,
-    /// Its logical state.
+    /// The logical state.
     pub state: PortState,
-    /// Its physical state, as the interface numbers it: see
-    /// [`Port::physical_state_words`].
+    /// The number of the physical state: see [`Port::physical_state_words`].
     pub physical_state: u8,
-    /// The network it is on.
+    /// The kind of network.
     pub link_layer: LinkLayer,
-    /// The largest packets' payload that the port can have, in bytes.
+    /// Largest possible payload of a packet, in bytes.
     pub mtu_max_bytes: u32,
-    /// The same as configured now: follows the network interface on Ethernet, the
-    /// subnet manager on InfiniBand.
+    /// Largest payload of a packet as configured now, in bytes. It depends on the network interface
+    /// on Ethernet, and on the subnet manager on InfiniBand.
     pub mtu_active_bytes: u32,
     /// The longest message, in bytes.
     pub message_max_bytes: u32,
-    /// Its address within an InfiniBand subnet; 0 on Ethernet.
+    /// The address within an InfiniBand subnet; 0 on Ethernet.
     pub lid: u16,
-    /// The subnet manager's; 0 on Ethernet.
+    /// The address of the subnet manager; 0 on Ethernet.
     pub subnet_manager_lid: u16,
-    /// On InfiniBand: packets must carry a GID (a GRH) even within the subnet, as
-    /// those of virtual functions.
+    /// On InfiniBand: packets must carry a GID (a GRH) even within the subnet, for instance those
+    /// of virtual functions.
     pub grh_required: bool,
     /// Entries of the table of partition keys.
     pub partition_keys: u16,
-    /// Lanes times their speed, in Mbit/s, as it is sold (100 Gbit/s is 100 000); 0
+    /// Number of lanes times their speed, in Mbit/s, as the nominal rate (100 Gbit/s is 100 000); 0
     /// if the device does not report it.
     pub speed_mbit_s: u32,
-    /// The entries of its table of GIDs that are not empty, by index.
+    /// The entries of the table of GIDs that are not empty, by index.
     pub gids: Vec<Gid>,
-    /// The network interface of the port: that of its GIDs, or of IP over
-    /// InfiniBand.
+    /// The network interface of the port: that of its GIDs, or of IP over InfiniBand.
     pub interface: Option<String>,
 }
 
 impl Port {
-    /// It carries data.
+    /// Whether the port carries data.
     pub fn is_active(&self) -> bool {
         self.state == PortState::Active
     }
 
-    /// Its queue pairs need a GID: on Ethernet always.
+    /// Whether queue pairs of the port need a GID; always true on Ethernet.
     pub fn needs_gid(&self) -> bool {
         self.link_layer != LinkLayer::InfiniBand || self.grh_required
     }
@@ -85,7 +83,7 @@ impl Port {
         self.gids.iter().find(|gid| gid.index == index)
     }
 
-    /// The physical state in words.
+    /// The name of the physical state.
     pub fn physical_state_words(&self) -> &'static str {
         match self.physical_state {
             1 => "sleep",

@@ -1,4 +1,4 @@
-//! Asking devices what they are.
+//! Queries the properties of devices.
 
 #![allow(
     unsafe_code,
@@ -23,15 +23,13 @@ use core::ptr::NonNull;
 const GRH_REQUIRED: u8 = 1;
 
 impl Library {
-    /// The devices of this machine, by name (numbers within names count as
-    /// numbers). Opens each for a moment, which takes some milliseconds: ask when
-    /// it is needed.
+    /// The devices of this machine, sorted by name (numbers within names count as numbers). The
+    /// call opens each device for a moment, which takes some milliseconds.
     ///
-    /// A device that cannot be opened is in the list, with the reason.
+    /// A device that cannot be opened is in the list, with the error.
     ///
     /// # Errors
-    /// The kernel's part is missing, or the kernel has devices and this library
-    /// none.
+    /// When the kernel module is missing, or the kernel has devices and this library lists none.
     pub fn devices(&self) -> Result<Vec<Device>, Error> {
         let list = DeviceList::new(self)?;
         let mut devices: Vec<Device> = list.iter().map(|device| found(&list, device)).collect();
@@ -46,7 +44,7 @@ impl Library {
     }
 }
 
-/// The kernel has devices and the library none.
+/// The error when the kernel has devices and the library lists none.
 fn no_driver(of_kernel: &[String], has_files: bool) -> Error {
     let remedy = if has_files {
         "its drivers are not installed (Debian: ibverbs-providers)"
@@ -63,7 +61,7 @@ fn no_driver(of_kernel: &[String], has_files: bool) -> Error {
     )
 }
 
-/// So that `mlx5_2` comes before `mlx5_10`.
+/// A sort key by which `mlx5_2` comes before `mlx5_10`.
 fn by_number(name: &str) -> Vec<(String, u64)> {
     let mut parts = Vec::new();
     let mut rest = name;
@@ -82,7 +80,7 @@ fn by_number(name: &str) -> Vec<(String, u64)> {
     parts
 }
 
-/// One device, opened and closed again.
+/// Describes one device; opens and closes it.
 fn found(list: &DeviceList, device: NonNull<ibv_device>) -> Device {
     // SAFETY: a device of the list.
     let transport = match unsafe { device.as_ref() }.transport_type as u32 {
@@ -102,7 +100,7 @@ fn found(list: &DeviceList, device: NonNull<ibv_device>) -> Device {
     found
 }
 
-/// The properties of an open device.
+/// Fills in the properties of an open device.
 fn fill(found: &mut Device, context: &Context) -> Result<(), Error> {
     let attributes = attributes(context, &found.name)?;
     found.system_guid = u64::from_be(attributes.sys_image_guid);
@@ -122,9 +120,9 @@ fn fill(found: &mut Device, context: &Context) -> Result<(), Error> {
 }
 
 fn attributes(context: &Context, name: &str) -> Result<ibv_device_attr, Error> {
-    // SAFETY: plain numbers, for which 0 is a value.
+    // SAFETY: the structure has plain numbers, for which 0 is a value.
     let mut attributes: ibv_device_attr = unsafe { zeroed() };
-    // SAFETY: an open device; the structure is that of this version.
+    // SAFETY: the device is open; the structure is that of this version.
     let status =
         unsafe { (context.library().functions().query_device)(context.raw(), &raw mut attributes) };
     match status {
@@ -154,10 +152,10 @@ fn limits(attributes: &ibv_device_attr) -> DeviceLimits {
 }
 
 fn port(context: &Context, device: &str, number: u8, folder: &DeviceFolder) -> Result<Port, Error> {
-    // The function of this version writes a part of the structure: see `sys`.
-    // SAFETY: plain numbers, for which 0 is a value.
+    // The function of this version writes only a part of the structure: see `sys`.
+    // SAFETY: the structure has plain numbers, for which 0 is a value.
     let mut attributes: ibv_port_attr = unsafe { zeroed() };
-    // SAFETY: an open device; the structure is at least as long as what is written.
+    // SAFETY: the device is open; the structure is at least as long as the bytes that are written.
     let status = unsafe {
         (context.library().functions().query_port)(context.raw(), number, &raw mut attributes)
     };
@@ -204,7 +202,7 @@ fn state(state: u32) -> PortState {
     }
 }
 
-/// Devices from before RoCE do not report it: they are InfiniBand.
+/// Devices older than RoCE report no link layer: they are InfiniBand.
 fn link_layer(attributes: &ibv_port_attr) -> LinkLayer {
     match u32::from(attributes.link_layer) {
         IBV_LINK_LAYER_ETHERNET => LinkLayer::Ethernet,
@@ -213,8 +211,8 @@ fn link_layer(attributes: &ibv_port_attr) -> LinkLayer {
     }
 }
 
-/// Bytes for the number that stands for them. Omni-Path has larger ones, which a
-/// queue pair cannot have.
+/// Converts the number of an MTU to bytes. Omni-Path has larger ones, which a queue pair cannot
+/// have.
 fn mtu_bytes(number: u32) -> u32 {
     match number {
         IBV_MTU_256 => 256,
@@ -226,8 +224,8 @@ fn mtu_bytes(number: u32) -> u32 {
     }
 }
 
-/// Lanes times their speed, both as the interface encodes them; newer speeds do
-/// not fit its field.
+/// Number of lanes times their speed, from the encoding of the interface; `None` for newer speeds,
+/// which do not fit into its field.
 fn speed_mbit_s(speed: u8, width: u8) -> Option<u32> {
     let lane = match speed {
         1 => 2_500,
@@ -250,7 +248,7 @@ fn speed_mbit_s(speed: u8, width: u8) -> Option<u32> {
     Some(lane * lanes)
 }
 
-/// The entries that are not empty. A queue pair can use the first 256.
+/// The entries of the table that are not empty. A queue pair can use the first 256.
 fn gids(
     context: &Context,
     attributes: &ibv_port_attr,
@@ -279,14 +277,14 @@ fn gids(
         .collect()
 }
 
-/// One entry, if it is not empty.
+/// One entry of the table, if it is not empty.
 fn gid(context: &Context, port: u8, index: c_int) -> Option<[u8; 16]> {
     let mut gid = ibv_gid { raw: [0; 16] };
-    // SAFETY: an open device, a place for one entry.
+    // SAFETY: the device is open, and there is room for one entry.
     let status = unsafe {
         (context.library().functions().query_gid)(context.raw(), port, index, &raw mut gid)
     };
-    // SAFETY: all 16 bytes are written, before and by the call.
+    // SAFETY: all 16 bytes are initialised, before and by the call.
     let bytes = unsafe { gid.raw };
     (status == 0 && bytes != [0; 16]).then_some(bytes)
 }

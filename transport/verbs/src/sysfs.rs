@@ -25,14 +25,14 @@ impl DeviceFolder {
         (!line.is_empty()).then(|| line.to_owned())
     }
 
-    /// How packets of an entry of the table of GIDs travel on Ethernet.
+    /// The protocol of packets for an entry of the table of GIDs, on Ethernet.
     pub(crate) fn roce_type(&self, port: u8, index: u8) -> GidType {
         match self
             .line(&format!("ports/{port}/gid_attrs/types/{index}"))
             .as_deref()
         {
             Some("RoCE v2") => GidType::RoceV2,
-            // The kernel has one word for both, and this is Ethernet.
+            // The kernel has one text for InfiniBand and RoCE v1, and this is Ethernet.
             Some("IB/RoCE v1") => GidType::RoceV1,
             _ => GidType::Unknown,
         }
@@ -43,8 +43,8 @@ impl DeviceFolder {
         self.line(&format!("ports/{port}/gid_attrs/ndevs/{index}"))
     }
 
-    /// The network interface that the device is made of (soft-RoCE), or the one
-    /// of the same card and port.
+    /// The network interface that a soft-RoCE device is made of, or the interface of the same card
+    /// and port.
     pub(crate) fn interface(&self, port: u8, is_ethernet: bool) -> Option<String> {
         if let Some(parent) = self.line("parent") {
             return Some(parent);
@@ -63,8 +63,8 @@ impl DeviceFolder {
         names.into_iter().next()
     }
 
-    /// Lanes times their speed in Mbit/s, of words such as `100 Gb/sec (4X EDR)`
-    /// and `2.5 Gb/sec (1X SDR)`.
+    /// The number of lanes times their speed, in Mbit/s, from a text such as `100 Gb/sec (4X EDR)`
+    /// or `2.5 Gb/sec (1X SDR)`.
     pub(crate) fn rate_mbit_s(&self, port: u8) -> Option<u32> {
         let line = self.line(&format!("ports/{port}/rate"))?;
         let gigabits: f64 = line.split(' ').next()?.parse().ok()?;
@@ -73,7 +73,7 @@ impl DeviceFolder {
     }
 }
 
-/// Devices that the kernel has, whether programs can use them or not.
+/// The devices of the kernel, also those that programs cannot use.
 pub(crate) fn kernel_devices() -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir("/sys/class/infiniband")
         .into_iter()
@@ -84,7 +84,7 @@ pub(crate) fn kernel_devices() -> Vec<String> {
     names
 }
 
-/// Whether there is a file that programs reach a device by.
+/// Whether there is a file by which programs can open a device.
 pub(crate) fn has_files() -> bool {
     fs::read_dir("/dev/infiniband")
         .into_iter()

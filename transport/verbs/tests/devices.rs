@@ -1,5 +1,4 @@
-//! Devices as they are: in the guest of `ci/softroce` two of soft-RoCE, elsewhere
-//! what there is.
+//! Real devices: two of soft-RoCE in the guest of `ci/softroce`, elsewhere those of the machine.
 
 use refrain_verbs::{
     Device, GidType, Library, LinkLayer, PACKET_BYTES, PortChoice, PortState, Transport, choose,
@@ -12,7 +11,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-/// The devices, or nothing where there are none.
+/// The devices; `None` if there are none.
 fn devices(what: &str) -> Option<(Library, Vec<Device>)> {
     let found = Library::load(None)
         .map_err(|error| error.to_string())
@@ -24,7 +23,7 @@ fn devices(what: &str) -> Option<(Library, Vec<Device>)> {
     found.map_err(|why| println!("skipped {what}: {why}")).ok()
 }
 
-/// The guest's devices, or nothing elsewhere.
+/// The devices of the guest; `None` elsewhere.
 fn guest(what: &str) -> Option<(Library, Vec<Device>)> {
     if env::var_os("SOFTROCE_DEV0").is_none() {
         println!("skipped {what}: not in the guest of ci/softroce");
@@ -63,7 +62,7 @@ fn what_devices_say_fits_together() {
     }
 }
 
-/// In one test: its parts change what the others look at.
+/// One test, since its parts change the state that others check.
 #[test]
 fn soft_roce_is_found_as_it_is_whole_and_broken() {
     let Some((library, devices)) = guest("soft-RoCE") else {
@@ -89,7 +88,7 @@ fn variable(name: &str, end: usize) -> String {
     env::var(format!("SOFTROCE_{name}{end}")).unwrap()
 }
 
-/// Where the guest's ends are two hosts, each chooses its own device.
+/// If the guest's ends are two hosts, each chooses its own device.
 fn in_namespace_of(end: usize, check: impl FnOnce() + Send) {
     let namespace = env::var(format!("SOFTROCE_NS{end}")).ok();
     thread::scope(|scope| {
@@ -114,7 +113,7 @@ fn enter(namespace: &str) {
     move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
 }
 
-/// In a new namespace, as a container has it, no GID can be used.
+/// In a new network namespace, as of a container, no GID can be used.
 fn elsewhere(library: &Library, device: &str) {
     run("ip", &["netns", "add", "elsewhere"]);
     thread::scope(|scope| {
@@ -172,7 +171,7 @@ fn is_whole(library: &Library, end: usize) {
     assert!((16..=bytes).contains(&wished), "{wished}");
 }
 
-/// Down, up, without its address, with a smaller MTU: each is seen.
+/// Interface down, up, without its address, with a smaller MTU: each state is reported.
 fn breaks_and_mends(library: &Library, device: &str, interface: &str, address: &str) {
     let choice = || choose(&library.devices().unwrap(), &on(device));
     let whole = choice().unwrap();

@@ -43,7 +43,7 @@ fn sealed() -> (Connection, Connection) {
     }
 }
 
-/// Each with its own descriptor, however much lies in the socket.
+/// Each message has its own descriptor, regardless of how many bytes are in the socket.
 #[test]
 fn each_descriptor_comes_with_its_own_message() {
     let (mut here, mut there) = pair();
@@ -111,7 +111,7 @@ fn a_gone_peer_is_closed_even_if_it_left_things_unread() {
     assert!(matches!(here.flush(), Err(WireError::Closed)));
 }
 
-/// A full socket keeps nobody waiting, and what was queued is sent later.
+/// A full socket blocks no caller, and queued messages are sent later.
 #[test]
 fn a_peer_that_does_not_read_blocks_nothing() {
     let (mut here, mut there) = pair();
@@ -141,7 +141,7 @@ fn a_peer_that_does_not_read_blocks_nothing() {
     ));
 }
 
-/// The server of another secret closes without a word.
+/// A server with another secret closes without an answer.
 #[test]
 fn a_caller_learns_that_the_other_side_does_not_know_its_secret() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -153,8 +153,8 @@ fn a_caller_learns_that_the_other_side_does_not_know_its_secret() {
     server.join().unwrap();
 }
 
-/// Both clocks are bounded: that of an idle connection, and that of one with something
-/// unacknowledged, which the first does not touch.
+/// Both times are bounded: that of an idle connection, and that of a connection with unacknowledged
+/// data, which keepalive does not affect.
 #[test]
 fn who_is_gone_is_noticed_idle_or_not() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -2,20 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-/// Between two lines.
+/// Time between two lines.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Keeps the first of what is noted within a second, and counts the rest.
+/// Keeps the first note of a second, and counts the others.
 #[derive(Debug, Default)]
 pub struct Notices {
-    /// Not before this.
+    /// The earliest time of the next line.
     next_at: Option<Instant>,
     first: Option<String>,
     more: u64,
 }
 
 impl Notices {
-    /// Notes one.
+    /// Adds a note.
     pub fn note(&mut self, text: String) {
         match self.first {
             None => self.first = Some(text),
@@ -23,7 +23,7 @@ impl Notices {
         }
     }
 
-    /// The line that is due.
+    /// The line, if one is due.
     pub fn take(&mut self, now: Instant) -> Option<String> {
         match self.next_at.is_some_and(|at| now < at) {
             true => None,
@@ -35,7 +35,7 @@ impl Notices {
         }
     }
 
-    /// The notes that were not reported, due or not: for the end.
+    /// The notes that were not reported, due or not; for the end.
     pub fn rest(&mut self) -> Option<String> {
         let text = self.first.take()?;
         Some(match core::mem::take(&mut self.more) {
@@ -44,7 +44,7 @@ impl Notices {
         })
     }
 
-    /// When the next line is due, if one waits.
+    /// The time when the next line is due, if a note waits.
     pub fn deadline(&self) -> Option<Instant> {
         self.first.as_ref().and(self.next_at)
     }

@@ -30,20 +30,20 @@ fn door() -> (Door, SocketAddr) {
     (door, SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
 }
 
-/// Waits until something has come, and takes a step.
+/// Waits until the door is readable, and takes a step.
 fn step(door: &mut Door, now: Instant) -> Vec<Connection> {
     let mut polled = [PollFd::new(door, PollFlags::IN)];
     poll(&mut polled, None).expect("poll");
     door.step(now)
 }
 
-/// Whether something has come.
+/// Whether the door is readable.
 fn is_readable(door: &Door) -> bool {
     let mut polled = [PollFd::new(door, PollFlags::IN)];
     poll(&mut polled, Some(&Timespec::default())).expect("poll") > 0
 }
 
-/// Says all that it has to say, and reads once.
+/// Sends everything that is queued, and reads once.
 fn turn(stream: &mut TcpStream, session: &mut Session) {
     stream.write_all(session.unsent()).expect("sent");
     let sent = session.unsent().len();
@@ -54,7 +54,7 @@ fn turn(stream: &mut TcpStream, session: &mut Session) {
     stream.write_all(session.unsent()).expect("sent");
 }
 
-/// Steps until a friend has been let in.
+/// Steps until a client with the secret is returned.
 fn friend(door: &mut Door, address: SocketAddr, now: Instant) -> (TcpStream, Session, Connection) {
     let mut stream = TcpStream::connect(address).expect("it listens");
     let mut session = Session::caller(&secret(), PURPOSE).expect("a caller");
@@ -84,13 +84,13 @@ fn a_friend_is_let_in_among_strangers() {
     let _silent = TcpStream::connect(address).expect("it listens");
     let (_stream, _session, guest) = friend(&mut door, address, now);
     assert!(guest.is_proven());
-    // Told nothing, and shown out.
+    // They received no bytes, and were closed.
     for mut stranger in [garbage, false_one] {
         while door.waiting.len() > 1 {
             assert!(step(&mut door, now).is_empty());
         }
         let mut bytes = Vec::new();
-        // A reset says as little as an end.
+        // A reset is as good as an end.
         let _ = stranger.read_to_end(&mut bytes);
         assert_eq!(bytes, b"");
     }
@@ -126,13 +126,13 @@ fn many_strangers_keep_no_friend_out() {
     }
     assert_eq!(door.waiting.len(), STRANGERS_MAX);
     friend(&mut door, address, now);
-    // The first had to go.
+    // The oldest connection was closed.
     let mut bytes = Vec::new();
     let _ = strangers[0].read_to_end(&mut bytes);
     assert_eq!(bytes, b"");
 }
 
-/// What follows the proof in the same packet is heard.
+/// Bytes that follow the proof in the same packet are received.
 #[test]
 fn what_a_friend_says_at_once_is_heard() {
     let (mut door, address) = door();
@@ -145,8 +145,8 @@ fn what_a_friend_says_at_once_is_heard() {
     assert_eq!(heard, "hello");
 }
 
-/// With too many open files whoever waits stays where it is: a door that looked again
-/// at once would do nothing else.
+/// With too many open files, connections stay in the queue. A door that tried again at once would
+/// do nothing else.
 #[test]
 fn a_door_that_cannot_take_anybody_in_says_so_and_waits() {
     let (mut door, address) = door();
@@ -165,15 +165,15 @@ fn a_door_that_cannot_take_anybody_in_says_so_and_waits() {
     assert!(door.trouble().is_none());
 }
 
-/// What is refused is read to its end, so that the other side hears why; with a secret and
-/// without.
+/// The bytes of a refused connection are read to their end, so that the other side receives the
+/// reason; with a secret and without.
 #[test]
 fn a_guest_that_is_refused_hears_why() {
     let now = Instant::now();
     let (mut sealed, address) = door();
     let (mut stream, mut session, guest) = friend(&mut sealed, address, now);
     sealed.refuse(guest, &"full", "it is full", now);
-    // Without another step: nothing may come that would wake the door.
+    // No further step follows, since no event may arrive that would wake the door.
     session.say(&[7; 5000]).expect("open");
     stream.write_all(session.unsent()).expect("sent");
     let mut bytes = Vec::new();

@@ -13,14 +13,14 @@ fn pair() -> (Session, Session) {
     (caller, answerer)
 }
 
-/// All that is to be sent, as the network has it.
+/// All bytes to be sent, as the network carries them.
 fn take_unsent(session: &mut Session) -> Vec<u8> {
     let bytes = session.unsent().to_vec();
     session.note_sent(bytes.len());
     bytes
 }
 
-/// Brings everything over until nobody has anything to send.
+/// Exchanges bytes until neither side has any to send.
 fn exchange(one: &mut Session, other: &mut Session) -> Result<(), SecureError> {
     loop {
         let (there, back) = (take_unsent(one), take_unsent(other));
@@ -53,7 +53,7 @@ fn what_is_said_is_heard_also_before_it_is_time() {
     assert_eq!(caller.take_heard(), long);
 }
 
-/// Nothing readable is on the wire.
+/// No plaintext is on the wire.
 #[test]
 fn what_is_said_cannot_be_read_on_the_way() {
     let (mut caller, _) = opened();
@@ -88,7 +88,7 @@ fn a_stranger_is_told_nothing() {
     }
 }
 
-/// Whoever listens where the caller calls learns nothing either.
+/// A listener at the address that the caller uses learns nothing, either.
 #[test]
 fn a_caller_says_nothing_to_a_false_answerer() {
     let other = Secret::from_bytes([8; 32]);
@@ -97,7 +97,7 @@ fn a_caller_says_nothing_to_a_false_answerer() {
     let mut imposter = Session::answerer(&other, PURPOSE).expect("an answerer");
     let first = take_unsent(&mut caller);
     assert_eq!(imposter.receive(&first), Err(SecureError::WrongSecret));
-    // An old answer of a true one does not help.
+    // A recorded answer of a true answerer does not help.
     let mut earlier = Session::caller(&secret(), PURPOSE).expect("a caller");
     let bytes = take_unsent(&mut earlier);
     answerer.receive(&bytes).expect("a friend");
@@ -106,7 +106,7 @@ fn a_caller_says_nothing_to_a_false_answerer() {
     assert!(caller.unsent().is_empty() && !caller.is_proven());
 }
 
-/// A whole conversation of a friend, played again to another answerer with the
+/// A complete recorded session of a client with the secret, replayed to another answerer with the
 /// same secret.
 #[test]
 fn a_recorded_conversation_is_of_no_use() {
@@ -127,7 +127,7 @@ fn a_recorded_conversation_is_of_no_use() {
     assert_eq!(second.receive(&recorded), Err(SecureError::Forged));
     assert!(!second.is_proven() && second.take_heard().is_empty());
     assert!(second.unsent().is_empty());
-    // Only its beginning: it is never proven, and told no more than 48 bytes.
+    // Only its beginning: the session is never proven, and sends no more than 48 bytes.
     let mut third = Session::answerer(&secret(), PURPOSE).expect("an answerer");
     third.say(b"for friends").expect("it waits");
     third.receive(&recorded[..52]).expect("it may be a friend");
@@ -151,7 +151,7 @@ fn records_come_once_and_in_order() {
         let heard = answerer.take_heard();
         assert!(heard.is_empty() || heard == b"first", "{heard:?}");
     }
-    // Its own record is not taken back.
+    // A session does not accept its own record.
     let (mut caller, _) = opened();
     caller.say(b"mirror").expect("open");
     let own = take_unsent(&mut caller);
@@ -193,7 +193,7 @@ proptest! {
         prop_assert_eq!(answerer.take_heard(), texts.concat());
     }
 
-    /// One changed bit anywhere: nothing wrong is heard.
+    /// With one changed bit anywhere, no wrong byte is received.
     #[test]
     fn a_changed_bit_is_found(at in any::<prop::sample::Index>(), bit in 0u8..8) {
         let (mut caller, mut answerer) = opened();
@@ -203,7 +203,7 @@ proptest! {
         wire[at] ^= 1 << bit;
         let received = answerer.receive(&wire);
         prop_assert!(answerer.take_heard().is_empty());
-        // A longer length only makes it wait.
+        // A longer length only makes it wait for more bytes.
         prop_assert!(received == Err(SecureError::Forged) || at < 2);
     }
 

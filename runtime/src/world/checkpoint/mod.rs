@@ -1,10 +1,10 @@
-//! Checkpoints, as a program takes them: the memory that it names, and everything that the
+//! Checkpoints as a program takes them: the memory that the program names, and everything that the
 //! library needs to continue from there.
 //!
-//! A checkpoint is taken by one rank for itself, at any time between scopes; no
-//! other rank takes part or waits. It is no operation of the rank's clock: a replay
-//! takes none, with the same results. When it is stable,
-//! payload in the logs of others and events before it are freed (LOG-4, GC-1).
+//! A rank takes a checkpoint by itself, at any time between scopes; no other rank takes part or
+//! waits. A checkpoint is no operation of the rank's clock: a replay takes none and has the same
+//! results. When the checkpoint is stable, payload in the logs of other ranks and events before it
+//! are freed (LOG-4, GC-1).
 
 mod restored;
 mod taking;
@@ -22,36 +22,36 @@ use refrain_checkpoint::Store;
 /// A checkpoint that is stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpointed {
-    /// Its number among those of this rank, over all its lives, from 1.
+    /// The checkpoint's number among those of this rank, over all lives, from 1.
     pub number: u64,
-    /// Its length, with what the library adds.
+    /// Length of the checkpoint, with the library's sections.
     pub bytes: u64,
-    /// How long the rank was held up by it.
+    /// How long the checkpoint stopped the program.
     pub took: Duration,
 }
 
-/// A rank's checkpoints.
+/// The state of a rank's checkpoints.
 #[derive(Debug, Default)]
 pub(super) struct Checkpoints {
-    /// `None`: there is no place for them, or ranks are not restarted.
+    /// `None` if the job has no checkpoint store or does not restart ranks.
     pub(super) store: Option<Store>,
-    /// The number of the next one.
+    /// The number of the next checkpoint.
     pub(super) next: u64,
-    /// The job requests one.
+    /// The job requests a checkpoint.
     pub(super) is_wanted: bool,
-    /// The program asks whether one is wanted.
+    /// The program asks for checkpoint requests.
     pub(super) heeds_requests: bool,
-    /// The traffic before the last one.
+    /// The traffic up to the last checkpoint.
     pub(super) traffic_before: Traffic,
-    /// Requests for checkpoints that would make room in this rank's log. LOG-3
+    /// Requests to other ranks for checkpoints that free memory of this rank's log. LOG-3
     pub(super) requests: CheckpointRequests,
-    /// It has waited for room, and there is none.
+    /// The rank has waited for log memory in vain.
     pub(super) has_waited: bool,
-    /// The checkpoint that this life continues from, until the program takes it.
+    /// The checkpoint that this life continues from, until the program has taken it.
     pub(super) restored: Option<Restored>,
 }
 
-/// The bytes that have passed between a rank and all others.
+/// Bytes that a rank has received from and sent to all other ranks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Traffic {
     pub(super) received_bytes: u64,
@@ -64,31 +64,31 @@ impl World {
         self.attention.peers_may_return
     }
 
-    /// The checkpoint that this life continues from; `None` in a life that
-    /// begins at the beginning, and after it was taken.
+    /// Returns the checkpoint that this life continues from; `None` in a life that starts at the
+    /// beginning, and after the first call.
     ///
-    /// To be called before any other operation, which fails otherwise: the program has
-    /// to continue where it took the checkpoint.
+    /// Call it before any other operation; otherwise that operation fails. The program must
+    /// continue where it took the checkpoint.
     ///
     /// # Errors
     /// When the launcher ends the job.
     pub fn restored(&mut self) -> Result<Option<Restored>, Error> {
         let restored = self.checkpoints.restored.take();
         if let (Some(restored), Some(control)) = (&restored, &mut self.control) {
-            // Earlier output came before the checkpoint was found; later output is that of
-            // the earlier life after its checkpoint.
+            // Output so far was printed before the checkpoint was found; later output belongs after
+            // the checkpoint.
             crate::stdio::flush();
             control.tell_beginning(restored.number())?;
         }
         Ok(restored)
     }
 
-    /// Whether the job asks this rank for a checkpoint: as `refrain run
-    /// --checkpoint-policy` says, and where the logs of others are full for it. True
-    /// once for each time. A rank whose own log is nearly full waits here, for a tenth
-    /// of a second at most, for the checkpoints of others that make room in it.
+    /// Whether the job requests a checkpoint of this rank: because of `refrain run
+    /// --checkpoint-policy`, or because the log of another rank is full. Returns true once for each
+    /// request. A rank whose own log is nearly full waits here, for a tenth of a second at most,
+    /// for checkpoints of other ranks that free memory in it.
     ///
-    /// No operation of the clock. The program may only decide by it whether it
+    /// It is no operation of the clock. The program may use the result only to decide whether it
     /// takes a checkpoint.
     ///
     /// # Errors
@@ -103,10 +103,9 @@ impl World {
         Ok(core::mem::take(&mut self.checkpoints.is_wanted))
     }
 
-    /// Takes a checkpoint and returns when it is stable: `save` gives the state that the
-    /// program needs to continue from here. `None` where there is no place for
-    /// checkpoints, and in a replay: so no message and no output
-    /// may depend on the result.
+    /// Takes a checkpoint and returns when it is stable. `save` adds the state that the program
+    /// needs to continue from here. Returns `None` without a checkpoint store, and in a replay;
+    /// therefore no message and no output may depend on the result.
     ///
     /// ```no_run
     /// # fn steps(world: &mut refrain::World) -> Result<(), refrain::Error> {
@@ -130,9 +129,9 @@ impl World {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Argument`] inside a scope with open requests, or while a message
-    /// of a matched probe is not received; [`Error::Config`] when the store fails
-    /// (the checkpoints before stay); those of `save`; else as [`World::send`].
+    /// [`Error::Argument`] inside a scope with open requests, or while a message of a matched probe
+    /// is not received; [`Error::Config`] when the store fails (earlier checkpoints stay); errors
+    /// of `save`; else as [`World::send`].
     pub fn checkpoint(
         &mut self,
         save: impl FnOnce(&mut Image<'_>) -> Result<(), Error>,

@@ -1,10 +1,10 @@
-//! The contents of a checkpoint, for its program.
+//! The contents of a checkpoint, as its program reads them.
 
 use crate::Error;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
-/// The sections that the program had put into the checkpoint that it continues from.
+/// The sections that the program wrote into the checkpoint that it continues from.
 #[derive(Debug)]
 pub struct Restored {
     number: u64,
@@ -21,21 +21,21 @@ impl Restored {
         self.number
     }
 
-    /// The ids that are there, in ascending order.
+    /// The ids of the sections that were not taken yet, in ascending order.
     pub fn ids(&self) -> impl Iterator<Item = u64> {
         self.sections.keys().copied()
     }
 
-    /// The length of a section, if it exists.
+    /// The length of a section in bytes, if it exists.
     pub fn length_of(&self, id: u64) -> Option<u64> {
         self.sections.get(&id).map(|bytes| bytes.len() as u64)
     }
 
-    /// Copies back what [`Image::protect`](super::Image::protect) had taken.
+    /// Copies back the memory that [`Image::protect`](super::Image::protect) saved.
     ///
     /// # Errors
-    /// [`Error::Config`] when there is nothing under this id, or it has another
-    /// length: the program is not the one that took the checkpoint.
+    /// [`Error::Config`] when there is no section with this id, or its length differs: another
+    /// program took the checkpoint.
     pub fn memory(&mut self, id: u64, into: &mut [u8]) -> Result<(), Error> {
         let bytes = self.bytes(id)?;
         if bytes.len() != into.len() {
@@ -50,10 +50,10 @@ impl Restored {
         Ok(())
     }
 
-    /// Takes the bytes of a section.
+    /// Removes a section and returns its bytes.
     ///
     /// # Errors
-    /// [`Error::Config`] when there is nothing under this id (any more).
+    /// [`Error::Config`] when there is no section with this id, or it was taken already.
     pub fn bytes(&mut self, id: u64) -> Result<Vec<u8>, Error> {
         self.sections.remove(&id).ok_or_else(|| {
             Error::Config(format!(
@@ -63,11 +63,10 @@ impl Restored {
         })
     }
 
-    /// What [`Image::protect_value`](super::Image::protect_value) had taken.
+    /// Returns the value that [`Image::protect_value`](super::Image::protect_value) saved.
     ///
     /// # Errors
-    /// [`Error::Config`] when there is nothing under this id, or it is of another
-    /// type.
+    /// [`Error::Config`] when there is no section with this id, or its value is of another type.
     pub fn value<T: DeserializeOwned>(&mut self, id: u64) -> Result<T, Error> {
         let bytes = self.bytes(id)?;
         postcard::from_bytes(&bytes).map_err(|error| {

@@ -1,5 +1,5 @@
-//! Taking a checkpoint: its contents, their order, and when messages and events before it
-//! may be freed.
+//! Takes a checkpoint: its contents, their order, and when earlier messages and events may be
+//! freed.
 
 use super::{Checkpointed, Traffic, World};
 use crate::Error;
@@ -18,39 +18,39 @@ use std::time::Instant;
 pub(in crate::world) const ENGINE_SECTION: u64 = 0;
 pub(in crate::world) const WORLD_SECTION: u64 = 1;
 
-/// The part of a checkpoint that comes from the `World` itself.
+/// The state of the `World` itself in a checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::world) struct WorldPart {
     pub(in crate::world) barriers: u64,
-    /// Requests made so far.
+    /// Number of requests made so far.
     pub(in crate::world) requests: u64,
-    /// Fences passed.
+    /// Number of fences passed.
     pub(in crate::world) fences: u64,
     /// The last result of `World::time`, in nanoseconds since the job began.
     pub(in crate::world) time_ns: i64,
 }
 
-/// Takes the state that a program needs to continue.
+/// Receives the state that a program needs to continue.
 #[derive(Debug)]
 pub struct Image<'a> {
     writing: &'a mut Writing,
 }
 
 impl Image<'_> {
-    /// Takes memory, under an id that is used once in each checkpoint.
+    /// Saves memory under an id. An id is used once in each checkpoint.
     ///
     /// # Errors
-    /// [`Error::Config`] when the id was used already, or the place fails.
+    /// [`Error::Config`] when the id was used already, or the store fails.
     pub fn protect(&mut self, id: u64, memory: &[u8]) -> Result<(), Error> {
         let section = self.writing.section(SectionKind::Memory, id);
         let written = section.and_then(|()| self.writing.write(memory));
         written.map_err(broken)
     }
 
-    /// Takes a value that serde can write.
+    /// Saves a value, serialized by serde.
     ///
     /// # Errors
-    /// [`Error::Argument`] when it cannot be written; as [`Image::protect`].
+    /// [`Error::Argument`] when the value cannot be serialized; else as [`Image::protect`].
     pub fn protect_value<T: Serialize + ?Sized>(
         &mut self,
         id: u64,
@@ -62,7 +62,7 @@ impl Image<'_> {
     }
 }
 
-/// Of a world that has a store and does not replay.
+/// Takes a checkpoint. The world must have a store and must not be in replay.
 pub(super) fn take(
     world: &mut World,
     save: impl FnOnce(&mut Image<'_>) -> Result<(), Error>,
@@ -78,7 +78,7 @@ pub(super) fn take(
     // Roughly the length of the rank's log in the checkpoint.
     let log_bytes = world.engine.log_bytes().0 + world.engine.log_bytes_on_disk().unwrap_or(0);
     let number = world.checkpoints.next;
-    // Also after an error: a number is used once.
+    // Counts also after an error: a number is used once.
     world.checkpoints.next += 1;
     let Some(store) = &world.checkpoints.store else {
         return Err(Error::Config("there is no place for checkpoints".into()));
@@ -93,8 +93,8 @@ pub(super) fn take(
     save(&mut Image {
         writing: &mut writing,
     })?;
-    // Output so far lies before the checkpoint: a later life that continues from it prints
-    // only later output.
+    // Output so far belongs before the checkpoint: a later life that continues from the checkpoint
+    // prints only later output.
     crate::stdio::flush();
     world.tell(|control| control.mark_output(number))?;
     let stable = writing.commit().map_err(broken)?;
@@ -108,7 +108,7 @@ pub(super) fn take(
     };
     world.tell(|control| control.report(&is_stable))?;
     world.checkpoints.traffic_before = traffic;
-    // GC-1: stable first, then published.
+    // GC-1: the horizon is published after the checkpoint is stable.
     world.engine.publish(&horizon);
     world.make_progress()?;
     Ok(Checkpointed {
@@ -118,7 +118,7 @@ pub(super) fn take(
     })
 }
 
-/// Waits until all sends are in the log.
+/// Waits until all sends are in the log, and returns the engine's state.
 fn state_of(world: &mut World) -> Result<Beginning, Error> {
     world.block_until(|world| match world.engine.state() {
         Err(error) if NotBetween::ends_by_progress(error) => None,
@@ -127,7 +127,7 @@ fn state_of(world: &mut World) -> Result<Beginning, Error> {
     })?
 }
 
-/// LOG-5
+/// Writes the sections of the library. LOG-5
 fn write_own(world: &mut World, state: &Beginning, writing: &mut Writing) -> Result<(), Error> {
     let part = WorldPart {
         barriers: world.barriers,
@@ -167,7 +167,7 @@ fn write_log(
     })?
 }
 
-/// The present section of a checkpoint, as bytes are written into it.
+/// Writes into the present section of a checkpoint.
 struct Section<'a>(&'a mut Writing);
 
 impl io::Write for Section<'_> {

@@ -1,4 +1,4 @@
-//! The table against a model that keeps every key it was ever given.
+//! The table is compared with a model that keeps every key it has returned.
 
 use super::*;
 use proptest::prelude::*;
@@ -9,14 +9,14 @@ enum Step {
     Insert {
         persistent: bool,
     },
-    /// Of the key with this number, whatever became of it.
+    /// Ends the key with this number, in any state.
     End(prop::sample::Index),
     Start(prop::sample::Index),
     Remove(prop::sample::Index),
     Check(prop::sample::Index, prop::sample::Index),
 }
 
-/// What became of a request.
+/// The state of a request in the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Known {
     Active { persistent: bool },
@@ -48,7 +48,7 @@ fn template() -> Template {
     Template::Send { data, to }
 }
 
-/// An operation, as requests have it that were completed when they were begun.
+/// An operation that was complete when it was begun.
 fn operation() -> Handle {
     Handle::send(Clock(1), Outcome::from(Status::default()), None)
 }

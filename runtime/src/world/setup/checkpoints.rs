@@ -1,4 +1,4 @@
-//! The place of a rank's checkpoints, and loading the newest one. REC-1
+//! Opens the store of a rank's checkpoints, and loads the newest one. REC-1
 
 use super::Membership;
 use crate::Error;
@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Between two looks for room.
+/// Time between two checks for room.
 const LOOK_AGAIN: Duration = Duration::from_micros(100);
 
-/// Opens the place for checkpoints, if the job has one.
+/// Opens the checkpoint store, if the job has one.
 pub(super) fn open(config: &JobConfig, membership: &Membership) -> Result<Option<Store>, Error> {
     let recovery = &config.recovery;
     let Some(place) = recovery.checkpoint_dir.as_ref() else {
@@ -29,14 +29,14 @@ pub(super) fn open(config: &JobConfig, membership: &Membership) -> Result<Option
     let job = JobName::new(membership.job, recovery.checkpoint_prefix.clone());
     let store = job.and_then(|job| Store::open(&place, job));
     let store = store.map_err(broken)?;
-    // A later life asks it for a checkpoint anyway.
+    // A later life asks the store for a checkpoint anyway.
     if membership.incarnation == Incarnation(0) {
         store.reach().map_err(broken)?;
     }
     Ok(Some(store))
 }
 
-/// A checkpoint that is being read: first where the rank stood.
+/// A checkpoint that is being read; its engine and world parts are read already.
 pub(super) struct Opened {
     reading: Reading,
     pub(super) number: u64,
@@ -45,9 +45,9 @@ pub(super) struct Opened {
     pub(super) world: WorldPart,
 }
 
-/// The newest checkpoint, if there is one.
+/// Opens the newest checkpoint, if there is one.
 pub(super) fn newest(store: &Store, membership: &Membership) -> Result<Option<Opened>, Error> {
-    // FENCE-1: what the lives before still write does not count any more.
+    // FENCE-1: checkpoints that earlier lives still write do not count any more.
     let newest = store.recover(membership.rank, membership.incarnation);
     let Some(mut reading) = newest.map_err(broken)? else {
         return Ok(None);
@@ -85,7 +85,7 @@ pub(super) fn newest(store: &Store, membership: &Membership) -> Result<Option<Op
     }))
 }
 
-/// The next section, which has to be this one.
+/// Reads the next section, which must have this kind and id.
 fn section(reading: &mut Reading, kind: SectionKind, id: u64) -> Result<Vec<u8>, Error> {
     let number = reading.number();
     let next = reading.next_section().map_err(broken)?;
@@ -101,8 +101,8 @@ fn section(reading: &mut Reading, kind: SectionKind, id: u64) -> Result<Vec<u8>,
 }
 
 impl Opened {
-    /// Puts the log into the engine, and returns what is the program's. `longest`:
-    /// how long to wait for room that does not come. LOG-5
+    /// Puts the log into the engine, and returns the program's sections. `longest`: longest wait
+    /// for room while the disk makes no progress. LOG-5
     pub(super) fn load(
         mut self,
         engine: &mut Engine,
@@ -149,7 +149,7 @@ fn load_log(
         match loading.step(engine, &mut from).map_err(broken)? {
             Transfer::More => {}
             Transfer::Done => return Ok(()),
-            // Only the disk can make room: no peer is connected.
+            // No peer is connected, so only the disk can make room.
             Transfer::Waiting => {
                 engine.progress()?;
                 engine.wait(LOOK_AGAIN);

@@ -1,8 +1,8 @@
-//! A later life of a rank whose peers have all passed the last fence.
+//! The fabric of a later life whose peers have all passed the last fence.
 //!
-//! Their processes may have ended, and those that run have closed their fabrics. No
-//! log grows any more, and all messages of the job are in the logs: this life takes
-//! what was sent to it from there, and what it sends has arrived. REC-3, LOG-2
+//! The peers' processes may have ended, and those that run have closed their fabrics. No log grows
+//! any more, and all messages of the job are in the logs. This life takes the messages to it from
+//! there; the messages that it sends have already arrived. REC-3, LOG-2
 
 use super::Membership;
 use crate::Error;
@@ -28,46 +28,47 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// A rank that has received all messages of its peers waits this long, and the limit for
-/// event loggers: then the message that it waits for does not exist.
+/// Longest idle time of a rank that has received all messages of its peers; the limit of waits for
+/// event loggers is added. After it, the message that the rank waits for does not exist.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
-/// The logs of all peers, as a fabric.
+/// A fabric that reads the logs of all peers.
 #[derive(Debug)]
 pub(super) struct DepartedPeers {
     attributes: Attributes,
     rank: Rank,
-    /// The own log memory.
+    /// This rank's log memory.
     region: Region,
-    /// By rank; `None`: this one.
+    /// By rank; `None` for this rank.
     peers: Vec<Option<DepartedPeer>>,
-    /// The answers that peers would have sent.
+    /// Answers in the place of the peers.
     answers: VecDeque<(Rank, Control)>,
     idle: Duration,
     idle_max: Duration,
 }
 
-/// A peer, as its log shows it.
+/// The log of a peer.
 #[derive(Debug)]
 struct DepartedPeer {
     image: LogImage,
     key: LogKey,
     incarnation: Incarnation,
-    /// All messages of this rank before this one have arrived there.
+    /// All messages of this rank below have arrived at the peer.
     received_until: Frontier,
-    /// The messages that it misses, until all streams are reported.
+    /// The first missing message of each stream that this rank has reported so far.
     asked: Vec<Ssn>,
-    /// Connected, and asked for messages: the next of each stream to be read.
+    /// `Some` once the peer is connected and asked for messages: the next message of each stream to
+    /// be read.
     next: Option<Frontier>,
     ahead: ReadAhead,
 }
 
-/// The logs that the fabric reads, by rank.
+/// The logs of the peers, by rank.
 pub(super) struct Collected(Vec<Option<DepartedPeer>>);
 
 impl Collected {
-    /// Opens the logs that the launcher holds. `sent_before`: by rank, the number of
-    /// the first message of each stream that this life sends.
+    /// Opens the logs that the launcher holds. `sent_before`: by rank, the first message of each
+    /// stream that this life sends.
     pub(super) fn of(
         control: &mut ControlPlane,
         config: &JobConfig,
@@ -103,7 +104,7 @@ impl Collected {
         Ok(Self(peers))
     }
 
-    /// The fabric of this life; `attributes`: as if the peers were there.
+    /// The fabric of this life; `attributes`: those of the fabric to live peers.
     pub(super) fn fabric(
         self,
         membership: &Membership,
@@ -144,8 +145,8 @@ fn key(job: u64, (source, incarnation): (Rank, Incarnation), destination: Rank) 
     }
 }
 
-/// Of each stream one past the last message that an earlier life of this rank has sent
-/// to a peer, as far as its log says. All were received: it has passed the last fence.
+/// Of each stream, one past the last message that an earlier life of this rank has sent to a peer,
+/// as far as its log shows. The peer has received all of them: it has passed the last fence.
 fn sent_to(
     peer: Rank,
     (life, memory): (Incarnation, &OwnedFd),
@@ -182,7 +183,7 @@ impl DepartedPeer {
             return Ok(());
         };
         match self.ahead.read(&self.image, &self.key, next.clone()) {
-            // It has sent nothing, or nothing that is left.
+            // The log of the peer has no messages, or none that are left.
             Err(ReadFailure::NoLog(_)) => self.ahead.has_ended = true,
             read => read?,
         }
@@ -197,7 +198,7 @@ impl DepartedPeer {
     }
 }
 
-/// Hands a message to the engine in frames; returns how many there were.
+/// Passes a message to the engine in frames; returns their number.
 fn hand_over(
     message: &Message,
     peer: &DepartedPeer,
@@ -226,7 +227,7 @@ fn hand_over(
                 false => offset as u64,
             },
         };
-        // Nothing is kept here: this fabric is not read in place.
+        // No payload is kept: this fabric is not read in place.
         let _: Disposition = sink.frame(Arrival {
             header: &header,
             payload: Payload::Here(payload),
@@ -255,7 +256,7 @@ impl DepartedPeers {
     }
 
     fn no_such_message(&mut self) -> FabricError {
-        // Reported once.
+        // The error is reported once.
         self.idle = Duration::ZERO;
         FabricError::Native {
             attempted: format!(
@@ -300,7 +301,7 @@ impl Fabric for DepartedPeers {
         }
     }
 
-    /// The message has arrived already, in an earlier life.
+    /// Answers a send: the message has already arrived, from an earlier life.
     fn post(&mut self, _pass: Pass, peer: Rank, frame: &Frame) -> Result<(), Refusal> {
         frame.publish(&self.region);
         if let Ok(header) = frame.header(&self.region)
@@ -352,7 +353,7 @@ impl Fabric for DepartedPeers {
             sink.control(rank, control);
             calls += 1;
         }
-        // One message of each: a program that receives slowly holds few.
+        // One message of each peer at a time, so that a program that receives slowly holds few.
         for peer in self.peers.iter_mut().flatten() {
             peer.read().map_err(|error| FabricError::Native {
                 attempted: format!("reading what rank {} has sent", peer.key.channel.source),

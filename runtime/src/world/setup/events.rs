@@ -1,4 +1,4 @@
-//! The connection of a rank to its event loggers.
+//! Connects a rank to its event loggers.
 
 use super::Membership;
 use crate::Error;
@@ -18,20 +18,19 @@ use refrain_logging::pessimist::Pessimist;
 use refrain_ring::Incarnation;
 use std::os::fd::AsFd;
 
-/// The connection, and the position of earlier lives.
+/// The connection to the loggers, and the end of the per-rank event log.
 pub(super) struct Connected {
     pub(super) events: Pessimist<LoggerClient>,
     pub(super) loggers: Vec<ServerAddress>,
     pub(super) quorum: usize,
-    /// One past the last determinant of the lives before.
+    /// One past the last determinant of earlier lives.
     pub(super) next: EventIndex,
-    /// The life that wrote it.
+    /// The life that wrote the last determinant.
     pub(super) follows: Incarnation,
 }
 
-/// Connects to the loggers of this rank's shard, if the protocol logs events
-/// and the job has loggers: a rank that was started without a launcher is never
-/// restarted. EL-4
+/// Connects to the loggers of this rank's shard, if the protocol logs events and the job has
+/// loggers. A rank that was started without a launcher is never restarted, and has none. EL-4
 pub(super) fn connect(
     config: &JobConfig,
     membership: &Membership,
@@ -93,7 +92,7 @@ pub(super) fn connect(
     }))
 }
 
-/// The page that tells the launcher which output may go.
+/// Makes the page that tells the launcher which output may pass.
 fn output_gate(control: &mut ControlPlane) -> Result<OutputGate, Error> {
     let (page, file) = OutputGate::create()
         .map_err(|error| Error::Config(format!("--gate-output: a page of memory: {error}")))?;

@@ -1,7 +1,7 @@
 //! The line of `refrain run --verbose` about the fabric.
 
-/// What was chosen for `fabric`; `pairs` are those on one host and those on two,
-/// `far` the fabric between hosts and why it.
+/// Describes the choice for `fabric`. `pairs`: number of pairs on one host and on two hosts; `far`:
+/// the fabric between hosts and the reason for it.
 pub(super) fn explain(fabric: &str, pairs: (u64, u64), far: Option<(&str, &str)>) -> String {
     let (near, between) = pairs;
     let here = count(near);

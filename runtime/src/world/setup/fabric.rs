@@ -1,10 +1,10 @@
-//! Making a rank's fabric: which ones are needed, and how they find each other.
+//! Makes a rank's fabric: chooses the fabrics, and exchanges addresses.
 //!
-//! Each rank publishes a [`BusinessCard`] under `address/RANK`: its host, and the address
-//! of the fabric that it has made already. With `auto` that is shared memory;
-//! only a job on several hosts makes the far fabric, too: the one that
-//! rank 0 has chosen (`provider`) from what all have (`port/RANK`: why a rank has no
-//! RDMA port, empty if it has one), published under `far/RANK`.
+//! Each rank publishes a [`BusinessCard`] under `address/RANK`: its host, and the address of the
+//! fabric that it has made so far. With `auto` that is shared memory, and only a job on several
+//! hosts also makes a fabric between hosts. Rank 0 chooses that one and publishes it under
+//! `provider`. For the choice, each rank publishes under `port/RANK` why it has no RDMA port (empty
+//! if it has one). The address of the fabric between hosts is published under `far/RANK`.
 
 use super::Membership;
 use super::explain::explain;
@@ -34,7 +34,7 @@ pub(super) struct Making<'a> {
     pub(super) config: &'a JobConfig,
     pub(super) membership: &'a Membership,
     pub(super) control: &'a mut ControlPlane,
-    /// The log memory.
+    /// The rank's log memory.
     pub(super) region: &'a Region,
     pub(super) window_bytes: u64,
 }
@@ -43,13 +43,12 @@ pub(super) struct Making<'a> {
 pub(super) struct Made {
     pub(super) fabric: Box<dyn Fabric + Send>,
     pub(super) peers: Peers,
-    /// Ranks that are still to be connected, by the engine: this life or theirs is
-    /// a later one. REC-3
+    /// Ranks that the engine must connect later, since this life or theirs is a later one. REC-3
     pub(super) to_connect: Vec<(Rank, Incarnation, Address)>,
 }
 
 impl Made {
-    /// The fabric of a rank that reaches no others.
+    /// The fabric of a rank that reaches no other ranks.
     pub(super) fn alone(
         fabric: impl Fabric + Send + 'static,
         to_connect: Vec<(Rank, Incarnation, Address)>,
@@ -64,18 +63,18 @@ impl Made {
     }
 }
 
-/// The ranks of a job that have introduced each other.
+/// The hosts and business cards of all ranks.
 struct Met {
     host: HostIdentity,
-    /// The own address on this host.
+    /// This rank's address for ranks on its host.
     near: Address,
     published: Vec<(Rank, Published)>,
     neighbours: Neighbours,
 }
 
 impl Making<'_> {
-    /// Makes the fabric that the job's settings ask for, and connects the ranks
-    /// that begin together with this one.
+    /// Makes the fabric that the job's settings require, and connects the ranks that begin together
+    /// with this one.
     pub(super) fn make(self, shm: Shm) -> Result<Made, Error> {
         match FabricChoice::parse(&self.config.fabric)? {
             FabricChoice::Auto => self.make_auto(shm),
@@ -110,7 +109,7 @@ impl Making<'_> {
         self.connect(Box::new(shm), Peers { host, reach }, &published)
     }
 
-    /// One network between all, also within a host.
+    /// One network fabric between all ranks, also within a host.
     fn make_far<E: MessageEndpoint<Peer: Send, Error: Send> + Send + 'static>(
         mut self,
         shm: &Shm,
@@ -121,8 +120,8 @@ impl Making<'_> {
             attempted: "copying the control socket's descriptor".into(),
             error,
         })?);
-        // Its memory stays: the arena holds the region, and the launcher keeps it
-        // for a later life.
+        // The shared memory stays: the arena holds the region, and the launcher keeps it for a
+        // later life.
         let log = Address {
             bytes: Vec::new(),
             memory: shm.address().memory,
@@ -144,7 +143,7 @@ impl Making<'_> {
         let near = shm.address();
         let (host, published) = self.introduce(&near, Vec::new())?;
         let neighbours = self.neighbours(host, &published);
-        // All ranks see the same hosts, so all take the same way here.
+        // All ranks see the same hosts, so all take the same branch here.
         if neighbours.stranger_to(self.membership.rank).is_none() {
             self.explain(&neighbours, None);
             let reach = Reach::Near;
@@ -173,7 +172,7 @@ impl Making<'_> {
         }
     }
 
-    /// Shared memory within each host, a network between them.
+    /// Shared memory within each host, a network fabric between hosts.
     fn make_mixed<E: MessageEndpoint<Peer: Send, Error: Send> + Send + 'static>(
         mut self,
         shm: Shm,
@@ -184,7 +183,7 @@ impl Making<'_> {
         let sides = met.neighbours.sides(own);
         self.put(&far_key(own), &network.address().bytes, None)?;
         if self.membership.incarnation > Incarnation(0) {
-            // For peers that already know this life, without its far address.
+            // For peers that already know this life without its far address.
             self.publish(met.host, &met.near, network.address().bytes)?;
         }
         let mut mixed = Mixed::new(shm, network, sides.clone());
@@ -227,8 +226,8 @@ impl Making<'_> {
         })
     }
 
-    /// Connects all ranks if this is the first life of all; returns those that first have to
-    /// tell each other which messages they have. REC-3
+    /// Connects a peer if both lives are first ones. Returns the other peers: the two ranks must
+    /// first exchange which messages they have. REC-3
     fn connect_first_lives(
         &self,
         fabric: &mut dyn Fabric,
@@ -250,7 +249,7 @@ impl Making<'_> {
         Ok(later)
     }
 
-    /// Rank 0 chooses the fabric between hosts, so that all ranks take the same:
+    /// Agrees on the fabric between hosts: rank 0 chooses it, so that all ranks use the same. It is
     /// verbs if every rank has published that it has a port.
     fn agree_on_far(&mut self, others: &[(Rank, Published)]) -> Result<(String, String), Error> {
         const KEY: &str = "provider";
@@ -274,7 +273,7 @@ impl Making<'_> {
         Ok((name.to_owned(), reason.to_owned()))
     }
 
-    /// The fabric between hosts, and why: libfabric's where a rank has no RDMA port.
+    /// The fabric between hosts, and the reason: libfabric's if a rank has no RDMA port.
     fn far_without(&self, obstacle: Option<(Rank, String)>) -> Result<(String, String), Error> {
         let Some((rank, words)) = obstacle else {
             return Ok(("verbs".into(), "every rank has an RDMA port".into()));
@@ -291,9 +290,8 @@ impl Making<'_> {
     }
 
     fn create_ofi(&self, provider: &str) -> Result<Ofi, Error> {
-        // A provider that needs its memory present would ask for it here, by
-        // `Arena::commit_all`, before it registers the region; none does yet:
-        // those that pin pages fetch them.
+        // A provider that needs the memory present would call `Arena::commit_all` here, before it
+        // registers the region. No provider needs it yet: those that pin pages allocate them.
         let options = OfiOptions {
             network: self.network(),
             provider: provider.to_owned(),
@@ -329,7 +327,7 @@ impl Making<'_> {
         Duration::from_millis(self.config.peer_timeout_ms)
     }
 
-    /// Publishes this rank's card, and reads those of all others.
+    /// Publishes this rank's card, and reads the cards of all other ranks.
     fn introduce(
         &mut self,
         near: &Address,
@@ -343,7 +341,7 @@ impl Making<'_> {
             .map(Rank)
             .filter(|rank| *rank != own)
         {
-            // Of one that is dead this is the card of its next life.
+            // For a dead rank, this is the card of its next life.
             let (bytes, memory) = self.control.get(&address_key(rank))?;
             published.push((rank, Published::read(rank, &bytes, memory)?));
         }
@@ -386,8 +384,8 @@ impl Making<'_> {
         }
     }
 
-    /// Finds addresses that do not answer. Behind a fence: a rank that still registers its
-    /// memory is not timed.
+    /// Greets a peer to detect addresses that do not answer. It follows a fence, so that a rank
+    /// that still registers its memory is not timed.
     fn greet<E: MessageEndpoint>(
         self,
         network: &mut Network<E>,
@@ -395,13 +393,13 @@ impl Making<'_> {
     ) -> Result<(), Error> {
         let is_later = self.membership.incarnation > Incarnation(0);
         if is_later && self.control.fences_passed() > 0 {
-            // Its checkpoint lies behind the fence.
+            // The checkpoint lies after the fence.
             return Ok(());
         }
         self.control.fence()?;
         if is_later || self.config.recovery.max_restarts > 0 {
-            // One that dies now comes again; one that cannot be reached is given up by
-            // the fabric later, and replaced until no more restarts are left.
+            // A rank that dies now is restarted. The fabric gives up a rank that cannot be reached
+            // later, and the launcher replaces it until no more restarts are left.
             return Ok(());
         }
         let Greetings { to, from } = greetings(self.membership.rank, self.membership.size, is_far);

@@ -1,4 +1,4 @@
-//! Joining: log memory, events, fabric, engine; for a later life also its checkpoint and
+//! Joins the job: log memory, events, fabric, engine; for a later life also its checkpoint and
 //! recorded events. REC-1, REC-2
 
 use super::checkpoints::{self, Opened};
@@ -35,7 +35,7 @@ pub(super) struct Joining<'a> {
     pub(super) began: Instant,
 }
 
-/// One that has joined.
+/// A rank that has joined.
 pub(super) struct Joined {
     pub(super) engine: Engine,
     pub(super) peers: Peers,
@@ -44,7 +44,7 @@ pub(super) struct Joined {
     pub(super) recovering: Option<Recovering>,
 }
 
-/// What a life continues from.
+/// The state from which a life continues.
 struct Found<'a> {
     store: Option<Store>,
     opened: Option<Opened>,
@@ -55,23 +55,24 @@ struct Found<'a> {
     sends: Option<Box<dyn PreviousSends + Send>>,
 }
 
-/// Memory and what reaches others.
+/// The log memory and the fabric.
 struct Means {
     arena: Arena,
     window_bytes: u64,
     made: Made,
 }
 
-/// `--kill RANK@clock=N`: as by another process, without a message or a flush.
+/// `--kill RANK@clock=N`: kills this process as another process would, without a message or a
+/// flush.
 fn kill_this_process() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
 }
 
-/// An engine, and what a checkpoint gave besides.
+/// An engine, and the other parts of a checkpoint.
 type Begun = (Engine, WorldPart, Option<Restored>);
 
 impl Joining<'_> {
-    /// Joins. A later life first collects everything that it continues from, then
+    /// Joins the job. A later life first collects the state from which it continues, and then
     /// publishes its address: peers may connect at once.
     pub(super) fn join(&self, mut control: Option<&mut ControlPlane>) -> Result<Joined, Error> {
         choice::check(self.config)?;
@@ -120,7 +121,7 @@ impl Joining<'_> {
         self.membership.incarnation > Incarnation(0)
     }
 
-    /// Collects what a life continues from: its newest checkpoint and all later events.
+    /// Collects the state from which a life continues: its newest checkpoint and all later events.
     /// REC-1, REC-2
     fn find(
         &self,
@@ -166,7 +167,7 @@ impl Joining<'_> {
         })
     }
 
-    /// The engine with its replay. REC-4
+    /// Adds recorded events and earlier sends to the engine. REC-4
     fn with_replay(&self, mut engine: Engine, found: &mut Found<'_>) -> Engine {
         if let Some(records) = found.records.take() {
             engine = engine.with_recorded_events(records);
@@ -199,7 +200,8 @@ impl Joining<'_> {
         Ok((shm, arena, window_bytes))
     }
 
-    /// Of a life whose peers have all passed the last fence: it sends nothing to them. REC-3
+    /// The means of a life whose peers have all passed the last fence: it sends no messages to
+    /// them. REC-3
     fn means_alone(
         &self,
         member: Member,
@@ -248,7 +250,7 @@ impl Joining<'_> {
 }
 
 impl Joining<'_> {
-    /// The engine, as it begins or as the checkpoint has it.
+    /// Makes the engine, in its initial state or that of the checkpoint.
     fn engine(
         &self,
         means: Means,
@@ -282,7 +284,8 @@ impl Joining<'_> {
             &next,
             Duration::from_millis(self.config.log_full_wait_ms),
         )?;
-        // It is stable; the life that took it may have died before it said so. GC-1
+        // The checkpoint is stable; the life that took it may have died before it published the
+        // horizon. GC-1
         engine.publish_horizon();
         Ok((engine, world, Some(restored)))
     }

@@ -1,4 +1,4 @@
-//! How much log memory a rank takes, and what one channel may hold of it.
+//! The size of a rank's log memory, and of one channel's share of it.
 
 use super::Membership;
 use crate::Error;
@@ -7,10 +7,10 @@ use refrain_job::machine::{LOG_BYTES_MIN, available_memory_bytes, default_log_by
 use refrain_logging::Member;
 use refrain_ring::{CHUNK_BYTES, Incarnation};
 
-/// A channel's window when its log is reused: small enough to stay in a
-/// second-level cache, large enough for the receiver to lag a little.
+/// A channel's window when its log is reused: small enough for a second-level cache, large enough
+/// to let the receiver lag a little.
 const REUSED_WINDOW_BYTES: u64 = 1 << 20;
-/// Log memory of this rank and the most that one channel may hold of it.
+/// Returns the log memory of this rank, and the most that one channel may hold of it.
 pub(super) fn log_size(
     config: &JobConfig,
     membership: &Membership,
@@ -25,8 +25,8 @@ pub(super) fn log_size(
             "--log-memory {budget}: the minimum is {LOG_BYTES_MIN} bytes"
         )));
     }
-    // A later life takes the place of one that had as much; what is missing now is
-    // with the others.
+    // A later life replaces one that had the same amount; memory that is missing now is in use by
+    // other ranks.
     let is_first = membership.incarnation == Incarnation(0);
     let available = available_memory_bytes().filter(|_| is_first);
     if let Some(available) = available.filter(|available| budget.saturating_mul(ranks) > *available)
@@ -54,14 +54,13 @@ pub(super) fn log_size(
     ))
 }
 
-/// With a disk, memory is only held by what receivers have not consumed and
-/// disks have not written. The windows of all channels fit into it together: so
-/// no channel waits for memory that another receiver holds.
+/// Sizes with a disk. Memory then holds only chunks that receivers have not consumed or disks have
+/// not written. The windows of all channels together fit into it, so that no channel waits for
+/// memory that another receiver holds.
 ///
-/// Where ranks are started again (`is_survived`) a log also comes back from disk:
-/// its channel has one chunk that is being written then, and needs two for what is
-/// posted again, one that is read and the next, while receivers may hold two of
-/// every other channel. REC-3, LOG-3
+/// If ranks are restarted (`is_survived`), a log is also recalled from disk. Its channel then has
+/// one chunk that is being written, and needs two for recalled messages: the one that is read, and
+/// the next. Meanwhile receivers may hold two chunks of every other channel. REC-3, LOG-3
 fn spilled_size(budget: u64, peers: u64, is_survived: bool) -> Result<(u64, u64), Error> {
     let chunk = CHUNK_BYTES as u64;
     let least = (2 * peers + u64::from(is_survived)) * chunk;
@@ -77,8 +76,8 @@ fn spilled_size(budget: u64, peers: u64, is_survived: bool) -> Result<(u64, u64)
 mod tests {
     use super::*;
 
-    /// However many peers there are, what is least leaves three chunks to the one
-    /// that is brought up, while all others hold their windows. LOG-3, REC-3
+    /// With any number of peers, the minimum leaves three chunks for the channel that is recalled,
+    /// while all other channels hold their windows. LOG-3, REC-3
     #[test]
     fn a_log_that_comes_back_from_disk_has_room_beside_all_others() {
         let chunk = CHUNK_BYTES as u64;
@@ -93,7 +92,7 @@ mod tests {
                     "{peers} {budget}"
                 );
             }
-            // Nobody reads it again but after the job: two a channel do.
+            // Without restarts the log is read only after the job: two chunks a channel are enough.
             assert!(spilled_size(2 * peers * chunk, peers, false).is_ok());
             assert!(spilled_size(2 * peers * chunk - 1, peers, false).is_err());
         }

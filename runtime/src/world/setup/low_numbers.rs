@@ -1,21 +1,21 @@
-//! The low numbers of descriptors stay the program's.
+//! Keeps the low descriptor numbers free for the program.
 //!
-//! The system gives each new descriptor the lowest number that is free. A program that
-//! has closed its standard output would print into whatever the library opens next, and
-//! its own files would have other numbers in a life that opens more or less.
+//! The system gives each new descriptor the lowest free number. A program that has closed its
+//! standard output would print into the next file that the library opens, and its own files would
+//! have other numbers in a life that opens more or fewer.
 
 use refrain_wire::unix::first_number;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::fcntl_dupfd_cloexec;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-/// While it lives, every number below [`first_number`] is taken.
+/// While this value lives, every number below [`first_number`] is in use.
 pub(super) struct LowNumbers {
     _placeholders: Vec<OwnedFd>,
 }
 
 impl LowNumbers {
-    /// Holds as many of them as the system gives.
+    /// Occupies as many low numbers as the system gives.
     pub(super) fn hold() -> Self {
         let mut placeholders = Vec::new();
         let flags = OFlags::PATH | OFlags::CLOEXEC;

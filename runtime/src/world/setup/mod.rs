@@ -1,7 +1,7 @@
-//! How a rank joins its job: settings, log memory, fabric, engine.
+//! Joins a rank to its job: settings, log memory, fabric, engine.
 //!
-//! Log memory is always made by the shared-memory fabric; libfabric's registers
-//! the same memory, so that a record can leave by either.
+//! Log memory is always made by the shared-memory fabric. Network fabrics register the same memory,
+//! so that a record can leave by either.
 
 mod checkpoints;
 mod departed;
@@ -40,22 +40,22 @@ struct Membership {
 }
 
 impl World {
-    /// Joins the job of the launcher that started this process, or makes a job
-    /// of one rank if none did.
+    /// Joins the job of the launcher that started this process; without a launcher, makes a job of
+    /// one rank.
     ///
     /// In a later life this returns a world that replays the earlier life: the program runs
     /// as before, from its beginning or from the checkpoint that [`World::restored`] returns.
     ///
     /// # Errors
-    /// When this thread has a world already; when the launcher cannot be reached,
-    /// or the settings cannot be met; when what a later life needs is damaged or
+    /// When this process has a world already; when the launcher cannot be reached, or the settings
+    /// cannot be met; when the checkpoint or events that a later life needs are damaged or
     /// incomplete.
     pub fn init() -> Result<Self, Error> {
         forked::watch()?;
         let only = Only::claim()?;
         let began = Instant::now();
         let mut control = ControlPlane::from_environment()?;
-        // Later than the control socket, whose number differs and comes free.
+        // After the control socket is opened: its number differs, and becomes free.
         let _low_numbers = LowNumbers::hold();
         let config = control
             .as_ref()
@@ -122,8 +122,8 @@ impl Membership {
     }
 }
 
-/// Several ranks miss one that does not answer: the first that reports it ends the job,
-/// so that it is reported once.
+/// Ends the job because of a rank that does not answer. Several ranks may miss it; the first report
+/// ends the job, so that it is reported once.
 fn tell_launcher(error: &Error, control: Option<&mut ControlPlane>) {
     if let (Error::Fabric(fabric), Some(control)) = (error, control)
         && let FabricError::Silent { .. } = **fabric

@@ -1,4 +1,4 @@
-//! The ranks on this host, and the greetings of ranks on others. Pure.
+//! The ranks on this host, and which ranks on other hosts greet each other. Pure.
 
 use refrain_job::control::host::HostIdentity;
 use refrain_ring::Rank;
@@ -13,7 +13,7 @@ pub(super) struct Neighbours {
 
 impl Neighbours {
     /// # Panics
-    /// Without ranks.
+    /// When there are no ranks.
     pub(super) fn new(hosts: Vec<HostIdentity>) -> Self {
         assert!(!hosts.is_empty(), "a job has ranks");
         Self { hosts }
@@ -28,14 +28,14 @@ impl Neighbours {
         self.hosts.iter().map(side).collect()
     }
 
-    /// A rank of another host than `rank`'s, if there is one.
+    /// A rank on another host than that of `rank`, if there is one.
     pub(super) fn stranger_to(&self, rank: Rank) -> Option<Rank> {
         let own = self.hosts[rank.index()];
         let index = self.hosts.iter().position(|host| *host != own)?;
         Some(Rank(index as u32))
     }
 
-    /// Pairs of ranks on one host, and pairs on two.
+    /// Number of pairs of ranks on one host, and of pairs on two hosts.
     pub(super) fn pairs(&self) -> (u64, u64) {
         let ranks = self.hosts.len() as u64;
         let same_host = |(index, host)| {
@@ -47,15 +47,15 @@ impl Neighbours {
     }
 }
 
-/// The rank that a rank greets at the start, and those that greet it.
+/// The rank that a rank greets at the start, and the ranks that greet it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Greetings {
     pub(super) to: Option<Rank>,
     pub(super) from: Vec<Rank>,
 }
 
-/// Each rank greets the next one (round the job) that it reaches by the far
-/// fabric, as `is_far` says of two ranks.
+/// Each rank greets the next higher one (cyclically) that it reaches by the fabric between hosts,
+/// as `is_far` reports for two ranks.
 pub(super) fn greetings(rank: Rank, size: u32, is_far: impl Fn(Rank, Rank) -> bool) -> Greetings {
     let next_of = |rank: u32| {
         (1..size)
@@ -75,7 +75,7 @@ pub(super) fn greetings(rank: Rank, size: u32, is_far: impl Fn(Rank, Rank) -> bo
 mod tests {
     use super::*;
 
-    /// Ranks on the hosts that the letters name.
+    /// Ranks whose hosts are named by letters.
     fn on(hosts: &str) -> Neighbours {
         let host = |letter| HostIdentity::decode(&[letter; HostIdentity::BYTES]);
         Neighbours::new(hosts.bytes().map(host).collect())

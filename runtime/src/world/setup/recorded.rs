@@ -1,5 +1,5 @@
-//! What a later life collects of earlier lives: their events, from the loggers,
-//! and their messages, from the memory and the files that they left. REC-2, REC-8
+//! Collects the state of earlier lives for a later life: their events from the loggers, and their
+//! messages from the memory and files that they left. REC-2, REC-8
 
 use super::Membership;
 use super::events::Connected;
@@ -23,13 +23,13 @@ use std::path::Path;
 pub(super) struct Collecting<'a> {
     pub(super) config: &'a JobConfig,
     pub(super) membership: &'a Membership,
-    /// The clock of the checkpoint that it begins with.
+    /// The clock of the checkpoint with which the life begins.
     pub(super) after: Option<Clock>,
 }
 
 impl Collecting<'_> {
-    /// All events behind the checkpoint, in order, or an error. The client's
-    /// connection has fenced earlier lives. REC-2, EL-5
+    /// All events after the checkpoint, in order, or an error. The connection to the loggers has
+    /// fenced earlier lives. REC-2, EL-5
     pub(super) fn records(&self, connected: &Connected) -> Result<RecordedEvents, Error> {
         let rank = self.membership.rank;
         let broken = |error: &dyn core::fmt::Display| {
@@ -54,13 +54,13 @@ impl Collecting<'_> {
         recorded_events(&events).map_err(|error| broken(&error))
     }
 
-    /// The messages of earlier lives, as far as they are left. Messages that cannot be read
-    /// are not compared, and are sent as this life makes them.
+    /// The messages of earlier lives that still exist. Messages that cannot be read are not
+    /// compared, and are sent as this life makes them.
     pub(super) fn sends(
         &self,
         control: &mut ControlPlane,
     ) -> Option<Box<dyn PreviousSends + Send>> {
-        // They came right behind the welcome, before any other news.
+        // They arrived directly after the welcome, before any other news.
         let is_remains = |news: &News| matches!(news, News::Remains { .. });
         let mut sends = PreviousLogs::new(self.membership.job, self.membership.rank);
         while let Some(News::Remains {

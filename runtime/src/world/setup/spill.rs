@@ -1,4 +1,4 @@
-//! The disk under a rank's log.
+//! Opens the disk under a rank's log.
 
 use super::Membership;
 use crate::Error;
@@ -16,8 +16,8 @@ use refrain_transport::spill::Spill;
 use rustix::thread::CpuSet;
 use std::time::Instant;
 
-/// Writes under way at once: enough for the disks that queue most of it, few
-/// enough that a small log memory is not all on its way.
+/// Most writes in progress: enough for disks with a long queue, few enough that a small log memory
+/// is not all being written.
 const WRITES_MAX: u64 = 16;
 
 /// Opens the spill folder, if the job has one and the protocol keeps payload.
@@ -58,14 +58,14 @@ pub(super) fn disk(
     Ok(Some(Box::new(spilling)))
 }
 
-/// All cores of the job: the thread must not share the core of its rank.
+/// All cores of the job: the writing thread must not share the core of its rank.
 fn cores(config: &JobConfig) -> Option<CpuSet> {
     let mut set = CpuSet::new();
     config.cores.iter().for_each(|core| set.set(*core as usize));
     (!config.cores.is_empty()).then_some(set)
 }
 
-/// The environment of spilling in a process: its clock, and stderr.
+/// The environment of spilling in a process: its clock and stderr.
 #[derive(Debug)]
 struct ProcessEnvironment {
     begin: Instant,

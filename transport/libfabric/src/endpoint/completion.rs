@@ -1,4 +1,4 @@
-//! Completions, and why operations failed.
+//! Completions, and errors of operations.
 
 #![allow(unsafe_code, reason = "reads the provider's completion queue")]
 
@@ -11,10 +11,10 @@ use crate::sys::constants::{FI_EAGAIN, FI_EAVAIL};
 use crate::sys::inline;
 use core::mem::zeroed;
 
-/// An operation is over.
+/// The end of an operation.
 pub type Completion = crate::native::Completion<PeerAddress, Error>;
 
-/// An error entry; newer libraries write more than API 1.17 knows of.
+/// An error entry with spare room: newer libraries write more fields than API 1.17 has.
 #[repr(C)]
 struct ErrorEntry {
     entry: fi_cq_err_entry,
@@ -22,7 +22,7 @@ struct ErrorEntry {
 }
 
 impl Endpoint {
-    /// Reads the error entry at the head of the queue, or fails.
+    /// Reads the error entry at the head of the queue; fails on other errors.
     #[cold]
     pub(super) fn poll_failed(
         &mut self,
@@ -34,10 +34,11 @@ impl Endpoint {
             return Err(self.info.library().error(ATTEMPTED, status as i64));
         }
         let queue = self.objects.as_ref().ok_or_else(closed)?.queue.raw();
-        // Zeroed: without room for the provider's own data it lends its own.
+        // Zeroed: the entry offers no buffer for the provider's error data, so the provider lends
+        // its own.
         // SAFETY: zero is a value of every field.
         let mut error: ErrorEntry = unsafe { zeroed() };
-        // SAFETY: the queue is open, and behind the entry there is more room.
+        // SAFETY: the queue is open, and there is spare room after the entry.
         let status = unsafe { inline::fi_cq_readerr(queue, (&raw mut error).cast()) };
         if status == -(FI_EAGAIN as isize) {
             return Ok(());
@@ -55,7 +56,7 @@ impl Endpoint {
         entry: &fi_cq_err_entry,
     ) -> Completion {
         let mut buffer = [0_u8; 256];
-        // SAFETY: the queue is open; the words end in NUL and stay for the moment.
+        // SAFETY: the queue is open; the text ends in NUL and stays valid until the next call.
         let words = unsafe { text(inline::fi_cq_strerror(queue, entry, &mut buffer)) };
         let code = entry.err.abs();
         let general = self.info.library().words(code);
@@ -82,7 +83,7 @@ impl Endpoint {
 }
 
 impl Operation {
-    /// The completion of an operation that succeeded; `bytes`: of a received message.
+    /// The completion of an operation that succeeded; `bytes`: length of a received message.
     #[inline]
     pub(super) fn completed(self, bytes: usize) -> Completion {
         Completion {

@@ -1,4 +1,4 @@
-//! The calls of an endpoint, by the contract of both libraries.
+//! Implements the contract of endpoints, [`MessageEndpoint`].
 
 #![allow(unsafe_code, reason = "calls the provider and hands memory to it")]
 
@@ -19,9 +19,9 @@ use core::ptr::{NonNull, null_mut};
 use refrain_ring::Region;
 use std::os::fd::BorrowedFd;
 
-/// Completions read at once.
+/// Completions read by one call of the provider.
 const BATCH: usize = 32;
-/// Batches read by one call: a peer that never pauses must not keep this process here.
+/// Most batches read by one poll: a peer that never pauses must not keep this process in it.
 const BATCHES_MAX: usize = 16;
 
 impl EndpointError for Error {
@@ -38,9 +38,9 @@ impl MessageEndpoint for Endpoint {
     type Peer = PeerAddress;
     type Error = Error;
 
-    /// Unknown: a provider may still read the memory.
+    /// False: a provider may still read the memory.
     const TAKEN_IS_FREE: bool = false;
-    /// Every send completes by itself.
+    /// Every send completes without a later send.
     const LATE_COMPLETIONS: usize = 0;
 
     fn register(&mut self, region: &Region, access: Access) -> Result<MemoryId, Error> {
@@ -49,12 +49,12 @@ impl MessageEndpoint for Endpoint {
     }
 
     /// # Panics
-    /// The memory was registered with another endpoint.
+    /// When the memory was registered with another endpoint.
     fn remote_key(&self, memory: MemoryId) -> RemoteMemory {
         self.registrations[memory.index()].remote_key(self.limits.adds_virtual_address)
     }
 
-    /// The length varies between providers, and with names also within one.
+    /// The length of the name varies between providers, and within one provider if it has names.
     fn name(&self) -> Result<Vec<u8>, Error> {
         let endpoint = self.objects()?.endpoint.raw();
         let mut name = vec![0; 256];
@@ -93,7 +93,7 @@ impl MessageEndpoint for Endpoint {
         }
     }
 
-    /// A later life of the peer has another address.
+    /// Removes a peer. A later life of the peer has another address.
     fn remove(&mut self, peer: PeerAddress) -> Result<Removal, Error> {
         let mut handle = peer.0;
         // SAFETY: the vector is open; providers check the handle.
@@ -111,7 +111,7 @@ impl MessageEndpoint for Endpoint {
         self.limits.must_register
     }
 
-    /// `shm`, 1.17 and 2.5.
+    /// True for `shm`, in libfabric 1.17 and 2.5.
     fn fails_namelessly(&self) -> bool {
         self.info.provider() == "shm"
     }
@@ -125,7 +125,7 @@ impl MessageEndpoint for Endpoint {
         self.started(Some(index), Kind::Send, status)
     }
 
-    /// Providers do not check the number of bytes.
+    /// Checks the number of bytes, since providers do not.
     #[inline]
     fn inject(&mut self, to: PeerAddress, parts: &[Part]) -> Result<(), Refused> {
         let mut gathered = self.gather(parts, self.limits.inject_bytes)?;
@@ -134,8 +134,8 @@ impl MessageEndpoint for Endpoint {
         self.started(None, Kind::Send, status)
     }
 
-    /// A longer message completes with an error (`FI_ETRUNC`); libfabric 1.17 `ofi_rxm`
-    /// also loses the connection by it.
+    /// Posts a receive. A longer message completes with an error (`FI_ETRUNC`); `ofi_rxm` of
+    /// libfabric 1.17 also loses the connection then.
     #[inline]
     fn receive(&mut self, part: Part, token: u64) -> Result<(), Refused> {
         let (memory, descriptor) = self.locate(&part).ok_or_else(out_of_bounds)?;
@@ -158,9 +158,9 @@ impl MessageEndpoint for Endpoint {
         self.started(Some(index), Kind::Receive, status)
     }
 
-    // SAFETY: callers promise what the trait demands. Reads of the `shm` provider that
-    // the peer answers may come after the endpoint was closed: the memory must stay
-    // until the peer has ended as well.
+    // SAFETY: callers promise what the trait requires. With the `shm` provider, data of a read may
+    // arrive after this endpoint was closed: the memory must stay valid until the peer has ended,
+    // too.
     #[inline]
     unsafe fn read(
         &mut self,
@@ -211,8 +211,7 @@ impl MessageEndpoint for Endpoint {
         self.has_polled = true;
         let mut entries = [const { MaybeUninit::<fi_cq_msg_entry>::uninit() }; BATCH];
         for _ in 0..BATCHES_MAX {
-            // SAFETY: the queue is open and has entries of this format; there is room for
-            // a batch.
+            // SAFETY: the queue is open and has entries of this format; there is room for a batch.
             let count = unsafe { inline::fi_cq_read(queue, entries.as_mut_ptr().cast(), BATCH) };
             if count == -(FI_EAGAIN as isize) || count == 0 {
                 return Ok(());
@@ -223,10 +222,10 @@ impl MessageEndpoint for Endpoint {
             }
             let count = count as usize;
             for entry in &entries[..count] {
-                // SAFETY: the queue wrote that many entries.
+                // SAFETY: the queue has written `count` entries.
                 let entry = unsafe { entry.assume_init_ref() };
-                // An unknown context: an injected message that was reported
-                // although no report was asked for. It succeeded.
+                // An unknown context belongs to an injected message that was reported without a
+                // request. The message succeeded.
                 if let Some(operation) = self.operations.end(entry.op_context) {
                     out.push(operation.completed(entry.len));
                 }
@@ -238,7 +237,7 @@ impl MessageEndpoint for Endpoint {
         Ok(())
     }
 
-    /// Providers take over what is injected.
+    /// True: providers take over injected messages.
     fn has_sent_all(&mut self) -> bool {
         true
     }
@@ -255,15 +254,15 @@ impl MessageEndpoint for Endpoint {
 
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
         let fd = self.objects.as_ref()?.wait_fd?;
-        // SAFETY: the queue keeps it open, and is open as long as the borrow.
+        // SAFETY: the queue keeps the descriptor open, and stays open as long as the borrow.
         Some(unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
-    /// Closes children first. The provider `verbs` of libfabric 1.x may crash there: its
-    /// endpoints are left to the end of the process, with the memory that they may use.
+    /// Closes children first. The `verbs` provider of libfabric 1.x may crash in a close: its
+    /// endpoints stay open until the end of the process, with the memory that they may use.
     ///
-    /// A peer that was asked for data of a read by the `shm` provider may still put it
-    /// where the read wanted it: let reads complete first.
+    /// With the `shm` provider, a peer may still write the data of an earlier read after the close:
+    /// let reads complete first.
     fn close(&mut self) -> Result<(), Error> {
         let Some(objects) = self.objects.take() else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Messages that are gathered from registered memory.
+//! Messages gathered from registered memory.
 
 #![allow(unsafe_code, reason = "hands registered memory to the provider")]
 
@@ -12,10 +12,10 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 use libc::iovec;
 
-/// The most parts of one message; a provider may have a lower limit.
+/// Most parts of one message; a provider may have a lower limit.
 pub const PARTS_MAX: usize = 4;
 
-/// The parts of a message, as the provider takes them.
+/// The parts of a message, in the provider's form.
 pub(super) struct Gathered {
     iov: [iovec; PARTS_MAX],
     descriptors: [*mut c_void; PARTS_MAX],
@@ -47,7 +47,7 @@ impl Endpoint {
             };
             gathered.descriptors[gathered.count] = descriptor;
             gathered.count += 1;
-            // Each is within memory that exists: no overflow.
+            // Each part is within existing memory, so the sum does not overflow.
             gathered.bytes += part.bytes;
         }
         if gathered.bytes > bytes_max {
@@ -75,8 +75,8 @@ impl Endpoint {
             context,
             data: 0,
         };
-        // SAFETY: the endpoint is open; all parts are within memory that stays
-        // mapped until it is closed, and the context as well.
+        // SAFETY: the endpoint is open. All parts are within memory that stays mapped until it is
+        // closed, and so does the context.
         unsafe { inline::fi_sendmsg(objects.endpoint.raw(), &message, flags) }
     }
 }

@@ -1,4 +1,4 @@
-//! The endpoint of one rank at a provider.
+//! The endpoint of one rank on a provider.
 
 mod completion;
 mod contract;
@@ -23,18 +23,18 @@ use objects::Objects;
 use operations::Operations;
 use registration::Registration;
 
-/// How an [`Endpoint`] is opened.
+/// Options for opening an [`Endpoint`].
 #[derive(Debug, Clone)]
 pub struct EndpointOptions {
-    /// Entries of the completion queue; 0: the provider chooses. With fewer
-    /// than operations in flight, some providers lose completions.
+    /// Entries of the completion queue; 0: the provider chooses. With fewer entries than operations
+    /// in flight, some providers lose completions.
     pub cq_depth: usize,
-    /// Peers that are expected; 0: the provider chooses.
+    /// Number of expected peers; 0: the provider chooses.
     pub av_count: usize,
-    /// A file descriptor to wait on, if the provider can have one.
+    /// Requests a file descriptor to wait on, if the provider has one.
     pub wants_fd: bool,
-    /// Operations that can be in flight together, of all kinds, posted receives
-    /// too. Memory for them is set aside: 96 bytes each.
+    /// Most operations in flight, of all kinds, including posted receives. Each takes 96 bytes of
+    /// memory from the start.
     pub operations_max: usize,
 }
 
@@ -49,31 +49,31 @@ impl Default for EndpointOptions {
     }
 }
 
-/// One rank's fabric, domain, address vector, completion queue (for both
-/// directions) and enabled endpoint.
+/// One rank's fabric, domain, address vector, completion queue (for both directions) and enabled
+/// endpoint.
 ///
-/// Completions of sends and reads report only that the operation is over and its memory
-/// free again. Providers differ in whether the peer has the data then (`ofi_rxm` ignores
+/// Completions of sends and reads report only that the operation has ended and its memory is free
+/// again. Whether the peer has the data by then depends on the provider (`ofi_rxm` ignores
 /// `FI_DELIVERY_COMPLETE` on messages).
 ///
-/// With manual progress, operations of this endpoint and of its peers move only during
+/// With manual progress, operations of this endpoint and of its peers progress only during
 /// [`MessageEndpoint::poll`].
 ///
-/// It can move to another thread, but not be shared between threads: providers rely on
-/// accesses that exclude each other.
+/// An endpoint can move to another thread, but threads cannot share it: providers rely on accesses
+/// that exclude each other.
 pub struct Endpoint {
-    // None after `close`.
+    // `None` after `close`.
     objects: Option<Objects>,
     registrations: Vec<Registration>,
     operations: Operations,
     limits: Limits,
     info: Info,
     has_polled: bool,
-    // Neighbours inserted before the first poll.
+    // Names of neighbours that were inserted before the first poll.
     greeted: Vec<Vec<u8>>,
 }
 
-/// The provider's limits. Providers do not check all of them.
+/// The limits of the provider. Providers do not check all of them.
 struct Limits {
     inject_bytes: usize,
     parts: usize,
@@ -82,7 +82,7 @@ struct Limits {
     adds_virtual_address: bool,
     binds_registrations: bool,
     has_neighbours: bool,
-    /// Closing crashes: libfabric 1.17's `verbs`, where a peer is gone or going.
+    /// Closing may crash: in libfabric 1.17's `verbs` provider, if a peer has ended or is ending.
     stays_open: bool,
 }
 
@@ -113,15 +113,15 @@ impl core::fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// Opens and enables everything.
+    /// Opens and enables all objects of an endpoint.
     ///
-    /// A process can have several endpoints of the `shm` provider if each inserts the
-    /// others before its first poll; otherwise libfabric 2.5 crashes. Their memory is freed
-    /// when all are closed.
+    /// A process can have several endpoints of the `shm` provider if each inserts the others before
+    /// its first poll; otherwise libfabric 2.5 crashes. Their memory is freed when all of them are
+    /// closed.
     ///
     /// # Errors
-    /// The provider's. `info` must come from `library` and describe an endpoint
-    /// of type `FI_EP_RDM`.
+    /// Errors of the provider. `info` must come from `library` and describe an endpoint of type
+    /// `FI_EP_RDM`.
     pub fn open(library: &Library, info: &Info, options: &EndpointOptions) -> Result<Self, Error> {
         if !library.is_same(info.library()) {
             return Err(Error::invalid(
@@ -150,17 +150,17 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// The offer that it was opened from.
+    /// The offer that the endpoint was opened from.
     pub fn info(&self) -> &Info {
         &self.info
     }
 
-    /// Operations in flight, posted receives included.
+    /// Number of operations in flight, including posted receives.
     pub fn operations_in_flight(&self) -> usize {
         self.operations.in_flight()
     }
 
-    /// Leaves the objects, and all memory that they may use, to the end of the process.
+    /// Keeps the objects, and all memory that they may use, until the end of the process.
     fn leave_open(&mut self, objects: Objects) {
         core::mem::forget(objects);
         core::mem::forget(core::mem::replace(&mut self.operations, Operations::new(0)));
@@ -176,10 +176,10 @@ impl Endpoint {
         if self.limits.has_neighbours {
             self.close_registrations().and(neighbours::closed(remains))
         } else if self.limits.binds_registrations {
-            // Registrations that are bound to the endpoint are closed before it,
+            // Registrations that are bound to the endpoint are closed before it;
             self.close_registrations().and(remains.close(|| Ok(())))
         } else {
-            // others after the operations that use them.
+            // other registrations are closed after the operations that use them.
             remains.close(|| self.close_registrations())
         }
     }
@@ -196,7 +196,7 @@ impl Endpoint {
         self.objects.as_ref().ok_or_else(closed)
     }
 
-    /// The result of a call that started an operation, or did not.
+    /// The result of a call that should have started an operation.
     #[inline]
     fn started(&mut self, index: Option<u32>, kind: Kind, status: isize) -> Result<(), Refused> {
         if status == 0 {
@@ -233,7 +233,7 @@ fn closed() -> Error {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        // What could not be closed is leaked.
+        // Objects that cannot be closed are leaked.
         let _ = self.close();
     }
 }

@@ -1,18 +1,16 @@
 //! Endpoints of the `shm` provider within one process.
 //!
-//! To that provider (1.17 as well as 2.5) an endpoint of the same process is a
-//! pointer to its segment, not a mapping of its own. Reading the completion
-//! queue or removing an address after such a neighbour was closed crashes. So
-//! what the provider has of a closed endpoint stays until all neighbours are
-//! closed too, and is not polled any more.
+//! In that provider (1.17 and 2.5), an endpoint of the same process is a pointer to its segment,
+//! not a mapping of its own. After such a neighbour was closed, reading the completion queue or
+//! removing an address crashes. So the objects of a closed endpoint stay until all its neighbours
+//! are closed, too, and are not polled any more.
 //!
-//! Such peers must also have been greeted: libfabric 2.5 learns where to put
-//! messages for a neighbour only from the neighbour's own first attempt to send,
-//! and it makes none once it was greeted itself. A longer message the other way
-//! then crashes the receiver. So each endpoint greets its neighbours when they
-//! are inserted.
+//! Such peers must also greet each other. libfabric 2.5 learns the place for messages to a
+//! neighbour only from the neighbour's first attempt to send, and the neighbour makes no such
+//! attempt once it has been greeted itself. A longer message in the other direction then crashes
+//! the receiver. So each endpoint greets its neighbours when they are inserted.
 //!
-//! Between processes none of this matters.
+//! None of this applies between processes.
 
 use super::objects::Objects;
 use super::operations::Operations;
@@ -20,16 +18,16 @@ use crate::error::Error;
 use crate::info::Info;
 use std::sync::{Mutex, PoisonError};
 
-/// What stays of a closed endpoint.
+/// The objects of a closed endpoint.
 pub(super) struct Remains {
     pub(super) objects: Objects,
-    /// The provider may look at contexts while it closes.
+    /// The provider may access contexts while it closes.
     pub(super) operations: Operations,
     pub(super) info: Info,
 }
 
 impl Remains {
-    /// Closes the objects; on failure memory that they may use is leaked.
+    /// Closes the objects; if that fails, memory that they may use is leaked.
     pub(super) fn close(
         self,
         registrations: impl FnOnce() -> Result<(), Error>,
@@ -44,7 +42,7 @@ impl Remains {
 
 struct Neighbours {
     open: usize,
-    /// Names of all, also of closed ones whose objects are still there.
+    /// Names of all endpoints, also of closed ones whose objects still exist.
     names: Vec<Vec<u8>>,
     closed: Vec<Remains>,
 }
@@ -55,12 +53,12 @@ static NEIGHBOURS: Mutex<Neighbours> = Mutex::new(Neighbours {
     closed: Vec::new(),
 });
 
-/// Whether endpoints of this offer point into each other.
+/// Whether endpoints of this offer refer to each other within a process.
 pub(super) fn exist_for(info: &Info) -> bool {
     info.provider().contains("shm")
 }
 
-/// An endpoint that has neighbours was opened.
+/// Counts an opened endpoint that can have neighbours.
 pub(super) fn opened(name: Vec<u8>) {
     let mut neighbours = NEIGHBOURS.lock().unwrap_or_else(PoisonError::into_inner);
     neighbours.open += 1;
@@ -73,7 +71,7 @@ pub(super) fn include(name: &[u8]) -> bool {
     neighbours.names.iter().any(|known| known == name)
 }
 
-/// An endpoint that has neighbours was closed. The last one closes all.
+/// Counts a closed endpoint that can have neighbours. The last one closes the objects of all.
 pub(super) fn closed(remains: Remains) -> Result<(), Error> {
     let mut neighbours = NEIGHBOURS.lock().unwrap_or_else(PoisonError::into_inner);
     neighbours.open -= 1;

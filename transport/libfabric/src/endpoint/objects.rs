@@ -1,4 +1,4 @@
-//! The objects of one rank, closed in the order of their dependence.
+//! The objects of one endpoint, closed in the order of their dependencies.
 
 #![allow(
     unsafe_code,
@@ -15,7 +15,7 @@ use crate::sys::objects::*;
 use core::mem::zeroed;
 use core::ptr::{NonNull, null_mut};
 
-/// Structures of the library that begin with a `fid`.
+/// Marks structures of the library that begin with a `fid`.
 pub(super) trait Object {}
 impl Object for fid_fabric {}
 impl Object for fid_domain {}
@@ -28,7 +28,7 @@ impl Object for fid_mr {}
 pub(super) struct Opened<T: Object>(NonNull<T>);
 
 impl<T: Object> Opened<T> {
-    /// The object that `open` writes to the pointer that it gets.
+    /// The object that `open` writes to its argument.
     pub(super) fn by(
         info: &Info,
         attempted: &'static str,
@@ -55,11 +55,11 @@ impl<T: Object> Opened<T> {
         self.0.as_ptr().cast()
     }
 
-    /// Closes it; an object that cannot be closed stays open.
+    /// Closes the object; if that fails, it stays open.
     pub(super) fn close(self, info: &Info, attempted: &'static str) -> Result<(), Error> {
         let object = self.fid();
         core::mem::forget(self);
-        // SAFETY: it is open, and owned by this value alone.
+        // SAFETY: the object is open, and this value alone owns it.
         let status = unsafe { inline::fi_close(object) };
         info.library().check(attempted, status)
     }
@@ -67,13 +67,13 @@ impl<T: Object> Opened<T> {
 
 impl<T: Object> Drop for Opened<T> {
     fn drop(&mut self) {
-        // SAFETY: it is open, and owned by this value alone. A refusal is ignored.
+        // SAFETY: the object is open, and this value alone owns it. A refusal is ignored.
         unsafe { inline::fi_close(self.fid()) };
     }
 }
 
-/// Everything that an endpoint needs. Children stand before their parents, so
-/// that they are dropped first.
+/// All objects of an endpoint. Children are declared before their parents, so that they are dropped
+/// first.
 pub(super) struct Objects {
     pub(super) endpoint: Opened<fid_ep>,
     pub(super) queue: Opened<fid_cq>,
@@ -83,15 +83,14 @@ pub(super) struct Objects {
     pub(super) wait_fd: Option<core::ffi::c_int>,
 }
 
-// SAFETY: nothing refers to the thread that opened them, and providers are told
-// that accesses exclude each other (FI_THREAD_DOMAIN), not that they come from
-// one thread. Not `Sync`.
+// SAFETY: the objects do not depend on the thread that opened them. FI_THREAD_DOMAIN promises
+// providers only that accesses exclude each other, not that they come from one thread. Not `Sync`.
 unsafe impl Send for Objects {}
 
 impl Objects {
     pub(super) fn open(info: &Info, options: &EndpointOptions) -> Result<Self, Error> {
-        // SAFETY (of all calls below): every object is open when it is used,
-        // the info is whole, attribute structures live during the call.
+        // SAFETY (of all calls below): every object is open during its use, the info is complete,
+        // and attribute structures live during the call.
         let fabric = Opened::by(info, "open the fabric", |fabric| {
             let functions = info.library().functions();
             // SAFETY: see above.
@@ -116,7 +115,7 @@ impl Objects {
             "bind the address vector to the endpoint",
             bind(vector.fid(), 0),
         )?;
-        // Sends report only where they ask for it, so that injected ones do not.
+        // Sends report a completion only if they request it, so that injected ones do not.
         library.check(
             "bind the completion queue to the endpoint for sending",
             bind(queue.fid(), FI_TRANSMIT | FI_SELECTIVE_COMPLETION),
@@ -138,7 +137,7 @@ impl Objects {
         })
     }
 
-    /// Closes all, children first; an object that still has children stays open.
+    /// Closes all objects, children first; an object that still has children stays open.
     /// `registrations` closes those of the domain, when no operation uses them any more.
     pub(super) fn close(
         self,
@@ -153,9 +152,9 @@ impl Objects {
         ]
         .into_iter()
         .fold(Ok(()), Result::and);
-        // A domain that thinks it is busy is leaked: libfabric 1.17 `ofi_rxm`
-        // loses count when a peer died in the middle of a long message. With
-        // the endpoint closed, nothing uses our memory any more.
+        // A domain that reports to be busy is leaked: `ofi_rxm` of libfabric 1.17 miscounts when a
+        // peer died during a long message. Since the endpoint is closed, no memory of this process
+        // is used any more.
         [
             self.domain.close(info, "close the domain"),
             self.fabric.close(info, "close the fabric"),
@@ -181,8 +180,8 @@ fn open_vector(
     })
 }
 
-/// Opens the completion queue, with a file descriptor to wait on if that is wanted and
-/// the provider has one.
+/// Opens the completion queue, with a file descriptor to wait on if it is requested and the
+/// provider has one.
 fn open_queue(
     info: &Info,
     domain: &Opened<fid_domain>,

@@ -1,9 +1,9 @@
-//! Operations in flight: the provider's context of each, and its entry here.
+//! Operations in flight: the provider's context and the local entry of each.
 //!
-//! A provider is given a pointer with every operation and hands it back with
-//! the completion. Some keep their own state in the memory behind it
-//! (`FI_CONTEXT2`: 64 bytes), so each operation has a cache line at an address that does
-//! not change. Its entry lies elsewhere, where no provider writes.
+//! A provider gets a pointer with every operation and returns it with the completion. Some
+//! providers keep their own state in the memory behind it (`FI_CONTEXT2`: 64 bytes), so each
+//! operation has a cache line at a fixed address. Its entry is in other memory, where no provider
+//! writes.
 
 #![allow(
     unsafe_code,
@@ -28,16 +28,16 @@ struct Context(UnsafeCell<[u64; 8]>);
 
 const _: () = assert!(size_of::<Context>() == 64);
 
-/// A fixed number of operations, plus one context that all injected messages
-/// share: they are out of the provider's hands when the call returns.
+/// A fixed number of operations, and one context that all injected messages share: the provider has
+/// finished with such a message when the call returns.
 pub(super) struct Operations {
-    // `count + 1` contexts, made by `Box`, seen by the provider.
+    // `count + 1` contexts, allocated by `Box`; the provider accesses them.
     contexts: NonNull<Context>,
     entries: Box<[Operation]>,
     free: Vec<u32>,
 }
 
-// SAFETY: the contexts are owned; nothing refers to a thread.
+// SAFETY: the contexts are owned, and depend on no thread.
 unsafe impl Send for Operations {}
 
 impl Operations {
@@ -54,7 +54,7 @@ impl Operations {
         Self {
             contexts: NonNull::from(Box::leak(contexts)).cast(),
             entries: vec![nothing; count].into(),
-            // The lowest first: the same few contexts stay in the cache.
+            // The lowest index is taken first, so that the same few contexts stay in the cache.
             free: (0..u32::try_from(count).expect("fewer than 2^32 operations"))
                 .rev()
                 .collect(),
@@ -65,7 +65,7 @@ impl Operations {
         self.entries.len() - self.free.len()
     }
 
-    /// Begins an operation: its index, and the context to give to the provider.
+    /// Begins an operation; returns its index, and the context for the provider.
     #[inline]
     pub(super) fn begin(
         &mut self,
@@ -83,7 +83,7 @@ impl Operations {
         Some((index, self.context(index as usize)))
     }
 
-    /// Takes back an operation that the provider refused.
+    /// Frees an operation that the provider has refused.
     #[inline]
     pub(super) fn take_back(&mut self, index: u32) {
         self.entries[index as usize].in_flight = false;
@@ -96,8 +96,8 @@ impl Operations {
         self.context(self.entries.len())
     }
 
-    /// Ends the operation whose context came back. `None` where it is none of
-    /// those in flight: an injected message, or a provider's mistake.
+    /// Ends the operation whose context came back. `None` if the context belongs to no operation in
+    /// flight: to an injected message, or by a defect of the provider.
     #[inline]
     pub(super) fn end(&mut self, context: *mut c_void) -> Option<Operation> {
         let distance = context.addr().wrapping_sub(self.contexts.as_ptr().addr());
@@ -124,8 +124,8 @@ impl Drop for Operations {
     fn drop(&mut self) {
         let contexts =
             core::ptr::slice_from_raw_parts_mut(self.contexts.as_ptr(), self.entries.len() + 1);
-        // SAFETY: made by Box in `new`; the endpoint is closed (else this is
-        // leaked), so that no provider writes them any more.
+        // SAFETY: allocated by Box in `new`. The endpoint is closed (otherwise this value is
+        // leaked), so no provider writes the contexts any more.
         drop(unsafe { Box::from_raw(contexts) });
     }
 }

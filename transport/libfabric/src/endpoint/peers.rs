@@ -4,21 +4,21 @@ use super::{Endpoint, neighbours};
 use crate::error::Refused;
 use crate::native::MessageEndpoint;
 
-/// Names a peer of this endpoint. Values are used again after a peer was removed:
-/// messages must carry the incarnation of their sender.
+/// Names a peer of this endpoint. Values are reused after a peer was removed, so messages must
+/// carry the incarnation of their sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PeerAddress(pub(super) u64);
 
-/// Longer than the addresses of all providers.
+/// More bytes than the addresses of all providers have.
 const ADDRESS_BYTES_MAX: usize = 1024;
 
-/// An address as providers read it: aligned for their structures, and with more bytes
-/// behind it, since they take the length from the format.
+/// An address in the form that providers read: aligned for their structures, and followed by spare
+/// bytes, since they derive the length from the format.
 pub(super) struct Name([u64; ADDRESS_BYTES_MAX / 8]);
 
 impl Name {
     /// # Errors
-    /// Why no provider has such an address, in words.
+    /// The reason, as text, why no provider has such an address.
     pub(super) fn new(address: &[u8], ends_in_zero: bool) -> Result<Self, String> {
         if address.is_empty() || address.len() >= ADDRESS_BYTES_MAX {
             return Err(format!(
@@ -44,8 +44,8 @@ impl Name {
 }
 
 impl Endpoint {
-    /// Greets a neighbour by an attempt to send. Before the first poll the provider does not
-    /// know the neighbour, so that nothing is sent.
+    /// Greets a neighbour by an attempt to send. Before its first poll, the provider does not know
+    /// the neighbour, so nothing is sent.
     pub(super) fn greet(&mut self, name: &[u8], peer: PeerAddress) {
         let may_greet = self.limits.has_neighbours
             && !self.has_polled

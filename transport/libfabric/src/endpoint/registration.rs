@@ -19,13 +19,13 @@ pub(super) struct Registration {
     descriptor: *mut c_void,
     key: u64,
     is_local: bool,
-    // None after closing.
+    // `None` after it is closed.
     object: Option<Opened<fid_mr>>,
     // Keeps the memory mapped.
     _region: Region,
 }
 
-// SAFETY: the memory is the region's, the rest is as for `Objects`.
+// SAFETY: the region owns the memory; the rest is as for `Objects`.
 unsafe impl Send for Registration {}
 
 impl Registration {
@@ -35,7 +35,7 @@ impl Registration {
         })
     }
 
-    /// What peers need to read or write the memory.
+    /// The key and address that peers need to read or write the memory.
     pub(super) fn remote_key(&self, adds_virtual_address: bool) -> RemoteMemory {
         let base = match adds_virtual_address {
             true => self.base.addr() as u64,
@@ -49,18 +49,17 @@ impl Registration {
 }
 
 impl Endpoint {
-    /// As [`register`](crate::native::MessageEndpoint::register), with the key that peers
-    /// are to use where the provider does not choose it itself (`FI_MR_PROV_KEY`). Keys
-    /// that count from 1, as those of `register`, are easily guessed. The region's memory
-    /// stays mapped until the endpoint is closed.
+    /// As [`register`](crate::native::MessageEndpoint::register), with a key for peers; it applies
+    /// if the provider does not choose keys itself (`FI_MR_PROV_KEY`). Keys that count from 1, as
+    /// those of `register`, are easily guessed. The region's memory stays mapped until the endpoint
+    /// is closed.
     ///
-    /// Operations and peers follow the discipline of [`Region`]: bytes that are sent or
-    /// read are not written meanwhile, and bytes that may be received into or written are
-    /// not read.
+    /// Operations and peers must follow the rules of [`Region`]: bytes that are being sent or read
+    /// are not written meanwhile, and bytes that may be received into or written are not read.
     ///
     /// # Errors
-    /// The provider's: often that less memory may be locked than is needed (`ulimit -l`);
-    /// also a key that is in use, or has more than [`Info::mr_key_bytes`].
+    /// Errors of the provider, often because less memory may be locked than is needed (`ulimit
+    /// -l`); also when a key is in use, or has more than [`Info::mr_key_bytes`].
     pub fn register_with_key(
         &mut self,
         region: &Region,
@@ -73,8 +72,8 @@ impl Endpoint {
             .map_err(|words| Error::invalid(ATTEMPTED, words))?;
         let objects = self.objects()?;
         let object = Opened::by(&self.info, ATTEMPTED, |registration| {
-            // SAFETY: the domain is open; the memory is mapped as long as the
-            // clone of the region below, which outlives the registration.
+            // SAFETY: the domain is open; the memory stays mapped as long as the clone of the
+            // region below, which outlives the registration.
             unsafe {
                 inline::fi_mr_reg(
                     objects.domain.raw(),
@@ -87,7 +86,7 @@ impl Endpoint {
             }
         })?;
         if self.limits.binds_registrations {
-            // SAFETY: both are open, and of one domain.
+            // SAFETY: both objects are open, and belong to one domain.
             unsafe {
                 let status = inline::fi_bind(object.fid(), objects.endpoint.fid(), 0);
                 let library = self.info.library();
@@ -95,7 +94,7 @@ impl Endpoint {
                 library.check("enable registered memory", inline::fi_enable(object.fid()))?;
             }
         }
-        // SAFETY: the registration is open; both fields are set by now.
+        // SAFETY: the registration is open, and both fields are set by now.
         let (descriptor, key) = unsafe { ((*object.raw()).mem_desc, (*object.raw()).key) };
         self.registrations.push(Registration {
             base,
@@ -109,12 +108,12 @@ impl Endpoint {
         Ok(memory)
     }
 
-    /// Deregisters memory that was registered for peers only: their reads and writes fail
-    /// from now on. A write that the provider has begun may still end, so the region's
-    /// memory stays mapped until the endpoint is closed. Deregistering again does nothing.
+    /// Deregisters memory that was registered for peers only: their reads and writes fail from now
+    /// on. A write that the provider has begun may still end, so the region's memory stays mapped
+    /// until the endpoint is closed. A second call does nothing.
     ///
     /// # Errors
-    /// The provider's, or the memory was registered with [`Access::LOCAL`] too:
+    /// Errors of the provider; also when the memory was registered with [`Access::LOCAL`], since
     /// own operations might still use it.
     pub fn deregister(&mut self, memory: MemoryId) -> Result<(), Error> {
         const ATTEMPTED: &str = "give up registered memory";
@@ -129,7 +128,7 @@ impl Endpoint {
                 "own operations may use it until the endpoint is closed",
             ));
         }
-        // No part lies within it any more.
+        // No part lies within the registration any more.
         registration.bytes = 0;
         registration.descriptor = core::ptr::null_mut();
         registration.close(&self.info)
@@ -154,7 +153,7 @@ impl Endpoint {
     }
 }
 
-/// As `fi_mr_reg(3)` takes them.
+/// Converts to the flags of `fi_mr_reg(3)`.
 fn flags(access: Access) -> u64 {
     let each = [
         (Access::LOCAL, FI_SEND | FI_RECV | FI_READ | FI_WRITE),

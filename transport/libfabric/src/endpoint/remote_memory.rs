@@ -1,4 +1,4 @@
-//! Reading and writing the memory of peers.
+//! Reads and writes of peers' memory.
 
 #![allow(unsafe_code, reason = "hands memory to the provider")]
 
@@ -51,8 +51,8 @@ impl Endpoint {
             context,
             data: 0,
         };
-        // SAFETY: the endpoint is open; local memory and context stay until the
-        // completion, as `read` demands of its caller and `locate` has checked.
+        // SAFETY: the endpoint is open; local memory and context stay valid until the completion,
+        // as `read` requires of its caller and `locate` has checked.
         let status = unsafe {
             if kind == Kind::Read {
                 inline::fi_readmsg(endpoint, &message, flags)

@@ -1,4 +1,4 @@
-//! The names of a library, and why it cannot be used.
+//! The names of a library, and the reasons why it cannot be used.
 
 use std::path::Path;
 use thiserror::Error as ThisError;
@@ -6,17 +6,17 @@ use thiserror::Error as ThisError;
 /// The names of a library, for loading it and for errors.
 #[derive(Debug)]
 pub struct Native {
-    /// Its name: `libfabric`.
+    /// The name of the library: `libfabric`.
     pub name: &'static str,
     /// The file that the loader looks for by default: `libfabric.so.1`.
     pub file: &'static str,
     /// The versions that work: `libfabric 1.17 or newer`.
     pub wanted: &'static str,
-    /// What to install: `libfabric 1.17 or newer (Debian: libfabric1)`.
+    /// The package to install: `libfabric 1.17 or newer (Debian: libfabric1)`.
     pub install: &'static str,
 }
 
-/// Why a library cannot be used: the file, what is wrong with it, and what to do.
+/// A library cannot be used: the file, its problem, and what to do about it.
 #[derive(Debug, ThisError)]
 #[error("cannot {}: {}", .0.attempted, .0.words)]
 pub struct LoadError(Box<Cause>);
@@ -28,28 +28,28 @@ struct Cause {
     obstacle: Obstacle,
 }
 
-/// What is wrong with a file.
+/// The problem with a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// It does not exist.
+    /// The file does not exist.
     Missing {
-        /// The loader's words.
+        /// The loader's error text.
         words: String,
     },
-    /// It cannot be loaded: it is no library, one for another machine, or one that needs
-    /// other libraries that are missing.
+    /// The file cannot be loaded: it is no library, it is for another machine, or it needs other
+    /// libraries that are missing.
     NotLoadable {
-        /// The loader's words.
+        /// The loader's error text.
         words: String,
     },
-    /// It is another library, or a very old version.
+    /// The file is another library, or a very old version.
     Another {
         /// The first missing symbol, with its version.
         symbol: String,
     },
-    /// It is too old.
+    /// The library is too old.
     TooOld {
-        /// Its version.
+        /// The version of the library.
         version: String,
     },
 }
@@ -85,17 +85,17 @@ impl LoadError {
         }))
     }
 
-    /// What was attempted, to be read behind "cannot".
+    /// The attempted operation, to be read after "cannot".
     pub fn attempted(&self) -> &str {
         &self.0.attempted
     }
 
-    /// The file, the reason, and what to do.
+    /// The file, its problem, and what to do.
     pub fn words(&self) -> &str {
         &self.0.words
     }
 
-    /// What is wrong with the file.
+    /// The problem with the file.
     pub fn obstacle(&self) -> &Obstacle {
         &self.0.obstacle
     }

@@ -1,20 +1,20 @@
-//! Registered memory: for operations of an endpoint and of its peers.
+//! Memory that is registered for operations of an endpoint and of its peers.
 
 use core::ops::BitOr;
 
-/// Access to registered memory. Join with `|`.
+/// Access to registered memory. Combine values with `|`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access(u8);
 
 impl Access {
-    /// All operations of this endpoint.
+    /// Operations of this endpoint may use it.
     pub const LOCAL: Self = Self(1);
     /// Peers may read it.
     pub const REMOTE_READ: Self = Self(2);
-    /// Peers may write it; by verbs they may read it, too.
+    /// Peers may write it; with verbs they may read it, too.
     pub const REMOTE_WRITE: Self = Self(4);
 
-    /// Whether it allows everything that `other` allows.
+    /// Whether it includes all access that `other` allows.
     pub const fn allows(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -28,15 +28,15 @@ impl BitOr for Access {
     }
 }
 
-/// Names memory that is registered with one endpoint, while that is open.
+/// Names memory that is registered with one endpoint, as long as the endpoint is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MemoryId(u32);
 
 impl MemoryId {
-    /// For registration number `index`, of a region of `bytes` bytes.
+    /// The id of registration number `index`, for a region of `bytes` bytes.
     ///
     /// # Errors
-    /// Why it cannot be registered, in words.
+    /// The reason, as text, why the region cannot be registered.
     pub fn of_registration(index: usize, bytes: usize) -> Result<Self, &'static str> {
         if bytes == 0 {
             return Err("the region is empty");
@@ -53,32 +53,32 @@ impl MemoryId {
     }
 }
 
-/// Some bytes of registered memory.
+/// A range of bytes in registered memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
     /// The registered memory.
     pub memory: MemoryId,
-    /// From the beginning of the registered memory, in bytes.
+    /// Offset from the beginning of the registered memory, in bytes.
     pub offset: usize,
     /// Length in bytes.
     pub bytes: usize,
 }
 
 impl Part {
-    /// Whether it is within `memory_bytes` bytes of memory.
+    /// Whether the part is within `memory_bytes` bytes of memory.
     #[inline]
     pub const fn is_within(&self, memory_bytes: usize) -> bool {
         self.bytes <= memory_bytes && self.offset <= memory_bytes - self.bytes
     }
 }
 
-/// What a peer needs to read or write registered memory.
+/// The key and address with which a peer reads or writes registered memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RemoteMemory {
-    /// The key; for verbs, of 32 bits.
+    /// The key; with verbs, of 32 bits.
     pub key: u64,
-    /// The address of the first byte: virtual, or 0 if a provider of libfabric works
-    /// without virtual addresses (`FI_MR_VIRT_ADDR`).
+    /// The address of the first byte: virtual, or 0 if a provider of libfabric works without
+    /// virtual addresses (`FI_MR_VIRT_ADDR`).
     pub base: u64,
 }
 

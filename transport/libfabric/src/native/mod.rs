@@ -1,12 +1,12 @@
 //! Code that the bindings of libfabric and of libibverbs share.
 //!
-//! - [`Symbols`] loads a library at run time; [`LoadError`] is why it cannot. A binary
-//!   with these bindings starts without the libraries, and fails when one is needed.
+//! - [`Symbols`] loads a library at run time; [`LoadError`] reports a failure. A binary with these
+//!   bindings starts without the libraries, and fails when one is needed.
 //! - [`MessageEndpoint`] is the contract of the endpoints of both libraries.
 //! - [`Access`], [`MemoryId`], [`Part`] and [`RemoteMemory`] name registered memory.
-//! - [`Refused`] and [`Completion`]: an operation is not begun, or over.
+//! - [`Refused`] and [`Completion`]: an operation was not begun, or has ended.
 //!
-//! It does not know which symbols a library has, or how endpoints work.
+//! It does not know the symbols of a library, nor how endpoints work.
 
 mod endpoint;
 mod load_error;

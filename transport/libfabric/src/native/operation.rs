@@ -1,25 +1,25 @@
-//! Operations of an endpoint: how they are refused, and how they end.
+//! Operations of an endpoint: their kinds, refusals and completions.
 
 use thiserror::Error as ThisError;
 
-/// The token of errors of injected messages, which have no operation.
+/// The token of a failed injected message, which has no operation.
 pub const TOKEN_OF_INJECTED: u64 = u64::MAX;
 
 /// The kind of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A message sent.
+    /// Sends a message.
     Send,
-    /// A message received.
+    /// Receives a message.
     Receive,
-    /// Memory of a peer read.
+    /// Reads memory of a peer.
     Read,
-    /// Memory of a peer written.
+    /// Writes memory of a peer.
     Write,
 }
 
 impl Kind {
-    /// For errors: "cannot …".
+    /// The text for errors, after "cannot".
     pub const fn attempted(self) -> &'static str {
         match self {
             Self::Send => "send a message",
@@ -30,7 +30,7 @@ impl Kind {
     }
 }
 
-/// Why an operation was not begun.
+/// The reason why an operation was not begun.
 #[derive(Debug, Clone, PartialEq, Eq, ThisError)]
 pub enum Refused<E> {
     /// There is no room now, or no connection to the peer yet: poll, and try again.
@@ -39,24 +39,23 @@ pub enum Refused<E> {
     /// The limit of operations in flight is reached.
     #[error("the limit of operations in flight is reached: poll, and try again")]
     Full,
-    /// It fails.
+    /// The operation fails.
     #[error(transparent)]
     Failed(#[from] E),
 }
 
-/// The end of an operation of an endpoint that names peers by `P` and fails with `E`.
+/// The end of an operation. The endpoint names peers by `P` and fails with `E`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completion<P, E> {
     /// The token that the operation was started with.
     pub token: u64,
     /// The kind of the operation.
     pub kind: Kind,
-    /// Received bytes; of other operations, the bytes that it was started with.
+    /// Bytes received; for other operations, the bytes that the operation was started with.
     pub bytes: usize,
-    /// The peer, if it is known: providers of libfabric do not report it. A message
-    /// received by verbs can come from a peer that was not inserted, if the endpoint's
-    /// options allow that.
+    /// The peer, if it is known: providers of libfabric do not report it. A message received by
+    /// verbs can come from a peer that was not inserted, if the endpoint's options allow it.
     pub peer: Option<P>,
-    /// Whether it succeeded.
+    /// Whether the operation succeeded.
     pub outcome: Result<(), E>,
 }

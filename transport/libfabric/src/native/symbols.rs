@@ -1,4 +1,4 @@
-//! A loaded library: its symbols, each looked up in its version.
+//! A loaded library, whose symbols are looked up by name and version.
 
 #![allow(
     unsafe_code,
@@ -15,30 +15,30 @@ use std::path::{Path, PathBuf};
 pub struct Symbols {
     native: &'static Native,
     path: PathBuf,
-    // As `dlopen` gave it: valid for ever.
+    // The handle of `dlopen`, which stays valid forever.
     handle: *mut c_void,
 }
 
 impl Symbols {
-    /// Loads the library from the file `path`, by default [`Native::file`] of the
-    /// loader's search path. A path with a folder is that file alone; a bare name is
-    /// looked for by the loader.
+    /// Loads the library from the file `path`, by default [`Native::file`] of the loader's search
+    /// path. A path with a folder names that file alone; the loader searches for a bare name.
     ///
     /// # Errors
     /// See [`LoadError`].
     ///
     /// # Safety
-    /// The initialisers of the library do no harm. Those of another library, named by
-    /// mistake, are trusted as the name is.
+    /// The initialisers of the library must do no harm. If `path` names another library by mistake,
+    /// its initialisers run, too.
     pub unsafe fn load(native: &'static Native, path: Option<&Path>) -> Result<Self, LoadError> {
         let path = path.unwrap_or(Path::new(native.file));
-        // SAFETY: the caller answers for the initialisers.
+        // SAFETY: the caller is responsible for the initialisers.
         let library =
             unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| {
                 let obstacle = obstacle(path, &error);
                 LoadError::new(native, path, obstacle)
             })?;
-        // It is never unloaded: other libraries, threads and exit handlers may refer to it.
+        // The library is never unloaded: other libraries, threads and exit handlers may refer to
+        // it.
         let handle = library.into_raw();
         Ok(Self {
             native,
@@ -47,32 +47,32 @@ impl Symbols {
         })
     }
 
-    /// The file, as it was asked for.
+    /// The path of the file, as it was given.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Looks up a symbol of a version: structures differ between versions.
+    /// Looks up a symbol of a version; structures differ between versions.
     ///
     /// # Errors
-    /// The library has none: [`Obstacle::Another`].
+    /// [`Obstacle::Another`] when the library has no such symbol.
     ///
     /// # Safety
-    /// `T` is the type of a function pointer, and the one that the symbol has.
+    /// `T` must be the type of a function pointer, and the type of the symbol.
     pub unsafe fn find<T>(&self, name: &CStr, version: &CStr) -> Result<T, LoadError> {
         const { assert!(size_of::<T>() == size_of::<*mut c_void>()) };
-        // SAFETY: the handle is that of an open library, the names end in NUL.
+        // SAFETY: the handle belongs to an open library, and the names end in NUL.
         let symbol = unsafe { libc::dlvsym(self.handle, name.as_ptr(), version.as_ptr()) };
         if symbol.is_null() {
             let (name, version) = (name.to_string_lossy(), version.to_string_lossy());
             let symbol = format!("{name}@{version}");
             return Err(self.refused(Obstacle::Another { symbol }));
         }
-        // SAFETY: the caller names the symbol's type; sizes are equal.
+        // SAFETY: the caller gives the symbol's type; both sizes are equal.
         Ok(unsafe { core::mem::transmute_copy(&symbol) })
     }
 
-    /// The library is too old to be used.
+    /// The error for a library that is too old.
     pub fn too_old(&self, version: String) -> LoadError {
         self.refused(Obstacle::TooOld { version })
     }
@@ -82,7 +82,7 @@ impl Symbols {
     }
 }
 
-/// The loader reports only text.
+/// Derives the obstacle from the loader's error, which is only text.
 fn obstacle(path: &Path, error: &libloading::Error) -> Obstacle {
     let words = std::error::Error::source(error)
         .map_or_else(|| error.to_string(), |source| source.to_string());
@@ -101,10 +101,10 @@ fn obstacle(path: &Path, error: &libloading::Error) -> Obstacle {
     }
 }
 
-/// The text that a C string holds; empty for null.
+/// The text of a C string; empty for null.
 ///
 /// # Safety
-/// `text` is null or ends in NUL and stays as it is during the call.
+/// `text` is null, or ends in NUL and does not change during the call.
 pub unsafe fn text(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();

@@ -1,14 +1,13 @@
-//! The inline functions of libfabric's headers, written again.
+//! The inline functions of libfabric's headers, in Rust.
 //!
-//! Each calls through the object's table of functions, after a look at the
-//! table's `size`: a provider of another version may have fewer entries, and a
-//! provider may leave out a whole table that was not asked for. Such calls
-//! return `-FI_ENOSYS`.
+//! Each calls through the object's table of functions, after a check of the table's `size`: a
+//! provider of another version may have fewer entries, and a provider may omit a table that was not
+//! requested. Such calls return `-FI_ENOSYS`.
 //!
 //! # Safety
-//! Of all functions here: objects are open, and opened by the calls that the
-//! manual pages name; pointers are valid as the manual page of the call demands,
-//! buffers and contexts of operations until the operation has completed.
+//! For all functions here: objects are open, and were opened by the calls that the manual pages
+//! name; pointers are valid as the call's manual page requires; buffers and contexts of operations
+//! stay valid until the operation has completed.
 
 #![allow(unsafe_code, reason = "calls through libfabric's tables of functions")]
 
@@ -22,9 +21,9 @@ use core::ptr::null_mut;
 /// `FI_CHECK_OP` and the call: `call!(object.table, entry(arguments))`.
 macro_rules! call {
     ($object:ident.$table:ident, $entry:ident($($argument:expr),*)) => {{
-        // SAFETY: the object is open, and its table valid as long. An entry is only looked
-        // at where the table is long enough to have it. The caller's arguments are as the
-        // manual page wants them.
+        // SAFETY: the object is open, and its table is valid as long. An entry is read only if the
+        // table is long enough to contain it. The caller's arguments are as the manual page
+        // requires.
         unsafe {
             let table = (*$object).$table;
             let has_entry = !table.is_null() && {
@@ -187,13 +186,12 @@ pub unsafe fn fi_cq_read(queue: *mut fid_cq, entries: *mut c_void, count: usize)
 }
 
 /// # Safety
-/// As for the module; behind `entry` there is more room than the entry of
-/// API 1.17 needs.
+/// As for the module; after `entry` there is more room than the entry of API 1.17 needs.
 pub unsafe fn fi_cq_readerr(queue: *mut fid_cq, entry: *mut fi_cq_err_entry) -> isize {
     call!(queue.ops, readerr(queue, entry, 0))
 }
 
-/// The provider's words for an error, or null.
+/// The provider's text for an error, or null.
 ///
 /// # Safety
 /// As for the module.
@@ -202,7 +200,7 @@ pub unsafe fn fi_cq_strerror(
     entry: &fi_cq_err_entry,
     text: &mut [u8],
 ) -> *const c_char {
-    // SAFETY: the queue is open, and its table as long as its `size`.
+    // SAFETY: the queue is open, and its table has `size` bytes.
     unsafe {
         let table = (*queue).ops;
         if table.is_null() || (*table).size <= offset_of!(fi_ops_cq, strerror) {

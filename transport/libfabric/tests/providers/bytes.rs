@@ -1,4 +1,4 @@
-//! The bytes of regions, written and looked at by the tests.
+//! Writes and checks bytes of regions.
 
 #![allow(unsafe_code, reason = "the tests look at memory that providers write")]
 
@@ -17,19 +17,19 @@ pub fn fill(region: &Region, offset: usize, bytes: usize, seed: u8) {
     }
 }
 
-/// Overwrites with a byte.
+/// Overwrites bytes with a constant.
 pub fn clear(region: &Region, offset: usize, bytes: usize) {
     assert!(offset + bytes <= region.bytes());
     // SAFETY: in bounds; no operation on these bytes is in flight.
     unsafe { region.at(offset).write_bytes(0xee, bytes) }
 }
 
-/// Whether the pattern of `seed` stands there. Bytes may come at any time.
+/// Whether the region has the pattern of `seed`. Bytes may arrive at any time.
 pub fn holds(region: &Region, offset: usize, bytes: usize, seed: u8) -> bool {
     assert!(offset + bytes <= region.bytes());
-    // Backwards: the last bytes usually come last.
+    // Backwards, since the last bytes usually arrive last.
     (0..bytes).rev().all(|index| {
-        // SAFETY: in bounds; volatile, as a provider may be writing it.
+        // SAFETY: in bounds; volatile, since a provider may be writing it.
         unsafe { region.at(offset + index).read_volatile() == pattern(seed, index) }
     })
 }

@@ -1,4 +1,4 @@
-//! Endpoints end at any time.
+//! Endpoints are closed at any time.
 
 #![allow(
     unsafe_code,
@@ -13,7 +13,7 @@ use refrain_libfabric::{Access, MessageEndpoint, Part, Refused, RemoteMemory};
 use refrain_ring::Region;
 use std::sync::Arc;
 
-/// Operations of all kinds, with one poll at most.
+/// Begins operations of all kinds, with one poll at most.
 fn begin_operations(pair: &mut Pair) {
     let part = |memory, index: usize| Part {
         memory,
@@ -46,7 +46,7 @@ fn operations_in_flight_are_given_up() {
             let regions = (pair.a.region.clone(), pair.b.region.clone());
             assert!(pair.a.endpoint.operations_in_flight() > 0 || polls > 1);
             pair.a.endpoint.close().unwrap();
-            // The peer goes on as long as it can.
+            // The peer continues as long as it can.
             let mut completions = Vec::new();
             for _ in 0..100 {
                 let _ = pair.b.endpoint.poll(&mut completions);
@@ -88,7 +88,7 @@ fn a_closed_endpoint_says_so() {
     });
 }
 
-/// Memory of operations stays mapped as long as the endpoint, and no longer.
+/// Memory of operations stays mapped as long as the endpoint, and not longer.
 #[test]
 fn registered_memory_lives_as_long_as_the_endpoint() {
     struct Owner {

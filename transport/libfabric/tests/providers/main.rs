@@ -1,7 +1,7 @@
-//! Every provider that can run on one machine, of every libfabric there is.
+//! Tests of every provider that can run on one machine, with every available libfabric.
 //!
-//! Two endpoints in one process; both are polled in turn, as most providers
-//! move operations along only while they are called.
+//! Two endpoints are in one process; both are polled in turn, since most providers make progress
+//! only in calls.
 
 mod bytes;
 mod closing;

@@ -8,7 +8,7 @@ const REGION_BYTES: usize = 4 << 20;
 const HEADER_BYTES: usize = 48;
 const INBOX: usize = 2 << 20;
 
-/// Header and payload of a message of `bytes` bytes: not beside each other.
+/// Header and payload of a message of `bytes` bytes, which are not adjacent.
 fn parts(pair: &Pair, bytes: usize) -> [Part; 2] {
     let memory = pair.a.memory;
     let first = bytes.min(HEADER_BYTES);
@@ -46,7 +46,7 @@ fn exchange(pair: &mut Pair, bytes: usize, inject: bool, seed: u8) {
         }
     });
     if inject {
-        // They are the caller's again.
+        // The parts belong to the caller again.
         clear(&pair.a.region, parts[0].offset, parts[0].bytes);
         clear(&pair.a.region, parts[1].offset, parts[1].bytes);
     } else {
@@ -89,8 +89,8 @@ fn messages_of_all_sizes_arrive_whole() {
     });
 }
 
-/// Messages of one direction alone do not show whether the other side knows
-/// where to put what comes back.
+/// Messages in one direction alone do not show whether the other side knows where to put messages
+/// that come back.
 #[test]
 fn messages_go_both_ways() {
     with_every_provider(|library, info| {
@@ -158,8 +158,8 @@ fn parts_outside_registered_memory_are_refused() {
     });
 }
 
-/// The provider refuses further sends at some depth, or we do: both are told
-/// apart, and nothing is lost.
+/// The provider refuses further sends at some depth, or the endpoint does: both cases are
+/// distinguished, and no message is lost.
 #[test]
 fn more_messages_than_fit_are_refused_and_go_later() {
     const MESSAGES: u64 = 300;
@@ -168,7 +168,7 @@ fn more_messages_than_fit_are_refused_and_go_later() {
         let (mut sent, mut posted, mut received, mut completed, mut refused) = (0, 0, 0, 0, 0);
         let (a_memory, b_memory, peer) = (pair.a.memory, pair.b.memory, pair.a.peer);
         pair.until(|pair| {
-            // Receives come late, so that the sender runs into its limits.
+            // Receives are posted late, so that the sender reaches its limits.
             if refused > 0 && posted < MESSAGES && posted - received < 32 {
                 let part = Part {
                     memory: b_memory,
@@ -192,7 +192,7 @@ fn more_messages_than_fit_are_refused_and_go_later() {
                     Err(Refused::Again | Refused::Full) => refused += 1,
                     Err(error) => panic!("{error}"),
                 }
-                // A provider that takes all of them is not refused any.
+                // A provider that takes all messages refuses none.
                 if sent == MESSAGES {
                     refused += 1;
                 }

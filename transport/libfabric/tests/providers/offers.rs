@@ -1,5 +1,5 @@
-//! What providers offer, as a table; and that they ask for nothing that the
-//! endpoint does not do.
+//! Prints the offers of providers as a table, and checks that they require nothing that the
+//! endpoint does not fulfil.
 
 use crate::pair::{hints, with_every_provider};
 use refrain_libfabric::MR_MODES_HANDLED;
@@ -53,7 +53,7 @@ fn an_order_that_is_asked_for_is_kept() {
     });
 }
 
-/// Without a node the own side is not named, and real addresses are offered.
+/// Without a node, the offers have real addresses.
 #[test]
 fn a_source_without_a_node_is_still_found() {
     with_every_provider(|library, info| {

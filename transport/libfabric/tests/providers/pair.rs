@@ -12,7 +12,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 pub const SECOND: &str = "REFRAIN_LIBFABRIC_SECOND";
 
 /// The installed libfabric, and the one that the environment names.
-// Once: whichever was loaded first under a name is found again under it.
+// Loaded once: the first library loaded under a name is found again under it.
 fn libraries() -> &'static [Library] {
     static LIBRARIES: OnceLock<Vec<Library>> = OnceLock::new();
     LIBRARIES.get_or_init(|| {
@@ -29,10 +29,10 @@ fn libraries() -> &'static [Library] {
     })
 }
 
-/// Runs `test` with what each provider of each library offers first.
+/// Runs `test` with the first offer of each provider of each library.
 ///
-/// One test at a time: memory files of the `shm` provider are named after the
-/// process, by each library without knowing of the other.
+/// One test at a time: memory files of the `shm` provider are named after the process, and two
+/// libraries do not know of each other.
 pub fn with_every_provider(test: impl Fn(&Library, &Info)) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,10 +66,10 @@ pub const OPTIONS: EndpointOptions = EndpointOptions {
     operations_max: 64,
 };
 
-/// Calls of both endpoints before a test gives up.
+/// Calls of both endpoints before a test fails.
 const ROUNDS_MAX: usize = 3_000_000;
 
-/// One side.
+/// One of two endpoints.
 pub struct Side {
     pub endpoint: Endpoint,
     pub region: Region,
@@ -83,7 +83,7 @@ impl Side {
         self.endpoint.poll(&mut self.completions).unwrap();
     }
 
-    /// Takes the completion with this token, if it has come.
+    /// Takes the completion with this token, if it has arrived.
     pub fn completion(&mut self, token: u64) -> Option<Completion> {
         let index = self
             .completions
@@ -133,7 +133,7 @@ impl Pair {
         }
     }
 
-    /// Polls both sides in turn until `done` is content.
+    /// Polls both sides in turn until `done` returns a value.
     #[track_caller]
     pub fn until<T>(&mut self, mut done: impl FnMut(&mut Self) -> Option<T>) -> T {
         for _ in 0..ROUNDS_MAX {

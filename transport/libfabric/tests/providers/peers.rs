@@ -1,4 +1,4 @@
-//! Peers come, go and come again.
+//! Peers are inserted, removed and replaced.
 
 use crate::bytes::{fill, holds};
 use crate::pair::{OPTIONS, Pair, with_every_provider};
@@ -72,8 +72,8 @@ fn addresses_that_cannot_be_addresses_are_refused() {
     });
 }
 
-/// The memory file of the `shm` provider goes with the endpoint; only a killed
-/// process leaves one.
+/// The memory file of the `shm` provider is removed with the endpoint; only a killed process leaves
+/// one.
 #[test]
 fn a_closed_endpoint_leaves_no_memory_file() {
     with_every_provider(|library, info| {

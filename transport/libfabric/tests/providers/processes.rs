@@ -1,8 +1,8 @@
-//! A peer in another process: how much of a transfer needs the peer's help, and
-//! what happens when the peer is killed.
+//! A peer in another process: how much of a transfer needs calls of the peer, and what happens when
+//! the peer is killed.
 //!
-//! The test starts its own program again as the peer. The peer does what it is
-//! told, line by line, and polls only when it is told to.
+//! The test starts its own program again as the peer. The peer reads commands line by line, and
+//! polls only on command.
 
 #![allow(
     unsafe_code,
@@ -56,7 +56,7 @@ fn a_peer_in_another_process() {
     });
 }
 
-/// The test's own side.
+/// The endpoint of the test's process.
 struct Own {
     endpoint: Endpoint,
     region: Region,
@@ -80,7 +80,7 @@ impl Own {
         }
     }
 
-    /// Polls for a while, until something completes.
+    /// Polls for some time, until an operation completes.
     fn completes(&mut self) -> bool {
         let end = Instant::now() + Duration::from_millis(20);
         while self.completions.is_empty() && Instant::now() < end {
@@ -90,7 +90,7 @@ impl Own {
         !self.completions.is_empty()
     }
 
-    /// Starts an operation; says whether it completed without the peer's help.
+    /// Starts an operation; returns whether it completed without calls of the peer.
     fn run(
         &mut self,
         peer: &mut Peer,
@@ -167,7 +167,7 @@ impl Own {
         let is_alone = self.run(
             peer,
             |this| {
-                // SAFETY: registered memory that stays until all is over.
+                // SAFETY: registered memory that stays until all operations have ended.
                 unsafe { this.endpoint.read(from, (to, memory), bytes, remote, 2) }
             },
             |_| {},
@@ -204,7 +204,7 @@ impl Own {
         panic!("the bytes never came");
     }
 
-    /// Whatever the provider makes of a dead peer, it is errors at most.
+    /// With a dead peer, the provider reports errors at most.
     fn outlives(mut self, mut peer: Peer) {
         let (to, part, long) = (self.peer.unwrap(), self.part(100), self.part(1 << 20));
         peer.child.kill().unwrap();
@@ -233,7 +233,7 @@ impl Own {
         self.endpoint.remove(to).unwrap();
         self.endpoint.poll(&mut self.completions).unwrap();
         self.endpoint.close().unwrap();
-        // What the killed process could not remove itself.
+        // The file that the killed process could not remove.
         let left = format!("{}:", peer.child.id());
         for entry in std::fs::read_dir("/dev/shm")
             .into_iter()
@@ -256,7 +256,7 @@ fn without_help(is_alone: bool) -> &'static str {
     }
 }
 
-/// The other process, as the test sees it.
+/// The other process.
 struct Peer {
     child: Child,
     to: ChildStdin,
@@ -278,12 +278,12 @@ impl Peer {
         Self { child, to, from }
     }
 
-    /// Tells it something, and waits for the answer.
+    /// Sends a command, and waits for the answer.
     fn ask(&mut self, command: &str) -> String {
         writeln!(self.to, "{command}").unwrap();
         loop {
             let line = self.from.next().expect("the peer lives").unwrap();
-            // The test program writes lines of its own.
+            // The test harness writes lines of its own.
             if let Some((_, answer)) = line.split_once("answer: ") {
                 return answer.to_owned();
             }
@@ -329,7 +329,7 @@ fn be_the_peer(library: &str, provider: &str) {
                 fill(&this.region, AT, number(1), number(2) as u8);
                 String::new()
             }
-            // Again and again, until the provider takes it once.
+            // Repeats until the provider takes it.
             "send" => {
                 let (part, to) = (this.part(number(1)), this.peer.unwrap());
                 if !is_sent {

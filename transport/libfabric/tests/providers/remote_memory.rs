@@ -1,4 +1,4 @@
-//! Reads and writes of a peer's memory, and what their completions mean.
+//! Reads and writes of a peer's memory, and the meaning of their completions.
 
 #![allow(
     unsafe_code,
@@ -15,11 +15,10 @@ use std::time::{Duration, Instant};
 
 const REGION_BYTES: usize = 4 << 20;
 const SIZES: [usize; 6] = [1, 64, 4096, 16 << 10, 64 << 10, 1 << 20];
-/// How long one side alone is polled before the other has its turn. Only what
-/// is printed depends on it.
+/// How long one side alone is polled before the other side. Only printed results depend on it.
 const ALONE_MS: u64 = 30;
 
-/// Whether an operation of `a` completes while nobody polls `b`.
+/// Whether an operation of `a` completes while `b` is not polled.
 fn completes_alone(pair: &mut Pair) -> bool {
     let end = Instant::now() + Duration::from_millis(ALONE_MS);
     while pair.a.completions.is_empty() && Instant::now() < end {
@@ -41,8 +40,8 @@ fn read(pair: &mut Pair, local: usize, bytes: usize, remote: usize) -> Result<()
     let key = pair.b.endpoint.remote_key(pair.b.memory);
     let to = NonNull::new(pair.a.region.at(local)).unwrap();
     let (peer, memory) = (pair.a.peer, pair.a.memory);
-    // SAFETY: registered memory of the pair, which stays until both endpoints
-    // are closed; nobody looks at it before the completion.
+    // SAFETY: registered memory of the pair, which stays until both endpoints are closed and is not
+    // accessed before the completion.
     unsafe {
         let from = beyond(key, remote);
         let endpoint = &mut pair.a.endpoint;
@@ -87,7 +86,7 @@ fn a_read_goes_also_into_memory_that_is_not_registered() {
             fill(&pair.b.region, 0, bytes, 5);
             let key = pair.b.endpoint.remote_key(pair.b.memory);
             let (to, peer) = (NonNull::new(elsewhere.at(0)).unwrap(), pair.a.peer);
-            // SAFETY: it lives longer than the pair.
+            // SAFETY: the memory lives longer than the pair.
             pair.start(|pair| unsafe { pair.a.endpoint.read(peer, (to, None), bytes, key, 3) });
             let completion = pair.until(|pair| pair.a.completion(3));
             assert_eq!(completion.outcome, Ok(()));
@@ -102,7 +101,7 @@ fn a_read_goes_also_into_memory_that_is_not_registered() {
 fn a_read_outside_registered_memory_is_an_error() {
     with_every_provider(|library, info| {
         if info.provider() == "shm" {
-            // It copies between processes without looking at registrations.
+            // This provider copies between processes without checking registrations.
             println!("skipped {}: keys are not checked there", info.provider());
             return;
         }
@@ -114,12 +113,12 @@ fn a_read_outside_registered_memory_is_an_error() {
     });
 }
 
-/// What the completion of a write means is looked at in the target's memory.
+/// The test checks the target's memory when the write completes.
 #[test]
 fn a_write_is_in_the_peers_memory_when_it_completes() {
     with_every_provider(|library, info| {
         let mut pair = Pair::open(library, info, REGION_BYTES);
-        // Connections are made with both sides' help: not what is asked here.
+        // Connections need both sides; they are made before the test.
         connect(&mut pair);
         for (seed, bytes) in SIZES.into_iter().enumerate() {
             let said = write(&mut pair, bytes, seed as u8);
@@ -171,8 +170,8 @@ fn write(pair: &mut Pair, bytes: usize, seed: u8) -> String {
     said
 }
 
-/// Memory that was given up takes nothing any more, and its key is dead; other
-/// memory of the same endpoint stays reachable by its own.
+/// Deregistered memory is not written any more, and its key is invalid; other memory of the same
+/// endpoint stays reachable.
 #[test]
 fn memory_that_was_given_up_is_out_of_reach() {
     with_every_provider(|library, info| {
@@ -211,7 +210,7 @@ fn memory_that_was_given_up_is_out_of_reach() {
             let to = beyond(remote, 128);
             pair.a.endpoint.write(peer, part, to, 32)
         });
-        // `shm` 1.17 says nothing, 2.5 that it went well.
+        // `shm` 1.17 reports nothing, 2.5 reports success.
         let is_told = info.provider() != "shm";
         let limit_ms = if is_told { 20_000 } else { 10 * ALONE_MS };
         let end = Instant::now() + Duration::from_millis(limit_ms);

@@ -6,7 +6,7 @@ use refrain_ring::Region;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsRawFd;
 
-/// A provider that cannot wait is opened all the same.
+/// A provider that has no descriptor can be opened, too.
 #[test]
 fn an_endpoint_may_have_a_descriptor() {
     with_every_provider(|library, info| {
@@ -28,7 +28,7 @@ fn an_endpoint_may_have_a_descriptor() {
         let without = Endpoint::open(library, info, &OPTIONS).unwrap();
         assert!(!without.has_fd());
 
-        // A message to itself: not sleeping before it is there.
+        // A message to itself: the endpoint must not sleep before it has arrived.
         let region = Region::heap(4096);
         let memory = endpoint.register(&region, Access::LOCAL).unwrap();
         let me = endpoint.name().unwrap();
@@ -54,7 +54,7 @@ fn an_endpoint_may_have_a_descriptor() {
     });
 }
 
-/// Whoever may sleep is woken by a message.
+/// An endpoint that may sleep is woken by a message.
 #[test]
 fn a_message_wakes_who_waits_for_it() {
     with_every_provider(|library, info| {
@@ -77,7 +77,7 @@ fn a_message_wakes_who_waits_for_it() {
             pair.start(|pair| pair.b.endpoint.receive(part(b), 1));
             pair.until(|pair| pair.b.endpoint.may_sleep().then_some(()));
             if round == 0 {
-                // The connection is made with both sides' help.
+                // The connection needs both sides.
                 pair.start(|pair| pair.a.endpoint.send(peer, &[part(a)], 2));
                 pair.until(|pair| pair.b.completion(1));
                 pair.until(|pair| pair.a.completion(2));
@@ -87,7 +87,7 @@ fn a_message_wakes_who_waits_for_it() {
             let mut wakes = 0;
             while pair.b.completions.is_empty() {
                 is_sent = is_sent || pair.a.endpoint.send(peer, &[part(a)], 2).is_ok();
-                // What is sent leaves without the receiver's help.
+                // The message leaves without calls of the receiver.
                 for _ in 0..100 {
                     pair.a.poll();
                 }

@@ -1,4 +1,4 @@
-//! Which device, port, GID and packet size are used.
+//! Chooses device, port, GID and packet size.
 
 use crate::device::{Device, DeviceLimits};
 use crate::error::Error;
@@ -7,12 +7,12 @@ use crate::obstacle::SOFT_ROCE;
 use crate::port::{LinkLayer, Port};
 use core::fmt;
 
-/// The payload sizes of packets that a queue pair can have, in bytes.
+/// Possible payload sizes of a queue pair's packets, in bytes.
 pub const PACKET_BYTES: [u32; 5] = [256, 512, 1024, 2048, 4096];
 
-/// The largest payload of a packet.
+/// The largest payload of a packet, in bytes.
 const LARGE_PACKET_BYTES: u32 = 4096;
-/// The MTU of an interface for it, with all headers.
+/// The MTU of a network interface that carries the largest payload with all headers.
 const LARGE_PACKET_MTU: u32 = 4200;
 
 /// Constraints of the choice; by default there are none.
@@ -20,12 +20,12 @@ const LARGE_PACKET_MTU: u32 = 4200;
 pub struct PortChoice {
     /// A device by name.
     pub device: Option<String>,
-    /// One of its ports; the first is 1.
+    /// A port of the device; the first is 1.
     pub port: Option<u8>,
-    /// An entry of the port's table of GIDs. On InfiniBand: use a GID (a GRH) at
-    /// all, as between subnets.
+    /// An entry of the port's table of GIDs. On InfiniBand, an index also forces the use of a GID
+    /// (a GRH), as between subnets.
     pub gid_index: Option<u8>,
-    /// Bytes that a packet carries: one of [`PACKET_BYTES`].
+    /// Payload of a packet in bytes: one of [`PACKET_BYTES`].
     pub mtu_bytes: Option<u32>,
 }
 
@@ -36,45 +36,42 @@ pub struct Chosen {
     pub device: String,
     /// The port's number.
     pub port: u8,
-    /// The network it is on.
+    /// The network of the port.
     pub link_layer: LinkLayer,
-    /// The GID that packets carry, by its index; none on InfiniBand within a
-    /// subnet: no GRH then.
+    /// Index of the GID that packets carry; `None` on InfiniBand within a subnet, where packets
+    /// have no GRH.
     pub gid_index: Option<u8>,
-    /// That GID, or on InfiniBand the first of the table; in the order of bytes on
-    /// the wire.
+    /// That GID, or on InfiniBand the first of the table, in network byte order.
     pub gid: [u8; 16],
     /// The port's address in its InfiniBand subnet; 0 on Ethernet.
     pub lid: u16,
-    /// Bytes that a packet carries at most: one of [`PACKET_BYTES`].
+    /// Largest payload of a packet in bytes: one of [`PACKET_BYTES`].
     pub mtu_bytes: u32,
     /// Bytes of the longest message.
     pub message_max_bytes: u32,
-    /// The network interface, if one is known.
+    /// The network interface, if it is known.
     pub interface: Option<String>,
-    /// What the device can do at most.
+    /// The limits of the device.
     pub limits: DeviceLimits,
 }
 
 /// Chooses a port, and on it a GID and a packet size.
 ///
-/// Of several ports that satisfy the constraints it is the first that can be used: its
-/// device can be opened, it is active, and on Ethernet it has a GID of RoCE v2.
-/// On Ethernet the GID is the first of RoCE v2 that is an IPv4 address, else the
-/// first that is an IPv6 address, else a link-local one, for two reasons: RoCE v1
-/// cannot be routed, and devices of today may not speak it; and both sides of a
-/// connection must take an address of the same family, of which most hosts have
-/// an IPv4 one on every interface of the cluster's network, while link-local
-/// addresses are always there and lead nowhere beyond the switch. Addresses of
-/// other network namespaces, which a container may see, are left out.
+/// Of several ports that satisfy the constraints, it is the first usable one: its device can be
+/// opened, it is active, and on Ethernet it has a GID of RoCE v2. On Ethernet, the GID is the first
+/// one of RoCE v2 with an IPv4 address, else the first with an IPv6 address, else a link-local one.
+/// RoCE v1 cannot be routed, and current devices may not support it. Both sides of a connection
+/// must use addresses of one family: most hosts have an IPv4 address on every interface of the
+/// cluster's network, while link-local addresses always exist but do not pass a router. GIDs of
+/// other network namespaces, which a container may see, are skipped.
 ///
-/// Devices are taken in the order given: [`Library::devices`] has them by name, so
-/// that hosts of the same kind choose the same.
+/// Devices are considered in the given order. [`Library::devices`] sorts them by name, so that
+/// hosts of the same kind choose the same device.
 ///
 /// [`Library::devices`]: crate::Library::devices
 ///
 /// # Errors
-/// Nothing fits; the error names everything there is and the remedy.
+/// When no port fits; the error names all devices and ports, and the remedy.
 pub fn choose(devices: &[Device], wanted: &PortChoice) -> Result<Chosen, Error> {
     check_packet_bytes(wanted)?;
     let mut obstacles = Vec::new();
@@ -109,7 +106,7 @@ fn check_packet_bytes(wanted: &PortChoice) -> Result<(), Error> {
     }
 }
 
-/// The devices that may be taken.
+/// The devices that satisfy the constraint on the name.
 fn named<'a>(devices: &'a [Device], wanted: &PortChoice) -> Result<Vec<&'a Device>, Error> {
     if devices.is_empty() {
         return Err(error(format!(
@@ -135,9 +132,9 @@ fn named<'a>(devices: &'a [Device], wanted: &PortChoice) -> Result<Vec<&'a Devic
     Ok(found)
 }
 
-/// The port as it would be used, or why it cannot be used.
+/// The port with its properties, or the reason why it cannot be used.
 fn chosen(device: &Device, port: &Port, wanted: &PortChoice) -> Result<Chosen, String> {
-    // A GID that is asked for by its index need not be one of the default choice.
+    // A GID that is requested by its index may be one that the default choice skips.
     let gid = match wanted.gid_index {
         Some(index) => {
             if !port.is_active() {
@@ -150,7 +147,7 @@ fn chosen(device: &Device, port: &Port, wanted: &PortChoice) -> Result<Chosen, S
             None => port.best_gid(),
         },
     };
-    // Every port carries the smallest.
+    // Every port carries the smallest size.
     let carries = port.mtu_active_bytes.max(PACKET_BYTES[0]);
     let mtu_bytes = match wanted.mtu_bytes {
         Some(bytes) if bytes > carries => {
@@ -180,7 +177,7 @@ fn chosen(device: &Device, port: &Port, wanted: &PortChoice) -> Result<Chosen, S
 }
 
 impl Port {
-    /// The GID that is chosen by default: see [`choose`]; none if none fits.
+    /// The GID that is chosen by default: see [`choose`]; `None` if no GID fits.
     pub fn best_gid(&self) -> Option<&Gid> {
         match self.link_layer {
             LinkLayer::InfiniBand => self.gids.iter().min_by_key(|gid| gid.index),
@@ -205,12 +202,12 @@ fn no_gid(device: &Device, port: &Port, index: u8) -> String {
     )
 }
 
-/// No port can be used.
+/// The error when no port can be used.
 fn none_fits(devices: &[Device], wanted: &PortChoice, obstacles: &[String]) -> Error {
     if !obstacles.is_empty() {
         return error(obstacles.join("; "));
     }
-    // Only the number of the port can have excluded everything.
+    // Only the constraint on the port number can have excluded all ports.
     let ports = devices
         .iter()
         .flat_map(|device| device.ports.iter().map(move |port| (device, port)))
@@ -223,7 +220,7 @@ fn none_fits(devices: &[Device], wanted: &PortChoice, obstacles: &[String]) -> E
     ))
 }
 
-/// The names, or "none".
+/// The names, separated by commas, or "none".
 fn list(names: impl Iterator<Item = String>) -> String {
     let names: Vec<String> = names.collect();
     if names.is_empty() {
@@ -234,7 +231,7 @@ fn list(names: impl Iterator<Item = String>) -> String {
 }
 
 impl Chosen {
-    /// What works, and would work better or farther if something were done.
+    /// Warnings about a port that works, but would work better or farther after a change.
     pub fn cautions(&self) -> Vec<String> {
         let mut cautions = Vec::new();
         if self.link_layer != LinkLayer::Ethernet {
@@ -258,13 +255,13 @@ impl Chosen {
         cautions
     }
 
-    /// Which addresses its GID reaches.
+    /// The kind of addresses that the GID reaches.
     pub fn reach(&self) -> Reach {
         Address(self.gid).reach()
     }
 }
 
-/// For messages: `rxe0:1, Ethernet, GID 1 (10.0.0.4), 1024 bytes a packet`.
+/// The text for messages: `rxe0:1, Ethernet, GID 1 (10.0.0.4), 1024 bytes a packet`.
 impl fmt::Display for Chosen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}, {}, ", self.device, self.port, self.link_layer)?;

@@ -111,7 +111,7 @@ fn the_first_port_that_can_be_used_is_taken() {
     assert_eq!(chosen.gid_index, None);
 }
 
-/// As in a container that sees its host's.
+/// As in a container that sees the GIDs of its host.
 #[test]
 fn gids_of_other_namespaces_are_left_out() {
     let mut gids = all_kinds();
@@ -127,7 +127,7 @@ fn gids_of_other_namespaces_are_left_out() {
     );
 }
 
-/// IPv4, then IPv6, then link-local; RoCE v1 never by itself.
+/// IPv4, then IPv6, then link-local; RoCE v1 never by default.
 #[test]
 fn gids_are_preferred_by_how_far_they_reach() {
     let mut gids = all_kinds();
@@ -375,7 +375,7 @@ fn any_wish() -> impl Strategy<Value = PortChoice> {
         })
 }
 
-/// Whether a port may be chosen, said in another way than the choice is made.
+/// Whether a port may be chosen, computed in another way than by the choice.
 fn fits(device: &Device, port: &Port, wanted: &PortChoice) -> bool {
     let gid_is_there = match (wanted.gid_index, port.link_layer) {
         (Some(index), _) => port.gids.iter().any(|gid| gid.index == index),
@@ -403,7 +403,7 @@ fn fits(device: &Device, port: &Port, wanted: &PortChoice) -> bool {
 }
 
 proptest! {
-    /// The first that fits is chosen, and nothing else.
+    /// The first port that fits is chosen.
     #[test]
     fn what_is_chosen_is_there_and_fits(devices in any_devices(), wanted in any_wish()) {
         let first = devices
@@ -427,7 +427,7 @@ proptest! {
                     prop_assert_eq!(port.link_layer, LinkLayer::InfiniBand);
                     prop_assert!(chosen.lid != 0);
                 }
-                // The same again, and from that device alone.
+                // The same result again, and from that device alone.
                 prop_assert_eq!(&choose(&devices, &wanted).unwrap(), &chosen);
                 let alone = PortChoice { device: Some(chosen.device.clone()), port: Some(chosen.port), ..wanted };
                 prop_assert_eq!(choose(&devices, &alone).unwrap(), chosen);

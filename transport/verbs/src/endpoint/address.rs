@@ -1,4 +1,4 @@
-//! The address of an endpoint, as other processes are given it.
+//! The address of an endpoint, as it is passed to other processes.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -44,7 +44,7 @@ impl Address {
     }
 
     /// # Errors
-    /// It is none, or one of another version.
+    /// When the bytes are no address, or an address of another version.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let refuse = |words: String| Error::invalid("insert the address of a peer", words);
         let bytes: &[u8; ADDRESS_BYTES] = bytes.try_into().map_err(|_| {
@@ -83,8 +83,8 @@ impl Address {
     }
 }
 
-/// The host in an address, for messages: `10.0.0.7`, `fe80::1`, or `LID 3` in an
-/// InfiniBand subnet. `None` if it is no address.
+/// The host in an address, for messages: `10.0.0.7`, `fe80::1`, or `LID 3` in an InfiniBand subnet.
+/// `None` if the bytes are no address.
 pub fn readable(address: &[u8]) -> Option<String> {
     let contact = Address::decode(address).ok()?.contact;
     let gid = std::net::Ipv6Addr::from(contact.gid);

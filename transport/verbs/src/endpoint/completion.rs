@@ -1,4 +1,4 @@
-//! Completions of the device, and what follows from them.
+//! Completions of the device, and their handling.
 
 #![allow(unsafe_code, reason = "reads the device's completion queue")]
 
@@ -15,16 +15,17 @@ use crate::{Error, Kind};
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 
-/// Completions read at once.
+/// Completions read by one call of the device.
 const BATCH: usize = 32;
-/// Batches read by one call: a peer that never pauses must not keep us here.
+/// Most batches read by one poll: a peer that never pauses must not keep this process in it.
 const BATCHES_MAX: usize = 16;
-/// While nothing is expected, the clock is read at one of this number of polls.
+/// Polls between two reads of the clock while nothing is expected.
 const POLLS_PER_LOOK: u32 = 64;
-/// The same while greetings are under way, or queue pairs are draining.
+/// Polls between two reads of the clock while greetings are in progress or queue pairs are
+/// draining.
 const POLLS_PER_LOOK_EXPECTING: u32 = 8;
 
-/// An operation is over.
+/// The end of an operation.
 pub type Completion = refrain_libfabric::native::Completion<PeerAddress, Error>;
 
 impl Open {
@@ -40,7 +41,7 @@ impl Open {
         for _ in 0..BATCHES_MAX {
             let count = self.read_completions(&mut completions)?;
             for completion in &completions[..count] {
-                // SAFETY: the device wrote that many.
+                // SAFETY: the device has written `count` completions.
                 let completion = unsafe { completion.assume_init_ref() };
                 self.completed(completion, out);
             }
@@ -62,7 +63,7 @@ impl Open {
         Ok(())
     }
 
-    /// How many completions were read.
+    /// Reads a batch of completions; returns their number.
     #[inline]
     pub(super) fn read_completions(
         &mut self,
@@ -78,12 +79,12 @@ impl Open {
         Ok(count)
     }
 
-    /// Reads all completions that are there now, to be handled later.
+    /// Reads all available completions, to be handled later.
     pub(super) fn read_ahead(&mut self) -> Result<(), Error> {
         let mut completions = [const { MaybeUninit::<ibv_wc>::uninit() }; BATCH];
         for _ in 0..=self.sizes.completions / BATCH {
             let count = self.read_completions(&mut completions)?;
-            // SAFETY: the device wrote that many.
+            // SAFETY: the device has written `count` completions.
             let read = completions[..count]
                 .iter()
                 .map(|one| unsafe { *one.assume_init_ref() });
@@ -112,7 +113,7 @@ impl Open {
             .by_number(completion.qp_num)
             .and_then(|id| self.pairs.get_mut(id))
             .filter(|pair| pair.state == PairState::Bound);
-        // FENCE-1: messages of a stopped queue pair do not count.
+        // FENCE-1: messages on a stopped queue pair do not count.
         let Some(pair) = pair else {
             let was_message = completion.status == IBV_WC_SUCCESS;
             self.counters.dropped += u64::from(was_message);
@@ -167,7 +168,7 @@ impl Open {
             out.extend(told(entry, peer, failure));
         });
         if half.is_some() {
-            // The request behind it is only flushed.
+            // The next request is only flushed; it reports this error.
             pair.half = half;
         }
     }

@@ -1,4 +1,4 @@
-//! Connections: carries out for queue pairs what the greetings decide.
+//! Connections: applies the decisions of the greetings to queue pairs.
 
 use super::pair::{Making, PairState};
 use super::work_request::PairId;
@@ -8,18 +8,19 @@ use crate::greeting::{Effect, Greeting, Offer, Standing};
 use core::time::Duration;
 use std::collections::VecDeque;
 
-/// Events of connections that follow from completions: handled when all are read.
+/// Events of connections that follow from completions. They are handled after all completions are
+/// read.
 pub(super) enum Happening {
-    /// A queue pair was stopped, as it does not work any more.
+    /// A queue pair does not work any more, and was stopped.
     Broke(PairId),
-    /// A message arrived on a queue pair that may not be known to be connected.
+    /// A message arrived on a queue pair that is not known to be established.
     Arrived(PairId),
     /// A greeting arrived.
     Heard(Greeting),
 }
 
 impl Open {
-    /// Whether greetings or queue pairs are under way, so that time matters.
+    /// Whether greetings or queue pairs are in progress, so that time matters.
     #[inline]
     pub(super) fn is_expecting(&self) -> bool {
         !self.progress.happenings.is_empty()
@@ -27,7 +28,7 @@ impl Open {
             || self.pairs.draining() > 0
     }
 
-    /// Makes a fresh queue pair for a peer.
+    /// Makes a new queue pair for a peer.
     pub(super) fn make_pair(
         &mut self,
         peer: PeerAddress,
@@ -95,7 +96,7 @@ impl Open {
             }
             Standing::Known(address) => Some(address),
             Standing::Unknown if self.options.accepts_unknown => self.admit(now, greeting),
-            // FENCE-1: from a removed peer, or for an earlier endpoint with this address.
+            // FENCE-1: a greeting of a removed peer, or for an earlier endpoint with this address.
             _ => None,
         };
         let Some(peer) = address.and_then(|address| self.peers.get_mut(address)) else {
@@ -107,8 +108,8 @@ impl Open {
         Some(peer.address)
     }
 
-    /// Advances the time of all connections. Those that are due longest are greeted first,
-    /// within the free buffers; the others at the next call.
+    /// Advances the time of all connections. Those that have been due longest are greeted first, as
+    /// far as buffers are free; the others are greeted by the next call.
     pub(super) fn tick(&mut self, now: Duration) {
         let mut due: Vec<(Duration, PeerAddress)> = self
             .peers
@@ -153,7 +154,7 @@ impl Open {
         }
     }
 
-    /// A greeting that is lost, or cannot be sent, is repeated.
+    /// Sends a greeting. If it is lost or cannot be sent, it is repeated later.
     fn greet(&mut self, peer: PeerAddress, greeting: &Greeting) {
         let Some(peer) = self.peers.get(peer) else {
             return;
@@ -174,7 +175,7 @@ impl Open {
         if let Some(old) = self.peers.get(peer).and_then(|peer| peer.pair) {
             self.give_up(old);
         }
-        // Where none can be made now, it is asked for again.
+        // If none can be made now, the connection requests it again.
         let Ok((pair, offer)) = self.make_pair(peer, generation) else {
             return;
         };
@@ -218,8 +219,8 @@ impl Open {
         }
     }
 
-    /// Stops a queue pair: it receives and sends nothing from now on. Greetings inform its
-    /// peer; its requests come back with errors.
+    /// Stops a queue pair: it receives and sends nothing from now on. Greetings inform its peer;
+    /// its requests complete with errors.
     pub(super) fn give_up(&mut self, id: PairId) {
         let now = self.clock.elapsed();
         let Some(pair) = self.pairs.get_mut(id) else {
@@ -233,7 +234,7 @@ impl Open {
         pair.stop(self.device.library(), now);
         self.pairs.gave_up_one();
         if was_bound {
-            // Comes back when all before it has.
+            // The marker completes after all requests before it.
             self.mark(id);
         }
         let peer = peer.and_then(|peer| self.peers.get_mut(peer));
@@ -247,7 +248,7 @@ impl Open {
         }
     }
 
-    /// Whether messages can be sent by this queue pair.
+    /// Whether messages can be sent on this queue pair.
     #[inline]
     pub(super) fn is_established(&self, id: PairId) -> bool {
         let peer = self.pairs.get(id).and_then(|pair| pair.peer);
@@ -255,7 +256,7 @@ impl Open {
         peer.is_some_and(|peer| peer.is_established)
     }
 
-    /// The peer of a queue pair, in words.
+    /// Describes the peer of a queue pair, for messages.
     pub(super) fn words_of(&self, id: PairId) -> String {
         let peer = self.pairs.get(id).and_then(|pair| pair.peer);
         match peer.and_then(|peer| self.peers.get(peer)) {

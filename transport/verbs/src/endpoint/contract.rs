@@ -1,4 +1,4 @@
-//! The calls of an endpoint over libibverbs, by the contract of both libraries.
+//! Implements the contract of endpoints, [`MessageEndpoint`], over libibverbs.
 
 #![allow(unsafe_code, reason = "hands memory to the device")]
 
@@ -35,9 +35,9 @@ impl MessageEndpoint for Endpoint {
     type Peer = PeerAddress;
     type Error = Error;
 
-    /// A device retransmits packets that were not acknowledged, with the same numbers: the
-    /// other device drops those that its rank has received. The header of a message that is
-    /// sent twice is not in the log, and marks it as a repetition.
+    /// A device retransmits packets that were not acknowledged, with the same numbers, and the
+    /// other device drops those that it has received already. The header of a message that is sent
+    /// twice is not in the log, and marks it as a repetition.
     const TAKEN_IS_FREE: bool = true;
     const LATE_COMPLETIONS: usize = SIGNALLED_EVERY;
 
@@ -52,10 +52,10 @@ impl MessageEndpoint for Endpoint {
         Ok(memory)
     }
 
-    /// Of memory that was given up, a key that does not exist.
+    /// The key of deregistered memory does not exist.
     ///
     /// # Panics
-    /// The memory was registered with another endpoint.
+    /// When the memory was registered with another endpoint.
     fn remote_key(&self, memory: MemoryId) -> RemoteMemory {
         let open = self.open.as_ref();
         open.map_or_else(RemoteMemory::default, |open| {
@@ -63,8 +63,8 @@ impl MessageEndpoint for Endpoint {
         })
     }
 
-    /// It contains the address for greetings and the identity of this endpoint. It is a secret
-    /// if unknown clients are accepted: any process that knows it may connect then.
+    /// The name contains the address for greetings and the identity of this endpoint. If unknown
+    /// clients are accepted, it is a secret: any process that knows it may connect.
     fn name(&self) -> Result<Vec<u8>, Error> {
         let open = self.open.as_ref().ok_or_else(closed)?;
         let address = Address {
@@ -74,9 +74,8 @@ impl MessageEndpoint for Endpoint {
         Ok(address.encode())
     }
 
-    /// Begins to connect. Until that is done, operations are refused with
-    /// [`Refused::Again`]. A peer that is known, because it greeted first, keeps its
-    /// address.
+    /// Begins to connect. Until the connection is established, operations are refused with
+    /// [`Refused::Again`]. A peer that has greeted first is known already and keeps its address.
     fn insert(&mut self, name: &[u8]) -> Result<PeerAddress, Error> {
         let open = self.open_mut()?;
         let address = Address::decode(name)?;
@@ -89,9 +88,8 @@ impl MessageEndpoint for Endpoint {
         open.insert(address)
     }
 
-    /// When this returns, the peer reads and writes no memory of this endpoint any more,
-    /// and it will not be heard again under the same address (FENCE-1). Waits some
-    /// milliseconds for the device.
+    /// When this returns, the peer can no longer read or write memory of this endpoint, and its
+    /// greetings are ignored from now on (FENCE-1). Waits some milliseconds for the device.
     fn remove(&mut self, peer: PeerAddress) -> Result<Removal, Error> {
         self.open_mut()?.remove(peer).map(|()| Removal::Over)
     }
@@ -127,10 +125,10 @@ impl MessageEndpoint for Endpoint {
         open.send_message(to, gathered, Role::Untold, TOKEN_OF_INJECTED, flag)
     }
 
-    /// A longer message completes with an error, and its connection is replaced.
+    /// Posts a receive. A longer message completes with an error, and its connection is replaced.
     ///
-    /// Receives are handed to the device in chains; where it has only few, by the next
-    /// poll at the latest.
+    /// Receives are passed to the device in chains. If the device has only few receives, the next
+    /// poll passes them.
     #[inline]
     fn receive(&mut self, part: Part, token: u64) -> Result<(), Refused> {
         let open = self.open_mut()?;
@@ -147,7 +145,7 @@ impl MessageEndpoint for Endpoint {
         Ok(())
     }
 
-    // SAFETY: callers promise what the trait demands.
+    // SAFETY: callers promise what the trait requires.
     #[inline]
     unsafe fn read(
         &mut self,
@@ -157,7 +155,7 @@ impl MessageEndpoint for Endpoint {
         remote: RemoteMemory,
         token: u64,
     ) -> Result<(), Refused> {
-        // See `reads_into_registered_only`.
+        // Reads need registered memory: see `reads_into_registered_only`.
         let local = local.ok_or(Refused::Full)?;
         let open = self.open_mut()?;
         let addr = to.as_ptr().addr() as u64;
@@ -179,12 +177,12 @@ impl MessageEndpoint for Endpoint {
             remote_address: remote.base,
             key,
         };
-        // SAFETY: the memory is registered, and the caller's promise.
+        // SAFETY: the memory is registered, and the caller promises the rest.
         unsafe { open.post(id, core::slice::from_mut(&mut request), Kind::Read) }
     }
 
-    /// A read of the last bytes follows the write, and completes when they lie in the
-    /// peer's memory (EL-1).
+    /// A read of the last bytes follows the write, and completes when the bytes are in the peer's
+    /// memory (EL-1).
     #[inline]
     fn write(
         &mut self,
@@ -221,8 +219,8 @@ impl MessageEndpoint for Endpoint {
             remote_address: remote.base.wrapping_add(last),
             ..write
         };
-        // SAFETY: the part is of registered memory that the caller leaves alone;
-        // what is read back goes to memory that is not used otherwise.
+        // SAFETY: the part is in registered memory that the caller does not touch; the bytes that
+        // are read back go to memory that has no other use.
         unsafe { open.post(id, &mut [write, read], Kind::Write) }
     }
 
@@ -232,7 +230,7 @@ impl MessageEndpoint for Endpoint {
         peer.is_some_and(|peer| peer.is_established)
     }
 
-    /// Makes and mends connections, too.
+    /// Reads completions; also makes and replaces connections.
     #[inline]
     fn poll(&mut self, out: &mut Vec<Completion>) -> Result<(), Error> {
         self.open_mut()?.poll(out)
@@ -247,7 +245,7 @@ impl MessageEndpoint for Endpoint {
             return false;
         };
         open.may_sleep().unwrap_or_else(|error| {
-            // The next poll reports it.
+            // The next poll reports the error.
             open.progress.fatal = Some(error);
             false
         })

@@ -1,4 +1,4 @@
-//! Greetings as datagrams: one unreliable queue pair for all peers.
+//! Greetings as datagrams: one unreliable queue pair serves all peers.
 
 #![allow(unsafe_code, reason = "hands buffers for datagrams to the device")]
 
@@ -18,24 +18,24 @@ use core::ptr::null_mut;
 use core::time::Duration;
 use refrain_ring::Region;
 
-/// Room for the route that the device puts before each datagram.
+/// Bytes of the route header that the device puts before each datagram.
 const ROUTE_BYTES: usize = 40;
 /// Bytes of one buffer.
 const BUFFER_BYTES: usize = 192;
 const _: () = assert!(ROUTE_BYTES + GREETING_BYTES <= BUFFER_BYTES);
 
-/// The queue pair for greetings, with its buffers: first those for hearing.
+/// The queue pair for greetings, with its buffers: the first half is for receiving.
 pub(super) struct Datagrams {
     pair: Owned<ibv_qp>,
     number: u32,
-    /// One for each port that was greeted.
+    /// A route to each port that was greeted.
     routes: Vec<Route>,
-    /// A peer is silent: its port may be reached in another way by now.
+    /// A peer is silent, so its port may have another route by now.
     has_old_routes: bool,
     /// Buffers in each direction.
     each: usize,
     free: Vec<u32>,
-    /// Restarts so far: completions from before a restart are ignored.
+    /// Number of restarts: completions from before a restart are ignored.
     epoch: u16,
     is_broken: bool,
     restart_at: Duration,
@@ -43,8 +43,8 @@ pub(super) struct Datagrams {
     buffers: Region,
 }
 
-/// A queue pair that breaks again and again, as its port is down, is restarted after
-/// so long.
+/// Time between two restarts of a queue pair that breaks again and again, for instance because its
+/// port is down.
 const RESTART_EVERY: Duration = Duration::from_millis(20);
 
 struct Route {
@@ -88,13 +88,13 @@ impl Datagrams {
         Ok(datagrams)
     }
 
-    /// When it is to be restarted, as it works no more.
+    /// The time of the next restart, if the queue pair is broken.
     pub(super) fn restart_at(&self) -> Option<Duration> {
         self.is_broken.then_some(self.restart_at)
     }
 
-    /// Restarts it with the same number, after the device has stopped it, as when its port
-    /// goes down.
+    /// Restarts the queue pair with the same number after the device has stopped it, for instance
+    /// because its port went down.
     pub(super) fn restart(
         &mut self,
         now: Duration,
@@ -108,7 +108,7 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Makes the queue pair ready, with all buffers.
+    /// Makes the queue pair ready, and posts all buffers.
     fn start(&mut self, device: &Device, port: &LocalPort) -> Result<(), Error> {
         const ATTEMPTED: &str = "prepare the queue pair for greetings";
         let steps = [
@@ -136,8 +136,8 @@ impl Datagrams {
         (0..self.each as u32).try_for_each(|index| self.listen(index))
     }
 
-    /// How many greetings can leave now; while it works no more, any number: they are
-    /// lost.
+    /// Number of greetings that can be sent now; unlimited while the queue pair is broken, since
+    /// they are lost.
     pub(super) fn room(&self) -> usize {
         match self.is_broken {
             false => self.free.len(),
@@ -145,29 +145,29 @@ impl Datagrams {
         }
     }
 
-    /// Finds the routes to peers again, as soon as no greeting uses one: a port keeps its
-    /// address, and its route (the hardware address, on Ethernet) may change.
+    /// Makes the routes to peers be looked up again, as soon as no greeting uses one. A port keeps
+    /// its address, but its route (the hardware address, on Ethernet) may change.
     pub(super) fn find_routes_anew(&mut self) {
         self.has_old_routes = true;
     }
 
-    /// The number of a request in this epoch.
+    /// The number of a request in the present epoch.
     fn numbered(&self, index: u32) -> u32 {
         u32::from(self.epoch) << 16 | index
     }
 
-    /// The buffer of a completion, unless that is from before a restart.
+    /// The buffer of a completion; `None` if the completion is from before a restart.
     fn buffer_of(&self, number: u32) -> Option<u32> {
         (number >> 16 == u32::from(self.epoch)).then_some(number & 0xffff)
     }
 
-    /// Its number.
+    /// The number of the queue pair.
     pub(super) fn number(&self) -> u32 {
         self.number
     }
 
-    /// Sends a greeting, if a buffer is free and the way is known: whether it
-    /// arrives does not matter, greetings are repeated.
+    /// Sends a greeting, if a buffer is free and there is a route. A lost greeting does not matter,
+    /// since greetings are repeated.
     pub(super) fn send(
         &mut self,
         device: &Device,
@@ -181,7 +181,7 @@ impl Datagrams {
         };
         let offset = (self.each + index as usize) * BUFFER_BYTES;
         let bytes = greeting.encode();
-        // SAFETY: the buffer is long enough, and not in use: it was free.
+        // SAFETY: the buffer is long enough, and not in use, since it was free.
         unsafe {
             self.buffers
                 .at(offset)
@@ -201,8 +201,8 @@ impl Datagrams {
             remote_qkey: to.qkey,
         };
         let mut refused = null_mut();
-        // SAFETY: the queue pair and the route are open, the buffer is registered
-        // and not written before it is free again.
+        // SAFETY: the queue pair and the route are open; the buffer is registered, and not written
+        // before it is free again.
         let status =
             unsafe { inline::ibv_post_send(self.pair.raw(), &raw mut request, &raw mut refused) };
         if status != 0 {
@@ -212,7 +212,7 @@ impl Datagrams {
         Ok(())
     }
 
-    /// A greeting is out, or will not be: its buffer is free.
+    /// Handles the completion of a greeting that was sent or failed: its buffer is free.
     pub(super) fn sent(&mut self, number: u32, status: ibv_wc_status) {
         let Some(index) = self.buffer_of(number) else {
             return;
@@ -222,7 +222,7 @@ impl Datagrams {
         self.is_broken |= status != IBV_WC_SUCCESS;
     }
 
-    /// The greeting in a datagram of `bytes` bytes, which include the route.
+    /// Returns the greeting in a datagram of `bytes` bytes, which include the route header.
     pub(super) fn heard(
         &mut self,
         number: u32,
@@ -235,7 +235,7 @@ impl Datagrams {
             return None;
         }
         let greeting = self.greeting_in(index, bytes);
-        // Refused only when the queue pair does not work.
+        // Fails only when the queue pair does not work.
         self.is_broken |= self.listen(index).is_err();
         greeting
     }
@@ -246,12 +246,12 @@ impl Datagrams {
             return None;
         }
         let from = self.buffers.at(index as usize * BUFFER_BYTES + ROUTE_BYTES);
-        // SAFETY: within the buffer, which the device has given back.
+        // SAFETY: within the buffer, which the device has returned.
         unsafe { greeting.as_mut_ptr().copy_from(from, GREETING_BYTES) };
         Greeting::decode(&greeting).ok()
     }
 
-    /// Hands a buffer to the device.
+    /// Posts a buffer for a greeting.
     fn listen(&mut self, index: u32) -> Result<(), Error> {
         let mut piece = self.piece(index as usize * BUFFER_BYTES, BUFFER_BYTES);
         let mut request = ibv_recv_wr {
@@ -261,8 +261,8 @@ impl Datagrams {
             num_sge: 1,
         };
         let mut refused = null_mut();
-        // SAFETY: the queue pair is open; the buffer is registered, and not accessed
-        // before the device gives it back.
+        // SAFETY: the queue pair is open; the buffer is registered, and not accessed before the
+        // device returns it.
         let status =
             unsafe { inline::ibv_post_recv(self.pair.raw(), &raw mut request, &raw mut refused) };
         match status {
@@ -295,8 +295,7 @@ impl Datagrams {
         }
         let functions = device.library().functions();
         let mut attributes = port.route_to(&to.gid, to.lid);
-        // SAFETY: the domain is open and destroyed later, the attributes live
-        // during the call.
+        // SAFETY: the domain is open and destroyed later; the attributes live during the call.
         let handle = unsafe {
             let handle = (functions.create_ah)(device.domain.raw(), &raw mut attributes);
             Owned::new("find the way to a peer", handle, functions.destroy_ah)?
@@ -310,7 +309,7 @@ impl Datagrams {
         Ok(raw)
     }
 
-    /// Destroys all, children first; an object that cannot be destroyed stays.
+    /// Destroys all objects, children first; an object that cannot be destroyed is leaked.
     pub(super) fn close(self) -> Result<(), Error> {
         let mut result = self.pair.destroy("destroy the queue pair for greetings");
         for route in self.routes {

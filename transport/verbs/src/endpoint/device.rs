@@ -1,4 +1,4 @@
-//! The objects of a device that an endpoint opens, except queue pairs.
+//! The device objects of an endpoint, except queue pairs.
 
 #![allow(unsafe_code, reason = "opens objects of the library")]
 
@@ -11,8 +11,8 @@ use core::ffi::c_int;
 use core::mem::zeroed;
 use core::ptr::null_mut;
 
-/// An open device with its queues. Children stand before their parents, so that
-/// they are dropped first.
+/// An open device with its queues. Children are declared before their parents, so that they are
+/// dropped first.
 pub(super) struct Device {
     pub(super) receives: Owned<ibv_srq>,
     pub(super) completions: Owned<ibv_cq>,
@@ -25,8 +25,8 @@ impl Device {
     pub(super) fn open(library: &Library, chosen: &Chosen, sizes: &Sizes) -> Result<Self, Error> {
         let functions = library.functions();
         let context = Context::open(library, &chosen.device)?;
-        // SAFETY: (as of all calls below) the objects that it is made with are open, and
-        // destroyed later by the order of the fields.
+        // SAFETY: (of all calls below) the objects that are used are open, and are destroyed later
+        // by the order of the fields.
         let domain = unsafe {
             let domain = (functions.alloc_pd)(context.raw());
             Owned::new("make a protection domain", domain, functions.dealloc_pd)?
@@ -53,7 +53,7 @@ impl Device {
                 .map_err(|error| error.with_remedy(&sizes.words()))?
         };
         let receives = open_receives(library, &domain, sizes)?;
-        // SAFETY: both are open; waiting for events must not block.
+        // SAFETY: both are open. Reads of events must not block.
         unsafe {
             set_nonblocking((*context.raw()).async_fd)?;
             set_nonblocking((*channel.raw()).fd)?;
@@ -71,7 +71,7 @@ impl Device {
         self.context.library()
     }
 
-    /// Destroys all, children first; an object that cannot be destroyed stays.
+    /// Destroys all objects, children first; an object that cannot be destroyed is leaked.
     pub(super) fn close(self) -> Result<(), Error> {
         self.receives
             .destroy("destroy the shared receive queue")

@@ -1,9 +1,9 @@
-//! The end of queue pairs: stopped, drained, destroyed.
+//! The end of queue pairs: stop, drain, destroy.
 //!
-//! A queue pair is destroyed when all that was posted to it has come back: its
-//! send queue is empty, and the device has reported that it takes no receive any more
-//! (`IBV_EVENT_QP_LAST_WQE_REACHED`). Some devices do not report it; then some time must
-//! pass. Its number is forgotten when all its completions are handled.
+//! A queue pair is destroyed when all its requests have completed: its send queue is empty, and the
+//! device has reported that it takes no more receives (`IBV_EVENT_QP_LAST_WQE_REACHED`). Some
+//! devices do not report that; then a fixed time must pass. The number of the queue pair is
+//! forgotten when all its completions are handled.
 
 use super::failure::told;
 use super::send_queue::Role;
@@ -13,9 +13,9 @@ use crate::Error;
 use core::time::Duration;
 use std::time::Instant;
 
-/// Time for a device to report that a queue pair takes no receive any more.
+/// Time for a device to report that a queue pair takes no more receives.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// The same while a caller waits for it.
+/// As [`PATIENCE`], while a caller waits.
 const SHORT_PATIENCE: Duration = Duration::from_millis(5);
 /// The longest wait of a caller.
 const WAIT_MAX: Duration = Duration::from_secs(2);
@@ -32,7 +32,7 @@ impl Open {
         pairs.map(|pair| pair.id).collect()
     }
 
-    /// Destroys a queue pair, and deals with every completion of it.
+    /// Destroys a queue pair, after all its completions are handled.
     fn destroy(&mut self, id: PairId) -> Result<(), Error> {
         self.read_ahead()?;
         self.settle(id);
@@ -40,7 +40,7 @@ impl Open {
             return Ok(());
         };
         let number = pair.offer.qpn;
-        // What has not come back by now never will.
+        // Requests that have not completed by now never will.
         let error = Error::completed(
             "complete an operation",
             "the connection was given up, and the device never reported its result".to_owned(),
@@ -53,13 +53,13 @@ impl Open {
                 .extend(told(entry, pair.peer, Some(error.clone())));
         }
         pair.destroy()?;
-        // Another queue pair may get its number: nothing of it may be left.
+        // Another queue pair may get its number, so no completion of it may be left.
         self.read_ahead()?;
         self.settle_number(id, Some(number));
         Ok(())
     }
 
-    /// Deals with the completions of one queue pair that were read ahead.
+    /// Handles the completions of one queue pair that were read ahead.
     fn settle(&mut self, id: PairId) {
         let number = self.pairs.get(id).map(|pair| pair.offer.qpn);
         self.settle_number(id, number);
@@ -104,7 +104,7 @@ impl Open {
         ids.into_iter().try_for_each(|id| self.destroy(id))
     }
 
-    /// Waits until these queue pairs are drained, or will not be.
+    /// Waits until these queue pairs are drained, or the time is over.
     pub(super) fn wait_for(&mut self, ids: &[PairId]) -> Result<(), Error> {
         let began = Instant::now();
         loop {

@@ -10,14 +10,14 @@ use crate::sys::constants::*;
 use crate::sys::types::{ibv_async_event, ibv_qp};
 use core::mem::zeroed;
 
-/// Read at once at most: a device that never pauses must not keep us here.
+/// Most events read by one call: a device that never pauses must not keep this process in it.
 const EVENTS_MAX: usize = 64;
 
 impl Open {
-    /// Reads the events that have come.
+    /// Reads the available events.
     ///
     /// # Errors
-    /// The device has failed.
+    /// When the device has failed.
     pub(super) fn read_events(&mut self) -> Result<(), Error> {
         let library = self.device.library().clone();
         for _ in 0..EVENTS_MAX {
@@ -30,7 +30,7 @@ impl Open {
                 break;
             }
             self.happened_to_device(&event);
-            // SAFETY: an event that was read, once.
+            // SAFETY: an event that was read, acknowledged once.
             unsafe { (library.functions().ack_async_event)(&raw mut event) };
         }
         self.progress.fatal.clone().map_or(Ok(()), Err)
@@ -46,7 +46,7 @@ impl Open {
                     if let PairState::Draining { is_last, .. } = &mut pair.state {
                         *is_last = true;
                     } else {
-                        // The device has stopped it.
+                        // The device has stopped the queue pair.
                         self.give_up_last(id);
                     }
                 }
@@ -79,9 +79,9 @@ impl Open {
         }
     }
 
-    /// The queue pair that an event is about, if it is one for a peer.
+    /// The queue pair of an event, if it belongs to a peer.
     fn pair_of(&self, event: &ibv_async_event) -> Option<PairId> {
-        // SAFETY: events of these types are about queue pairs.
+        // SAFETY: events of these types have a queue pair.
         let about: *mut ibv_qp = unsafe { event.element.qp };
         let is_it = |pair: &&Pair| core::ptr::eq(pair.raw(), about);
         self.pairs.iter().find(is_it).map(|pair| pair.id)

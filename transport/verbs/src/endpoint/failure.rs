@@ -1,4 +1,4 @@
-//! Completions for the caller, and errors of connections that broke.
+//! Completions for the caller, and errors of broken connections.
 
 use super::completion::Completion;
 use super::send_queue::{Entry, Role};
@@ -8,7 +8,7 @@ use crate::sys::constants::*;
 use crate::{Error, Kind, Library, TOKEN_OF_INJECTED};
 
 impl Open {
-    /// A completion reports that a queue pair has failed: stops it, and returns the error.
+    /// Handles a completion that reports a failed queue pair: stops it, and returns the error.
     #[cold]
     pub(super) fn broke(&mut self, id: PairId, status: u32) -> Error {
         let library = self.device.library().clone();
@@ -27,14 +27,14 @@ impl Open {
     }
 }
 
-/// The caller's completion of an entry that is over.
+/// The caller's completion of an entry that has ended.
 #[inline]
 pub(super) fn told(
     entry: Entry,
     peer: Option<PeerAddress>,
     failure: Option<Error>,
 ) -> Option<Completion> {
-    // FENCE-1: nothing completes any more of a peer that was removed.
+    // FENCE-1: operations of a removed peer do not complete.
     peer?;
     let (token, kind) = match (entry.role, &failure) {
         (Role::Told(kind), _) => (entry.token, kind),
@@ -53,7 +53,7 @@ pub(super) fn told(
     })
 }
 
-/// The error of a completion, in words.
+/// The error of a failed completion.
 #[cold]
 fn failed(library: &Library, kind: Kind, to: &str, status: u32, before: Option<&Error>) -> Error {
     let errno = match status {

@@ -1,4 +1,4 @@
-//! Messages that are gathered from registered memory.
+//! Messages gathered from registered memory.
 
 #![allow(unsafe_code, reason = "hands registered memory to the device")]
 
@@ -10,10 +10,10 @@ use crate::sys::constants::{IBV_SEND_INLINE, IBV_WR_SEND};
 use crate::sys::types::ibv_sge;
 use crate::{Error, Kind, Part, Refused};
 
-/// The most parts of one message.
+/// Most parts of one message.
 pub const PARTS_MAX: usize = 4;
 
-/// The parts of a message, as the device takes them.
+/// The parts of a message, in the device's form.
 pub(super) struct Gathered {
     pub(super) pieces: [ibv_sge; PARTS_MAX],
     pub(super) count: usize,
@@ -33,7 +33,7 @@ impl Open {
                 return Err(too_many_parts());
             }
             let (addr, lkey) = self.registrations.locate(part).ok_or_else(out_of_bounds)?;
-            // Each is within memory that exists: no overflow.
+            // Each part is within existing memory, so the sum does not overflow.
             gathered.bytes += part.bytes;
             if gathered.bytes > bytes_max {
                 return Err(too_long(gathered.bytes, bytes_max));
@@ -70,8 +70,8 @@ impl Open {
             remote_address: 0,
             key: 0,
         };
-        // SAFETY: the pieces are of registered memory that stays mapped, and the
-        // caller leaves them alone until the completion.
+        // SAFETY: the pieces are in registered memory that stays mapped, and the caller does not
+        // touch them until the completion.
         unsafe { self.post(id, core::slice::from_mut(&mut request), Kind::Send)? };
         self.counters.inline += u64::from(flags & IBV_SEND_INLINE != 0);
         Ok(())

@@ -1,9 +1,8 @@
-//! The endpoint of one rank at a device: messages to many peers, by one reliable queue pair
+//! The endpoint of one rank on a device: sends messages to many peers, over one reliable queue pair
 //! each.
 //!
-//! One shared receive queue and one completion queue serve all queue pairs. They
-//! are connected, and mended when they break, by greetings over one queue pair
-//! for datagrams (`greeting`).
+//! One shared receive queue and one completion queue serve all queue pairs. Greetings over one
+//! queue pair for datagrams connect them, and replace those that break (`greeting`).
 
 mod address;
 mod completion;
@@ -43,22 +42,22 @@ pub use peers::PeerAddress;
 use crate::{Chosen, Error, Library, MessageEndpoint};
 use open::Open;
 
-/// A reliable endpoint for messages, and for reading and writing the memory of
-/// peers, without connections to care for.
+/// A reliable endpoint for messages, and for reads and writes of peers' memory. It manages its
+/// connections itself.
 ///
-/// A completion of a send means that the operation is over and its memory free again: the
-/// peer's device has the data.
-/// Completions of sends come in groups, at the latest some milliseconds after.
+/// A completion of a send means that the operation has ended, its memory is free again, and the
+/// peer's device has the data. Completions of sends arrive in groups, with a delay of some
+/// milliseconds at most.
 ///
-/// The endpoint replaces a connection that breaks. Operations under way complete with an
-/// error, and messages that arrived and were not polled yet may be lost.
+/// The endpoint replaces a connection that breaks. Operations in progress complete with an error,
+/// and messages that arrived and were not polled yet may be lost.
 ///
-/// Nothing but the device is needed for peers to read and write memory of this
-/// endpoint; greetings need [`MessageEndpoint::poll`].
+/// The device alone serves peers' reads and writes of memory of this endpoint; greetings need
+/// [`MessageEndpoint::poll`].
 ///
-/// It can move to another thread, but not be shared between threads.
+/// It can move to another thread, but threads cannot share it.
 pub struct Endpoint {
-    // None after `close`.
+    // `None` after `close`.
     open: Option<Box<Open>>,
     counters: Counters,
     inject_bytes: usize,
@@ -67,10 +66,10 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Opens everything.
+    /// Opens all objects of an endpoint.
     ///
     /// # Errors
-    /// The device's, or its queues cannot have the requested lengths.
+    /// Errors of the device, or its queues cannot have the requested lengths.
     pub fn open(
         library: &Library,
         chosen: &Chosen,
@@ -91,18 +90,18 @@ impl Endpoint {
         self.message_bytes
     }
 
-    /// Receives that can be posted at the same time.
+    /// Most receives that can be posted at a time.
     pub fn receives_max(&self) -> usize {
         self.receives_max
     }
 
-    /// Operations in flight, posted receives included.
+    /// Number of operations in flight, including posted receives.
     pub fn operations_in_flight(&self) -> usize {
         let open = self.open.as_ref();
         open.map_or(0, |open| open.in_flight + open.receives.in_flight())
     }
 
-    /// What has been done so far.
+    /// The counters so far.
     pub fn counters(&self) -> &Counters {
         self.open
             .as_ref()
@@ -131,7 +130,7 @@ impl core::fmt::Debug for Endpoint {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        // What could not be closed is leaked.
+        // Objects that cannot be closed are leaked.
         let _ = self.close();
     }
 }

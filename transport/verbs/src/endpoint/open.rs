@@ -1,4 +1,4 @@
-//! An open endpoint, and what depends on time in it.
+//! An open endpoint, and its time-dependent parts.
 
 use super::completion::Completion;
 use super::connections::Happening;
@@ -24,7 +24,7 @@ use crate::{Chosen, Error, Library};
 use core::time::Duration;
 use std::time::Instant;
 
-/// An open endpoint. Children stand before their parents, so that they are dropped first.
+/// An open endpoint. Children are declared before their parents, so that they are dropped first.
 pub(super) struct Open {
     pub(super) pairs: Pairs,
     pub(super) datagrams: Datagrams,
@@ -42,30 +42,31 @@ pub(super) struct Open {
     pub(super) inline_bytes: u32,
     pub(super) message_bytes: usize,
     pub(super) clock: Instant,
-    /// Requests in all send queues, without markers.
+    /// Number of requests in all send queues, without markers.
     pub(super) in_flight: usize,
     pub(super) progress: Progress,
     pub(super) counters: Counters,
 }
 
-/// State between two polls.
+/// The state between two polls.
 #[derive(Default)]
 pub(super) struct Progress {
-    /// For the caller at the next poll: never receives.
+    /// Completions for the caller at the next poll; never of receives.
     pub(super) ready: Vec<Completion>,
-    /// Completions that were read and are still to be handled.
+    /// Completions that were read and not handled yet.
     pub(super) read_ahead: Vec<ibv_wc>,
     pub(super) happenings: Vec<Happening>,
-    /// There was no room, though some of what takes it may be over.
+    /// A send was refused for lack of room, while some requests may have ended without a
+    /// completion.
     pub(super) wants_markers: bool,
     pub(super) polls: u32,
     pub(super) look_at: Duration,
-    /// The device has failed.
+    /// The error of a device that has failed.
     pub(super) fatal: Option<Error>,
 }
 
 impl Progress {
-    /// The next poll handles everything that depends on time.
+    /// Makes the next poll handle everything that depends on time.
     pub(super) fn look_soon(&mut self) {
         self.polls = u32::MAX;
         self.look_at = Duration::ZERO;
@@ -75,7 +76,7 @@ impl Progress {
 /// Time between two calls of [`Open::look`].
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// Keys with this bit are for the system itself.
+/// Keys with this bit are reserved for the system.
 const QKEY_OF_THE_SYSTEM: u32 = 1 << 31;
 
 impl Open {
@@ -124,8 +125,8 @@ impl Open {
         })
     }
 
-    /// Handles everything that depends on time: greetings, stopped queue pairs, sends
-    /// without a completion, events of the device.
+    /// Handles everything that depends on time: greetings, stopped queue pairs, sends without a
+    /// completion, events of the device.
     pub(super) fn look(&mut self) -> Result<(), Error> {
         if let Some(error) = &self.progress.fatal {
             return Err(error.clone());
@@ -157,11 +158,11 @@ impl Open {
         has_sent_all
     }
 
-    /// Restarts the queue pair for greetings, if the device has stopped it. If the device
-    /// refuses, the next attempt comes later.
+    /// Restarts the queue pair for greetings, if the device has stopped it. If the device refuses,
+    /// the next attempt follows later.
     fn restart_greetings(&mut self, now: Duration) -> Result<(), Error> {
         if self.datagrams.restart_at().is_some_and(|at| at <= now) {
-            // The completion queue has room for what is posted once.
+            // The completion queue has room for one completion of each posted request.
             self.read_ahead()?;
             let restarted = self.datagrams.restart(now, &self.device, &self.port);
             self.counters.greeting_restarts += u64::from(restarted.is_ok());
@@ -169,7 +170,7 @@ impl Open {
         Ok(())
     }
 
-    /// When to look next; `None` while only the device can bring news.
+    /// The time of the next [`Open::look`]; `None` if only the device can wake the endpoint.
     pub(super) fn next_look_at(&self, now: Duration) -> Option<Duration> {
         let is_soon = self.pairs.draining() > 0
             || self.pairs.iter().any(|pair| {
@@ -187,7 +188,7 @@ impl Open {
             .min()
     }
 
-    /// Posts a marker behind sends that have been the last of their queue pair for a while.
+    /// Posts a marker after sends that have been the last of their queue pair for some time.
     fn mark_old(&mut self) {
         let wants_all = core::mem::take(&mut self.progress.wants_markers);
         let mut old: Vec<PairId> = Vec::new();
@@ -211,7 +212,7 @@ impl Open {
         for id in &ids {
             self.give_up(*id);
         }
-        // They are destroyed even if the device does not drain them.
+        // The queue pairs are destroyed even if the device does not drain them.
         let _ = self.wait_for(&ids);
         let mut result = Ok(());
         for pair in self.pairs.take_all() {
@@ -219,7 +220,7 @@ impl Open {
         }
         result = result.and(self.datagrams.close());
         if result.is_err() {
-            // Nothing is freed under the device.
+            // The device may still use the memory, so it is not freed.
             core::mem::forget((self.registrations, self.read_back, self.device));
             return result;
         }

@@ -1,22 +1,22 @@
-//! How an endpoint is opened.
+//! Options of an endpoint.
 
-/// How an [`super::Endpoint`] is opened.
+/// Options for opening an [`super::Endpoint`].
 #[derive(Debug, Clone)]
 pub struct EndpointOptions {
-    /// Requests in all send queues together, at most; fewer where the device's
-    /// completion queue is too short.
+    /// Most requests in all send queues together; fewer if the device's completion queue is too
+    /// short.
     pub operations_max: usize,
-    /// Peers at the same time. Each has two entries in tables, and a queue pair of
-    /// its own while it is connected.
+    /// Most peers at a time. Each needs two entries in tables, and a queue pair of its own while it
+    /// is connected.
     pub peers_max: usize,
-    /// Receives that can be posted at the same time; fewer where the device cannot.
+    /// Most receives that can be posted at a time; fewer if the device has a lower limit.
     pub receives_max: usize,
-    /// Bytes of messages that are to go into requests themselves
-    /// ([`super::Endpoint::inject`]); fewer where the device cannot.
+    /// Longest message in bytes that is copied into its request ([`super::Endpoint::inject`]); less
+    /// if the device has a lower limit.
     pub inject_bytes: usize,
-    /// Any process that knows the address may connect, inserted or not.
+    /// Any process that knows the address may connect, without being inserted.
     pub accepts_unknown: bool,
-    /// When a peer counts as dead.
+    /// The limits after which a peer counts as dead.
     pub retry: Retry,
 }
 
@@ -33,17 +33,17 @@ impl Default for EndpointOptions {
     }
 }
 
-/// How long a device tries before it reports that a peer does not answer.
+/// How long a device retries before it reports that a peer does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// How long it waits for an answer: 4.096 µs · 2^`timeout`, at most 31.
+    /// The time to wait for an answer: 4.096 µs · 2^`timeout`; `timeout` is at most 31.
     pub timeout: u8,
-    /// How often it tries again, at most 6: soft-RoCE takes 7 for "for ever".
+    /// Number of retries, at most 6: for soft-RoCE, 7 means no limit.
     pub count: u8,
-    /// How often it tries again when the peer has no receive posted; 7 is for ever:
-    /// a peer that computes for a long time is not gone.
+    /// Number of retries while the peer has no receive posted; 7 means no limit, since a peer that
+    /// computes for a long time is alive.
     pub receiver_count: u8,
-    /// How long a peer is to wait then, as `ibv_modify_qp(3)` counts
+    /// The time that a peer must wait before such a retry, as in `ibv_modify_qp(3)`
     /// (`min_rnr_timer`): 12 is 0.64 ms.
     pub receiver_timer: u8,
 }

@@ -1,4 +1,4 @@
-//! One queue pair: from its making to its end.
+//! One queue pair, from its creation to its end.
 
 #![allow(unsafe_code, reason = "makes and moves queue pairs of the device")]
 
@@ -20,14 +20,14 @@ use core::time::Duration;
 /// The state of a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PairState {
-    /// It is not bound.
+    /// Not bound to another queue pair.
     Fresh,
     /// Connected to a queue pair of the peer.
     Bound,
-    /// Stopped: its requests come back with errors.
+    /// Stopped: its requests complete with errors.
     Draining {
         since: Duration,
-        /// The device has reported that it takes no receive any more.
+        /// The device has reported that it takes no more receives.
         is_last: bool,
     },
 }
@@ -36,21 +36,21 @@ pub(super) enum PairState {
 pub(super) struct Pair {
     object: Owned<ibv_qp>,
     pub(super) id: PairId,
-    /// None: the peer was removed, and nothing completes for it any more.
+    /// `None`: the peer was removed, and its operations do not complete any more.
     pub(super) peer: Option<PeerAddress>,
     pub(super) offer: Offer,
     pub(super) queue: SendQueue,
     pub(super) state: PairState,
-    /// Why it broke; later completions carry this reason.
+    /// The reason why the queue pair broke, for later completions.
     pub(super) failure: Option<Error>,
-    /// The next sequence number at the last look for old requests.
+    /// The next sequence number at the last check for old requests.
     pub(super) seen: u32,
     pub(super) is_marked: bool,
-    /// Why the first half of what comes next failed.
+    /// The error of a first half (see `Role::Half`), for the request that follows it.
     pub(super) half: Option<Error>,
 }
 
-/// The parts that a queue pair is made with.
+/// The objects and settings that queue pairs are made with.
 pub(super) struct Making<'a> {
     pub(super) device: &'a Device,
     pub(super) port: &'a LocalPort,
@@ -59,7 +59,7 @@ pub(super) struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// The bare queue pair.
+    /// Makes a queue pair, which is not initialised.
     pub(super) fn queue_pair(
         &self,
         kind: ibv_qp_type,
@@ -93,8 +93,8 @@ impl Making<'_> {
         }
     }
 
-    /// How many bytes can go into a request, of those that are wished: devices do
-    /// not report a limit, but refuse.
+    /// The number of bytes that can be copied into a request, at most `wished`. Devices do not
+    /// report the limit, but refuse larger queue pairs.
     pub(super) fn inline_bytes(&self, wished: u32) -> Result<u32, Error> {
         let mut bytes = wished;
         loop {
@@ -106,7 +106,7 @@ impl Making<'_> {
         }
     }
 
-    /// A fresh queue pair for a peer.
+    /// Makes a queue pair for a peer.
     pub(super) fn pair(
         &self,
         id: PairId,
@@ -151,7 +151,7 @@ impl Making<'_> {
     }
 }
 
-/// Adds the usual reasons.
+/// Adds the usual reasons to an error.
 fn explain(error: Error) -> Error {
     match error.errno() {
         libc::ENOMEM => error.with_remedy(
@@ -169,7 +169,7 @@ impl Pair {
         self.object.raw()
     }
 
-    /// Connects it to a queue pair of the peer, ready to receive and to send.
+    /// Connects the queue pair to one of the peer, ready to receive and to send.
     pub(super) fn bind(
         &mut self,
         library: &Library,
@@ -236,7 +236,7 @@ impl Pair {
         )
     }
 
-    /// Stops it: it receives and sends nothing from now on.
+    /// Stops the queue pair: it receives and sends nothing from now on.
     pub(super) fn stop(&mut self, library: &Library, now: Duration) {
         if matches!(self.state, PairState::Draining { .. }) {
             return;
@@ -244,7 +244,7 @@ impl Pair {
         // SAFETY: zero is a value of every field.
         let mut attributes: ibv_qp_attr = unsafe { zeroed() };
         attributes.qp_state = IBV_QPS_ERR;
-        // If the device refuses, it is destroyed all the same, later.
+        // If the device refuses, the queue pair is still destroyed later.
         let _ = modify(
             library,
             &self.object,
@@ -254,12 +254,12 @@ impl Pair {
         );
         self.state = PairState::Draining {
             since: now,
-            // A fresh one has received nothing.
+            // A queue pair that was never bound has received nothing.
             is_last: self.state == PairState::Fresh,
         };
     }
 
-    /// Whether all that was posted has come back, as far as can be known.
+    /// Whether all requests have completed, as far as can be known.
     pub(super) fn is_drained(&self, now: Duration, patience: Duration) -> bool {
         match self.state {
             PairState::Draining { since, is_last } => {
@@ -270,13 +270,12 @@ impl Pair {
         }
     }
 
-    /// Destroys it.
     pub(super) fn destroy(self) -> Result<(), Error> {
         self.object.destroy("destroy a queue pair")
     }
 }
 
-/// After this time a queue pair counts as drained.
+/// Time after which a queue pair counts as drained in any case.
 const LONGEST_DRAIN: Duration = Duration::from_secs(1);
 
 pub(super) fn modify(
@@ -286,7 +285,7 @@ pub(super) fn modify(
     attributes: &mut ibv_qp_attr,
     mask: u32,
 ) -> Result<(), Error> {
-    // SAFETY: the queue pair is open, the attributes live during the call.
+    // SAFETY: the queue pair is open, and the attributes live during the call.
     let status =
         unsafe { (library.functions().modify_qp)(pair.raw(), &raw mut *attributes, mask as c_int) };
     check(attempted, status)

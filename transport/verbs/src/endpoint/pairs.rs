@@ -5,17 +5,18 @@ use super::work_request::PairId;
 use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::HashMap;
 
-/// Queue pairs, with those that are stopped and not yet destroyed.
+/// Queue pairs, including those that are stopped and not yet destroyed.
 pub(super) struct Pairs {
     slots: Vec<Option<Pair>>,
-    /// What the next queue pair of each slot is called.
+    /// The id of the next queue pair of each slot.
     next: Vec<PairId>,
     free: Vec<u16>,
     by_number: HashMap<u32, PairId, BuildHasherDefault<NumberHasher>>,
     draining: usize,
 }
 
-/// Numbers of queue pairs come from the device: they are not chosen to collide.
+/// A simple hash: the device chooses the numbers of queue pairs, so no attacker can make them
+/// collide.
 #[derive(Default)]
 struct NumberHasher(u64);
 
@@ -38,7 +39,7 @@ impl Hasher for NumberHasher {
 }
 
 impl Pairs {
-    /// For `count` at the same time, at most 2^16.
+    /// Room for `count` queue pairs, at most 2^16.
     pub(super) fn new(count: usize) -> Self {
         Self {
             slots: (0..count).map(|_| None).collect(),
@@ -49,12 +50,12 @@ impl Pairs {
         }
     }
 
-    /// What the next queue pair is to be called, if there is a slot.
+    /// The id of the next queue pair, if a slot is free.
     pub(super) fn vacancy(&self) -> Option<PairId> {
         self.free.last().map(|slot| self.next[usize::from(*slot)])
     }
 
-    /// Takes a queue pair in that was made under the name of [`Pairs::vacancy`].
+    /// Adds a queue pair that has the id of [`Pairs::vacancy`].
     pub(super) fn insert(&mut self, pair: Pair) {
         let slot = self.free.pop();
         debug_assert_eq!(slot, Some(pair.id.slot));
@@ -76,13 +77,13 @@ impl Pairs {
         pair.filter(|pair| pair.id == id)
     }
 
-    /// The queue pair that the device calls by this number.
+    /// The queue pair with this number of the device.
     #[inline]
     pub(super) fn by_number(&self, number: u32) -> Option<PairId> {
         self.by_number.get(&number).copied()
     }
 
-    /// Its slot and its number may be used again.
+    /// Removes a queue pair. Its slot and its number may be reused.
     pub(super) fn take(&mut self, id: PairId) -> Option<Pair> {
         self.get(id)?;
         let pair = self.slots[usize::from(id.slot)].take()?;
@@ -92,12 +93,12 @@ impl Pairs {
         Some(pair)
     }
 
-    /// One more has been stopped.
+    /// Counts a queue pair that was stopped.
     pub(super) fn gave_up_one(&mut self) {
         self.draining += 1;
     }
 
-    /// The number that are stopped and not yet destroyed.
+    /// Number of queue pairs that are stopped and not yet destroyed.
     pub(super) fn draining(&self) -> usize {
         self.draining
     }
@@ -110,7 +111,7 @@ impl Pairs {
         self.slots.iter_mut().flatten()
     }
 
-    /// Takes all out, to be destroyed.
+    /// Removes all queue pairs, to be destroyed.
     pub(super) fn take_all(&mut self) -> Vec<Pair> {
         self.by_number.clear();
         self.slots.iter_mut().filter_map(Option::take).collect()

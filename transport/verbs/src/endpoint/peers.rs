@@ -6,7 +6,7 @@ use super::work_request::PairId;
 use crate::Error;
 use crate::greeting::{Connecting, Contact, Directory, Identity};
 
-/// Names a peer of one endpoint. It is never used again for another.
+/// Names a peer of one endpoint. It is never reused for another peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PeerAddress(u64);
 
@@ -16,9 +16,9 @@ pub(super) struct Peer {
     pub(super) identity: Identity,
     pub(super) contact: Contact,
     pub(super) connecting: Connecting,
-    /// The queue pair that it has now.
+    /// The present queue pair of the peer.
     pub(super) pair: Option<PairId>,
-    /// Whether messages can be sent by that.
+    /// Whether messages can be sent on `pair`.
     pub(super) is_established: bool,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Peers {
     /// Number of peers ever inserted: the upper half of the next address.
     count: u32,
     pub(super) directory: Directory<PeerAddress>,
-    /// Peers that no messages can be sent to for the moment.
+    /// Number of peers to which messages cannot be sent now.
     pub(super) unconnected: usize,
 }
 
@@ -44,7 +44,7 @@ impl Peers {
         }
     }
 
-    /// How many there are.
+    /// Number of peers.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -56,7 +56,7 @@ impl Peers {
         PeerAddress(u64::from(self.count) << 32 | u64::from(slot))
     }
 
-    /// Takes in a peer with the address of [`Peers::next_address`].
+    /// Adds a peer that has the address of [`Peers::next_address`].
     pub(super) fn insert(&mut self, peer: Peer) {
         let slot = peer.address.slot();
         match self.free.pop() {
@@ -88,7 +88,7 @@ impl Peers {
         Some(peer)
     }
 
-    /// Records whether messages can be sent to it.
+    /// Records whether messages can be sent to a peer.
     pub(super) fn establish(&mut self, address: PeerAddress, is_established: bool) {
         let Some(peer) = self.get_mut(address) else {
             return;
@@ -141,7 +141,7 @@ impl Open {
             pair: Some(pair),
             is_established: false,
         });
-        // It is greeted by the next poll.
+        // The next poll greets the peer.
         self.progress.look_soon();
         Ok(peer)
     }

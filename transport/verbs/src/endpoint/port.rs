@@ -1,4 +1,4 @@
-//! The port that an endpoint uses, and routes from it.
+//! The local port of an endpoint, and routes from it.
 
 #![allow(unsafe_code, reason = "fills structures of the library")]
 
@@ -7,26 +7,26 @@ use crate::sys::types::ibv_ah_attr;
 use crate::{Chosen, Error};
 use core::mem::zeroed;
 
-/// The own port.
+/// The local port.
 pub(super) struct LocalPort {
     pub(super) number: u8,
     gid_index: Option<u8>,
     pub(super) contact: Contact,
-    /// For messages.
+    /// The description for messages.
     pub(super) words: String,
 }
 
-/// Routers on the way at most.
+/// Most routers on a route.
 const HOPS_MAX: u8 = 64;
 
-/// Reads of one queue pair at a time: more do not make it faster.
+/// Most reads of one queue pair at a time: more do not make it faster.
 const READS_MAX: u8 = 16;
 
 impl LocalPort {
-    /// The number of the queue pair for greetings is still to come.
+    /// The port of `chosen`; the number of the queue pair for greetings is set later.
     ///
     /// # Errors
-    /// An MTU that verbs do not know.
+    /// When the MTU is not one of verbs.
     pub(super) fn new(chosen: &Chosen, qkey: u32) -> Result<Self, Error> {
         let mtu = match chosen.mtu_bytes {
             256 => 1,
@@ -57,7 +57,7 @@ impl LocalPort {
         })
     }
 
-    /// How packets get from here to a port.
+    /// The route from this port to another port.
     pub(super) fn route_to(&self, gid: &[u8; 16], lid: u16) -> ibv_ah_attr {
         // SAFETY: zero is a value of every field.
         let mut route: ibv_ah_attr = unsafe { zeroed() };

@@ -1,4 +1,4 @@
-//! Handing requests to a queue pair, all of one call with one doorbell.
+//! Posts requests to a queue pair; all requests of one call use one doorbell.
 
 #![allow(unsafe_code, reason = "hands requests to the device")]
 
@@ -13,7 +13,7 @@ use core::ffi::c_int;
 use core::mem::zeroed;
 use core::ptr::null_mut;
 
-/// A request before it is the device's.
+/// A request before it is posted.
 pub(super) struct Request {
     pub(super) role: Role,
     pub(super) token: u64,
@@ -27,11 +27,11 @@ pub(super) struct Request {
     pub(super) key: u32,
 }
 
-/// Requests of one call at most.
+/// Most requests of one call.
 const TOGETHER: usize = 2;
 
 impl Open {
-    /// The connected queue pair of a peer, with room for `count` requests.
+    /// The established queue pair of a peer, if it has room for `count` requests.
     #[inline]
     pub(super) fn ready_pair(&mut self, to: PeerAddress, count: usize) -> Result<PairId, Refused> {
         let peer = self.peers.get(to).ok_or_else(unknown_peer)?;
@@ -39,7 +39,7 @@ impl Open {
             return Err(Refused::Again);
         };
         if self.in_flight + count > self.sizes.operations {
-            // Some of those may be over without a completion.
+            // Some requests may have ended without a completion; markers show which.
             self.progress.wants_markers = true;
             return Err(Refused::Full);
         }
@@ -49,11 +49,11 @@ impl Open {
         }
     }
 
-    /// Hands a chain of requests over, for which there is room.
+    /// Posts a chain of requests. The queue must have room for them.
     ///
     /// # Safety
-    /// The pieces are of registered memory, which stays registered and is accessed only by
-    /// the requests until their completions.
+    /// The pieces are in registered memory. It stays registered, and only the requests access it
+    /// until their completions.
     #[inline]
     pub(super) unsafe fn post(
         &mut self,
@@ -81,7 +81,7 @@ impl Open {
                 return Err(Refused::Again);
             };
             signalled += u64::from(place.is_signalled);
-            // SAFETY: no more than there is room for.
+            // SAFETY: there are at most `TOGETHER` requests.
             unsafe {
                 if index > 0 {
                     (*base.add(index - 1)).next = base.add(index);
@@ -90,8 +90,8 @@ impl Open {
             }
         }
         let mut refused: *mut ibv_send_wr = null_mut();
-        // SAFETY: the queue pair is open, the chain whole; memory is as the caller
-        // promises.
+        // SAFETY: the queue pair is open and the chain complete; the caller promises the rest about
+        // memory.
         let status = unsafe { inline::ibv_post_send(pair.raw(), base, &raw mut refused) };
         if status != 0 {
             let taken = (refused.addr().saturating_sub(base.addr())) / size_of::<ibv_send_wr>();
@@ -109,7 +109,8 @@ impl Open {
         Ok(())
     }
 
-    /// The device took only the first `taken`: if there are any, the connection is stopped.
+    /// Handles an error after the device took the first `taken` requests: if there are any, the
+    /// connection is stopped.
     #[cold]
     fn not_posted(
         &mut self,
@@ -132,7 +133,7 @@ impl Open {
         Err(Error::system(kind.attempted(), status).into())
     }
 
-    /// Posts a marker: its completion means that all requests before it are over.
+    /// Posts a marker: its completion means that all requests before it have ended.
     pub(super) fn mark(&mut self, id: PairId) {
         let Some(pair) = self.pairs.get_mut(id) else {
             return;
@@ -150,7 +151,7 @@ impl Open {
             remote_address: 0,
             key: 0,
         };
-        // A write of nothing needs no key. Refused, it is tried again later.
+        // A write of zero bytes needs no key. If it is refused, it is tried again later.
         // SAFETY: it uses no memory.
         let posted = unsafe { self.post(id, core::slice::from_mut(&mut request), Kind::Write) };
         if posted.is_err()

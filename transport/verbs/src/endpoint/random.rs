@@ -1,9 +1,9 @@
-//! Numbers that cannot be guessed.
+//! Random numbers that cannot be guessed.
 
 use crate::Error;
 
 /// # Errors
-/// The system has none.
+/// When the system has no random bytes.
 pub(super) fn bytes<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| {
@@ -13,10 +13,10 @@ pub(super) fn bytes<const N: usize>() -> Result<[u8; N], Error> {
     Ok(bytes)
 }
 
-/// A number of 24 bits, as those of packets are.
+/// A random number of 24 bits, for packet sequence numbers.
 ///
 /// # Errors
-/// The system has none.
+/// When the system has no random bytes.
 pub(super) fn number_24() -> Result<u32, Error> {
     Ok(u32::from_le_bytes(bytes()?) & 0x00ff_ffff)
 }

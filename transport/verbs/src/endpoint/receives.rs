@@ -1,4 +1,4 @@
-//! Posted receives: memory for messages, from whichever peer.
+//! Posted receives: memory for messages from any peer.
 
 #![allow(unsafe_code, reason = "hands memory for messages to the device")]
 
@@ -11,9 +11,9 @@ use crate::sys::types::{ibv_recv_wr, ibv_sge};
 use core::ffi::c_int;
 use core::ptr::null_mut;
 
-/// Receives that are handed over at once, with one doorbell.
+/// Receives that are posted together, with one doorbell.
 const CHAIN: usize = 16;
-/// With fewer receives at the device, none waits for others.
+/// With fewer receives at the device, a receive is posted without waiting for a full chain.
 const FEW: usize = 2 * CHAIN;
 
 /// A posted receive.
@@ -24,7 +24,7 @@ struct Posted {
     in_flight: bool,
 }
 
-/// All posted receives. They are collected and handed to the device in chains.
+/// All posted receives. They are collected and passed to the device in chains.
 pub(super) struct Receives {
     entries: Box<[Posted]>,
     free: Vec<u32>,
@@ -49,7 +49,7 @@ impl Receives {
         }
     }
 
-    /// Takes a receive; whether there was room.
+    /// Adds a receive; returns whether there was room.
     #[inline]
     pub(super) fn begin(&mut self, piece: ibv_sge, token: u64) -> bool {
         let Some(index) = self.free.pop() else {
@@ -64,25 +64,25 @@ impl Receives {
         true
     }
 
-    /// Whether a chain is full.
+    /// Whether a full chain is waiting.
     #[inline]
     pub(super) fn has_chain(&self) -> bool {
         self.waiting.len() >= CHAIN
     }
 
-    /// Whether one is, or the device has only few.
+    /// Whether a full chain is waiting, or the device has only few receives.
     #[inline]
     fn should_post(&self) -> bool {
         let waiting = self.waiting.len();
         self.has_chain() || (waiting > 0 && self.in_flight() - waiting < FEW)
     }
 
-    /// How many are posted or wait for it.
+    /// Number of receives that are posted or wait to be posted.
     pub(super) fn in_flight(&self) -> usize {
         self.entries.len() - self.free.len()
     }
 
-    /// A message has come: returns the token of the receive; `None` for an unknown number.
+    /// Ends a receive whose message has arrived; returns its token, or `None` for an unknown index.
     #[inline]
     pub(super) fn end(&mut self, index: u32) -> Option<u64> {
         let entry = self.entries.get_mut(index as usize)?;
@@ -94,7 +94,7 @@ impl Receives {
         Some(entry.token)
     }
 
-    /// The device gave it back without a message that counts: it is posted again.
+    /// Posts a receive again that the device returned without a message that counts.
     pub(super) fn again(&mut self, index: u32) {
         let is_posted = self
             .entries
@@ -105,10 +105,10 @@ impl Receives {
         }
     }
 
-    /// Hands over collected receives; those that can wait for others stay.
+    /// Posts collected receives; those that can wait for a full chain stay.
     ///
     /// # Errors
-    /// The device's, except that the queue is full.
+    /// Errors of the device, except a full queue.
     #[inline]
     pub(super) fn post(&mut self, device: &Device, counters: &mut Counters) -> Result<(), Error> {
         while self.should_post() {
@@ -134,10 +134,10 @@ impl Receives {
         for (place, index) in self.waiting[from..].iter().enumerate() {
             let is_last = place + 1 == count;
             let piece = &mut self.entries[*index as usize].piece;
-            // A piece of no bytes is one of 2^31 to devices.
+            // Devices take a piece of 0 bytes for one of 2^31 bytes.
             let pieces = c_int::from(piece.length > 0);
             let next = base.wrapping_add(place + 1);
-            // SAFETY: one of the `count` first of the chain.
+            // SAFETY: an element of the chain's first `count`.
             unsafe {
                 *base.add(place) = ibv_recv_wr {
                     wr_id: WorkRequest::Receive(*index).encode(),
@@ -148,15 +148,15 @@ impl Receives {
             }
         }
         let mut refused: *mut ibv_recv_wr = null_mut();
-        // SAFETY: the queue is open, the chain is whole, and the memory of each
-        // piece is registered and the device's until it gives it back.
+        // SAFETY: the queue is open and the chain complete. The memory of each piece is registered,
+        // and belongs to the device until the device returns it.
         let status =
             unsafe { inline::ibv_post_srq_recv(device.receives.raw(), base, &raw mut refused) };
         let taken = match status {
             0 => count,
             _ => (refused.addr().saturating_sub(base.addr()) / size_of::<ibv_recv_wr>()).min(count),
         };
-        // The first `taken` of the chain are the device's.
+        // The device has taken the first `taken` receives of the chain.
         self.waiting.drain(from..from + taken);
         counters.receive_doorbells += 1;
         counters.receives += taken as u64;

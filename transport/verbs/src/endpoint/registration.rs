@@ -10,26 +10,26 @@ use crate::{Access, Error, Library, MemoryId, Part, Refused, RemoteMemory};
 use core::ffi::c_int;
 use refrain_ring::Region;
 
-/// For errors: "cannot …".
+/// The text for errors, after "cannot".
 pub(super) const ATTEMPTED: &str = "register memory";
 
-/// Registered memory; the device forgets it before it may be unmapped.
+/// Registered memory; it is deregistered before it may be unmapped.
 pub(super) struct Registration {
     object: Owned<ibv_mr>,
     base: *mut u8,
     bytes: usize,
     local_key: u32,
     remote_key: u32,
-    // Keeps the memory mapped. Behind the registration: dropped later.
+    // Keeps the memory mapped. Declared after the registration, so that it is dropped later.
     _region: Region,
 }
 
-// SAFETY: the memory is the region's, the rest is as for `Owned`.
+// SAFETY: the region owns the memory; the rest is as for `Owned`.
 unsafe impl Send for Registration {}
 
 impl Registration {
     /// # Errors
-    /// The device's.
+    /// Errors of the device.
     pub(super) fn new(
         library: &Library,
         domain: &Owned<ibv_pd>,
@@ -39,8 +39,8 @@ impl Registration {
         let functions = library.functions();
         let (base, bytes) = (region.at(0), region.bytes());
         let access = flags(access) as c_int;
-        // SAFETY: the domain is open and is destroyed later; the memory is mapped
-        // as long as the clone of the region below.
+        // SAFETY: the domain is open and is destroyed later; the memory stays mapped as long as the
+        // clone of the region below.
         let object = unsafe {
             let object = (functions.reg_mr)(domain.raw(), base.cast(), bytes, access);
             Owned::new(ATTEMPTED, object, functions.dereg_mr).map_err(explain)?
@@ -65,7 +65,7 @@ impl Registration {
         self.local_key
     }
 
-    /// Deregisters it. If the device refuses, the memory stays mapped.
+    /// Deregisters the memory. If the device refuses, the memory stays mapped.
     pub(super) fn close(self) -> Result<(), Error> {
         let result = self.object.destroy("give up registered memory");
         if result.is_err() {
@@ -75,9 +75,9 @@ impl Registration {
     }
 }
 
-/// As `ibv_reg_mr(3)` takes them. What peers write they may read, too: a write is
-/// known to be placed by a read behind it. Devices demand that it is locally writable
-/// as well.
+/// Converts to the flags of `ibv_reg_mr(3)`. Peers may also read memory that they may write: a read
+/// after a write shows that the write is placed. Devices require such memory to be locally
+/// writable, too.
 fn flags(access: Access) -> u32 {
     let each = [
         (Access::LOCAL, IBV_ACCESS_LOCAL_WRITE),
@@ -91,7 +91,7 @@ fn flags(access: Access) -> u32 {
     allowed.fold(0, |flags, (_, of_one)| flags | of_one)
 }
 
-/// Adds the usual reason.
+/// Adds the usual reason to an error.
 fn explain(error: Error) -> Error {
     match error.errno() {
         libc::ENOMEM => error.with_remedy(
@@ -103,7 +103,7 @@ fn explain(error: Error) -> Error {
     }
 }
 
-/// Everything that is registered, by [`MemoryId`].
+/// All registrations, by [`MemoryId`].
 #[derive(Default)]
 pub(super) struct Registrations(pub(super) Vec<Option<Registration>>);
 
@@ -120,7 +120,7 @@ impl Registrations {
             .then(|| (registration.address(part.offset), registration.local_key))
     }
 
-    /// The local key for `bytes` bytes at an address, if they are within it.
+    /// The local key for `bytes` bytes at an address, if they are within the registration.
     #[inline]
     pub(super) fn key_of(&self, memory: MemoryId, address: u64, bytes: usize) -> Option<u32> {
         let registration = self.get(memory)?;
@@ -129,10 +129,10 @@ impl Registrations {
         fits.then_some(registration.local_key)
     }
 
-    /// Of memory that was given up, a key that does not exist.
+    /// The key of deregistered memory does not exist.
     ///
     /// # Panics
-    /// The memory was registered with another endpoint.
+    /// When the memory was registered with another endpoint.
     pub(super) fn remote_key(&self, memory: MemoryId) -> RemoteMemory {
         let slot = self.0.get(memory.index());
         let registration = slot.expect("memory of this endpoint").as_ref();
@@ -142,7 +142,7 @@ impl Registrations {
         })
     }
 
-    /// Closes all, and returns the first error.
+    /// Deregisters all memory, and returns the first error.
     pub(super) fn close(self) -> Result<(), Error> {
         let mut result = Ok(());
         for registration in self.0.into_iter().flatten() {
@@ -153,13 +153,12 @@ impl Registrations {
 }
 
 impl Endpoint {
-    /// Gives up registered memory. When this returns, peers read and write it no
-    /// more: the device waits for what it has begun. Operations of this endpoint
-    /// that still use it fail, and with them their connections. Giving up again
-    /// does nothing.
+    /// Deregisters memory. When this returns, peers no longer read or write it: the device waits
+    /// for operations in progress. Operations of this endpoint that still use it fail, and with
+    /// them their connections. A second call does nothing.
     ///
     /// # Errors
-    /// The device's; the memory then stays mapped for ever.
+    /// Errors of the device; the memory then stays mapped forever.
     pub fn deregister(&mut self, memory: MemoryId) -> Result<(), Error> {
         let registrations = &mut self.open_mut()?.registrations.0;
         let slot = registrations.get_mut(memory.index()).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Checks of operations on the memory of peers, and where writes are read back to.
+//! Checks of operations on peers' memory, and the memory for reading writes back.
 
 use super::Open;
 use super::device::Device;
@@ -8,7 +8,7 @@ use crate::sys::types::ibv_sge;
 use crate::{Access, Error, Refused};
 use refrain_ring::Region;
 
-/// Bytes at the end of a write that are read back.
+/// Number of bytes at the end of a write that are read back.
 const READ_BACK_BYTES: usize = 8;
 
 impl Open {
@@ -35,7 +35,7 @@ fn no_key(key: u64) -> Refused {
     .into()
 }
 
-/// Memory that the ends of writes are read to; it is not used otherwise.
+/// Memory into which the ends of writes are read; it has no other use.
 pub(super) struct ReadBack {
     memory: Registration,
 }
@@ -49,7 +49,7 @@ impl ReadBack {
         Ok(Self { memory })
     }
 
-    /// For the end of a write of that many bytes.
+    /// The piece for the end of a write of `bytes` bytes.
     #[inline]
     pub(super) fn piece(&self, bytes: usize) -> ibv_sge {
         ibv_sge {

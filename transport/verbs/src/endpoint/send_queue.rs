@@ -1,8 +1,8 @@
-//! The requests in the send queue of one queue pair, and which of them are over.
+//! The requests in the send queue of one queue pair, and which of them have ended. Pure.
 //!
-//! Requests are executed and end in order. Only some are *signalled*: their
-//! completion means that all before them are over too. A request that fails, and
-//! each behind it, completes with an error, signalled or not. Pure.
+//! Requests are executed and end in order. Only some are *signalled*: their completion means that
+//! all requests before them have ended, too. A request that fails, and each request after it,
+//! completes with an error, signalled or not.
 
 use crate::Kind;
 use std::collections::VecDeque;
@@ -15,12 +15,12 @@ pub(super) const SIGNALLED_EVERY: u32 = 16;
 pub(super) enum Role {
     /// The caller gets a completion.
     Told(Kind),
-    /// An injected message: the caller gets no completion.
+    /// An injected message: the caller gets a completion only if it fails.
     Untold,
-    /// The first half of what the request behind it ends.
+    /// The first half of an operation, which the next request ends.
     Half,
-    /// Of this crate: it makes those before it known to be over. It has room of
-    /// its own.
+    /// A request of this crate, whose completion shows that all requests before it have ended. It
+    /// has room of its own.
     Marker,
 }
 
@@ -33,34 +33,34 @@ pub(super) struct Entry {
     is_signalled: bool,
 }
 
-/// Where a request stands, and how it is to be posted.
+/// The position of a request, and how it must be posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct QueuePlace {
-    /// Counts all requests of the queue pair, modulo 2^32.
+    /// The sequence number: counts all requests of the queue pair, modulo 2^32.
     pub(super) sequence: u32,
     pub(super) is_signalled: bool,
 }
 
-/// The requests of one queue pair that are not known to be over, oldest first.
+/// The requests of one queue pair that are not known to have ended, oldest first.
 #[derive(Debug)]
 pub(super) struct SendQueue {
     entries: VecDeque<Entry>,
-    /// Sequence number of the oldest.
+    /// Sequence number of the oldest request.
     first: u32,
     room: usize,
     markers: usize,
-    /// Requests behind the last signalled one.
+    /// Number of requests after the last signalled one.
     unsignalled: u32,
-    /// Those of them that the caller waits for.
+    /// Number of those for which the caller awaits a completion.
     awaited: u32,
 }
 
-/// Markers that can be in a queue at the same time: one to look, one at the end.
+/// Most markers in a queue at a time: one for old requests, one at the end.
 pub(super) const MARKERS_MAX: usize = 2;
 
 impl SendQueue {
-    /// For `room` requests, and [`MARKERS_MAX`] markers beside them. With room for
-    /// fewer than [`SIGNALLED_EVERY`] the last that fits is signalled.
+    /// A queue for `room` requests, and [`MARKERS_MAX`] markers beside them. The last request that
+    /// fits is signalled, too.
     pub(super) fn new(room: usize) -> Self {
         Self {
             entries: VecDeque::with_capacity(room + MARKERS_MAX),
@@ -72,24 +72,24 @@ impl SendQueue {
         }
     }
 
-    /// Requests that are not known to be over, without markers.
+    /// Number of requests that are not known to have ended, without markers.
     pub(super) fn len(&self) -> usize {
         self.entries.len() - self.markers
     }
 
-    /// Whether nothing at all is left.
+    /// Whether the queue has no requests and no markers.
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Whether `count` more requests fit.
+    /// Whether `count` further requests fit.
     #[inline]
     pub(super) fn has_room(&self, count: usize) -> bool {
         self.len() + count <= self.room
     }
 
-    /// Puts a request at the end. `must_signal`: it is signalled whether or not it
-    /// is its turn. The caller has asked [`SendQueue::has_room`]; `None` otherwise.
+    /// Appends a request. `must_signal`: it is signalled even if it is not its turn. `None` if
+    /// there is no room: check [`SendQueue::has_room`] before.
     #[inline]
     pub(super) fn begin(
         &mut self,
@@ -107,7 +107,7 @@ impl SendQueue {
             return None;
         }
         let is_last = !is_marker && !self.has_room(2);
-        // A half never ends a queue: its other half is signalled.
+        // A half never ends a queue: the other half, which follows, is signalled.
         let is_turn = self.unsignalled + 1 >= SIGNALLED_EVERY || is_last;
         let is_signalled = is_marker || must_signal || (is_turn && role != Role::Half);
         let sequence = self.next();
@@ -131,7 +131,7 @@ impl SendQueue {
         })
     }
 
-    /// Takes the last request back: the device did not take it.
+    /// Removes the last request, which the device has not taken.
     #[cold]
     pub(super) fn take_back(&mut self) {
         let Some(entry) = self.entries.pop_back() else {
@@ -150,12 +150,12 @@ impl SendQueue {
             .count() as u32;
     }
 
-    /// Whether the caller waits for a request without a completion of the device.
+    /// Whether the caller awaits a request after the last signalled one.
     pub(super) fn needs_marker(&self) -> bool {
         self.awaited > 0
     }
 
-    /// Whether there are requests without a completion of the device.
+    /// Whether there are requests after the last signalled one.
     pub(super) fn has_unsignalled(&self) -> bool {
         self.unsignalled > 0
     }
@@ -165,9 +165,9 @@ impl SendQueue {
         self.first.wrapping_add(self.entries.len() as u32)
     }
 
-    /// Takes in a completion for this request: it is over, and all before it have
-    /// succeeded. Oldest first, they are passed to `over`, with whether it is the request
-    /// of the completion. A completion of an unknown request is ignored.
+    /// Handles the completion of a request: it has ended, and all requests before it have
+    /// succeeded. Passes them to `over`, oldest first, with whether it is the request of the
+    /// completion. A completion of an unknown request is ignored.
     #[inline]
     pub(super) fn end(&mut self, sequence: u32, mut over: impl FnMut(Entry, bool)) {
         let distance = sequence.wrapping_sub(self.first) as usize;
@@ -191,7 +191,7 @@ impl SendQueue {
         let entry = self.entries.pop_front()?;
         self.first = self.first.wrapping_add(1);
         self.markers -= usize::from(entry.role == Role::Marker);
-        // An unsignalled one has a completion of its own only when it failed.
+        // An unsignalled request has a completion of its own only if it failed.
         if (self.entries.len() as u32) < self.unsignalled {
             self.unsignalled -= 1;
             self.awaited -= u32::from(matches!(entry.role, Role::Told(_)));

@@ -14,23 +14,23 @@ pub(super) struct Sizes {
     pub(super) operations: usize,
     /// Requests in the send queue of one pair.
     pub(super) send_room: usize,
-    /// Queue pairs, with those that are stopped and not yet destroyed.
+    /// Queue pairs, including those that are stopped and not yet destroyed.
     pub(super) pairs: usize,
-    /// Buffers for greetings, in each direction: all peers of a job that begins greet
-    /// at the same time.
+    /// Buffers for greetings, in each direction: at the start of a job, all peers greet at the same
+    /// time.
     pub(super) greetings: usize,
-    /// Entries of the completion queue: enough for whatever is posted, as every
-    /// request of a queue pair that breaks brings one.
+    /// Entries of the completion queue: one for each request that can be posted, since every
+    /// request of a broken queue pair produces a completion.
     pub(super) completions: usize,
 }
 
-/// Requests in the send queue of one peer at most.
+/// Most requests in the send queue of one peer.
 const SEND_ROOM: usize = 128;
-/// Buffers for greetings, for few peers and for many.
+/// Number of buffers for greetings: minimum and maximum.
 const GREETINGS: core::ops::RangeInclusive<usize> = 64..=512;
 
 impl Sizes {
-    /// # Errors
+    /// When the device's limits are too low.
     /// The device's limits are too low.
     pub(super) fn of(options: &EndpointOptions, limits: &DeviceLimits) -> Result<Self, Error> {
         let pairs = options.peers_max.saturating_mul(2).clamp(2, SLOTS_MAX);
@@ -41,7 +41,7 @@ impl Sizes {
             .max(1);
         let others = 2 * greetings + pairs * MARKERS_MAX;
         let left = (limits.completions as usize).saturating_sub(others);
-        // Operations give way first, but not more than to a half.
+        // Operations are reduced first, but keep at least half of the entries.
         let for_receives = left.saturating_sub(options.operations_max).max(left / 2);
         let receives = options
             .receives_max
@@ -75,7 +75,7 @@ impl Sizes {
         })
     }
 
-    /// The lengths, for the error of a device that refuses them.
+    /// The lengths as text, for the error of a device that refuses them.
     pub(super) fn words(&self) -> String {
         format!(
             "it was to have {} entries: for {} receives, {} operations and {} queue pairs",
@@ -104,8 +104,8 @@ mod tests {
         reads_begun: 0,
     };
 
-    /// Whatever is asked for: all that can be posted at the same time fits in the
-    /// completion queue, and that in the device.
+    /// For all options: everything that can be posted at a time fits into the completion queue, and
+    /// the completion queue into the device.
     #[test]
     fn the_completion_queue_holds_whatever_is_posted() {
         let wishes = [0, 1, 31, 32, 1000, 30_000, 1 << 20, usize::MAX];

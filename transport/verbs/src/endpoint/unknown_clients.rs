@@ -1,8 +1,8 @@
-//! Peers that connected without having been inserted, if that is allowed. The caller does not
-//! know them, so this module removes them: when their connection breaks, or is not
-//! established in time. A client that greets and then computes keeps its place unless others
-//! need it. A client that dies sends nothing: each gets a write of zero bytes from time to
-//! time, which needs no memory of it.
+//! Peers that connected without having been inserted, if that is allowed. The caller does not know
+//! them, so this module removes them when their connection breaks or is not established in time. A
+//! client that greets and then computes keeps its place unless other clients need it. A client that
+//! dies sends nothing, so each client gets a write of zero bytes from time to time, which needs
+//! none of its memory.
 
 use super::address::Address;
 use super::pair::PairState;
@@ -20,7 +20,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(60);
 /// Peers that were not inserted.
 #[derive(Default)]
 pub(super) struct UnknownClients {
-    /// With the time of their first greeting, or of their last connection.
+    /// Clients, with the time of their first greeting or of the end of their last connection.
     known: HashMap<PeerAddress, Duration>,
     probe_at: Duration,
 }
@@ -33,19 +33,19 @@ impl UnknownClients {
         self.known.insert(peer, now);
     }
 
-    /// A peer is not connected from now on; ignored if it is no unknown client.
+    /// Records that a client is not connected from now on; ignores other peers.
     pub(super) fn unconnected(&mut self, peer: PeerAddress, now: Duration) {
         if let Some(since) = self.known.get_mut(&peer) {
             *since = now;
         }
     }
 
-    /// A peer was inserted or is gone. Returns whether it was an unknown client.
+    /// Removes a peer that was inserted or is gone. Returns whether it was an unknown client.
     pub(super) fn remove(&mut self, peer: PeerAddress) -> bool {
         self.known.remove(&peer).is_some()
     }
 
-    /// The clients that should be connected by now.
+    /// The clients that have not connected in time.
     fn late(&self, now: Duration) -> impl Iterator<Item = PeerAddress> {
         let known = self.known.iter();
         known
@@ -53,15 +53,15 @@ impl UnknownClients {
             .map(|(peer, _)| *peer)
     }
 
-    /// When to probe them.
+    /// The time of the next probe, if there are clients.
     pub(super) fn next_at(&self) -> Option<Duration> {
         (!self.known.is_empty()).then_some(self.probe_at)
     }
 }
 
 impl Open {
-    /// Adds the sender of a greeting as a peer, if there is room, or in the place of a client
-    /// that does not connect.
+    /// Adds the sender of a greeting as a peer, if there is room, or in the place of a client that
+    /// does not connect.
     pub(super) fn admit(&mut self, now: Duration, greeting: &Greeting) -> Option<PeerAddress> {
         if self.peers.len() >= self.options.peers_max {
             let silent = self.most_silent(now)?;
@@ -76,7 +76,8 @@ impl Open {
         Some(peer)
     }
 
-    /// The unconnected client that has been silent longest, if that is too long.
+    /// The unconnected client that has been silent longest, if it has been silent for
+    /// [`SILENT_AFTER`].
     fn most_silent(&self, now: Duration) -> Option<PeerAddress> {
         let unknown = self.peers.iter().filter(|peer| {
             !peer.is_established && self.unknown_clients.known.contains_key(&peer.address)
@@ -85,8 +86,8 @@ impl Open {
         (now >= silent.connecting.heard_at() + SILENT_AFTER).then_some(silent.address)
     }
 
-    /// Whether a connected client greets with a later queue pair: its connection broke, and
-    /// the client has noticed that first.
+    /// Whether a connected client greets with a later queue pair: its connection broke, and the
+    /// client has detected that first.
     pub(super) fn has_broken(&self, peer: PeerAddress, greeting: &Greeting) -> bool {
         let peer = self.peers.get(peer).filter(|peer| peer.is_established);
         peer.is_some_and(|peer| {
@@ -95,7 +96,7 @@ impl Open {
         })
     }
 
-    /// Probes the clients when it is time, and forgets those that do not connect.
+    /// Probes the clients when it is time, and removes those that do not connect.
     pub(super) fn probe_clients(&mut self, now: Duration) {
         if self.unknown_clients.next_at().is_none_or(|at| now < at) {
             return;
@@ -128,18 +129,18 @@ impl Open {
         }
     }
 
-    /// Forgets the client of a queue pair that broke, if it is one. Returns whether it was.
+    /// Removes the client of a broken queue pair. Returns whether the peer was an unknown client.
     pub(super) fn forget_client_of(&mut self, id: PairId) -> bool {
         let peer = self.pairs.get(id).and_then(|pair| pair.peer);
         let peer = peer.and_then(|peer| self.peers.get(peer));
-        // A client with another queue pair continues with that.
+        // A client with another queue pair continues with that one.
         let broken = peer.filter(|peer| peer.pair.is_none());
         let address = broken.map(|peer| peer.address);
         address.is_some_and(|address| self.forget_client(address))
     }
 
-    /// Forgets a peer for ever if it is an unknown client (FENCE-1), without waiting for the
-    /// device. Returns whether it was one.
+    /// Removes an unknown client for good (FENCE-1), without waiting for the device. Returns
+    /// whether the peer was one.
     pub(super) fn forget_client(&mut self, peer: PeerAddress) -> bool {
         if !self.unknown_clients.remove(peer) {
             return false;
@@ -167,7 +168,7 @@ mod tests {
     use super::*;
     use crate::greeting::Identity;
 
-    /// One that came and says nothing more has its minute, and no more than that.
+    /// A client that does not connect stays for one minute.
     #[test]
     fn whoever_does_not_connect_is_late_after_a_minute() {
         let peer = Peers::new(Identity([1; 16])).next_address();

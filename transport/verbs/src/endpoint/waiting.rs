@@ -13,10 +13,10 @@ use core::ptr::null_mut;
 use core::time::Duration;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Time is not waited for more exactly than this.
+/// The shortest time of the timer.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 
-/// The descriptor to wait on, and the timer in it.
+/// The descriptor to wait on, and its timer.
 pub(super) struct Waiting {
     all: OwnedFd,
     timer: OwnedFd,
@@ -25,7 +25,7 @@ pub(super) struct Waiting {
     timer_at: Option<Duration>,
 }
 
-/// The reasons to wake.
+/// The data of epoll events: the reasons to wake.
 const COMPLETIONS: u64 = 1;
 const EVENTS: u64 = 2;
 const TIME: u64 = 3;
@@ -35,7 +35,7 @@ impl Waiting {
         const ATTEMPTED: &str = "make a descriptor to wait on";
         let owned = |fd: c_int| match fd {
             0.. => {
-                // SAFETY: just made, and owned here alone.
+                // SAFETY: just created, with no other owner.
                 Ok(unsafe { OwnedFd::from_raw_fd(fd) })
             }
             _ => Err(Error::system(ATTEMPTED, last_errno())),
@@ -71,12 +71,12 @@ impl Waiting {
         })
     }
 
-    /// Readable when there is something to do.
+    /// A descriptor that is readable when there is something to do.
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.all.as_fd()
     }
 
-    /// Whether there is a completion event, and whether events of the device.
+    /// Whether there is a completion event, and whether there are events of the device.
     fn woken_by(&self) -> (bool, bool) {
         // SAFETY: zero is a value of every field.
         let mut events: [libc::epoll_event; 3] = unsafe { zeroed() };
@@ -87,7 +87,7 @@ impl Waiting {
         (by(COMPLETIONS), by(EVENTS))
     }
 
-    /// Wakes at that time, at the earliest in a moment; `None`: not by time.
+    /// Sets the timer to that time, but not sooner than [`SHORTEST_WAIT`]; `None`: no timer.
     fn set_timer(&mut self, now: Duration, at: Option<Duration>) -> Result<(), Error> {
         if self.timer_at == at && at.is_none_or(|at| at > now) {
             return Ok(());
@@ -109,7 +109,7 @@ impl Waiting {
 }
 
 impl Open {
-    /// Whether nothing is left to do; the device wakes this process then.
+    /// Whether nothing is left to do. If true, the device wakes this process later.
     pub(super) fn may_sleep(&mut self) -> Result<bool, Error> {
         self.receives.post(&self.device, &mut self.counters)?;
         let (by_completion, by_event) = self.waiting.woken_by();
@@ -157,7 +157,7 @@ impl Open {
             count += 1;
         }
         if count > 0 {
-            // SAFETY: the one queue of the channel; `count` events were read.
+            // SAFETY: the only queue of the channel; `count` events were read.
             unsafe { (functions.ack_cq_events)(self.device.completions.raw(), count) };
             self.waiting.is_armed = false;
         }

@@ -1,10 +1,10 @@
 //! Numbers of work requests (`wr_id`), which identify completions.
 //!
-//! A completion that was on its way while its queue pair was replaced must not be
-//! taken for one of the next: slot and epoch name the queue pair, and an epoch
-//! comes again only after 2^14 queue pairs of the same slot.
+//! A completion that was in flight while its queue pair was replaced must not be taken for one of
+//! the next queue pair. Slot and epoch name the queue pair; an epoch is reused only after 2^14
+//! queue pairs of the same slot.
 
-/// The most queue pairs at the same time.
+/// Most queue pairs at a time.
 pub(super) const SLOTS_MAX: usize = 1 << 16;
 
 const EPOCH_MASK: u16 = (1 << 14) - 1;
@@ -17,12 +17,12 @@ pub(super) struct PairId {
 }
 
 impl PairId {
-    /// The first of a slot.
+    /// The id of the first queue pair of a slot.
     pub(super) fn first(slot: u16) -> Self {
         Self { slot, epoch: 0 }
     }
 
-    /// The next of the same slot.
+    /// The id of the next queue pair of the same slot.
     pub(super) fn next(self) -> Self {
         Self {
             slot: self.slot,
@@ -34,13 +34,13 @@ impl PairId {
 /// The kind of a work request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WorkRequest {
-    /// One of the send queue of a pair, by its sequence number.
+    /// A request in the send queue of a pair, by its sequence number.
     Send(PairId, u32),
     /// A posted receive, by its index.
     Receive(u32),
-    /// A greeting that was sent, by its buffer.
+    /// A greeting that was sent, by the number of its buffer.
     GreetingSent(u32),
-    /// A buffer for greetings.
+    /// A buffer for a received greeting, by its number.
     GreetingHeard(u32),
 }
 

@@ -1,53 +1,53 @@
-//! One peer: the rules of [`Pairing`] with time and greetings around them.
+//! The connection to one peer: adds time and greetings to the rules of [`Pairing`].
 
 use super::pace::Pace;
 use super::pairing::{Pairing, Step};
 use super::wire::{Contact, Greeting, Identity, Offer, Stage};
 use core::time::Duration;
 
-/// What the caller has to do, in this order. When one fails, it drops the rest of the same
-/// call and calls [`Connecting::broke`].
+/// The actions of the caller, in this order. When an action fails, the caller drops the remaining
+/// actions of the same call and calls [`Connecting::broke`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Send this to the peer. Whether it arrives does not matter.
+    /// Send this greeting to the peer. It may be lost.
     Send(Greeting),
-    /// Stop my queue pair, if there still is one, make a fresh one, and pass it to
-    /// [`Connecting::offered`] with this generation. Repeated at each tick until then, so
-    /// that one that cannot be made now may be made later.
+    /// Stop my queue pair, if there still is one, make a new one of this generation, and pass it to
+    /// [`Connecting::offered`]. Repeated at each tick until then, in case that no queue pair can be
+    /// made now.
     Replace {
-        /// Of the fresh one.
+        /// Generation of the new queue pair.
         generation: u32,
     },
-    /// Connect my queue pair to theirs, as far as ready to send.
+    /// Connect my queue pair to the peer's, until it is ready to send.
     Bind {
-        /// Theirs, of the same generation as mine.
+        /// The peer's queue pair, of the same generation as mine.
         theirs: Offer,
-        /// The port of theirs.
+        /// The port of the peer's queue pair.
         contact: Contact,
     },
-    /// Mine and theirs are bound to each other: sending works from now on.
+    /// My queue pair and the peer's are bound to each other: sending works from now on.
     Established {
-        /// Of both.
+        /// Generation of both queue pairs.
         generation: u32,
     },
-    /// No greeting has come for [`SILENT_AFTER`](super::SILENT_AFTER) or longer, while one
-    /// is expected. Reported once for each silence.
+    /// No greeting has arrived for [`SILENT_AFTER`](super::SILENT_AFTER) or longer, while one is
+    /// expected. Reported once for each silence.
     Silent {
-        /// When it was heard last, or when this began.
+        /// The time of the last greeting, or of the beginning of the wait.
         since: Duration,
     },
 }
 
-/// The connection with one peer, from the first queue pair on, through all that
-/// break, until the peer is removed (by dropping this).
+/// The connection to one peer, from the first queue pair through all replacements, until the peer
+/// is removed (by dropping this value).
 ///
-/// `now` is any clock that never goes back.
+/// `now` is a clock that never goes back.
 #[derive(Clone, Debug)]
 pub struct Connecting {
     own: Identity,
     own_contact: Contact,
     their: Identity,
-    /// From their newest greeting.
+    /// The contact in the peer's newest greeting.
     contact: Option<Contact>,
     pairing: Pairing,
     pace: Pace,
@@ -73,8 +73,8 @@ impl Connecting {
         }
     }
 
-    /// Takes in a greeting. A greeting of another sender or for another addressee has no
-    /// effect (FENCE-1), nor has an old one.
+    /// Handles a greeting. A greeting of another sender or to another addressee has no effect
+    /// (FENCE-1), and neither has an old one.
     pub fn heard(&mut self, now: Duration, greeting: &Greeting, effects: &mut Vec<Effect>) {
         if greeting.from != self.their || greeting.to != self.own {
             return;
@@ -105,8 +105,8 @@ impl Connecting {
         }
     }
 
-    /// Takes in the queue pair that [`Effect::Replace`] asked for. Returns whether it is
-    /// still wanted; if not, nothing has changed, and the caller destroys it.
+    /// Takes the queue pair that [`Effect::Replace`] requested. Returns whether it is still wanted;
+    /// if not, nothing has changed, and the caller destroys it.
     #[must_use]
     pub fn offered(&mut self, now: Duration, offer: Offer, effects: &mut Vec<Effect>) -> bool {
         let mut steps = Vec::new();
@@ -118,16 +118,16 @@ impl Connecting {
         is_wanted
     }
 
-    /// Data arrived on my queue pair of this generation: equivalent to a greeting that
-    /// theirs is bound to it.
+    /// Data arrived on my queue pair of this generation. That proves that the peer's queue pair is
+    /// bound to it, as a greeting would.
     pub fn data_arrived(&mut self, now: Duration, generation: u32, effects: &mut Vec<Effect>) {
         let mut steps = Vec::new();
         self.pairing.data_arrived(generation, &mut steps);
         self.carry(now, &steps, effects);
     }
 
-    /// Time has passed. To be called when [`next_tick_at`](Self::next_tick_at) is
-    /// over; earlier does no harm.
+    /// Advances the time. Call it at [`next_tick_at`](Self::next_tick_at); an earlier call does
+    /// nothing.
     pub fn tick(&mut self, now: Duration, effects: &mut Vec<Effect>) {
         if self.pace.next_at().is_none_or(|at| now < at) {
             return;
@@ -143,12 +143,12 @@ impl Connecting {
         }
     }
 
-    /// When to tick next; `None` while no greeting is needed.
+    /// The time of the next tick; `None` while no greeting is needed.
     pub fn next_tick_at(&self) -> Option<Duration> {
         self.pace.next_at()
     }
 
-    /// When the peer was heard last, or something began to be expected of it.
+    /// The time when the last greeting arrived, or when one began to be expected.
     pub fn heard_at(&self) -> Duration {
         self.pace.heard_at()
     }
@@ -158,7 +158,7 @@ impl Connecting {
         self.pairing.stand().map(|(offer, ..)| offer.generation)
     }
 
-    /// Whether mine and theirs are bound to each other.
+    /// Whether my queue pair and the peer's are bound to each other.
     pub fn is_established(&self) -> bool {
         matches!(self.pairing.stand(), Some((_, Stage::Established)))
     }
@@ -183,8 +183,8 @@ impl Connecting {
         }
     }
 
-    /// Sends a greeting with the state of this side, if it has a queue pair; the pace
-    /// continues while an answer is needed.
+    /// Sends a greeting with the state of this side, if it has a queue pair. The timer continues
+    /// while an answer is needed.
     fn say(
         &mut self,
         effects: &mut Vec<Effect>,

@@ -1,11 +1,11 @@
-//! The senders whose greetings are taken.
+//! The known senders of greetings.
 
 use super::wire::{Greeting, Identity};
 use std::collections::{HashMap, HashSet};
 use thiserror::Error;
 
-/// The peers of an endpoint by their identities. One that was removed never comes
-/// back (FENCE-1): 16 bytes of it are kept as long as the endpoint.
+/// The peers of an endpoint by their identities. A removed peer never comes back (FENCE-1): its
+/// identity of 16 bytes is kept as long as the endpoint.
 #[derive(Clone, Debug)]
 pub struct Directory<P> {
     own: Identity,
@@ -13,26 +13,26 @@ pub struct Directory<P> {
     gone: HashSet<Identity>,
 }
 
-/// The sender of a greeting.
+/// What is known about the sender of a greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing<P> {
     /// A peer.
     Known(P),
-    /// Not known, and never was.
+    /// The sender is not known, and never was.
     Unknown,
-    /// Removed: it gets no answer.
+    /// The sender was removed, and gets no answer.
     Gone,
     /// The greeting is for an earlier endpoint with this address.
     ForAnother,
 }
 
-/// The endpoint of that identity was removed, is known, or is this one.
+/// The endpoint with that identity was removed, is known already, or is this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the endpoint {0:?} was known before: a peer that comes back needs a new one")]
 pub struct Gone(pub Identity);
 
 impl<P: Copy> Directory<P> {
-    /// For an endpoint without peers.
+    /// A directory without peers, of the endpoint with identity `own`.
     pub fn new(own: Identity) -> Self {
         Self {
             own,
@@ -41,10 +41,10 @@ impl<P: Copy> Directory<P> {
         }
     }
 
-    /// From now on greetings of that endpoint count.
+    /// Adds an endpoint: its greetings count from now on.
     ///
     /// # Errors
-    /// When it is known, was removed, or is this one.
+    /// When the endpoint is known, was removed, or is this one.
     pub fn insert(&mut self, identity: Identity, peer: P) -> Result<(), Gone> {
         let was_known = self.known.contains_key(&identity) || self.gone.contains(&identity);
         if was_known || identity == self.own {
@@ -54,14 +54,14 @@ impl<P: Copy> Directory<P> {
         Ok(())
     }
 
-    /// From now on no greeting of that endpoint counts, however late it comes
-    /// (FENCE-1). Whether it was known does not matter.
+    /// Removes an endpoint: its greetings do not count from now on, however late they arrive
+    /// (FENCE-1). It need not be known.
     pub fn remove(&mut self, identity: Identity) -> Option<P> {
         self.gone.insert(identity);
         self.known.remove(&identity)
     }
 
-    /// Looks up the sender.
+    /// Looks up the sender of a greeting.
     pub fn of(&self, greeting: &Greeting) -> Standing<P> {
         if greeting.to != self.own {
             return Standing::ForAnother;

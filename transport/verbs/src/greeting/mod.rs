@@ -1,14 +1,13 @@
-//! How two endpoints agree on a pair of queue pairs, over datagrams that may be
-//! lost, repeated and overtaken. See docs/design/verbs-connections.md.
+//! The protocol by which two endpoints agree on a pair of queue pairs, over datagrams that may be
+//! lost, repeated and reordered. See docs/design/verbs-connections.md.
 //!
-//! A reliable queue pair is bound once, to one queue pair of the other side, and
-//! works only if that one is bound to it. When one breaks, both sides need fresh
-//! ones: the next *generation*. A [`Greeting`] contains the generation of its sender, with
-//! the queue pair and its stage. [`Pairing`] holds the rules,
-//! [`Connecting`] adds time, and [`Directory`] has the senders whose greetings are taken.
+//! A reliable queue pair is bound once, to one queue pair of the other side, and works only if that
+//! one is bound to it. When one of them breaks, both sides need new ones: the next *generation*. A
+//! [`Greeting`] contains the generation of its sender, with the queue pair and its stage.
+//! [`Pairing`] has the rules, [`Connecting`] adds time, and [`Directory`] has the known senders of
+//! greetings.
 //!
-//! Pure: no clock, no socket, no verbs. Time and greetings come in, [`Effect`]s
-//! go out.
+//! Pure: no clock, no socket, no verbs. Time and greetings are arguments, [`Effect`]s are results.
 
 mod connecting;
 mod directory;

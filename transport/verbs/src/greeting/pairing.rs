@@ -1,27 +1,27 @@
-//! The rules by which two sides come to a pair, without time.
+//! The rules by which two sides agree on a pair of queue pairs, without time.
 
 use super::wire::{Offer, Stage};
 
 /// One side of a pair.
 ///
-/// Both sides count in common: a generation is one attempt at a pair, and each
-/// side makes at most one queue pair for it. So a queue pair can only be bound to
-/// the one it belongs with, whatever comes late or twice. The rules:
+/// Both sides share one count: a generation is one attempt at a pair, and each side makes at most
+/// one queue pair for it. So a queue pair can be bound only to its counterpart, even if greetings
+/// arrive late or twice. The rules:
 ///
-/// 1. Mine is bound to theirs of the same generation, as soon as I know that one.
-/// 2. When mine breaks I begin the next generation; when I hear of a higher one than
-///    mine, that one. Each time I need a fresh queue pair, and mine is over.
-/// 3. The pair is established for me when mine is bound and I know that theirs is:
-///    by a greeting, or because data arrived on mine.
+/// 1. My queue pair is bound to the peer's of the same generation, as soon as I know that one.
+/// 2. When my queue pair breaks, I begin the next generation; when I learn of a higher generation,
+///    I begin that one. Each time my queue pair ends, and I need a new one.
+/// 3. The pair is established for me when my queue pair is bound and I know that the peer's is: by
+///    a greeting, or because data arrived on mine.
 ///
-/// The greetings of a side are monotone: the generation grows, and within one the queue
-/// pair is first fresh and then bound. So the newest greeting is the highest, not the last
-/// to arrive; everything below is old and ignored.
+/// The greetings of a side are monotone: the generation grows, and within a generation the queue
+/// pair is first fresh and then bound. So the newest greeting is the highest, not the last to
+/// arrive; lower ones are old and ignored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pairing {
-    /// Of my queue pair, or of the one that is wanted.
+    /// The generation of my queue pair, or of the one that is wanted.
     generation: u32,
-    /// None from a [`Step::Replace`] until [`offered`](Pairing::offered).
+    /// `None` between [`Step::Replace`] and [`offered`](Pairing::offered).
     mine: Option<Mine>,
     theirs: Option<Theirs>,
 }
@@ -38,22 +38,22 @@ struct Theirs {
     is_bound: bool,
 }
 
-/// What the caller has to do.
+/// An action of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// My queue pair is over; a fresh one of this generation is wanted.
+    /// My queue pair has ended; make a new one of this generation.
     Replace {
-        /// Of the fresh one.
+        /// Generation of the new queue pair.
         generation: u32,
     },
-    /// My queue pair is connected to theirs, which is of the same generation.
+    /// Connect my queue pair to the peer's, which has the same generation.
     Bind {
-        /// Theirs.
+        /// The peer's queue pair.
         theirs: Offer,
     },
-    /// Mine and theirs are bound to each other.
+    /// My queue pair and the peer's are bound to each other.
     Established {
-        /// Of both.
+        /// Generation of both queue pairs.
         generation: u32,
     },
 }
@@ -68,8 +68,8 @@ impl Pairing {
         }
     }
 
-    /// Takes in the other side's queue pair and its stage. Returns whether it counts: a
-    /// greeting that is older than another, or contradicts it, is ignored.
+    /// Handles the peer's queue pair and its stage. Returns whether it counts: an older greeting,
+    /// or one that contradicts another, is ignored.
     pub fn hear(&mut self, offer: Offer, stage: Stage, steps: &mut Vec<Step>) -> bool {
         let is_bound = stage != Stage::Fresh;
         if let Some(known) = self.theirs
@@ -86,8 +86,8 @@ impl Pairing {
         true
     }
 
-    /// Takes in the fresh queue pair that was asked for. Returns whether it is still
-    /// wanted; if not, nothing has changed, and the caller destroys it.
+    /// Takes the new queue pair that was requested. Returns whether it is still wanted; if not,
+    /// nothing has changed, and the caller destroys it.
     #[must_use]
     pub fn offered(&mut self, offer: Offer, steps: &mut Vec<Step>) -> bool {
         if self.wanted() != Some(offer.generation) {
@@ -98,8 +98,8 @@ impl Pairing {
         true
     }
 
-    /// My queue pair of this generation broke. It is ignored if it is over already, and if
-    /// it is the last of 2^32, which stays as it is.
+    /// My queue pair of this generation broke. Ignored if that queue pair has ended already, and
+    /// for the last of 2^32 generations.
     pub fn broke(&mut self, generation: u32, steps: &mut Vec<Step>) {
         let is_mine = self.mine.is_some() && self.generation == generation;
         if let (true, Some(next)) = (is_mine, generation.checked_add(1)) {
@@ -107,7 +107,7 @@ impl Pairing {
         }
     }
 
-    /// Data arrived on my queue pair of this generation: theirs is bound to it.
+    /// Data arrived on my queue pair of this generation, so the peer's is bound to it.
     pub fn data_arrived(&mut self, generation: u32, steps: &mut Vec<Step>) {
         if let (Some(_), Some(theirs)) = (self.mine, &mut self.theirs)
             && self.generation == generation
@@ -118,12 +118,12 @@ impl Pairing {
         }
     }
 
-    /// My queue pair and its stage; `None` while one is wanted.
+    /// My queue pair and its stage; `None` while a new one is wanted.
     pub fn stand(&self) -> Option<(Offer, Stage)> {
         self.mine.map(|mine| (mine.offer, mine.stage))
     }
 
-    /// The generation of the queue pair that is wanted, while there is none.
+    /// The generation of the wanted queue pair, while there is none.
     pub fn wanted(&self) -> Option<u32> {
         self.mine.is_none().then_some(self.generation)
     }
@@ -166,7 +166,7 @@ impl Mine {
 }
 
 impl Theirs {
-    /// Whether their side cannot send the other state any more, or never could.
+    /// Whether the other side cannot send this state any more, or never could.
     fn is_above(&self, offer: Offer, is_bound: bool) -> bool {
         if offer.generation != self.offer.generation {
             return offer.generation < self.offer.generation;

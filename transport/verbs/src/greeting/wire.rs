@@ -22,15 +22,14 @@
 //! | 80 | reads and atomics that it asks for at once |
 //! | 81..84 | 0 |
 //!
-//! There is no checksum: packets of verbs carry one.
+//! There is no checksum, since packets of verbs contain one.
 
 use core::fmt;
 use thiserror::Error;
 
-/// Bytes of a greeting, without the 40 bytes of route that verbs put before a
-/// datagram.
+/// Bytes of a greeting, without the 40 bytes of the route header that verbs put before a datagram.
 pub const GREETING_BYTES: usize = 84;
-/// Version of the format. A reader refuses every other.
+/// Version of the format. A reader refuses every other version.
 pub const GREETING_VERSION: u8 = 1;
 /// The highest number of a queue pair, and the highest packet sequence number.
 pub const NUMBER_MAX: u32 = (1 << 24) - 1;
@@ -38,7 +37,7 @@ pub const NUMBER_MAX: u32 = (1 << 24) - 1;
 const MAGIC: [u8; 4] = *b"RfGr";
 const RESERVED: [core::ops::Range<usize>; 2] = [6..8, 81..84];
 
-/// Identifies an endpoint: random and new for each endpoint, so that no two lives of a rank
+/// Identifies an endpoint. It is random and new for each endpoint, so that no two lives of a rank
 /// share it (FENCE-1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity(pub [u8; 16]);
@@ -56,39 +55,38 @@ pub struct Contact {
     pub gid: [u8; 16],
     /// LID of the port; 0 with RoCE.
     pub lid: u16,
-    /// Number of the unreliable queue pair that takes greetings.
+    /// Number of the unreliable queue pair that receives greetings.
     pub qpn: u32,
-    /// Its queue key.
+    /// The queue key of that queue pair.
     pub qkey: u32,
     /// MTU of the port as verbs count it: 1 is 256 bytes, 5 is 4096.
     pub mtu: u8,
-    /// Reads and atomics of a peer that a queue pair of it serves at once.
+    /// Reads and atomics of a peer that a queue pair of the endpoint serves at a time.
     pub reads_served: u8,
-    /// Reads and atomics that a queue pair of it asks a peer for at once.
+    /// Reads and atomics that a queue pair of the endpoint may have in progress.
     pub reads_asked: u8,
 }
 
-/// A fresh queue pair, which is not bound to another.
+/// A new queue pair, which is not bound to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Offer {
-    /// The attempt at a pair that it was made for, from 1 on. Both sides count in
-    /// common.
+    /// The attempt at a pair that it was made for, from 1. Both sides share this count.
     pub generation: u32,
-    /// Its number.
+    /// The number of the queue pair.
     pub qpn: u32,
-    /// The sequence number of the first packet that it sends: random, so that
-    /// packets for an earlier queue pair with its number do not fit.
+    /// The sequence number of the first packet that it sends. It is random, so that packets for an
+    /// earlier queue pair with the same number are rejected.
     pub psn: u32,
 }
 
 /// The stage of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stage {
-    /// It is bound to none.
+    /// Not bound to another queue pair.
     Fresh,
-    /// It is bound to the other side's of its generation, and receives from it.
+    /// Bound to the other side's queue pair of the same generation, and receives from it.
     Bound,
-    /// Also, its side knows that the other's is bound to it.
+    /// Bound, and its side knows that the other side's queue pair is bound to it.
     Established,
 }
 
@@ -101,27 +99,27 @@ pub struct Greeting {
     pub to: Identity,
     /// The sender's queue pair for the addressee.
     pub offer: Offer,
-    /// The stage of that queue pair. An answer helps until it is established.
+    /// The stage of that queue pair. Until it is established, the sender needs an answer.
     pub stage: Stage,
     /// The address of the sender.
     pub contact: Contact,
 }
 
-/// Why bytes are no greeting.
+/// Bytes are no greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GreetingError {
-    /// The wrong number of bytes.
+    /// The number of bytes is wrong.
     #[error("a greeting of {0} bytes instead of {GREETING_BYTES}")]
     Length(usize),
-    /// Something else's datagram.
+    /// The magic number is wrong.
     #[error("a datagram of something else: it begins with {0:02x?}")]
     Magic([u8; 4]),
-    /// Written by another version.
+    /// The greeting was written by another version.
     #[error(
         "a greeting of version {0}, this program reads version {GREETING_VERSION}: run the same refrain on every rank"
     )]
     Version(u8),
-    /// A field has a value that it cannot have.
+    /// A field has an invalid value.
     #[error("a greeting with an impossible {0}")]
     Field(&'static str),
 }
@@ -202,7 +200,7 @@ impl Greeting {
     }
 
     fn checked(self) -> Result<Self, GreetingError> {
-        // 0 and 1 are the queue pairs of the subnet's management.
+        // 0 and 1 are the queue pairs of the subnet management.
         let is_qpn = |qpn| (2..=NUMBER_MAX).contains(&qpn);
         let impossible = if self.from == self.to {
             "addressee"

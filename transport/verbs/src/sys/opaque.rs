@@ -1,9 +1,9 @@
-//! What is not looked into: structures that the others only point to, and entries of
-//! tables that are not called.
+//! Types that are not accessed: structures behind pointers, and entries of tables that are not
+//! called.
 
 use core::ffi::c_void;
 
 pub type ibv_wq = c_void;
 
-/// A function pointer: it keeps the place of the entry.
+/// A function pointer that is not called: it keeps the place of its entry.
 pub type not_called = *const c_void;

@@ -1,11 +1,11 @@
-//! Connections that break, and come again by themselves.
+//! Connections that break, and are replaced automatically.
 
 use crate::bytes::{put_word, word};
 use crate::pair::{Ground, Pair, ground};
 use refrain_verbs::{Completion, Kind, MessageEndpoint, Refused};
 use std::process::Command;
 
-/// The link between the two ports, in the guest of `ci/softroce`; mended in the end.
+/// The link between the two ports, in the guest of `ci/softroce`; repaired on drop.
 struct Link;
 
 impl Link {
@@ -29,8 +29,8 @@ impl Drop for Link {
     }
 }
 
-/// A sender of numbered messages that begins a new *era* whenever one fails, and
-/// what its peer receives.
+/// A sender of numbered messages, which begins a new *era* whenever one fails, and the messages
+/// that its peer receives.
 struct Stream {
     pair: Pair,
     era: u64,
@@ -38,7 +38,7 @@ struct Stream {
     in_flight: Vec<u64>,
     received: Vec<(u64, u64)>,
     failures: usize,
-    /// Of each message.
+    /// Bytes of each message.
     bytes: usize,
     is_over: bool,
 }
@@ -64,7 +64,7 @@ impl Stream {
         }
     }
 
-    /// Sends what can be sent, receives what comes.
+    /// Sends and receives as many messages as possible now.
     fn step(&mut self) {
         while !self.is_over && self.in_flight.len() < SLOTS as usize / 2 && self.send() {}
         self.pair.a.poll();
@@ -140,8 +140,8 @@ impl Stream {
         }
     }
 
-    /// What came is in order, nothing twice; and nothing that was sent before the
-    /// connection broke came after what was sent when it was there again.
+    /// Checks that messages arrived in order and not twice, and that no message sent before the
+    /// connection broke arrived after one that was sent on its replacement.
     #[track_caller]
     fn check(&self) {
         for both in self.received.windows(2) {
@@ -151,8 +151,8 @@ impl Stream {
     }
 }
 
-/// A cut link: operations fail; when it is mended the connection is made anew, and
-/// nothing of the old one appears.
+/// A cut link: operations fail. When it is repaired, the connection is made again, and no message
+/// of the old one arrives.
 #[test]
 fn a_cut_link_is_mended() {
     let Some(ground) = ground() else { return };
@@ -200,7 +200,7 @@ fn a_bad_link_loses_nothing() {
     println!("{:?}", stream.pair.a.endpoint.counters());
 }
 
-/// The port goes down and comes up: told by the device, or by retries.
+/// The port goes down and comes up, detected by the device or by retries.
 #[test]
 fn a_port_that_was_down_is_used_again() {
     let Some(ground) = ground() else { return };
@@ -220,8 +220,8 @@ fn a_port_that_was_down_is_used_again() {
     assert!(counters.port_events > 0);
 }
 
-/// Connections that break in the middle of messages of many packets: each receive
-/// that had taken a part of one is posted again.
+/// Connections break during messages of many packets: each receive that had taken a part of a
+/// message is posted again.
 #[test]
 fn broken_messages_lose_no_receive() {
     let Some(ground) = ground() else { return };
@@ -242,7 +242,7 @@ fn broken_messages_lose_no_receive() {
     stream.check();
     stream.is_over = true;
     stream.until(|stream| stream.in_flight.is_empty());
-    // Every receive that is posted now finds a message.
+    // Every receive that is posted now gets a message.
     let last = stream.next - 1;
     stream.until(|stream| stream.received.last().unwrap().1 == last);
     let Stream { mut pair, .. } = stream;

@@ -1,4 +1,4 @@
-//! Bytes of regions, while no operation uses them.
+//! Bytes of regions, accessed while no operation uses them.
 
 #![allow(
     unsafe_code,
@@ -7,7 +7,7 @@
 
 use refrain_ring::Region;
 
-/// What stands at a place of a pattern.
+/// The byte at a position of a pattern.
 fn expected(seed: u64, index: usize) -> u8 {
     let mixed = (seed ^ index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 56) as u8
@@ -17,7 +17,7 @@ fn expected(seed: u64, index: usize) -> u8 {
 pub fn fill(region: &Region, offset: usize, bytes: usize, seed: u64) {
     assert!(offset + bytes <= region.bytes());
     for index in 0..bytes {
-        // SAFETY: within the region, and the tests leave it to nobody now.
+        // SAFETY: within the region, and no operation uses it now.
         unsafe {
             region
                 .at(offset + index)
@@ -26,12 +26,12 @@ pub fn fill(region: &Region, offset: usize, bytes: usize, seed: u64) {
     }
 }
 
-/// Whether the pattern is there.
+/// Whether the region has the pattern.
 pub fn holds(region: &Region, offset: usize, bytes: usize, seed: u64) -> bool {
     assert!(offset + bytes <= region.bytes());
     (0..bytes).all(|index| {
-        // SAFETY: within the region. A device may write it at the same time, which
-        // volatile accesses bear.
+        // SAFETY: within the region. A device may write it at the same time, which volatile
+        // accesses tolerate.
         unsafe { region.at(offset + index).read_volatile() == expected(seed, index) }
     })
 }

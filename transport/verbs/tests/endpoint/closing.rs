@@ -1,4 +1,4 @@
-//! Endpoints end at any time.
+//! Endpoints are closed at any time.
 
 #![allow(
     unsafe_code,
@@ -13,7 +13,7 @@ use refrain_ring::Region;
 use refrain_verbs::{Access, Endpoint, EndpointOptions, MessageEndpoint, Refused, RemoteMemory};
 use std::sync::Arc;
 
-/// Operations of all kinds, with one poll at most.
+/// Begins operations of all kinds, with one poll at most.
 fn begin_operations(pair: &mut Pair) {
     const BYTES: usize = 64 << 10;
     let key = pair.b.endpoint.remote_key(pair.b.memory);
@@ -48,10 +48,10 @@ fn operations_in_flight_are_given_up() {
         }
         assert!(pair.a.endpoint.operations_in_flight() > 0);
         pair.a.endpoint.close().unwrap();
-        // The device touches its memory no more.
+        // The device does not use its memory any more.
         fill(&pair.a.region, 0, 4 << 20, 5);
         let before = copy(&pair.a.region, 0, 4 << 20);
-        // The peer goes on as long as it can.
+        // The peer continues as long as it can.
         for _ in 0..1000 {
             pair.b.poll();
         }
@@ -86,8 +86,7 @@ fn a_closed_endpoint_says_so() {
     assert_eq!(a.operations_in_flight(), 0);
 }
 
-/// Registered memory stays mapped as long as the endpoint or the registration, and
-/// no longer.
+/// Registered memory stays mapped as long as the endpoint or the registration, and not longer.
 #[test]
 fn registered_memory_lives_as_long_as_its_registration() {
     struct Owner {
@@ -131,8 +130,8 @@ fn an_empty_region_is_not_registered() {
     assert!(refused.is_err());
 }
 
-/// Opened and closed again and again: nothing is left of them, in the process or in
-/// the kernel.
+/// Endpoints are opened and closed repeatedly: no resources of them remain in the process or in the
+/// kernel.
 #[test]
 fn nothing_is_left_of_closed_endpoints() {
     let Some(ground) = ground() else { return };
@@ -150,7 +149,7 @@ fn nothing_is_left_of_closed_endpoints() {
     }
 }
 
-/// It may move to another thread.
+/// An endpoint may move to another thread.
 #[test]
 fn endpoints_are_send() {
     fn is_send<T: Send>() {}

@@ -1,11 +1,11 @@
-//! Who counts, and who does not any more (FENCE-1).
+//! Which peers' messages count, and which do not any more (FENCE-1).
 
 use crate::bytes::{copy, put_word};
 use crate::pair::{Ground, LIMIT, Pair, Side, ground};
 use refrain_verbs::{EndpointOptions, MessageEndpoint, Refused};
 use std::time::Instant;
 
-/// Writes and messages of `a` without end.
+/// Endless writes and messages of `a`.
 struct Flood {
     pair: Pair,
     count: u64,
@@ -23,7 +23,7 @@ impl Flood {
         Self { pair, count: 0 }
     }
 
-    /// Another few messages and writes, with contents that are always new.
+    /// Sends a few more messages and writes, with new contents each time.
     fn pour(&mut self) {
         let mut key = self.pair.b.endpoint.remote_key(self.pair.b.memory);
         key.base += 1 << 19;
@@ -57,9 +57,9 @@ impl Flood {
     }
 }
 
-/// FENCE-1: from the moment that a peer is removed, nothing of it arrives and no
-/// byte of it is written, in the middle of its traffic. No posted receive is lost
-/// by it, and others are not disturbed.
+/// FENCE-1: from the moment that a peer is removed, no message of it arrives and no byte is written
+/// by it, even during its traffic. No posted receive is lost by it, and other peers are not
+/// disturbed.
 #[test]
 fn nothing_of_a_removed_peer_arrives() {
     let Some(ground) = ground() else { return };
@@ -94,7 +94,7 @@ fn nothing_of_a_removed_peer_arrives() {
     }
 }
 
-/// Another peer's messages find each of the posted receives.
+/// Another peer's messages reach each of the posted receives.
 fn every_receive_is_left(ground: &Ground, b: &mut Side) {
     let mut c = Side::open(ground, 0, 1 << 16, &EndpointOptions::default());
     c.meet(b);
@@ -119,7 +119,7 @@ fn every_receive_is_left(ground: &Ground, b: &mut Side) {
     assert!(b.completions.iter().all(|one| one.peer == Some(address)));
 }
 
-/// Of what the remover itself had begun, nothing completes either.
+/// Operations of the remover itself with that peer do not complete, either.
 #[test]
 fn operations_with_a_removed_peer_are_gone() {
     let Some(ground) = ground() else { return };
@@ -129,13 +129,13 @@ fn operations_with_a_removed_peer_are_gone() {
     let (peer, part) = (pair.a.peer(), pair.a.part(0, 1 << 16));
     let mut begun = 0;
     for token in 0..40 {
-        // No receive is posted: they wait.
+        // No receive is posted, so the sends wait.
         begun += usize::from(pair.a.endpoint.send(peer, &[part], token).is_ok());
         let write = pair.a.endpoint.write(peer, part, key, token);
         begun += usize::from(write.is_ok());
     }
     assert!(begun > 40);
-    // Read ahead, but not polled.
+    // Completions are read ahead, but not polled.
     let _ = pair.a.endpoint.may_sleep();
     pair.a.endpoint.remove(peer).unwrap();
     assert_eq!(pair.a.endpoint.operations_in_flight(), 0);
@@ -145,7 +145,7 @@ fn operations_with_a_removed_peer_are_gone() {
     assert_eq!(pair.a.completions, []);
 }
 
-/// A peer that nobody inserted is heard where that is wanted, and there only.
+/// A peer that was not inserted is accepted only if the options allow it.
 #[test]
 fn unknown_peers_are_heard_where_that_is_wanted() {
     let Some(ground) = ground() else { return };
@@ -179,7 +179,7 @@ fn unknown_peers_are_heard_where_that_is_wanted() {
         pair.start(|pair| pair.a.endpoint.send(peer, &[part], 2));
         let received = pair.until(|pair| pair.b.completion(1));
         let from = received.peer.unwrap();
-        // It can be answered, and is the same when it is inserted later.
+        // It can be answered, and stays the same peer when it is inserted later.
         let name = pair.a.endpoint.name().unwrap();
         assert_eq!(pair.b.endpoint.insert(&name), Ok(from));
         pair.a.endpoint.receive(pair.a.part(64, 64), 3).unwrap();
@@ -191,8 +191,8 @@ fn unknown_peers_are_heard_where_that_is_wanted() {
     }
 }
 
-/// Greetings for an endpoint that was here before, by another identity, are not
-/// answered, though they come to the same port.
+/// Greetings for an earlier endpoint with another identity are not answered, although they arrive
+/// at the same port.
 #[test]
 fn greetings_for_another_are_ignored() {
     let Some(ground) = ground() else { return };
@@ -203,7 +203,7 @@ fn greetings_for_another_are_ignored() {
     let mut server = Side::open(&ground, 1, 1 << 16, &options);
     let mut client = Side::open(&ground, 0, 1 << 16, &EndpointOptions::default());
     let mut name = server.endpoint.name().unwrap();
-    // Its identity stands there.
+    // Changes the identity in the address.
     name[10] ^= 1;
     let peer = client.endpoint.insert(&name).unwrap();
     let began = Instant::now();

@@ -1,11 +1,11 @@
-//! Many messages: what they cost, and what happens when there is no room.
+//! Many messages: their cost, and behaviour without room.
 
 use crate::bytes::{put_word, word};
 use crate::pair::{Pair, Side, ground};
 use refrain_verbs::{EndpointOptions, MessageEndpoint, Refused};
 
-/// Signals and doorbells, not time: 1,000 messages need at most one doorbell each,
-/// and one signal in 16.
+/// Counts signals and doorbells, not time: 1,000 messages need at most one doorbell each, and one
+/// signal in 16.
 #[test]
 fn a_thousand_messages_are_cheap() {
     let Some(ground) = ground() else { return };
@@ -39,7 +39,7 @@ fn a_thousand_messages_are_cheap() {
     assert_eq!(received.doorbells, 0);
 }
 
-/// Without receives the sender waits, and goes on as soon as there are some.
+/// Without receives the sender waits, and continues as soon as there are some.
 #[test]
 fn a_sender_waits_for_receives() {
     let Some(ground) = ground() else { return };
@@ -73,8 +73,7 @@ fn a_sender_waits_for_receives() {
     assert_eq!(pair.a.endpoint.counters().replacements, 0);
 }
 
-/// The room for operations is shared: what nobody would be told of, as it is not
-/// signalled, must not use it up.
+/// The room for operations is shared: unsignalled operations that have ended must not use it up.
 #[test]
 fn operations_that_are_over_make_room() {
     let Some(ground) = ground() else { return };
@@ -103,7 +102,7 @@ fn operations_that_are_over_make_room() {
     }
     let part = pair.a.part(0, 8);
     let mut was_full = false;
-    // 15 in each queue are one fewer than are signalled.
+    // 15 in each queue, one fewer than the interval of signals.
     for message in 0..45 {
         pair.until(|pair| {
             others.iter_mut().for_each(Side::poll);
@@ -143,7 +142,7 @@ fn what_a_device_cannot_have_is_refused_in_words() {
     assert!(receives <= ground.ports[0].limits.shared_requests as usize);
 }
 
-/// As many receives as are promised can be posted, and no more.
+/// The promised number of receives can be posted, and no more.
 #[test]
 fn receives_are_limited() {
     let Some(ground) = ground() else { return };

@@ -1,10 +1,10 @@
-//! Greetings to many peers at a time, as when a large job begins.
+//! Greetings to many peers at a time, as at the start of a large job.
 
 use crate::pair::{Ground, LIMIT, Side, ground};
 use refrain_verbs::{EndpointOptions, MessageEndpoint};
 use std::time::Instant;
 
-/// An endpoint for so many peers and one more.
+/// An endpoint for `peers` peers and one more.
 fn open(ground: &Ground, port: usize, peers: u16) -> Side {
     let options = EndpointOptions {
         accepts_unknown: true,
@@ -14,7 +14,7 @@ fn open(ground: &Ground, port: usize, peers: u16) -> Side {
     Side::open(ground, port, 4096, &options)
 }
 
-/// Addresses at which nobody answers: that of `side` with other identities.
+/// Addresses at which no endpoint answers: that of `side` with other identities.
 fn absent(side: &Side, count: u16) -> impl Iterator<Item = Vec<u8>> {
     let name = side.endpoint.name().unwrap();
     (0..count).map(move |number| {
@@ -25,7 +25,7 @@ fn absent(side: &Side, count: u16) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-/// Whoever is polled once, and not again for long, has greeted.
+/// An endpoint that is polled once, and then not for a long time, has greeted.
 #[test]
 fn the_first_poll_after_a_peer_is_inserted_greets_it() {
     let Some(ground) = ground() else { return };
@@ -39,8 +39,8 @@ fn the_first_poll_after_a_peer_is_inserted_greets_it() {
     }
 }
 
-/// Many peers that do not answer, all due at the same time and more than there are
-/// buffers for, do not keep one that does from being greeted.
+/// Many peers that do not answer, all due at the same time and more than there are buffers, do not
+/// prevent a greeting to one that answers.
 #[test]
 fn absent_peers_do_not_hold_up_one_that_is_there() {
     const ABSENT: u16 = 600;
@@ -60,7 +60,7 @@ fn absent_peers_do_not_hold_up_one_that_is_there() {
     println!("{:?}", there.endpoint.counters());
 }
 
-/// Whoever expects many peers hears all of them, though it looks only later.
+/// An endpoint that expects many peers receives all their greetings, even if it polls late.
 #[test]
 fn greetings_of_many_peers_wait_for_who_computes() {
     const ABSENT: u16 = 200;

@@ -1,5 +1,5 @@
-//! Endpoints on real devices: two on the first two ports that there are, as
-//! `rxe0` and `rxe1` of `ci/softroce`. Skipped where there is none.
+//! Endpoints on real devices: on the first two ports, such as `rxe0` and `rxe1` of `ci/softroce`.
+//! Skipped if there is none.
 
 mod breaking;
 mod bytes;

@@ -19,7 +19,7 @@ fn a_message_arrives_both_ways() {
         assert_eq!((received.kind, received.bytes), (Kind::Receive, 100));
         assert_eq!(received.peer, Some(pair.b.peer()));
         assert!(holds(&pair.b.region, 4096, 100, seed));
-        // Nothing else is sent: that it is over is found out all the same.
+        // No further message is sent; the end of this one is detected nevertheless.
         let sent = pair.until(|pair| pair.a.completion(2));
         assert_eq!(sent.outcome, Ok(()));
         assert_eq!((sent.kind, sent.bytes), (Kind::Send, 100));
@@ -30,7 +30,7 @@ fn a_message_arrives_both_ways() {
     pair.b.endpoint.close().unwrap();
 }
 
-/// Of every size, from nothing to the longest, in one to four parts, in order.
+/// Messages of every size, from 0 to the longest, in one to four parts, in order.
 #[test]
 fn messages_of_every_size_arrive_in_order() {
     let Some(ground) = ground() else { return };
@@ -84,7 +84,8 @@ fn messages_of_every_size_arrive_in_order() {
     assert!(matches!(refused, Err(Refused::Failed(_))), "{refused:?}");
 }
 
-/// Their memory is free at once, they are in order with others, and nobody is told.
+/// Their memory is free at once, they keep their order with other messages, and they have no
+/// completion.
 #[test]
 fn injected_messages_are_copied_at_once() {
     let Some(ground) = ground() else { return };
@@ -123,8 +124,8 @@ fn injected_messages_are_copied_at_once() {
     assert!(matches!(refused, Err(Refused::Failed(_))), "{refused:?}");
 }
 
-/// A message that is too long for the receive that it meets fails on both sides,
-/// and the connection is there again for the next.
+/// A message that is too long for its receive fails on both sides, and the connection is replaced
+/// for the next one.
 #[test]
 fn a_message_that_is_too_long_fails_on_both_sides() {
     let Some(ground) = ground() else { return };
@@ -164,7 +165,7 @@ fn an_injected_message_that_fails_is_reported() {
     assert!(failed.outcome.is_err());
 }
 
-/// Room for nothing takes nothing, and no more than that.
+/// A receive of 0 bytes takes a message of 0 bytes, and no longer one.
 #[test]
 fn an_empty_receive_takes_an_empty_message() {
     let Some(ground) = ground() else { return };

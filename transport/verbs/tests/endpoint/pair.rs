@@ -8,18 +8,18 @@ use refrain_verbs::{
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Nothing of these tests takes so long, on the slowest machine.
+/// No test takes this long, even on the slowest machine.
 pub const LIMIT: Duration = Duration::from_secs(100);
 
-/// The ports of a test: two, or one twice.
+/// The ports of a test: two, or one port twice.
 pub struct Ground {
     pub library: Library,
     pub ports: [Chosen; 2],
     _alone: MutexGuard<'static, ()>,
 }
 
-/// Where the tests run; `None` and words about it where they cannot. One test at a
-/// time: some cut the link.
+/// The ports of the tests; prints why and returns `None` if there are none. One test at a time,
+/// since some cut the link.
 pub fn ground() -> Option<Ground> {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +59,7 @@ pub fn ground() -> Option<Ground> {
     })
 }
 
-/// One side.
+/// One of two endpoints.
 pub struct Side {
     pub endpoint: Endpoint,
     pub region: Region,
@@ -119,7 +119,7 @@ impl Side {
         }
     }
 
-    /// Takes the completion with this token, if it has come.
+    /// Takes the completion with this token, if it has arrived.
     pub fn completion(&mut self, token: u64) -> Option<Completion> {
         let index = self
             .completions
@@ -148,7 +148,7 @@ impl Pair {
         Self { a, b }
     }
 
-    /// Polls both sides in turn until `done` is content.
+    /// Polls both sides in turn until `done` returns a value.
     #[track_caller]
     pub fn until<T>(&mut self, mut done: impl FnMut(&mut Self) -> Option<T>) -> T {
         let began = Instant::now();

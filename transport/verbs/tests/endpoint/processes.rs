@@ -1,4 +1,4 @@
-//! A peer in another process, which is killed, and another that takes its place.
+//! A peer in another process is killed, and another process takes its place.
 //!
 //! The test starts its own program again as the peer, which sends back what it
 //! receives.
@@ -15,11 +15,11 @@ const NAME: &str = "processes::a_killed_peer_is_replaced_by_another";
 const BYTES: usize = 3000;
 const SLOTS: u64 = 32;
 
-/// A process that sends everything back.
+/// A process that sends all messages back.
 struct Echo {
     child: Child,
     name: Vec<u8>,
-    /// It ends when this is closed.
+    /// The process ends when this is closed.
     _life: ChildStdin,
 }
 
@@ -34,7 +34,7 @@ impl Echo {
             .unwrap();
         let life = child.stdin.take().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        // The test program writes lines of its own.
+        // The test harness writes lines of its own.
         let name = lines
             .map(|line| line.unwrap())
             .find_map(|line| Some(unhex(line.split_once("name: ")?.1)))
@@ -117,8 +117,8 @@ fn wait(side: &mut Side, token: u64, began: Instant) -> Completion {
     }
 }
 
-/// A peer that is killed in the middle of traffic: operations fail; the next
-/// process is another peer, also when it gets the same numbers from the device.
+/// A peer is killed during traffic: operations fail. The next process is another peer, even if it
+/// gets the same numbers from the device.
 #[test]
 fn a_killed_peer_is_replaced_by_another() {
     let Some(ground) = ground() else { return };
@@ -141,7 +141,7 @@ fn a_killed_peer_is_replaced_by_another() {
         echo.kill();
         let late = send(&mut side, 200);
         let began = Instant::now();
-        // What came in time is done; what did not fails, each by itself.
+        // Operations that were completed in time succeed; the others fail, each by itself.
         for token in 0..begun as u64 {
             let _ = wait(&mut side, 100 + token, began);
         }

@@ -1,4 +1,4 @@
-//! Reading and writing the memory of the other side.
+//! Reads and writes of the other side's memory.
 
 #![allow(
     unsafe_code,
@@ -19,8 +19,7 @@ fn read(pair: &mut Pair, to: usize, from: usize, bytes: usize, key: u64, token: 
         let memory = Some(pair.a.memory);
         let base = base + from as u64;
         let remote = RemoteMemory { key, base };
-        // SAFETY: the region lives as long as the pair, and nobody looks before
-        // the completion.
+        // SAFETY: the region lives as long as the pair, and is not accessed before the completion.
         unsafe {
             pair.a
                 .endpoint
@@ -47,7 +46,7 @@ fn memory_of_a_peer_is_read() {
     let peer = pair.a.peer();
     let memory = Some(pair.a.memory);
     let remote = RemoteMemory { key, base: 0 };
-    // SAFETY: it is refused: more than there is.
+    // SAFETY: the call is refused, since the range is too long.
     let refused = unsafe {
         pair.a
             .endpoint
@@ -64,8 +63,8 @@ fn beyond(remote: RemoteMemory, offset: u64) -> RemoteMemory {
     }
 }
 
-/// EL-1: when the completion of a write comes, the bytes lie in the peer's
-/// memory, though the peer does nothing for it.
+/// EL-1: when a write completes, the bytes are in the peer's memory, although the peer makes no
+/// calls.
 #[test]
 fn writes_lie_there_when_they_complete() {
     let Some(ground) = ground() else { return };
@@ -100,7 +99,7 @@ fn writes_lie_there_when_they_complete() {
     }
 }
 
-/// A message that follows a write finds it done.
+/// A message after a write arrives after the write is done.
 #[test]
 fn writes_come_before_a_message() {
     let Some(ground) = ground() else { return };
@@ -121,7 +120,7 @@ fn writes_come_before_a_message() {
     }
 }
 
-/// A wrong key fails, says so, and the connection is made anew.
+/// A wrong key fails with an error, and the connection is replaced.
 #[test]
 fn a_wrong_key_is_refused() {
     let Some(ground) = ground() else { return };
@@ -157,7 +156,7 @@ fn libc_eacces() -> i32 {
     rustix::io::Errno::ACCESS.raw_os_error()
 }
 
-/// What is given up is not written any more (FENCE-1).
+/// Deregistered memory is not written any more (FENCE-1).
 #[test]
 fn memory_that_is_given_up_is_not_written() {
     let Some(ground) = ground() else { return };

@@ -1,10 +1,10 @@
-//! Peers that nobody inserted: an event logger's clients.
+//! Peers that were not inserted, such as clients of an event logger.
 
 use crate::pair::{LIMIT, Side, ground};
 use refrain_verbs::{EndpointOptions, MessageEndpoint, RemoteMemory};
 use std::time::{Duration, Instant};
 
-/// Whoever waits for longer waits for one that does not connect to be late.
+/// Less than the time after which a client that does not connect is late.
 const SOON: Duration = Duration::from_secs(20);
 
 /// Polls both until the client is connected.
@@ -27,8 +27,8 @@ fn connect_within(limit: Duration, client: &mut Side, server: &mut Side) {
     }
 }
 
-/// There is room for one client. Whoever closes its endpoint, or dies, says
-/// nothing; the next one is let in all the same, as often as it goes on.
+/// There is room for one client. A client that closes its endpoint, or dies, sends nothing; the
+/// next one is accepted nevertheless, any number of times.
 #[test]
 fn strangers_that_are_gone_make_room() {
     let Some(ground) = ground() else { return };
@@ -59,8 +59,8 @@ fn strangers_that_are_gone_make_room() {
     }
 }
 
-/// A write that was refused ends its writer's connection. The writer sees that first and
-/// greets for another; the one that has its place afterwards is let in all the same.
+/// A refused write ends its writer's connection. The writer detects that first and greets for
+/// another one; the next client is accepted nevertheless.
 #[test]
 fn strangers_whose_write_was_refused_make_room() {
     let Some(ground) = ground() else { return };
@@ -103,7 +103,7 @@ fn strangers_whose_write_was_refused_make_room() {
     }
 }
 
-/// Who greets and is not heard any more gives its place to the next one.
+/// A client that greets and then stays silent loses its place to the next one.
 #[test]
 fn strangers_that_do_not_connect_make_room() {
     let Some(ground) = ground() else { return };
@@ -127,14 +127,14 @@ fn strangers_that_do_not_connect_make_room() {
     connect_within(SOON, &mut client, &mut server);
 }
 
-/// Without leave, strangers are not answered.
+/// If the options do not allow it, unknown clients are not answered.
 #[test]
 fn strangers_are_not_let_in_everywhere() {
     let Some(ground) = ground() else { return };
     let mut server = Side::open(&ground, 0, 4096, &EndpointOptions::default());
     let mut client = Side::open(&ground, 1, 4096, &EndpointOptions::default());
     client.meet(&server);
-    // It was heard, several times, and not answered.
+    // Its greetings arrived several times, and were not answered.
     let began = Instant::now();
     while server.endpoint.counters().greetings_ignored < 3 {
         client.poll();
@@ -145,8 +145,8 @@ fn strangers_are_not_let_in_everywhere() {
     assert!(!client.endpoint.is_connected(client.peer()));
 }
 
-/// A client that greets and then computes for longer than a peer may be silent is let
-/// in all the same when it comes back.
+/// A client that greets and then computes for longer than a peer may be silent is accepted
+/// nevertheless when it continues.
 #[test]
 fn a_stranger_may_compute_before_it_connects() {
     let Some(ground) = ground() else { return };

@@ -1,17 +1,17 @@
-//! Sleeping on the one descriptor.
+//! Sleeping on the endpoint's descriptor.
 
 use crate::bytes::{put_word, word};
 use crate::pair::{Side, ground};
 use refrain_verbs::{EndpointOptions, MessageEndpoint, Refused};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Nobody is to be woken by this.
+/// Limit of a sleep; a test must not need it.
 const LIMIT: Timespec = Timespec {
     tv_sec: 60,
     tv_nsec: 0,
 };
 
-/// Sleeps if it may; whether it slept.
+/// Sleeps if the endpoint may sleep; returns whether it slept.
 #[track_caller]
 fn sleep(side: &mut Side) -> bool {
     if !side.endpoint.may_sleep() {
@@ -24,7 +24,7 @@ fn sleep(side: &mut Side) -> bool {
     true
 }
 
-/// Sends numbers and waits for answers, or answers, always asleep in between.
+/// Sends numbers and waits for answers, or answers; sleeps in between.
 fn play(side: &mut Side, begins: bool, rounds: u64) -> u64 {
     let mut slept = 0;
     let part = side.part(1024, 64);
@@ -63,8 +63,7 @@ fn say(side: &mut Side, number: u64) -> u64 {
     slept
 }
 
-/// Two that only sleep come to a connection, wake each other, and are told that
-/// their sends are over.
+/// Two endpoints that only sleep connect, wake each other, and get the completions of their sends.
 #[test]
 fn two_sleepers_wake_each_other() {
     let Some(ground) = ground() else { return };
@@ -84,13 +83,13 @@ fn two_sleepers_wake_each_other() {
     assert!(a.endpoint.counters().notifications > 0);
 }
 
-/// With nothing to do, nothing wakes: not even time.
+/// Without work, no event and no timer wakes the endpoint.
 #[test]
 fn a_connected_endpoint_sleeps_well() {
     let Some(ground) = ground() else { return };
     let mut pair = crate::pair::Pair::open(&ground, 4096);
     pair.connect();
-    // Greetings that were still under way.
+    // Greetings that were still in flight.
     pair.until(|pair| {
         let may = pair.a.endpoint.may_sleep();
         let fd = pair.a.endpoint.wait_fd().unwrap();

@@ -1,18 +1,17 @@
-//! Every order in which two sides can hear each other and break, for a few breaks.
+//! Every order in which two sides can receive greetings and break, for a few breaks.
 
 use super::graph::World;
 use std::collections::{HashSet, VecDeque};
 
-/// What was seen.
+/// The result of an exploration.
 struct Explored {
     worlds: usize,
     generation_max: u32,
     exchanges_max: u32,
 }
 
-/// Goes through all that can happen from the beginning on. That there is an end to
-/// it shows that each break costs a bounded number of queue pairs, in whatever
-/// order things come: nothing is limited here but the breaks.
+/// Explores all reachable states from the beginning. That it ends shows that each break costs a
+/// bounded number of queue pairs in any order of events: only the number of breaks is limited here.
 fn explore(breaks: [u32; 2]) -> Explored {
     let first = World::new(breaks);
     let mut seen = HashSet::from([first.clone()]);
@@ -40,10 +39,9 @@ fn explore(breaks: [u32; 2]) -> Explored {
     explored
 }
 
-/// Exchanges that it takes from here until both know that they are a pair, when
-/// nothing breaks or is lost any more. Each of them changes something: with the
-/// end of generations above, any order of deliveries comes to a pair as long as
-/// the newest greetings arrive again and again.
+/// Number of exchanges from here until both sides know that they are a pair, if nothing breaks or
+/// is lost any more. Each exchange changes something: since generations are bounded (see above),
+/// any order of deliveries leads to a pair as long as the newest greetings arrive repeatedly.
 fn exchanges(world: &World) -> u32 {
     let mut now = world.clone();
     for exchanges in 0.. {

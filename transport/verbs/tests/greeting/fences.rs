@@ -1,4 +1,4 @@
-//! Nothing of an earlier life of a rank has any effect.
+//! Greetings of an earlier life of a rank have no effect.
 
 use super::network::{contact, first, identity};
 use core::time::Duration;
@@ -66,7 +66,7 @@ proptest! {
         prop_assert_eq!(directory.of(&late), Standing::Gone);
         prop_assert!(directory.insert(identity(1), 12).is_err());
         prop_assert_eq!(directory.of(&late), Standing::Gone);
-        // Its next life is another.
+        // The next life has another identity.
         directory.insert(identity(2), 13).expect("it is new");
         prop_assert_eq!(directory.of(&late), Standing::Gone);
         prop_assert_eq!(directory.of(&Greeting { from: identity(2), ..late }), Standing::Known(13));
@@ -92,7 +92,7 @@ fn an_endpoint_is_known_once_and_not_to_itself() {
         ..greeting
     };
     assert_eq!(directory.of(&to_me), Standing::Known(1));
-    // Even one that never was here is kept out once it is given up.
+    // An identity that was never known is refused, too, once it is removed.
     assert_eq!(directory.remove(identity(5)), None);
     assert!(directory.insert(identity(5), 5).is_err());
 }

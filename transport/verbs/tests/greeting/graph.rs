@@ -1,31 +1,31 @@
-//! Two sides, and a network that keeps everything that was ever said and delivers
-//! any of it at any time, as often as it likes, or never: loss, repetition, delay
-//! and reordering of any extent are all in it.
+//! Two sides, and a network that keeps every message that was ever sent and delivers any of them at
+//! any time, any number of times, or never. This covers loss, repetition, delay and reordering of
+//! any extent.
 
 use refrain_verbs::greeting::{Offer, Pairing, Stage, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is on its way, for ever.
+/// A message in the network, which stays there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Message {
     /// The sender's generation and stage.
     Greeting(u32, Stage),
-    /// Sent by the queue pair of a generation, which was bound to that one.
+    /// Data of the queue pair of one generation to the queue pair of another.
     Data(u32, u32),
 }
 
-/// What may happen next. Sides are 0 and 1.
+/// A possible next action. Sides are 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The side receives it.
+    /// The side receives the message.
     Deliver(usize, Message),
     /// The side's queue pair breaks.
     Break(usize),
-    /// The side's fresh queue pair is there.
+    /// The side's new queue pair is ready.
     Offer(usize),
 }
 
-/// Everything at one moment.
+/// The whole state at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World {
     pub sides: [Side; 2],
@@ -36,11 +36,12 @@ pub struct World {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Side {
     pub pairing: Pairing,
-    /// All that it ever said, but for what can have no effect any more.
+    /// All messages that it ever sent, except those that can have no effect any more.
     said: BTreeSet<Message>,
-    /// The newest greeting that it took.
+    /// The newest greeting that it accepted.
     heard: (u32, bool),
-    /// What each of its generations was bound to, as far as the other may ask.
+    /// The generation that each of its generations was bound to, as far as the other side may need
+    /// it.
     pub bound: BTreeMap<u32, u32>,
 }
 
@@ -64,7 +65,7 @@ impl World {
         Self { sides, breaks }
     }
 
-    /// All that can happen now.
+    /// All actions that are possible now.
     pub fn actions(&self) -> Vec<Action> {
         let mut actions = Vec::new();
         for side in 0..2 {
@@ -79,7 +80,7 @@ impl World {
         actions
     }
 
-    /// What is after it.
+    /// The state after an action.
     pub fn after(&self, action: Action) -> Self {
         let mut world = self.clone();
         match action {
@@ -111,8 +112,8 @@ impl World {
                 }
                 self.forget(side);
             }
-            // A queue pair takes packets of the one it is bound to: the sequence
-            // numbers of any other do not fit.
+            // A queue pair accepts packets only of the one it is bound to: sequence numbers of
+            // others do not fit.
             Message::Data(from, to) => {
                 let own = &self.sides[side];
                 let newest = own.pairing.stand().map(|(mine, _)| mine.generation);
@@ -125,7 +126,7 @@ impl World {
         }
     }
 
-    /// Drops what is on its way to the side and has no effect now and later.
+    /// Drops messages to the side that have no effect now and later.
     fn forget(&mut self, side: usize) {
         let [one, other] = &mut self.sides;
         let (own, peer) = if side == 0 {
@@ -159,7 +160,7 @@ impl World {
         }
     }
 
-    /// What must hold whenever a side does something.
+    /// Checks the invariants of each step of a side.
     fn check(&mut self, side: usize, step: Step) {
         match step {
             Step::Bind { theirs } => {
@@ -180,7 +181,7 @@ impl World {
         }
     }
 
-    /// Each says where it is and hears the other, once.
+    /// Each side sends its state to the other once.
     pub fn exchange(&self) -> Self {
         let mut world = self.clone();
         for side in [0, 1, 0] {

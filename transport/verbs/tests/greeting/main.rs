@@ -1,5 +1,5 @@
-//! How two endpoints agree on a pair of queue pairs, whatever datagrams and queue
-//! pairs do meanwhile: small cases exhaustively, larger ones at random, in time.
+//! The agreement of two endpoints on a pair of queue pairs, with any behaviour of datagrams and
+//! queue pairs: small cases exhaustively, larger ones at random, with time.
 
 mod exhaustive;
 mod fences;

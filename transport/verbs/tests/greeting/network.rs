@@ -1,11 +1,11 @@
-//! Two endpoints with a clock of their own and a network that loses, repeats,
-//! delays and reorders; queue pairs that break, cannot be made or bound.
+//! Two endpoints, each with a clock, and a network that loses, repeats, delays and reorders
+//! datagrams; queue pairs may break, and making or binding them may fail.
 
 use core::time::Duration;
 use refrain_verbs::greeting::{Connecting, Contact, Effect, Greeting, Identity, Offer, Stage};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// How bad it is, in parts of 256.
+/// Probabilities of faults, in parts of 256.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Weather {
     pub lost: u8,
@@ -28,7 +28,7 @@ pub struct Network {
     pub weather: Weather,
     pub sides: [Side; 2],
     random: fastrand::Rng,
-    /// By the time of arrival; the number tells apart what arrives together.
+    /// By the time of arrival; the number orders packets that arrive at the same time.
     under_way: BTreeMap<(Duration, u64), (usize, Packet)>,
     numbers: u64,
     /// Greetings that were sent.
@@ -37,7 +37,8 @@ pub struct Network {
 
 pub struct Side {
     pub connecting: Connecting,
-    /// What each generation was bound to: never two, never of another generation.
+    /// The queue pair that each generation was bound to: never two, and never one of another
+    /// generation.
     bound: HashMap<u32, Offer>,
     made: HashMap<u32, Offer>,
     pub silences: usize,
@@ -92,8 +93,8 @@ impl Network {
         }
     }
 
-    /// Runs until that time, or until both are established if that is asked for.
-    /// Says whether they are.
+    /// Runs until that time, or until both sides are established if `to_pair` is set. Returns
+    /// whether they are.
     pub fn run(&mut self, until: Duration, to_pair: bool) -> bool {
         loop {
             let is_pair = self
@@ -135,13 +136,13 @@ impl Network {
         }
     }
 
-    /// Greetings that are on their way.
+    /// Number of greetings in flight.
     pub fn under_way(&self) -> usize {
         let is_greeting = |(_, packet): &&(usize, Packet)| matches!(packet, Packet::Greeting(_));
         self.under_way.values().filter(is_greeting).count()
     }
 
-    /// The pair that both are at.
+    /// Checks that both sides are at the same pair.
     pub fn assert_pair(&self) {
         let [one, other] = &self.sides;
         let generation = one.connecting.generation().expect("a queue pair");
@@ -198,7 +199,7 @@ impl Network {
         }
     }
 
-    /// Says whether it went well.
+    /// Returns whether the action succeeded.
     fn carry_out(&mut self, side: usize, effect: Effect, further: &mut Vec<Effect>) -> bool {
         let fails = self.random.u8(..) < self.weather.failing;
         let (now, own) = (self.now, &mut self.sides[side]);

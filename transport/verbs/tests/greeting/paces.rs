@@ -1,4 +1,4 @@
-//! When a side says something, and when it waits.
+//! When a side sends greetings, and when it waits.
 
 use super::network::{contact, first, identity};
 use core::time::Duration;
@@ -84,7 +84,7 @@ fn whoever_does_not_know_yet_is_answered_once() {
     assert_eq!(stages(&again), [Stage::Established]);
     assert_eq!(again.len(), 1);
     assert!(hear(&mut side, ms(4), offer(1), Stage::Established).is_empty());
-    // Late: it was bound since.
+    // A late greeting: the peer has been bound since.
     assert!(hear(&mut side, ms(5), offer(1), Stage::Fresh).is_empty());
 }
 
@@ -111,7 +111,7 @@ fn a_queue_pair_that_cannot_be_made_is_asked_for_again() {
     let again = side.next_tick_at().expect("a time");
     assert!(again > ms(5));
     assert_eq!(tick(&mut side, again), [Effect::Replace { generation: 2 }]);
-    // Meanwhile they are further.
+    // Meanwhile the peer has a later generation.
     let effects = hear(&mut side, again, offer(5), Stage::Fresh);
     assert_eq!(effects, [Effect::Replace { generation: 5 }]);
     let mut effects = Vec::new();

@@ -1,4 +1,4 @@
-//! Bad weather, breaking queue pairs, then calm.
+//! Faulty networks and breaking queue pairs, then no more faults.
 
 use super::network::{Network, Weather};
 use super::seed;
@@ -33,7 +33,7 @@ fn weather() -> impl Strategy<Value = Weather> {
 proptest! {
     #![proptest_config(seed::config(1_000))]
 
-    /// They come to a pair soon after the last mishap, and are quiet then.
+    /// Both sides agree on a pair soon after the last fault, and are then silent.
     #[test]
     fn calm_brings_a_pair_and_silence(
         random in any::<u64>(),
@@ -59,14 +59,14 @@ proptest! {
         prop_assert!(network.run(later, false));
         network.assert_pair();
         let more = network.greetings - sent;
-        // One answer at most to each that was on its way.
+        // At most one answer to each greeting that was in flight.
         prop_assert!(more <= under_way, "{more} more, {under_way} under way");
         for side in &network.sides {
             prop_assert_eq!(side.connecting.next_tick_at(), None);
         }
     }
 
-    /// A pair that stood, broken at one side, at the other, or at both at once.
+    /// An established pair breaks at one side, at the other, or at both at once.
     #[test]
     fn a_pair_that_breaks_is_replaced_by_one(
         random in any::<u64>(),
@@ -90,8 +90,8 @@ proptest! {
     }
 }
 
-/// The other side says nothing at all: it is reported once, and greeted at the
-/// longest gap.
+/// The other side never answers: its silence is reported once, and it is greeted at the longest
+/// gap.
 #[test]
 fn nobody_there() {
     let weather = Weather {

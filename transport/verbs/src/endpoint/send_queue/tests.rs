@@ -1,25 +1,25 @@
-//! The queue against a device that is modelled: requests in order, completions only
-//! of those that are signalled or fail, anything behind a failure fails.
+//! The queue against a model of a device: requests in order, completions only of requests that are
+//! signalled or fail; each request after a failure fails.
 
 use super::*;
 use proptest::prelude::*;
 
-/// What may happen.
+/// An action of the test.
 #[derive(Debug, Clone)]
 enum Act {
     Send,
     Inject,
     Read,
-    /// Two requests together.
+    /// Posts two requests together.
     Placed,
     Mark,
-    /// The device refuses the last of what follows.
+    /// The device refuses the last of the following requests.
     Refuse,
-    /// The device executes so many.
+    /// The device executes this number of requests.
     Execute(usize),
-    /// The next that the device executes fails, and all behind it.
+    /// The next request that the device executes fails, and all after it.
     Break,
-    /// The program reads so many completions.
+    /// The program reads this number of completions.
     Poll(usize),
 }
 
@@ -37,7 +37,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// A request as the device knows it.
+/// A request in the model of the device.
 #[derive(Debug, Clone, Copy)]
 struct Posted {
     sequence: u32,
@@ -49,15 +49,15 @@ struct Posted {
 struct Model {
     queue: SendQueue,
     room: usize,
-    /// Not executed yet.
+    /// Requests that are not executed yet.
     posted: VecDeque<Posted>,
-    /// Sequence, whether it went well.
+    /// Sequence number, and whether the request succeeded.
     completions: VecDeque<(u32, bool)>,
     is_broken: bool,
-    /// Everything that was posted and of which the program was not told.
+    /// Requests that were posted and whose end was not reported yet.
     open: VecDeque<Posted>,
     token: u64,
-    /// Requests that the device has failed.
+    /// Requests that failed in the device.
     failed: Vec<u32>,
 }
 
@@ -98,7 +98,7 @@ impl Model {
     fn start(&mut self, role: Role, must_signal: bool) {
         let count = if role == Role::Half { 2 } else { 1 };
         if role != Role::Marker && !self.queue.has_room(count) {
-            // Room comes again: something in a full queue is signalled.
+            // Room will be free again: a request in a full queue is signalled.
             assert!(self.open.iter().any(|one| one.is_signalled) || count == 2);
             return;
         }
@@ -127,7 +127,7 @@ impl Model {
         }
     }
 
-    /// Reads one completion: what is told must be what the device did.
+    /// Reads one completion, and compares the reported requests with the model.
     fn poll(&mut self) {
         let Some((sequence, is_good)) = self.completions.pop_front() else {
             return;
@@ -144,7 +144,7 @@ impl Model {
             assert_eq!(went_well, !self.failed.contains(&expected.sequence));
             assert_eq!(*is_last, expected.sequence == sequence);
         }
-        // The same again, or an older one, says nothing.
+        // The same completion again, or an older one, reports nothing.
         let mut again = 0;
         self.queue.end(sequence, |_, _| again += 1);
         assert_eq!(again, 0);
@@ -188,9 +188,8 @@ fn must_be_signalled(role: Role) -> bool {
 }
 
 proptest! {
-    /// Whatever is posted, executed, broken and polled: each request is told of
-    /// once, in order, as the device executed it; and in the end of each, if a
-    /// marker goes behind.
+    /// With any sequence of posts, executions, failures and polls, each request is reported once,
+    /// in order, as the device executed it; at the end all are reported, if a marker follows.
     #[test]
     fn every_request_is_told_of_once_and_rightly(
         room in 2_usize..140,
@@ -201,7 +200,7 @@ proptest! {
         for act in &acts {
             model.act(act);
         }
-        // All is executed and polled; a marker finds what is left.
+        // All requests are executed and polled; a marker reports the remaining ones.
         while !model.posted.is_empty() {
             model.execute(false);
         }
@@ -220,14 +219,14 @@ proptest! {
         prop_assert!(!model.queue.needs_marker());
         let awaited = model.open.iter().any(|one| matches!(one.role, Role::Told(_)));
         prop_assert!(!awaited, "{:?}", model.open);
-        // What is given up comes out whole, in order.
+        // Requests that are given up come out completely and in order.
         while let Some(entry) = model.queue.give_up() {
             prop_assert_eq!(entry.token, model.open.pop_front().unwrap().token);
         }
         prop_assert!(model.open.is_empty());
     }
 
-    /// Completions of no request of the queue change nothing.
+    /// Completions of requests that are not in the queue change nothing.
     #[test]
     fn foreign_completions_say_nothing(
         sent in 0_usize..20,
@@ -242,7 +241,7 @@ proptest! {
     }
 }
 
-/// One in 16, no more.
+/// One request in 16, no more.
 #[test]
 fn one_of_sixteen_is_signalled() {
     let mut queue = SendQueue::new(128);
