@@ -5,12 +5,12 @@
 //! EL-1; docs/design/event-remote.md
 //!
 //! - [`RemoteRings`] is the server's part: it registers rings for remote writing
-//! and revokes the access (FENCE-1). The server's poll loop calls it.
+//!   and revokes the access (FENCE-1). The server's poll loop calls it.
 //! - [`RemoteWriter`] is the client's part: it takes batches, and returns the position up
-//! to which they are in the logger's memory.
+//!   to which they are in the logger's memory.
 //! - [`Delivery`] says for which providers the completion can be trusted. With
-//! the others a client commits by messages, which the server acknowledges
-//! itself ([`CommitPath::Messages`](crate::message::CommitPath::Messages)).
+//!   the others a client commits by messages, which the server acknowledges
+//!   itself ([`CommitPath::Messages`](crate::message::CommitPath::Messages)).
 //!
 //! The ring itself, its reader and the definition of a valid batch are those of
 //! [`ring`](crate::ring) for every commit path.

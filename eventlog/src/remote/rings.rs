@@ -79,12 +79,12 @@ pub(super) struct Opened {
 /// In the server's poll loop:
 ///
 /// 1. Add [`RemoteRings::descriptor`], if there is one, to the poll set;
-/// it does not change.
+///    it does not change.
 /// 2. After every wake-up call [`RemoteRings::progress`], whatever the source: with
-/// most providers the peers' writes advance only in this call. Then drain the rings.
+///    most providers the peers' writes advance only in this call. Then drain the rings.
 /// 3. When there is nothing to do, call [`RemoteRings::sleep_max`]. With some providers it
-/// completes writes that have arrived meanwhile, without waking the server: drain the
-/// rings once more.
+///    completes writes that have arrived meanwhile, without waking the server: drain the
+///    rings once more.
 /// 4. If they were empty, sleep at most that long.
 ///
 /// When a client joins: [`RemoteRings::register`] its ring, and put the result into the

@@ -1,17 +1,17 @@
 //! Handles a hello, up to the welcome.
 //!
 //! 1. Another writer of the rank is disconnected. The batches that it placed are taken out of
-//! its ring and stored, and the ring is removed. A batch that lay in the ring by then may
-//! have been acknowledged as placed, and must not be lost (EL-3). A later one lies in a
-//! file without a name, which is not read (FENCE-1).
+//!    its ring and stored, and the ring is removed. A batch that lay in the ring by then may
+//!    have been acknowledged as placed, and must not be lost (EL-3). A later one lies in a
+//!    file without a name, which is not read (FENCE-1).
 //! 2. The logbook fences all earlier lives, and stores that.
 //! 3. A later life that does not say where it begins only asks: it is welcomed, and may
-//! not commit.
+//!    not commit.
 //! 4. If the log is not what the life begins with, or lacks determinants that the client cannot
-//! send again, it is changed to follow the log of another replica. If no replica can supply
-//! it, the hello is refused, and the client tries again.
+//!    send again, it is changed to follow the log of another replica. If no replica can supply
+//!    it, the hello is refused, and the client tries again.
 //! 5. The log admits the life ([`RankLog::admit`](crate::acceptor::RankLog::admit)),
-//! and that is stored. Then the client is welcomed.
+//!    and that is stored. Then the client is welcomed.
 
 use super::connection::Role;
 use super::host::{AllAsked, Channel, Fetch, Host, MadeRing, RankKey, Wanted};

@@ -7,13 +7,13 @@
 //! from unsealed memory, which has none). LOG-2
 //!
 //! - A log is the contiguous run of chunks up to its last valid one: it begins after the last
-//! gap, and chunks before the gap were freed. A chunk whose place is empty
-//! in a file after which the log continued is not a gap: it was left out
-//! (docs/formats/log-format.md).
+//!   gap, and chunks before the gap were freed. A chunk whose place is empty
+//!   in a file after which the log continued is not a gap: it was left out
+//!   (docs/formats/log-format.md).
 //! - A chunk may have several copies: in memory, on disk, in two files after
-//! a failed write. Any valid copy is used.
+//!   a failed write. Any valid copy is used.
 //! - Records and messages are streamed in the order of the log, with a memory of
-//! a few chunks however long the log is.
+//!   a few chunks however long the log is.
 
 mod ahead;
 mod checked;

@@ -52,9 +52,7 @@ fn a_receive_of_a_scope_that_is_over_ends_without_a_message() {
     // The receive was cancelled with its scope.
     pair.seen();
     let clock = pair.rank.tick();
-    let end = calls::test(&mut pair.rank, clock, &mut stale)
-        .ok()
-        .expect("it is over");
+    let end = calls::test(&mut pair.rank, clock, &mut stale).expect("it is over");
     assert!(end.status.cancelled);
     assert!(stale.is_null());
     assert_eq!(pair.seen(), [Saw::Completion(clock, vec![posted_at])]);
