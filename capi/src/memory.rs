@@ -155,6 +155,7 @@ pub struct Protected {
 impl Protected {
     /// `bytes` bytes from `base` on.
     ///
+    /// # Safety
     /// While the value is kept, the bytes must be readable and writable, and the program must not
     /// touch them during a read or fill.
     pub unsafe fn new(base: *mut c_void, bytes: usize) -> Result<Self, Failure> {

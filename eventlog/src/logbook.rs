@@ -145,6 +145,7 @@ impl Logbook {
     /// Takes a batch of a rank's latest life. `batch` begins with the batch and may be
     /// longer.
     ///
+    /// # Errors
     /// When the batch is refused; the logbook is then unchanged.
     /// When it is not accepted; then nothing has changed.
     pub fn accept(&mut self, job: u64, batch: &[u8]) -> Result<Verdict, Refusal> {

@@ -104,6 +104,7 @@ impl RemoteWriter {
     /// Begins to place a batch. The batch has been taken unless the ring is full; if
     /// the provider has no room now, [`RemoteWriter::poll`] posts it.
     ///
+    /// # Errors
     /// Inner: [`Full`]: the batch was not taken; write it again after
     /// [`RemoteWriter::consumed`]. Outer: see the type.
     #[inline]
@@ -135,6 +136,7 @@ impl RemoteWriter {
     /// Advances writes. Everything before the returned position is in the
     /// logger's memory, in order. EL-1
     ///
+    /// # Errors
     /// See the type; later calls return the error again.
     /// See the type; again at every later call.
     #[inline]

@@ -8,7 +8,7 @@
 //!
 //! Batches lie one behind the other, each at a multiple of [`LINE_BYTES`]. None
 //! crosses the end of the ring: where fewer than
-//! [`BATCH_BYTES_MAX`]
+//! [`BATCH_BYTES_MAX`](refrain_logging::determinant::batch::BATCH_BYTES_MAX)
 //! bytes are left, the next batch lies at the beginning, whatever its length, so that
 //! both sides compute its place ([`Cursor`]). Old batches are not cleared, and no separate
 //! word publishes a batch. A reader takes the bytes at the next place only

@@ -11,7 +11,7 @@ use thiserror::Error;
 pub struct ChunkBytes(Box<dyn AsRef<[u8]> + Send>);
 
 impl ChunkBytes {
-    /// Wraps the [`CHUNK_BYTES`] bytes of a chunk, or the part up to its last record.
+    /// Wraps the [`CHUNK_BYTES`](crate::CHUNK_BYTES) bytes of a chunk, or the part up to its last record.
     pub fn new(bytes: impl AsRef<[u8]> + Send + 'static) -> Self {
         Self(Box::new(bytes))
     }

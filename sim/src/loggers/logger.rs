@@ -39,7 +39,7 @@ pub(super) struct Shard {
     pub(super) reports: Rc<RefCell<Vec<String>>>,
 }
 
-/// See the [module](self).
+/// An event logger: its process and its disk.
 #[derive(Debug)]
 pub struct Logger {
     number: usize,

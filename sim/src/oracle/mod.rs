@@ -3,7 +3,7 @@
 //!
 //! An oracle states its rule independently, from observed happenings, and never asks the code under
 //! test. What it cannot observe (what loggers hold, which lives ranks know of) it asks a
-//! [`Witness`](rule::Witness).
+//! [`Witness`].
 //!
 //! | oracle | rule |
 //! |---|---|

@@ -11,7 +11,7 @@ pub struct EndpointOptions {
     pub peers_max: usize,
     /// Most receives that can be posted at a time; fewer if the device has a lower limit.
     pub receives_max: usize,
-    /// Longest message in bytes that is copied into its request ([`super::Endpoint::inject`]); less
+    /// Longest message in bytes that is copied into its request (`inject`); less
     /// if the device has a lower limit.
     pub inject_bytes: usize,
     /// Any process that knows the address may connect, without being inserted.

@@ -30,6 +30,7 @@ const SEND_ROOM: usize = 128;
 const GREETINGS: core::ops::RangeInclusive<usize> = 64..=512;
 
 impl Sizes {
+    /// # Errors
     /// When the device's limits are too low.
     /// The device's limits are too low.
     pub(super) fn of(options: &EndpointOptions, limits: &DeviceLimits) -> Result<Self, Error> {
