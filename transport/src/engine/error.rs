@@ -46,7 +46,7 @@ pub enum EngineError {
     /// The log cannot be read for a peer that was restarted.
     #[error(transparent)]
     Resend(Box<ReadBackError>),
-    /// A peer was restarted, and its messages are not kept.
+    /// This rank or the peer is a later life, and the protocol keeps no messages.
     #[error(
         "rank {peer} begins anew, and the protocol `{protocol}` keeps no messages for it: choose one that does"
     )]
