@@ -1,0 +1,265 @@
+//! The algorithms: which there are, which fits a call, and the schedule of one.
+
+pub mod allgather;
+pub mod allreduce;
+pub mod alltoall;
+pub mod barrier;
+pub mod bcast;
+pub mod gather;
+pub mod neighbours;
+pub mod reduce;
+pub mod reduce_scatter;
+pub mod scan;
+pub mod scatter;
+
+use crate::call::{Arguments, Call, Operation};
+use crate::schedule::{Buffer, Schedule};
+
+/// The name of an algorithm; several collectives have one of the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// Every place with every place, or with the root.
+    Linear,
+    /// One record that all other places read.
+    Flat,
+    /// Binomial tree.
+    Binomial,
+    /// Rounds with distances 1, 2, 4 … around the ring.
+    Dissemination,
+    /// Chain of all places, in segments.
+    Chain,
+    /// Scatter in a tree, allgather in a ring.
+    ScatterAllgather,
+    /// Around the ring of all places.
+    Ring,
+    /// Exchange with places at distance 1, 2, 4 …: all that is known.
+    RecursiveDoubling,
+    /// Exchange with places at distance 1, 2, 4 …: half of what is left.
+    RecursiveHalving,
+    /// Log2 rounds around the ring, for any size.
+    Bruck,
+    /// One partner in each round.
+    Pairwise,
+    /// Recursive halving, then the way back.
+    Rabenseifner,
+}
+
+/// What algorithms are told beside the call; the same at all places of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Bytes of a segment of [`Algorithm::Chain`].
+    pub segment_bytes: u64,
+    /// Rounds of [`Algorithm::Linear`] alltoall that may be under way.
+    pub window: u32,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 64 << 10,
+            window: 32,
+        }
+    }
+}
+
+impl Operation {
+    /// The algorithms for this collective. The first one fits every call.
+    pub fn algorithms(self) -> &'static [Algorithm] {
+        use Algorithm::*;
+        match self {
+            Self::Barrier => &[Dissemination, Flat],
+            Self::Bcast => &[Binomial, Flat, Chain, ScatterAllgather],
+            Self::Gather | Self::Scatter => &[Linear, Binomial],
+            Self::Allgather => &[Ring, Flat, RecursiveDoubling, Bruck],
+            Self::Alltoall => &[Pairwise, Linear, Bruck],
+            Self::Reduce => &[Binomial, Rabenseifner],
+            Self::Allreduce => &[RecursiveDoubling, Flat, Rabenseifner, Ring],
+            Self::ReduceScatter => &[RecursiveHalving, Pairwise],
+            Self::Scan | Self::Exscan => &[RecursiveDoubling, Linear],
+            Self::NeighbourAllgather | Self::NeighbourAlltoall => &[Linear],
+        }
+    }
+}
+
+impl Algorithm {
+    /// Whether this algorithm can do `call`. All places get the same answer.
+    pub fn fits(self, call: &Call) -> bool {
+        let group = call.group;
+        let special = match (&call.arguments, self) {
+            (Arguments::Gather { blocks, .. }, Self::Binomial)
+            | (Arguments::Scatter { blocks, .. }, Self::Binomial)
+            | (
+                Arguments::Alltoall {
+                    receive: blocks, ..
+                },
+                Self::Bruck,
+            ) => blocks.even().is_some(),
+            (Arguments::Allgather { .. }, Self::RecursiveDoubling) => group.size.is_power_of_two(),
+            (Arguments::Allreduce { commutative, .. }, Self::Ring) => *commutative,
+            _ => true,
+        };
+        special && call.operation().algorithms().contains(&self)
+    }
+
+    /// Writes what this place does into `schedule`, which must be empty. The result depends on
+    /// the arguments alone.
+    ///
+    /// # Panics
+    ///
+    /// If the algorithm does not [fit](Self::fits) the call.
+    pub fn schedule(self, call: &Call, parameters: &Parameters, schedule: &mut Schedule) {
+        assert!(self.fits(call), "{self:?} cannot do {:?}", call.operation());
+        match call.arguments {
+            Arguments::Reduce { .. }
+            | Arguments::Allreduce { .. }
+            | Arguments::ReduceScatter { .. }
+            | Arguments::Scan { .. } => self.reduction(call, schedule),
+            _ => self.movement(call, parameters, schedule),
+        }
+    }
+
+    /// Collectives that move data.
+    fn movement(self, call: &Call, parameters: &Parameters, schedule: &mut Schedule) {
+        let group = call.group;
+        // Gather: the own block if it has to move; scatter likewise, to the output.
+        let moves = |root| group.me != root || !call.in_place;
+        match call.arguments {
+            Arguments::Barrier => match self {
+                Self::Flat => barrier::flat(schedule, group),
+                _ => barrier::dissemination(schedule, group),
+            },
+            Arguments::Bcast { root, count } => {
+                let data = Buffer::Output.first(count);
+                let segment = (parameters.segment_bytes / call.element_bytes).max(1);
+                match self {
+                    Self::Flat => bcast::flat(schedule, group, root, data),
+                    Self::Chain => bcast::chain(schedule, group, root, data, segment),
+                    Self::ScatterAllgather => {
+                        bcast::scatter_allgather(schedule, group, root, data);
+                    }
+                    _ => bcast::binomial(schedule, group, root, data),
+                }
+            }
+            Arguments::Gather {
+                root,
+                count,
+                ref blocks,
+            } => {
+                let own = moves(root).then_some(Buffer::Input.first(count));
+                match self {
+                    Self::Binomial => gather::binomial(schedule, group, root, own, count),
+                    _ => gather::linear(schedule, group, root, own, blocks),
+                }
+            }
+            Arguments::Scatter {
+                root,
+                count,
+                ref blocks,
+            } => {
+                let own = moves(root).then_some(Buffer::Output.first(count));
+                match self {
+                    Self::Binomial => scatter::binomial(schedule, group, root, own, count),
+                    _ => scatter::linear(schedule, group, root, own, blocks),
+                }
+            }
+            Arguments::Allgather { ref blocks } => {
+                let own = Buffer::Input.first(blocks.count(group.me));
+                let own = (!call.in_place).then_some(own);
+                match self {
+                    Self::Flat => allgather::flat(schedule, group, own, blocks),
+                    Self::RecursiveDoubling => {
+                        allgather::recursive_doubling(schedule, group, own, blocks);
+                    }
+                    Self::Bruck => allgather::bruck(schedule, group, own, blocks),
+                    _ => allgather::ring(schedule, group, own, blocks),
+                }
+            }
+            Arguments::Alltoall {
+                ref send,
+                ref receive,
+            } => {
+                let window = if self == Self::Linear {
+                    parameters.window
+                } else {
+                    1
+                };
+                match (self, receive.even()) {
+                    (Self::Bruck, Some(count)) => {
+                        alltoall::bruck(schedule, group, input(call), count);
+                    }
+                    _ if call.in_place => alltoall::exchange_in_place(schedule, group, receive),
+                    _ => alltoall::exchange(schedule, group, window, send, receive),
+                }
+            }
+            Arguments::NeighbourAllgather {
+                sources,
+                destinations,
+                count,
+                ref receive,
+            } => {
+                let send = |_| Buffer::Input.first(count);
+                neighbours::linear(schedule, group, (sources, destinations), send, receive);
+            }
+            Arguments::NeighbourAlltoall {
+                sources,
+                destinations,
+                ref send,
+                ref receive,
+            } => {
+                let send = |index| send.part(Buffer::Input, index);
+                neighbours::linear(schedule, group, (sources, destinations), send, receive);
+            }
+            _ => unreachable!("a reduction"),
+        }
+    }
+
+    /// Collectives that combine.
+    fn reduction(self, call: &Call, schedule: &mut Schedule) {
+        let group = call.group;
+        let input = input(call);
+        match call.arguments {
+            Arguments::Reduce { root, count } => {
+                let buffer = if group.me == root {
+                    input
+                } else {
+                    Buffer::Input
+                };
+                match self {
+                    Self::Rabenseifner => {
+                        reduce::rabenseifner(schedule, group, root, buffer.first(count));
+                    }
+                    _ => reduce::binomial(schedule, group, root, buffer.first(count)),
+                }
+            }
+            Arguments::Allreduce { count, .. } => match self {
+                Self::Flat => allreduce::flat(schedule, group, input.first(count)),
+                Self::Rabenseifner => allreduce::rabenseifner(schedule, group, input.first(count)),
+                Self::Ring => allreduce::ring(schedule, group, input.first(count)),
+                _ => allreduce::recursive_doubling(schedule, group, input.first(count)),
+            },
+            Arguments::ReduceScatter { ref blocks } => {
+                let input = input.first(blocks.sum(0, group.size));
+                match self {
+                    Self::Pairwise => reduce_scatter::pairwise(schedule, group, input, blocks),
+                    _ => reduce_scatter::recursive_halving(schedule, group, input, blocks),
+                }
+            }
+            Arguments::Scan { count, prefix } => {
+                let input = input.first(count);
+                match self {
+                    Self::Linear => scan::linear(schedule, group, input, prefix),
+                    _ => scan::recursive_doubling(schedule, group, input, prefix),
+                }
+            }
+            _ => unreachable!("moves data"),
+        }
+    }
+}
+
+/// Where this place's contribution is.
+fn input(call: &Call) -> Buffer {
+    match call.in_place {
+        true => Buffer::Output,
+        false => Buffer::Input,
+    }
+}

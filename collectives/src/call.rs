@@ -1,0 +1,196 @@
+//! What a place asks for: a collective with its arguments.
+
+use crate::blocks::Blocks;
+use crate::group::Group;
+
+pub use crate::algorithms::scan::Prefix;
+
+/// A call of a collective at one place.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// The group and the place.
+    pub group: Group,
+    /// The collective.
+    pub arguments: Arguments<'a>,
+    /// Whether this place's contribution is in its output, where MPI puts it for `MPI_IN_PLACE`.
+    /// Has no meaning for barrier, bcast and neighbourhoods, nor for gather, scatter and reduce
+    /// at other places than the root. Same at all places for the others.
+    pub in_place: bool,
+    /// Bytes of an element; at least 1, the same at all places.
+    pub element_bytes: u64,
+}
+
+/// A collective and what it needs to know. Counts are in elements.
+#[derive(Clone, Copy, Debug)]
+pub enum Arguments<'a> {
+    /// No place leaves before all have come.
+    Barrier,
+    /// The output of the root goes to the output of all places.
+    Bcast {
+        /// The root.
+        root: u32,
+        /// Elements.
+        count: u64,
+    },
+    /// The inputs of all places go to the output of the root.
+    Gather {
+        /// The root.
+        root: u32,
+        /// Elements of this place's block.
+        count: u64,
+        /// The root's output: [`Blocks::Even`] at all places or at none; read by the root alone
+        /// if it is not.
+        blocks: Blocks<'a>,
+    },
+    /// The input of the root goes to the outputs of all places.
+    Scatter {
+        /// The root.
+        root: u32,
+        /// Elements of this place's block.
+        count: u64,
+        /// The root's input: as for [`Self::Gather`].
+        blocks: Blocks<'a>,
+    },
+    /// The inputs of all places go to the output of all places.
+    Allgather {
+        /// The output; counts are the same at all places.
+        blocks: Blocks<'a>,
+    },
+    /// Block `b` of the input of place `a` goes to block `a` of the output of place `b`. Where
+    /// each block has a layout of its own, an element is a byte, a count is what is sent, a
+    /// start is where the block is in memory, and the partner of a step tells the layout.
+    Alltoall {
+        /// The input; not read in place.
+        send: Blocks<'a>,
+        /// The output. [`Blocks::Even`] for both at all places, or at none.
+        receive: Blocks<'a>,
+    },
+    /// The combination of all inputs goes to the output of the root.
+    Reduce {
+        /// The root.
+        root: u32,
+        /// Elements.
+        count: u64,
+    },
+    /// The combination of all inputs goes to the output of all places.
+    Allreduce {
+        /// Elements.
+        count: u64,
+        /// Whether the operator commutes.
+        commutative: bool,
+    },
+    /// Block `i` of the combination of all inputs goes to the beginning of the output of place
+    /// `i`.
+    ReduceScatter {
+        /// The input: dense; the same at all places.
+        blocks: Blocks<'a>,
+    },
+    /// The combination of the inputs of all places up to this one.
+    Scan {
+        /// Elements.
+        count: u64,
+        /// With or without this place's input.
+        prefix: Prefix,
+    },
+    /// The input goes along all edges.
+    NeighbourAllgather {
+        /// Places from which edges come.
+        sources: &'a [u32],
+        /// Places to which edges go.
+        destinations: &'a [u32],
+        /// Elements of the input.
+        count: u64,
+        /// A block of the output for each source.
+        receive: Blocks<'a>,
+    },
+    /// A block of the input goes along each edge.
+    NeighbourAlltoall {
+        /// Places from which edges come.
+        sources: &'a [u32],
+        /// Places to which edges go.
+        destinations: &'a [u32],
+        /// A block of the input for each destination.
+        send: Blocks<'a>,
+        /// A block of the output for each source.
+        receive: Blocks<'a>,
+    },
+}
+
+/// A kind of collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// [`Arguments::Barrier`]
+    Barrier,
+    /// [`Arguments::Bcast`]
+    Bcast,
+    /// [`Arguments::Gather`]
+    Gather,
+    /// [`Arguments::Scatter`]
+    Scatter,
+    /// [`Arguments::Allgather`]
+    Allgather,
+    /// [`Arguments::Alltoall`]
+    Alltoall,
+    /// [`Arguments::Reduce`]
+    Reduce,
+    /// [`Arguments::Allreduce`]
+    Allreduce,
+    /// [`Arguments::ReduceScatter`]
+    ReduceScatter,
+    /// [`Arguments::Scan`], inclusive
+    Scan,
+    /// [`Arguments::Scan`], exclusive
+    Exscan,
+    /// [`Arguments::NeighbourAllgather`]
+    NeighbourAllgather,
+    /// [`Arguments::NeighbourAlltoall`]
+    NeighbourAlltoall,
+}
+
+impl Call<'_> {
+    /// The kind of collective.
+    pub fn operation(&self) -> Operation {
+        match self.arguments {
+            Arguments::Barrier => Operation::Barrier,
+            Arguments::Bcast { .. } => Operation::Bcast,
+            Arguments::Gather { .. } => Operation::Gather,
+            Arguments::Scatter { .. } => Operation::Scatter,
+            Arguments::Allgather { .. } => Operation::Allgather,
+            Arguments::Alltoall { .. } => Operation::Alltoall,
+            Arguments::Reduce { .. } => Operation::Reduce,
+            Arguments::Allreduce { .. } => Operation::Allreduce,
+            Arguments::ReduceScatter { .. } => Operation::ReduceScatter,
+            Arguments::Scan { prefix, .. } => match prefix {
+                Prefix::Inclusive => Operation::Scan,
+                Prefix::Exclusive => Operation::Exscan,
+            },
+            Arguments::NeighbourAllgather { .. } => Operation::NeighbourAllgather,
+            Arguments::NeighbourAlltoall { .. } => Operation::NeighbourAlltoall,
+        }
+    }
+
+    /// Bytes by which an algorithm is chosen, if all places know them: of the vector, or of a
+    /// block (their mean) where each place has one.
+    pub fn bytes(&self) -> Option<u64> {
+        let mean = |blocks: &Blocks| {
+            let size = self.group.size;
+            blocks.sum(0, size) / u64::from(size)
+        };
+        let elements = match &self.arguments {
+            Arguments::Barrier => 0,
+            Arguments::Bcast { count, .. }
+            | Arguments::Reduce { count, .. }
+            | Arguments::Allreduce { count, .. }
+            | Arguments::Scan { count, .. } => *count,
+            Arguments::Allgather { blocks } | Arguments::ReduceScatter { blocks } => mean(blocks),
+            Arguments::Gather { blocks, .. } | Arguments::Scatter { blocks, .. } => {
+                blocks.even()?
+            }
+            Arguments::Alltoall { receive, .. } => receive.even()?,
+            Arguments::NeighbourAllgather { .. } | Arguments::NeighbourAlltoall { .. } => {
+                return None;
+            }
+        };
+        Some(elements.saturating_mul(self.element_bytes))
+    }
+}

@@ -1,0 +1,35 @@
+//! The pure part of collectives: what each place of a group does, and how operands combine.
+//!
+//! Everything here is a function of its arguments: no clock, thread, randomness or I/O. An
+//! executor elsewhere begins the steps of a [`Schedule`] and moves bytes.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `schedule` | [`Schedule`]: steps over input, output and scratch; how an executor walks them |
+//! | `call` | [`Call`]: a collective and its arguments at one place |
+//! | `algorithms` | [`Algorithm`]: the algorithms of the literature, one collective a file |
+//! | `choice` | [`Table`]: which algorithm for which call |
+//! | `reduction` | [`Reduction`]: operators on bytes |
+//! | `cost` | messages, bytes and critical path of an algorithm, counted from its schedules |
+//! | `group`, `tree`, `cube`, `blocks` | places, and shapes that algorithms share |
+//! | `check` | executes the schedules of all places without a network (feature `test-doubles`) |
+//!
+//! Must never know: ranks of a job, hosts, messages, protocols.
+//!
+//! Docs: `docs/design/collectives.md`.
+
+#![forbid(unsafe_code)]
+
+pub mod algorithms;
+mod blocks;
+mod call;
+mod cube;
+mod group;
+mod schedule;
+mod tree;
+
+pub use algorithms::{Algorithm, Parameters};
+pub use blocks::Blocks;
+pub use call::{Arguments, Call, Operation, Prefix};
+pub use group::Group;
+pub use schedule::{Action, Buffer, Part, Schedule, Side, Step};
