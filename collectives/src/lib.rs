@@ -23,6 +23,8 @@
 pub mod algorithms;
 mod blocks;
 mod call;
+#[cfg(feature = "test-doubles")]
+pub mod check;
 mod cube;
 mod group;
 mod schedule;

@@ -1,0 +1,1 @@
+//! Messages and elements of algorithms, against the formulas of the literature.
