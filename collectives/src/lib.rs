@@ -27,6 +27,7 @@ mod call;
 pub mod check;
 mod cube;
 mod group;
+pub mod reduction;
 mod schedule;
 mod tree;
 
@@ -34,4 +35,5 @@ pub use algorithms::{Algorithm, Parameters};
 pub use blocks::Blocks;
 pub use call::{Arguments, Call, Operation, Prefix};
 pub use group::Group;
+pub use reduction::Reduction;
 pub use schedule::{Action, Buffer, Part, Schedule, Side, Step};
