@@ -25,6 +25,7 @@ mod blocks;
 mod call;
 #[cfg(feature = "test-doubles")]
 pub mod check;
+pub mod choice;
 mod cube;
 mod group;
 pub mod reduction;

@@ -1,0 +1,272 @@
+//! Which algorithm does a call.
+//!
+//! A table is a list of rules; the first one that applies decides. The choice depends on the
+//! arguments of the call, on the group and on the table, which are the same at all places and in
+//! all lives.
+//!
+//! As text, a rule is a line: the collective, conditions, the algorithm.
+//!
+//! ```text
+//! # up to 2 KiB: latency counts
+//! allreduce places<=64 bytes<=2048 recursive-doubling
+//! bcast shared flat
+//! ```
+//!
+//! `places` is the size of the group. `bytes` is [`Call::bytes`]: of the vector, or of one block.
+//! A rule with `bytes` does not apply where places do not know them: gatherv, scatterv, alltoallv.
+//! `shared` is for groups whose members can all read one memory.
+
+use crate::algorithms::{Algorithm, Parameters};
+use crate::call::{Call, Operation};
+use std::fmt;
+use std::str::FromStr;
+
+/// Rules of choice and the parameters of algorithms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    rules: Vec<Rule>,
+    /// Parameters for all schedules.
+    pub parameters: Parameters,
+}
+
+/// A line of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rule {
+    operation: Operation,
+    shared: bool,
+    places_max: Option<u32>,
+    bytes_max: Option<u64>,
+    algorithm: Algorithm,
+}
+
+/// A line that is not a rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line} of the table of algorithms: {problem}")]
+pub struct NotATable {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+const OPERATIONS: [(Operation, &str); 13] = [
+    (Operation::Barrier, "barrier"),
+    (Operation::Bcast, "bcast"),
+    (Operation::Gather, "gather"),
+    (Operation::Scatter, "scatter"),
+    (Operation::Allgather, "allgather"),
+    (Operation::Alltoall, "alltoall"),
+    (Operation::Reduce, "reduce"),
+    (Operation::Allreduce, "allreduce"),
+    (Operation::ReduceScatter, "reduce-scatter"),
+    (Operation::Scan, "scan"),
+    (Operation::Exscan, "exscan"),
+    (Operation::NeighbourAllgather, "neighbour-allgather"),
+    (Operation::NeighbourAlltoall, "neighbour-alltoall"),
+];
+
+const ALGORITHMS: [(Algorithm, &str); 12] = [
+    (Algorithm::Linear, "linear"),
+    (Algorithm::Flat, "flat"),
+    (Algorithm::Binomial, "binomial"),
+    (Algorithm::Dissemination, "dissemination"),
+    (Algorithm::Chain, "chain"),
+    (Algorithm::ScatterAllgather, "scatter-allgather"),
+    (Algorithm::Ring, "ring"),
+    (Algorithm::RecursiveDoubling, "recursive-doubling"),
+    (Algorithm::RecursiveHalving, "recursive-halving"),
+    (Algorithm::Bruck, "bruck"),
+    (Algorithm::Pairwise, "pairwise"),
+    (Algorithm::Rabenseifner, "rabenseifner"),
+];
+
+/// Sizes where the α-β model of `cost` and the papers change sides.
+const DEFAULT: &str = "
+barrier shared places<=8 flat
+barrier dissemination
+bcast shared flat
+bcast bytes<=16384 binomial
+bcast places<=4 bytes<=262144 binomial
+bcast places<=64 scatter-allgather
+bcast places<=1024 bytes<=4194304 binomial
+bcast places<=1024 scatter-allgather
+bcast bytes<=67108864 binomial
+bcast chain
+gather bytes<=4096 binomial
+gather linear
+scatter bytes<=4096 binomial
+scatter linear
+allgather shared flat
+allgather bytes<=4096 recursive-doubling
+allgather bytes<=4096 bruck
+allgather ring
+alltoall places<=8 linear
+alltoall bytes<=256 bruck
+alltoall bytes<=32768 linear
+alltoall pairwise
+reduce bytes<=4096 binomial
+reduce rabenseifner
+allreduce shared places<=8 bytes<=4096 flat
+allreduce bytes<=4096 recursive-doubling
+allreduce places<=4 bytes<=65536 recursive-doubling
+allreduce rabenseifner
+reduce-scatter bytes<=131072 recursive-halving
+reduce-scatter pairwise
+scan recursive-doubling
+exscan recursive-doubling
+neighbour-allgather linear
+neighbour-alltoall linear
+";
+
+impl Default for Table {
+    fn default() -> Self {
+        DEFAULT.parse().expect("the tests have parsed it")
+    }
+}
+
+impl Table {
+    /// The algorithm for `call`. `shared`: all members of the group can read one memory.
+    pub fn choose(&self, call: &Call, shared: bool) -> Algorithm {
+        let (operation, size) = (call.operation(), call.group.size);
+        let applies = |rule: &&Rule| {
+            rule.operation == operation
+                && (shared || !rule.shared)
+                && rule.places_max.is_none_or(|most| size <= most)
+                && rule
+                    .bytes_max
+                    .is_none_or(|most| call.bytes().is_some_and(|it| it <= most))
+                && rule.algorithm.fits(call)
+        };
+        let rule = self.rules.iter().find(applies);
+        rule.map_or(operation.algorithms()[0], |rule| rule.algorithm)
+    }
+
+    /// Puts the rules of `text` before those of this table.
+    pub fn override_with(&mut self, text: &str) -> Result<(), NotATable> {
+        let rules: Self = text.parse()?;
+        self.rules.splice(0..0, rules.rules);
+        Ok(())
+    }
+}
+
+impl FromStr for Table {
+    type Err = NotATable;
+
+    fn from_str(text: &str) -> Result<Self, NotATable> {
+        let mut rules = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let rule = line.split('#').next().unwrap_or_default();
+            if !rule.trim().is_empty() {
+                let line = index + 1;
+                rules.push(
+                    rule.parse()
+                        .map_err(|problem| NotATable { line, problem })?,
+                );
+            }
+        }
+        let parameters = Parameters::default();
+        Ok(Self { rules, parameters })
+    }
+}
+
+impl FromStr for Rule {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [operation, conditions @ .., algorithm] = &words[..] else {
+            return Err(format!("{line:?} has no algorithm"));
+        };
+        let operation = named(&OPERATIONS, operation, "collective")?;
+        let mut rule = Self {
+            operation,
+            shared: false,
+            places_max: None,
+            bytes_max: None,
+            algorithm: named(&ALGORITHMS, algorithm, "algorithm")?,
+        };
+        let algorithms = operation.algorithms();
+        if !algorithms.contains(&rule.algorithm) {
+            let names: Vec<_> = algorithms.iter().map(|it| name(&ALGORITHMS, *it)).collect();
+            let (operation, names) = (words[0], names.join(", "));
+            return Err(format!(
+                "{algorithm} is no algorithm of {operation}: take {names}"
+            ));
+        }
+        for condition in conditions {
+            let is_known = match condition.split_once("<=") {
+                None => {
+                    rule.shared = true;
+                    *condition == "shared"
+                }
+                Some(("places", most)) => {
+                    rule.places_max = most.parse().ok();
+                    rule.places_max.is_some()
+                }
+                Some(("bytes", most)) => {
+                    rule.bytes_max = most.parse().ok();
+                    rule.bytes_max.is_some()
+                }
+                Some(_) => false,
+            };
+            if !is_known {
+                return Err(format!(
+                    "{condition:?} is no condition: write shared, places<=N or bytes<=N"
+                ));
+            }
+        }
+        Ok(rule)
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        self.rules.iter().try_for_each(|rule| writeln!(f, "{rule}"))
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}", self.operation)?;
+        if self.shared {
+            write!(f, " shared")?;
+        }
+        if let Some(places) = self.places_max {
+            write!(f, " places<={places}")?;
+        }
+        if let Some(bytes) = self.bytes_max {
+            write!(f, " bytes<={bytes}")?;
+        }
+        write!(f, " {}", self.algorithm)
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.pad(name(&OPERATIONS, *self))
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.pad(name(&ALGORITHMS, *self))
+    }
+}
+
+fn name<T: PartialEq>(names: &[(T, &'static str)], wanted: T) -> &'static str {
+    let entry = names.iter().find(|(it, _)| *it == wanted);
+    entry.expect("each has a name").1
+}
+
+fn named<T: Copy>(names: &[(T, &'static str)], word: &str, kind: &str) -> Result<T, String> {
+    match names.iter().find(|(_, name)| *name == word) {
+        Some((it, _)) => Ok(*it),
+        None => {
+            let known: Vec<_> = names.iter().map(|(_, name)| *name).collect();
+            Err(format!(
+                "{word:?} is no {kind}: take one of {}",
+                known.join(", ")
+            ))
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Tables: printed and parsed, and what they choose.
+
+use refrain_collectives::choice::Table;
+use refrain_collectives::{Algorithm, Arguments, Blocks, Call, Group};
+
+fn call(size: u32, arguments: Arguments) -> Call {
+    Call {
+        group: Group { size, me: size / 2 },
+        arguments,
+        in_place: false,
+        element_bytes: 8,
+    }
+}
+
+fn allreduce(count: u64) -> Arguments<'static> {
+    let commutative = false;
+    Arguments::Allreduce { count, commutative }
+}
+
+#[test]
+fn a_printed_table_is_the_table() {
+    let table = Table::default();
+    assert_eq!(table.to_string().parse(), Ok(table));
+}
+
+#[test]
+fn the_first_rule_that_applies_decides() {
+    let rules = "
+        allreduce places<=4 bytes<=64 rabenseifner  # few and short
+        allreduce bytes<=64 recursive-doubling
+        allreduce shared flat
+        allreduce ring";
+    let table: Table = rules.parse().unwrap();
+    let choose = |size, count, shared| table.choose(&call(size, allreduce(count)), shared);
+    assert_eq!(choose(4, 8, false), Algorithm::Rabenseifner);
+    assert_eq!(choose(5, 8, false), Algorithm::RecursiveDoubling);
+    assert_eq!(choose(4, 9, true), Algorithm::Flat);
+    // A ring does not fit an operator that does not commute: the first of all algorithms.
+    assert_eq!(choose(4, 9, false), Algorithm::RecursiveDoubling);
+    let arguments = Arguments::Allreduce {
+        count: 9,
+        commutative: true,
+    };
+    assert_eq!(table.choose(&call(4, arguments), false), Algorithm::Ring);
+}
+
+#[test]
+fn a_text_overrides_a_table() {
+    let mut table = Table::default();
+    table
+        .override_with("allreduce bytes<=8 rabenseifner")
+        .unwrap();
+    assert_eq!(
+        table.choose(&call(4, allreduce(1)), false),
+        Algorithm::Rabenseifner
+    );
+    assert_eq!(
+        table.choose(&call(4, allreduce(2)), false),
+        Algorithm::RecursiveDoubling
+    );
+}
+
+/// Places that know only their own blocks choose what places choose that know all.
+#[test]
+fn places_with_other_counts_choose_the_same() {
+    let table = Table::default();
+    for size in [1, 2, 3, 4, 7, 8, 64, 1000] {
+        let many = vec![1 << 20; size as usize];
+        let choices = [(&many[..], 1 << 20), (&[], 0)].map(|(list, count)| {
+            let blocks = Blocks::Listed {
+                counts: list,
+                starts: list,
+            };
+            let gather = Arguments::Gather {
+                root: 0,
+                count,
+                blocks,
+            };
+            let scatter = Arguments::Scatter {
+                root: 0,
+                count,
+                blocks,
+            };
+            let alltoall = Arguments::Alltoall {
+                send: blocks,
+                receive: blocks,
+            };
+            [gather, scatter, alltoall].map(|it| table.choose(&call(size, it), false))
+        });
+        assert_eq!(choices[0], choices[1]);
+    }
+}
+
+#[test]
+fn errors_say_what_to_write() {
+    let error = |text: &str| text.parse::<Table>().unwrap_err().to_string();
+    assert_eq!(
+        error("\nbcast ring"),
+        "line 2 of the table of algorithms: ring is no algorithm of bcast: take binomial, flat, \
+         chain, scatter-allgather"
+    );
+    for (text, expected) in [
+        ("bcast", "\"bcast\" has no algorithm"),
+        (
+            "broadcast flat",
+            "\"broadcast\" is no collective: take one of barrier, bcast",
+        ),
+        ("bcast tree", "\"tree\" is no algorithm: take one of linear"),
+        ("bcast bytes<8 flat", "\"bytes<8\" is no condition"),
+        ("bcast bytes<=8k flat", "\"bytes<=8k\" is no condition"),
+    ] {
+        assert!(error(text).contains(expected), "{}", error(text));
+    }
+}
