@@ -26,6 +26,7 @@ mod call;
 #[cfg(feature = "test-doubles")]
 pub mod check;
 pub mod choice;
+pub mod cost;
 mod cube;
 mod group;
 pub mod reduction;

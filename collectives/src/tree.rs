@@ -17,7 +17,7 @@ pub fn parent(place: u32) -> Option<u32> {
 }
 
 /// The places directly below `place`, the largest subtree first.
-pub fn children(place: u32, size: u32) -> impl Iterator<Item = u32> {
+pub fn children(place: u32, size: u32) -> impl DoubleEndedIterator<Item = u32> {
     let bits = match place {
         0 => size.next_power_of_two().trailing_zeros(),
         _ => place.trailing_zeros(),

@@ -1,7 +1,6 @@
 //! Alltoall: each place has a block for each place.
 //!
-//! In round `r` of [`exchange`] the places `a` and `b` with `a + b = r` (modulo the size) exchange
-//! their blocks: a perfect matching in each round, for groups of any size.
+//! In each round of [`exchange`] places exchange their blocks in pairs: see [`partner`].
 
 use crate::blocks::Blocks;
 use crate::group::Group;
@@ -18,7 +17,7 @@ pub fn exchange(
 ) {
     let depth = window.max(1).saturating_mul(2);
     for round in 0..group.size {
-        let partner = Group { me: round, ..group }.below(group.me);
+        let partner = partner(group, round);
         let from = send.part(Buffer::Input, partner);
         let into = receive.part(Buffer::Output, partner);
         if partner == group.me {
@@ -31,12 +30,21 @@ pub fn exchange(
     }
 }
 
+/// The partner in `round`, perhaps the place itself: both places of a pair find each other in the
+/// same round, for groups of any size.
+fn partner(group: Group, round: u32) -> u32 {
+    match group.size.is_power_of_two() {
+        true => group.me ^ round,
+        false => Group { me: round, ..group }.below(group.me),
+    }
+}
+
 /// The same in place: a block is received apart and replaces the one that was sent.
 pub fn exchange_in_place(schedule: &mut Schedule, group: Group, blocks: &Blocks) {
     let longest = (0..group.size).map(|place| blocks.count(place)).max();
     let scratch = schedule.take_scratch(longest.unwrap_or(0));
     for round in 0..group.size {
-        let partner = Group { me: round, ..group }.below(group.me);
+        let partner = partner(group, round);
         if partner == group.me {
             continue;
         }

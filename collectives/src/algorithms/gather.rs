@@ -27,12 +27,13 @@ pub fn linear(
 }
 
 /// Binomial tree (Thakur, Rabenseifner and Gropp 2005, section 4): each place collects the blocks
-/// of its subtree. All blocks have `count` elements.
+/// of its subtree, the smallest branches first, as they are ready first. All blocks have `count`
+/// elements.
 pub fn binomial(schedule: &mut Schedule, group: Group, root: u32, own: Option<Part>, count: u64) {
     let blocks = Blocks::Even(count);
     let relative = group.seen_from(root).me;
     let Some(parent) = tree::parent(relative) else {
-        for child in tree::children(0, group.size) {
+        for child in tree::children(0, group.size).rev() {
             for (first, number) in tree::messages(group, root, child) {
                 let into = blocks.parts(Buffer::Output, first, number);
                 schedule.receive(group.place(child, root), into);
@@ -48,7 +49,7 @@ pub fn binomial(schedule: &mut Schedule, group: Group, root: u32, own: Option<Pa
     let mut collected = own;
     if span > 1 {
         collected = schedule.take_scratch(blocks.sum(0, span));
-        for child in tree::children(relative, group.size) {
+        for child in tree::children(relative, group.size).rev() {
             let number = tree::span(child, group.size);
             let into = blocks.parts(Buffer::Scratch, child - relative, number);
             schedule.receive(group.place(child, root), into);
