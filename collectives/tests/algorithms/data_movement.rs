@@ -41,6 +41,13 @@ impl Ragged {
     }
 }
 
+/// Each count, out of place and in place.
+fn with_and_without(counts: [u64; 4]) -> impl Iterator<Item = (u64, bool)> {
+    counts
+        .into_iter()
+        .flat_map(|count| [(count, false), (count, true)])
+}
+
 fn ragged_counts(size: u32, salt: u32) -> Vec<u64> {
     (0..size)
         .map(|place| u64::from((place * 7 + salt * 3 + 2) % 5))
@@ -66,18 +73,22 @@ fn barrier() {
 fn bcast() {
     for size in SIZES {
         for (root, count) in (0..size).flat_map(|root| counts(size).map(|count| (root, count))) {
-            let data: Vec<u64> = input(root, count);
-            let mut outputs = vec![unwritten(count); size as usize];
-            outputs[root as usize] = data.clone();
-            let buffers = Buffers {
-                inputs: vec![vec![]; size as usize],
-                outputs,
-            };
-            let arguments = Arguments::Bcast { root, count };
-            let expected = vec![data; size as usize];
-            compare_all(&|me| call(size, me, false, arguments), &buffers, &expected);
+            bcast_once(size, root, count);
         }
     }
+}
+
+pub fn bcast_once(size: u32, root: u32, count: u64) {
+    let data: Vec<u64> = input(root, count);
+    let mut outputs = vec![unwritten(count); size as usize];
+    outputs[root as usize] = data.clone();
+    let buffers = Buffers {
+        inputs: vec![vec![]; size as usize],
+        outputs,
+    };
+    let arguments = Arguments::Bcast { root, count };
+    let expected = vec![data; size as usize];
+    compare_all(&|me| call(size, me, false, arguments), &buffers, &expected);
 }
 
 #[test]
@@ -92,7 +103,7 @@ fn gather_and_scatter() {
     }
 }
 
-fn gather(size: u32, root: u32, count: u64, in_place: bool) {
+pub fn gather(size: u32, root: u32, count: u64, in_place: bool) {
     let all: Vec<u64> = (0..size)
         .flat_map(|place| input::<u64>(place, count))
         .collect();
@@ -121,7 +132,7 @@ fn gather(size: u32, root: u32, count: u64, in_place: bool) {
     );
 }
 
-fn scatter(size: u32, root: u32, count: u64, in_place: bool) {
+pub fn scatter(size: u32, root: u32, count: u64, in_place: bool) {
     let mut buffers = Buffers {
         inputs: vec![vec![]; size as usize],
         outputs: vec![unwritten(count); size as usize],
@@ -224,73 +235,77 @@ fn ragged_gather_and_scatter() {
 #[test]
 fn allgather() {
     for size in SIZES {
-        for (count, in_place) in counts(size)
-            .into_iter()
-            .flat_map(|it| [(it, false), (it, true)])
-        {
-            let all: Vec<u64> = (0..size)
-                .flat_map(|place| input::<u64>(place, count))
-                .collect();
-            let mut buffers = Buffers {
-                inputs: (0..size).map(|place| input(place, count)).collect(),
-                outputs: vec![unwritten(all.len() as u64); size as usize],
-            };
-            if in_place {
-                for (place, output) in buffers.outputs.iter_mut().enumerate() {
-                    let own = std::mem::take(&mut buffers.inputs[place]);
-                    output[place * own.len()..][..own.len()].copy_from_slice(&own);
-                }
-            }
-            let arguments = Arguments::Allgather {
-                blocks: Blocks::Even(count),
-            };
-            let expected = vec![all; size as usize];
-            compare_all(
-                &|me| call(size, me, in_place, arguments),
-                &buffers,
-                &expected,
-            );
+        for (count, in_place) in with_and_without(counts(size)) {
+            allgather_once(size, count, in_place);
         }
     }
+}
+
+pub fn allgather_once(size: u32, count: u64, in_place: bool) {
+    let all: Vec<u64> = (0..size)
+        .flat_map(|place| input::<u64>(place, count))
+        .collect();
+    let mut buffers = Buffers {
+        inputs: (0..size).map(|place| input(place, count)).collect(),
+        outputs: vec![unwritten(all.len() as u64); size as usize],
+    };
+    if in_place {
+        for (place, output) in buffers.outputs.iter_mut().enumerate() {
+            let own = std::mem::take(&mut buffers.inputs[place]);
+            output[place * own.len()..][..own.len()].copy_from_slice(&own);
+        }
+    }
+    let arguments = Arguments::Allgather {
+        blocks: Blocks::Even(count),
+    };
+    let expected = vec![all; size as usize];
+    compare_all(
+        &|me| call(size, me, in_place, arguments),
+        &buffers,
+        &expected,
+    );
 }
 
 #[test]
 fn ragged_allgather() {
     for size in SIZES {
         for (salt, in_place) in (0..4).flat_map(|salt| [(salt, false), (salt, true)]) {
-            let counts = ragged_counts(size, salt);
-            let ragged: Vec<_> = (0..size)
-                .map(|me| Ragged::new(counts.clone(), me))
-                .collect();
-            let data: Vec<Vec<u64>> = (0..)
-                .zip(&counts)
-                .map(|(at, count)| input(at, *count))
-                .collect();
-            let mut buffers = Buffers {
-                inputs: data.clone(),
-                outputs: ragged.iter().map(|it| unwritten(it.length)).collect(),
-            };
-            let mut expected = buffers.outputs.clone();
-            for me in 0..size {
-                let (it, output) = (&ragged[me as usize], &mut expected[me as usize]);
-                data.iter()
-                    .zip(0..)
-                    .for_each(|(data, place)| it.put(output, place, data));
-                if in_place {
-                    let own = std::mem::take(&mut buffers.inputs[me as usize]);
-                    it.put(&mut buffers.outputs[me as usize], me, &own);
-                }
-            }
-            let arguments = |me: u32| Arguments::Allgather {
-                blocks: ragged[me as usize].blocks(),
-            };
-            compare_all(
-                &|me| call(size, me, in_place, arguments(me)),
-                &buffers,
-                &expected,
-            );
+            ragged_allgather_once(size, &ragged_counts(size, salt), in_place);
         }
     }
+}
+
+pub fn ragged_allgather_once(size: u32, counts: &[u64], in_place: bool) {
+    let ragged: Vec<_> = (0..size)
+        .map(|me| Ragged::new(counts.to_vec(), me))
+        .collect();
+    let data: Vec<Vec<u64>> = (0..)
+        .zip(counts)
+        .map(|(at, count)| input(at, *count))
+        .collect();
+    let mut buffers = Buffers {
+        inputs: data.clone(),
+        outputs: ragged.iter().map(|it| unwritten(it.length)).collect(),
+    };
+    let mut expected = buffers.outputs.clone();
+    for me in 0..size {
+        let (it, output) = (&ragged[me as usize], &mut expected[me as usize]);
+        data.iter()
+            .zip(0..)
+            .for_each(|(data, place)| it.put(output, place, data));
+        if in_place {
+            let own = std::mem::take(&mut buffers.inputs[me as usize]);
+            it.put(&mut buffers.outputs[me as usize], me, &own);
+        }
+    }
+    let arguments = |me: u32| Arguments::Allgather {
+        blocks: ragged[me as usize].blocks(),
+    };
+    compare_all(
+        &|me| call(size, me, in_place, arguments(me)),
+        &buffers,
+        &expected,
+    );
 }
 
 /// What place `source` has for place `to`.
@@ -303,92 +318,95 @@ fn between(source: u32, to: u32, count: u64) -> Vec<u64> {
 #[test]
 fn alltoall() {
     for size in SIZES {
-        for (count, in_place) in counts(size)
-            .into_iter()
-            .flat_map(|it| [(it, false), (it, true)])
-        {
-            let places = 0..size;
-            let row = |me| {
-                places
-                    .clone()
-                    .flat_map(move |to| between(me, to, count))
-                    .collect()
-            };
-            let column = |me| {
-                places
-                    .clone()
-                    .flat_map(move |from| between(from, me, count))
-                    .collect()
-            };
-            let rows: Vec<Vec<u64>> = (0..size).map(row).collect();
-            let expected: Vec<Vec<u64>> = (0..size).map(column).collect();
-            let buffers = match in_place {
-                true => Buffers {
-                    inputs: vec![vec![]; size as usize],
-                    outputs: rows,
-                },
-                false => Buffers {
-                    inputs: rows,
-                    outputs: vec![unwritten(count * u64::from(size)); size as usize],
-                },
-            };
-            let (send, receive) = (Blocks::Even(count), Blocks::Even(count));
-            let arguments = Arguments::Alltoall { send, receive };
-            compare_all(
-                &|me| call(size, me, in_place, arguments),
-                &buffers,
-                &expected,
-            );
+        for (count, in_place) in with_and_without(counts(size)) {
+            alltoall_once(size, count, in_place);
         }
     }
+}
+
+pub fn alltoall_once(size: u32, count: u64, in_place: bool) {
+    let places = 0..size;
+    let row = |me| {
+        places
+            .clone()
+            .flat_map(move |to| between(me, to, count))
+            .collect()
+    };
+    let column = |me| {
+        places
+            .clone()
+            .flat_map(move |from| between(from, me, count))
+            .collect()
+    };
+    let rows: Vec<Vec<u64>> = (0..size).map(row).collect();
+    let expected: Vec<Vec<u64>> = (0..size).map(column).collect();
+    let buffers = match in_place {
+        true => Buffers {
+            inputs: vec![vec![]; size as usize],
+            outputs: rows,
+        },
+        false => Buffers {
+            inputs: rows,
+            outputs: vec![unwritten(count * u64::from(size)); size as usize],
+        },
+    };
+    let (send, receive) = (Blocks::Even(count), Blocks::Even(count));
+    let arguments = Arguments::Alltoall { send, receive };
+    compare_all(
+        &|me| call(size, me, in_place, arguments),
+        &buffers,
+        &expected,
+    );
 }
 
 #[test]
 fn ragged_alltoall() {
     for size in SIZES {
         for (salt, in_place) in (0..4).flat_map(|salt| [(salt, false), (salt, true)]) {
-            // In place, both directions of a pair have one count.
-            let count = |source: u32, to: u32| {
-                let (low, high) = (source.min(to), source.max(to));
-                let (a, b) = if in_place { (low, high) } else { (source, to) };
-                u64::from((a * 3 + b * 5 + salt) % 4)
-            };
-            let sends = (0..size).map(|me| (0..size).map(|to| count(me, to)).collect());
-            let receives = (0..size).map(|me| (0..size).map(|from| count(from, me)).collect());
-            let ragged = |(me, counts)| Ragged::new(counts, me);
-            let sends: Vec<Ragged> = (0..).zip(sends).map(ragged).collect();
-            let receives: Vec<Ragged> = (0..).zip(receives).map(ragged).collect();
-            let row = |me: u32| {
-                let it = &sends[me as usize];
-                let mut row = unwritten(it.length);
-                (0..size).for_each(|to| it.put(&mut row, to, &between(me, to, count(me, to))));
-                row
-            };
-            let column = |me: u32| {
-                let it = &receives[me as usize];
-                let mut column = unwritten(it.length);
-                (0..size).for_each(|from| {
-                    it.put(&mut column, from, &between(from, me, count(from, me)))
-                });
-                column
-            };
-            let rows: Vec<Vec<u64>> = (0..size).map(row).collect();
-            let expected: Vec<Vec<u64>> = (0..size).map(column).collect();
-            let (inputs, outputs) = match in_place {
-                true => (vec![vec![]; size as usize], rows),
-                false => (
-                    rows,
-                    receives.iter().map(|it| unwritten(it.length)).collect(),
-                ),
-            };
-            let arguments = |me: u32| Arguments::Alltoall {
-                send: sends[me as usize].blocks(),
-                receive: receives[me as usize].blocks(),
-            };
-            let call = |me| call(size, me, in_place, arguments(me));
-            compare_all(&call, &Buffers { inputs, outputs }, &expected);
+            ragged_alltoall_once(size, salt, in_place);
         }
     }
+}
+
+pub fn ragged_alltoall_once(size: u32, salt: u32, in_place: bool) {
+    // In place, both directions of a pair have one count.
+    let count = |source: u32, to: u32| {
+        let (low, high) = (source.min(to), source.max(to));
+        let (a, b) = if in_place { (low, high) } else { (source, to) };
+        u64::from((a * 3 + b * 5 + salt) % 4)
+    };
+    let sends = (0..size).map(|me| (0..size).map(|to| count(me, to)).collect());
+    let receives = (0..size).map(|me| (0..size).map(|from| count(from, me)).collect());
+    let ragged = |(me, counts)| Ragged::new(counts, me);
+    let sends: Vec<Ragged> = (0..).zip(sends).map(ragged).collect();
+    let receives: Vec<Ragged> = (0..).zip(receives).map(ragged).collect();
+    let row = |me: u32| {
+        let it = &sends[me as usize];
+        let mut row = unwritten(it.length);
+        (0..size).for_each(|to| it.put(&mut row, to, &between(me, to, count(me, to))));
+        row
+    };
+    let column = |me: u32| {
+        let it = &receives[me as usize];
+        let mut column = unwritten(it.length);
+        (0..size).for_each(|from| it.put(&mut column, from, &between(from, me, count(from, me))));
+        column
+    };
+    let rows: Vec<Vec<u64>> = (0..size).map(row).collect();
+    let expected: Vec<Vec<u64>> = (0..size).map(column).collect();
+    let (inputs, outputs) = match in_place {
+        true => (vec![vec![]; size as usize], rows),
+        false => (
+            rows,
+            receives.iter().map(|it| unwritten(it.length)).collect(),
+        ),
+    };
+    let arguments = |me: u32| Arguments::Alltoall {
+        send: sends[me as usize].blocks(),
+        receive: receives[me as usize].blocks(),
+    };
+    let call = |me| call(size, me, in_place, arguments(me));
+    compare_all(&call, &Buffers { inputs, outputs }, &expected);
 }
 
 /// A graph with repeated edges and edges to the place itself.

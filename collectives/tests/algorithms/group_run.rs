@@ -74,11 +74,13 @@ pub struct Buffers<T> {
     pub outputs: Vec<Vec<T>>,
 }
 
-/// Small segments and windows, so that short vectors have several.
-pub const PARAMETERS: Parameters = Parameters {
-    segment_bytes: 24,
-    window: 3,
-};
+/// Small segments and windows, so that short vectors have several; others for each size.
+fn parameters(size: u32) -> Parameters {
+    Parameters {
+        segment_bytes: 8 * u64::from(size % 5) + 8,
+        window: size % 4 + 1,
+    }
+}
 
 /// Executes `algorithm` at all places.
 pub fn run<'a, T: Element>(
@@ -91,7 +93,8 @@ pub fn run<'a, T: Element>(
     let places = (0..).zip(buffers.inputs.iter().zip(&buffers.outputs));
     let places = places.map(|(me, (input, output))| {
         let mut schedule = Schedule::default();
-        algorithm.schedule(&call(me), &PARAMETERS, &mut schedule);
+        let call = call(me);
+        algorithm.schedule(&call, &parameters(call.group.size), &mut schedule);
         Place {
             schedule,
             input: input.clone(),
@@ -122,6 +125,7 @@ pub fn compare_all<'a, T: Element>(
             continue;
         }
         for (seed, sends) in [(0x9e37, Sends::Buffered), (0x79b9, Sends::Blocking)] {
+            let seed = seed * u64::from(first.group.size);
             let outcome = run(*algorithm, call, buffers, sends, seed);
             for (place, (is, expected)) in outcome.outputs.iter().zip(expected).enumerate() {
                 assert_eq!(

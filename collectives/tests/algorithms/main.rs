@@ -1,8 +1,11 @@
 //! Every algorithm for 1 to 33 places against a reference written the plainest way.
 
 mod data_movement;
+#[path = "../fixed_seed/mod.rs"]
+mod fixed_seed;
 mod group_run;
 mod order;
+mod random;
 mod reductions;
 mod volume;
 

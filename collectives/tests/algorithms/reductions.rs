@@ -39,26 +39,28 @@ fn with_all(test: impl Fn(u32, u64, bool)) {
 }
 
 fn reduce<T: Element>(size: u32, count: u64, in_place: bool) {
-    for root in 0..size {
-        let at_root = |me| in_place && me == root;
-        let mut expected = vec![vec![]; size as usize];
-        expected[root as usize] = combined::<T>(0..size, count);
-        let mut all: Buffers<T> = buffers(size, count, false);
-        all.outputs.iter_mut().zip(0..).for_each(|(output, me)| {
-            if me != root {
-                output.clear();
-            }
-        });
-        if in_place {
-            all.outputs[root as usize] = std::mem::take(&mut all.inputs[root as usize]);
+    (0..size).for_each(|root| reduce_to::<T>(size, root, count, in_place));
+}
+
+pub fn reduce_to<T: Element>(size: u32, root: u32, count: u64, in_place: bool) {
+    let at_root = |me| in_place && me == root;
+    let mut expected = vec![vec![]; size as usize];
+    expected[root as usize] = combined::<T>(0..size, count);
+    let mut all: Buffers<T> = buffers(size, count, false);
+    all.outputs.iter_mut().zip(0..).for_each(|(output, me)| {
+        if me != root {
+            output.clear();
         }
-        let arguments = Arguments::Reduce { root, count };
-        compare_all(
-            &|me| call(size, me, at_root(me), arguments),
-            &all,
-            &expected,
-        );
+    });
+    if in_place {
+        all.outputs[root as usize] = std::mem::take(&mut all.inputs[root as usize]);
     }
+    let arguments = Arguments::Reduce { root, count };
+    compare_all(
+        &|me| call(size, me, at_root(me), arguments),
+        &all,
+        &expected,
+    );
 }
 
 #[test]
@@ -66,7 +68,7 @@ fn reduce_in_order() {
     with_all(reduce::<Matrix>);
 }
 
-fn allreduce<T: Element>(size: u32, count: u64, in_place: bool, commutative: bool) {
+pub fn allreduce<T: Element>(size: u32, count: u64, in_place: bool, commutative: bool) {
     let expected = vec![combined::<T>(0..size, count); size as usize];
     let arguments = Arguments::Allreduce { count, commutative };
     let buffers = buffers(size, count, in_place);
@@ -87,7 +89,7 @@ fn allreduce_in_order() {
     with_all(|size, count, in_place| allreduce::<Matrix>(size, count, in_place, false));
 }
 
-fn reduce_scatter(size: u32, blocks: Blocks, in_place: bool) {
+pub fn reduce_scatter(size: u32, blocks: Blocks, in_place: bool) {
     let total = blocks.sum(0, size);
     let all: Vec<Matrix> = combined(0..size, total);
     let block = |place: u32| {
@@ -132,22 +134,24 @@ fn reduce_scatter_in_order() {
 }
 
 #[test]
-fn scans() {
-    with_all(|size, count, in_place| {
-        let buffers = buffers::<Matrix>(size, count, in_place);
-        for prefix in [Prefix::Inclusive, Prefix::Exclusive] {
-            let expected = |me: u32| match prefix {
-                Prefix::Inclusive => combined(0..me + 1, count),
-                Prefix::Exclusive if me > 0 => combined(0..me, count),
-                Prefix::Exclusive => buffers.outputs[0].clone(),
-            };
-            let expected: Vec<Vec<Matrix>> = (0..size).map(expected).collect();
-            let arguments = Arguments::Scan { count, prefix };
-            compare_all(
-                &|me| call(size, me, in_place, arguments),
-                &buffers,
-                &expected,
-            );
-        }
-    });
+fn scans_in_order() {
+    with_all(scans);
+}
+
+pub fn scans(size: u32, count: u64, in_place: bool) {
+    let buffers = buffers::<Matrix>(size, count, in_place);
+    for prefix in [Prefix::Inclusive, Prefix::Exclusive] {
+        let expected = |me: u32| match prefix {
+            Prefix::Inclusive => combined(0..me + 1, count),
+            Prefix::Exclusive if me > 0 => combined(0..me, count),
+            Prefix::Exclusive => buffers.outputs[0].clone(),
+        };
+        let expected: Vec<Vec<Matrix>> = (0..size).map(expected).collect();
+        let arguments = Arguments::Scan { count, prefix };
+        compare_all(
+            &|me| call(size, me, in_place, arguments),
+            &buffers,
+            &expected,
+        );
+    }
 }

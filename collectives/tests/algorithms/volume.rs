@@ -51,8 +51,8 @@ fn volumes_are_those_of_the_literature() {
             count: n,
             prefix: Prefix::Inclusive,
         };
-        // In segments of 3 elements.
-        let segments = n / 3;
+        // Segments have 1 + p mod 5 elements.
+        let segments = n.div_ceil(1 + p % 5);
         let table = [
             (Arguments::Barrier, Dissemination, p * log, 0),
             (bcast, Binomial, p - 1, (p - 1) * n),
