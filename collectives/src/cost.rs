@@ -104,13 +104,11 @@ impl Case {
     /// Whether all places have the same partners at the same time, so that one tells the
     /// critical path.
     fn in_step(&self) -> bool {
-        // Blocks of a vector that is shorter than the group: some places have none.
-        let is_split = matches!(self.algorithm, Algorithm::Ring | Algorithm::Rabenseifner);
         match self.operation {
             Operation::Bcast | Operation::Gather | Operation::Scatter => false,
             Operation::Scan | Operation::Exscan => self.algorithm != Algorithm::Linear,
-            Operation::Reduce | Operation::Allreduce => !is_split || self.bytes >= self.size.into(),
-            _ => true,
+            // A vector that is shorter than the group: some places have no block.
+            _ => self.algorithm != Algorithm::Ring || self.bytes >= self.size.into(),
         }
     }
 
@@ -188,13 +186,13 @@ impl Case {
             .schedule(&self.call(me), &Parameters::default(), schedule);
     }
 
-    /// Messages and bytes of all places. Where there are too many steps, all places have as many
-    /// as place 0.
+    /// Messages and bytes of all places. Where there are too many steps, and places are alike, all
+    /// have as many as place 0.
     fn volume(&self) -> Cost {
         let mut schedule = Schedule::default();
         self.schedule(0, &mut schedule);
         let size = u64::from(self.size);
-        let is_alike = schedule.steps().len() as u64 * size > STEPS_MAX;
+        let is_alike = self.in_step() && schedule.steps().len() as u64 * size > STEPS_MAX;
         let counted = if is_alike { 1 } else { self.size };
         let (mut messages, mut bytes, mut logged_bytes) = (0, 0, 0);
         for place in 0..counted {
@@ -240,11 +238,12 @@ impl Case {
     fn all_places(&self, model: &Model) -> f64 {
         let mut walks: Vec<Walk> = vec![Walk::default(); self.size as usize];
         let mut arrived: HashMap<(u32, u32), VecDeque<f64>> = HashMap::new();
-        let mut ready: Vec<u32> = (0..self.size).rev().collect();
+        let mut ready: VecDeque<u32> = (0..self.size).collect();
         let mut schedule = Schedule::default();
         let mut end = 0_f64;
-        while let Some(place) = ready.pop() {
-            // Written again each time: all schedules together are too long to be kept.
+        while let Some(place) = ready.pop_front() {
+            // Written again each time: all schedules together are too long to be kept. A place that
+            // can go on does so behind the others, so that it seldom stops.
             self.schedule(place, &mut schedule);
             let mut sent = Vec::new();
             let arrival = |_, source, _| arrived.get_mut(&(source, place))?.pop_front();
@@ -262,7 +261,7 @@ impl Case {
                     arrived.entry((place, to)).or_default().push_back(time);
                     if walks[to as usize].waits_for == Some(place) {
                         walks[to as usize].waits_for = None;
-                        ready.push(to);
+                        ready.push_back(to);
                     }
                 }
             }

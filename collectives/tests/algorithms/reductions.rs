@@ -118,17 +118,20 @@ fn reduce_scatter_in_order() {
             for count in [0, 1, 3] {
                 reduce_scatter(size, Blocks::Even(count), in_place);
             }
-            let counts: Vec<u64> = (0..size)
-                .map(|place| u64::from((place * 5 + 3) % 4))
-                .collect();
-            let starts: Vec<u64> = (0..counts.len())
-                .map(|it| counts[..it].iter().sum())
-                .collect();
-            let blocks = Blocks::Listed {
-                counts: &counts,
-                starts: &starts,
-            };
-            reduce_scatter(size, blocks, in_place);
+            // The second ones: the last block and the beginning of the output overlap.
+            for counts in [
+                |place| u64::from((place * 5 + 3) % 4),
+                |place| u64::from(place + 1),
+            ] {
+                let counts: Vec<u64> = (0..size).map(counts).collect();
+                let starts = (0..counts.len()).map(|it| counts[..it].iter().sum());
+                let starts: Vec<u64> = starts.collect();
+                let blocks = Blocks::Listed {
+                    counts: &counts,
+                    starts: &starts,
+                };
+                reduce_scatter(size, blocks, in_place);
+            }
         }
     }
 }

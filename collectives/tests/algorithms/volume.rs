@@ -3,7 +3,9 @@
 use crate::call;
 use crate::group_run::{Buffers, run, unwritten};
 use refrain_collectives::check::{Sends, Volume};
-use refrain_collectives::{Algorithm, Arguments, Blocks, Prefix};
+use refrain_collectives::{
+    Action, Algorithm, Arguments, Blocks, Parameters, Prefix, Schedule, Step,
+};
 
 /// Elements of a vector or block that all sizes divide.
 const COUNT: u64 = 96;
@@ -136,5 +138,22 @@ fn what_is_published_is_logged_once() {
         };
         let is = volume(size, Algorithm::Flat, arguments);
         assert_eq!((is.elements, is.logged), (p * (p - 1) * n, p * logged));
+    }
+}
+
+/// Nothing is copied within a place of a power of two, whatever the number of rounds.
+#[test]
+fn recursive_doubling_copies_nothing() {
+    for size in [2, 4, 8, 16, 32] {
+        let commutative = false;
+        let arguments = Arguments::Allreduce {
+            count: COUNT,
+            commutative,
+        };
+        let mut schedule = Schedule::default();
+        let call = call(size, 1, false, arguments);
+        Algorithm::RecursiveDoubling.schedule(&call, &Parameters::default(), &mut schedule);
+        let is_copy = |step: &Step| matches!(step.action, Action::Copy { .. });
+        assert!(!schedule.steps().iter().any(is_copy), "{size} places");
     }
 }
