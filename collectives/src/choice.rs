@@ -80,7 +80,8 @@ const ALGORITHMS: [(Algorithm, &str); 12] = [
     (Algorithm::Rabenseifner, "rabenseifner"),
 ];
 
-/// Sizes where the α-β model of `cost` and the papers change sides.
+/// Sizes where the model of `cost` changes sides; below them where the faster algorithm sends, and
+/// so logs, more bytes. Not measured.
 const DEFAULT: &str = "
 barrier shared places<=8 flat
 barrier dissemination
@@ -97,8 +98,8 @@ gather linear
 scatter bytes<=4096 binomial
 scatter linear
 allgather shared flat
-allgather bytes<=4096 recursive-doubling
-allgather bytes<=4096 bruck
+allgather bytes<=16384 recursive-doubling
+allgather bytes<=16384 bruck
 allgather ring
 alltoall places<=8 linear
 alltoall bytes<=256 bruck
@@ -110,7 +111,7 @@ allreduce shared places<=8 bytes<=4096 flat
 allreduce bytes<=4096 recursive-doubling
 allreduce places<=4 bytes<=65536 recursive-doubling
 allreduce rabenseifner
-reduce-scatter bytes<=131072 recursive-halving
+reduce-scatter bytes<=16384 recursive-halving
 reduce-scatter pairwise
 scan recursive-doubling
 exscan recursive-doubling

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `schedule` | [`Schedule`]: steps over input, output and scratch; how an executor walks them |
 //! | `call` | [`Call`]: a collective and its arguments at one place |
+//! | `wrong_call` | [`WrongCall`]: what no algorithm can do |
 //! | `algorithms` | [`Algorithm`]: the algorithms of the literature, one collective a file |
 //! | `choice` | [`Table`]: which algorithm for which call |
 //! | `reduction` | [`Reduction`]: operators on bytes |
@@ -32,6 +33,7 @@ mod group;
 pub mod reduction;
 mod schedule;
 mod tree;
+mod wrong_call;
 
 pub use algorithms::{Algorithm, Parameters};
 pub use blocks::Blocks;
@@ -39,3 +41,4 @@ pub use call::{Arguments, Call, Operation, Prefix};
 pub use group::Group;
 pub use reduction::Reduction;
 pub use schedule::{Action, Buffer, Part, Schedule, Side, Step};
+pub use wrong_call::WrongCall;

@@ -102,7 +102,7 @@ impl Algorithm {
     }
 
     /// Writes what this place does into `schedule`, which must be empty. The result depends on
-    /// the arguments alone.
+    /// the arguments alone. The call must pass [`Call::check`].
     ///
     /// # Panics
     ///
@@ -110,24 +110,30 @@ impl Algorithm {
     pub fn schedule(self, call: &Call, parameters: &Parameters, schedule: &mut Schedule) {
         assert!(self.fits(call), "{self:?} cannot do {:?}", call.operation());
         match call.arguments {
+            Arguments::Barrier => match self {
+                Self::Flat => barrier::flat(schedule, call.group),
+                _ => barrier::dissemination(schedule, call.group),
+            },
+            Arguments::Bcast { .. } | Arguments::Gather { .. } | Arguments::Scatter { .. } => {
+                self.with_root(call, parameters, schedule);
+            }
+            Arguments::Allgather { .. }
+            | Arguments::Alltoall { .. }
+            | Arguments::NeighbourAllgather { .. }
+            | Arguments::NeighbourAlltoall { .. } => self.among_all(call, parameters, schedule),
             Arguments::Reduce { .. }
             | Arguments::Allreduce { .. }
             | Arguments::ReduceScatter { .. }
             | Arguments::Scan { .. } => self.reduction(call, schedule),
-            _ => self.movement(call, parameters, schedule),
         }
     }
 
-    /// Collectives that move data.
-    fn movement(self, call: &Call, parameters: &Parameters, schedule: &mut Schedule) {
+    /// Collectives that move data from or to a root.
+    fn with_root(self, call: &Call, parameters: &Parameters, schedule: &mut Schedule) {
         let group = call.group;
-        // Gather: the own block if it has to move; scatter likewise, to the output.
+        // Whether the own block has to move.
         let moves = |root| group.me != root || !call.in_place;
         match call.arguments {
-            Arguments::Barrier => match self {
-                Self::Flat => barrier::flat(schedule, group),
-                _ => barrier::dissemination(schedule, group),
-            },
             Arguments::Bcast { root, count } => {
                 let data = Buffer::Output.first(count);
                 let segment = (parameters.segment_bytes / call.element_bytes).max(1);
@@ -162,6 +168,14 @@ impl Algorithm {
                     _ => scatter::linear(schedule, group, root, own, blocks),
                 }
             }
+            _ => unreachable!("has no root, or combines"),
+        }
+    }
+
+    /// Collectives that move data between all places.
+    fn among_all(self, call: &Call, parameters: &Parameters, schedule: &mut Schedule) {
+        let group = call.group;
+        match call.arguments {
             Arguments::Allgather { ref blocks } => {
                 let own = Buffer::Input.first(blocks.count(group.me));
                 let own = (!call.in_place).then_some(own);
@@ -209,7 +223,7 @@ impl Algorithm {
                 let send = |index| send.part(Buffer::Input, index);
                 neighbours::linear(schedule, group, (sources, destinations), send, receive);
             }
-            _ => unreachable!("a reduction"),
+            _ => unreachable!("has a root, or combines"),
         }
     }
 

@@ -1,6 +1,7 @@
 //! All places of a group together, in an order that a seed chooses.
 
-use super::{Fault, check_steps};
+use super::fault::Fault;
+use super::steps::check_steps;
 use crate::group::Group;
 use crate::schedule::{Action, Buffer, Part, Schedule, Side};
 use std::collections::{BTreeMap, VecDeque};

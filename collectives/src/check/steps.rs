@@ -1,6 +1,6 @@
 //! The steps of one place, by themselves.
 
-use super::Fault;
+use super::fault::Fault;
 use crate::group::Group;
 use crate::schedule::{Action, Buffer, Part, Schedule, Step};
 

@@ -1,6 +1,6 @@
 //! Minimum and maximum with their index. Seldom long: one function for all types.
 
-use super::{Number, Operands, Operator};
+use super::element::{Number, Operands, Operator};
 use std::cmp::Ordering;
 
 /// `MinLoc` or `MaxLoc` of a value and an index.

@@ -3,7 +3,7 @@
 //! Operands may be unaligned. Each element is read from its bytes and written to them, which
 //! becomes a plain load and store.
 
-use super::{Element, Number, Operands, Operator};
+use super::element::{Element, Number, Operands, Operator};
 
 /// Combines elements of `N` bytes.
 #[inline(always)]
