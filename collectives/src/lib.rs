@@ -9,7 +9,7 @@
 //! | `call` | [`Call`]: a collective and its arguments at one place |
 //! | `wrong_call` | [`WrongCall`]: what no algorithm can do |
 //! | `algorithms` | [`Algorithm`]: the algorithms of the literature, one collective a file |
-//! | `choice` | [`Table`]: which algorithm for which call |
+//! | `choice` | [`choice::Table`]: which algorithm for which call |
 //! | `reduction` | [`Reduction`]: operators on bytes |
 //! | `cost` | messages, bytes and critical path of an algorithm, counted from its schedules |
 //! | `group`, `tree`, `cube`, `blocks` | places, and shapes that algorithms share |

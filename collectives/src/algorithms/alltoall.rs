@@ -1,6 +1,6 @@
 //! Alltoall: each place has a block for each place.
 //!
-//! In each round of [`exchange`] places exchange their blocks in pairs: see [`partner`].
+//! In each round of [`exchange`] places exchange their blocks in pairs: see `partner`.
 
 use crate::blocks::Blocks;
 use crate::group::Group;

@@ -1,6 +1,6 @@
 //! Reduce: the root gets the combination of all inputs, in the order of places.
 //!
-//! Both algorithms combine pairs and then a balanced tree ([`Cube`]), whatever the root is.
+//! Both algorithms combine pairs and then a balanced tree (`cube.rs`), whatever the root is.
 
 use crate::blocks::Blocks;
 use crate::cube::Cube;
@@ -66,7 +66,7 @@ pub fn rabenseifner(schedule: &mut Schedule, group: Group, root: u32, input: Par
 
 /// Recursive vector halving with distance doubling (Rabenseifner 2004): in round `k` nodes at
 /// distance 2^k exchange halves of what they still have. At the end each node has its
-/// [`Cube::share`] of the combination of all, in what is returned.
+/// `Cube::share` of the combination of all, in what is returned.
 pub fn scatter(schedule: &mut Schedule, cube: Cube, node: u32, input: Part, store: Part) -> Part {
     let mut operand = input;
     for round in 0..cube.dimensions {
