@@ -65,13 +65,14 @@ const OPERATIONS: [(Operation, &str); 13] = [
     (Operation::NeighbourAlltoall, "neighbour-alltoall"),
 ];
 
-const ALGORITHMS: [(Algorithm, &str); 12] = [
+const ALGORITHMS: [(Algorithm, &str); 13] = [
     (Algorithm::Linear, "linear"),
     (Algorithm::Flat, "flat"),
     (Algorithm::Binomial, "binomial"),
     (Algorithm::Dissemination, "dissemination"),
     (Algorithm::Chain, "chain"),
     (Algorithm::ScatterAllgather, "scatter-allgather"),
+    (Algorithm::ScatterDoubling, "scatter-doubling"),
     (Algorithm::Ring, "ring"),
     (Algorithm::RecursiveDoubling, "recursive-doubling"),
     (Algorithm::RecursiveHalving, "recursive-halving"),
@@ -87,9 +88,10 @@ barrier shared places<=8 flat
 barrier dissemination
 bcast shared flat
 bcast bytes<=16384 binomial
-bcast places<=4 bytes<=262144 binomial
+bcast places<=2 binomial
+bcast scatter-doubling
 bcast places<=64 scatter-allgather
-bcast places<=1024 bytes<=4194304 binomial
+bcast bytes<=4194304 binomial
 bcast places<=1024 scatter-allgather
 bcast bytes<=67108864 binomial
 bcast chain

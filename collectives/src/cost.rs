@@ -463,6 +463,11 @@ mod tests {
         for (operation, algorithm, expected) in [
             (Operation::Barrier, Dissemination, log * alpha),
             (Operation::Bcast, Binomial, log * (alpha + beta)),
+            (
+                Operation::Bcast,
+                ScatterDoubling,
+                2.0 * (log * alpha + (p - 1.0) / p * beta),
+            ),
             (Operation::Gather, Binomial, log * alpha + (p - 1.0) * beta),
             (Operation::Scatter, Binomial, log * alpha + (p - 1.0) * beta),
             (Operation::Allgather, Ring, (p - 1.0) * (alpha + beta)),

@@ -97,7 +97,7 @@ fn errors_say_what_to_write() {
     assert_eq!(
         error("\nbcast ring"),
         "line 2 of the table of algorithms: ring is no algorithm of bcast: take binomial, flat, \
-         chain, scatter-allgather"
+         chain, scatter-allgather, scatter-doubling"
     );
     for (text, expected) in [
         ("bcast", "\"bcast\" has no algorithm"),

@@ -53,33 +53,79 @@ pub fn chain(schedule: &mut Schedule, group: Group, root: u32, data: Part, segme
 }
 
 /// Scatter in a binomial tree, then allgather in a ring (van de Geijn; Thakur, Rabenseifner and
-/// Gropp 2005, section 4.2): each byte leaves each place about twice, for long messages. A place
-/// has the blocks of its whole subtree after the scatter, and those are not sent again (Zhou et
-/// al. 2015).
+/// Gropp 2005, section 4.2): about two vectors leave each place, for long messages. A place has
+/// the blocks of its whole subtree after the scatter, and those are not sent again (Zhou et al.
+/// 2015).
 pub fn scatter_allgather(schedule: &mut Schedule, group: Group, root: u32, data: Part) {
-    let (size, me) = (group.size, group.seen_from(root));
-    let blocks = Blocks::Split {
-        total: data.count,
-        parts: size,
-    };
-    let subtree = |place| blocks.parts(Buffer::Output, place, tree::span(place, size));
-    if let Some(parent) = tree::parent(me.me) {
-        schedule.receive(group.place(parent, root), subtree(me.me));
+    let scattered = scatter(schedule, group, root, data);
+    let me = group.seen_from(root);
+    for round in 0..group.size - 1 {
+        let [sent, received] = [round, round + 1].map(|distance| (me.below(distance), 1));
+        scattered.pass(schedule, me.above(1), sent);
+        scattered.take(schedule, me.below(1), received);
         schedule.fence();
     }
-    for child in tree::children(me.me, size) {
+}
+
+/// The same with allgather by recursive doubling: fewer messages, for groups of 2^k places.
+pub fn scatter_doubling(schedule: &mut Schedule, group: Group, root: u32, data: Part) {
+    let scattered = scatter(schedule, group, root, data);
+    let me = group.seen_from(root).me;
+    for round in 0..group.doublings() {
+        let number = 1 << round;
+        let partner = me ^ number;
+        let [have, get] = [me, partner].map(|place| (place & !(number - 1), number));
+        scattered.pass(schedule, partner, have);
+        scattered.take(schedule, partner, get);
+        schedule.fence();
+    }
+}
+
+/// What places have after a scatter: the blocks of their subtrees. Places count from the root.
+struct Scattered {
+    group: Group,
+    root: u32,
+    blocks: Blocks<'static>,
+}
+
+fn scatter(schedule: &mut Schedule, group: Group, root: u32, data: Part) -> Scattered {
+    let (total, parts) = (data.count, group.size);
+    let blocks = Blocks::Split { total, parts };
+    let me = group.seen_from(root).me;
+    let subtree = |place| blocks.parts(Buffer::Output, place, tree::span(place, group.size));
+    if let Some(parent) = tree::parent(me) {
+        schedule.receive(group.place(parent, root), subtree(me));
+        schedule.fence();
+    }
+    for child in tree::children(me, group.size) {
         schedule.send(group.place(child, root), subtree(child));
     }
-    let lacks = |place: u32, block| block < place || block >= place + tree::span(place, size);
-    let above = me.above(1);
-    for round in 0..size - 1 {
-        schedule.fence();
-        let (sent, received) = (me.below(round), me.below(round + 1));
-        if lacks(above, sent) {
-            schedule.send(group.above(1), blocks.part(Buffer::Output, sent));
+    schedule.fence();
+    Scattered {
+        group,
+        root,
+        blocks,
+    }
+}
+
+impl Scattered {
+    /// Sends blocks `(first, number)` to `place` if they are not of its subtree.
+    fn pass(&self, schedule: &mut Schedule, place: u32, (first, number): (u32, u32)) {
+        if !self.has(place, first) {
+            let from = self.blocks.parts(Buffer::Output, first, number);
+            schedule.send(self.group.place(place, self.root), from);
         }
-        if lacks(me.me, received) {
-            schedule.receive(group.below(1), blocks.part(Buffer::Output, received));
+    }
+
+    /// Receives blocks from `place` if they are not of this place's subtree.
+    fn take(&self, schedule: &mut Schedule, place: u32, (first, number): (u32, u32)) {
+        if !self.has(self.group.seen_from(self.root).me, first) {
+            let into = self.blocks.parts(Buffer::Output, first, number);
+            schedule.receive(self.group.place(place, self.root), into);
         }
+    }
+
+    fn has(&self, place: u32, block: u32) -> bool {
+        (place..place + tree::span(place, self.group.size)).contains(&block)
     }
 }

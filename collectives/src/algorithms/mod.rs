@@ -30,6 +30,8 @@ pub enum Algorithm {
     Chain,
     /// Scatter in a tree, allgather in a ring.
     ScatterAllgather,
+    /// Scatter in a tree, allgather by recursive doubling.
+    ScatterDoubling,
     /// Around the ring of all places.
     Ring,
     /// Exchange with places at distance 1, 2, 4 …: all that is known.
@@ -68,7 +70,7 @@ impl Operation {
         use Algorithm::*;
         match self {
             Self::Barrier => &[Dissemination, Flat],
-            Self::Bcast => &[Binomial, Flat, Chain, ScatterAllgather],
+            Self::Bcast => &[Binomial, Flat, Chain, ScatterAllgather, ScatterDoubling],
             Self::Gather | Self::Scatter => &[Linear, Binomial],
             Self::Allgather => &[Ring, Flat, RecursiveDoubling, Bruck],
             Self::Alltoall => &[Pairwise, Linear, Bruck],
@@ -94,7 +96,8 @@ impl Algorithm {
                 },
                 Self::Bruck,
             ) => blocks.even().is_some(),
-            (Arguments::Allgather { .. }, Self::RecursiveDoubling) => group.size.is_power_of_two(),
+            (Arguments::Allgather { .. }, Self::RecursiveDoubling)
+            | (Arguments::Bcast { .. }, Self::ScatterDoubling) => group.size.is_power_of_two(),
             (Arguments::Allreduce { commutative, .. }, Self::Ring) => *commutative,
             _ => true,
         };
@@ -143,6 +146,7 @@ impl Algorithm {
                     Self::ScatterAllgather => {
                         bcast::scatter_allgather(schedule, group, root, data);
                     }
+                    Self::ScatterDoubling => bcast::scatter_doubling(schedule, group, root, data),
                     _ => bcast::binomial(schedule, group, root, data),
                 }
             }

@@ -105,8 +105,10 @@ fn scatter_and_allgather_bring_nothing_twice() {
             root: 0,
             count: COUNT,
         };
-        let is = volume(size, Algorithm::ScatterAllgather, arguments);
-        assert_eq!(is.elements, u64::from(size - 1) * COUNT);
+        for algorithm in [Algorithm::ScatterAllgather, Algorithm::ScatterDoubling] {
+            let is = volume(size, algorithm, arguments);
+            assert_eq!(is.elements, u64::from(size - 1) * COUNT, "{algorithm:?}");
+        }
     }
 }
 
