@@ -17,6 +17,7 @@
 //! in which a schedule combines is part of the result.
 
 mod element;
+mod floats;
 mod located;
 mod numbers;
 

@@ -4,6 +4,7 @@
 //! becomes a plain load and store.
 
 use super::element::{Element, Number, Operands, Operator};
+use super::floats;
 
 /// Combines elements of `N` bytes.
 #[inline(always)]
@@ -60,77 +61,44 @@ macro_rules! integer {
 macro_rules! float {
     ($number:ident, $operator:expr) => {
         match $operator {
-            Operator::Sum => kernel!($number, |a, b| $number::plain(a + b)),
-            Operator::Product => kernel!($number, |a, b| $number::plain(a * b)),
-            Operator::Min => kernel!($number, |a, b| $number::lesser(a, b)),
-            Operator::Max => kernel!($number, |a, b| $number::greater(a, b)),
+            Operator::Sum => kernel!($number, |a, b| floats::$number::plain(a + b)),
+            Operator::Product => kernel!($number, |a, b| floats::$number::plain(a * b)),
+            Operator::Min => kernel!($number, |a, b| floats::$number::lesser(a, b)),
+            Operator::Max => kernel!($number, |a, b| floats::$number::greater(a, b)),
             _ => None,
         }
     };
 }
 
-/// What complex kernels and minima need of a type.
-macro_rules! float_functions {
-    ($number:ident, $bytes:literal, $nan:literal) => {
-        mod $number {
-            use super::{Operands, each};
-
-            const NAN: $number = $number::from_bits($nan);
-
-            pub fn plain(result: $number) -> $number {
-                if result.is_nan() { NAN } else { result }
-            }
-
-            pub fn lesser(a: $number, b: $number) -> $number {
-                let lesser = if a < b { a } else { b };
-                // Equal: differ at most in the sign of zero.
-                let equal = $number::from_bits(a.to_bits() | b.to_bits());
-                let result = if a == b { equal } else { lesser };
-                if a.is_nan() | b.is_nan() { NAN } else { result }
-            }
-
-            pub fn greater(a: $number, b: $number) -> $number {
-                let greater = if a > b { a } else { b };
-                let equal = $number::from_bits(a.to_bits() & b.to_bits());
-                let result = if a == b { equal } else { greater };
-                if a.is_nan() | b.is_nan() { NAN } else { result }
-            }
-
-            /// Combines elements of a real and an imaginary part.
-            #[inline(always)]
-            pub fn complex(
-                operands: Operands,
-                combine: impl Fn([$number; 2], [$number; 2]) -> [$number; 2],
-            ) {
-                let decode = |bytes: [u8; 2 * $bytes]| {
-                    let parts = bytes.as_chunks::<$bytes>().0;
-                    [parts[0], parts[1]].map($number::from_ne_bytes)
-                };
-                each(operands, |left: [u8; 2 * $bytes], right| {
-                    let result = combine(decode(left), decode(right)).map(plain);
-                    let mut bytes = [0; 2 * $bytes];
-                    for (into, part) in bytes.as_chunks_mut().0.iter_mut().zip(result) {
-                        *into = part.to_ne_bytes();
-                    }
-                    bytes
-                });
-            }
-        }
+/// A kernel that combines elements of a real and an imaginary part.
+macro_rules! complex_kernel {
+    ($number:ident, |$left:pat_param, $right:pat_param| $result:expr) => {
+        Some(|operands: Operands| {
+            const BYTES: usize = size_of::<$number>();
+            let decode = |bytes: [u8; 2 * BYTES]| {
+                let parts = bytes.as_chunks::<BYTES>().0;
+                [parts[0], parts[1]].map($number::from_ne_bytes)
+            };
+            each(operands, |left, right| {
+                let ($left, $right) = (decode(left), decode(right));
+                let parts: [$number; 2] = $result;
+                let mut bytes = [0; 2 * BYTES];
+                for (into, part) in bytes.as_chunks_mut().0.iter_mut().zip(parts) {
+                    *into = floats::$number::plain(part).to_ne_bytes();
+                }
+                bytes
+            });
+        })
     };
 }
-
-float_functions!(f32, 4, 0x7fc0_0000);
-float_functions!(f64, 8, 0x7ff8_0000_0000_0000);
 
 macro_rules! complex {
     ($number:ident, $operator:expr) => {
         match $operator {
-            Operator::Sum => Some(|operands: Operands| {
-                $number::complex(operands, |[a, b], [c, d]| [a + c, b + d]);
-            }),
-            Operator::Product => Some(|operands: Operands| {
-                $number::complex(operands, |[a, b], [c, d]| [a * c - b * d, a * d + b * c]);
-            }),
+            Operator::Sum => complex_kernel!($number, |[a, b], [c, d]| [a + c, b + d]),
+            Operator::Product => {
+                complex_kernel!($number, |[a, b], [c, d]| [a * c - b * d, a * d + b * c])
+            }
             _ => None,
         }
     };
