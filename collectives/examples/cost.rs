@@ -40,7 +40,7 @@ fn main() {
                 bytes
             };
             for algorithm in operation.algorithms() {
-                // A ring whose blocks are mostly empty: slow to count, and nobody's choice.
+                // A ring whose blocks are mostly empty: slow to count, and of no use.
                 let is_ring = matches!(algorithm, Algorithm::Ring | Algorithm::ScatterAllgather);
                 let is_split = matches!(operation, Operation::Bcast | Operation::Allreduce);
                 if is_ring && is_split && bytes < size.into() {

@@ -12,6 +12,7 @@
 //! bcast shared flat
 //! ```
 //!
+//! Lines `segment-bytes N` (of chains) and `window N` (rounds of a linear alltoall) set parameters.
 //! `places` is the size of the group. `bytes` is [`Call::bytes`]: of the vector, or of one block.
 //! A rule with `bytes` does not apply where places do not know them: gatherv, scatterv, alltoallv.
 //! `shared` is for groups whose members can all read one memory.
@@ -144,10 +145,28 @@ impl Table {
         rule.map_or(operation.algorithms()[0], |rule| rule.algorithm)
     }
 
-    /// Puts the rules of `text` before those of this table.
+    /// Puts the rules of `text` before those of this table, and replaces parameters that it names.
     pub fn override_with(&mut self, text: &str) -> Result<(), NotATable> {
-        let rules: Self = text.parse()?;
-        self.rules.splice(0..0, rules.rules);
+        let mut rules = Vec::new();
+        let mut parameters = self.parameters;
+        for (index, line) in text.lines().enumerate() {
+            let words: Vec<&str> = line
+                .split('#')
+                .next()
+                .into_iter()
+                .flat_map(str::split_whitespace)
+                .collect();
+            let parsed = match words[..] {
+                [] => Ok(()),
+                ["segment-bytes", value] => number(value).map(|it| parameters.segment_bytes = it),
+                ["window", value] => number(value).map(|it| parameters.window = it),
+                _ => Rule::of(&words).map(|rule| rules.push(rule)),
+            };
+            let line = index + 1;
+            parsed.map_err(|problem| NotATable { line, problem })?;
+        }
+        self.rules.splice(0..0, rules);
+        self.parameters = parameters;
         Ok(())
     }
 }
@@ -156,29 +175,24 @@ impl FromStr for Table {
     type Err = NotATable;
 
     fn from_str(text: &str) -> Result<Self, NotATable> {
-        let mut rules = Vec::new();
-        for (index, line) in text.lines().enumerate() {
-            let rule = line.split('#').next().unwrap_or_default();
-            if !rule.trim().is_empty() {
-                let line = index + 1;
-                rules.push(
-                    rule.parse()
-                        .map_err(|problem| NotATable { line, problem })?,
-                );
-            }
-        }
-        let parameters = Parameters::default();
-        Ok(Self { rules, parameters })
+        let mut table = Self {
+            rules: Vec::new(),
+            parameters: Parameters::default(),
+        };
+        table.override_with(text)?;
+        Ok(table)
     }
 }
 
-impl FromStr for Rule {
-    type Err = String;
+fn number<T: FromStr>(word: &str) -> Result<T, String> {
+    word.parse()
+        .map_err(|_| format!("{word:?} is no number that fits"))
+}
 
-    fn from_str(line: &str) -> Result<Self, String> {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [operation, conditions @ .., algorithm] = &words[..] else {
-            return Err(format!("{line:?} has no algorithm"));
+impl Rule {
+    fn of(words: &[&str]) -> Result<Self, String> {
+        let [operation, conditions @ .., algorithm] = words else {
+            return Err(format!("{:?} has no algorithm", words.concat()));
         };
         let operation = named(&OPERATIONS, operation, "collective")?;
         let mut rule = Self {
@@ -224,6 +238,8 @@ impl FromStr for Rule {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(f, "segment-bytes {}", self.parameters.segment_bytes)?;
+        writeln!(f, "window {}", self.parameters.window)?;
         self.rules.iter().try_for_each(|rule| writeln!(f, "{rule}"))
     }
 }

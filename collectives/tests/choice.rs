@@ -19,7 +19,9 @@ fn allreduce(count: u64) -> Arguments<'static> {
 
 #[test]
 fn a_printed_table_is_the_table() {
-    let table = Table::default();
+    let mut table = Table::default();
+    assert_eq!(table.to_string().parse(), Ok(table.clone()));
+    table.override_with("window 7").unwrap();
     assert_eq!(table.to_string().parse(), Ok(table));
 }
 
@@ -48,8 +50,9 @@ fn the_first_rule_that_applies_decides() {
 fn a_text_overrides_a_table() {
     let mut table = Table::default();
     table
-        .override_with("allreduce bytes<=8 rabenseifner")
+        .override_with("segment-bytes 99\nallreduce bytes<=8 rabenseifner")
         .unwrap();
+    assert_eq!(table.parameters.segment_bytes, 99);
     assert_eq!(
         table.choose(&call(4, allreduce(1)), false),
         Algorithm::Rabenseifner
@@ -100,6 +103,7 @@ fn errors_say_what_to_write() {
          chain, scatter-allgather, scatter-doubling"
     );
     for (text, expected) in [
+        ("window many", "\"many\" is no number"),
         ("bcast", "\"bcast\" has no algorithm"),
         (
             "broadcast flat",

@@ -62,7 +62,7 @@ pub fn input<T: Element>(place: u32, count: u64) -> Vec<T> {
     (0..count).map(|index| T::of(place, index)).collect()
 }
 
-/// `count` elements that nobody has written.
+/// `count` elements that no step has written.
 pub fn unwritten<T: Element>(count: u64) -> Vec<T> {
     vec![T::nothing(); count as usize]
 }
