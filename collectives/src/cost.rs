@@ -2,7 +2,7 @@
 //!
 //! The model: a message of `n` bytes takes α + β n and occupies its sender's way out and its
 //! receiver's way in for this time, one message each at a time, both ways at once (Hockney 1994;
-//! Thakur, Rabenseifner and Gropp 2005, section 3). Combining takes γ per byte, copying δ. What a
+//! Thakur, Rabenseifner and Gropp 2005). Combining takes γ per byte, copying δ. What a
 //! place publishes occupies its way out once. Messages are taken in the order of receives.
 //!
 //! Three ways to find the critical path; [`Method`] says which was taken:

@@ -2,7 +2,7 @@
 //!
 //! The places `0..2 * pairs` are in pairs of neighbours, of which one keeps what both have. The
 //! others are alone. So there are 2^k *nodes*, in the order of their places (Thakur,
-//! Rabenseifner and Gropp 2005, section 4.5, with neighbours for operators that do not commute).
+//! Rabenseifner and Gropp 2005, with neighbours for operators that do not commute).
 //!
 //! All reductions that combine along the dimensions, nearest nodes first, make the same
 //! expression: pairs, then a balanced tree. It does not depend on the root.

@@ -4,7 +4,7 @@ use crate::blocks::Blocks;
 use crate::group::Group;
 use crate::schedule::{Buffer, Part, Schedule};
 
-/// Ring (Thakur, Rabenseifner and Gropp 2005, section 4.1): in each round a place passes on the
+/// Ring (Thakur, Rabenseifner and Gropp 2005): in each round a place passes on the
 /// block that it received last. Each byte leaves a place once; for long blocks.
 pub fn ring(schedule: &mut Schedule, group: Group, own: Option<Part>, blocks: &Blocks) {
     put_own(schedule, group, own, blocks);
@@ -16,7 +16,7 @@ pub fn ring(schedule: &mut Schedule, group: Group, own: Option<Part>, blocks: &B
     }
 }
 
-/// Recursive doubling (Thakur, Rabenseifner and Gropp 2005, section 4.1): in round `k` places at
+/// Recursive doubling (Thakur, Rabenseifner and Gropp 2005): in round `k` places at
 /// distance 2^k exchange all they have. For groups of 2^k places.
 pub fn recursive_doubling(
     schedule: &mut Schedule,

@@ -10,7 +10,7 @@ use crate::cube::Cube;
 use crate::group::Group;
 use crate::schedule::{Buffer, Part, Schedule, Side};
 
-/// Recursive doubling (Thakur, Rabenseifner and Gropp 2005, section 4.5): in round `k` nodes at
+/// Recursive doubling (Thakur, Rabenseifner and Gropp 2005): in round `k` nodes at
 /// distance 2^k exchange what they have combined. Both compute the same expression.
 ///
 /// What is sent must not change until it has been received, so results alternate between output

@@ -6,7 +6,7 @@ use crate::blocks::Blocks;
 use crate::group::Group;
 use crate::schedule::{Buffer, Part, Schedule};
 
-/// Pairwise exchange (Thakur, Rabenseifner and Gropp 2005, section 4.3) with up to `window` rounds
+/// Pairwise exchange (Thakur, Rabenseifner and Gropp 2005) with up to `window` rounds
 /// under way: 1 for long blocks, more for short ones ("posted linear").
 pub fn exchange(
     schedule: &mut Schedule,
@@ -24,6 +24,7 @@ pub fn exchange(
             schedule.copy(from, into);
             continue;
         }
+        // A round is two steps: all are complete but those of the last `window - 1` rounds.
         schedule.after((schedule.next() + 2).saturating_sub(depth));
         schedule.send(partner, from);
         schedule.receive(partner, into);

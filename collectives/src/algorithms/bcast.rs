@@ -53,9 +53,8 @@ pub fn chain(schedule: &mut Schedule, group: Group, root: u32, data: Part, segme
 }
 
 /// Scatter in a binomial tree, then allgather in a ring (van de Geijn; Thakur, Rabenseifner and
-/// Gropp 2005, section 4.2): about two vectors leave each place, for long messages. A place has
-/// the blocks of its whole subtree after the scatter, and those are not sent again (Zhou et al.
-/// 2015).
+/// Gropp 2005): no place sends more than about two vectors, for long messages. A place has the
+/// blocks of its whole subtree after the scatter, and those are not sent again (Zhou et al. 2015).
 pub fn scatter_allgather(schedule: &mut Schedule, group: Group, root: u32, data: Part) {
     let scattered = scatter(schedule, group, root, data);
     let me = group.seen_from(root);

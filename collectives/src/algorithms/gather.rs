@@ -26,7 +26,7 @@ pub fn linear(
     }
 }
 
-/// Binomial tree (Thakur, Rabenseifner and Gropp 2005, section 4): each place collects the blocks
+/// Binomial tree (Thakur, Rabenseifner and Gropp 2005): each place collects the blocks
 /// of its subtree, the smallest branches first, as they are ready first. All blocks have `count`
 /// elements.
 pub fn binomial(schedule: &mut Schedule, group: Group, root: u32, own: Option<Part>, count: u64) {

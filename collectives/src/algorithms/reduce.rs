@@ -7,7 +7,7 @@ use crate::cube::Cube;
 use crate::group::Group;
 use crate::schedule::{Buffer, Part, Schedule, Side};
 
-/// Binomial tree (Thakur, Rabenseifner and Gropp 2005, section 4.6) whose branches are chosen by
+/// Binomial tree (Thakur, Rabenseifner and Gropp 2005) whose branches are chosen by
 /// the bits of the root, so that operands stay in the order of places for any root.
 pub fn binomial(schedule: &mut Schedule, group: Group, root: u32, input: Part) {
     let cube = Cube::new(group.size, root);

@@ -75,7 +75,7 @@ impl Reversed {
     }
 }
 
-/// Pairwise exchange (Thakur, Rabenseifner and Gropp 2005, section 4.4): in each round a place
+/// Pairwise exchange (Thakur, Rabenseifner and Gropp 2005): in each round a place
 /// sends one block to its owner and receives an operand of its own. For long blocks.
 ///
 /// Operands come from the places above, then around the ring from place 0 on. So two results

@@ -13,7 +13,7 @@ pub enum Prefix {
     Exclusive,
 }
 
-/// Recursive doubling (Grama, Gupta, Karypis and Kumar 2003, section 4.3): in round `k` places at
+/// Recursive doubling (Grama, Gupta, Karypis and Kumar 2003): in round `k` places at
 /// distance 2^k exchange what their 2^k neighbours have combined; the upper one needs it for its
 /// result, both for the next round.
 pub fn recursive_doubling(schedule: &mut Schedule, group: Group, input: Part, prefix: Prefix) {
