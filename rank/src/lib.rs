@@ -6,6 +6,7 @@
 
 pub mod calls;
 pub mod checkpoint;
+pub mod collective;
 pub mod dead_rank;
 pub mod previous_logs;
 pub mod protocol;

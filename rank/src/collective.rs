@@ -1,0 +1,313 @@
+//! Executes a collective at one rank: begins the steps of its schedule as messages arrive.
+//!
+//! The steps are those of an [internal operation](Engine::begin_internal). Messages between two
+//! members of a group are matched by the group's context and the number of the collective in the
+//! group, and among these in the order of the schedule (STREAM-4), so any number of collectives
+//! may be under way, also on one group.
+//!
+//! Never blocks: whoever waits makes progress and calls [`Collective::advance`].
+
+#![allow(
+    unsafe_code,
+    reason = "works on the caller's memory while the collective is under way"
+)]
+
+use core::slice::{from_raw_parts, from_raw_parts_mut};
+use refrain_collectives::reduction::{Operands, Reduction};
+use refrain_collectives::{Action, Buffer, Part, Schedule, Side};
+use refrain_ring::Rank;
+use refrain_transport::engine::{
+    Engine, EngineError, InternalOperation, Outcome, ReceiveBuffer, RequestId, SendBuffer, SendTo,
+    Started,
+};
+use refrain_transport::matching::Envelope;
+use refrain_transport::protocol::Protocol;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Which collective of which group this is.
+#[derive(Clone, Debug)]
+pub struct Name {
+    /// The members of the group, by place.
+    pub members: Arc<[Rank]>,
+    /// The place of this rank.
+    pub me: u32,
+    /// The context of the group.
+    pub context: u32,
+    /// How many collectives this group had before, modulo 2^31.
+    pub number: i32,
+}
+
+/// The caller's memory, by pointer.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    /// Where the input begins; any address if the schedule does not use it.
+    pub input: *const u8,
+    /// Where the output begins; any address if the schedule does not use it.
+    pub output: *mut u8,
+    /// Bytes of an element.
+    pub element_bytes: u64,
+}
+
+/// Why a collective ended without its result.
+#[derive(Debug, Error)]
+pub enum CollectiveError {
+    /// As of sends and receives.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The members did not call the same.
+    #[error(
+        "collective {number} of the group with context {context}: rank {source_rank} sent {sent_bytes} bytes where {expected_bytes} were expected: do all members call the same operation with the same counts?"
+    )]
+    Mismatch {
+        /// The number of the collective.
+        number: i32,
+        /// The context of the group.
+        context: u32,
+        /// Who sent the message.
+        source_rank: Rank,
+        /// Its length.
+        sent_bytes: u64,
+        /// The length that the schedule of this rank has.
+        expected_bytes: u64,
+    },
+}
+
+/// A collective that is under way at this rank.
+#[derive(Debug)]
+pub struct Collective {
+    operation: InternalOperation,
+    name: Name,
+    schedule: Schedule,
+    memory: Memory,
+    scratch: Vec<u8>,
+    reduction: Option<Reduction>,
+    /// The step that begins next.
+    next: usize,
+    /// Begun and not complete, in the order of steps.
+    waiting: VecDeque<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    step: usize,
+    request: RequestId,
+    /// What arrives for [`Action::ReceiveReduce`].
+    operand: Vec<u8>,
+}
+
+impl Collective {
+    /// Begins a collective as `operation`. No step begins before [`Collective::advance`].
+    ///
+    /// # Safety
+    /// `memory` must have all elements that the schedule uses: those of the input readable and
+    /// unchanged, those of the output writable and untouched by others, until the collective is
+    /// complete or its engine makes no more progress.
+    ///
+    /// # Panics
+    /// When the schedule combines, and there is no `reduction`.
+    pub unsafe fn new(
+        operation: InternalOperation,
+        name: Name,
+        schedule: Schedule,
+        memory: Memory,
+        reduction: Option<Reduction>,
+    ) -> Self {
+        let scratch_bytes = schedule.scratch() * memory.element_bytes;
+        Self {
+            operation,
+            name,
+            scratch: vec![0; scratch_bytes as usize],
+            schedule,
+            memory,
+            reduction,
+            next: 0,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Begins what can begin; returns whether all steps are complete: [`Collective::finish`].
+    ///
+    /// # Errors
+    /// [`CollectiveError`]: the collective cannot be continued.
+    pub fn advance(&mut self, engine: &mut Engine<impl Protocol>) -> Result<bool, CollectiveError> {
+        loop {
+            while let Some(waiting) = self.waiting.front()
+                && let Some(outcome) = engine.outcome(waiting.request)
+            {
+                engine.retire(waiting.request);
+                self.complete_first(outcome)?;
+            }
+            let complete = self.waiting.front().map_or(self.next, |first| first.step);
+            match self.schedule.steps().get(self.next) {
+                Some(step) if step.after as usize <= complete => {
+                    self.begin(step.action, engine)?;
+                    self.next += 1;
+                }
+                step => return Ok(step.is_none() && self.waiting.is_empty()),
+            }
+        }
+    }
+
+    /// Ends the request of the operation, when all steps are complete.
+    pub fn finish(self, engine: &mut Engine<impl Protocol>) {
+        engine.finish_internal(self.operation);
+    }
+
+    fn begin(
+        &mut self,
+        action: Action,
+        engine: &mut Engine<impl Protocol>,
+    ) -> Result<(), EngineError> {
+        match action {
+            Action::Send { to, from } => self.send(to, from, engine)?,
+            Action::Publish { from } => {
+                let (me, size) = (self.name.me, self.name.members.len() as u32);
+                for place in (0..me).chain(me + 1..size) {
+                    self.send(place, from, engine)?;
+                }
+            }
+            Action::Receive { source, into } => {
+                let (base, bytes) = (self.address(into), self.bytes(into));
+                self.receive(source, base, bytes, Vec::new(), engine);
+            }
+            Action::ReceiveReduce { source, into, .. } => {
+                let mut operand = vec![0; self.bytes(into)];
+                let base = operand.as_mut_ptr();
+                self.receive(source, base, operand.len(), operand, engine);
+            }
+            Action::Reduce { left, right, into } => {
+                let [left, right] = [left, right].map(|part| self.address(part).cast_const());
+                self.combine(left, right, into);
+            }
+            Action::Copy { from, into } => {
+                let (from, bytes) = (self.address(from), self.bytes(into));
+                // SAFETY: the schedule keeps both apart, and inside of the buffers.
+                unsafe { self.address(into).copy_from_nonoverlapping(from, bytes) };
+            }
+        }
+        Ok(())
+    }
+
+    fn send(
+        &mut self,
+        to: u32,
+        from: Part,
+        engine: &mut Engine<impl Protocol>,
+    ) -> Result<(), EngineError> {
+        // SAFETY: readable until the collective is complete, which waits for this send; the
+        // schedule changes nothing of it before.
+        let data = unsafe { SendBuffer::bytes(self.address(from), self.bytes(from)) };
+        let to = SendTo {
+            rank: self.name.members[to as usize],
+            context: self.name.context,
+            tag: self.name.number,
+            synchronous: false,
+        };
+        if let Started::Pending(request) = engine.send_internal(&self.operation, data, to)? {
+            self.wait_for(request, Vec::new());
+        }
+        Ok(())
+    }
+
+    fn receive(
+        &mut self,
+        source: u32,
+        base: *mut u8,
+        bytes: usize,
+        operand: Vec<u8>,
+        engine: &mut Engine<impl Protocol>,
+    ) {
+        // SAFETY: inside of the output, the scratch or the operand, which all stay until the
+        // collective is complete; the schedule uses nothing of it before.
+        let room = unsafe { ReceiveBuffer::bytes(base, bytes) };
+        let from = Envelope {
+            source: self.name.members[source as usize],
+            context: self.name.context,
+            tag: self.name.number,
+        };
+        let request = engine.receive_internal(&self.operation, room, from);
+        self.wait_for(request, operand);
+    }
+
+    fn wait_for(&mut self, request: RequestId, operand: Vec<u8>) {
+        self.waiting.push_back(Waiting {
+            step: self.next,
+            request,
+            operand,
+        });
+    }
+
+    /// The oldest step that was waited for has its outcome.
+    fn complete_first(&mut self, outcome: Outcome) -> Result<(), CollectiveError> {
+        let Some(Waiting { step, operand, .. }) = self.waiting.pop_front() else {
+            return Ok(());
+        };
+        let action = self.schedule.steps()[step].action;
+        if let Action::Receive { into, .. } | Action::ReceiveReduce { into, .. } = action {
+            let expected_bytes = self.bytes(into) as u64;
+            if outcome.status.bytes != expected_bytes {
+                return Err(CollectiveError::Mismatch {
+                    number: self.name.number,
+                    context: self.name.context,
+                    source_rank: outcome.status.source,
+                    sent_bytes: outcome.status.bytes,
+                    expected_bytes,
+                });
+            }
+        }
+        if let Action::ReceiveReduce {
+            message,
+            with,
+            into,
+            ..
+        } = action
+        {
+            let (message_at, with_at) = (operand.as_ptr(), self.address(with).cast_const());
+            match message {
+                Side::Left => self.combine(message_at, with_at, into),
+                Side::Right => self.combine(with_at, message_at, into),
+            }
+        }
+        Ok(())
+    }
+
+    /// `into` = `left` ∘ `right`.
+    fn combine(&mut self, left: *const u8, right: *const u8, into: Part) {
+        let (result, bytes) = (self.address(into), self.bytes(into));
+        // SAFETY: inside of the buffers. An operand that is the result is not read by a slice of
+        // its own; the schedule keeps other operands apart from it.
+        let operands = unsafe {
+            let into = from_raw_parts_mut(result, bytes);
+            let operand = |base| from_raw_parts(base, bytes);
+            if left == result.cast_const() {
+                let right = operand(right);
+                Operands::IntoLeft { into, right }
+            } else if right == result.cast_const() {
+                let left = operand(left);
+                Operands::IntoRight { left, into }
+            } else {
+                let (left, right) = (operand(left), operand(right));
+                Operands::Apart { left, right, into }
+            }
+        };
+        let reduction = self.reduction.as_ref();
+        reduction
+            .expect("a schedule that combines has an operator")
+            .apply(operands);
+    }
+
+    fn bytes(&self, part: Part) -> usize {
+        (part.count * self.memory.element_bytes) as usize
+    }
+
+    fn address(&mut self, part: Part) -> *mut u8 {
+        let offset = (part.start * self.memory.element_bytes) as usize;
+        match part.buffer {
+            Buffer::Input => self.memory.input.cast_mut().wrapping_add(offset),
+            Buffer::Output => self.memory.output.wrapping_add(offset),
+            Buffer::Scratch => self.scratch.as_mut_ptr().wrapping_add(offset),
+        }
+    }
+}
