@@ -155,6 +155,14 @@ impl Collective {
         engine.finish_internal(self.operation);
     }
 
+    /// Gives the caller's memory back: receives are cancelled, and sends continue from copies. For
+    /// a collective that cannot be completed.
+    pub fn abandon(self, engine: &mut Engine<impl Protocol>) {
+        let steps = self.waiting.iter().map(|waiting| waiting.request);
+        steps.for_each(|request| engine.detach(request));
+        engine.finish_internal(self.operation);
+    }
+
     fn begin(
         &mut self,
         action: Action,

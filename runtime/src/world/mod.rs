@@ -9,8 +9,10 @@
 mod barrier;
 mod checkpoint;
 mod checkpoint_requests;
+mod collectives;
 mod envelope;
 mod forked;
+mod group;
 mod leaving;
 mod news;
 mod only;
@@ -26,8 +28,10 @@ mod time;
 mod waiting;
 
 pub use checkpoint::{Checkpointed, Image, Restored};
+pub use collectives::{Numeric, Operator};
 pub use envelope::{Source, from, from_any, to};
 pub use forked::check as check_process;
+pub use group::Group;
 pub use read_log::Logged;
 pub use refrain_transport::engine::Matched as Message;
 pub use refrain_transport::engine::{
@@ -42,6 +46,7 @@ use crate::protocol::Engine;
 use checkpoint::Checkpoints;
 use envelope::CONTEXT_RESERVED_MIN;
 use forked::OfThisProcess;
+use group::Groups;
 use news::Attention;
 use only::Only;
 use peers::Peers;
@@ -77,7 +82,9 @@ pub struct World {
     /// `Some` in a later life until it has caught up.
     recovering: Option<Recovering>,
     job_time: JobTime,
-    barriers: u64,
+    groups: Groups,
+    /// Which algorithm does a collective.
+    algorithms: refrain_collectives::choice::Table,
     requests: Table<Entry>,
     messages: Table<Message>,
     /// The empty vector of the last scope, for the next one.

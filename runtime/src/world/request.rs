@@ -7,6 +7,7 @@ use crate::Error;
 use refrain_rank::calls::{Handle, Handles};
 use refrain_transport::engine::{Outcome, ReceiveBuffer, SendBuffer, SendTo, Status};
 use refrain_transport::matching::Pattern;
+use serde::{Deserialize, Serialize};
 
 /// The result of one of several requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +50,7 @@ impl Ended {
 }
 
 /// Identifies an entry of a [`Table`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(C)]
 pub struct Key {
     /// Counts all entries of the table, from 1; never reused. 0: null.
@@ -81,14 +82,14 @@ impl Request {
 }
 
 /// Values by key. The table detects keys of removed values.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Table<T> {
     slots: Vec<Slot<T>>,
     free: Vec<usize>,
     made: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Slot<T> {
     serial: u64,
     /// `None`: free.

@@ -3,6 +3,7 @@
 
 use super::{Checkpointed, Traffic, World};
 use crate::Error;
+use crate::world::group::Groups;
 use core::fmt;
 use refrain_checkpoint::{SectionKind, Writing};
 use refrain_job::control::message::ToLauncher;
@@ -19,15 +20,27 @@ pub(in crate::world) const ENGINE_SECTION: u64 = 0;
 pub(in crate::world) const WORLD_SECTION: u64 = 1;
 
 /// The state of the `World` itself in a checkpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(in crate::world) struct WorldPart {
-    pub(in crate::world) barriers: u64,
+    pub(in crate::world) groups: Groups,
     /// Number of requests made so far.
     pub(in crate::world) requests: u64,
     /// Number of fences passed.
     pub(in crate::world) fences: u64,
     /// The last result of `World::time`, in nanoseconds since the job began.
     pub(in crate::world) time_ns: i64,
+}
+
+impl WorldPart {
+    /// State at the start of a program.
+    pub(in crate::world) fn at_the_beginning(rank: Rank, size: u32) -> Self {
+        Self {
+            groups: Groups::new(rank, size),
+            requests: 0,
+            fences: 0,
+            time_ns: 0,
+        }
+    }
 }
 
 /// Receives the state that a program needs to continue.
@@ -130,7 +143,7 @@ fn state_of(world: &mut World) -> Result<Beginning, Error> {
 /// Writes the sections of the library. LOG-5
 fn write_own(world: &mut World, state: &Beginning, writing: &mut Writing) -> Result<(), Error> {
     let part = WorldPart {
-        barriers: world.barriers,
+        groups: world.groups.clone(),
         requests: world.requests.made(),
         fences: world.control.as_ref().map_or(0, |it| it.fences_passed()),
         time_ns: world.job_time.last_ns(),

@@ -109,7 +109,7 @@ impl Opened {
         membership: &Membership,
         next: &[Frontier],
         longest: Duration,
-    ) -> Result<Restored, Error> {
+    ) -> Result<(WorldPart, Restored), Error> {
         let mut memory = BTreeMap::new();
         while let Some(mut section) = self.reading.next_section().map_err(broken)? {
             let id = section.id();
@@ -131,7 +131,7 @@ impl Opened {
                 }
             }
         }
-        Ok(Restored::new(self.number, memory))
+        Ok((self.world, Restored::new(self.number, memory)))
     }
 }
 

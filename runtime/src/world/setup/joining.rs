@@ -150,8 +150,8 @@ impl Joining<'_> {
             _ => None,
         };
         if let (true, Some(control)) = (self.is_later(), control) {
-            let world = opened.as_ref().map(|opened| opened.world);
-            control.set_fences_passed(world.unwrap_or_default().fences);
+            let fences = opened.as_ref().map_or(0, |opened| opened.world.fences);
+            control.set_fences_passed(fences);
             if opened.is_none() {
                 control.tell_beginning(0)?;
             }
@@ -272,13 +272,13 @@ impl Joining<'_> {
             engine = engine.with_spill(disk);
         }
         let Some(mut opened) = opened else {
-            return Ok((engine, WorldPart::default(), None));
+            let world = WorldPart::at_the_beginning(membership.rank, membership.size);
+            return Ok((engine, world, None));
         };
         let beginning = core::mem::take(&mut opened.engine);
         let next = beginning.next.clone();
-        let world = opened.world;
         let mut engine = engine.with_beginning(beginning);
-        let restored = opened.load(
+        let (world, restored) = opened.load(
             &mut engine,
             membership,
             &next,

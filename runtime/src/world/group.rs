@@ -1,0 +1,223 @@
+//! Groups: ordered sets of ranks, each with a context of its own.
+//!
+//! A group is agreed by a collective of the group that it is made from, in the program's order,
+//! so every life makes the same ones. Its context is given by the first member: contexts of
+//! groups are counted by each rank for itself, and no two ranks give the same one.
+
+use super::World;
+use super::envelope::{CONTEXT_RESERVED_MIN, Source, from, to};
+use super::request::{Key, Table};
+use crate::Error;
+use refrain_ring::Rank;
+use refrain_transport::engine::SendTo;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Contexts of groups begin here; those below are the program's choice.
+pub(super) const CONTEXT_GROUP_MIN: u32 = 0x8000_0000;
+
+/// An ordered set of ranks: a number that the world looks up. The members are numbered by their
+/// *place*, from 0. A group that was [released](World::release) is recognised and refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group(Key);
+
+/// A group as the world knows it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Members {
+    /// By place.
+    #[serde(with = "numbers")]
+    pub ranks: Arc<[Rank]>,
+    /// The place of this rank.
+    pub me: u32,
+    pub context: u32,
+    /// Collectives begun so far.
+    pub collectives: u64,
+}
+
+/// Ranks in a checkpoint.
+mod numbers {
+    use super::{Arc, Deserialize, Rank, Serialize};
+    use serde::{Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(ranks: &[Rank], to: S) -> Result<S::Ok, S::Error> {
+        let numbers: Vec<u32> = ranks.iter().map(|rank| rank.0).collect();
+        numbers.serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<[Rank]>, D::Error> {
+        let numbers = Vec::deserialize(from)?;
+        Ok(numbers.into_iter().map(Rank).collect())
+    }
+}
+
+/// All groups of this rank.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Groups {
+    table: Table<Members>,
+    all: Group,
+    /// Contexts that this rank has given.
+    given: u64,
+}
+
+impl Groups {
+    /// Of a program that begins: the group of all ranks is there.
+    pub fn new(rank: Rank, size: u32) -> Self {
+        let mut table = Table::after(0);
+        let all = Members {
+            ranks: (0..size).map(Rank).collect(),
+            me: rank.0,
+            context: CONTEXT_GROUP_MIN,
+            collectives: 0,
+        };
+        Self {
+            all: Group(table.insert(all)),
+            table,
+            given: 1,
+        }
+    }
+
+    /// # Errors
+    /// [`Error::Argument`] when it was released, or is of another world.
+    pub fn get(&mut self, group: Group) -> Result<&mut Members, Error> {
+        let members = self.table.get_mut(group.0);
+        members
+            .ok_or_else(|| Error::Argument("the group was released, or is of another world".into()))
+    }
+}
+
+impl World {
+    /// The group of all ranks of the job; places are ranks.
+    pub fn all(&self) -> Group {
+        self.groups.all
+    }
+
+    /// The members of a group, by place.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a group that was released.
+    pub fn members(&mut self, group: Group) -> Result<Arc<[Rank]>, Error> {
+        Ok(Arc::clone(&self.groups.get(group)?.ranks))
+    }
+
+    /// The place of this rank in a group.
+    ///
+    /// # Errors
+    /// As [`World::members`].
+    pub fn place(&mut self, group: Group) -> Result<u32, Error> {
+        Ok(self.groups.get(group)?.me)
+    }
+
+    /// To the member at `place`, with tag 0 in the context of the group.
+    ///
+    /// # Errors
+    /// As [`World::members`], and for a place that the group does not have.
+    pub fn to_member(&mut self, group: Group, place: u32) -> Result<SendTo, Error> {
+        let (rank, context) = self.member(group, place)?;
+        Ok(to(rank.0).context(context))
+    }
+
+    /// From the member at `place`, with tag 0 in the context of the group.
+    ///
+    /// # Errors
+    /// As [`World::to_member`].
+    pub fn from_member(&mut self, group: Group, place: u32) -> Result<Source, Error> {
+        let (rank, context) = self.member(group, place)?;
+        Ok(from(rank.0).context(context))
+    }
+
+    pub(super) fn member(&mut self, group: Group, place: u32) -> Result<(Rank, u32), Error> {
+        let members = self.groups.get(group)?;
+        match members.ranks.get(place as usize) {
+            Some(rank) => Ok((*rank, members.context)),
+            None => Err(Error::Argument(format!(
+                "place {place} does not exist: the group has {} members",
+                members.ranks.len()
+            ))),
+        }
+    }
+
+    /// Divides a group, as MPI_Comm_split: the members that give the same `color` become one
+    /// group, ordered by `key`, and by their places where keys are equal. A member with no color
+    /// gets no group. All members of `group` call this.
+    ///
+    /// # Errors
+    /// As [`World::allgather`]; when this rank has given all its contexts.
+    pub fn split(
+        &mut self,
+        group: Group,
+        color: Option<u32>,
+        key: i64,
+    ) -> Result<Option<Group>, Error> {
+        let context = self.next_context()?;
+        let own = [color.map_or(-1, i64::from), key, i64::from(context)];
+        let mut all = vec![0; own.len() * self.members(group)?.len()];
+        self.allgather(group, &own, &mut all)?;
+        if color.is_none() {
+            return Ok(None);
+        }
+        let ranks = self.members(group)?;
+        let mut chosen: Vec<_> = (all.chunks_exact(own.len()).zip(&*ranks))
+            .filter(|(theirs, _)| theirs[0] == own[0])
+            .collect();
+        // Stable: in the order of places.
+        chosen.sort_by_key(|(theirs, _)| theirs[1]);
+        let me = chosen.iter().position(|(_, rank)| **rank == self.rank);
+        let (first, _) = chosen[0];
+        if me == Some(0) {
+            self.groups.given += 1;
+        }
+        let members = Members {
+            ranks: chosen.iter().map(|(_, rank)| **rank).collect(),
+            me: me.unwrap_or_default() as u32,
+            context: first[2] as u32,
+            collectives: 0,
+        };
+        Ok(Some(Group(self.groups.table.insert(members))))
+    }
+
+    /// The same members in a group with a context of its own. All members of `group` call this.
+    ///
+    /// # Errors
+    /// As [`World::split`].
+    pub fn duplicate(&mut self, group: Group) -> Result<Group, Error> {
+        let mut context = [0];
+        let members = self.groups.get(group)?.clone();
+        if members.me == 0 {
+            context[0] = self.next_context()?;
+            self.groups.given += 1;
+        }
+        self.bcast(group, 0, &mut context)?;
+        let members = Members {
+            context: context[0],
+            collectives: 0,
+            ..members
+        };
+        Ok(Group(self.groups.table.insert(members)))
+    }
+
+    /// Forgets a group. Members may do so at different times.
+    ///
+    /// # Errors
+    /// As [`World::members`]; for the group of all ranks.
+    pub fn release(&mut self, group: Group) -> Result<(), Error> {
+        self.groups.get(group)?;
+        if group == self.all() {
+            return Err(Error::Argument("the group of all ranks stays".into()));
+        }
+        self.groups.table.remove(group.0);
+        Ok(())
+    }
+
+    /// The context that this rank would give next. Rank 0 gave the first one to all ranks.
+    fn next_context(&self) -> Result<u32, Error> {
+        let number = self.groups.given * u64::from(self.size) + u64::from(self.rank.0);
+        let context = u64::from(CONTEXT_GROUP_MIN) + number;
+        match u32::try_from(context) {
+            Ok(context) if context < CONTEXT_RESERVED_MIN => Ok(context),
+            _ => Err(Error::Argument(format!(
+                "no context is left for a group: this rank was the first member of {} groups",
+                self.groups.given
+            ))),
+        }
+    }
+}
