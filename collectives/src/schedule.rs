@@ -143,6 +143,31 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// The parts that the action reads.
+    pub fn reads(self) -> [Option<Part>; 2] {
+        match self {
+            Self::Send { from, .. } | Self::Publish { from } | Self::Copy { from, .. } => {
+                [Some(from), None]
+            }
+            Self::Receive { .. } => [None; 2],
+            Self::ReceiveReduce { with, .. } => [Some(with), None],
+            Self::Reduce { left, right, .. } => [Some(left), Some(right)],
+        }
+    }
+
+    /// The part that the action writes.
+    pub fn writes(self) -> Option<Part> {
+        match self {
+            Self::Send { .. } | Self::Publish { .. } => None,
+            Self::Receive { into, .. }
+            | Self::ReceiveReduce { into, .. }
+            | Self::Reduce { into, .. }
+            | Self::Copy { into, .. } => Some(into),
+        }
+    }
+}
+
 /// An action and what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -172,6 +197,16 @@ impl Schedule {
     /// Elements of [`Buffer::Scratch`] that the steps use.
     pub fn scratch(&self) -> u64 {
         self.scratch
+    }
+
+    /// Elements of `buffer` up to the end of the last one that a step uses.
+    pub fn extent(&self, buffer: Buffer) -> u64 {
+        let parts = self.steps.iter().flat_map(|step| {
+            let [one, two] = step.action.reads();
+            [one, two, step.action.writes()]
+        });
+        let ends = parts.flatten().filter(|part| part.buffer == buffer);
+        ends.map(|part| part.start + part.count).max().unwrap_or(0)
     }
 
     /// Forgets all steps and keeps the memory.

@@ -27,6 +27,14 @@ pub enum WrongCall {
     /// Blocks of a reduce-scatter with gaps.
     #[error("blocks of a reduce-scatter begin where the one before ends, the first at 0")]
     Gaps,
+    /// More bytes than an address can count.
+    #[error("{elements} elements of {element_bytes} bytes are more than a memory can hold")]
+    TooLarge {
+        /// The number of elements; the largest number if it overflows.
+        elements: u64,
+        /// Bytes of an element.
+        element_bytes: u64,
+    },
     /// Elements without bytes.
     #[error("elements have 0 bytes: an element has at least one")]
     EmptyElement,
@@ -45,34 +53,45 @@ impl Call<'_> {
         if self.element_bytes == 0 {
             return Err(WrongCall::EmptyElement);
         }
+        let fits = |elements| self.fits_memory(elements);
+        let has_blocks = |blocks: &Blocks, needed| self.has_blocks(blocks, needed);
+        let places = size as usize;
         match &self.arguments {
-            Arguments::Barrier | Arguments::Allreduce { .. } | Arguments::Scan { .. } => Ok(()),
-            Arguments::Bcast { root, .. } | Arguments::Reduce { root, .. } => in_group(*root),
-            Arguments::Gather { root, blocks, .. } | Arguments::Scatter { root, blocks, .. } => {
-                let needed = if self.group.me == *root {
-                    size as usize
-                } else {
-                    0
-                };
-                in_group(*root).and(has_blocks(blocks, needed))
+            Arguments::Barrier => Ok(()),
+            Arguments::Allreduce { count, .. } | Arguments::Scan { count, .. } => fits(*count),
+            Arguments::Bcast { root, count } | Arguments::Reduce { root, count } => {
+                in_group(*root).and(fits(*count))
             }
-            Arguments::Allgather { blocks } => has_blocks(blocks, size as usize),
+            Arguments::Gather {
+                root,
+                count,
+                blocks,
+            }
+            | Arguments::Scatter {
+                root,
+                count,
+                blocks,
+            } => {
+                in_group(*root).and(fits(*count))?;
+                has_blocks(blocks, if self.group.me == *root { places } else { 0 })
+            }
+            Arguments::Allgather { blocks } => has_blocks(blocks, places),
             Arguments::Alltoall { send, receive } => {
-                let sent = if self.in_place { 0 } else { size as usize };
-                has_blocks(send, sent).and(has_blocks(receive, size as usize))
+                let sent = if self.in_place { 0 } else { places };
+                has_blocks(send, sent).and(has_blocks(receive, places))
             }
             Arguments::ReduceScatter { blocks } => {
-                has_blocks(blocks, size as usize)?;
+                has_blocks(blocks, places)?;
                 blocks.is_dense(size).then_some(()).ok_or(WrongCall::Gaps)
             }
             Arguments::NeighbourAllgather {
                 sources,
                 destinations,
+                count,
                 receive,
-                ..
             } => {
                 all_in_group(sources).and(all_in_group(destinations))?;
-                has_blocks(receive, sources.len())
+                fits(*count).and(has_blocks(receive, sources.len()))
             }
             Arguments::NeighbourAlltoall {
                 sources,
@@ -85,17 +104,40 @@ impl Call<'_> {
             }
         }
     }
-}
 
-fn has_blocks(blocks: &Blocks, needed: usize) -> Result<(), WrongCall> {
-    let listed = match blocks {
-        Blocks::Even(_) => return Ok(()),
-        Blocks::Split { parts, .. } => *parts as usize,
-        Blocks::Listed { counts, starts } => counts.len().min(starts.len()),
-    };
-    match listed >= needed {
-        true => Ok(()),
-        false => Err(WrongCall::Blocks { listed, needed }),
+    /// Some algorithms keep a few vectors in one scratch: their sum must not overflow either.
+    fn fits_memory(&self, elements: u64) -> Result<(), WrongCall> {
+        let element_bytes = self.element_bytes;
+        match elements.checked_mul(element_bytes) {
+            Some(bytes) if bytes <= u64::MAX >> 4 => Ok(()),
+            _ => Err(WrongCall::TooLarge {
+                elements,
+                element_bytes,
+            }),
+        }
+    }
+
+    fn has_blocks(&self, blocks: &Blocks, needed: usize) -> Result<(), WrongCall> {
+        let listed = match blocks {
+            Blocks::Even(count) => {
+                return self.fits_memory(count.saturating_mul(self.group.size.into()));
+            }
+            Blocks::Split { total, parts } => {
+                self.fits_memory(*total)?;
+                *parts as usize
+            }
+            Blocks::Listed { counts, starts } => {
+                let add = |sum: u64, it: &u64| sum.saturating_add(*it);
+                let counted = counts.iter().take(needed).fold(0, add);
+                let last = starts.iter().take(needed).max().copied().unwrap_or(0);
+                self.fits_memory(last.saturating_add(counted))?;
+                counts.len().min(starts.len())
+            }
+        };
+        match listed >= needed {
+            true => Ok(()),
+            false => Err(WrongCall::Blocks { listed, needed }),
+        }
     }
 }
 
@@ -146,6 +188,27 @@ mod tests {
             starts: &[0, 1, 3],
         };
         assert_eq!(check(0, Arguments::ReduceScatter { blocks: dense }), Ok(()));
+        let absurd = |elements| {
+            Err(WrongCall::TooLarge {
+                elements,
+                element_bytes: 8,
+            })
+        };
+        let even = Blocks::Even(1 << 57);
+        let count = 1 << 60;
+        assert_eq!(check(0, Arguments::Bcast { root: 0, count }), absurd(count));
+        assert_eq!(
+            check(0, Arguments::Allgather { blocks: even }),
+            absurd(3 << 57)
+        );
+        let blocks_far = Blocks::Listed {
+            counts,
+            starts: &[0, u64::MAX, 0],
+        };
+        assert_eq!(
+            check(0, Arguments::Allgather { blocks: blocks_far }),
+            absurd(u64::MAX)
+        );
         let (sources, destinations, receive) = (&[1, 1, 0], &[3], blocks);
         let neighbours = |destinations| Arguments::NeighbourAllgather {
             sources,

@@ -1,17 +1,18 @@
-//! Executes a collective at one rank: begins the steps of its schedule as messages arrive.
+//! Executes collectives at one rank: begins the steps of their schedules as messages arrive.
 //!
 //! The steps are those of an [internal operation](Engine::begin_internal). Messages between two
 //! members of a group are matched by the group's context and the number of the collective in the
 //! group, and among these in the order of the schedule (STREAM-4), so any number of collectives
 //! may be under way, also on one group.
 //!
-//! Never blocks: whoever waits makes progress and calls [`Collective::advance`].
+//! Nothing here blocks: a caller that waits makes progress and calls [`UnderWay::advance`].
 
 #![allow(
     unsafe_code,
     reason = "works on the caller's memory while the collective is under way"
 )]
 
+use crate::calls::{Handle, begin_internal};
 use core::slice::{from_raw_parts, from_raw_parts_mut};
 use refrain_collectives::reduction::{Operands, Reduction};
 use refrain_collectives::{Action, Buffer, Part, Schedule, Side};
@@ -26,17 +27,21 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Which collective of which group this is.
-#[derive(Clone, Debug)]
-pub struct Name {
+/// What a collective does at this rank. Each start of a persistent collective has the same one.
+#[derive(Debug)]
+pub struct Plan {
     /// The members of the group, by place.
     pub members: Arc<[Rank]>,
     /// The place of this rank.
     pub me: u32,
     /// The context of the group.
     pub context: u32,
-    /// How many collectives this group had before, modulo 2^31.
-    pub number: i32,
+    /// The steps.
+    pub schedule: Schedule,
+    /// The buffers of the call.
+    pub memory: Memory,
+    /// The operator, if the schedule combines.
+    pub reduction: Option<Reduction>,
 }
 
 /// The caller's memory, by pointer.
@@ -49,6 +54,11 @@ pub struct Memory {
     /// Bytes of an element.
     pub element_bytes: u64,
 }
+
+// SAFETY: the caller lends the memory to the collective, in whichever thread it is advanced.
+unsafe impl Send for Memory {}
+// SAFETY: a shared `Memory` gives addresses only.
+unsafe impl Sync for Memory {}
 
 /// Why a collective ended without its result.
 #[derive(Debug, Error)]
@@ -74,15 +84,101 @@ pub enum CollectiveError {
     },
 }
 
-/// A collective that is under way at this rank.
+/// The collectives that are under way at this rank.
+#[derive(Debug, Default)]
+pub struct UnderWay(Vec<Collective>);
+
+impl UnderWay {
+    /// Begins a collective: `number` collectives began in its group before, modulo 2^31. The handle
+    /// is for the program, which waits for it as for a send. STREAM-2
+    ///
+    /// # Errors
+    /// [`CollectiveError`]; nothing is under way then.
+    ///
+    /// # Panics
+    /// When the schedule combines, and the plan has no reduction.
+    ///
+    /// # Safety
+    /// The memory of `plan` must have all elements that the schedule uses: those of the input
+    /// readable and unchanged, those of the output writable and untouched by others, until the
+    /// handle's request has ended, or is [given up](UnderWay::give_up).
+    pub unsafe fn begin<P: Protocol>(
+        &mut self,
+        plan: Arc<Plan>,
+        number: i32,
+        engine: &mut Engine<P>,
+    ) -> Result<Handle, CollectiveError> {
+        let (operation, handle) = begin_internal(engine)?;
+        let scratch_bytes = plan.schedule.scratch() * plan.memory.element_bytes;
+        self.0.push(Collective {
+            operation,
+            number,
+            scratch: vec![0; scratch_bytes as usize],
+            plan,
+            next: 0,
+            waiting: VecDeque::new(),
+        });
+        match self.advance_at(self.0.len() - 1, engine) {
+            Ok(()) => Ok(handle),
+            Err(error) => {
+                handle.id().into_iter().for_each(|id| engine.detach(id));
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether progress has steps to begin.
+    #[inline]
+    pub fn is_any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Begins all steps that can begin, and ends the requests of collectives that are complete.
+    ///
+    /// # Errors
+    /// [`CollectiveError`] of one collective, which is given up.
+    pub fn advance<P: Protocol>(&mut self, engine: &mut Engine<P>) -> Result<(), CollectiveError> {
+        for index in (0..self.0.len()).rev() {
+            self.advance_at(index, engine)?;
+        }
+        Ok(())
+    }
+
+    fn advance_at<P: Protocol>(
+        &mut self,
+        index: usize,
+        engine: &mut Engine<P>,
+    ) -> Result<(), CollectiveError> {
+        match self.0[index].advance(engine) {
+            Ok(false) => Ok(()),
+            Ok(true) => {
+                engine.finish_internal(self.0.swap_remove(index).operation);
+                Ok(())
+            }
+            Err(error) => {
+                self.0.swap_remove(index).give_up(engine);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives the memory of a collective back before it is complete: receives are cancelled, and
+    /// sends continue from copies. Its request has ended then; its stream stays taken, since
+    /// which of its messages were sent depends on timing. Does nothing to other requests.
+    pub fn give_up<P: Protocol>(&mut self, request: RequestId, engine: &mut Engine<P>) {
+        let index = (self.0.iter()).position(|it| it.operation.id() == request);
+        if let Some(index) = index {
+            self.0.swap_remove(index).give_up(engine);
+        }
+    }
+}
+
 #[derive(Debug)]
-pub struct Collective {
+struct Collective {
     operation: InternalOperation,
-    name: Name,
-    schedule: Schedule,
-    memory: Memory,
+    number: i32,
+    plan: Arc<Plan>,
     scratch: Vec<u8>,
-    reduction: Option<Reduction>,
     /// The step that begins next.
     next: usize,
     /// Begun and not complete, in the order of steps.
@@ -98,40 +194,8 @@ struct Waiting {
 }
 
 impl Collective {
-    /// Begins a collective as `operation`. No step begins before [`Collective::advance`].
-    ///
-    /// # Safety
-    /// `memory` must have all elements that the schedule uses: those of the input readable and
-    /// unchanged, those of the output writable and untouched by others, until the collective is
-    /// complete or its engine makes no more progress.
-    ///
-    /// # Panics
-    /// When the schedule combines, and there is no `reduction`.
-    pub unsafe fn new(
-        operation: InternalOperation,
-        name: Name,
-        schedule: Schedule,
-        memory: Memory,
-        reduction: Option<Reduction>,
-    ) -> Self {
-        let scratch_bytes = schedule.scratch() * memory.element_bytes;
-        Self {
-            operation,
-            name,
-            scratch: vec![0; scratch_bytes as usize],
-            schedule,
-            memory,
-            reduction,
-            next: 0,
-            waiting: VecDeque::new(),
-        }
-    }
-
-    /// Begins what can begin; returns whether all steps are complete: [`Collective::finish`].
-    ///
-    /// # Errors
-    /// [`CollectiveError`]: the collective cannot be continued.
-    pub fn advance(&mut self, engine: &mut Engine<impl Protocol>) -> Result<bool, CollectiveError> {
+    /// Begins what can begin. Returns whether all steps are complete.
+    fn advance(&mut self, engine: &mut Engine<impl Protocol>) -> Result<bool, CollectiveError> {
         loop {
             while let Some(waiting) = self.waiting.front()
                 && let Some(outcome) = engine.outcome(waiting.request)
@@ -140,7 +204,7 @@ impl Collective {
                 self.complete_first(outcome)?;
             }
             let complete = self.waiting.front().map_or(self.next, |first| first.step);
-            match self.schedule.steps().get(self.next) {
+            match self.plan.schedule.steps().get(self.next) {
                 Some(step) if step.after as usize <= complete => {
                     self.begin(step.action, engine)?;
                     self.next += 1;
@@ -150,14 +214,7 @@ impl Collective {
         }
     }
 
-    /// Ends the request of the operation, when all steps are complete.
-    pub fn finish(self, engine: &mut Engine<impl Protocol>) {
-        engine.finish_internal(self.operation);
-    }
-
-    /// Gives the caller's memory back: receives are cancelled, and sends continue from copies. For
-    /// a collective that cannot be completed.
-    pub fn abandon(self, engine: &mut Engine<impl Protocol>) {
+    fn give_up(self, engine: &mut Engine<impl Protocol>) {
         let steps = self.waiting.iter().map(|waiting| waiting.request);
         steps.for_each(|request| engine.detach(request));
         engine.finish_internal(self.operation);
@@ -171,7 +228,7 @@ impl Collective {
         match action {
             Action::Send { to, from } => self.send(to, from, engine)?,
             Action::Publish { from } => {
-                let (me, size) = (self.name.me, self.name.members.len() as u32);
+                let (me, size) = (self.plan.me, self.plan.members.len() as u32);
                 for place in (0..me).chain(me + 1..size) {
                     self.send(place, from, engine)?;
                 }
@@ -208,9 +265,9 @@ impl Collective {
         // schedule changes nothing of it before.
         let data = unsafe { SendBuffer::bytes(self.address(from), self.bytes(from)) };
         let to = SendTo {
-            rank: self.name.members[to as usize],
-            context: self.name.context,
-            tag: self.name.number,
+            rank: self.plan.members[to as usize],
+            context: self.plan.context,
+            tag: self.number,
             synchronous: false,
         };
         if let Started::Pending(request) = engine.send_internal(&self.operation, data, to)? {
@@ -231,9 +288,9 @@ impl Collective {
         // collective is complete; the schedule uses nothing of it before.
         let room = unsafe { ReceiveBuffer::bytes(base, bytes) };
         let from = Envelope {
-            source: self.name.members[source as usize],
-            context: self.name.context,
-            tag: self.name.number,
+            source: self.plan.members[source as usize],
+            context: self.plan.context,
+            tag: self.number,
         };
         let request = engine.receive_internal(&self.operation, room, from);
         self.wait_for(request, operand);
@@ -252,13 +309,13 @@ impl Collective {
         let Some(Waiting { step, operand, .. }) = self.waiting.pop_front() else {
             return Ok(());
         };
-        let action = self.schedule.steps()[step].action;
+        let action = self.plan.schedule.steps()[step].action;
         if let Action::Receive { into, .. } | Action::ReceiveReduce { into, .. } = action {
             let expected_bytes = self.bytes(into) as u64;
             if outcome.status.bytes != expected_bytes {
                 return Err(CollectiveError::Mismatch {
-                    number: self.name.number,
-                    context: self.name.context,
+                    number: self.number,
+                    context: self.plan.context,
                     source_rank: outcome.status.source,
                     sent_bytes: outcome.status.bytes,
                     expected_bytes,
@@ -300,21 +357,21 @@ impl Collective {
                 Operands::Apart { left, right, into }
             }
         };
-        let reduction = self.reduction.as_ref();
+        let reduction = self.plan.reduction.as_ref();
         reduction
             .expect("a schedule that combines has an operator")
             .apply(operands);
     }
 
     fn bytes(&self, part: Part) -> usize {
-        (part.count * self.memory.element_bytes) as usize
+        (part.count * self.plan.memory.element_bytes) as usize
     }
 
     fn address(&mut self, part: Part) -> *mut u8 {
-        let offset = (part.start * self.memory.element_bytes) as usize;
+        let offset = (part.start * self.plan.memory.element_bytes) as usize;
         match part.buffer {
-            Buffer::Input => self.memory.input.cast_mut().wrapping_add(offset),
-            Buffer::Output => self.memory.output.wrapping_add(offset),
+            Buffer::Input => self.plan.memory.input.cast_mut().wrapping_add(offset),
+            Buffer::Output => self.plan.memory.output.wrapping_add(offset),
             Buffer::Scratch => self.scratch.as_mut_ptr().wrapping_add(offset),
         }
     }

@@ -27,13 +27,13 @@ mod stdio;
 mod world;
 
 pub use error::{Error, LogFull};
-pub use refrain_collectives::Prefix;
 pub use refrain_job::statistics::{self, Statistics};
 pub use refrain_ring::{Incarnation, Rank, Ssn, placement};
 pub use refrain_transport::engine::Stall;
 pub use refrain_transport::layout::Layout;
+pub use world::collective;
 pub use world::{
-    Checkpointed, Ended, Group, Image, Incoming, Logged, Message, MessageHandle, Numeric, Operator,
+    Checkpointed, Ended, Group, Image, Incoming, Logged, Message, MessageHandle,
     Outgoing, ReceiveBuffer, Request, Restored, Scope, SendBuffer, SendTo, Source, Status, World,
     check_process, from, from_any, to,
 };

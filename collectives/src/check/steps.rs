@@ -31,7 +31,7 @@ pub fn check_steps(
             let end = part.start.checked_add(part.count);
             end.is_some_and(|end| end <= length(part.buffer))
         };
-        let (reads, writes) = (reads(it.action), write(it.action));
+        let (reads, writes) = (it.action.reads(), it.action.writes());
         let writes_input =
             writes.is_some_and(|part| part.buffer == Buffer::Input && part.count > 0);
         if writes_input || !reads.iter().flatten().chain(&writes).all(fits) {
@@ -68,27 +68,6 @@ fn partner(action: Action) -> Option<u32> {
     }
 }
 
-fn reads(action: Action) -> [Option<Part>; 2] {
-    match action {
-        Action::Send { from, .. } | Action::Publish { from } | Action::Copy { from, .. } => {
-            [Some(from), None]
-        }
-        Action::Receive { .. } => [None; 2],
-        Action::ReceiveReduce { with, .. } => [Some(with), None],
-        Action::Reduce { left, right, .. } => [Some(left), Some(right)],
-    }
-}
-
-fn write(action: Action) -> Option<Part> {
-    match action {
-        Action::Send { .. } | Action::Publish { .. } => None,
-        Action::Receive { into, .. }
-        | Action::ReceiveReduce { into, .. }
-        | Action::Reduce { into, .. }
-        | Action::Copy { into, .. } => Some(into),
-    }
-}
-
 fn operands_fit(action: Action) -> bool {
     let one = |operand: Part, into: Part| {
         operand.count == into.count && (operand == into || !operand.overlaps(into))
@@ -109,8 +88,8 @@ fn race(first: &Step, second: &Step) -> bool {
         write.is_some_and(|write| parts.into_iter().any(|part| part.overlaps(write)))
     };
     let touched = |step: &Step| {
-        let [one, two] = reads(step.action);
-        [one, two, write(step.action)]
+        let [one, two] = step.action.reads();
+        [one, two, step.action.writes()]
     };
-    meet(write(first.action), touched(second)) || meet(write(second.action), touched(first))
+    meet(first.action.writes(), touched(second)) || meet(second.action.writes(), touched(first))
 }

@@ -4,9 +4,10 @@
 
 use crate::plain::{Case, ELEMENT_BYTES, reduction};
 use refrain_collectives::{Parameters, Schedule};
-use refrain_rank::collective::{Collective, CollectiveError, Memory, Name};
+use refrain_rank::calls::{Handle, try_wait};
+use refrain_rank::collective::{CollectiveError, Memory, Plan, UnderWay};
 use refrain_ring::{Incarnation, Rank};
-use refrain_transport::engine::{Engine, EngineOptions, RequestId};
+use refrain_transport::engine::{Engine, EngineOptions};
 use refrain_transport::fabric::Fabric;
 use refrain_transport::fabric::sim::{Network, Options};
 use refrain_transport::protocol::{Event, Protocol};
@@ -36,27 +37,24 @@ impl Protocol for KeepsNothing {
 
 pub struct Job {
     network: Network,
-    engines: Vec<Engine<KeepsNothing>>,
+    ranks: Vec<(Engine<KeepsNothing>, UnderWay)>,
+}
+
+/// A group at one of its members.
+#[derive(Clone)]
+pub struct Member {
+    pub members: Arc<[Rank]>,
+    pub me: usize,
+    pub context: u32,
 }
 
 /// A collective at one rank, with its memory.
 pub struct Running {
     rank: usize,
-    request: RequestId,
-    collective: Collective,
+    handle: Handle,
     _input: Vec<u8>,
     output: Vec<u8>,
     expected: Vec<u8>,
-}
-
-/// The collective `number` of a group, at the place `me`.
-pub fn name(members: &Arc<[Rank]>, me: usize, context: u32, number: i32) -> Name {
-    Name {
-        members: Arc::clone(members),
-        me: me as u32,
-        context,
-        number,
-    }
 }
 
 impl Job {
@@ -73,73 +71,82 @@ impl Job {
                 connected.expect("a peer that was started");
             }
         }
-        let engines = (0..).zip(started).map(|(rank, (fabric, arena))| {
+        let ranks = (0..).zip(started).map(|(rank, (fabric, arena))| {
             let options = EngineOptions {
                 rank: Rank(rank),
                 incarnation: Incarnation(0),
                 size,
                 window_bytes: LOG_BYTES as u64,
             };
-            Engine::new(options, arena, Box::new(fabric), KeepsNothing)
+            let engine = Engine::new(options, arena, Box::new(fabric), KeepsNothing);
+            (engine, UnderWay::default())
         });
         Self {
-            engines: engines.collect(),
+            ranks: ranks.collect(),
             network,
         }
     }
 
-    pub fn begin(&mut self, rank: usize, name: Name, case: &Case) -> Running {
-        let (me, engine) = (name.me, &mut self.engines[rank]);
+    /// Begins the collective `number` of a group at a member.
+    pub fn begin(
+        &mut self,
+        member: &Member,
+        number: i32,
+        case: &Case,
+    ) -> Result<Running, CollectiveError> {
+        let me = member.me as u32;
         let mut schedule = Schedule::default();
         let call = case.call(me);
         case.algorithm
             .schedule(&call, &Parameters::default(), &mut schedule);
         let (input, mut output) = (case.input(me), case.output(me));
-        let memory = Memory {
-            input: input.as_ptr(),
-            output: output.as_mut_ptr(),
-            element_bytes: ELEMENT_BYTES as u64,
+        let plan = Plan {
+            members: Arc::clone(&member.members),
+            me,
+            context: member.context,
+            schedule,
+            memory: Memory {
+                input: input.as_ptr(),
+                output: output.as_mut_ptr(),
+                element_bytes: ELEMENT_BYTES as u64,
+            },
+            reduction: Some(reduction()),
         };
-        let operation = engine.begin_internal().expect("few are open");
-        let request = operation.id();
-        // SAFETY: the memory stays beside the collective.
-        let collective =
-            unsafe { Collective::new(operation, name, schedule, memory, Some(reduction())) };
-        Running {
+        let rank = member.members[member.me].index();
+        let (engine, under_way) = &mut self.ranks[rank];
+        // SAFETY: the memory stays beside the handle.
+        let handle = unsafe { under_way.begin(Arc::new(plan), number, engine)? };
+        Ok(Running {
             rank,
-            request,
-            collective,
+            handle,
             _input: input,
             output,
             expected: case.expected(me),
-        }
+        })
     }
 
-    pub fn step(&mut self) {
+    /// Lets the network and all ranks make progress.
+    pub fn step(&mut self) -> Result<(), CollectiveError> {
         self.network.step();
-        for engine in &mut self.engines {
+        for (engine, under_way) in &mut self.ranks {
             engine.progress().expect("no rank dies");
+            under_way.advance(engine)?;
         }
+        Ok(())
     }
 
-    /// The collective, if it is not complete; checks its result if it is.
-    pub fn try_advance(
-        &mut self,
-        mut running: Running,
-    ) -> Result<Option<Running>, CollectiveError> {
-        let engine = &mut self.engines[running.rank];
-        if !running.collective.advance(engine)? {
-            return Ok(Some(running));
+    /// Whether the collective is complete; checks its result then.
+    pub fn has_ended(&mut self, running: &mut Running) -> bool {
+        let (engine, _) = &mut self.ranks[running.rank];
+        let ended = try_wait(engine, &mut running.handle).is_some();
+        if ended {
+            assert_eq!(running.output, running.expected);
         }
-        assert!(engine.outcome(running.request).is_none());
-        running.collective.finish(engine);
-        assert!(engine.outcome(running.request).is_some());
-        engine.retire(running.request);
-        assert_eq!(running.output, running.expected);
-        Ok(None)
+        ended
     }
 
-    pub fn advance(&mut self, running: Running) -> Option<Running> {
-        self.try_advance(running).expect("all call the same")
+    /// Whether nothing is under way at a rank.
+    pub fn is_idle(&self, rank: usize) -> bool {
+        !self.ranks[rank].1.is_any()
     }
 }

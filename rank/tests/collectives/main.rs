@@ -3,7 +3,7 @@
 mod job;
 mod plain;
 
-use job::{Job, Running};
+use job::{Job, Member, Running};
 use plain::{Case, KINDS};
 use refrain_ring::Rank;
 use std::sync::Arc;
@@ -13,6 +13,16 @@ fn groups(size: u32) -> [Arc<[Rank]>; 2] {
     let all = (0..size).map(Rank).collect();
     let some = (0..size).rev().step_by(2).map(Rank).collect();
     [all, some]
+}
+
+/// Group `of` at rank `rank`, if it is a member.
+fn member(groups: &[Arc<[Rank]>; 2], of: usize, rank: usize) -> Option<Member> {
+    let me = groups[of].iter().position(|it| it.index() == rank)?;
+    Some(Member {
+        members: Arc::clone(&groups[of]),
+        me,
+        context: of as u32,
+    })
 }
 
 fn many_at_once(size: u32, seed: u64) {
@@ -27,25 +37,23 @@ fn many_at_once(size: u32, seed: u64) {
     let mut begun = vec![[0; 2]; size as usize];
     let mut running: Vec<Running> = Vec::new();
     for _ in 0..100_000 {
-        let rank = rng.usize(..size as usize);
-        let of = rng.usize(..2);
-        let me = groups[of].iter().position(|it| it.index() == rank);
-        if let Some(me) = me
-            && let Some(case) = cases[of].get(begun[rank][of])
+        let (rank, of) = (rng.usize(..size as usize), rng.usize(..2));
+        let number = begun[rank][of];
+        if let Some(member) = member(&groups, of, rank)
+            && let Some(case) = cases[of].get(number)
             && rng.u8(..4) == 0
         {
-            let name = job::name(&groups[of], me, of as u32, begun[rank][of] as i32);
-            running.push(job.begin(rank, name, case));
+            let begins = job.begin(&member, number as i32, case);
+            running.push(begins.expect("few are open"));
             begun[rank][of] += 1;
         }
-        job.step();
-        running = (running.into_iter())
-            .filter_map(|it| job.advance(it))
-            .collect();
+        job.step().expect("all call the same");
+        running.retain_mut(|it| !job.has_ended(it));
         let all_begun = (0..size as usize).all(|rank| {
-            (0..2).all(|of| begun[rank][of] == 6 || !groups[of].contains(&Rank(rank as u32)))
+            (0..2).all(|of| begun[rank][of] == 6 || member(&groups, of, rank).is_none())
         });
         if all_begun && running.is_empty() {
+            assert!((0..size as usize).all(|rank| job.is_idle(rank)));
             return;
         }
     }
@@ -66,16 +74,15 @@ fn each_kind_runs() {
     for kind in KINDS {
         let mut rng = fastrand::Rng::with_seed(7);
         let mut job = Job::new(5, 7);
-        let [all, _] = groups(5);
+        let groups = groups(5);
         let case = Case::new(kind, 5, &mut rng);
         let mut running: Vec<_> = (0..5)
-            .map(|rank| job.begin(rank, job::name(&all, rank, 0, 0), &case))
+            .map(|rank| member(&groups, 0, rank).expect("all are members"))
+            .map(|member| job.begin(&member, 0, &case).expect("few are open"))
             .collect();
         while !running.is_empty() {
-            job.step();
-            running = (running.into_iter())
-                .filter_map(|it| job.advance(it))
-                .collect();
+            job.step().expect("all call the same");
+            running.retain_mut(|it| !job.has_ended(it));
         }
     }
 }
@@ -84,16 +91,15 @@ fn each_kind_runs() {
 fn counts_that_do_not_fit_are_an_error_that_names_them() {
     let mut rng = fastrand::Rng::with_seed(1);
     let mut job = Job::new(2, 1);
-    let [all, _] = groups(2);
+    let groups = groups(2);
     let cases = [12, 16].map(|count| Case::bcast(2, 0, count, &mut rng));
-    let sender = job.begin(0, job::name(&all, 0, 0, 9), &cases[0]);
-    assert!(job.advance(sender).is_none(), "the root does not wait");
-    let mut receiver = job.begin(1, job::name(&all, 1, 0, 9), &cases[1]);
+    let members = [0, 1].map(|rank| member(&groups, 0, rank).expect("all are members"));
+    let mut sender = job.begin(&members[0], 9, &cases[0]).expect("one is open");
+    assert!(job.has_ended(&mut sender), "the root does not wait");
+    let _receiver = job.begin(&members[1], 9, &cases[1]).expect("one is open");
     let error = loop {
-        job.step();
-        match job.try_advance(receiver) {
-            Ok(Some(waits)) => receiver = waits,
-            Ok(None) => panic!("it got another length"),
+        match job.step() {
+            Ok(()) => assert!(!job.is_idle(1), "it got another length"),
             Err(error) => break error.to_string(),
         }
     };
@@ -102,4 +108,5 @@ fn counts_that_do_not_fit_are_an_error_that_names_them() {
         "collective 9 of the group with context 0: rank 0 sent 48 bytes where 64 were expected: \
          do all members call the same operation with the same counts?"
     );
+    assert!(job.is_idle(1), "it was given up");
 }

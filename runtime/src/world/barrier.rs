@@ -1,16 +1,17 @@
 //! The barrier and the fence of all ranks.
 
 use super::World;
+use super::collective::barrier;
 use super::waiting::SLEEP_MAX;
 use crate::Error;
 
 impl World {
-    /// Returns when every rank has called it: [`World::barrier_of`] all ranks.
+    /// Returns when every rank has called it: the [`barrier`] of all ranks.
     ///
     /// # Errors
     /// As [`World::send`].
     pub fn barrier(&mut self) -> Result<(), Error> {
-        self.barrier_of(self.all())
+        self.collective(barrier(self.all()))
     }
 
     /// Returns when every rank has called it. The fence goes through the launcher: it is slow, but

@@ -5,6 +5,7 @@
 //! groups are counted by each rank for itself, and no two ranks give the same one.
 
 use super::World;
+use super::collective::{allgather, bcast};
 use super::envelope::{CONTEXT_RESERVED_MIN, Source, from, to};
 use super::request::{Key, Table};
 use crate::Error;
@@ -16,38 +17,38 @@ use std::sync::Arc;
 /// Contexts of groups begin here; those below are the program's choice.
 pub(super) const CONTEXT_GROUP_MIN: u32 = 0x8000_0000;
 
-/// An ordered set of ranks: a number that the world looks up. The members are numbered by their
-/// *place*, from 0. A group that was [released](World::release) is recognised and refused.
+/// An ordered set of ranks, which the world looks up. The members are numbered by their *place*,
+/// from 0. A group that was [released](World::release) is recognised and refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Group(Key);
+#[repr(C)]
+pub struct Group {
+    key: Key,
+    size: u32,
+    place: u32,
+}
+
+impl Group {
+    /// Number of members, at least 1.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The place of this rank.
+    pub fn place(&self) -> u32 {
+        self.place
+    }
+}
 
 /// A group as the world knows it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Members {
     /// By place.
-    #[serde(with = "numbers")]
     pub ranks: Arc<[Rank]>,
     /// The place of this rank.
     pub me: u32,
     pub context: u32,
     /// Collectives begun so far.
     pub collectives: u64,
-}
-
-/// Ranks in a checkpoint.
-mod numbers {
-    use super::{Arc, Deserialize, Rank, Serialize};
-    use serde::{Deserializer, Serializer};
-
-    pub fn serialize<S: Serializer>(ranks: &[Rank], to: S) -> Result<S::Ok, S::Error> {
-        let numbers: Vec<u32> = ranks.iter().map(|rank| rank.0).collect();
-        numbers.serialize(to)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<[Rank]>, D::Error> {
-        let numbers = Vec::deserialize(from)?;
-        Ok(numbers.into_iter().map(Rank).collect())
-    }
 }
 
 /// All groups of this rank.
@@ -70,7 +71,7 @@ impl Groups {
             collectives: 0,
         };
         Self {
-            all: Group(table.insert(all)),
+            all: insert(&mut table, all),
             table,
             given: 1,
         }
@@ -79,9 +80,17 @@ impl Groups {
     /// # Errors
     /// [`Error::Argument`] when it was released, or is of another world.
     pub fn get(&mut self, group: Group) -> Result<&mut Members, Error> {
-        let members = self.table.get_mut(group.0);
+        let members = self.table.get_mut(group.key);
         members
             .ok_or_else(|| Error::Argument("the group was released, or is of another world".into()))
+    }
+}
+
+fn insert(table: &mut Table<Members>, members: Members) -> Group {
+    Group {
+        size: members.ranks.len() as u32,
+        place: members.me,
+        key: table.insert(members),
     }
 }
 
@@ -97,14 +106,6 @@ impl World {
     /// [`Error::Argument`] for a group that was released.
     pub fn members(&mut self, group: Group) -> Result<Arc<[Rank]>, Error> {
         Ok(Arc::clone(&self.groups.get(group)?.ranks))
-    }
-
-    /// The place of this rank in a group.
-    ///
-    /// # Errors
-    /// As [`World::members`].
-    pub fn place(&mut self, group: Group) -> Result<u32, Error> {
-        Ok(self.groups.get(group)?.me)
     }
 
     /// To the member at `place`, with tag 0 in the context of the group.
@@ -125,7 +126,7 @@ impl World {
         Ok(from(rank.0).context(context))
     }
 
-    pub(super) fn member(&mut self, group: Group, place: u32) -> Result<(Rank, u32), Error> {
+    fn member(&mut self, group: Group, place: u32) -> Result<(Rank, u32), Error> {
         let members = self.groups.get(group)?;
         match members.ranks.get(place as usize) {
             Some(rank) => Ok((*rank, members.context)),
@@ -141,7 +142,7 @@ impl World {
     /// gets no group. All members of `group` call this.
     ///
     /// # Errors
-    /// As [`World::allgather`]; when this rank has given all its contexts.
+    /// As [`World::collective`]; when this rank has given all its contexts.
     pub fn split(
         &mut self,
         group: Group,
@@ -151,7 +152,7 @@ impl World {
         let context = self.next_context()?;
         let own = [color.map_or(-1, i64::from), key, i64::from(context)];
         let mut all = vec![0; own.len() * self.members(group)?.len()];
-        self.allgather(group, &own, &mut all)?;
+        self.collective(allgather(group, &own, &mut all))?;
         if color.is_none() {
             return Ok(None);
         }
@@ -172,7 +173,7 @@ impl World {
             context: first[2] as u32,
             collectives: 0,
         };
-        Ok(Some(Group(self.groups.table.insert(members))))
+        Ok(Some(insert(&mut self.groups.table, members)))
     }
 
     /// The same members in a group with a context of its own. All members of `group` call this.
@@ -186,13 +187,13 @@ impl World {
             context[0] = self.next_context()?;
             self.groups.given += 1;
         }
-        self.bcast(group, 0, &mut context)?;
+        self.collective(bcast(group, 0, &mut context))?;
         let members = Members {
             context: context[0],
             collectives: 0,
             ..members
         };
-        Ok(Group(self.groups.table.insert(members)))
+        Ok(insert(&mut self.groups.table, members))
     }
 
     /// Forgets a group. Members may do so at different times.
@@ -204,7 +205,7 @@ impl World {
         if group == self.all() {
             return Err(Error::Argument("the group of all ranks stays".into()));
         }
-        self.groups.table.remove(group.0);
+        self.groups.table.remove(group.key);
         Ok(())
     }
 

@@ -9,7 +9,7 @@
 mod barrier;
 mod checkpoint;
 mod checkpoint_requests;
-mod collectives;
+pub mod collective;
 mod envelope;
 mod forked;
 mod group;
@@ -28,7 +28,6 @@ mod time;
 mod waiting;
 
 pub use checkpoint::{Checkpointed, Image, Restored};
-pub use collectives::{Numeric, Operator};
 pub use envelope::{Source, from, from_any, to};
 pub use forked::check as check_process;
 pub use group::Group;
@@ -55,6 +54,7 @@ use refrain_job::JobError;
 use refrain_job::control::ControlPlane;
 use refrain_job::statistics::{EventStatistics, Statistics};
 use refrain_rank::calls;
+use refrain_rank::collective::UnderWay;
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::engine::{Outcome, RequestId, Started};
 use refrain_transport::protocol::Protocol as _;
@@ -85,6 +85,7 @@ pub struct World {
     groups: Groups,
     /// Which algorithm does a collective.
     algorithms: refrain_collectives::choice::Table,
+    under_way: UnderWay,
     requests: Table<Entry>,
     messages: Table<Message>,
     /// The empty vector of the last scope, for the next one.
@@ -360,6 +361,7 @@ impl World {
         match self.block_until(|world| world.engine.finish(id)) {
             Ok(outcome) => status_of(outcome),
             Err(error) => {
+                self.under_way.give_up(id, &mut self.engine);
                 self.engine.detach(id);
                 Err(error)
             }

@@ -55,6 +55,9 @@ impl World {
             Ok(arrived) => arrived,
             Err(error) => self.bear(error)?,
         };
+        if self.under_way.is_any() {
+            self.under_way.advance(&mut self.engine)?;
+        }
         if self.recovering.is_some() {
             self.look_after_recovery(arrived)?;
         }

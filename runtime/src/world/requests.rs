@@ -11,6 +11,7 @@ use super::{Message, ReceiveBuffer, SendBuffer, SendTo, Source, Status, World};
 use crate::Error;
 use refrain_rank::calls;
 use refrain_transport::engine::Outcome;
+use std::sync::Arc;
 
 /// A [`Message`] that the world keeps. It becomes null once the message is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +72,7 @@ impl World {
     ///
     /// # Errors
     /// When the request is not persistent, or still active; as [`World::send`].
-    #[expect(unsafe_code, reason = "lends the buffer of a send once more")]
+    #[expect(unsafe_code, reason = "lends the buffers once more")]
     pub fn start(&mut self, request: Request) -> Result<(), Error> {
         let refused = |why: &str| Err(Error::Argument(format!("start: {why}")));
         let entry = self.requests.get(request.0);
@@ -91,6 +92,11 @@ impl World {
             }
             Template::Receive { room, from } => {
                 calls::post_receive(&mut self.engine, room.clone(), *from)
+            }
+            Template::Collective { plan, group } => {
+                let (plan, group) = (Arc::clone(plan), *group);
+                // SAFETY: the buffers are lent until the request is freed.
+                unsafe { self.begin(plan, group)? }
             }
         };
         if let Some(entry) = self.requests.get_mut(request.0) {
@@ -112,13 +118,15 @@ impl World {
     }
 
     /// Detaches a request, active or not, and gives its buffer back: a receive is
-    /// cancelled and its message dropped; a send continues from a copy.
+    /// cancelled and its message dropped; a send continues from a copy. An active collective is
+    /// given up: other members may then wait for ever, and no checkpoint can be taken any more.
     ///
     /// # Errors
     /// [`Error::Request`].
     pub fn free(&mut self, request: &mut Request) -> Result<(), Error> {
         let handle = self.requests.operation(*request)?;
         if let Some(id) = handle.id() {
+            self.under_way.give_up(id, &mut self.engine);
             self.engine.detach(id);
         }
         self.requests.remove(request.0);
@@ -306,7 +314,7 @@ impl World {
     }
 
     #[inline]
-    fn add_request(&mut self, entry: Entry) -> Request {
+    pub(super) fn add_request(&mut self, entry: Entry) -> Request {
         Request(self.requests.insert(entry))
     }
 

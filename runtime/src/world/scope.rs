@@ -8,6 +8,7 @@
     reason = "lends buffers to the engine for the time of the scope"
 )]
 
+use super::collective::Collective;
 use super::{Ended, Incoming, Message, Outgoing, Request, SendTo, Source, Status, World};
 use crate::Error;
 use core::marker::PhantomData;
@@ -178,6 +179,27 @@ impl<'env> Scope<'_, 'env> {
         // SAFETY: the buffer outlives the scope, and the scope the request.
         let room = unsafe { buffer.into().lent() };
         let request = self.world.prepare_receive(room, from)?;
+        self.prepared.push(request);
+        Ok(request)
+    }
+
+    /// Begins a collective.
+    ///
+    /// # Errors
+    /// As [`World::collective`].
+    pub fn icollective(&mut self, collective: Collective<'env>) -> Result<Request, Error> {
+        // SAFETY: the buffers outlive the scope, and the scope the request.
+        let request = unsafe { self.world.start_collective(collective)? };
+        Ok(self.remember(request))
+    }
+
+    /// Prepares a persistent collective.
+    ///
+    /// # Errors
+    /// As [`World::collective`].
+    pub fn collective_init(&mut self, collective: Collective<'env>) -> Result<Request, Error> {
+        // SAFETY: the buffers outlive the scope, and the scope the request.
+        let request = unsafe { self.world.prepare_collective(collective)? };
         self.prepared.push(request);
         Ok(request)
     }

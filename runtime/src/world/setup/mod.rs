@@ -27,6 +27,7 @@ use joining::{Joined, Joining};
 use low_numbers::LowNumbers;
 use refrain_job::config::JobConfig;
 use refrain_job::control::ControlPlane;
+use refrain_rank::collective::UnderWay;
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::FabricError;
 use std::time::Instant;
@@ -93,6 +94,7 @@ impl World {
             job_time: JobTime::new(&config, world.time_ns),
             groups: world.groups,
             algorithms: refrain_collectives::choice::Table::default(),
+            under_way: UnderWay::default(),
             requests: Table::after(world.requests),
             messages: Table::after(0),
             spare_begun: Vec::new(),

@@ -1,0 +1,634 @@
+//! Collectives: all members of a group call the same ones, in the same order.
+//!
+//! What each does is that of MPI's collective of this name (MPI-5.0, chapter 6). Which algorithm
+//! does it depends on arguments and group alone, so a reduction has the same bits in every run and
+//! after each recovery.
+//!
+//! A function of this module makes a [`Collective`], with its buffers. [`World::collective`] does
+//! it, [`Scope::icollective`](super::Scope::icollective) begins it, and
+//! [`Scope::collective_init`](super::Scope::collective_init) prepares it to be started
+//! many times. Places of a group are numbered from 0, and blocks of a buffer are in the order of
+//! places.
+//!
+//! ```no_run
+//! use refrain::collective::{InPlace, Operator, allreduce, bcast};
+//! # let mut world = refrain::World::init()?;
+//! let all = world.all();
+//! let mut sizes = [0u64; 2];
+//! world.collective(bcast(all, 0, &mut sizes))?;
+//! let mut sum = [1.5f64];
+//! world.collective(allreduce(all, Operator::Sum, InPlace, &mut sum))?;
+//! # Ok::<(), refrain::Error>(())
+//! ```
+
+#![allow(
+    unsafe_code,
+    reason = "lends the caller's buffers until a collective is complete"
+)]
+
+use super::group::Group;
+use super::request::{Entry, Request, Template};
+use super::World;
+use crate::Error;
+use core::marker::PhantomData;
+use refrain_collectives as schedules;
+pub use refrain_collectives::reduction::{Element, Number, Operator, Reduction};
+pub use refrain_collectives::{Arguments, Blocks, Prefix};
+use refrain_collectives::{Buffer, Call, Schedule};
+use refrain_rank::calls::Handle;
+use refrain_rank::collective::{CollectiveError, Memory, Plan};
+use std::sync::Arc;
+
+/// A type whose values collectives carry and combine.
+pub trait Datum: sealed::Sealed + Copy {
+    /// The type, for an operator.
+    const ELEMENT: Element;
+}
+
+/// A number, for [`Located`].
+pub trait Numeric: Datum {
+    /// The type.
+    const NUMBER: Number;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! numeric {
+    ($($type:ty: $number:ident),+) => {$(
+        impl sealed::Sealed for $type {}
+        impl Datum for $type {
+            const ELEMENT: Element = Element::Number(Number::$number);
+        }
+        impl Numeric for $type {
+            const NUMBER: Number = Number::$number;
+        }
+    )+};
+}
+
+numeric!(u8: U8, u16: U16, u32: U32, u64: U64, i8: I8, i16: I16, i32: I32, i64: I64, f32: F32, f64: F64);
+
+/// A value and where it is, for [`Operator::MinLoc`] and [`Operator::MaxLoc`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Located<V, I> {
+    /// The value that is compared.
+    pub value: V,
+    /// Where it is; of equal values the one with the lower index is chosen.
+    pub index: I,
+}
+
+impl<V: Numeric, I: Numeric> sealed::Sealed for Located<V, I> {}
+impl<V: Numeric, I: Numeric> Datum for Located<V, I> {
+    const ELEMENT: Element = Element::Located {
+        value: V::NUMBER,
+        index: I::NUMBER,
+    };
+}
+
+/// The contribution of a place is in its output, and is replaced by the result.
+#[derive(Clone, Copy, Debug)]
+pub struct InPlace;
+
+/// The contribution of a place.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a, T> {
+    /// A buffer of its own.
+    From(&'a [T]),
+    /// As [`InPlace`].
+    InPlace,
+}
+
+impl<'a, T> From<&'a [T]> for Input<'a, T> {
+    fn from(input: &'a [T]) -> Self {
+        Self::From(input)
+    }
+}
+
+impl<'a, T, const N: usize> From<&'a [T; N]> for Input<'a, T> {
+    fn from(input: &'a [T; N]) -> Self {
+        Self::From(input)
+    }
+}
+
+impl<'a, T> From<&'a Vec<T>> for Input<'a, T> {
+    fn from(input: &'a Vec<T>) -> Self {
+        Self::From(input)
+    }
+}
+
+impl<T> From<InPlace> for Input<'_, T> {
+    fn from(InPlace: InPlace) -> Self {
+        Self::InPlace
+    }
+}
+
+/// How operands are combined.
+#[derive(Clone, Debug)]
+pub enum By {
+    /// An operator of the library.
+    Operator(Operator),
+    /// The caller's own: see [`Reduction::own`].
+    Own(Reduction),
+}
+
+impl From<Operator> for By {
+    fn from(operator: Operator) -> Self {
+        Self::Operator(operator)
+    }
+}
+
+impl From<Reduction> for By {
+    fn from(reduction: Reduction) -> Self {
+        Self::Own(reduction)
+    }
+}
+
+/// A collective at one member of a group, with its buffers.
+#[derive(Debug)]
+pub struct Collective<'a> {
+    group: Group,
+    arguments: Arguments<'a>,
+    in_place: bool,
+    memory: Memory,
+    /// Elements of input and output.
+    elements: [u64; 2],
+    reduction: Option<Reduction>,
+    /// Why it cannot be done.
+    refused: Option<String>,
+    buffers: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> Collective<'a> {
+    fn new<T: Datum>(
+        group: Group,
+        input: impl Into<Input<'a, T>>,
+        output: &'a mut [T],
+        arguments: Arguments<'a>,
+    ) -> Self {
+        let (input, in_place) = match input.into() {
+            Input::From(input) => (input, false),
+            Input::InPlace => (&[] as &[T], true),
+        };
+        Self {
+            group,
+            arguments,
+            in_place,
+            memory: Memory {
+                input: input.as_ptr().cast(),
+                output: output.as_mut_ptr().cast(),
+                element_bytes: size_of::<T>() as u64,
+            },
+            elements: [input.len() as u64, output.len() as u64],
+            reduction: None,
+            refused: None,
+            buffers: PhantomData,
+        }
+    }
+
+    fn combined<T: Datum>(mut self, by: impl Into<By>) -> Self {
+        let reduction = match by.into() {
+            By::Operator(operator) => {
+                Reduction::new(operator, T::ELEMENT).map_err(|error| error.to_string())
+            }
+            By::Own(own) if own.element_bytes() == size_of::<T>() => Ok(own),
+            By::Own(own) => Err(format!(
+                "the operator combines elements of {} bytes, and the buffers have elements of {}",
+                own.element_bytes(),
+                size_of::<T>()
+            )),
+        };
+        match reduction {
+            Ok(reduction) => self.reduction = Some(reduction),
+            Err(why) => self.refused = Some(why),
+        }
+        if let (Arguments::Allreduce { commutative, .. }, Some(reduction)) =
+            (&mut self.arguments, &self.reduction)
+        {
+            *commutative = reduction.commutative();
+        }
+        self
+    }
+
+    /// Refuses a buffer that does not divide into one block for each of `blocks`.
+    fn divides(mut self, name: &str, elements: usize, blocks: usize) -> Self {
+        if !elements.is_multiple_of(blocks.max(1)) {
+            self.refused = Some(format!(
+                "the {name} has {elements} elements, which do not divide into {blocks} blocks"
+            ));
+        }
+        self
+    }
+
+    /// A collective whose buffers are given by pointer, for layers above. `reduction` must be
+    /// there if the operation combines.
+    pub fn by_pointer(
+        group: Group,
+        arguments: Arguments<'a>,
+        in_place: bool,
+        memory: Memory,
+        reduction: Option<Reduction>,
+    ) -> Self {
+        Self {
+            group,
+            arguments,
+            in_place,
+            memory,
+            elements: [u64::MAX; 2],
+            reduction,
+            refused: None,
+            buffers: PhantomData,
+        }
+    }
+}
+
+/// Returns at each member when all members have called it.
+pub fn barrier<'a>(group: Group) -> Collective<'a> {
+    Collective::new::<u8>(group, &[], &mut [], Arguments::Barrier)
+}
+
+/// `data` of the member at the place `root` goes to all members.
+pub fn bcast<T: Datum>(group: Group, root: u32, data: &mut [T]) -> Collective<'_> {
+    let count = data.len() as u64;
+    Collective::new(group, InPlace, data, Arguments::Bcast { root, count })
+}
+
+/// `input` of all members goes to `output` of the member at the place `root`. Other members may
+/// give an empty output. In place at the root: its block is in its output.
+pub fn gather<'a, T: Datum>(
+    group: Group,
+    root: u32,
+    input: impl Into<Input<'a, T>>,
+    output: &'a mut [T],
+) -> Collective<'a> {
+    let input = input.into();
+    let count = count_of(&input, output.len() / group.size() as usize);
+    let blocks = Blocks::Even(count);
+    gatherv(group, root, input, output, blocks)
+}
+
+/// As [`gather`], with a block of its own length for each member. `blocks` says where they are in
+/// the output; only the root reads it.
+pub fn gatherv<'a, T: Datum>(
+    group: Group,
+    root: u32,
+    input: impl Into<Input<'a, T>>,
+    output: &'a mut [T],
+    blocks: Blocks<'a>,
+) -> Collective<'a> {
+    let input = input.into();
+    let arguments = Arguments::Gather {
+        root,
+        count: count_of(&input, 0),
+        blocks,
+    };
+    Collective::new(group, input, output, arguments)
+}
+
+/// `input` of the member at the place `root` goes to `output` of all members, a block each. Other
+/// members may give an empty input.
+pub fn scatter<'a, T: Datum>(
+    group: Group,
+    root: u32,
+    input: &'a [T],
+    output: &'a mut [T],
+) -> Collective<'a> {
+    let blocks = Blocks::Even(output.len() as u64);
+    scatterv(group, root, input, blocks, output)
+}
+
+/// As [`scatter`], with a block of its own length for each member. `blocks` says where they are in
+/// the input; only the root reads it.
+pub fn scatterv<'a, T: Datum>(
+    group: Group,
+    root: u32,
+    input: &'a [T],
+    blocks: Blocks<'a>,
+    output: &'a mut [T],
+) -> Collective<'a> {
+    let arguments = Arguments::Scatter {
+        root,
+        count: output.len() as u64,
+        blocks,
+    };
+    Collective::new(group, input, output, arguments)
+}
+
+/// `input` of all members goes to `output` of all members.
+pub fn allgather<'a, T: Datum>(
+    group: Group,
+    input: impl Into<Input<'a, T>>,
+    output: &'a mut [T],
+) -> Collective<'a> {
+    let (input, places, elements) = (input.into(), group.size() as usize, output.len());
+    let count = count_of(&input, elements / places);
+    allgatherv(group, input, output, Blocks::Even(count)).divides("output", elements, places)
+}
+
+/// As [`allgather`], with a block of its own length for each member. `blocks` says where they are
+/// in the output; their lengths are the same at all members.
+pub fn allgatherv<'a, T: Datum>(
+    group: Group,
+    input: impl Into<Input<'a, T>>,
+    output: &'a mut [T],
+    blocks: Blocks<'a>,
+) -> Collective<'a> {
+    Collective::new(group, input, output, Arguments::Allgather { blocks })
+}
+
+/// Block `b` of `input` of the member at place `a` goes to block `a` of `output` of the member at
+/// place `b`.
+pub fn alltoall<'a, T: Datum>(
+    group: Group,
+    input: impl Into<Input<'a, T>>,
+    output: &'a mut [T],
+) -> Collective<'a> {
+    let (elements, places) = (output.len(), group.size() as usize);
+    let blocks = Blocks::Even((elements / places) as u64);
+    alltoallv(group, input, blocks, output, blocks).divides("output", elements, places)
+}
+
+/// As [`alltoall`], with blocks of any lengths: block `b` of `send` at place `a` has the length of
+/// block `a` of `receive` at place `b`. `send` is not read in place.
+pub fn alltoallv<'a, T: Datum>(
+    group: Group,
+    input: impl Into<Input<'a, T>>,
+    send: Blocks<'a>,
+    output: &'a mut [T],
+    receive: Blocks<'a>,
+) -> Collective<'a> {
+    let arguments = Arguments::Alltoall { send, receive };
+    Collective::new(group, input, output, arguments)
+}
+
+/// `input` of all members, combined, goes to `output` of the member at the place `root`. Other
+/// members may give an empty output. In place at the root: its contribution is in its output.
+pub fn reduce<'a, T: Datum>(
+    group: Group,
+    root: u32,
+    by: impl Into<By>,
+    input: impl Into<Input<'a, T>>,
+    output: &'a mut [T],
+) -> Collective<'a> {
+    let input = input.into();
+    let count = count_of(&input, output.len());
+    let arguments = Arguments::Reduce { root, count };
+    Collective::new(group, input, output, arguments).combined::<T>(by)
+}
+
+/// `input` of all members, combined, goes to `output` of all members.
+pub fn allreduce<'a, T: Datum>(
+    group: Group,
+    by: impl Into<By>,
+    input: impl Into<Input<'a, T>>,
+    output: &'a mut [T],
+) -> Collective<'a> {
+    let arguments = Arguments::Allreduce {
+        count: output.len() as u64,
+        commutative: false,
+    };
+    Collective::new(group, input, output, arguments).combined::<T>(by)
+}
+
+/// Block `i` of `input` of all members, combined, goes to `output` of the member at place `i`. In
+/// place, the contribution is the whole output, and the result is at its beginning.
+pub fn reduce_scatter_block<'a, T: Datum>(
+    group: Group,
+    by: impl Into<By>,
+    input: impl Into<Input<'a, T>>,
+    output: &'a mut [T],
+) -> Collective<'a> {
+    let (input, places) = (input.into(), group.size() as usize);
+    let elements = match input {
+        Input::From(input) => input.len(),
+        Input::InPlace => output.len(),
+    };
+    let blocks = Blocks::Even((elements / places) as u64);
+    reduce_scatter(group, by, input, output, blocks).divides("input", elements, places)
+}
+
+/// As [`reduce_scatter_block`], with a block of its own length for each member: the same `blocks`
+/// at all members, each beginning where the one before it ends.
+pub fn reduce_scatter<'a, T: Datum>(
+    group: Group,
+    by: impl Into<By>,
+    input: impl Into<Input<'a, T>>,
+    output: &'a mut [T],
+    blocks: Blocks<'a>,
+) -> Collective<'a> {
+    let arguments = Arguments::ReduceScatter { blocks };
+    Collective::new(group, input, output, arguments).combined::<T>(by)
+}
+
+/// `input` of all members up to this one, combined in the order of places, goes to `output`.
+/// [`Prefix::Exclusive`] leaves this member out; `output` of place 0 is not changed then.
+pub fn scan<'a, T: Datum>(
+    group: Group,
+    by: impl Into<By>,
+    prefix: Prefix,
+    input: impl Into<Input<'a, T>>,
+    output: &'a mut [T],
+) -> Collective<'a> {
+    let count = output.len() as u64;
+    let arguments = Arguments::Scan { count, prefix };
+    Collective::new(group, input, output, arguments).combined::<T>(by)
+}
+
+/// The edges of a graph at one member of a group: a member may have several edges to another one,
+/// or to itself. Block `i` of a buffer belongs to edge `i`.
+#[derive(Clone, Copy, Debug)]
+pub struct Neighbours<'a> {
+    /// The places from which edges come.
+    pub sources: &'a [u32],
+    /// The places to which edges go.
+    pub destinations: &'a [u32],
+}
+
+/// `input` goes along all edges: `output` has a block for each source.
+pub fn neighbour_allgather<'a, T: Datum>(
+    group: Group,
+    neighbours: Neighbours<'a>,
+    input: &'a [T],
+    output: &'a mut [T],
+) -> Collective<'a> {
+    let (elements, edges) = (output.len(), neighbours.sources.len());
+    let blocks = Blocks::Even((elements / edges.max(1)) as u64);
+    neighbour_allgatherv(group, neighbours, input, output, blocks)
+        .divides("output", elements, edges)
+}
+
+/// As [`neighbour_allgather`], with a block of its own length for each source.
+pub fn neighbour_allgatherv<'a, T: Datum>(
+    group: Group,
+    neighbours: Neighbours<'a>,
+    input: &'a [T],
+    output: &'a mut [T],
+    receive: Blocks<'a>,
+) -> Collective<'a> {
+    let arguments = Arguments::NeighbourAllgather {
+        sources: neighbours.sources,
+        destinations: neighbours.destinations,
+        count: input.len() as u64,
+        receive,
+    };
+    Collective::new(group, input, output, arguments)
+}
+
+/// A block of `input` goes along each edge: `output` has a block for each source.
+pub fn neighbour_alltoall<'a, T: Datum>(
+    group: Group,
+    neighbours: Neighbours<'a>,
+    input: &'a [T],
+    output: &'a mut [T],
+) -> Collective<'a> {
+    let edges = [neighbours.destinations.len(), neighbours.sources.len()];
+    let elements = [input.len(), output.len()];
+    let even = |index: usize| Blocks::Even((elements[index] / edges[index].max(1)) as u64);
+    neighbour_alltoallv(group, neighbours, input, even(0), output, even(1))
+        .divides("input", elements[0], edges[0])
+        .divides("output", elements[1], edges[1])
+}
+
+/// As [`neighbour_alltoall`], with a block of its own length for each edge.
+pub fn neighbour_alltoallv<'a, T: Datum>(
+    group: Group,
+    neighbours: Neighbours<'a>,
+    input: &'a [T],
+    send: Blocks<'a>,
+    output: &'a mut [T],
+    receive: Blocks<'a>,
+) -> Collective<'a> {
+    let arguments = Arguments::NeighbourAlltoall {
+        sources: neighbours.sources,
+        destinations: neighbours.destinations,
+        send,
+        receive,
+    };
+    Collective::new(group, input, output, arguments)
+}
+
+/// The elements of a contribution, which has `in_place` elements in the output.
+fn count_of<T>(input: &Input<'_, T>, in_place: usize) -> u64 {
+    match input {
+        Input::From(input) => input.len() as u64,
+        Input::InPlace => in_place as u64,
+    }
+}
+
+impl World {
+    /// Does a collective: returns when this member's part is complete.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when the arguments do not fit each other, the group was released, or a
+    /// message shows that another member called with other arguments; else as [`World::send`].
+    pub fn collective(&mut self, collective: Collective<'_>) -> Result<(), Error> {
+        let group = collective.group;
+        let plan = self.plan(collective)?;
+        // SAFETY: the buffers are borrowed until this call returns, and by then the collective is
+        // complete or given up.
+        let handle = unsafe { self.begin(plan, group)? };
+        handle.id().map_or(Ok(()), |id| self.finish(id).map(drop))
+    }
+
+    /// Begins a collective. Its steps are done by all calls that make progress.
+    ///
+    /// # Errors
+    /// As [`World::collective`].
+    ///
+    /// # Safety
+    /// Until the request has ended or is [freed](World::free), all elements that the operation
+    /// reads stay valid and unchanged, and those that it writes stay valid and untouched.
+    pub unsafe fn start_collective(
+        &mut self,
+        collective: Collective<'_>,
+    ) -> Result<Request, Error> {
+        let group = collective.group;
+        let plan = self.plan(collective)?;
+        // SAFETY: the caller's promise.
+        let handle = unsafe { self.begin(plan, group)? };
+        Ok(self.add_request(Entry::once(handle)))
+    }
+
+    /// Prepares a persistent collective. All members of the group prepare it, and
+    /// [start](World::start) it in the same order as their other collectives.
+    ///
+    /// # Errors
+    /// As [`World::collective`].
+    ///
+    /// # Safety
+    /// As [`World::start_collective`], until the request is freed.
+    pub unsafe fn prepare_collective(
+        &mut self,
+        collective: Collective<'_>,
+    ) -> Result<Request, Error> {
+        let group = collective.group;
+        let plan = self.plan(collective)?;
+        Ok(self.add_request(Entry::persistent(Template::Collective { plan, group })))
+    }
+
+    /// Checks a collective and makes its schedule.
+    fn plan(&mut self, collective: Collective<'_>) -> Result<Arc<Plan>, Error> {
+        super::forked::check()?;
+        if let Some(why) = collective.refused {
+            return Err(Error::Argument(why));
+        }
+        let members = self.groups.get(collective.group)?;
+        let call = Call {
+            group: schedules::Group {
+                size: members.ranks.len() as u32,
+                me: members.me,
+            },
+            arguments: collective.arguments,
+            in_place: collective.in_place,
+            element_bytes: collective.memory.element_bytes,
+        };
+        call.check()
+            .map_err(|wrong| Error::Argument(format!("{}: {wrong}", call.operation())))?;
+        let mut schedule = Schedule::default();
+        let algorithm = self.algorithms.choose(&call, false);
+        algorithm.schedule(&call, &self.algorithms.parameters, &mut schedule);
+        let buffers = [(Buffer::Input, "input"), (Buffer::Output, "output")];
+        for ((buffer, name), has) in buffers.into_iter().zip(collective.elements) {
+            let needed = schedule.extent(buffer);
+            if has < needed {
+                return Err(Error::Argument(format!(
+                    "{}: the {name} has {has} elements, and needs {needed}",
+                    call.operation()
+                )));
+            }
+        }
+        Ok(Arc::new(Plan {
+            members: Arc::clone(&members.ranks),
+            me: members.me,
+            context: members.context,
+            schedule,
+            memory: collective.memory,
+            reduction: collective.reduction,
+        }))
+    }
+
+    /// Begins a collective once more, or for the first time.
+    ///
+    /// # Errors
+    /// As [`World::collective`].
+    ///
+    /// # Safety
+    /// As [`UnderWay::begin`](refrain_rank::collective::UnderWay::begin).
+    pub(super) unsafe fn begin(&mut self, plan: Arc<Plan>, group: Group) -> Result<Handle, Error> {
+        let members = self.groups.get(group)?;
+        let number = (members.collectives % (1 << 31)) as i32;
+        members.collectives += 1;
+        // SAFETY: the caller's promise.
+        Ok(unsafe { self.under_way.begin(plan, number, &mut self.engine)? })
+    }
+}
+
+impl From<CollectiveError> for Error {
+    fn from(error: CollectiveError) -> Self {
+        match error {
+            CollectiveError::Engine(error) => error.into(),
+            mismatch => Self::Argument(mismatch.to_string()),
+        }
+    }
+}
