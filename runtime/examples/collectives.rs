@@ -15,8 +15,21 @@ fn main() -> Result<(), refrain::Error> {
     for bytes in [8usize, 65536, 1 << 20] {
         let n = bytes / 8;
         let (mut a, mut d) = (vec![1f64; n], vec![0f64; n * p]);
-        let reps = if bytes < 100 { 20000 } else if bytes < 100_000 { 1000 } else { 100 };
-        for op in ["barrier", "bcast", "allreduce", "allgather", "alltoall", "reduce"] {
+        let reps = if bytes < 100 {
+            20000
+        } else if bytes < 100_000 {
+            1000
+        } else {
+            100
+        };
+        for op in [
+            "barrier",
+            "bcast",
+            "allreduce",
+            "allgather",
+            "alltoall",
+            "reduce",
+        ] {
             let mut best = f64::MAX;
             for _ in 0..5 {
                 world.barrier()?;
@@ -28,7 +41,13 @@ fn main() -> Result<(), refrain::Error> {
                         "allreduce" => world.allreduce(all, Operator::Sum, &a, &mut d[..n])?,
                         "allgather" => world.allgather(all, &a, &mut d)?,
                         "alltoall" => world.alltoall(all, &a[..n / p * p], &mut d[..n / p * p])?,
-                        _ => world.reduce(all, 0, Operator::Sum, &a, if r == 0 { &mut d[..n] } else { &mut [] })?,
+                        _ => world.reduce(
+                            all,
+                            0,
+                            Operator::Sum,
+                            &a,
+                            if r == 0 { &mut d[..n] } else { &mut [] },
+                        )?,
                     }
                 }
                 world.publish_horizon()?;

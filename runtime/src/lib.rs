@@ -33,7 +33,7 @@ pub use refrain_transport::engine::Stall;
 pub use refrain_transport::layout::Layout;
 pub use world::collective;
 pub use world::{
-    Checkpointed, Ended, Group, Image, Incoming, Logged, Message, MessageHandle,
-    Outgoing, ReceiveBuffer, Request, Restored, Scope, SendBuffer, SendTo, Source, Status, World,
+    Checkpointed, Ended, Group, Image, Incoming, Logged, Message, MessageHandle, Outgoing,
+    ReceiveBuffer, Request, Restored, Scope, SendBuffer, SendTo, Source, Status, World,
     check_process, from, from_any, to,
 };

@@ -7,6 +7,7 @@
 mod any_source;
 mod chaos;
 mod collective;
+mod collectives;
 mod coordinated;
 mod error;
 mod horizon;
@@ -49,6 +50,8 @@ enum Workload {
     Stencil(stencil::Options),
     /// A master sends tasks to workers and receives their results from any source.
     AnySource(any_source::Options),
+    /// A seeded random mix of collectives of all kinds on several groups.
+    Collectives(collectives::Options),
     /// A seeded random mix of every operation, with verification of every byte.
     Chaos(chaos::Options),
 }
@@ -74,6 +77,7 @@ fn run(workload: &Workload) -> Result<(), WorkloadError> {
         Workload::Pairs(options) => pairs::run(&mut world, options),
         Workload::Stencil(options) => stencil::run(&mut world, options),
         Workload::AnySource(options) => any_source::run(&mut world, options),
+        Workload::Collectives(options) => collectives::run(&mut world, options),
         Workload::Chaos(options) => chaos::run(&mut world, options),
     }?;
     world.finalize()?;

@@ -26,9 +26,9 @@
     reason = "lends the caller's buffers until a collective is complete"
 )]
 
+use super::World;
 use super::group::Group;
 use super::request::{Entry, Request, Template};
-use super::World;
 use crate::Error;
 use core::marker::PhantomData;
 use refrain_collectives as schedules;
@@ -264,8 +264,12 @@ pub fn gather<'a, T: Datum>(
 ) -> Collective<'a> {
     let input = input.into();
     let count = count_of(&input, output.len() / group.size() as usize);
-    let blocks = Blocks::Even(count);
-    gatherv(group, root, input, output, blocks)
+    let arguments = Arguments::Gather {
+        root,
+        count,
+        blocks: Blocks::Even(count),
+    };
+    Collective::new(group, input, output, arguments)
 }
 
 /// As [`gather`], with a block of its own length for each member. `blocks` says where they are in
