@@ -31,6 +31,9 @@ pub struct Arguments {
     /// List RDMA devices: ports, addresses, limits, the chosen port, and obstacles.
     #[arg(long, conflicts_with = "providers")]
     verbs: bool,
+    /// Print the rules that choose algorithms of collectives.
+    #[arg(long, conflicts_with_all = ["providers", "verbs"])]
+    collectives: bool,
     /// File of libfabric [default: $REFRAIN_LIBFABRIC or libfabric.so.1].
     #[arg(long, value_name = "FILE")]
     libfabric: Option<PathBuf>,
@@ -41,6 +44,11 @@ pub struct Arguments {
 
 /// Prints fabrics, limits and settings of this machine.
 pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
+    if arguments.collectives {
+        let table = refrain_collectives::choice::Table::default().to_string();
+        stdout().write_all(table.as_bytes()).into_diagnostic()?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let libibverbs = LIBIBVERBS.or_of_environment(arguments.libibverbs.clone());
     let ports = Ports::find(libibverbs.as_deref());
     let text = if arguments.verbs {

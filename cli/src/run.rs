@@ -10,7 +10,7 @@ use miette::{IntoDiagnostic, Report, miette};
 use refrain_checkpoint::{CheckpointStoreSpec, ServerAddress};
 use refrain_job::JobError;
 use refrain_job::choice::events::Loggers;
-use refrain_job::config::{EventConfig, JobConfig, RecoveryConfig, VerbsConfig};
+use refrain_job::config::{CollectivesConfig, EventConfig, JobConfig, RecoveryConfig, VerbsConfig};
 use refrain_job::stderr::{print, report};
 use refrain_launch::leftovers;
 use refrain_launch::{
@@ -92,6 +92,14 @@ fn config(arguments: &Arguments) -> miette::Result<JobConfig> {
         peer_timeout_ms: fabric.peer_timeout,
         suspect_after_ms: fabric.suspect_after.milliseconds,
         events: event_config(arguments),
+        collectives: CollectivesConfig {
+            table: arguments
+                .collectives
+                .collectives_table
+                .clone()
+                .unwrap_or_default(),
+            check: arguments.collectives.check_collectives,
+        },
         recovery: recovery_config(arguments)?,
         verbose: arguments.verbose,
         ..JobConfig::default()

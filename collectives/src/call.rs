@@ -2,6 +2,7 @@
 
 use crate::blocks::Blocks;
 use crate::group::Group;
+use std::fmt;
 
 pub use crate::algorithms::scan::Prefix;
 
@@ -193,4 +194,58 @@ impl Call<'_> {
         };
         Some(elements.saturating_mul(self.element_bytes))
     }
+}
+
+/// What must be the same at all members: the text of two members differs if their calls do not fit
+/// each other, as far as one member can know.
+impl fmt::Display for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}", self.operation())?;
+        match &self.arguments {
+            Arguments::Barrier => return Ok(()),
+            Arguments::Bcast { root, count } | Arguments::Reduce { root, count } => {
+                write!(f, " with root {root} and {count} elements")
+            }
+            Arguments::Gather { root, blocks, .. } | Arguments::Scatter { root, blocks, .. } => {
+                write!(f, " with root {root} and {}", Pairs(blocks))
+            }
+            Arguments::Allgather { blocks } | Arguments::ReduceScatter { blocks } => {
+                let size = self.group.size;
+                let elements = blocks.sum(0, size);
+                write!(
+                    f,
+                    " with {elements} elements in blocks {:08x}",
+                    hash(blocks, size)
+                )
+            }
+            Arguments::Alltoall { receive, .. } => write!(f, " with {}", Pairs(receive)),
+            Arguments::Allreduce { count, .. } | Arguments::Scan { count, .. } => {
+                write!(f, " with {count} elements")
+            }
+            Arguments::NeighbourAllgather { .. } | Arguments::NeighbourAlltoall { .. } => {
+                write!(f, " with edges")
+            }
+        }?;
+        write!(f, " of {} bytes", self.element_bytes)
+    }
+}
+
+/// Blocks whose counts each pair of places knows for itself, unless they are even.
+struct Pairs<'a>(&'a Blocks<'a>);
+
+impl fmt::Display for Pairs<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self.0.even() {
+            Some(count) => write!(f, "even blocks of {count} elements"),
+            None => write!(f, "listed blocks of elements"),
+        }
+    }
+}
+
+/// FNV-1a of the counts.
+fn hash(blocks: &Blocks, size: u32) -> u32 {
+    let bytes = (0..size).flat_map(|index| blocks.count(index).to_le_bytes());
+    bytes.fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
 }

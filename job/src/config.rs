@@ -135,6 +135,15 @@ impl Quorum {
     }
 }
 
+/// Settings of collectives, the same at all ranks.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CollectivesConfig {
+    /// `--collectives-table`: rules, as text, that go before those of the default table.
+    pub table: String,
+    /// `--check-collectives`: members compare their calls before each collective.
+    pub check: bool,
+}
+
 /// Choice of the RDMA port of the fabric `verbs`, as far as it is given.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VerbsConfig {
@@ -210,6 +219,8 @@ pub struct JobConfig {
     pub events: EventConfig,
     /// Settings of recovery.
     pub recovery: RecoveryConfig,
+    /// Settings of collectives.
+    pub collectives: CollectivesConfig,
     /// `--verbose`: rank 0 prints its choices with their reasons on standard error.
     pub verbose: bool,
     /// The start of the job, in nanoseconds since 1970: `World::time` counts from it. The launcher
@@ -241,6 +252,7 @@ impl Default for JobConfig {
             suspect_after_ms: None,
             events: EventConfig::default(),
             recovery: RecoveryConfig::default(),
+            collectives: CollectivesConfig::default(),
             verbose: false,
             began_unix_ns: 0,
         }

@@ -42,6 +42,8 @@ pub struct Plan {
     pub memory: Memory,
     /// The operator, if the schedule combines.
     pub reduction: Option<Reduction>,
+    /// The call, if it is to be compared with that of the member below before the first step.
+    pub check: Option<String>,
 }
 
 /// The caller's memory, by pointer.
@@ -66,7 +68,7 @@ pub enum CollectiveError {
     /// As of sends and receives.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The members did not call the same.
+    /// The lengths of a message differ.
     #[error(
         "collective {number} of the group with context {context}: rank {source_rank} sent {sent_bytes} bytes where {expected_bytes} were expected: do all members call the same operation with the same counts?"
     )]
@@ -81,6 +83,24 @@ pub enum CollectiveError {
         sent_bytes: u64,
         /// The length that the schedule of this rank has.
         expected_bytes: u64,
+    },
+    /// Two members did not call the same.
+    #[error(
+        "collective {number} of the group with context {context}: rank {rank} calls {own}, and rank {other} calls {theirs}: all members make the same calls in the same order"
+    )]
+    Differs {
+        /// The number of the collective.
+        number: i32,
+        /// The context of the group.
+        context: u32,
+        /// This rank.
+        rank: Rank,
+        /// Its call.
+        own: String,
+        /// The member at the place below.
+        other: Rank,
+        /// Its call.
+        theirs: String,
     },
 }
 
@@ -117,6 +137,7 @@ impl UnderWay {
             plan,
             next: 0,
             waiting: VecDeque::new(),
+            check: Check::NotBegun,
         });
         match self.advance_at(self.0.len() - 1, engine) {
             Ok(()) => Ok(handle),
@@ -183,7 +204,25 @@ struct Collective {
     next: usize,
     /// Begun and not complete, in the order of steps.
     waiting: VecDeque<Waiting>,
+    check: Check,
 }
+
+/// The comparison of a call with that of the member below. Each member sends its call to the member
+/// above, so that a difference is noticed by at least one.
+#[derive(Debug)]
+enum Check {
+    NotBegun,
+    UnderWay {
+        /// The text that is sent; the length of a line.
+        own: Box<[u8; CHECK_BYTES]>,
+        theirs: Box<[u8; CHECK_BYTES]>,
+        requests: Vec<RequestId>,
+    },
+    Done,
+}
+
+/// Length of a call as text, with zeros behind it.
+const CHECK_BYTES: usize = 160;
 
 #[derive(Debug)]
 struct Waiting {
@@ -196,6 +235,9 @@ struct Waiting {
 impl Collective {
     /// Begins what can begin. Returns whether all steps are complete.
     fn advance(&mut self, engine: &mut Engine<impl Protocol>) -> Result<bool, CollectiveError> {
+        if self.plan.check.is_some() && !self.is_checked(engine)? {
+            return Ok(false);
+        }
         loop {
             while let Some(waiting) = self.waiting.front()
                 && let Some(outcome) = engine.outcome(waiting.request)
@@ -215,9 +257,104 @@ impl Collective {
     }
 
     fn give_up(self, engine: &mut Engine<impl Protocol>) {
+        if let Check::UnderWay { requests, .. } = &self.check {
+            requests.iter().for_each(|request| engine.detach(*request));
+        }
         let steps = self.waiting.iter().map(|waiting| waiting.request);
         steps.for_each(|request| engine.detach(request));
         engine.finish_internal(self.operation);
+    }
+
+    /// Makes the check, and returns whether it is complete.
+    fn is_checked(&mut self, engine: &mut Engine<impl Protocol>) -> Result<bool, CollectiveError> {
+        if let Check::NotBegun = self.check {
+            self.begin_check(engine)?;
+        }
+        let Check::UnderWay {
+            own,
+            theirs,
+            requests,
+        } = &mut self.check
+        else {
+            return Ok(true);
+        };
+        requests.retain(|request| {
+            let has_ended = engine.outcome(*request).is_some();
+            if has_ended {
+                engine.retire(*request);
+            }
+            !has_ended
+        });
+        if !requests.is_empty() {
+            return Ok(false);
+        }
+        let text = |bytes: &[u8; CHECK_BYTES]| {
+            let text = String::from_utf8_lossy(bytes);
+            text.trim_end_matches('\0').to_owned()
+        };
+        let (own, theirs) = (text(own), text(theirs));
+        self.check = Check::Done;
+        if own == theirs {
+            return Ok(true);
+        }
+        let [rank, other] = [0, 1].map(|distance| self.member_below(distance));
+        Err(CollectiveError::Differs {
+            number: self.number,
+            context: self.plan.context,
+            rank,
+            own,
+            other,
+            theirs,
+        })
+    }
+
+    fn begin_check(&mut self, engine: &mut Engine<impl Protocol>) -> Result<(), EngineError> {
+        let size = self.plan.members.len();
+        let mut own = Box::new([0; CHECK_BYTES]);
+        let mut theirs = Box::new([0; CHECK_BYTES]);
+        let text = self.plan.check.as_deref().unwrap_or_default().as_bytes();
+        let length = text.len().min(CHECK_BYTES);
+        own[..length].copy_from_slice(&text[..length]);
+        let (context, tag) = (self.plan.context, self.number);
+        let mut requests = Vec::new();
+        if size == 1 {
+            self.check = Check::Done;
+            return Ok(());
+        }
+        // SAFETY: both boxes stay in `check` until the requests have ended or are detached.
+        let (data, room) = unsafe {
+            (
+                SendBuffer::bytes(own.as_ptr(), CHECK_BYTES),
+                ReceiveBuffer::bytes(theirs.as_mut_ptr(), CHECK_BYTES),
+            )
+        };
+        let to = SendTo {
+            rank: self.member_below(size - 1),
+            context,
+            tag,
+            synchronous: false,
+        };
+        let from = Envelope {
+            source: self.member_below(1),
+            context,
+            tag,
+        };
+        if let Started::Pending(request) = engine.send_internal(&self.operation, data, to)? {
+            requests.push(request);
+        }
+        requests.push(engine.receive_internal(&self.operation, room, from));
+        self.check = Check::UnderWay {
+            own,
+            theirs,
+            requests,
+        };
+        Ok(())
+    }
+
+    /// The member at the place `distance` below this one, around the ring.
+    fn member_below(&self, distance: usize) -> Rank {
+        let size = self.plan.members.len();
+        self.plan.members[(self.plan.me as usize + size - distance) % size]
     }
 
     fn begin(

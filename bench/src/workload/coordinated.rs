@@ -5,7 +5,6 @@
 //! then all ranks wait for each other and remove the earlier parts. A restarted job begins at the
 //! newest point of which every part exists.
 
-use super::collective;
 use super::error::WorkloadError;
 use refrain::World;
 use std::fs::{self, File};
@@ -58,7 +57,7 @@ impl Coordinated {
         let rank = world.rank().0;
         let part = part(folder, state.0, rank);
         save(&part, state, memory).map_err(refused(&part))?;
-        collective::barrier(world)?;
+        world.barrier()?;
         // Every part of the newer checkpoint exists.
         let before = super::coordinated::part(folder, state.0 - every, rank);
         match fs::remove_file(&before) {

@@ -6,7 +6,6 @@
 
 mod any_source;
 mod chaos;
-mod collective;
 mod collectives;
 mod coordinated;
 mod error;
@@ -19,6 +18,7 @@ pub(crate) mod ring;
 mod shape;
 mod stencil;
 mod token_ring;
+mod total;
 mod watchdog;
 
 use clap::{Parser, Subcommand};

@@ -58,6 +58,8 @@ pub struct Arguments {
     #[command(flatten)]
     pub fabric_options: FabricOptions,
     #[command(flatten)]
+    pub collectives: Collectives,
+    #[command(flatten)]
     pub replay: ProtocolOptions,
     #[command(flatten)]
     pub log: PayloadLog,
@@ -118,6 +120,18 @@ pub struct FabricOptions {
     /// silent.
     #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = seconds::limit)]
     pub suspect_after: Limit,
+}
+
+/// Collectives.
+#[derive(Args)]
+#[command(next_help_heading = "Collectives")]
+pub struct Collectives {
+    /// File with rules that choose algorithms, before those of `refrain info --collectives`.
+    #[arg(long, value_name = "FILE", value_parser = collectives_table)]
+    pub collectives_table: Option<String>,
+    /// Compare the calls of a group's ranks before each collective, and stop where they differ.
+    #[arg(long)]
+    pub check_collectives: bool,
 }
 
 /// Recording of events, and replay.
@@ -282,6 +296,16 @@ fn hostfile(path: &str) -> Result<Hosts, NotAHost> {
 /// A parser of names that `check` accepts.
 fn checked<T, E>(check: fn(&str) -> Result<T, E>) -> impl Fn(&str) -> Result<String, E> + Clone {
     move |name| check(name).map(|_| name.to_owned())
+}
+
+/// Reads a table of algorithms.
+fn collectives_table(file: &str) -> Result<String, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("cannot read it: {error}"))?;
+    let mut table = refrain_collectives::choice::Table::default();
+    match table.override_with(&text) {
+        Ok(()) => Ok(text),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn on_or_off(text: &str) -> Result<bool, &'static str> {

@@ -35,6 +35,8 @@ pub struct Reduction {
     kernel: Kernel,
     element_bytes: usize,
     commutative: bool,
+    /// `None`: the caller's own.
+    name: Option<(Operator, Element)>,
 }
 
 #[derive(Clone)]
@@ -57,6 +59,7 @@ impl Reduction {
             kernel: kernel.ok_or(Unsupported { operator, element })?,
             element_bytes: element.bytes(),
             commutative: true,
+            name: Some((operator, element)),
         })
     }
 
@@ -71,6 +74,7 @@ impl Reduction {
             kernel: Kernel::Own(Arc::new(combine)),
             element_bytes,
             commutative,
+            name: None,
         }
     }
 
@@ -107,6 +111,16 @@ impl Reduction {
                     into.copy_from_slice(&result);
                 }
             },
+        }
+    }
+}
+
+impl fmt::Display for Reduction {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match (self.name, self.commutative) {
+            (Some((operator, element)), _) => write!(f, "{operator:?} of {element:?}"),
+            (None, true) => write!(f, "an own operator that commutes"),
+            (None, false) => write!(f, "an own operator"),
         }
     }
 }

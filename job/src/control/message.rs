@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Version of the control messages.
-pub const CONTROL_VERSION: u8 = 10;
+pub const CONTROL_VERSION: u8 = 11;
 
 /// The protocol of launcher and ranks. Addresses and reasons are short: a message that is longer
 /// is damaged.

@@ -36,6 +36,7 @@ impl Protocol for KeepsNothing {
 }
 
 pub struct Job {
+    checks: bool,
     network: Network,
     ranks: Vec<(Engine<KeepsNothing>, UnderWay)>,
 }
@@ -58,7 +59,7 @@ pub struct Running {
 }
 
 impl Job {
-    pub fn new(size: u32, seed: u64) -> Self {
+    pub fn new(size: u32, seed: u64, checks: bool) -> Self {
         let network = Network::new(Options::rough(seed));
         let mut started: Vec<_> = (0..size)
             .map(|rank| network.start(Rank(rank), Incarnation(0), LOG_BYTES))
@@ -82,6 +83,7 @@ impl Job {
             (engine, UnderWay::default())
         });
         Self {
+            checks,
             ranks: ranks.collect(),
             network,
         }
@@ -111,6 +113,7 @@ impl Job {
                 element_bytes: ELEMENT_BYTES as u64,
             },
             reduction: Some(reduction()),
+            check: self.checks.then(|| call.to_string()),
         };
         let rank = member.members[member.me].index();
         let (engine, under_way) = &mut self.ranks[rank];

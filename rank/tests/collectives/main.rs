@@ -27,7 +27,7 @@ fn member(groups: &[Arc<[Rank]>; 2], of: usize, rank: usize) -> Option<Member> {
 
 fn many_at_once(size: u32, seed: u64) {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let mut job = Job::new(size, seed);
+    let mut job = Job::new(size, seed, seed.is_multiple_of(3));
     let groups = groups(size);
     // Of each group, in the order in which its members begin them.
     let cases: [Vec<Case>; 2] = [0, 1].map(|of| {
@@ -73,7 +73,7 @@ fn results_are_right_whatever_is_under_way() {
 fn each_kind_runs() {
     for kind in KINDS {
         let mut rng = fastrand::Rng::with_seed(7);
-        let mut job = Job::new(5, 7);
+        let mut job = Job::new(5, 7, false);
         let groups = groups(5);
         let case = Case::new(kind, 5, &mut rng);
         let mut running: Vec<_> = (0..5)
@@ -90,7 +90,7 @@ fn each_kind_runs() {
 #[test]
 fn counts_that_do_not_fit_are_an_error_that_names_them() {
     let mut rng = fastrand::Rng::with_seed(1);
-    let mut job = Job::new(2, 1);
+    let mut job = Job::new(2, 1, false);
     let groups = groups(2);
     let cases = [12, 16].map(|count| Case::bcast(2, 0, count, &mut rng));
     let members = [0, 1].map(|rank| member(&groups, 0, rank).expect("all are members"));
@@ -109,4 +109,21 @@ fn counts_that_do_not_fit_are_an_error_that_names_them() {
          do all members call the same operation with the same counts?"
     );
     assert!(job.is_idle(1), "it was given up");
+}
+
+#[test]
+fn a_check_names_both_calls() {
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut job = Job::new(2, 1, true);
+    let groups = groups(2);
+    let cases = [12, 16].map(|count| Case::bcast(2, 0, count, &mut rng));
+    let members = [0, 1].map(|rank| member(&groups, 0, rank).expect("all are members"));
+    let _running = [0, 1].map(|it| job.begin(&members[it], 9, &cases[it]).expect("one is open"));
+    let error = loop {
+        if let Err(error) = job.step() {
+            break error.to_string();
+        }
+    };
+    let [a, b] = [12, 16].map(|count| format!("bcast with root 0 and {count} elements of 4 bytes"));
+    assert!(error.contains(&a) && error.contains(&b), "{error}");
 }

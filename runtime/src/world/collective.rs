@@ -602,7 +602,14 @@ impl World {
                 )));
             }
         }
+        let check = self
+            .checks_collectives
+            .then(|| match &collective.reduction {
+                Some(reduction) => format!("{call}, {reduction}"),
+                None => call.to_string(),
+            });
         Ok(Arc::new(Plan {
+            check,
             members: Arc::clone(&members.ranks),
             me: members.me,
             context: members.context,

@@ -85,6 +85,8 @@ pub struct World {
     groups: Groups,
     /// Which algorithm does a collective.
     algorithms: refrain_collectives::choice::Table,
+    /// Members compare their calls before each collective.
+    checks_collectives: bool,
     under_way: UnderWay,
     requests: Table<Entry>,
     messages: Table<Message>,

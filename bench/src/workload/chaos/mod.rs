@@ -10,9 +10,9 @@ mod run;
 mod sizes;
 mod verify;
 
-use super::collective;
 use super::error::{WorkloadError, ensure};
 use super::prng::combine;
+use super::total;
 use super::watchdog::Watchdog;
 use generate::{EPOCH_ROUNDS, Parameters};
 use ledger::Ledger;
@@ -104,13 +104,13 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
     if options.check_log {
         watchdog.place(format!("seed {}, reading the log", options.seed));
         let own = ledger.check(world)?;
-        let checked = collective::sum(world, own)?;
+        let checked = total::sum(world, own)?;
         if rank == 0 {
             eprintln!("chaos: {checked} messages read back from the logs");
         }
     }
     watchdog.place(format!("seed {}, after the last round", options.seed));
-    let checksum = collective::sum(world, tally.checksum)?;
+    let checksum = total::sum(world, tally.checksum)?;
     Ok((rank == 0).then(|| {
         format!(
             "chaos: seed {} rounds {} operations {} messages {} bytes {} checksum {checksum:016x}",
@@ -174,7 +174,7 @@ impl Chaos<'_> {
         }
         match round.ends_with {
             Ending::Open => {}
-            Ending::Barrier => collective::barrier(world)?,
+            Ending::Barrier => world.barrier()?,
             Ending::Fence => world.fence()?,
         }
         Ok(checksum)
@@ -200,7 +200,7 @@ fn is_over(
         return Ok(false);
     }
     let over = world.rank().0 == 0 && started.elapsed() >= Duration::from_secs(seconds);
-    Ok(collective::sum(world, u64::from(over))? > 0)
+    Ok(total::sum(world, u64::from(over))? > 0)
 }
 
 /// The command that repeats a failure.

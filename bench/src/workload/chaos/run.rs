@@ -5,7 +5,6 @@ use super::ledger::Ledger;
 use super::pending::{Execution, Owner, Pending};
 use super::plan::{Message, MessageId, Pattern, ReceiveManner, Round, SendManner, SlotId, Step};
 use super::verify::{self, Outcome, Post, outcome};
-use crate::workload::collective;
 use crate::workload::error::{WorkloadError, ensure};
 use crate::workload::prng::{Prng, combine};
 use crate::workload::watchdog::Watchdog;
@@ -140,7 +139,7 @@ impl<'env> Execution<'_, '_, 'env> {
                 None => Ok(()),
             },
             Step::Await(completion) => self.await_receives(*completion),
-            Step::Barrier => collective::barrier(self.scope.world()),
+            Step::Barrier => Ok(self.scope.world().barrier()?),
         }
     }
 

@@ -5,11 +5,11 @@ mod decomposition;
 mod face;
 mod grid;
 
-use super::collective;
 use super::coordinated::Coordinated;
 use super::error::{WorkloadError, ensure};
 use super::horizon::Horizon;
 use super::prng::combine;
+use super::total;
 use decomposition::{AXES, Decomposition};
 use face::Face;
 use grid::{CELL_BYTES, Grid};
@@ -136,7 +136,7 @@ fn iterate(
         grid.step_into(&mut next, options.axes());
         std::mem::swap(&mut grid, &mut next);
         if options.reduces_after(iteration) {
-            checksum = combine(&[checksum, collective::sum(world, grid.sum())?]);
+            checksum = combine(&[checksum, total::sum(world, grid.sum())?]);
         }
         let state = (iteration + 1, checksum);
         options.coordinated.after(world, state, grid.bytes())?;
@@ -145,7 +145,7 @@ fn iterate(
             image.protect(CELLS, grid.bytes())
         })?;
     }
-    let grid_hash = collective::sum(world, grid.hash(first))?;
+    let grid_hash = total::sum(world, grid.hash(first))?;
     Ok(Outcome {
         grid_hash,
         checksum: combine(&[checksum, grid_hash]),

@@ -61,6 +61,10 @@ impl World {
         let config = control
             .as_ref()
             .map_or_else(JobConfig::default, |control| control.config().clone());
+        let mut algorithms = refrain_collectives::choice::Table::default();
+        algorithms
+            .override_with(&config.collectives.table)
+            .map_err(|error| Error::Config(error.to_string()))?;
         let membership = Membership::of(control.as_ref());
         let joined = Joining {
             config: &config,
@@ -93,7 +97,8 @@ impl World {
             control,
             job_time: JobTime::new(&config, world.time_ns),
             groups: world.groups,
-            algorithms: refrain_collectives::choice::Table::default(),
+            algorithms,
+            checks_collectives: config.collectives.check,
             under_way: UnderWay::default(),
             requests: Table::after(world.requests),
             messages: Table::after(0),
