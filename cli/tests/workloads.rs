@@ -178,3 +178,32 @@ fn a_token_that_is_too_short_is_refused() {
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(complaint.contains("give --bytes 16 or more"), "{complaint}");
 }
+
+#[test]
+fn collectives_give_the_same_with_every_protocol() {
+    for ranks in 1..=8 {
+        let seed = ranks.to_string();
+        let workload = ["collectives", "--rounds", "15", "--seed", &seed];
+        prints_the_same_with_every_protocol(ranks, &workload);
+    }
+}
+
+#[test]
+fn other_algorithms_give_the_same_collectives() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("table");
+    let rules = "bcast chain\nallgather bruck\nalltoall bruck\nreduce binomial\ngather binomial\n\
+                 allreduce rabenseifner\nscatter linear\n\
+                 segment-bytes 1000\nwindow 1\n";
+    std::fs::write(&file, rules).expect("a file");
+    let workload = ["collectives", "--rounds", "15", "--seed", "3"];
+    let ended = Command::new(env!("CARGO_BIN_EXE_refrain"))
+        .args(["run", "--no-prefix", "-n", "5", "--collectives-table"])
+        .arg(&file)
+        .arg(env!("CARGO_BIN_EXE_refrain-workload"))
+        .args(workload)
+        .output()
+        .expect("the launcher was built with this test");
+    let printed_by = String::from_utf8(ended.stdout).expect("workloads print text");
+    assert_eq!(printed_by, printed(5, "none", &workload));
+}

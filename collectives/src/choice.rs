@@ -1,6 +1,6 @@
 //! Which algorithm does a call.
 //!
-//! A table is a list of rules; the first one that applies decides. The choice depends on the
+//! COLL-1: a table is a list of rules; the first one that applies decides. The choice depends on the
 //! arguments of the call, on the group and on the table, which are the same at all places and in
 //! all lives.
 //!

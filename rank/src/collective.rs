@@ -2,7 +2,7 @@
 //!
 //! The steps are those of an [internal operation](Engine::begin_internal). Messages between two
 //! members of a group are matched by the group's context and the number of the collective in the
-//! group, and among these in the order of the schedule (STREAM-4), so any number of collectives
+//! group, and among these in the order of the schedule (COLL-2, STREAM-4), so any number of collectives
 //! may be under way, also on one group.
 //!
 //! Nothing here blocks: a caller that waits makes progress and calls [`UnderWay::advance`].

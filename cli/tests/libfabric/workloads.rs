@@ -4,11 +4,12 @@ use crate::installed::{has, libraries};
 use crate::launched::{Ended, refrain, run};
 use std::path::PathBuf;
 
-const WORKLOADS: [&str; 5] = [
+const WORKLOADS: [&str; 6] = [
     "token-ring --rounds 50 --bytes 100",
     "token-ring --rounds 5 --bytes 3000001",
     "stencil --dimensions 2 --size 40 --iterations 30 --verify --print-grid-hash",
     "any-source --tasks 60 --bytes 30000",
+    "collectives --seed 5 --rounds 20 --patience 30",
     "chaos --seed 5 --operations 1500 --patience 30",
 ];
 

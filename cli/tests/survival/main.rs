@@ -12,6 +12,7 @@ mod batch;
 mod chance;
 mod checkpoints;
 mod clocks;
+mod collectives;
 mod contradictions;
 mod leftovers;
 mod libfabric;

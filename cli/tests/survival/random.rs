@@ -7,7 +7,7 @@ const JOBS_OF_A_SEED: u32 = 20;
 
 fn workload(chance: &mut Chance) -> String {
     let checkpoints = chance.one_of(&["", "", "--checkpoint-every 1", "--checkpoint-every 6"]);
-    match chance.below(4) {
+    match chance.below(5) {
         0 => format!("token-ring --rounds 150 {checkpoints}"),
         1 => {
             let persistent = chance.one_of(&["", "--persistent"]);
@@ -16,6 +16,10 @@ fn workload(chance: &mut Chance) -> String {
         2 => {
             let bytes = chance.one_of(&["100", "20000"]);
             format!("any-source --tasks 150 --bytes {bytes} {checkpoints}")
+        }
+        3 => {
+            let seed = chance.below(6);
+            format!("collectives --rounds 20 --patience 30 --seed {seed} {checkpoints}")
         }
         _ => {
             let seed = chance.below(6);

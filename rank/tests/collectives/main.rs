@@ -60,6 +60,7 @@ fn many_at_once(size: u32, seed: u64) {
     panic!("{} collectives do not end", running.len());
 }
 
+// COLL-2 STREAM-4
 #[test]
 fn results_are_right_whatever_is_under_way() {
     for size in 1..=9 {

@@ -2,7 +2,7 @@
 //!
 //! A group is agreed by a collective of the group that it is made from, in the program's order,
 //! so every life makes the same ones. Its context is given by the first member: contexts of
-//! groups are counted by each rank for itself, and no two ranks give the same one.
+//! groups are counted by each rank for itself, and no two ranks give the same one. COLL-3
 
 use super::World;
 use super::collective::{allgather, bcast};
