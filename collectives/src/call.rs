@@ -7,7 +7,7 @@ use std::fmt;
 pub use crate::algorithms::scan::Prefix;
 
 /// A call of a collective at one place.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
     /// The group and the place.
     pub group: Group,
@@ -22,7 +22,7 @@ pub struct Call<'a> {
 }
 
 /// A collective and what it needs to know. Counts are in elements.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arguments<'a> {
     /// No place leaves before all have come.
     Barrier,

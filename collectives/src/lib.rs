@@ -9,6 +9,7 @@
 //! | `call` | [`Call`]: a collective and its arguments at one place |
 //! | `wrong_call` | [`WrongCall`]: what no algorithm can do |
 //! | `algorithms` | [`Algorithm`]: the algorithms of the literature, one collective a file |
+//! | `schedules` | [`Schedules`]: the schedules of calls, made once for calls that come again |
 //! | `choice` | [`choice::Table`]: which algorithm for which call |
 //! | `reduction` | [`Reduction`]: operators on bytes |
 //! | `cost` | messages, bytes and critical path of an algorithm, counted from its schedules |
@@ -32,6 +33,7 @@ mod cube;
 mod group;
 pub mod reduction;
 mod schedule;
+mod schedules;
 mod tree;
 mod wrong_call;
 
@@ -41,4 +43,5 @@ pub use call::{Arguments, Call, Operation, Prefix};
 pub use group::Group;
 pub use reduction::Reduction;
 pub use schedule::{Action, Buffer, Part, Schedule, Side, Step};
+pub use schedules::{Chosen, Schedules};
 pub use wrong_call::WrongCall;

@@ -15,7 +15,7 @@
 use crate::calls::{Handle, begin_internal};
 use core::slice::{from_raw_parts, from_raw_parts_mut};
 use refrain_collectives::reduction::{Operands, Reduction};
-use refrain_collectives::{Action, Buffer, Part, Schedule, Side};
+use refrain_collectives::{Action, Buffer, Chosen, Part, Side};
 use refrain_ring::Rank;
 use refrain_transport::engine::{
     Engine, EngineError, InternalOperation, Outcome, ReceiveBuffer, RequestId, SendBuffer, SendTo,
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 /// What a collective does at this rank. Each start of a persistent collective has the same one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// The members of the group, by place.
     pub members: Arc<[Rank]>,
@@ -37,13 +37,13 @@ pub struct Plan {
     /// The context of the group.
     pub context: u32,
     /// The steps.
-    pub schedule: Schedule,
+    pub chosen: Arc<Chosen>,
     /// The buffers of the call.
     pub memory: Memory,
     /// The operator, if the schedule combines.
     pub reduction: Option<Reduction>,
     /// The call, if it is to be compared with that of the member below before the first step.
-    pub check: Option<String>,
+    pub check: Option<Arc<str>>,
 }
 
 /// The caller's memory, by pointer.
@@ -106,7 +106,45 @@ pub enum CollectiveError {
 
 /// The collectives that are under way at this rank.
 #[derive(Debug, Default)]
-pub struct UnderWay(Vec<Collective>);
+pub struct UnderWay {
+    running: Vec<Collective>,
+    spare: Spare,
+}
+
+/// Memory of collectives that are complete, for later ones.
+#[derive(Debug, Default)]
+struct Spare {
+    buffers: Vec<Vec<u8>>,
+    queues: Vec<VecDeque<Waiting>>,
+}
+
+impl Spare {
+    /// Buffers that are kept, and bytes of the longest one.
+    const BUFFERS_MAX: usize = 8;
+    const BUFFER_BYTES_MAX: usize = 8 << 20;
+
+    /// A buffer of at least so many bytes, with any content.
+    fn take(&mut self, bytes: usize) -> Vec<u8> {
+        let fits = |buffer: &Vec<u8>| buffer.len() >= bytes;
+        let index = self.buffers.iter().rposition(fits);
+        let last = self.buffers.len().checked_sub(1);
+        let mut buffer = match index.or(last) {
+            Some(index) if bytes > 0 => self.buffers.swap_remove(index),
+            _ => Vec::new(),
+        };
+        if buffer.len() < bytes {
+            buffer.resize(bytes, 0);
+        }
+        buffer
+    }
+
+    fn give_back(&mut self, buffer: Vec<u8>) {
+        let is_kept = (1..=Self::BUFFER_BYTES_MAX).contains(&buffer.len());
+        if is_kept && self.buffers.len() < Self::BUFFERS_MAX {
+            self.buffers.push(buffer);
+        }
+    }
+}
 
 impl UnderWay {
     /// Begins a collective: `number` collectives began in its group before, modulo 2^31. The handle
@@ -124,22 +162,22 @@ impl UnderWay {
     /// handle's request has ended, or is [given up](UnderWay::give_up).
     pub unsafe fn begin<P: Protocol>(
         &mut self,
-        plan: Arc<Plan>,
+        plan: Plan,
         number: i32,
         engine: &mut Engine<P>,
     ) -> Result<Handle, CollectiveError> {
         let (operation, handle) = begin_internal(engine)?;
-        let scratch_bytes = plan.schedule.scratch() * plan.memory.element_bytes;
-        self.0.push(Collective {
+        let scratch_bytes = plan.chosen.schedule.scratch() * plan.memory.element_bytes;
+        self.running.push(Collective {
             operation,
             number,
-            scratch: vec![0; scratch_bytes as usize],
+            scratch: self.spare.take(scratch_bytes as usize),
             plan,
             next: 0,
-            waiting: VecDeque::new(),
+            waiting: self.spare.queues.pop().unwrap_or_default(),
             check: Check::NotBegun,
         });
-        match self.advance_at(self.0.len() - 1, engine) {
+        match self.advance_at(self.running.len() - 1, engine) {
             Ok(()) => Ok(handle),
             Err(error) => {
                 handle.id().into_iter().for_each(|id| engine.detach(id));
@@ -151,7 +189,7 @@ impl UnderWay {
     /// Whether progress has steps to begin.
     #[inline]
     pub fn is_any(&self) -> bool {
-        !self.0.is_empty()
+        !self.running.is_empty()
     }
 
     /// Begins all steps that can begin, and ends the requests of collectives that are complete.
@@ -159,7 +197,7 @@ impl UnderWay {
     /// # Errors
     /// [`CollectiveError`] of one collective, which is given up.
     pub fn advance<P: Protocol>(&mut self, engine: &mut Engine<P>) -> Result<(), CollectiveError> {
-        for index in (0..self.0.len()).rev() {
+        for index in (0..self.running.len()).rev() {
             self.advance_at(index, engine)?;
         }
         Ok(())
@@ -170,14 +208,17 @@ impl UnderWay {
         index: usize,
         engine: &mut Engine<P>,
     ) -> Result<(), CollectiveError> {
-        match self.0[index].advance(engine) {
+        match self.running[index].advance(&mut self.spare, engine) {
             Ok(false) => Ok(()),
             Ok(true) => {
-                engine.finish_internal(self.0.swap_remove(index).operation);
+                let ended = self.running.swap_remove(index);
+                engine.finish_internal(ended.operation);
+                self.spare.give_back(ended.scratch);
+                self.spare.queues.push(ended.waiting);
                 Ok(())
             }
             Err(error) => {
-                self.0.swap_remove(index).give_up(engine);
+                self.running.swap_remove(index).give_up(engine);
                 Err(error)
             }
         }
@@ -187,9 +228,9 @@ impl UnderWay {
     /// sends continue from copies. Its request has ended then; its stream stays taken, since
     /// which of its messages were sent depends on timing. Does nothing to other requests.
     pub fn give_up<P: Protocol>(&mut self, request: RequestId, engine: &mut Engine<P>) {
-        let index = (self.0.iter()).position(|it| it.operation.id() == request);
+        let index = (self.running.iter()).position(|it| it.operation.id() == request);
         if let Some(index) = index {
-            self.0.swap_remove(index).give_up(engine);
+            self.running.swap_remove(index).give_up(engine);
         }
     }
 }
@@ -198,7 +239,7 @@ impl UnderWay {
 struct Collective {
     operation: InternalOperation,
     number: i32,
-    plan: Arc<Plan>,
+    plan: Plan,
     scratch: Vec<u8>,
     /// The step that begins next.
     next: usize,
@@ -234,7 +275,11 @@ struct Waiting {
 
 impl Collective {
     /// Begins what can begin. Returns whether all steps are complete.
-    fn advance(&mut self, engine: &mut Engine<impl Protocol>) -> Result<bool, CollectiveError> {
+    fn advance(
+        &mut self,
+        spare: &mut Spare,
+        engine: &mut Engine<impl Protocol>,
+    ) -> Result<bool, CollectiveError> {
         if self.plan.check.is_some() && !self.is_checked(engine)? {
             return Ok(false);
         }
@@ -243,12 +288,12 @@ impl Collective {
                 && let Some(outcome) = engine.outcome(waiting.request)
             {
                 engine.retire(waiting.request);
-                self.complete_first(outcome)?;
+                self.complete_first(outcome, spare)?;
             }
             let complete = self.waiting.front().map_or(self.next, |first| first.step);
-            match self.plan.schedule.steps().get(self.next) {
+            match self.plan.chosen.schedule.steps().get(self.next) {
                 Some(step) if step.after as usize <= complete => {
-                    self.begin(step.action, engine)?;
+                    self.begin(step.action, spare, engine)?;
                     self.next += 1;
                 }
                 step => return Ok(step.is_none() && self.waiting.is_empty()),
@@ -360,6 +405,7 @@ impl Collective {
     fn begin(
         &mut self,
         action: Action,
+        spare: &mut Spare,
         engine: &mut Engine<impl Protocol>,
     ) -> Result<(), EngineError> {
         match action {
@@ -375,9 +421,10 @@ impl Collective {
                 self.receive(source, base, bytes, Vec::new(), engine);
             }
             Action::ReceiveReduce { source, into, .. } => {
-                let mut operand = vec![0; self.bytes(into)];
+                let bytes = self.bytes(into);
+                let mut operand = spare.take(bytes);
                 let base = operand.as_mut_ptr();
-                self.receive(source, base, operand.len(), operand, engine);
+                self.receive(source, base, bytes, operand, engine);
             }
             Action::Reduce { left, right, into } => {
                 let [left, right] = [left, right].map(|part| self.address(part).cast_const());
@@ -442,11 +489,15 @@ impl Collective {
     }
 
     /// The oldest step that was waited for has its outcome.
-    fn complete_first(&mut self, outcome: Outcome) -> Result<(), CollectiveError> {
+    fn complete_first(
+        &mut self,
+        outcome: Outcome,
+        spare: &mut Spare,
+    ) -> Result<(), CollectiveError> {
         let Some(Waiting { step, operand, .. }) = self.waiting.pop_front() else {
             return Ok(());
         };
-        let action = self.plan.schedule.steps()[step].action;
+        let action = self.plan.chosen.schedule.steps()[step].action;
         if let Action::Receive { into, .. } | Action::ReceiveReduce { into, .. } = action {
             let expected_bytes = self.bytes(into) as u64;
             if outcome.status.bytes != expected_bytes {
@@ -471,6 +522,7 @@ impl Collective {
                 Side::Left => self.combine(message_at, with_at, into),
                 Side::Right => self.combine(with_at, message_at, into),
             }
+            spare.give_back(operand);
         }
         Ok(())
     }

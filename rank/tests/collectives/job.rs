@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "the tests lend their memory to collectives")]
 
 use crate::plain::{Case, ELEMENT_BYTES, reduction};
-use refrain_collectives::{Parameters, Schedule};
+use refrain_collectives::{Chosen, Parameters, Schedule};
 use refrain_rank::calls::{Handle, try_wait};
 use refrain_rank::collective::{CollectiveError, Memory, Plan, UnderWay};
 use refrain_ring::{Incarnation, Rank};
@@ -106,19 +106,24 @@ impl Job {
             members: Arc::clone(&member.members),
             me,
             context: member.context,
-            schedule,
+            chosen: Arc::new(Chosen {
+                algorithm: case.algorithm,
+                input_elements: input.len() as u64,
+                output_elements: output.len() as u64,
+                schedule,
+            }),
             memory: Memory {
                 input: input.as_ptr(),
                 output: output.as_mut_ptr(),
                 element_bytes: ELEMENT_BYTES as u64,
             },
             reduction: Some(reduction()),
-            check: self.checks.then(|| call.to_string()),
+            check: self.checks.then(|| call.to_string().into()),
         };
         let rank = member.members[member.me].index();
         let (engine, under_way) = &mut self.ranks[rank];
         // SAFETY: the memory stays beside the handle.
-        let handle = unsafe { under_way.begin(Arc::new(plan), number, engine)? };
+        let handle = unsafe { under_way.begin(plan, number, engine)? };
         Ok(Running {
             rank,
             handle,

@@ -32,9 +32,9 @@ use super::request::{Entry, Request, Template};
 use crate::Error;
 use core::marker::PhantomData;
 use refrain_collectives as schedules;
+use refrain_collectives::Call;
 pub use refrain_collectives::reduction::{Element, Number, Operator, Reduction};
 pub use refrain_collectives::{Arguments, Blocks, Prefix};
-use refrain_collectives::{Buffer, Call, Schedule};
 use refrain_rank::calls::Handle;
 use refrain_rank::collective::{CollectiveError, Memory, Plan};
 use std::sync::Arc;
@@ -572,7 +572,7 @@ impl World {
     }
 
     /// Checks a collective and makes its schedule.
-    fn plan(&mut self, collective: Collective<'_>) -> Result<Arc<Plan>, Error> {
+    fn plan(&mut self, collective: Collective<'_>) -> Result<Plan, Error> {
         super::forked::check()?;
         if let Some(why) = collective.refused {
             return Err(Error::Argument(why));
@@ -587,14 +587,13 @@ impl World {
             in_place: collective.in_place,
             element_bytes: collective.memory.element_bytes,
         };
-        call.check()
+        let chosen = (self.schedules.of(&call))
             .map_err(|wrong| Error::Argument(format!("{}: {wrong}", call.operation())))?;
-        let mut schedule = Schedule::default();
-        let algorithm = self.algorithms.choose(&call, false);
-        algorithm.schedule(&call, &self.algorithms.parameters, &mut schedule);
-        let buffers = [(Buffer::Input, "input"), (Buffer::Output, "output")];
-        for ((buffer, name), has) in buffers.into_iter().zip(collective.elements) {
-            let needed = schedule.extent(buffer);
+        let needed = [chosen.input_elements, chosen.output_elements];
+        for ((name, has), needed) in (["input", "output"].into_iter())
+            .zip(collective.elements)
+            .zip(needed)
+        {
             if has < needed {
                 return Err(Error::Argument(format!(
                     "{}: the {name} has {has} elements, and needs {needed}",
@@ -605,18 +604,18 @@ impl World {
         let check = self
             .checks_collectives
             .then(|| match &collective.reduction {
-                Some(reduction) => format!("{call}, {reduction}"),
-                None => call.to_string(),
+                Some(reduction) => format!("{call}, {reduction}").into(),
+                None => call.to_string().into(),
             });
-        Ok(Arc::new(Plan {
+        Ok(Plan {
             check,
             members: Arc::clone(&members.ranks),
             me: members.me,
             context: members.context,
-            schedule,
+            chosen,
             memory: collective.memory,
             reduction: collective.reduction,
-        }))
+        })
     }
 
     /// Begins a collective once more, or for the first time.
@@ -626,7 +625,7 @@ impl World {
     ///
     /// # Safety
     /// As [`UnderWay::begin`](refrain_rank::collective::UnderWay::begin).
-    pub(super) unsafe fn begin(&mut self, plan: Arc<Plan>, group: Group) -> Result<Handle, Error> {
+    pub(super) unsafe fn begin(&mut self, plan: Plan, group: Group) -> Result<Handle, Error> {
         let members = self.groups.get(group)?;
         let number = (members.collectives % (1 << 31)) as i32;
         members.collectives += 1;

@@ -50,6 +50,7 @@ use news::Attention;
 use only::Only;
 use peers::Peers;
 use recovering::Recovering;
+use refrain_collectives::Schedules;
 use refrain_job::JobError;
 use refrain_job::control::ControlPlane;
 use refrain_job::statistics::{EventStatistics, Statistics};
@@ -83,8 +84,7 @@ pub struct World {
     recovering: Option<Recovering>,
     job_time: JobTime,
     groups: Groups,
-    /// Which algorithm does a collective.
-    algorithms: refrain_collectives::choice::Table,
+    schedules: Schedules,
     /// Members compare their calls before each collective.
     checks_collectives: bool,
     under_way: UnderWay,

@@ -10,7 +10,6 @@ use refrain_rank::collective::Plan;
 use refrain_transport::engine::{Outcome, ReceiveBuffer, SendBuffer, SendTo, Status};
 use refrain_transport::matching::Pattern;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// The result of one of several requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -178,7 +177,7 @@ pub(super) struct Entry {
 pub(super) enum Template {
     Send { data: SendBuffer, to: SendTo },
     Receive { room: ReceiveBuffer, from: Pattern },
-    Collective { plan: Arc<Plan>, group: Group },
+    Collective { plan: Plan, group: Group },
 }
 
 impl Entry {

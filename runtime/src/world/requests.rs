@@ -11,7 +11,6 @@ use super::{Message, ReceiveBuffer, SendBuffer, SendTo, Source, Status, World};
 use crate::Error;
 use refrain_rank::calls;
 use refrain_transport::engine::Outcome;
-use std::sync::Arc;
 
 /// A [`Message`] that the world keeps. It becomes null once the message is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,7 +93,7 @@ impl World {
                 calls::post_receive(&mut self.engine, room.clone(), *from)
             }
             Template::Collective { plan, group } => {
-                let (plan, group) = (Arc::clone(plan), *group);
+                let (plan, group) = (plan.clone(), *group);
                 // SAFETY: the buffers are lent until the request is freed.
                 unsafe { self.begin(plan, group)? }
             }

@@ -25,6 +25,8 @@ use super::waiting::{LogWatch, Patience, TESTS_PER_LOOK};
 use crate::Error;
 use joining::{Joined, Joining};
 use low_numbers::LowNumbers;
+use refrain_collectives::Schedules;
+use refrain_collectives::choice::Table as Algorithms;
 use refrain_job::config::JobConfig;
 use refrain_job::control::ControlPlane;
 use refrain_rank::collective::UnderWay;
@@ -61,7 +63,7 @@ impl World {
         let config = control
             .as_ref()
             .map_or_else(JobConfig::default, |control| control.config().clone());
-        let mut algorithms = refrain_collectives::choice::Table::default();
+        let mut algorithms = Algorithms::default();
         algorithms
             .override_with(&config.collectives.table)
             .map_err(|error| Error::Config(error.to_string()))?;
@@ -97,7 +99,7 @@ impl World {
             control,
             job_time: JobTime::new(&config, world.time_ns),
             groups: world.groups,
-            algorithms,
+            schedules: Schedules::new(algorithms),
             checks_collectives: config.collectives.check,
             under_way: UnderWay::default(),
             requests: Table::after(world.requests),
