@@ -148,6 +148,16 @@ pub enum Operation {
     NeighbourAlltoall,
 }
 
+impl Operation {
+    /// Whether it combines operands.
+    pub fn combines(self) -> bool {
+        matches!(
+            self,
+            Self::Reduce | Self::Allreduce | Self::ReduceScatter | Self::Scan | Self::Exscan
+        )
+    }
+}
+
 impl Call<'_> {
     /// The kind of collective.
     pub fn operation(&self) -> Operation {

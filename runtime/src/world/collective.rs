@@ -188,25 +188,12 @@ impl<'a> Collective<'a> {
     }
 
     fn combined<T: Datum>(mut self, by: impl Into<By>) -> Self {
-        let reduction = match by.into() {
-            By::Operator(operator) => {
-                Reduction::new(operator, T::ELEMENT).map_err(|error| error.to_string())
-            }
-            By::Own(own) if own.element_bytes() == size_of::<T>() => Ok(own),
-            By::Own(own) => Err(format!(
-                "the operator combines elements of {} bytes, and the buffers have elements of {}",
-                own.element_bytes(),
-                size_of::<T>()
-            )),
-        };
-        match reduction {
-            Ok(reduction) => self.reduction = Some(reduction),
-            Err(why) => self.refused = Some(why),
-        }
-        if let (Arguments::Allreduce { commutative, .. }, Some(reduction)) =
-            (&mut self.arguments, &self.reduction)
-        {
-            *commutative = reduction.commutative();
+        match by.into() {
+            By::Own(own) => self.reduction = Some(own),
+            By::Operator(operator) => match Reduction::new(operator, T::ELEMENT) {
+                Ok(reduction) => self.reduction = Some(reduction),
+                Err(why) => self.refused = Some(why.to_string()),
+            },
         }
         self
     }
@@ -221,8 +208,8 @@ impl<'a> Collective<'a> {
         self
     }
 
-    /// A collective whose buffers are given by pointer, for layers above. `reduction` must be
-    /// there if the operation combines.
+    /// A collective whose buffers are given by pointer, for layers above. `reduction` combines
+    /// operands; it decides whether an allreduce may change their order.
     pub fn by_pointer(
         group: Group,
         arguments: Arguments<'a>,
@@ -578,7 +565,7 @@ impl World {
             return Err(Error::Argument(why));
         }
         let members = self.groups.get(collective.group)?;
-        let call = Call {
+        let mut call = Call {
             group: schedules::Group {
                 size: members.ranks.len() as u32,
                 me: members.me,
@@ -587,6 +574,20 @@ impl World {
             in_place: collective.in_place,
             element_bytes: collective.memory.element_bytes,
         };
+        if call.operation().combines() {
+            let reduction = collective.reduction.as_ref();
+            let operator_bytes = reduction.map_or(0, |it| it.element_bytes() as u64);
+            if operator_bytes != call.element_bytes {
+                return Err(Error::Argument(format!(
+                    "{}: the operator combines elements of {operator_bytes} bytes, and the buffers have elements of {}",
+                    call.operation(),
+                    call.element_bytes
+                )));
+            }
+            if let Arguments::Allreduce { commutative, .. } = &mut call.arguments {
+                *commutative = reduction.is_some_and(Reduction::commutative);
+            }
+        }
         let chosen = (self.schedules.of(&call))
             .map_err(|wrong| Error::Argument(format!("{}: {wrong}", call.operation())))?;
         let needed = [chosen.input_elements, chosen.output_elements];
