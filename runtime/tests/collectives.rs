@@ -128,7 +128,7 @@ fn wrong_calls_say_what_is_wrong() {
         "bcast: place 1 is not in a group of 1: places are numbered from 0",
         "gather: the output has 1 elements, and needs 2",
         "allgather: 0 blocks are listed and 1 are needed: give a count and a start for each",
-        "no MinLoc of Number(U32): use a number that has it, or an operator of your own",
+        "no MinLoc of U32: use a number that has it, or an operator of your own",
         "allreduce: the operator combines elements of 8 bytes, and the buffers have elements of 4",
         "the input has 2 elements, which do not divide into 3 blocks",
     ];

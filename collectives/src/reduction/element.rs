@@ -1,5 +1,7 @@
 //! Operators, elements and operands: what a reduction is made of.
 
+use std::fmt;
+
 /// An operator that the library knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
@@ -92,9 +94,19 @@ impl Element {
     }
 }
 
+impl fmt::Display for Element {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number:?}"),
+            Self::Located { value, index } => write!(f, "({value:?}, {index:?})"),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
 /// An operator that does not exist for an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no {operator:?} of {element:?}: use a number that has it, or an operator of your own")]
+#[error("no {operator:?} of {element}: use a number that has it, or an operator of your own")]
 pub struct Unsupported {
     /// The operator.
     pub operator: Operator,

@@ -118,7 +118,7 @@ impl Reduction {
 impl fmt::Display for Reduction {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match (self.name, self.commutative) {
-            (Some((operator, element)), _) => write!(f, "{operator:?} of {element:?}"),
+            (Some((operator, element)), _) => write!(f, "{operator:?} of {element}"),
             (None, true) => write!(f, "an own operator that commutes"),
             (None, false) => write!(f, "an own operator"),
         }

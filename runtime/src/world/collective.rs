@@ -627,9 +627,7 @@ impl World {
     /// # Safety
     /// As [`UnderWay::begin`](refrain_rank::collective::UnderWay::begin).
     pub(super) unsafe fn begin(&mut self, plan: Plan, group: Group) -> Result<Handle, Error> {
-        let members = self.groups.get(group)?;
-        let number = (members.collectives % (1 << 31)) as i32;
-        members.collectives += 1;
+        let number = self.groups.count_collective(group)?;
         // SAFETY: the caller's promise.
         Ok(unsafe { self.under_way.begin(plan, number, &mut self.engine)? })
     }

@@ -79,11 +79,26 @@ impl Groups {
 
     /// # Errors
     /// [`Error::Argument`] when it was released, or is of another world.
-    pub fn get(&mut self, group: Group) -> Result<&mut Members, Error> {
-        let members = self.table.get_mut(group.key);
-        members
-            .ok_or_else(|| Error::Argument("the group was released, or is of another world".into()))
+    pub fn get(&self, group: Group) -> Result<&Members, Error> {
+        self.table.get(group.key).ok_or_else(released)
     }
+
+    /// Counts a collective of the group, and returns the number of those before it, modulo 2^31.
+    /// COLL-2
+    ///
+    /// # Errors
+    /// As [`Groups::get`].
+    pub fn count_collective(&mut self, group: Group) -> Result<i32, Error> {
+        let members = self.table.get_mut(group.key).ok_or_else(released)?;
+        let number = members.collectives % (1 << 31);
+        members.collectives += 1;
+        Ok(number as i32)
+    }
+}
+
+#[cold]
+fn released() -> Error {
+    Error::Argument("the group was released, or is of another world".into())
 }
 
 fn insert(table: &mut Table<Members>, members: Members) -> Group {
@@ -104,7 +119,7 @@ impl World {
     ///
     /// # Errors
     /// [`Error::Argument`] for a group that was released.
-    pub fn members(&mut self, group: Group) -> Result<Arc<[Rank]>, Error> {
+    pub fn members(&self, group: Group) -> Result<Arc<[Rank]>, Error> {
         Ok(Arc::clone(&self.groups.get(group)?.ranks))
     }
 
@@ -112,7 +127,7 @@ impl World {
     ///
     /// # Errors
     /// As [`World::members`], and for a place that the group does not have.
-    pub fn to_member(&mut self, group: Group, place: u32) -> Result<SendTo, Error> {
+    pub fn to_member(&self, group: Group, place: u32) -> Result<SendTo, Error> {
         let (rank, context) = self.member(group, place)?;
         Ok(to(rank.0).context(context))
     }
@@ -121,12 +136,12 @@ impl World {
     ///
     /// # Errors
     /// As [`World::to_member`].
-    pub fn from_member(&mut self, group: Group, place: u32) -> Result<Source, Error> {
+    pub fn from_member(&self, group: Group, place: u32) -> Result<Source, Error> {
         let (rank, context) = self.member(group, place)?;
         Ok(from(rank.0).context(context))
     }
 
-    fn member(&mut self, group: Group, place: u32) -> Result<(Rank, u32), Error> {
+    fn member(&self, group: Group, place: u32) -> Result<(Rank, u32), Error> {
         let members = self.groups.get(group)?;
         match members.ranks.get(place as usize) {
             Some(rank) => Ok((*rank, members.context)),

@@ -144,7 +144,7 @@ impl Combination {
             Self::Affine => {
                 let map = |it: u64| ((it >> 32) % PRIME, (it & 0xffff_ffff) % PRIME);
                 let ((a, b), (c, d)) = (map(left), map(right));
-                (a * c % PRIME) << 32 | (a * d + b) % PRIME
+                ((a * c % PRIME) << 32) | ((a * d + b) % PRIME)
             }
             Self::Floats => (f64::from_bits(left) + f64::from_bits(right)).to_bits(),
         }
@@ -153,7 +153,7 @@ impl Combination {
     /// A contribution.
     fn value(self, random: u64) -> u64 {
         match self {
-            Self::Affine => ((random >> 20) % PRIME) << 32 | random % PRIME,
+            Self::Affine => (((random >> 20) % PRIME) << 32) | (random % PRIME),
             Self::Floats => (1.0 / (1 + random % 1000) as f64).to_bits(),
             _ => random,
         }
