@@ -175,7 +175,11 @@ int refrain_sendrecv(refrain_world *world, const void *data, size_t data_bytes, 
 
 /* An operation in progress. The program must wait for it, or test it until it has
  * ended; the call that reports its end makes the request null. Using a copy after
- * that is an error. Null requests count as ended. The fields are private. */
+ * that is an error. Null requests count as ended. The fields are private.
+ *
+ * A request of refrain_prepare is persistent: refrain_start begins its operation, as
+ * often as the program likes. The call that reports the end makes it inactive instead
+ * of null. An inactive request counts as ended. */
 typedef struct refrain_request {
     uint64_t serial;
     uint64_t slot;
@@ -202,7 +206,15 @@ int refrain_issend(refrain_world *world, const void *data, size_t bytes, int to,
 int refrain_irecv(refrain_world *world, void *buffer, size_t bytes, int from, int tag,
                   refrain_request *request);
 
-/* Cancels a receive that has not matched; has no effect on sends and null requests.
+/* Starts a persistent request that is inactive. */
+int refrain_start(refrain_world *world, refrain_request *request);
+
+/* Ends a persistent request, and makes it null. Its buffers belong to the program
+ * again. REFRAIN_ERR_OPEN: its operation is in progress; wait for it first. */
+int refrain_free(refrain_world *world, refrain_request *request);
+
+/* Cancels a receive that has not matched; has no effect on sends, collectives and null
+ * requests.
  * The program must still wait for the request; its status says whether the receive
  * was cancelled. */
 int refrain_cancel(refrain_world *world, refrain_request *request);
@@ -291,6 +303,457 @@ int refrain_mrecv(refrain_world *world, void *buffer, size_t bytes, refrain_mess
 int refrain_imrecv(refrain_world *world, void *buffer, size_t bytes, refrain_message *message,
                    refrain_request *request);
 
+/* ---- Groups ------------------------------------------------------------- */
+
+/* An ordered set of ranks. The number of a member is its place, from 0. A group is the
+ * same in all lives: protected memory may contain it. The fields are private. */
+typedef struct refrain_group {
+    uint64_t serial;
+    uint64_t slot;
+    uint32_t size;
+    uint32_t place;
+} refrain_group;
+
+#ifdef __cplusplus
+#define REFRAIN_GROUP_NULL (refrain_group{0, 0, 0, 0})
+#else
+#define REFRAIN_GROUP_NULL ((refrain_group){0, 0, 0, 0})
+#endif
+
+/* The color of a member that gets no group. */
+#define REFRAIN_NO_COLOR (-1)
+
+/* Returns the group of all ranks, whose places are ranks, or the null group for an
+ * error. */
+refrain_group refrain_group_all(const refrain_world *world);
+
+/* Returns the number of members, or -1 for an error. */
+int refrain_group_size(const refrain_world *world, refrain_group group);
+
+/* Returns the place of this rank, or -1 for an error. */
+int refrain_group_place(const refrain_world *world, refrain_group group);
+
+/* Writes the ranks of all members, by place. */
+int refrain_group_members(const refrain_world *world, refrain_group group, int ranks[]);
+
+/* Divides a group: members with the same `color`, from 0, become one group, in the
+ * order of `key`, and of their places where keys are equal. *part is the group of this
+ * rank, or the null group with REFRAIN_NO_COLOR. All members call it. */
+int refrain_group_split(refrain_world *world, refrain_group group, int color, int64_t key,
+                        refrain_group *part);
+
+/* Makes a group with the same members. All members call it. */
+int refrain_group_duplicate(refrain_world *world, refrain_group group, refrain_group *copy);
+
+/* Forgets a group, and makes it null. Members may do so at different times. The group of
+ * all ranks cannot be released. */
+int refrain_group_release(refrain_world *world, refrain_group *group);
+
+/* ---- Collectives -------------------------------------------------------- */
+
+/* All members of a group do the same collectives, in the same order. A collective is a
+ * value, which one of three functions takes:
+ *
+ *   refrain_do(world, refrain_bcast(all, 0, &n, 1, REFRAIN_INT32));
+ *   refrain_begin(world, refrain_allreduce(all, in, out, n, REFRAIN_DOUBLE, REFRAIN_SUM),
+ *                 &request);
+ *   refrain_prepare(world, refrain_alltoall(all, in, out, n, REFRAIN_FLOAT), &request);
+ *
+ * Each collective does what the one of MPI with this name does. The result of a
+ * reduction has the same bits in each run and after each recovery.
+ *
+ * Counts and starts are in elements. A block of a buffer is the part that belongs to one
+ * member; blocks are in the order of places. Where the caller lists blocks, `counts` has
+ * their lengths, and `starts` their first elements; without `starts` (NULL) each begins
+ * where the one before it ends. The lists are used only during the call.
+ *
+ * A buffer that a member does not use may be NULL. Input and output must not overlap.
+ * REFRAIN_IN_PLACE as the input: the contribution of the member is in its output, at the
+ * place where the result has it. With refrain_gather and refrain_reduce this is for the
+ * root alone, with refrain_scatter it is for the output of the root, whose block stays in
+ * the input. The others are in place at all members or at none. */
+#define REFRAIN_IN_PLACE ((void *)UINTPTR_MAX)
+
+/* The type of elements: a constant of enum refrain_element, or one of the macros below. */
+typedef uint64_t refrain_type;
+
+enum refrain_element {
+    REFRAIN_INT8 = 1,
+    REFRAIN_INT16 = 2,
+    REFRAIN_INT32 = 3,
+    REFRAIN_INT64 = 4,
+    REFRAIN_UINT8 = 5,
+    REFRAIN_UINT16 = 6,
+    REFRAIN_UINT32 = 7,
+    REFRAIN_UINT64 = 8,
+    REFRAIN_FLOAT = 9,
+    REFRAIN_DOUBLE = 10,
+    /* Real part, then imaginary part, as float or double. */
+    REFRAIN_FLOAT_COMPLEX = 11,
+    REFRAIN_DOUBLE_COMPLEX = 12,
+    /* A truth value in one byte. */
+    REFRAIN_BOOL = 13,
+    /* A byte that is no number. */
+    REFRAIN_BYTE = 14
+};
+
+/* A struct of a value and where it is, both numbers, for REFRAIN_MINLOC and
+ * REFRAIN_MAXLOC: REFRAIN_LOCATED(REFRAIN_DOUBLE, REFRAIN_INT32) is the type of
+ * struct { double value; int32_t index; }. */
+#define REFRAIN_LOCATED(value, index) ((refrain_type)(0x100 | (value) << 4 | (index)))
+
+/* An element of `bytes` bytes, at least 1: moved as it is, and combined only by operators
+ * of the program. */
+#define REFRAIN_BYTES(bytes) ((refrain_type)(bytes) << 16)
+
+/* Combines `count` elements of the program's type: right = left o right. The function
+ * must be associative and depend on nothing but its operands and `context`, must call no
+ * function of this library, and must return. */
+typedef void refrain_combine(const void *left, void *right, uint64_t count, void *context);
+
+/* How elements are combined. The fields are private. */
+typedef struct refrain_operator {
+    uint32_t code;
+    int32_t commutative;
+    refrain_combine *combine;
+    void *context;
+} refrain_operator;
+
+#ifdef __cplusplus
+#define REFRAIN_OPERATOR(code) (refrain_operator{code, 1, NULL, NULL})
+#else
+#define REFRAIN_OPERATOR(code) ((refrain_operator){code, 1, NULL, NULL})
+#endif
+
+/* Numbers. SUM and PRODUCT also complex numbers. Integers wrap around. */
+#define REFRAIN_SUM REFRAIN_OPERATOR(1)
+#define REFRAIN_PRODUCT REFRAIN_OPERATOR(2)
+#define REFRAIN_MIN REFRAIN_OPERATOR(3)
+#define REFRAIN_MAX REFRAIN_OPERATOR(4)
+/* Integers and REFRAIN_BOOL: 0 is false, the result is 0 or 1. */
+#define REFRAIN_LAND REFRAIN_OPERATOR(5)
+#define REFRAIN_LOR REFRAIN_OPERATOR(6)
+#define REFRAIN_LXOR REFRAIN_OPERATOR(7)
+/* Integers and REFRAIN_BYTE. */
+#define REFRAIN_BAND REFRAIN_OPERATOR(8)
+#define REFRAIN_BOR REFRAIN_OPERATOR(9)
+#define REFRAIN_BXOR REFRAIN_OPERATOR(10)
+/* REFRAIN_LOCATED. Of equal values, the one with the lower index. */
+#define REFRAIN_MINLOC REFRAIN_OPERATOR(11)
+#define REFRAIN_MAXLOC REFRAIN_OPERATOR(12)
+
+/* An operator of the program, for elements of any type. `commutative`: 1 if operands may
+ * change places. Function and context must stay valid until the collective has ended; of
+ * a persistent one until refrain_free. */
+static inline refrain_operator refrain_own(refrain_combine *combine, void *context,
+                                           int commutative)
+{
+    refrain_operator it = REFRAIN_OPERATOR(13);
+    it.combine = combine;
+    it.context = context;
+    it.commutative = commutative != 0;
+    return it;
+}
+
+/* The edges of a graph at one member: the places from which edges come, and those to
+ * which edges go. There may be several edges between two members. */
+typedef struct refrain_neighbours {
+    const int *sources;
+    const int *destinations;
+    uint32_t source_count;
+    uint32_t destination_count;
+} refrain_neighbours;
+
+enum refrain_operation {
+    REFRAIN_OP_BARRIER = 1,
+    REFRAIN_OP_BCAST = 2,
+    REFRAIN_OP_GATHER = 3,
+    REFRAIN_OP_GATHERV = 4,
+    REFRAIN_OP_SCATTER = 5,
+    REFRAIN_OP_SCATTERV = 6,
+    REFRAIN_OP_ALLGATHER = 7,
+    REFRAIN_OP_ALLGATHERV = 8,
+    REFRAIN_OP_ALLTOALL = 9,
+    REFRAIN_OP_ALLTOALLV = 10,
+    REFRAIN_OP_REDUCE = 11,
+    REFRAIN_OP_ALLREDUCE = 12,
+    REFRAIN_OP_REDUCE_SCATTER_BLOCK = 13,
+    REFRAIN_OP_REDUCE_SCATTER = 14,
+    REFRAIN_OP_SCAN = 15,
+    REFRAIN_OP_EXSCAN = 16,
+    REFRAIN_OP_NEIGHBOUR_ALLGATHER = 17,
+    REFRAIN_OP_NEIGHBOUR_ALLGATHERV = 18,
+    REFRAIN_OP_NEIGHBOUR_ALLTOALL = 19,
+    REFRAIN_OP_NEIGHBOUR_ALLTOALLV = 20
+};
+
+/* A collective at one member, with its buffers. C programs make it with the functions
+ * below. Programs in other languages fill in what these do; other fields are 0. */
+typedef struct refrain_collective {
+    refrain_group group;
+    refrain_type type;
+    refrain_operator by;
+    const void *input;
+    void *output;
+    /* Elements of a vector, or of each block that is not listed. */
+    uint64_t count;
+    const uint64_t *input_counts;
+    const uint64_t *input_starts;
+    const uint64_t *output_counts;
+    const uint64_t *output_starts;
+    refrain_neighbours neighbours;
+    /* enum refrain_operation */
+    int32_t operation;
+    int32_t root;
+} refrain_collective;
+
+/* Does a collective: returns when the part of this member is complete.
+ * REFRAIN_ERR_ARGUMENT: the arguments do not fit each other, or a message shows that
+ * another member called with other arguments. */
+int refrain_do(refrain_world *world, refrain_collective collective);
+
+/* Begins a collective. Many may be in progress, also of one group. A status of the
+ * request says nothing about the collective. */
+int refrain_begin(refrain_world *world, refrain_collective collective, refrain_request *request);
+
+/* Prepares a persistent collective. All members prepare it. Its buffers belong to the
+ * library while it is active. */
+int refrain_prepare(refrain_world *world, refrain_collective collective,
+                    refrain_request *request);
+
+#ifdef __GNUC__
+#define REFRAIN_MAKER static inline __attribute__((warn_unused_result))
+#else
+#define REFRAIN_MAKER static inline
+#endif
+
+REFRAIN_MAKER refrain_collective refrain_describe(int operation, refrain_group group, int root,
+                                                  const void *input, void *output,
+                                                  uint64_t count, refrain_type type,
+                                                  refrain_operator by)
+{
+    refrain_collective it = {group, type, by, input, output, count, NULL, NULL, NULL, NULL,
+                             {NULL, NULL, 0, 0}, operation, root};
+    return it;
+}
+
+/* Ends at each member when all members have begun it. */
+REFRAIN_MAKER refrain_collective refrain_barrier_of(refrain_group group)
+{
+    return refrain_describe(REFRAIN_OP_BARRIER, group, 0, NULL, NULL, 0, REFRAIN_BYTE,
+                            REFRAIN_OPERATOR(0));
+}
+
+/* `data` of the root goes to all members. */
+REFRAIN_MAKER refrain_collective refrain_bcast(refrain_group group, int root, void *data,
+                                               uint64_t count, refrain_type type)
+{
+    return refrain_describe(REFRAIN_OP_BCAST, group, root, NULL, data, count, type,
+                            REFRAIN_OPERATOR(0));
+}
+
+/* `count` elements of each member go to the output of the root, a block each. */
+REFRAIN_MAKER refrain_collective refrain_gather(refrain_group group, int root, const void *input,
+                                                void *output, uint64_t count, refrain_type type)
+{
+    return refrain_describe(REFRAIN_OP_GATHER, group, root, input, output, count, type,
+                            REFRAIN_OPERATOR(0));
+}
+
+/* The same with blocks of any lengths: `count` is that of this member. Only the root
+ * lists blocks. */
+REFRAIN_MAKER refrain_collective refrain_gatherv(refrain_group group, int root, const void *input,
+                                                 uint64_t count, void *output,
+                                                 const uint64_t counts[], const uint64_t starts[],
+                                                 refrain_type type)
+{
+    refrain_collective it = refrain_describe(REFRAIN_OP_GATHERV, group, root, input, output, count,
+                                             type, REFRAIN_OPERATOR(0));
+    it.output_counts = counts;
+    it.output_starts = starts;
+    return it;
+}
+
+/* Each member gets a block of `count` elements of the input of the root. */
+REFRAIN_MAKER refrain_collective refrain_scatter(refrain_group group, int root, const void *input,
+                                                 void *output, uint64_t count, refrain_type type)
+{
+    return refrain_describe(REFRAIN_OP_SCATTER, group, root, input, output, count, type,
+                            REFRAIN_OPERATOR(0));
+}
+
+/* The same with blocks of any lengths: `count` is that of this member. Only the root
+ * lists blocks. */
+REFRAIN_MAKER refrain_collective refrain_scatterv(refrain_group group, int root,
+                                                  const void *input, const uint64_t counts[],
+                                                  const uint64_t starts[], void *output,
+                                                  uint64_t count, refrain_type type)
+{
+    refrain_collective it = refrain_describe(REFRAIN_OP_SCATTERV, group, root, input, output,
+                                             count, type, REFRAIN_OPERATOR(0));
+    it.input_counts = counts;
+    it.input_starts = starts;
+    return it;
+}
+
+/* `count` elements of each member go to the output of all members, a block each. */
+REFRAIN_MAKER refrain_collective refrain_allgather(refrain_group group, const void *input,
+                                                   void *output, uint64_t count,
+                                                   refrain_type type)
+{
+    return refrain_describe(REFRAIN_OP_ALLGATHER, group, 0, input, output, count, type,
+                            REFRAIN_OPERATOR(0));
+}
+
+/* The same with blocks of any lengths. `counts` is the same at all members; that of this
+ * member is the length of its input. */
+REFRAIN_MAKER refrain_collective refrain_allgatherv(refrain_group group, const void *input,
+                                                    void *output, const uint64_t counts[],
+                                                    const uint64_t starts[], refrain_type type)
+{
+    refrain_collective it = refrain_describe(REFRAIN_OP_ALLGATHERV, group, 0, input, output, 0,
+                                             type, REFRAIN_OPERATOR(0));
+    it.output_counts = counts;
+    it.output_starts = starts;
+    return it;
+}
+
+/* Block `b` of the input of member `a` goes to block `a` of the output of member `b`.
+ * Each block has `count` elements. */
+REFRAIN_MAKER refrain_collective refrain_alltoall(refrain_group group, const void *input,
+                                                  void *output, uint64_t count, refrain_type type)
+{
+    return refrain_describe(REFRAIN_OP_ALLTOALL, group, 0, input, output, count, type,
+                            REFRAIN_OPERATOR(0));
+}
+
+/* The same with blocks of any lengths. In place, the lists of the input are not used. */
+REFRAIN_MAKER refrain_collective
+refrain_alltoallv(refrain_group group, const void *input, const uint64_t input_counts[],
+                  const uint64_t input_starts[], void *output, const uint64_t output_counts[],
+                  const uint64_t output_starts[], refrain_type type)
+{
+    refrain_collective it = refrain_describe(REFRAIN_OP_ALLTOALLV, group, 0, input, output, 0,
+                                             type, REFRAIN_OPERATOR(0));
+    it.input_counts = input_counts;
+    it.input_starts = input_starts;
+    it.output_counts = output_counts;
+    it.output_starts = output_starts;
+    return it;
+}
+
+/* `count` elements of all members, combined, go to the output of the root. */
+REFRAIN_MAKER refrain_collective refrain_reduce(refrain_group group, int root, const void *input,
+                                                void *output, uint64_t count, refrain_type type,
+                                                refrain_operator by)
+{
+    return refrain_describe(REFRAIN_OP_REDUCE, group, root, input, output, count, type, by);
+}
+
+/* `count` elements of all members, combined, go to the output of all members. */
+REFRAIN_MAKER refrain_collective refrain_allreduce(refrain_group group, const void *input,
+                                                   void *output, uint64_t count, refrain_type type,
+                                                   refrain_operator by)
+{
+    return refrain_describe(REFRAIN_OP_ALLREDUCE, group, 0, input, output, count, type, by);
+}
+
+/* Block `i` of all inputs, combined, goes to the output of member `i`. Each block has
+ * `count` elements. In place, the result is at the beginning of the output. */
+REFRAIN_MAKER refrain_collective refrain_reduce_scatter_block(refrain_group group,
+                                                              const void *input, void *output,
+                                                              uint64_t count, refrain_type type,
+                                                              refrain_operator by)
+{
+    return refrain_describe(REFRAIN_OP_REDUCE_SCATTER_BLOCK, group, 0, input, output, count, type,
+                            by);
+}
+
+/* The same with blocks of any lengths. `counts` is the same at all members. */
+REFRAIN_MAKER refrain_collective refrain_reduce_scatter(refrain_group group, const void *input,
+                                                        void *output, const uint64_t counts[],
+                                                        refrain_type type, refrain_operator by)
+{
+    refrain_collective it = refrain_describe(REFRAIN_OP_REDUCE_SCATTER, group, 0, input, output, 0,
+                                             type, by);
+    it.input_counts = counts;
+    return it;
+}
+
+/* `count` elements of all members up to this one, combined in the order of places, go to
+ * the output. */
+REFRAIN_MAKER refrain_collective refrain_scan(refrain_group group, const void *input, void *output,
+                                              uint64_t count, refrain_type type,
+                                              refrain_operator by)
+{
+    return refrain_describe(REFRAIN_OP_SCAN, group, 0, input, output, count, type, by);
+}
+
+/* The same without this member. The output of member 0 is not changed. */
+REFRAIN_MAKER refrain_collective refrain_exscan(refrain_group group, const void *input,
+                                                void *output, uint64_t count, refrain_type type,
+                                                refrain_operator by)
+{
+    return refrain_describe(REFRAIN_OP_EXSCAN, group, 0, input, output, count, type, by);
+}
+
+/* `count` elements of each member go along all its edges. The output has a block of
+ * `count` elements for each source. */
+REFRAIN_MAKER refrain_collective refrain_neighbour_allgather(refrain_group group,
+                                                             refrain_neighbours neighbours,
+                                                             const void *input, void *output,
+                                                             uint64_t count, refrain_type type)
+{
+    refrain_collective it = refrain_describe(REFRAIN_OP_NEIGHBOUR_ALLGATHER, group, 0, input,
+                                             output, count, type, REFRAIN_OPERATOR(0));
+    it.neighbours = neighbours;
+    return it;
+}
+
+/* The same with blocks of any lengths: `count` is that of this member. */
+REFRAIN_MAKER refrain_collective
+refrain_neighbour_allgatherv(refrain_group group, refrain_neighbours neighbours, const void *input,
+                             uint64_t count, void *output, const uint64_t counts[],
+                             const uint64_t starts[], refrain_type type)
+{
+    refrain_collective it = refrain_describe(REFRAIN_OP_NEIGHBOUR_ALLGATHERV, group, 0, input,
+                                             output, count, type, REFRAIN_OPERATOR(0));
+    it.neighbours = neighbours;
+    it.output_counts = counts;
+    it.output_starts = starts;
+    return it;
+}
+
+/* A block of `count` elements goes along each edge: the input has one for each
+ * destination, the output one for each source. */
+REFRAIN_MAKER refrain_collective refrain_neighbour_alltoall(refrain_group group,
+                                                            refrain_neighbours neighbours,
+                                                            const void *input, void *output,
+                                                            uint64_t count, refrain_type type)
+{
+    refrain_collective it = refrain_describe(REFRAIN_OP_NEIGHBOUR_ALLTOALL, group, 0, input, output,
+                                             count, type, REFRAIN_OPERATOR(0));
+    it.neighbours = neighbours;
+    return it;
+}
+
+/* The same with blocks of any lengths. */
+REFRAIN_MAKER refrain_collective
+refrain_neighbour_alltoallv(refrain_group group, refrain_neighbours neighbours, const void *input,
+                            const uint64_t input_counts[], const uint64_t input_starts[],
+                            void *output, const uint64_t output_counts[],
+                            const uint64_t output_starts[], refrain_type type)
+{
+    refrain_collective it = refrain_describe(REFRAIN_OP_NEIGHBOUR_ALLTOALLV, group, 0, input,
+                                             output, 0, type, REFRAIN_OPERATOR(0));
+    it.neighbours = neighbours;
+    it.input_counts = input_counts;
+    it.input_starts = input_starts;
+    it.output_counts = output_counts;
+    it.output_starts = output_starts;
+    return it;
+}
+
 /* ---- Checkpoints -------------------------------------------------------- */
 
 /* Adds `bytes` bytes at `memory` to the checkpoints of this rank, as the section `id`.
@@ -320,9 +783,10 @@ int refrain_restored_bytes(refrain_world *world, uint64_t id, int *found, uint64
  * Returns when it is stable. No other rank takes part. *number is the number of the
  * checkpoint, or 0 if none was taken, because the job stores no checkpoints or because
  * this process is in its replay; so messages and output must not depend on it.
- * `number` may be NULL. REFRAIN_ERR_OPEN: requests were not waited for, or messages of
- * matched probes not received. REFRAIN_ERR_CHECKPOINT: it could not be written;
- * earlier checkpoints are unchanged. */
+ * `number` may be NULL. Persistent requests that are inactive may stay; a process that
+ * continues from the checkpoint prepares them again. REFRAIN_ERR_OPEN: requests were not
+ * waited for, or messages of matched probes not received. REFRAIN_ERR_CHECKPOINT: it could
+ * not be written; earlier checkpoints are unchanged. */
 int refrain_checkpoint(refrain_world *world, uint64_t *number);
 
 /* Asks whether the job requests a checkpoint of this rank: *requested is 1 once for

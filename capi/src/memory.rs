@@ -92,6 +92,24 @@ impl<T: Copy> Array<T> {
     }
 }
 
+/// `count` values from `base` on, which the caller keeps as they are until the call from C ends.
+///
+/// # Safety
+/// If `base` is not null, all values must be readable, and unchanged while the result lives.
+pub unsafe fn list<'a, T: Copy>(
+    name: &str,
+    base: *const T,
+    count: usize,
+) -> Result<&'a [T], Failure> {
+    // SAFETY: the caller's promise; nothing is written.
+    let array = unsafe { Array::required(name, base.cast_mut(), count) }?;
+    match array.count {
+        0 => Ok(&[]),
+        // SAFETY: readable by the caller's promise; aligned, and no longer than memory can be.
+        count => Ok(unsafe { core::slice::from_raw_parts(array.base, count) }),
+    }
+}
+
 fn aligned<T>(name: &str, place: *const T) -> Result<(), Failure> {
     match place.is_aligned() {
         true => Ok(()),

@@ -90,7 +90,7 @@ impl Program {
     }
 
     fn nothing_is_open(&self, call: &str) -> Result<(), Failure> {
-        let requests = self.world.request_count();
+        let requests = self.world.active_request_count();
         let messages = self.world.message_count();
         if requests == 0 && messages == 0 {
             return Ok(());

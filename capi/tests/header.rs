@@ -15,7 +15,7 @@ fn header() -> String {
     fs::read_to_string(folder().join("include/refrain.h")).expect("the header")
 }
 
-/// The header without comments and preprocessor lines.
+/// The header without comments, preprocessor lines and inline functions.
 fn declarations(header: &str) -> String {
     let mut rest = header;
     let mut text = String::new();
@@ -25,7 +25,11 @@ fn declarations(header: &str) -> String {
     }
     text += rest;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
-    lines.collect::<Vec<_>>().join(" ")
+    let text = lines.collect::<Vec<_>>().join("\n");
+    let mut parts = text.split("REFRAIN_MAKER").flat_map(|it| it.split("static inline"));
+    let first = parts.next().expect("a beginning").to_owned();
+    let after = |inline: &str| inline.split_once("\n}\n").expect("an end").1.to_owned();
+    first + &parts.map(after).collect::<String>()
 }
 
 fn in_one_style(text: &str) -> String {
@@ -44,6 +48,9 @@ fn of_header() -> Functions {
         let Some((head, parameters)) = declaration.split_once('(') else {
             continue;
         };
+        if head.trim_start().starts_with("typedef") {
+            continue;
+        }
         let name = head.rsplit([' ', '*']).next().expect("a word");
         assert!(name.starts_with("refrain_"), "{declaration}");
         let result = head.strip_suffix(name).expect("its end");
@@ -83,6 +90,9 @@ fn in_c(of: &str, parameter: &str) -> &'static str {
         ("*mut *mut WorldHandle", _) => "refrain_world **",
         ("*mut MessageHandle", _) => "refrain_message *",
         ("*mut Request", _) => "refrain_request *",
+        ("Group", _) => "refrain_group",
+        ("*mut Group", _) => "refrain_group *",
+        ("Description", _) => "refrain_collective",
         other => panic!("what is {other:?} in C?"),
     }
 }

@@ -120,7 +120,8 @@ impl Call<'_> {
     fn has_blocks(&self, blocks: &Blocks, needed: usize) -> Result<(), WrongCall> {
         let listed = match blocks {
             Blocks::Even(count) => {
-                return self.fits_memory(count.saturating_mul(self.group.size.into()));
+                let number = needed.max(self.group.size as usize);
+                return self.fits_memory(count.saturating_mul(number as u64));
             }
             Blocks::Split { total, parts } => {
                 self.fits_memory(*total)?;

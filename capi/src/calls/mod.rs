@@ -3,6 +3,8 @@
 
 mod blocking;
 mod checkpoints;
+mod collectives;
+mod groups;
 mod life;
 mod probing;
 mod requests;

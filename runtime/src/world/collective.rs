@@ -36,7 +36,8 @@ use refrain_collectives::Call;
 pub use refrain_collectives::reduction::{Element, Number, Operator, Reduction};
 pub use refrain_collectives::{Arguments, Blocks, Prefix};
 use refrain_rank::calls::Handle;
-use refrain_rank::collective::{CollectiveError, Memory, Plan};
+pub use refrain_rank::collective::Memory;
+use refrain_rank::collective::{CollectiveError, Plan};
 use std::sync::Arc;
 
 /// A type whose values collectives carry and combine.
@@ -208,8 +209,9 @@ impl<'a> Collective<'a> {
         self
     }
 
-    /// A collective whose buffers are given by pointer, for layers above. `reduction` combines
-    /// operands; it decides whether an allreduce may change their order.
+    /// A collective whose buffers are given by pointer, for layers above. A null pointer is an
+    /// empty buffer. `reduction` combines operands; it decides whether an allreduce may change
+    /// their order.
     pub fn by_pointer(
         group: Group,
         arguments: Arguments<'a>,
@@ -217,12 +219,13 @@ impl<'a> Collective<'a> {
         memory: Memory,
         reduction: Option<Reduction>,
     ) -> Self {
+        let are_null = [memory.input.is_null(), memory.output.is_null()];
         Self {
             group,
             arguments,
             in_place,
             memory,
-            elements: [u64::MAX; 2],
+            elements: are_null.map(|is_null| if is_null { 0 } else { u64::MAX }),
             reduction,
             refused: None,
             buffers: PhantomData,

@@ -18,8 +18,9 @@ use std::sync::Arc;
 pub(super) const CONTEXT_GROUP_MIN: u32 = 0x8000_0000;
 
 /// An ordered set of ranks, which the world looks up. The members are numbered by their *place*,
-/// from 0. A group that was [released](World::release) is recognised and refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// from 0. A group that was [released](World::release) is recognised and refused, as is the default
+/// value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(C)]
 pub struct Group {
     key: Key,

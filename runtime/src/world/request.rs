@@ -220,6 +220,12 @@ impl Table<Entry> {
         entry.is_some_and(|entry| !entry.handle.is_null())
     }
 
+    /// Number of requests that have an operation to wait for.
+    pub fn active_count(&self) -> usize {
+        let entries = self.slots.iter().filter_map(|slot| slot.value.as_ref());
+        entries.filter(|entry| !entry.handle.is_null()).count()
+    }
+
     /// Checks that each request is null or in the table, and named once.
     ///
     /// # Errors

@@ -145,6 +145,11 @@ impl World {
         self.requests.count()
     }
 
+    /// Number of requests that have an operation to wait for: all but inactive persistent ones.
+    pub fn active_request_count(&self) -> usize {
+        self.requests.active_count()
+    }
+
     /// Waits for one request. A null or inactive request has ended.
     ///
     /// # Errors
