@@ -367,7 +367,8 @@ int refrain_group_release(refrain_world *world, refrain_group *group);
  * their lengths, and `starts` their first elements; without `starts` (NULL) each begins
  * where the one before it ends. The lists are used only during the call.
  *
- * A buffer that a member does not use may be NULL. Input and output must not overlap.
+ * NULL is a buffer of 0 elements: a member passes it where the collective does not use its
+ * buffer. Input and output must not overlap.
  * REFRAIN_IN_PLACE as the input: the contribution of the member is in its output, at the
  * place where the result has it. With refrain_gather and refrain_reduce this is for the
  * root alone, with refrain_scatter it is for the output of the root, whose block stays in

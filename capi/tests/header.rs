@@ -26,7 +26,9 @@ fn declarations(header: &str) -> String {
     text += rest;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let text = lines.collect::<Vec<_>>().join("\n");
-    let mut parts = text.split("REFRAIN_MAKER").flat_map(|it| it.split("static inline"));
+    let mut parts = text
+        .split("REFRAIN_MAKER")
+        .flat_map(|it| it.split("static inline"));
     let first = parts.next().expect("a beginning").to_owned();
     let after = |inline: &str| inline.split_once("\n}\n").expect("an end").1.to_owned();
     first + &parts.map(after).collect::<String>()

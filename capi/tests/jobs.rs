@@ -87,6 +87,69 @@ fn a_ring_survives_and_goes_on_from_its_checkpoints() {
     assert!(ended.err.contains("from the beginning"), "{}", ended.err);
 }
 
+/// All operations, element types and operators, blocking, non-blocking and persistent, compared with
+/// plain loops.
+#[test]
+fn collectives_are_what_loops_compute() {
+    let Some(program) = Program::of("tests/programs/collectives.c") else {
+        return;
+    };
+    for ranks in 1..=5 {
+        survives(&program, ranks, "", "");
+    }
+}
+
+/// Ranks die in blocking, non-blocking, persistent and tested collectives.
+// REC-4 STREAM-3
+#[test]
+fn collectives_are_the_same_when_ranks_die() {
+    let Some(program) = Program::of("tests/programs/collectives.c") else {
+        return;
+    };
+    for kills in ["2@clock=100", "1@clock=500,0@clock=1200", "3@clock=1800"] {
+        let ended = survives(&program, 4, &format!("--kill {kills}"), "");
+        let victims = kills.split(',').count();
+        assert_eq!(ended.deaths(), victims, "{kills}: {}", ended.err);
+        assert!(ended.compared() > 0, "{kills}: {}", ended.err);
+    }
+}
+
+/// A later life has its groups, and prepares persistent collectives again.
+// REC-1 REC-3
+#[test]
+fn groups_and_persistent_collectives_go_on_from_checkpoints() {
+    for (source, ranks, kills) in [
+        ("tests/programs/groups_restored.c", 5, "1@clock=100"),
+        (
+            "tests/programs/groups_restored.c",
+            5,
+            "0@clock=250,3@clock=251",
+        ),
+        ("examples/heat.c", 3, "1@clock=300"),
+        ("examples/heat.c", 3, "0@clock=700,2@clock=900"),
+    ] {
+        let Some(program) = Program::of(source) else {
+            return;
+        };
+        let ended = survives(&program, ranks, &format!("--kill {kills}"), "");
+        let victims = kills.split(',').count();
+        let reads = ended.err.matches(" read in ").count();
+        assert_eq!((ended.deaths(), reads), (victims, victims), "{}", ended.err);
+    }
+}
+
+#[test]
+fn wrong_collectives_are_codes_and_texts() {
+    let Some(program) = Program::of("tests/programs/wrong_collectives.c") else {
+        return;
+    };
+    for protocol in ["none", "pessimist"] {
+        let ended = program.job(2, &format!("--protocol {protocol}"), "");
+        let ended = ended.expect_success();
+        assert_eq!(ended.out, "0 failures\n0 failures\n", "{}", ended.err);
+    }
+}
+
 /// After the recorded events, tickets are assigned anew.
 // REC-4 REC-5
 #[test]
