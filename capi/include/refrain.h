@@ -177,9 +177,9 @@ int refrain_sendrecv(refrain_world *world, const void *data, size_t data_bytes, 
  * ended; the call that reports its end makes the request null. Using a copy after
  * that is an error. Null requests count as ended. The fields are private.
  *
- * A request of refrain_prepare is persistent: refrain_start begins its operation, as
- * often as the program likes. The call that reports the end makes it inactive instead
- * of null. An inactive request counts as ended. */
+ * A request of refrain_prepare is persistent: each refrain_start begins its operation
+ * once more. The call that reports the end makes it inactive instead of null. All calls
+ * below treat an inactive request as a null one. */
 typedef struct refrain_request {
     uint64_t serial;
     uint64_t slot;
@@ -209,8 +209,8 @@ int refrain_irecv(refrain_world *world, void *buffer, size_t bytes, int from, in
 /* Starts a persistent request that is inactive. */
 int refrain_start(refrain_world *world, refrain_request *request);
 
-/* Ends a persistent request, and makes it null. Its buffers belong to the program
- * again. REFRAIN_ERR_OPEN: its operation is in progress; wait for it first. */
+/* Ends a persistent request that is inactive, and makes it null. REFRAIN_ERR_OPEN: its
+ * operation is in progress; wait for it first. */
 int refrain_free(refrain_world *world, refrain_request *request);
 
 /* Cancels a receive that has not matched; has no effect on sends, collectives and null
@@ -306,7 +306,7 @@ int refrain_imrecv(refrain_world *world, void *buffer, size_t bytes, refrain_mes
 /* ---- Groups ------------------------------------------------------------- */
 
 /* An ordered set of ranks. The number of a member is its place, from 0. A group is the
- * same in all lives: protected memory may contain it. The fields are private. */
+ * same in each life, so protected memory may contain it. The fields are private. */
 typedef struct refrain_group {
     uint64_t serial;
     uint64_t slot;
@@ -359,8 +359,8 @@ int refrain_group_release(refrain_world *world, refrain_group *group);
  *                 &request);
  *   refrain_prepare(world, refrain_alltoall(all, in, out, n, REFRAIN_FLOAT), &request);
  *
- * Each collective does what the one of MPI with this name does. The result of a
- * reduction has the same bits in each run and after each recovery.
+ * Each does what the collective of MPI with this name does. The result of a reduction
+ * has the same bits in each run and after each recovery.
  *
  * Counts and starts are in elements. A block of a buffer is the part that belongs to one
  * member; blocks are in the order of places. Where the caller lists blocks, `counts` has
@@ -408,8 +408,9 @@ enum refrain_element {
 #define REFRAIN_BYTES(bytes) ((refrain_type)(bytes) << 16)
 
 /* Combines `count` elements of the program's type: right = left o right. The function
- * must be associative and depend on nothing but its operands and `context`, must call no
- * function of this library, and must return. */
+ * must be associative, must depend on nothing but its operands and `context`, must not
+ * call this library, and must return. Operands are aligned as in memory from malloc if
+ * the buffers of the collective are. */
 typedef void refrain_combine(const void *left, void *right, uint64_t count, void *context);
 
 /* How elements are combined. The fields are private. */

@@ -137,7 +137,8 @@ impl Description {
             REDUCE => Arguments::Reduce { root, count },
             ALLREDUCE => Arguments::Allreduce {
                 count,
-                commutative: self.by.is_commutative(),
+                // `World::collective` knows from the reduction.
+                commutative: false,
             },
             REDUCE_SCATTER_BLOCK | REDUCE_SCATTER => Arguments::ReduceScatter { blocks: send },
             SCAN => Arguments::Scan {
@@ -196,31 +197,20 @@ impl Description {
                 "REFRAIN_IN_PLACE is not for this buffer of this collective and member",
             ));
         }
-        let is_one_range = !matches!(
-            self.operation,
-            GATHERV
-                | SCATTERV
-                | ALLGATHERV
-                | ALLTOALLV
-                | NEIGHBOUR_ALLGATHERV
-                | NEIGHBOUR_ALLTOALLV
-        );
-        if may_be && is_one_range && input == output && !input.is_null() && self.count > 0 {
+        // Listed blocks of one buffer may lie between those of the other one.
+        let is_listed = matches!(self.operation, GATHERV | SCATTERV | ALLGATHERV | ALLTOALLV);
+        if may_be && !is_listed && input == output && !input.is_null() && self.count > 0 {
             return Err(Failure::argument(
                 "input and output are the same memory: use REFRAIN_IN_PLACE",
             ));
         }
+        let own = |buffer| match is_in_place(buffer) {
+            true => core::ptr::null(),
+            false => buffer,
+        };
         let memory = Memory {
-            input: if in_place && !is_scatter {
-                core::ptr::null()
-            } else {
-                input.cast()
-            },
-            output: if in_place && is_scatter {
-                core::ptr::null_mut()
-            } else {
-                self.output.cast()
-            },
+            input: own(input).cast(),
+            output: own(output).cast_mut().cast(),
             element_bytes: element_bytes(self.element)?,
         };
         Ok((memory, in_place))

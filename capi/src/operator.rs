@@ -99,11 +99,6 @@ pub fn element_bytes(code: u64) -> Result<u64, Failure> {
 }
 
 impl OperatorOfC {
-    /// Whether operands may change places.
-    pub fn is_commutative(&self) -> bool {
-        self.commutative != 0
-    }
-
     /// The operator for elements of a type.
     ///
     /// # Safety
@@ -119,7 +114,7 @@ impl OperatorOfC {
                 context: self.context,
                 element_bytes: element.bytes(),
             };
-            let (bytes, commutative) = (element.bytes() as usize, self.is_commutative());
+            let (bytes, commutative) = (element.bytes() as usize, self.commutative != 0);
             let combine = move |left: &[u8], right: &mut [u8]| own.call(left, right);
             return Ok(Reduction::own(bytes, commutative, combine));
         }

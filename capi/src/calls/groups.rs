@@ -7,8 +7,9 @@ use super::super::collective::size_and_place;
 use super::super::failure::Failure;
 use super::super::memory::{Array, Out};
 use super::super::present::{self, WorldHandle};
+use super::super::program::Program;
 use core::ffi::c_int;
-use refrain::{Group, World};
+use refrain::{Error, Group, World};
 
 /// `REFRAIN_NO_COLOR`
 const NO_COLOR: c_int = -1;
@@ -41,17 +42,25 @@ fn about(world: *const WorldHandle, group: Group, ask: impl FnOnce((u32, u32)) -
     number as c_int
 }
 
-/// Calls `act` with the world, and with the size and place of the group.
+/// Calls `act` with the size and place of the group.
 fn with<T>(
     world: *const WorldHandle,
     group: Group,
-    act: impl FnOnce(&mut World, (u32, u32)) -> Result<T, Failure>,
+    act: impl FnOnce(&mut Program, (u32, u32)) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     present::with(world, |program| {
-        let world = program.ready()?;
-        let about = size_and_place(world, group)?;
-        act(world, about)
+        let about = size_and_place(program.world_mut(), group)?;
+        act(program, about)
     })
+}
+
+/// Runs an operation on a group.
+fn operate<T>(
+    world: *const WorldHandle,
+    group: Group,
+    operation: impl FnOnce(&mut World) -> Result<T, Error>,
+) -> Result<T, Failure> {
+    with(world, group, |program, _| Ok(operation(program.ready()?)?))
 }
 
 // SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
@@ -62,10 +71,10 @@ unsafe extern "C" fn refrain_group_members(
     ranks: *mut c_int,
 ) -> c_int {
     border::call(|| {
-        with(world, group, |world, (size, _)| {
+        with(world, group, |program, (size, _)| {
             // SAFETY: as the header asks of the caller.
             let mut out = unsafe { Array::required("ranks", ranks, size as usize) }?;
-            for (place, rank) in world.members(group)?.iter().enumerate() {
+            for (place, rank) in program.world_mut().members(group)?.iter().enumerate() {
                 out.set(place, rank.0 as c_int);
             }
             Ok(())
@@ -90,7 +99,7 @@ unsafe extern "C" fn refrain_group_split(
             NO_COLOR => None,
             color => Some(u32::try_from(color).map_err(refused)?),
         };
-        let part = with(world, group, |world, _| Ok(world.split(group, color, key)?))?;
+        let part = operate(world, group, |world| world.split(group, color, key))?;
         out.set(part.unwrap_or_default());
         Ok(())
     })
@@ -106,7 +115,7 @@ unsafe extern "C" fn refrain_group_duplicate(
     border::call(|| {
         // SAFETY: as the header asks of the caller.
         let mut out = unsafe { Out::required("copy", copy) }?;
-        out.set(with(world, group, |world, _| Ok(world.duplicate(group)?))?);
+        out.set(operate(world, group, |world| world.duplicate(group))?);
         Ok(())
     })
 }
@@ -118,7 +127,7 @@ unsafe extern "C" fn refrain_group_release(world: *mut WorldHandle, group: *mut 
         // SAFETY: as the header asks of the caller.
         let mut place = unsafe { Array::required("group", group, 1) }?;
         let group = place.values()[0];
-        with(world, group, |world, _| Ok(world.release(group)?))?;
+        operate(world, group, |world| world.release(group))?;
         place.set(0, Group::default());
         Ok(())
     })

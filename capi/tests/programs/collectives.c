@@ -99,7 +99,7 @@ static int is_sum(const int64_t *at, int members, int to, uint64_t count)
     return 1;
 }
 
-static int64_t in[MEMBERS_MAX * LONG + 64], out[MEMBERS_MAX * LONG + 64];
+static _Alignas(16) int64_t in[MEMBERS_MAX * LONG + 64], out[MEMBERS_MAX * LONG + 64];
 
 static void clear(void)
 {
@@ -378,6 +378,7 @@ static void multiply(const void *left, void *right, uint64_t count, void *modulu
     const struct matrix *l = left;
     struct matrix *r = right;
     const uint64_t p = *(const uint64_t *)modulus;
+    HOLDS((uintptr_t)left % 16 == 0 && (uintptr_t)right % 16 == 0);
     for (uint64_t n = 0; n < count; n++) {
         struct matrix product;
         for (int i = 0; i < 2; i++)
@@ -399,9 +400,9 @@ static struct matrix matrix(int of, uint64_t i)
 /* Element `i` of the product of the members from 0. */
 static int is_product(const struct matrix *got, int members, uint64_t i, uint64_t *modulus)
 {
-    struct matrix product = matrix(members - 1, i);
+    _Alignas(16) struct matrix product = matrix(members - 1, i);
     for (int of = members - 2; of >= 0; of--) {
-        struct matrix left = matrix(of, i);
+        const _Alignas(16) struct matrix left = matrix(of, i);
         multiply(&left, &product, 1, modulus);
     }
     digest = (digest ^ product.a[0][1]) * UINT64_C(0x9e3779b97f4a7c15) + 1;
