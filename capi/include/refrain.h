@@ -367,12 +367,13 @@ int refrain_group_release(refrain_world *world, refrain_group *group);
  * their lengths, and `starts` their first elements; without `starts` (NULL) each begins
  * where the one before it ends. The lists are used only during the call.
  *
- * NULL is a buffer of 0 elements: a member passes it where the collective does not use its
- * buffer. Input and output must not overlap.
- * REFRAIN_IN_PLACE as the input: the contribution of the member is in its output, at the
- * place where the result has it. With refrain_gather and refrain_reduce this is for the
- * root alone, with refrain_scatter it is for the output of the root, whose block stays in
- * the input. The others are in place at all members or at none. */
+ * Input and output must not overlap. NULL is a buffer of 0 elements; it may be passed
+ * where the collective does not use the buffer of this member.
+ *
+ * REFRAIN_IN_PLACE as the input: the contribution of the member is in its output, where
+ * MPI has it for MPI_IN_PLACE. With refrain_gather(v) and refrain_reduce only the root
+ * may pass it. With refrain_scatter(v) the root may pass it as the output: its block stays
+ * in the input. With other collectives all members pass it, or none. */
 #define REFRAIN_IN_PLACE ((void *)UINTPTR_MAX)
 
 /* The type of elements: a constant of enum refrain_element, or one of the macros below. */
@@ -458,7 +459,8 @@ static inline refrain_operator refrain_own(refrain_combine *combine, void *conte
 }
 
 /* The edges of a graph at one member: the places from which edges come, and those to
- * which edges go. There may be several edges between two members. */
+ * which edges go. Of several edges from a member to another one, the first of its
+ * destinations is the first of the other one's sources, and so on. */
 typedef struct refrain_neighbours {
     const int *sources;
     const int *destinations;

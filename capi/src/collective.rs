@@ -72,7 +72,7 @@ mod operation {
 
 /// The size of a group and the place of this rank. Checks that the fields of the handle, which C
 /// can change, are those of the group.
-pub fn size_and_place(world: &mut World, group: Group) -> Result<(u32, u32), Failure> {
+pub fn size_and_place(world: &World, group: Group) -> Result<(u32, u32), Failure> {
     let (ranks, size, place) = (world.members(group)?, group.size(), group.place());
     let is_own = ranks.get(place as usize) == Some(&world.rank());
     match is_own && ranks.len() == size as usize {

@@ -32,11 +32,6 @@ impl Program {
         &self.world
     }
 
-    /// The world, for questions about groups, which are no operations.
-    pub fn world_mut(&mut self) -> &mut World {
-        &mut self.world
-    }
-
     /// The world, for operations. Fails while a checkpoint is to be loaded.
     pub fn ready(&mut self) -> Result<&mut World, Failure> {
         match &self.restored {

@@ -49,7 +49,7 @@ fn with<T>(
     act: impl FnOnce(&mut Program, (u32, u32)) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     present::with(world, |program| {
-        let about = size_and_place(program.world_mut(), group)?;
+        let about = size_and_place(program.world(), group)?;
         act(program, about)
     })
 }
@@ -74,7 +74,7 @@ unsafe extern "C" fn refrain_group_members(
         with(world, group, |program, (size, _)| {
             // SAFETY: as the header asks of the caller.
             let mut out = unsafe { Array::required("ranks", ranks, size as usize) }?;
-            for (place, rank) in program.world_mut().members(group)?.iter().enumerate() {
+            for (place, rank) in program.world().members(group)?.iter().enumerate() {
                 out.set(place, rank.0 as c_int);
             }
             Ok(())

@@ -149,11 +149,11 @@ static void operators(refrain_world *world, refrain_group all)
         {REFRAIN_BYTES(8), REFRAIN_SUM, "only by operators of refrain_own"},
         {REFRAIN_DOUBLE, REFRAIN_OPERATOR(0), "operator 0 does not exist"},
         {REFRAIN_DOUBLE, REFRAIN_OPERATOR(14), "operator 14 does not exist"},
-        {REFRAIN_DOUBLE, REFRAIN_BAND, "no BitAnd of Number(F64)"},
-        {REFRAIN_DOUBLE, REFRAIN_MAXLOC, "no MaxLoc of Number(F64)"},
+        {REFRAIN_DOUBLE, REFRAIN_BAND, "no BitAnd of F64"},
+        {REFRAIN_DOUBLE, REFRAIN_MAXLOC, "no MaxLoc of F64"},
         {REFRAIN_BYTE, REFRAIN_SUM, "no Sum of Byte"},
         {REFRAIN_DOUBLE_COMPLEX, REFRAIN_MAX, "no Max of Complex64"},
-        {REFRAIN_LOCATED(REFRAIN_FLOAT, REFRAIN_FLOAT), REFRAIN_SUM, "no Sum of Located"},
+        {REFRAIN_LOCATED(REFRAIN_FLOAT, REFRAIN_FLOAT), REFRAIN_SUM, "no Sum of (F32, F32)"},
         {REFRAIN_DOUBLE, refrain_own(NULL, NULL, 1), "combine is NULL"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
