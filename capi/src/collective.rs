@@ -173,7 +173,9 @@ impl Description {
             REDUCE..=EXSCAN => Some(unsafe { self.by.reduction(self.element) }?),
             _ => None,
         };
-        let collective = Collective::by_pointer(self.group, arguments, in_place, memory, reduction);
+        // SAFETY: the caller lends its buffers until the collective is complete.
+        let collective =
+            unsafe { Collective::by_pointer(self.group, arguments, in_place, memory, reduction) };
         Ok(act(world, collective)?)
     }
 

@@ -212,7 +212,11 @@ impl<'a> Collective<'a> {
     /// A collective whose buffers are given by pointer, for layers above. A null pointer is an
     /// empty buffer. `reduction` combines operands; it decides whether an allreduce may change
     /// their order.
-    pub fn by_pointer(
+    ///
+    /// # Safety
+    /// All elements that the operation reads are valid and unchanged, and those that it writes are
+    /// valid and untouched by others, until the collective is complete or given up.
+    pub unsafe fn by_pointer(
         group: Group,
         arguments: Arguments<'a>,
         in_place: bool,
