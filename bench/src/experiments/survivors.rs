@@ -18,7 +18,7 @@ use super::jobs::Jobs;
 use super::{Reporting, milliseconds, repeat};
 use crate::drawing::axis::Axis;
 use crate::drawing::chart::{Chart, Panel, Series, Shape};
-use crate::error::{BenchError, status};
+use crate::error::BenchError;
 use crate::job::Job;
 use crate::machine;
 use crate::report::{print, table};
@@ -28,7 +28,6 @@ use course::{BEFORE_MS, Course, STEP_MS};
 use refrain_launch::Recovery;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
-use std::process::ExitCode;
 
 /// The rank that is killed.
 const VICTIM: u32 = 3;
@@ -88,11 +87,7 @@ struct Run {
 ///
 /// # Errors
 /// When a job fails, or a file cannot be written.
-pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
-    status(measure(arguments))
-}
-
-fn measure(arguments: &Arguments) -> Result<(), BenchError> {
+pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let reporting = &arguments.reporting;
     reporting.check()?;
     let cores = Cores::choose()?;
