@@ -110,7 +110,7 @@ pub enum RecordDamage {
     #[error("it is of another rank or incarnation")]
     Stranger,
     /// The record is a link, which a sealed chunk does not have.
-    #[error("it is a link")]
+    #[error("it is a link, which no sealed chunk has")]
     Link,
 }
 

@@ -93,7 +93,7 @@ pub enum BatchError {
         kind: u8,
     },
     /// A number outside its limits.
-    #[error("{field} is {value}, which no writer writes")]
+    #[error("{field} is {value}, which is not valid")]
     Field {
         /// Name of the field.
         field: &'static str,
