@@ -198,8 +198,7 @@ impl RemoteWriter {
             return Ok(());
         }
         Err(RemoteError::Refused(format!(
-            "the logger says that it has stored the ring up to byte {}, but only {} bytes were \
-             written",
+            "the logger says that it has stored the ring up to byte {}, but only {} bytes were written",
             told.0,
             self.transit.written().0
         )))

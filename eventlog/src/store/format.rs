@@ -251,10 +251,8 @@ fn read_log(job: u64, body: &[u8]) -> Result<Entry<'_>, &'static str> {
         return Err("the entry of a per-rank event log ends within the description of a life");
     }
     let lives = lives.chunks_exact(LIFE_BYTES).map(|life| {
-        let incarnation = u32::try_from(u64_at(life, 0)).map_err(|_| {
-            "an incarnation does not \
-            fit 32 bits"
-        })?;
+        let incarnation =
+            u32::try_from(u64_at(life, 0)).map_err(|_| "an incarnation above 2^32")?;
         Ok(Life {
             incarnation: Incarnation(incarnation),
             start: EventIndex(u64_at(life, 8)),
@@ -293,21 +291,16 @@ impl<'a> Entries<'a> {
         let (header, rest) = self
             .rest
             .split_at_checked(ENTRY_HEADER_BYTES)
-            .ok_or("an entry ends beyond its group")?;
+            .ok_or("an entry is cut short")?;
         let body_bytes = u32_at(header, 0) as usize;
-        let body = rest
-            .get(..body_bytes)
-            .ok_or("an entry ends beyond its group")?;
+        let body = rest.get(..body_bytes).ok_or("an entry is cut short")?;
         let padded = body_bytes.next_multiple_of(8).min(rest.len());
         self.rest = &rest[padded..];
         let job = u64_at(header, 8);
         match header[4] {
             KIND_BATCH => {
                 // The group's checksum covers it.
-                let header = BatchHeader::peek(body).map_err(|_| {
-                    "the entry of a batch contains \
-                    no batch"
-                })?;
+                let header = BatchHeader::peek(body).map_err(|_| "a batch's entry has no batch")?;
                 match header.batch_bytes() == body.len() {
                     true => Ok(Entry::Batch {
                         job,

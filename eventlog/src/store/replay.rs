@@ -195,7 +195,7 @@ impl Replay<'_> {
             let end = self.one(&header, Some(closed.end))?;
             if end != closed.end {
                 let reason = format!(
-                    "no group begins here, but the last group ends at byte {}",
+                    "no group begins here, but the file goes on to byte {}",
                     closed.end
                 );
                 return Err(self.damaged(file, end, reason));

@@ -139,10 +139,7 @@ pub fn decode(header: &BatchHeader, payload: &[u8]) -> Result<Vec<Determinant>, 
         ));
     }
     if usize::from(header.count) > payload.len() {
-        return Err(malformed(
-            0,
-            "the header counts more determinants than the payload has bytes",
-        ));
+        return Err(malformed(0, "the batch has fewer bytes than determinants"));
     }
     let mut decoder = Decoder::new(header.first_clock, payload);
     let mut determinants: Vec<Determinant> = Vec::with_capacity(header.count.into());
@@ -153,33 +150,20 @@ pub fn decode(header: &BatchHeader, payload: &[u8]) -> Result<Vec<Determinant>, 
         if let Some(before) = determinants.last()
             && !may_follow(before, &determinant)
         {
-            return Err(malformed(
-                index,
-                "it does not continue the unfinished set of the previous \
-                determinant",
-            ));
+            return Err(malformed(index, "it does not continue the unfinished set"));
         }
         determinants.push(determinant);
     }
     let last = header.count.saturating_sub(1);
     if decoder.left() > 0 {
-        return Err(malformed(
-            last,
-            "bytes follow the last determinant of the batch",
-        ));
+        return Err(malformed(last, "bytes follow the last determinant"));
     }
     let clocks = |at: Option<&Determinant>| at.map(Determinant::at);
     if clocks(determinants.first()) != Some(header.first_clock) {
-        return Err(malformed(
-            0,
-            "its clock is not the first clock of the header",
-        ));
+        return Err(malformed(0, "its clock is not the header's first clock"));
     }
     if clocks(determinants.last()) != Some(header.last_clock) {
-        return Err(malformed(
-            last,
-            "its clock is not the last clock of the header",
-        ));
+        return Err(malformed(last, "its clock is not the header's last clock"));
     }
     // Every sequence has one encoding only: any other readable payload was not
     // written by this version.

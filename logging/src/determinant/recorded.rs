@@ -101,10 +101,7 @@ impl Builder {
             }
             &Determinant::Nothing { at, first, .. } => {
                 if self.recorded.any_outcome(first, at) {
-                    return Err(
-                        "says that nothing was found at clocks at which another event has \
-                        an outcome",
-                    );
+                    return Err("says that nothing was found when an outcome is recorded");
                 }
                 self.recorded.raise_before(Clock(at.0.saturating_add(1)));
                 Ok(())
@@ -128,7 +125,7 @@ impl Builder {
         let is_new = self.recorded.add_receive(request, receive);
         is_new
             .then_some(())
-            .ok_or("is the second outcome of its receive")
+            .ok_or("names a receive with an outcome")
     }
 
     fn outcome(&mut self, at: Clock, outcome: RecordedOutcome) -> Result<(), &'static str> {

@@ -141,8 +141,7 @@ impl Inbox {
             self.check_forced(posted_at, &pattern, &head.envelope, ssn);
             if is_behind {
                 let what = format!(
-                    "it got message {ssn} of rank {source}, but a receive that was posted \
-                     earlier matches an earlier message of that rank"
+                    "it got message {ssn} of rank {source}, but a receive that was posted earlier matches an earlier message of that rank"
                 );
                 self.diverge(posted_at, what);
             }

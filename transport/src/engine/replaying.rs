@@ -297,10 +297,7 @@ impl<P: Protocol> Engine<P> {
         if recorded == (RecordedReceive::Gets { source, ssn }) {
             self.note_recorded(id);
         } else if recorded != RecordedReceive::Open || must_be_recorded {
-            let what = format!(
-                "it receives message {ssn} of rank {source} now, and did not \
-                before"
-            );
+            let what = format!("it receives message {ssn} of rank {source} now, and did not");
             self.diverged(clock, what);
         }
     }

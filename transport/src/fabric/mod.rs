@@ -183,9 +183,7 @@ pub enum FabricError {
         error: crate::control::ControlError,
     },
     /// A link in a log leads to a chunk that does not exist.
-    #[error(
-        "a link in the log of rank {source_rank} leads to chunk {chunk}, which is outside its memory"
-    )]
+    #[error("the log of rank {source_rank} links to chunk {chunk}, outside its memory")]
     BrokenLog {
         /// The peer.
         source_rank: Rank,

@@ -122,10 +122,7 @@ impl<'a> Decoder<'a> {
                 place => place.into(),
             };
             let known = self.known.sources.at(place);
-            let (source, mut ssn) = known.ok_or(
-                "a reference to a source that no earlier \
-                determinant of the batch names",
-            )?;
+            let (source, mut ssn) = known.ok_or("a source that no earlier determinant names")?;
             if source_code == SOURCE_UNEXPECTED {
                 ssn.0 = ssn.0.wrapping_add(unzigzag(self.bytes.number()?));
             }

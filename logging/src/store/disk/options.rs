@@ -79,8 +79,7 @@ impl DiskError {
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 format!(
-                    "no room in the spill directory {path}: {error}; free disk space, or choose \
-                     another directory"
+                    "no room in the spill directory {path}: {error}; free disk space, or choose another directory"
                 )
             }
             _ => format!(

@@ -58,8 +58,7 @@ impl Sizes {
                 "open an endpoint",
                 format!(
                     "a completion queue of the device has {} entries at most and a send queue {}, and \
-                     {pairs} queue pairs need {others}, and sending needs {} more; request fewer \
-                         peers, or more operations",
+                     {pairs} queue pairs need {others}, and sending needs {} more; request fewer peers, or more operations",
                     limits.completions,
                     limits.work_requests,
                     2 * SIGNALLED_EVERY
