@@ -241,7 +241,7 @@ fn chart(arguments: &Arguments, runs: &[Run]) -> Chart {
     };
     let panel = |title: &str, calm: Value, fault: Value| Panel {
         title: title.into(),
-        x_name: "where a job goes on after a fault".into(),
+        x_name: "where a job continues after a fault".into(),
         x: Axis::names(["beginning", "common checkpoint", "message logging"]),
         y: Axis::from_zero(runs.iter().flat_map(|run| [calm(run), fault(run)])),
         series: vec![

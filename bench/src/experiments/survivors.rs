@@ -2,8 +2,8 @@
 //! one pair is killed several times. Measures the speed of the other pair meanwhile, the time
 //! until a death is detected, and the time until the first message arrives again.
 //!
-//! A recovery is a standstill of the dead rank's partner: from its last round trip before the
-//! death to its first one after it. The longest standstills count, as many as there were deaths.
+//! A recovery is a standstill of the dead rank's partner: the time between two successive round
+//! trips. After N deaths, the N longest standstills count as recoveries.
 //! The rate of the other pair during a recovery is compared with its rate outside of all
 //! recoveries. As a control, the same is done for intervals of the same length half a period
 //! later, in which nothing fails: the difference there is noise.

@@ -165,7 +165,7 @@ impl Replay<'_> {
 
     fn header_again(&self, file: u64) -> Result<FileHeader, StoreError> {
         let header = self.header(file)?;
-        header.ok_or_else(|| self.damaged(file, 0, "its header is gone"))
+        header.ok_or_else(|| self.damaged(file, 0, "its header is missing"))
     }
 
     fn all(

@@ -69,7 +69,7 @@ pub enum ChunkError {
     #[error("the chunk was never completed")]
     NotSealed,
     /// Fewer bytes than the header says, or more than the maximum of a chunk.
-    #[error("the chunk claims {used_bytes} bytes, {found_bytes} are there")]
+    #[error("the chunk claims {used_bytes} bytes, but has {found_bytes}")]
     Length {
         /// Length in the header.
         used_bytes: u32,

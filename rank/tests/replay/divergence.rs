@@ -166,13 +166,13 @@ fn a_wait_that_found_nothing() {
         calls::try_any(player.engine(), clock, &mut handles[..]),
         None
     );
-    assert_diverged(&mut player, 2, "waits until it finds something now");
+    assert_diverged(&mut player, 2, "waits for a result now");
 
     let mut player = Player::new(record);
     player.receive(from(1, 0));
     let clock = player.engine().tick();
     assert_eq!(calls::look(player.engine(), clock, &any(0)), None);
-    assert_diverged(&mut player, 2, "waits until it finds something now");
+    assert_diverged(&mut player, 2, "waits for a result now");
 }
 
 /// The requests of the record are not those of the call: another one, more than one, not all.
@@ -187,7 +187,7 @@ fn other_requests_than_those_that_ended() {
     assert_diverged(
         &mut player,
         3,
-        "ended the request of operation 1, which it does not",
+        "ended the request of operation 1, which is not among",
     );
 
     let both: fn(&mut Recorder) = |recorder| recorder.completed(Clock(4), &[Clock(1), Clock(2)]);
@@ -198,11 +198,11 @@ fn other_requests_than_those_that_ended() {
         if tests_all {
             let told = calls::test_all(player.engine(), clock, &mut handles[..], |_, _| {});
             assert_eq!(told, Err(NoAnswer::NotYet));
-            assert_diverged(&mut player, 4, "tests others for their common end now");
+            assert_diverged(&mut player, 4, "tests other requests now");
         } else {
             let told = calls::test_any(player.engine(), clock, &mut handles[..]);
             assert_eq!(told, Err(NoAnswer::NotYet));
-            assert_diverged(&mut player, 4, "ended 2 requests, and ends one now");
+            assert_diverged(&mut player, 4, "ended 2 requests; now it ends one");
         }
     }
 }

@@ -297,7 +297,7 @@ impl<P: Protocol> Engine<P> {
         if recorded == (RecordedReceive::Gets { source, ssn }) {
             self.note_recorded(id);
         } else if recorded != RecordedReceive::Open || must_be_recorded {
-            let what = format!("it receives message {ssn} of rank {source} now, and did not");
+            let what = format!("it receives message {ssn} of rank {source} now, and not before");
             self.diverged(clock, what);
         }
     }

@@ -169,7 +169,7 @@ fn messages_that_are_others_are_found() {
     for (bytes, what) in [
         (changed, "other bytes"),
         (lost, "was not sent"),
-        (others, "message of others"),
+        (others, "message of another channel"),
     ] {
         let mut stage = receiving(1);
         let got = stage.answered(1, 9, &received(0, 0, bytes));
