@@ -96,7 +96,7 @@ pub enum CheckpointError {
     },
     /// The number was used already.
     #[error(
-        "rank {rank} has a checkpoint {found} already, {asked} does not follow: take the next number"
+        "rank {rank} already has checkpoint {found}, so number {asked} is refused: use a higher number"
     )]
     NotNext {
         /// The rank.

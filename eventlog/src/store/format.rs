@@ -229,7 +229,7 @@ pub(crate) fn log_entry_bytes(row: &RankLog) -> usize {
     ENTRY_HEADER_BYTES + ROW_BYTES + LIFE_BYTES * row.lives.len()
 }
 
-/// Bytes of the entry of that many files.
+/// Bytes of the entry that lists `files` files.
 pub(crate) fn files_entry_bytes(files: usize) -> usize {
     ENTRY_HEADER_BYTES + FILE_END_BYTES * files
 }

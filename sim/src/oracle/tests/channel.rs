@@ -85,7 +85,7 @@ fn frames_that_do_not_fit_are_found() {
         .posted(0, &first_frame(0, 0, 60, 100), &first[..60])
         .unwrap();
     let gap = stage.posted(0, &fragment(0, 61, 39), &first[61..]);
-    assert_breach(gap, "channel", "does not go on where");
+    assert_breach(gap, "channel", "does not begin where");
     let cut = stage.posted(0, &first_frame(0, 0, 60, 100), &first[..59]);
     assert_breach(cut, "channel", "not as long as it says");
 }
