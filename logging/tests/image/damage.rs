@@ -471,11 +471,11 @@ fn fragments_that_make_no_message_are_refused() {
         ),
         (
             vec![(RecordKind::Eager, 20), (RecordKind::Fragment, 9)],
-            "does not follow",
+            "does not continue",
         ),
         (
             vec![(RecordKind::Eager, 15), (RecordKind::Fragment, 10)],
-            "longer",
+            "more bytes",
         ),
     ] {
         let mut writing = Writing::new(key(1), 2);
