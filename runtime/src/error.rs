@@ -192,7 +192,7 @@ mod tests {
             (Stall::Budget, "3 of 4 bytes of memory are in use"),
             (Stall::Share, "one receiver's share of 4 bytes"),
             (Stall::Memory, "the system gives no more memory"),
-            (Stall::Disk, "writing them to disk does not move on"),
+            (Stall::Disk, "writing them to disk makes no progress"),
         ] {
             let said = says(stall, Some("the disk's words"));
             assert!(said.contains(words), "{said}");

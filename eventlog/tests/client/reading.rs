@@ -119,7 +119,10 @@ fn rows_that_are_not_whole_are_refused_with_the_reason() {
             }],
             "dropped at a checkpoint",
         ),
-        (vec![ToClient::Consumed { position: 1 }], "something else"),
+        (
+            vec![ToClient::Consumed { position: 1 }],
+            "to another request",
+        ),
         // It closes the connection before the end.
         (
             vec![ToClient::Events {
