@@ -61,7 +61,7 @@ impl DiskFile {
         match fallocate(&file, FallocateFlags::empty(), 0, length) {
             // Not every file system can preallocate.
             Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
-            Err(error) => return Err(system("cannot take room", folder)(error)),
+            Err(error) => return Err(system("cannot allocate disk space", folder)(error)),
         }
         let go_direct = || {
             let flags = fcntl_getfl(&file)?;

@@ -67,7 +67,9 @@ impl<T: Copy> Array<T> {
     pub unsafe fn optional(name: &str, base: *mut T, count: usize) -> Result<Self, Failure> {
         aligned(name, base)?;
         if count.checked_mul(size_of::<T>()).is_none_or(is_too_long) {
-            return Err(Failure::argument(format_args!("{count} {name} cannot be")));
+            return Err(Failure::argument(format_args!(
+                "{count} {name} are too many"
+            )));
         }
         let count = if base.is_null() { 0 } else { count };
         Ok(Self { base, count })

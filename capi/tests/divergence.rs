@@ -93,7 +93,7 @@ fn another_history_is_stopped() {
     for kind in ["doubles", "keys", "small"] {
         let ended = run(&program, "", kind);
         assert_eq!(ended.status, Some(1), "{kind}: {}", ended.err);
-        let words = "another history, not padding";
+        let words = "too large to be padding";
         assert_says(&ended, &[words, "--divergence warn", "--record-clocks"]);
         let ended = run(&program, "--divergence warn", kind);
         assert_eq!(ended.status, Some(DIFFERED), "{kind}: {}", ended.err);
@@ -122,7 +122,7 @@ fn differences_that_stop_a_rank() {
         assert_eq!(ended.status, Some(1), "{kind}: {}", ended.err);
         assert_says(
             &ended,
-            &["is not what this rank did in the life before", words],
+            &["is not what this rank did in its earlier life", words],
         );
     }
 }

@@ -96,7 +96,7 @@ pub enum CheckpointError {
     },
     /// The number was used already.
     #[error(
-        "rank {rank} has a checkpoint {found} already, {asked} does not follow: take the next number"
+        "rank {rank} already has checkpoint {found}, so number {asked} is refused: use a higher number"
     )]
     NotNext {
         /// The rank.
@@ -108,7 +108,7 @@ pub enum CheckpointError {
     },
     /// Another checkpoint of the rank was begun meanwhile, or a later life has begun to read.
     #[error(
-        "checkpoint {number} of rank {rank} was given up: another one was begun, or a later life has come; one is written at a time"
+        "checkpoint {number} of rank {rank} was abandoned: another one was begun, or a later life was started; a rank writes one checkpoint at a time"
     )]
     GivenUp {
         /// The rank.
@@ -125,7 +125,9 @@ pub enum CheckpointError {
         damaged: Vec<Damaged>,
     },
     /// The checkpoint was whole when it was first checked.
-    #[error("{0}; it was whole a moment ago: read again, an older one may be taken")]
+    #[error(
+        "{0}; it was intact when it was opened: read again to get the newest intact checkpoint"
+    )]
     DamagedMeanwhile(Damaged),
     /// The section cannot be begun.
     #[error(transparent)]

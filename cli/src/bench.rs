@@ -1,6 +1,7 @@
 //! `refrain bench`: experiments, and long jobs with faults.
 
 use clap::{Args, Subcommand};
+use refrain_bench::error::status;
 use refrain_bench::experiments;
 use std::process::ExitCode;
 
@@ -40,10 +41,10 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
         Command::CheckpointPolicies(arguments) => {
             refrain_bench::checkpoint_policies::run(arguments)
         }
-        Command::ReExecution(arguments) => experiments::re_execution::run(arguments),
-        Command::Faults(arguments) => experiments::faults::run(arguments),
-        Command::Rollback(arguments) => experiments::rollback::run(arguments),
-        Command::Survivors(arguments) => experiments::survivors::run(arguments),
+        Command::ReExecution(arguments) => status(experiments::re_execution::run(arguments)),
+        Command::Faults(arguments) => status(experiments::faults::run(arguments)),
+        Command::Rollback(arguments) => status(experiments::rollback::run(arguments)),
+        Command::Survivors(arguments) => status(experiments::survivors::run(arguments)),
         Command::CheckNetpipe(arguments) => refrain_bench::netpipe::check(arguments),
         Command::CheckExperiment(arguments) => experiments::check(arguments),
     }

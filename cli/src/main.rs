@@ -33,7 +33,7 @@ struct CommandLine {
 #[derive(Subcommand)]
 #[allow(
     clippy::large_enum_variant,
-    reason = "there is one, and it is read once"
+    reason = "the program has one value, and reads it once"
 )]
 enum Command {
     /// Run a job.

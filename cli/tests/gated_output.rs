@@ -14,7 +14,7 @@ fn job(options: &str, argument: &str) -> Command {
     let refrain_path = PathBuf::from(env!("CARGO_BIN_EXE_refrain"));
     let program = refrain_path
         .with_file_name("examples")
-        .join("refrain-test-held");
+        .join("refrain-test-gated-output");
     let mut command = refrain();
     command
         .args(["run", "--no-prefix", "--protocol", "pessimist"])

@@ -285,7 +285,7 @@ fn a_logger_that_starts_on_a_full_disk_waits_for_room() {
     fs::remove_file(filler).expect("it goes");
     let ended = job.kill(&[]).expect(0);
     assert!(ended.out.contains("done 0"), "{ended:?}");
-    assert!(ended.err.contains("there is room again"), "{ended:?}");
+    assert!(ended.err.contains("the disk has room again"), "{ended:?}");
 }
 
 /// `--continue` means that the logger has run before.

@@ -1,9 +1,11 @@
 //! Fifty restarts leave no open descriptor and no unreaped child in the launcher. The test has its
 //! own process, since it counts those of the process.
 
-use refrain_job::choice::events::Loggers;
-use refrain_job::config::{JobConfig, RecoveryConfig};
-use refrain_launch::{EventLoggerSpec, FaultSpec, Job, JobSpec, Output};
+#[path = "embedded/spec.rs"]
+mod spec;
+
+use refrain_launch::Job;
+use spec::restarting;
 use std::fs;
 use std::time::Duration;
 
@@ -11,9 +13,6 @@ use std::time::Duration;
 /// number of times.
 fn left_after(deaths: u32) -> (usize, usize) {
     let folder = tempfile::tempdir().unwrap();
-    let mut program = std::env::current_exe().unwrap();
-    program.pop();
-    program.set_file_name("examples");
     let path = folder.path().display();
     let steps = format!(
         "address later:begin=0 first:ask later:meet later:recovered=1 1:die={deaths}{path}/d \
@@ -23,30 +22,7 @@ fn left_after(deaths: u32) -> (usize, usize) {
         0 => steps.replace("0:wait-up=1.0 ", ""),
         _ => steps,
     };
-    let mut job = Job::start(JobSpec {
-        program: program.join("refrain-test-rank"),
-        arguments: steps.split_whitespace().map(Into::into).collect(),
-        environment: Vec::new(),
-        ranks: 2,
-        config: JobConfig {
-            protocol: "pessimist".into(),
-            recovery: RecoveryConfig {
-                max_restarts: 100,
-                ..RecoveryConfig::default()
-            },
-            ..JobConfig::default()
-        },
-        output: Output::Plain,
-        pin: false,
-        descriptors: Vec::new(),
-        event_loggers: EventLoggerSpec {
-            loggers: Loggers::Running(vec![vec!["unix:/nowhere".parse().unwrap()]]),
-            ..EventLoggerSpec::default()
-        },
-        faults: FaultSpec::default(),
-        hosts: refrain_launch::HostsSpec::default(),
-    })
-    .unwrap();
+    let mut job = Job::start(restarting(2, 100, &steps)).unwrap();
     let done = folder.path().join("done");
     while !done.exists() {
         assert_eq!(job.serve(Duration::from_millis(5)).unwrap(), None);

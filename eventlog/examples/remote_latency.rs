@@ -153,7 +153,7 @@ fn round_trips(writer: &mut RemoteWriter, bytes: usize) -> Outcome<(f64, f64)> {
     Ok((at(50), at(99)))
 }
 
-/// Commits in a second, with as many under way as the ring holds.
+/// Commits per second while the ring is kept full.
 fn stream(writer: &mut RemoteWriter, bytes: usize) -> Outcome<f64> {
     let batch = vec![2; bytes];
     let start = Instant::now();

@@ -102,7 +102,9 @@ pub enum Refusal {
     },
     /// The clock that a new life claims for the determinant before its beginning differs from
     /// the log's.
-    #[error("rank {rank} claims clock {said} before determinant {at}: it is {last} here")]
+    #[error(
+        "rank {rank} claims clock {said} for the last event before determinant {at}: its log has clock {last}"
+    )]
     OtherClock {
         /// The rank.
         rank: u32,
@@ -115,8 +117,7 @@ pub enum Refusal {
     },
     /// A later life begins before the first determinant that is kept.
     #[error(
-        "determinant {first} of rank {rank} cannot be written again: what is covered by a \
-         published checkpoint (before {kept}) stays"
+        "determinant {first} of rank {rank} cannot be written again: a published checkpoint covers all determinants before {kept}"
     )]
     Trimmed {
         /// The rank.

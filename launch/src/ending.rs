@@ -295,24 +295,16 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::JobSpec;
     use crate::key_values::Fencing;
     use crate::recoveries::Shot;
-    use crate::{EventLoggerSpec, FaultSpec, JobSpec, Output};
-    use refrain_job::config::JobConfig;
 
     fn sleeping() -> Job {
         Job::start(JobSpec {
             program: "sleep".into(),
             arguments: vec!["1000".into()],
-            environment: Vec::new(),
             ranks: 2,
-            config: JobConfig::default(),
-            output: Output::Plain,
-            pin: false,
-            descriptors: Vec::new(),
-            event_loggers: EventLoggerSpec::default(),
-            faults: FaultSpec::default(),
-            hosts: crate::HostsSpec::default(),
+            ..JobSpec::default()
         })
         .unwrap()
     }

@@ -122,12 +122,13 @@ use std::time::Duration;
 use verdict::OutOfMemory;
 
 /// Handling of the ranks' standard output and error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Output {
     /// Prefix each line with its rank. Lines longer than 64 KiB are cut.
     Prefixed,
     /// Pass whole lines on unchanged. Lines longer than 64 KiB may be mixed with output of other
     /// ranks.
+    #[default]
     Plain,
     /// Ranks write to the launcher's own stdout and stderr. Output that a rank prints again after
     /// its restart appears twice.
@@ -135,7 +136,7 @@ pub enum Output {
 }
 
 /// Description of a job to start.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct JobSpec {
     /// A path, or a name to search in `PATH` and beside this executable.
     pub program: PathBuf,

@@ -37,7 +37,7 @@ pub fn check_ranks(ranks: u32) -> Result<(), JobError> {
 /// restarted. Returns the earlier limit, for the ranks.
 ///
 /// # Errors
-/// [`JobError::Argument`] if the system does not allow that many.
+/// [`JobError::Argument`] if the system allows fewer open files than the job needs.
 pub fn raise_open_files(ranks: u32, restarts: bool) -> Result<Rlimit, JobError> {
     let more = if restarts {
         DESCRIPTORS_PER_RESTARTED_RANK
@@ -51,7 +51,7 @@ pub fn raise_open_files(ranks: u32, restarts: bool) -> Result<Rlimit, JobError> 
 /// As [`raise_open_files`], for a launcher with ranks on `hosts` other hosts.
 ///
 /// # Errors
-/// [`JobError::Argument`] if the system does not allow that many.
+/// [`JobError::Argument`] if the system allows fewer open files than the job needs.
 pub fn raise_open_files_of_hosts(hosts: usize) -> Result<(), JobError> {
     // While agents connect, other clients may hold connections that are not authenticated.
     let besides = DESCRIPTORS_BESIDES + STRANGERS_MAX as u64;

@@ -205,7 +205,7 @@ impl Output {
         }
         (self.gated.bytes() > GATED_BYTES_MAX).then_some(
             "a call that would make its events stable: \
-             let it call World::progress, or do without --gate-output",
+             let it call World::progress, or leave out --gate-output",
         )
     }
 

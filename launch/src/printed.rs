@@ -205,7 +205,7 @@ impl Printed {
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
         let mark = self.mark_of(checkpoint).ok_or_else(|| {
-            format!("continues from checkpoint {checkpoint}, which it has not marked")
+            format!("continues from checkpoint {checkpoint}, which has no mark in its output")
         })?;
         self.before = self.before.max(handed_on);
         (self.taken, self.cut) = (mark.at, mark.cut);

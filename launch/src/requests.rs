@@ -134,7 +134,7 @@ impl Job {
 
     fn open_gate(&mut self, rank: usize, memory: Option<Memory>) -> Result<(), String> {
         let Some(Memory::Here(file)) = memory else {
-            return Err("sent no page with its key, or is on another host".into());
+            return Err("published an output gate without a page, or from another host".into());
         };
         let gate = OutputGate::open(&file);
         let wrong = |error| format!("published an output gate that cannot be used: {error}");

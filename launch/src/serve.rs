@@ -267,7 +267,7 @@ impl Job {
         }
         for rank in different {
             self.say(Some(format!(
-                "rank {rank} printed other output than before its death: use --gate-output, and print no times and random numbers"
+                "rank {rank} printed other output than before its death: use --gate-output, and print neither times nor random numbers"
             )));
         }
         if let Some((rank, what)) = too_much {

@@ -106,8 +106,8 @@ impl Sink {
     }
 }
 
-/// As many whole lines as may be written at once, so that lines of standard output and error do
-/// not cut each other in a place that gets both.
+/// The whole lines of the first [`WRITE_BYTES`], which are written at once: lines of standard output
+/// and error do not mix where both go to one place.
 fn whole_lines(bytes: &[u8]) -> &[u8] {
     let piece = &bytes[..bytes.len().min(WRITE_BYTES)];
     match piece.iter().rposition(|byte| *byte == b'\n') {

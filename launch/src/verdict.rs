@@ -138,7 +138,7 @@ fn killed(signal: i32, cause: Cause) -> String {
         SIGBUS => {
             "often shared memory without space left: see df /dev/shm and the memory limit of the container"
         }
-        SIGABRT => "it gave up: see its output",
+        SIGABRT => "it aborted: see its output",
         SIGPIPE => "it wrote to a pipe or socket without a reader",
         SIGXFSZ => "it wrote a file beyond the limit for files: raise it with ulimit -f",
         SIGXCPU => "it used more processor time than it may: raise the limit with ulimit -t",

@@ -73,7 +73,7 @@ impl Assembly {
                 message_bytes: header.extent,
             };
             if self.begun.insert(ssn, begun).is_some() {
-                return Err("it begins twice");
+                return Err("the log has its first record twice");
             }
         } else if let Some(begun) = self.begun.get_mut(&ssn) {
             append(begun, header, payload)?;
@@ -98,10 +98,10 @@ impl Assembly {
 fn append(begun: &mut Begun, header: &RecordHeader, payload: &[u8]) -> Result<(), &'static str> {
     let bytes = &mut begun.message.bytes;
     if header.extent != bytes.len() as u64 {
-        return Err("a fragment of it does not follow the one before");
+        return Err("one of its fragments does not continue the previous one");
     }
     if payload.len() as u64 > begun.message_bytes - bytes.len() as u64 {
-        return Err("its fragments are longer than it is");
+        return Err("its fragments have more bytes than its first record announces");
     }
     bytes.extend_from_slice(payload);
     Ok(())

@@ -191,7 +191,7 @@ pub fn number(
 }
 
 /// As [`number`], for 1 to 256 bytes: in a replay, the recorded bytes replace `fresh`. Returns
-/// false if the records do not have as many.
+/// false if the record does not have this number of bytes.
 #[must_use]
 pub fn bytes(engine: &mut Engine<impl Protocol>, clock: Clock, fresh: &mut [u8]) -> bool {
     if engine.is_recorded(clock) {

@@ -68,7 +68,7 @@ impl<S: Store, P: Environment> Spilling<S, P> {
             Report::Stopped { error } => {
                 self.trouble = Some((error.to_string(), true));
                 format!(
-                    "the payload log is not written to {directory} any more ({error}): it continues in memory as long as that lasts"
+                    "the payload log is not written to {directory} any more ({error}): it continues in memory until that is full"
                 )
             }
             // Later removals fail for the same reason.
@@ -169,7 +169,7 @@ impl<S: Store, P: Environment> Spill for Spilling<S, P> {
             }
             (None, _) if self.log.writes_under_way() == 0 => in_use,
             (None, _) => format!(
-                "{in_use}, and {} writes have not ended: the disk is too slow or stands still",
+                "{in_use}, and {} writes have not ended: the disk is too slow or does not respond",
                 self.log.writes_under_way()
             ),
         }

@@ -54,7 +54,7 @@ pub enum Error {
     LogFull(LogFull),
     /// A send waits for its events to become stable, and no quorum of event loggers has them.
     #[error(
-        "a send waits since {} s for its events to become stable: {why}; look after the event loggers, or raise --event-wait",
+        "a send has waited {} s for its events to become stable: {why}; check the event loggers, or raise --event-wait",
         waited.as_secs()
     )]
     EventsNotStable {
@@ -118,19 +118,19 @@ impl fmt::Display for LogFull {
         match self.stall {
             Stall::Disk => write!(
                 f,
-                "{used_bytes} of {budget_bytes} bytes of memory are in use, and writing them to disk does not move on"
+                "{used_bytes} of {budget_bytes} bytes of memory are in use, and writing them to disk makes no progress"
             )?,
             Stall::Share => write!(
                 f,
-                "one receiver's share of {budget_bytes} bytes of memory is in use, and nothing of it may be freed before a checkpoint"
+                "one receiver's share of {budget_bytes} bytes of memory is in use, and none of it may be freed before a checkpoint"
             )?,
             Stall::Memory => write!(
                 f,
-                "the system gives no more memory than the {used_bytes} of {budget_bytes} bytes that are in use, and nothing of them may be freed before a checkpoint"
+                "the system gives no more memory than the {used_bytes} of {budget_bytes} bytes that are in use, and none of them may be freed before a checkpoint"
             )?,
             Stall::Budget | Stall::Window => write!(
                 f,
-                "{used_bytes} of {budget_bytes} bytes of memory are in use, and nothing of them may be freed before a checkpoint"
+                "{used_bytes} of {budget_bytes} bytes of memory are in use, and none of them may be freed before a checkpoint"
             )?,
         }
         match (&self.disk, self.stall) {
@@ -192,7 +192,7 @@ mod tests {
             (Stall::Budget, "3 of 4 bytes of memory are in use"),
             (Stall::Share, "one receiver's share of 4 bytes"),
             (Stall::Memory, "the system gives no more memory"),
-            (Stall::Disk, "writing them to disk does not move on"),
+            (Stall::Disk, "writing them to disk makes no progress"),
         ] {
             let said = says(stall, Some("the disk's words"));
             assert!(said.contains(words), "{said}");

@@ -11,11 +11,11 @@
 //! let mut world = World::init()?;
 //! let peer = 1 - world.rank().0;
 //! if world.rank().0 == 0 {
-//!     world.send(b"what is played again", to(peer).tag(7))?;
+//!     world.send(b"replayed after a death", to(peer).tag(7))?;
 //! } else {
 //!     let mut text = [0; 64];
 //!     let status = world.recv(&mut text, from(peer).tag(7))?;
-//!     assert_eq!(&text[..status.bytes as usize], b"what is played again");
+//!     assert_eq!(&text[..status.bytes as usize], b"replayed after a death");
 //! }
 //! world.finalize()?;
 //! # Ok::<(), refrain::Error>(())

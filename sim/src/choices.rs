@@ -297,14 +297,14 @@ fn differs<T, V: PartialEq + core::fmt::Debug>(
     for (clock, held) in held {
         let (real, held) = (happened.get(clock).map(&value), value(held));
         if real.as_ref() != Some(&held) {
-            return Err(format!("{what} {clock} was {real:?}, held is {held:?}"));
+            return Err(format!("{what} {clock} was {real:?}, recorded {held:?}"));
         }
     }
     let mut due = happened.iter().filter(|(clock, it)| is_due(**clock, it));
     match due.find(|(clock, _)| !held.contains_key(*clock)) {
         Some((clock, it)) => {
             let it = value(it);
-            Err(format!("{what} {clock} was {it:?}, and is not held"))
+            Err(format!("{what} {clock} was {it:?}, and has no record"))
         }
         None => Ok(()),
     }

@@ -25,9 +25,9 @@ const NAME_BYTES_MAX: usize = PATH_BYTES_MAX - OPEN_FILES.len() - "/1234567/".le
 /// The lowest number for descriptors of a rank's library: the program's own files then get the same
 /// low numbers in each life of the rank.
 pub fn first_number() -> i32 {
-    const WISH: u64 = 256;
+    const NUMBER_MAX: u64 = 256;
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    i32::try_from((limit / 8).min(WISH)).expect("it is small")
+    i32::try_from((limit / 8).min(NUMBER_MAX)).expect("at most NUMBER_MAX")
 }
 
 /// The same file under a number from [`first_number`] on; unchanged if no such number is free.

@@ -2,9 +2,8 @@
 //! bytes that a byte of checkpoints frees.
 
 use super::report::{Figures, Report, ratio};
-use crate::drawing::{FAINT, FONT, INK, MARGIN};
+use crate::drawing::{Area, Drawn, FAINT, INK, MARGIN, PALETTE, svg, text};
 use crate::error::BenchError;
-use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use refrain_launch::size::Size;
@@ -20,13 +19,9 @@ const LOGS_X: i32 = 150;
 const FREED_X: i32 = 640;
 const BAR_LENGTH: i32 = 330;
 const LABEL_GAP: i32 = 8;
-// Colours of Okabe and Ito's palette, which can be distinguished with every kind of colour vision.
-const LOGS: RGBColor = RGBColor(0, 114, 178);
-const FREED: RGBColor = RGBColor(213, 94, 0);
+const LOGS: RGBColor = PALETTE[0];
+const FREED: RGBColor = PALETTE[1];
 const BEYOND: RGBColor = RGBColor(190, 190, 190);
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), BenchError>;
 
 /// The drawing as SVG.
 ///
@@ -39,35 +34,24 @@ pub fn draw(report: &Report) -> Result<String, BenchError> {
         .collect();
     let of_pattern = |rows: &&[Figures]| PATTERN_HEIGHT + rows.len() as i32 * ROW_HEIGHT;
     let height = HEAD_HEIGHT + patterns.iter().map(of_pattern).sum::<i32>() + MARGIN;
-    let mut drawing = String::new();
-    {
-        let size = (WIDTH as u32, height as u32);
-        let root = SVGBackend::with_string(&mut drawing, size).into_drawing_area();
-        root.fill(&WHITE).map_err(refused)?;
-        draw_head(&root, report)?;
+    svg((WIDTH, height), |root| {
+        draw_head(root, report)?;
         let mut y = HEAD_HEIGHT;
         for rows in patterns {
-            draw_pattern(&root, rows, y)?;
+            draw_pattern(root, rows, y)?;
             y += of_pattern(&rows);
         }
-        root.present().map_err(refused)?;
-    }
-    Ok(drawing)
-}
-
-fn refused(error: impl std::fmt::Display) -> BenchError {
-    BenchError::failed(format!("cannot draw: {error}"))
+        Ok(())
+    })
 }
 
 /// Writes text that begins or ends at `at`, vertically centred there.
-fn write(area: &Area<'_>, text: &str, at: (i32, i32), look: (i32, RGBColor)) -> Drawn {
-    let (points, colour) = look;
-    let style = (FONT, points).into_font().color(&colour);
-    let style = style.pos(Pos::new(HPos::Left, VPos::Center));
-    area.draw_text(text, &style, at).map_err(refused)
+fn write(area: &Area<'_>, words: &str, at: (i32, i32), look: (i32, RGBColor)) -> Drawn<()> {
+    let style = text(look.0, look.1).pos(Pos::new(HPos::Left, VPos::Center));
+    area.draw_text(words, &style, at)
 }
 
-fn draw_head(area: &Area<'_>, report: &Report) -> Drawn {
+fn draw_head(area: &Area<'_>, report: &Report) -> Drawn<()> {
     let title = "Which rank takes the next checkpoint";
     write(area, title, (MARGIN, 26), (22, INK))?;
     write(area, &report.title(), (MARGIN, 54), (13, FAINT))?;
@@ -82,7 +66,7 @@ fn draw_head(area: &Area<'_>, report: &Report) -> Drawn {
     write(area, freed, (FREED_X, y), (14, FREED))
 }
 
-fn draw_pattern(area: &Area<'_>, rows: &[Figures], top: i32) -> Drawn {
+fn draw_pattern(area: &Area<'_>, rows: &[Figures], top: i32) -> Drawn<()> {
     let name = rows.first().map_or("", |row| row.pattern.as_str());
     write(area, name, (MARGIN, top + PATTERN_HEIGHT / 2), (15, INK))?;
     // Without checkpoints logs grow without limit: that bar is cut at the scale of the others.
@@ -105,12 +89,11 @@ fn draw_pattern(area: &Area<'_>, rows: &[Figures], top: i32) -> Drawn {
 }
 
 /// Draws a bar of a part of the full length, followed by its label.
-fn bar(area: &Area<'_>, (x, y): (i32, i32), look: (f64, RGBColor), label: &str) -> Drawn {
+fn bar(area: &Area<'_>, (x, y): (i32, i32), look: (f64, RGBColor), label: &str) -> Drawn<()> {
     let (part, colour) = look;
     let length = (part.clamp(0.0, 1.0) * f64::from(BAR_LENGTH)).round() as i32;
     let corners = [(x, y - BAR_HEIGHT / 2), (x + length, y + BAR_HEIGHT / 2)];
-    area.draw(&Rectangle::new(corners, colour.filled()))
-        .map_err(refused)?;
+    area.draw(&Rectangle::new(corners, colour.filled()))?;
     write(area, label, (x + length + LABEL_GAP, y), (12, FAINT))
 }
 

@@ -1,10 +1,9 @@
 //! A drawing of one or two panels with lines, points with their spread, or bars.
 
 use super::axis::Axis;
-use super::{FAINT, FONT, INK, MARGIN};
+use super::{Area, Drawn, FAINT, INK, MARGIN, PALETTE, svg, text};
 use crate::error::BenchError;
 use crate::report;
-use plotters::coord::Shift;
 use plotters::coord::ranged1d::ValueFormatter;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
@@ -22,19 +21,6 @@ const DASH: i32 = 6;
 const DASH_GAP: i32 = 4;
 const GRID: RGBColor = RGBColor(222, 222, 222);
 const GRID_LIGHT: RGBColor = RGBColor(240, 240, 240);
-/// Okabe and Ito's palette: colours that can be distinguished with every kind of colour vision.
-const PALETTE: [RGBColor; 9] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-    RGBColor(60, 60, 60),
-    // Additional colours, for drawings of many lines.
-    RGBColor(150, 110, 60),
-    RGBColor(150, 150, 150),
-];
 
 /// One value and its spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,23 +72,30 @@ pub struct Chart {
     pub panels: Vec<Panel>,
 }
 
-type Drawn<T> = Result<T, DrawingAreaErrorKind<std::io::Error>>;
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-fn text(size: i32, colour: RGBColor) -> TextStyle<'static> {
-    (FONT, size).into_font().color(&colour)
-}
-
 impl Chart {
     /// The drawing as SVG.
     ///
     /// # Errors
     /// The error of the drawing library.
     pub fn draw(&self) -> Result<String, BenchError> {
-        let mut drawing = String::new();
-        self.draw_into(&mut drawing)
-            .map_err(|error| BenchError::failed(format!("cannot draw: {error}")))?;
-        Ok(drawing)
+        let legend = self.legend();
+        let names: Vec<&str> = legend.iter().map(|series| &*series.name).collect();
+        let places = legend_places(&names);
+        let rows = places.last().map_or(1, |&(_, row)| row + 1);
+        let head_height = TITLE_HEIGHT + rows * LEGEND_ROW_HEIGHT + 10;
+        svg((WIDTH, head_height + PANELS_HEIGHT), |root| {
+            let (head, panels) = root.split_vertically(head_height);
+            head.draw_text(&self.title, &text(22, INK), (MARGIN, 16))?;
+            head.draw_text(&self.remark, &text(13, FAINT), (MARGIN, 46))?;
+            for (series, (x, row)) in legend.iter().zip(places) {
+                series.draw_name(&head, (x, TITLE_HEIGHT + row * LEGEND_ROW_HEIGHT + 16))?;
+            }
+            let areas = panels.split_evenly((1, self.panels.len().max(1)));
+            areas
+                .iter()
+                .zip(&self.panels)
+                .try_for_each(|(area, panel)| panel.draw(area))
+        })
     }
 
     /// Draws to a file, which appears whole or not at all.
@@ -111,28 +104,6 @@ impl Chart {
     /// As [`draw`](Self::draw), and when the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), BenchError> {
         report::save(&self.draw()?, path)
-    }
-
-    fn draw_into(&self, drawing: &mut String) -> Drawn<()> {
-        let legend = self.legend();
-        let names: Vec<&str> = legend.iter().map(|series| &*series.name).collect();
-        let places = legend_places(&names);
-        let rows = places.last().map_or(1, |&(_, row)| row + 1);
-        let head_height = TITLE_HEIGHT + rows * LEGEND_ROW_HEIGHT + 10;
-        let size = (WIDTH as u32, (head_height + PANELS_HEIGHT) as u32);
-        let root = SVGBackend::with_string(drawing, size).into_drawing_area();
-        root.fill(&WHITE)?;
-        let (head, panels) = root.split_vertically(head_height);
-        head.draw_text(&self.title, &text(22, INK), (MARGIN, 16))?;
-        head.draw_text(&self.remark, &text(13, FAINT), (MARGIN, 46))?;
-        for (series, (x, row)) in legend.iter().zip(places) {
-            series.draw_name(&head, (x, TITLE_HEIGHT + row * LEGEND_ROW_HEIGHT + 16))?;
-        }
-        let areas = panels.split_evenly((1, self.panels.len().max(1)));
-        for (area, panel) in areas.iter().zip(&self.panels) {
-            panel.draw(area)?;
-        }
-        root.present()
     }
 
     /// The series of the legend: each name once, for any number of panels.

@@ -64,7 +64,7 @@ fn find(runs: &[Value], is_meant: impl Fn(&Value) -> bool, name: String) -> Resu
 fn count(value: &Value, name: &str) -> Result<u64, String> {
     value[name]
         .as_u64()
-        .ok_or_else(|| format!("a {name} is no count: {}", value[name]))
+        .ok_or_else(|| format!("a {name} is not a count: {}", value[name]))
 }
 
 /// A value that must be above 0.

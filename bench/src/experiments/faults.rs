@@ -9,14 +9,13 @@ use super::jobs::Jobs;
 use super::{Common, milliseconds, repeat};
 use crate::drawing::axis::Axis;
 use crate::drawing::chart::{Chart, Panel, Series, Shape};
-use crate::error::{BenchError, status};
+use crate::error::BenchError;
 use crate::job::Job;
 use crate::machine;
 use crate::report::{print, table};
 use crate::summary::{Summary, cell};
 use crate::workload::prng::{Prng, combine};
 use serde::Serialize;
-use std::process::ExitCode;
 
 /// Target: relative run time with 9 faults, at most.
 const TARGET: f64 = 1.5;
@@ -69,11 +68,7 @@ struct Run {
 ///
 /// # Errors
 /// When a job fails, or a file cannot be written.
-pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
-    status(measure(arguments))
-}
-
-fn measure(arguments: &Arguments) -> Result<(), BenchError> {
+pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let reporting = &arguments.common.reporting;
     reporting.check()?;
     let jobs = Jobs::new()?;

@@ -10,14 +10,13 @@ use super::jobs::{Jobs, Measured};
 use super::{Common, repeat};
 use crate::drawing::axis::{Axis, LogAxis};
 use crate::drawing::chart::{Chart, Panel, Point, Series, Shape};
-use crate::error::{BenchError, status};
+use crate::error::BenchError;
 use crate::job::Job;
 use crate::machine;
 use crate::report::{format_size, print, table};
 use crate::summary::{Summary, cell};
 use crate::workload::ring::Turns;
 use serde::Serialize;
-use std::process::ExitCode;
 
 /// Target: speed of replay relative to the first run; approximately the result of the paper.
 const TARGET: f64 = 2.0;
@@ -87,11 +86,7 @@ impl Run {
 ///
 /// # Errors
 /// When a job fails, or a file cannot be written.
-pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
-    status(measure(arguments))
-}
-
-fn measure(arguments: &Arguments) -> Result<(), BenchError> {
+pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let reporting = &arguments.common.reporting;
     check(arguments)?;
     reporting.check()?;

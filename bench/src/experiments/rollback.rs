@@ -15,13 +15,12 @@ use super::jobs::{Jobs, Measured};
 use super::{Common, repeat};
 use crate::drawing::axis::Axis;
 use crate::drawing::chart::{Chart, Panel, Point, Series, Shape};
-use crate::error::{BenchError, status};
+use crate::error::BenchError;
 use crate::job::Job;
 use crate::machine;
 use crate::report::{print, table};
 use crate::summary::{Summary, cell};
 use serde::Serialize;
-use std::process::ExitCode;
 
 /// Width of each of the two bars of a method.
 const BAR: f64 = 0.38;
@@ -136,11 +135,7 @@ struct Run {
 ///
 /// # Errors
 /// When a job fails, or a file cannot be written.
-pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
-    status(measure(arguments))
-}
-
-fn measure(arguments: &Arguments) -> Result<(), BenchError> {
+pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let reporting = &arguments.common.reporting;
     reporting.check()?;
     let jobs = Jobs::new()?;
@@ -246,7 +241,7 @@ fn chart(arguments: &Arguments, runs: &[Run]) -> Chart {
     };
     let panel = |title: &str, calm: Value, fault: Value| Panel {
         title: title.into(),
-        x_name: "where a job goes on after a fault".into(),
+        x_name: "where a job continues after a fault".into(),
         x: Axis::names(["beginning", "common checkpoint", "message logging"]),
         y: Axis::from_zero(runs.iter().flat_map(|run| [calm(run), fault(run)])),
         series: vec![

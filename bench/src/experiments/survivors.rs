@@ -2,8 +2,8 @@
 //! one pair is killed several times. Measures the speed of the other pair meanwhile, the time
 //! until a death is detected, and the time until the first message arrives again.
 //!
-//! A recovery is a standstill of the dead rank's partner: from its last round trip before the
-//! death to its first one after it. The longest standstills count, as many as there were deaths.
+//! A recovery is a standstill of the dead rank's partner: the time between two successive round
+//! trips. After N deaths, the N longest standstills count as recoveries.
 //! The rate of the other pair during a recovery is compared with its rate outside of all
 //! recoveries. As a control, the same is done for intervals of the same length half a period
 //! later, in which nothing fails: the difference there is noise.
@@ -18,7 +18,7 @@ use super::jobs::Jobs;
 use super::{Reporting, milliseconds, repeat};
 use crate::drawing::axis::Axis;
 use crate::drawing::chart::{Chart, Panel, Series, Shape};
-use crate::error::{BenchError, status};
+use crate::error::BenchError;
 use crate::job::Job;
 use crate::machine;
 use crate::report::{print, table};
@@ -28,7 +28,6 @@ use course::{BEFORE_MS, Course, STEP_MS};
 use refrain_launch::Recovery;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
-use std::process::ExitCode;
 
 /// The rank that is killed.
 const VICTIM: u32 = 3;
@@ -88,11 +87,7 @@ struct Run {
 ///
 /// # Errors
 /// When a job fails, or a file cannot be written.
-pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
-    status(measure(arguments))
-}
-
-fn measure(arguments: &Arguments) -> Result<(), BenchError> {
+pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let reporting = &arguments.reporting;
     reporting.check()?;
     let cores = Cores::choose()?;

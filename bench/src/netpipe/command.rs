@@ -143,7 +143,7 @@ impl Incoming {
         };
         let (value, left) = postcard::take_from_bytes(frame).map_err(io::Error::other)?;
         if !left.is_empty() {
-            return Err(io::Error::other("a frame with bytes behind its value"));
+            return Err(io::Error::other("a frame with bytes after its value"));
         }
         self.0.drain(..4 + length);
         Ok(Some(value))
@@ -152,7 +152,7 @@ impl Incoming {
 
 /// The error of a process that is a rank, or starts a peer, and failed.
 pub fn rank_failed(reason: String) -> BenchError {
-    BenchError::failed(format!("this rank of the sweep cannot go on: {reason}"))
+    BenchError::failed(format!("this rank of the sweep cannot continue: {reason}"))
 }
 
 #[cfg(test)]

@@ -140,7 +140,7 @@ impl Plan {
         }
     }
 
-    /// A plan of as many batches as take about `time`.
+    /// A plan whose batches take about `time` together.
     fn lasting(time: Duration, exchange_ns: u64, batch: u64) -> Self {
         let batch_ns = exchange_ns.saturating_mul(batch).max(1);
         let batches = (time.as_nanos() as u64 / batch_ns).max(1);

@@ -8,7 +8,7 @@ use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::machine::readable;
 use refrain_job::config::{JobConfig, VerbsConfig};
-use refrain_launch::{EventLoggerSpec, FaultSpec, Job, JobSpec, Outcome, Output};
+use refrain_launch::{EventLoggerSpec, Job, JobSpec, Outcome, Output};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -88,7 +88,6 @@ impl Ranks {
         let job = Job::start(JobSpec {
             program: program.clone(),
             arguments: vec!["netpipe-rank".into()],
-            environment: Vec::new(),
             ranks: 2,
             config: config(settings, fabric, protocol),
             output: Output::Inherited,
@@ -99,8 +98,7 @@ impl Ranks {
                 replicas: settings.arguments.event_replicas,
                 ..EventLoggerSpec::default()
             },
-            faults: FaultSpec::default(),
-            hosts: refrain_launch::HostsSpec::default(),
+            ..JobSpec::default()
         });
         let mut ranks = Self {
             protocol: protocol.into(),

@@ -93,7 +93,7 @@ impl Kept {
         let folder = kept.map_err(BenchError::system("cannot keep the output of a job"))?;
         FOLDERS.iter().try_for_each(|name| jobs.empty(name))?;
         println!("soak: job {number} failed: {failure}");
-        println!("  to see it again: {job}");
+        println!("  to repeat it: {job}");
         println!("  kept: {}", folder.display());
         Ok(())
     }

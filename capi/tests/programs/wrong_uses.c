@@ -60,7 +60,7 @@ static void arguments(refrain_world *world)
     FAILS(refrain_wait_all(world, 2, NULL, NULL), REFRAIN_ERR_ARGUMENT, "requests is NULL");
     request = REFRAIN_REQUEST_NULL;
     FAILS(refrain_wait_all(world, SIZE_MAX / 8, &request, NULL), REFRAIN_ERR_ARGUMENT,
-          "requests cannot be");
+          "requests are too many");
     FAILS(refrain_wait_some(world, 1, &request, &ended, NULL, NULL), REFRAIN_ERR_ARGUMENT,
           "indices is NULL");
     FAILS(refrain_wait(world, (refrain_request *)(void *)(data + 1), NULL), REFRAIN_ERR_ARGUMENT,

@@ -107,7 +107,7 @@ pub enum Flaw {
     #[error("a piece does not match its checksum")]
     Piece,
     /// The pieces do not follow each other.
-    #[error("a piece stands where another belongs")]
+    #[error("a piece is at the place of another one")]
     Order,
     /// This version does not know the kind of the section.
     #[error("a section of unknown kind {0}")]
@@ -119,7 +119,7 @@ pub enum Flaw {
     #[error("its end is that of another checkpoint")]
     End,
     /// Bytes follow after the end.
-    #[error("there is something behind its end")]
+    #[error("bytes follow its end")]
     Behind,
     /// The checkpoint is of another job, rank or number.
     #[error("it is of job {job:#x}, rank {rank}, number {number}")]

@@ -117,7 +117,7 @@ impl Service {
         let socket = match connection.as_fd().try_clone_to_owned() {
             Ok(socket) => socket,
             Err(error) => {
-                let why = format!("it cannot take one more: {error}");
+                let why = format!("its socket cannot be duplicated: {error}");
                 return Err(Box::new((connection, why)));
             }
         };

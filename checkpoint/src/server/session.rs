@@ -50,11 +50,11 @@ struct Receiving {
 }
 
 fn out_of_order() -> Refusal {
-    Refusal::Other("this message came out of order: is it a client of another version?".into())
+    Refusal::Other("this message is out of order: does the client have another version?".into())
 }
 
 fn damaged(flaw: Flaw) -> Refusal {
-    Refusal::Other(format!("what has arrived is no good checkpoint: {flaw}"))
+    Refusal::Other(format!("the received checkpoint is not valid: {flaw}"))
 }
 
 impl Session {

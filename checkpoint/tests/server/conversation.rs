@@ -193,7 +193,10 @@ fn nothing_is_taken_that_is_not_what_was_said_to_come() {
         (vec![&first[..5000]], "cut short"),
         (vec![first, first], "does not match its checksum"),
         (vec![first, &second[..4096]], "cut short"),
-        (vec![&image(1, 5)[..], &image(1, 5)[..]], "behind its end"),
+        (
+            vec![&image(1, 5)[..], &image(1, 5)[..]],
+            "bytes follow its end",
+        ),
     ] {
         let mut talk = begun();
         let (last, before) = sent.split_last().unwrap();

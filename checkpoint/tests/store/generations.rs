@@ -119,7 +119,7 @@ fn what_is_somebody_elses_or_older_is_not_taken() {
         (&of_other_job, "job 0x8"),
         (&of_other_rank, "rank 4"),
         (&mixed, "checksum"),
-        (&longer, "behind its end"),
+        (&longer, "bytes follow its end"),
         (&newer[..4096].to_vec(), "cut short"),
     ] {
         disk.put(&name(2), bytes);

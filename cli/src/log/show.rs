@@ -241,7 +241,7 @@ fn end_of(extent: &LogExtent) -> String {
     if !extent.torn_chunks.is_empty() {
         let torn: Vec<String> = extent.torn_chunks.iter().map(u64::to_string).collect();
         text += &format!(
-            "\nbehind it are chunks that were being written: {}",
+            "\nchunks after its end were being written: {}",
             torn.join(", ")
         );
     }

@@ -1,34 +1,14 @@
 //! Jobs driven by a program that embeds the launcher.
 
+use crate::spec::spec;
 use refrain_job::JobError;
-use refrain_job::config::JobConfig;
 use refrain_launch::LaunchError;
-use refrain_launch::{EventLoggerSpec, FaultSpec, Job, JobSpec, Outcome, Output};
+use refrain_launch::{Job, JobSpec, Outcome};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
-
-/// A job of the test program; `steps` are separated by blanks.
-fn spec(ranks: u32, steps: &str) -> JobSpec {
-    let mut program = std::env::current_exe().unwrap();
-    program.pop();
-    program.set_file_name("examples");
-    JobSpec {
-        program: program.join("refrain-test-rank"),
-        arguments: steps.split_whitespace().map(Into::into).collect(),
-        environment: Vec::new(),
-        ranks,
-        config: JobConfig::default(),
-        output: Output::Plain,
-        pin: false,
-        descriptors: Vec::new(),
-        event_loggers: EventLoggerSpec::default(),
-        faults: FaultSpec::default(),
-        hosts: refrain_launch::HostsSpec::default(),
-    }
-}
 
 fn outcome(spec: JobSpec) -> Outcome {
     Job::start(spec).unwrap().wait().unwrap()

@@ -4,3 +4,4 @@ mod job;
 mod join;
 mod orders;
 mod restarts;
+mod spec;

@@ -1,55 +1,20 @@
 //! The launcher asks ranks for their status and for checkpoints. The ranks speak the control
 //! protocol, and answer as each test specifies.
 
-use refrain_job::choice::events::Loggers;
-use refrain_job::config::{JobConfig, RecoveryConfig};
-use refrain_launch::{EventLoggerSpec, FaultSpec, Job, JobSpec, Outcome, Output};
-use std::path::PathBuf;
-
-fn program() -> PathBuf {
-    let mut program = std::env::current_exe().expect("it runs");
-    program.pop();
-    program.set_file_name("examples");
-    program.join("refrain-test-rank")
-}
+use crate::spec::{restarting, spec};
+use refrain_job::config::RecoveryConfig;
+use refrain_launch::{Job, Outcome};
 
 /// A job of three ranks under a policy, with a folder for which `$` stands in `steps`, which are
 /// separated by blanks.
 fn play(policy: &str, steps: &str) -> Outcome {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("text");
-    let arguments =
+    let steps =
         format!("address first:ask later:begin=0 later:meet later:recovered=1 {steps} last-fence");
-    let arguments = arguments
-        .split_whitespace()
-        .map(|step| step.replace('$', path).into());
-    // No rank connects to this address.
-    let nowhere = "unix:/nowhere".parse().expect("an address");
-    let spec = JobSpec {
-        program: program(),
-        arguments: arguments.collect(),
-        environment: Vec::new(),
-        ranks: 3,
-        config: JobConfig {
-            protocol: "pessimist".into(),
-            recovery: RecoveryConfig {
-                max_restarts: 8,
-                checkpoint_policy: policy.into(),
-                checkpoint_every_ms: 5,
-                ..RecoveryConfig::default()
-            },
-            ..JobConfig::default()
-        },
-        output: Output::Plain,
-        pin: false,
-        descriptors: Vec::new(),
-        event_loggers: EventLoggerSpec {
-            loggers: Loggers::Running(vec![vec![nowhere]]),
-            ..EventLoggerSpec::default()
-        },
-        faults: FaultSpec::default(),
-        hosts: refrain_launch::HostsSpec::default(),
-    };
+    let mut spec = restarting(3, 8, &steps.replace('$', path));
+    spec.config.recovery.checkpoint_policy = policy.into();
+    spec.config.recovery.checkpoint_every_ms = 5;
     let outcome = Job::start(spec)
         .expect("it starts")
         .wait()
@@ -170,25 +135,11 @@ fn a_full_log_asks_for_the_checkpoint_that_frees_it() {
 #[test]
 fn policies_are_for_jobs_that_recover() {
     let start = |policy: &str, max_restarts| {
-        let spec = JobSpec {
-            program: program(),
-            arguments: Vec::new(),
-            environment: Vec::new(),
-            ranks: 1,
-            config: JobConfig {
-                recovery: RecoveryConfig {
-                    max_restarts,
-                    checkpoint_policy: policy.into(),
-                    ..RecoveryConfig::default()
-                },
-                ..JobConfig::default()
-            },
-            output: Output::Plain,
-            pin: false,
-            descriptors: Vec::new(),
-            event_loggers: EventLoggerSpec::default(),
-            faults: FaultSpec::default(),
-            hosts: refrain_launch::HostsSpec::default(),
+        let mut spec = spec(1, "");
+        spec.config.recovery = RecoveryConfig {
+            max_restarts,
+            checkpoint_policy: policy.into(),
+            ..RecoveryConfig::default()
         };
         Job::start(spec).err().map(|error| error.to_string())
     };

@@ -1,11 +1,10 @@
 //! Killed ranks are restarted. The ranks speak the control protocol as a later life does, and
 //! check the launcher's messages.
 
+use crate::spec::restarting;
 use refrain_job::JobError;
-use refrain_job::choice::events::Loggers;
-use refrain_job::config::{JobConfig, RecoveryConfig};
 use refrain_launch::LaunchError;
-use refrain_launch::{Cause, EventLoggerSpec, FaultSpec, Job, JobSpec, Outcome, Output};
+use refrain_launch::{Cause, Job, JobSpec, Outcome};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs;
@@ -13,13 +12,6 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
-
-fn program() -> PathBuf {
-    let mut program = std::env::current_exe().unwrap();
-    program.pop();
-    program.set_file_name("examples");
-    program.join("refrain-test-rank")
-}
 
 /// A job of the test program with a folder for its files, for which `$` stands in `steps`, which
 /// are separated by blanks.
@@ -32,34 +24,7 @@ impl Play {
     fn new(ranks: u32, max_restarts: u32, steps: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().to_str().unwrap();
-        let arguments = steps
-            .split_whitespace()
-            .map(|step| step.replace('$', path).into());
-        // No rank connects to this address.
-        let nowhere = "unix:/nowhere".parse().unwrap();
-        let spec = JobSpec {
-            program: program(),
-            arguments: arguments.collect(),
-            environment: Vec::new(),
-            ranks,
-            config: JobConfig {
-                protocol: "pessimist".into(),
-                recovery: RecoveryConfig {
-                    max_restarts,
-                    ..RecoveryConfig::default()
-                },
-                ..JobConfig::default()
-            },
-            output: Output::Plain,
-            pin: false,
-            descriptors: Vec::new(),
-            event_loggers: EventLoggerSpec {
-                loggers: Loggers::Running(vec![vec![nowhere]]),
-                ..EventLoggerSpec::default()
-            },
-            faults: FaultSpec::default(),
-            hosts: refrain_launch::HostsSpec::default(),
-        };
+        let spec = restarting(ranks, max_restarts, &steps.replace('$', path));
         Self { folder, spec }
     }
 
@@ -332,7 +297,7 @@ fn a_rank_that_is_killed_after_it_has_left_is_not_missed() {
 #[test]
 fn a_rank_behind_a_wrapper_comes_again() {
     let behind_shell = |mut play: Play| {
-        let line = format!("{} \"$@\"; exit $?", program().display());
+        let line = format!("{} \"$@\"; exit $?", play.spec.program.display());
         let mut arguments = vec!["-c".into(), line.into(), "sh".into()];
         arguments.append(&mut play.spec.arguments);
         play.spec.arguments = arguments;

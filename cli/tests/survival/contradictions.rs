@@ -26,7 +26,7 @@ fn a_program_that_is_not_piecewise_deterministic_is_stopped() {
             );
             let ended = batch.run_program(2, &options, &[&survivor, "stray", how]);
             assert_eq!(ended.status, Some(1), "{how}: {ended:?}");
-            for words in ["is not what this rank did in the life before", words] {
+            for words in ["is not what this rank did in its earlier life", words] {
                 assert!(ended.err.contains(words), "{how}, {words:?}: {ended:?}");
             }
         }

@@ -37,7 +37,7 @@ pub enum Fault {
     },
     /// The logger acknowledges a determinant that it was not sent, or a part of a batch.
     #[error(
-        "it acknowledges determinants before {end}, where no batch ends that it was sent (it was sent those before {sent})"
+        "it acknowledges the determinants before {end}, but no batch that was sent to it ends there (those before {sent} were sent)"
     )]
     End {
         /// The end that it acknowledges.
@@ -57,7 +57,7 @@ pub enum Fault {
     },
     /// It has less than it has acknowledged, and no other replica has the rest. EL-3
     #[error(
-        "it has lost acknowledged events: it has those before {end}, and was sure to have those before {first_kept}; give it back its folder"
+        "it has lost acknowledged events: it has those before {end}, but had acknowledged those before {first_kept}; restore its folder"
     )]
     LostEvents {
         /// The end of its log.
@@ -67,7 +67,7 @@ pub enum Fault {
     },
     /// It has more determinants than this client ever wrote.
     #[error(
-        "it has determinants up to {end}, this client wrote only those before {written}: another process writes for this rank"
+        "it has determinants up to {end}, but this client wrote only those before {written}: another process writes for this rank"
     )]
     SomebodyElse {
         /// The end of its log.

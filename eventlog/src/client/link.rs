@@ -473,7 +473,7 @@ fn open_path<N: Network>(
         CommitPath::SharedMemory => {
             let descriptors = (connection.take_descriptor(), connection.take_descriptor());
             let (Some(ring), Some(bell)) = descriptors else {
-                return Err(Trouble::refusal("its welcome has no ring and no bell"));
+                return Err(Trouble::refusal("its welcome has no ring and no doorbell"));
             };
             let identity = RingIdentity {
                 job: options.job,

@@ -406,7 +406,7 @@ impl<N: Network> Client<N> {
             return None;
         }
         Some(format!(
-            "determinants from {} to {} are not stable: {} of {} event loggers are there, {} are needed: {}",
+            "determinants from {} to {} are not stable: {} of {} event loggers are connected, {} are needed: {}",
             self.stable_end(),
             self.committer.end().0 - 1,
             self.live(),

@@ -61,7 +61,7 @@ pub enum ReadError {
     },
     /// No replica that answered has all stable determinants.
     #[error(
-        "the event loggers have the events of rank {rank} up to number {end}; those up to {until} were stable"
+        "the event loggers have the events of rank {rank} up to number {end} only, but those up to {until} were stable"
     )]
     Incomplete {
         /// The rank.
@@ -103,7 +103,7 @@ fn invalid(reason: String) -> AnswerFault {
 }
 
 fn unexpected() -> AnswerFault {
-    invalid("an answer to something else".into())
+    invalid("its answer is to another request".into())
 }
 
 /// Determinants of one rank, in batches, in order, without gaps.
@@ -149,10 +149,10 @@ impl RankEvents {
     fn take(&mut self, request: &ReadRequest, bytes: &[u8]) -> Result<usize, AnswerFault> {
         let after = self.end;
         let (header, _) = BatchHeader::read(bytes)
-            .map_err(|error| invalid(format!("the batch behind number {after}: {error}")))?;
+            .map_err(|error| invalid(format!("the batch after number {after}: {error}")))?;
         if header.rank != request.rank || header.job_tag != job_tag(request.job) {
             return Err(invalid(format!(
-                "a batch of rank {} of another job or rank than asked for",
+                "a batch of rank {} that was not requested: its job or rank is another one",
                 header.rank
             )));
         }

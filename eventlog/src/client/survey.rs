@@ -118,7 +118,7 @@ impl Survey {
             }
             _ => Err(Trouble::refusal(format!(
                 "it says that it has determinants before {} with clock {} of incarnation {}, \
-                 and gives {last:?} as the last",
+                 but the last batch that it sent is {last:?}",
                 said.end, said.clock, said.writer
             ))),
         }

@@ -58,6 +58,6 @@ impl From<RemoteError> for Trouble {
 pub(super) fn unexpected(message: ToClient) -> Trouble {
     match message {
         ToClient::Refused { reason } => Trouble::refusal(reason),
-        _ => Trouble::refusal("its answer does not fit the question"),
+        _ => Trouble::refusal("its answer does not fit the request"),
     }
 }

@@ -100,7 +100,7 @@ pub struct RemoteRings {
 }
 
 impl RemoteRings {
-    /// Opens an endpoint for at most that many rings at a time, by a provider of
+    /// Opens an endpoint for at most `clients_max` rings at a time, by a provider of
     /// libfabric or by [`VERBS`].
     ///
     /// `library`: the file of libfabric or libibverbs, by default the installed

@@ -72,7 +72,7 @@ impl RemoteWriter {
     ) -> Result<Self, RemoteError> {
         if remote.base.checked_add(DATA_BYTES as u64).is_none() {
             return Err(RemoteError::Refused(format!(
-                "the logger's ring cannot begin at {:#x}: it would not fit behind that",
+                "the logger's ring cannot begin at {:#x}: it would end beyond the last address",
                 remote.base
             )));
         }
@@ -112,7 +112,7 @@ impl RemoteWriter {
         self.check()?;
         if batch.is_empty() || batch.len() > BATCH_BYTES_MAX {
             return Err(RemoteError::Refused(format!(
-                "a batch of {} bytes: they have 1 to {BATCH_BYTES_MAX}",
+                "a batch of {} bytes: use 1 to {BATCH_BYTES_MAX} bytes",
                 batch.len()
             )));
         }
@@ -198,7 +198,7 @@ impl RemoteWriter {
             return Ok(());
         }
         Err(RemoteError::Refused(format!(
-            "the logger has stored the ring up to {}, only {} were written",
+            "the logger says that it has stored the ring up to byte {}, but only {} bytes were written",
             told.0,
             self.transit.written().0
         )))

@@ -49,7 +49,7 @@ impl CatchUps {
     ) -> Result<Receiver<Fetched>, String> {
         if Arc::strong_count(&self.running) > FETCHES_MAX {
             return Err(format!(
-                "{FETCHES_MAX} ranks catch up already: join again later"
+                "{FETCHES_MAX} ranks already catch up: join again later"
             ));
         }
         let running = self.running.clone();

@@ -56,7 +56,7 @@ impl<H: Host> Connection<H> {
     pub(super) fn say_with(&mut self, message: &ToClient, handle: Option<H::Handle>) {
         if let Err(error) = self.channel.say(message, handle) {
             // Possible only for answers whose length depends on other clients.
-            let reason = format!("the answer does not fit: {error}");
+            let reason = format!("the answer cannot be sent: {error}");
             let said = self.channel.say(&ToClient::Refused { reason }, None);
             said.expect("a short sentence fits a frame");
             self.ends = true;

@@ -188,7 +188,7 @@ impl CatchUp {
     /// The reasons why no replica could supply the life.
     pub fn failures(&self) -> String {
         match self.failures.is_empty() {
-            true => "the other replicas lack it too".into(),
+            true => "the other replicas do not have them either".into(),
             false => self.failures.join("; "),
         }
     }

@@ -370,7 +370,7 @@ fn failed(logbook: &mut Logbook, catch_up: &CatchUp, hello: &Hello) -> String {
     match hello_again(logbook, hello) {
         Ok(standing) if standing.end < hello.first_kept => lost(hello, &standing, &why),
         Ok(_) => format!(
-            "what is here of rank {} is not what incarnation {} begins with at {}: {why}",
+            "the log of rank {} here differs from the one that incarnation {} continues at {}: {why}",
             hello.rank,
             hello.incarnation,
             catch_up.life().start
@@ -381,7 +381,7 @@ fn failed(logbook: &mut Logbook, catch_up: &CatchUp, hello: &Hello) -> String {
 
 fn lost(hello: &Hello, standing: &Standing, why: &str) -> String {
     format!(
-        "determinants {} to {} of rank {} of job {:016x} were acknowledged and are not here: {why}",
+        "determinants {} to {} of rank {} of job {:016x} were acknowledged, but this logger does not have them: {why}",
         standing.end, hello.first_kept, hello.rank, hello.job
     )
 }

@@ -74,7 +74,7 @@ impl Remote {
         } else if bytes >= REVOKED_BYTES_MAX {
             // Processes what has come until now.
             self.progress(waits, report);
-            let why = format!("{bytes} bytes of revoked rings can be given back only by this");
+            let why = format!("{bytes} bytes of revoked rings can be freed only in this way");
             self.close(waits, &why, report);
         }
     }
@@ -123,7 +123,7 @@ impl Remote {
             if let Some(descriptor) = rings.descriptor() {
                 let _ = waits.remove(descriptor);
             }
-            report(&format!("{} is opened anew: {why}", rings.provider()));
+            report(&format!("{} is opened again: {why}", rings.provider()));
         }
     }
 

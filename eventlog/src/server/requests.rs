@@ -51,7 +51,7 @@ impl<H: Host> Service<H> {
             ToLogger::Hello(hello) => {
                 let connection = self.connections.get(&id);
                 if !connection.is_some_and(|it| matches!(it.role, Role::Visitor)) {
-                    return Err("a second hello: one connection is for one rank".into());
+                    return Err("a second Hello: a connection serves one rank".into());
                 }
                 self.hello(id, hello);
                 Ok(())

@@ -65,7 +65,7 @@ pub(super) fn open(folder: &Path, name: RingName) -> io::Result<(RingMemory, Rin
     if said != name {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            format!("it says that it is {said}"),
+            format!("its header says that it is {said}"),
         ));
     }
     Ok((memory, identity))

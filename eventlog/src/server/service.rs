@@ -286,7 +286,7 @@ impl<H: Host> Service<H> {
             Ok(moved) => {
                 if self.trouble.is_some() && self.logbook.is_settled() {
                     self.trouble = None;
-                    self.host.report("there is room again");
+                    self.host.report("the disk has room again");
                 }
                 Ok(moved)
             }

@@ -53,7 +53,7 @@ impl System {
         memory: &RingMemory,
         way: CommitPath,
     ) -> Result<(Tie, MadeRing<[OwnedFd; 2]>), String> {
-        let no_bell = |error: rustix::io::Errno| format!("no bell: {error}");
+        let no_bell = |error: rustix::io::Errno| format!("no doorbell: {error}");
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(no_bell)?;
         self.waits.add(&bell, BELL | id, EDGE).map_err(no_bell)?;
         let mut made = MadeRing {

@@ -220,7 +220,7 @@ impl OwnFolder {
         self.opened(file)?.write_at(place, bytes)
     }
 
-    /// Frees the room behind that many bytes.
+    /// Cuts a file after `bytes` bytes, which frees the rest.
     pub fn shorten(&mut self, file: u64, bytes: u64) -> io::Result<()> {
         let directory = &self.folder.directory;
         directory.open_file(&name(file))?.set_length(bytes)

@@ -229,7 +229,7 @@ pub(crate) fn log_entry_bytes(row: &RankLog) -> usize {
     ENTRY_HEADER_BYTES + ROW_BYTES + LIFE_BYTES * row.lives.len()
 }
 
-/// Bytes of the entry of that many files.
+/// Bytes of the entry that lists `files` files.
 pub(crate) fn files_entry_bytes(files: usize) -> usize {
     ENTRY_HEADER_BYTES + FILE_END_BYTES * files
 }
@@ -246,12 +246,13 @@ pub(crate) fn append_files(group: &mut Vec<u8>, files: impl Iterator<Item = File
 fn read_log(job: u64, body: &[u8]) -> Result<Entry<'_>, &'static str> {
     let (fixed, lives) = body
         .split_at_checked(ROW_BYTES)
-        .ok_or("a rank's log cut short")?;
+        .ok_or("the entry of a per-rank event log is too short")?;
     if !lives.len().is_multiple_of(LIFE_BYTES) {
-        return Err("a rank's log with half a life");
+        return Err("the entry of a per-rank event log ends within the description of a life");
     }
     let lives = lives.chunks_exact(LIFE_BYTES).map(|life| {
-        let incarnation = u32::try_from(u64_at(life, 0)).map_err(|_| "a life beyond u32")?;
+        let incarnation =
+            u32::try_from(u64_at(life, 0)).map_err(|_| "an incarnation above 2^32")?;
         Ok(Life {
             incarnation: Incarnation(incarnation),
             start: EventIndex(u64_at(life, 8)),
@@ -272,7 +273,7 @@ fn read_log(job: u64, body: &[u8]) -> Result<Entry<'_>, &'static str> {
             rank: Rank(u32_at(fixed, 0)),
             log: row,
         }),
-        false => Err("a rank's log that contradicts itself"),
+        false => Err("the entry of a per-rank event log contradicts itself"),
     }
 }
 
@@ -290,23 +291,23 @@ impl<'a> Entries<'a> {
         let (header, rest) = self
             .rest
             .split_at_checked(ENTRY_HEADER_BYTES)
-            .ok_or("an entry cut short")?;
+            .ok_or("an entry is cut short")?;
         let body_bytes = u32_at(header, 0) as usize;
-        let body = rest.get(..body_bytes).ok_or("an entry cut short")?;
+        let body = rest.get(..body_bytes).ok_or("an entry is cut short")?;
         let padded = body_bytes.next_multiple_of(8).min(rest.len());
         self.rest = &rest[padded..];
         let job = u64_at(header, 8);
         match header[4] {
             KIND_BATCH => {
                 // The group's checksum covers it.
-                let header = BatchHeader::peek(body).map_err(|_| "no batch in a batch's entry")?;
+                let header = BatchHeader::peek(body).map_err(|_| "a batch's entry has no batch")?;
                 match header.batch_bytes() == body.len() {
                     true => Ok(Entry::Batch {
                         job,
                         header,
                         bytes: body,
                     }),
-                    false => Err("a batch of another length than its entry"),
+                    false => Err("a batch and its entry differ in length"),
                 }
             }
             KIND_ROW => read_log(job, body),
@@ -317,7 +318,7 @@ impl<'a> Entries<'a> {
                 });
                 Ok(Entry::Files(files.collect()))
             }
-            _ => Err("an entry of unknown kind"),
+            _ => Err("an entry has an unknown kind"),
         }
     }
 }

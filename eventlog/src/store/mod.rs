@@ -52,7 +52,7 @@ pub enum StoreError {
         known: u32,
     },
     /// A file has changed since it was written.
-    #[error("{} is damaged at byte {place}: {reason}; what it held is lost here: if other replicas have it, start this logger with an empty folder", .file.display())]
+    #[error("{} is damaged at byte {place}: {reason}; its events are lost here: if other replicas have it, start this logger with an empty folder", .file.display())]
     Damaged {
         /// The file.
         file: PathBuf,
@@ -115,7 +115,7 @@ impl StoreError {
 #[derive(Debug, Error)]
 pub enum ReadError {
     /// The rank is not known here.
-    #[error("nothing is known of rank {rank} of job {job:016x}")]
+    #[error("there is no log of rank {rank} of job {job:016x}")]
     Unknown {
         /// The job.
         job: u64,
@@ -124,8 +124,7 @@ pub enum ReadError {
     },
     /// The requested determinants have been trimmed. GC-1
     #[error(
-        "determinants of rank {rank} are kept from number {first} on, all with clocks above \
-         {trimmed}: ask for those"
+        "determinants of rank {rank} are kept from number {first} on, all with clocks above {trimmed}: request only those"
     )]
     Trimmed {
         /// The rank.

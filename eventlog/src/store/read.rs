@@ -151,7 +151,7 @@ impl Reader<'_> {
         while walk.place() < end {
             let place = walk.place();
             let group = files.io("reading", file, walk.next())?;
-            let group = group.ok_or_else(|| damaged(place, "there is no group any more"))?;
+            let group = group.ok_or_else(|| damaged(place, "a group that was here is missing"))?;
             for entry in Entries::new(group.content) {
                 let entry = entry.map_err(|reason| damaged(place, reason))?;
                 let Entry::Batch { job, header, bytes } = entry else {

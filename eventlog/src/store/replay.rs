@@ -83,7 +83,7 @@ impl Replay<'_> {
         match self.io(file, read_header(self.files, file))? {
             Ok(header) if header.file == file => Ok(Some(header)),
             Ok(header) => {
-                let reason = format!("it says that it is file {}", header.file);
+                let reason = format!("its header says that it is file {}", header.file);
                 Err(self.damaged(file, 16, reason))
             }
             Err(HeaderError::Version(version)) => Err(StoreError::Version {
@@ -133,7 +133,7 @@ impl Replay<'_> {
                 }
             }
             if counting.is_none() {
-                return Err(self.damaged(file, place, "it does not say which files there are"));
+                return Err(self.damaged(file, place, "it does not list the files of the folder"));
             }
         }
         Ok(counting.map(|counting| (header, counting)))
@@ -157,7 +157,7 @@ impl Replay<'_> {
         match self.io(file, again.next())? {
             Some(_) => Ok(false),
             None => {
-                let reason = format!("there is no group, but there is one at byte {later}");
+                let reason = format!("no group begins here, but one begins at byte {later}");
                 Err(self.damaged(file, place, reason))
             }
         }
@@ -165,7 +165,7 @@ impl Replay<'_> {
 
     fn header_again(&self, file: u64) -> Result<FileHeader, StoreError> {
         let header = self.header(file)?;
-        header.ok_or_else(|| self.damaged(file, 0, "its header is gone"))
+        header.ok_or_else(|| self.damaged(file, 0, "its header is missing"))
     }
 
     fn all(
@@ -194,7 +194,10 @@ impl Replay<'_> {
             }
             let end = self.one(&header, Some(closed.end))?;
             if end != closed.end {
-                let reason = format!("no group, though they go on to byte {}", closed.end);
+                let reason = format!(
+                    "no group begins here, but the file goes on to byte {}",
+                    closed.end
+                );
                 return Err(self.damaged(file, end, reason));
             }
         }
@@ -228,7 +231,7 @@ impl Replay<'_> {
         let is_first = group.place == PAGE_BYTES;
         let follows = number == self.found.last_group + 1;
         if is_first != group.header.opens_file || number <= self.found.last_group {
-            return Err(self.damaged(file, group.place, "a group in the wrong place"));
+            return Err(self.damaged(file, group.place, "the group belongs to another place"));
         }
         if !is_first && !follows {
             return Err(self.damaged(file, group.place, "a group is missing before this one"));

@@ -111,15 +111,18 @@ fn rows_that_are_not_whole_are_refused_with_the_reason() {
         (events(&[sealed(1, 0, 0), sealed(0, 1, 1)]), "go back"),
         (events(&[sealed(0, 0, 0), torn]), "checksum"),
         (events(&[sealed(0, 0, 0)[..50].to_vec()]), "cut short"),
-        (events(&[stranger.1]), "another job or rank"),
-        (events(&[other_job.1]), "another job or rank"),
+        (events(&[stranger.1]), "its job or rank is another one"),
+        (events(&[other_job.1]), "its job or rank is another one"),
         (
             vec![ToClient::Refused {
                 reason: "dropped at a checkpoint".into(),
             }],
             "dropped at a checkpoint",
         ),
-        (vec![ToClient::Consumed { position: 1 }], "something else"),
+        (
+            vec![ToClient::Consumed { position: 1 }],
+            "to another request",
+        ),
         // It closes the connection before the end.
         (
             vec![ToClient::Events {

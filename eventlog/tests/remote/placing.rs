@@ -144,7 +144,7 @@ fn what_was_never_written_is_not_consumed() {
         let error = writer.consumed(Cursor(128)).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the logger has stored the ring up to 128, only 64 were written"
+            "the logger says that it has stored the ring up to byte 128, but only 64 bytes were written"
         );
         for wrong in [vec![], vec![0; BATCH_BYTES_MAX + 1]] {
             let error = writer.write(&wrong).unwrap_err();

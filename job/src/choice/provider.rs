@@ -58,7 +58,7 @@ pub fn best(found: &[Provider]) -> Option<Best<'_>> {
         .map(|provider| provider.name.as_str())
         .collect();
     let reason = match names[..] {
-        [_] => "the only provider here that leads to other hosts".into(),
+        [_] => "the only provider here that reaches other hosts".into(),
         _ => format!("best of {}", names.join(", ")),
     };
     usable.first().map(|provider| Best { provider, reason })
@@ -145,7 +145,7 @@ pub fn best_name(found: &[Provider]) -> Result<(String, String), JobError> {
         .map(|best| (best.provider.name.clone(), best.reason))
         .ok_or_else(|| {
             JobError::Config(format!(
-                "libfabric has no provider here that leads to other hosts ({})",
+                "libfabric has no provider here that reaches other hosts ({})",
                 reasons()
             ))
         })

@@ -366,23 +366,14 @@ mod tests {
     }
 
     fn status((figures, heeds_requests): ([u64; 7], bool)) -> ToLauncher {
-        let [
-            received_bytes,
-            sent_bytes,
-            log_bytes,
-            log_bytes_max,
-            disk_bytes,
-            gate_waits,
-            gate_wait_us,
-        ] = figures;
         ToLauncher::Status(Box::new(StatusFigures {
-            received_bytes,
-            sent_bytes,
-            log_bytes,
-            log_bytes_max,
-            disk_bytes,
-            gate_waits,
-            gate_wait_us,
+            received_bytes: figures[0],
+            sent_bytes: figures[1],
+            log_bytes: figures[2],
+            log_bytes_max: figures[3],
+            disk_bytes: figures[4],
+            gate_waits: figures[5],
+            gate_wait_us: figures[6],
             heeds_requests,
         }))
     }

@@ -1,7 +1,8 @@
 //! A rank's side of the control plane against a launcher played by the test.
 
 use super::*;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::thread;
 
 /// The launcher's end.
@@ -36,16 +37,10 @@ fn welcome() -> ToRank {
 
 /// A rank that has joined, and the launcher's end of its socket.
 fn joined() -> (ControlPlane, Launcher) {
-    let (here, there) = socketpair(
-        AddressFamily::UNIX,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )
-    .unwrap();
-    let mut launcher = Launcher(Connection::new(there, &CONTROL));
+    let (here, there) = UnixStream::pair().unwrap();
+    let mut launcher = Launcher(Connection::new(there.into(), &CONTROL));
     launcher.say(&welcome());
-    let control = ControlPlane::join(here).unwrap();
+    let control = ControlPlane::join(here.into()).unwrap();
     assert_eq!(launcher.hear(), ToLauncher::Hello(std::process::id()));
     (control, launcher)
 }
@@ -164,15 +159,9 @@ fn an_answer_to_another_question_is_refused() {
 
 #[test]
 fn a_stranger_on_the_socket_is_refused() {
-    let (here, there) = socketpair(
-        AddressFamily::UNIX,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )
-    .unwrap();
-    rustix::io::write(&there, b"220 mail.example ESMTP").unwrap();
-    let message = match ControlPlane::join(here).unwrap_err() {
+    let (here, mut there) = UnixStream::pair().unwrap();
+    there.write_all(b"220 mail.example ESMTP").unwrap();
+    let message = match ControlPlane::join(here.into()).unwrap_err() {
         JobError::Control { error, .. } => error.to_string(),
         other => panic!("{other}"),
     };

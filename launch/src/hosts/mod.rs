@@ -70,7 +70,7 @@ impl Hosts {
     ) -> Result<RankProcess, String> {
         let host = &self.hosts[self.of_rank[rank as usize]];
         if host.wire.is_none() {
-            return Err(format!("the agent on {} is gone", host.name));
+            return Err(format!("the agent on {} is not connected", host.name));
         }
         let life = (rank, incarnation);
         let process = FarProcess::start(&host.agent, life);

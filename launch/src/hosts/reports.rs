@@ -149,7 +149,7 @@ impl Job {
                 }
             }
             FromAgent::Hello(_) | FromAgent::Ready { .. } | FromAgent::Refused { .. } => {
-                self.lose_host(number, "it has said what belongs to the start");
+                self.lose_host(number, "it sent a message that belongs to the start");
             }
         }
     }

@@ -69,7 +69,7 @@ pub enum ReadBackError {
     },
     /// The disk gave another chunk; the next step tries again.
     #[error(
-        "chunk {sequence} of the log to rank {destination} was read from disk, and another chunk came"
+        "the disk returned another chunk in place of chunk {sequence} of the log to rank {destination}"
     )]
     Another {
         /// The receiver of the log.

@@ -69,7 +69,7 @@ pub enum ChunkError {
     #[error("the chunk was never completed")]
     NotSealed,
     /// Fewer bytes than the header says, or more than the maximum of a chunk.
-    #[error("the chunk claims {used_bytes} bytes, {found_bytes} are there")]
+    #[error("the chunk claims {used_bytes} bytes, but has {found_bytes}")]
     Length {
         /// Length in the header.
         used_bytes: u32,
@@ -110,7 +110,7 @@ pub enum RecordDamage {
     #[error("it is of another rank or incarnation")]
     Stranger,
     /// The record is a link, which a sealed chunk does not have.
-    #[error("it is a link")]
+    #[error("it is a link, which no sealed chunk has")]
     Link,
 }
 

@@ -52,7 +52,7 @@ pub(super) struct Beginning {
     checksum: u32,
 }
 
-/// Hashes nothing: the fields follow from the recorder's.
+/// Hashes nothing: all fields follow from the state of the recorder, which is hashed.
 impl Hash for Beginning {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
@@ -93,7 +93,7 @@ pub enum BatchError {
         kind: u8,
     },
     /// A number outside its limits.
-    #[error("{field} is {value}, which no writer writes")]
+    #[error("{field} is {value}, which is not valid")]
     Field {
         /// Name of the field.
         field: &'static str,

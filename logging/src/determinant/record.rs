@@ -139,7 +139,7 @@ pub fn decode(header: &BatchHeader, payload: &[u8]) -> Result<Vec<Determinant>, 
         ));
     }
     if usize::from(header.count) > payload.len() {
-        return Err(malformed(0, "there are more of them than bytes"));
+        return Err(malformed(0, "the batch has fewer bytes than determinants"));
     }
     let mut decoder = Decoder::new(header.first_clock, payload);
     let mut determinants: Vec<Determinant> = Vec::with_capacity(header.count.into());
@@ -150,27 +150,27 @@ pub fn decode(header: &BatchHeader, payload: &[u8]) -> Result<Vec<Determinant>, 
         if let Some(before) = determinants.last()
             && !may_follow(before, &determinant)
         {
-            return Err(malformed(index, "the set before it should go on here"));
+            return Err(malformed(index, "it does not continue the unfinished set"));
         }
         determinants.push(determinant);
     }
     let last = header.count.saturating_sub(1);
     if decoder.left() > 0 {
-        return Err(malformed(last, "something follows the last of the batch"));
+        return Err(malformed(last, "bytes follow the last determinant"));
     }
     let clocks = |at: Option<&Determinant>| at.map(Determinant::at);
     if clocks(determinants.first()) != Some(header.first_clock) {
-        return Err(malformed(0, "its clock is not the header's first"));
+        return Err(malformed(0, "its clock is not the header's first clock"));
     }
     if clocks(determinants.last()) != Some(header.last_clock) {
-        return Err(malformed(last, "its clock is not the header's last"));
+        return Err(malformed(last, "its clock is not the header's last clock"));
     }
     // Every sequence has one encoding only: any other readable payload was not
     // written by this version.
     if encode(&determinants) != payload {
         return Err(malformed(
             0,
-            "the batch says it in another way than it would",
+            "the payload is not encoded as this version encodes it",
         ));
     }
     Ok(determinants)

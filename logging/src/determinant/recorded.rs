@@ -48,7 +48,7 @@ struct Builder {
 impl Builder {
     fn add(&mut self, determinant: &Determinant) -> Result<(), &'static str> {
         if determinant.at() < self.at {
-            return Err("is of an earlier clock than the one before");
+            return Err("has an earlier clock than the previous event");
         }
         self.at = determinant.at();
         match determinant {
@@ -101,7 +101,7 @@ impl Builder {
             }
             &Determinant::Nothing { at, first, .. } => {
                 if self.recorded.any_outcome(first, at) {
-                    return Err("says that nothing was found where something was");
+                    return Err("says that nothing was found when an outcome is recorded");
                 }
                 self.recorded.raise_before(Clock(at.0.saturating_add(1)));
                 Ok(())
@@ -116,14 +116,16 @@ impl Builder {
             ssn,
         } = *matched;
         if !self.messages.insert((source, ssn)) {
-            return Err("gives away a message that another receive has got");
+            return Err("names a message that another receive got");
         }
         self.receive(request, RecordedReceive::Gets { source, ssn })
     }
 
     fn receive(&mut self, request: Clock, receive: RecordedReceive) -> Result<(), &'static str> {
         let is_new = self.recorded.add_receive(request, receive);
-        is_new.then_some(()).ok_or("is of a receive that had ended")
+        is_new
+            .then_some(())
+            .ok_or("names a receive with an outcome")
     }
 
     fn outcome(&mut self, at: Clock, outcome: RecordedOutcome) -> Result<(), &'static str> {

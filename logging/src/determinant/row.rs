@@ -16,7 +16,7 @@ pub enum CollectError {
     #[error(transparent)]
     Record(#[from] RecordError),
     /// A batch of another rank or job, or of an earlier incarnation than the previous batch.
-    #[error("a batch that is not the next of this rank: {0:?}")]
+    #[error("a batch that does not continue the log of this rank: {0:?}")]
     Foreign(BatchHeader),
     /// Determinants are missing.
     #[error("determinant {expected} is missing: the next batch begins with {found}")]
@@ -27,7 +27,7 @@ pub enum CollectError {
         found: EventIndex,
     },
     /// The first determinants are missing, and there is no checkpoint.
-    #[error("the first that is there is determinant {0}, and there is no checkpoint")]
+    #[error("determinants before {0} are missing, and there is no checkpoint")]
     Beginning(EventIndex),
 }
 

@@ -14,18 +14,18 @@ pub enum ChunkFault {
     #[error(transparent)]
     Chunk(#[from] ChunkError),
     /// Another chunk is in its place: the file was reused since.
-    #[error("another chunk is there by now")]
+    #[error("its place contains another chunk: the file was reused meanwhile")]
     Another,
     /// The file was removed.
-    #[error("its file is gone by now")]
+    #[error("its file was removed meanwhile")]
     Gone,
     /// A later slot of its file, or the next file, was written, but this slot
     /// was not: several chunks are written at once, and a crash may leave out any
     /// of them.
-    #[error("it was never written, though a chunk behind it was")]
+    #[error("it was never written, though a later chunk was")]
     Unwritten,
     /// The checksums are correct, but the header contradicts the records.
-    #[error("its header does not say what its records are")]
+    #[error("its header contradicts its records")]
     Contradiction,
     /// The system could not read it.
     #[error("it cannot be read: {0}")]

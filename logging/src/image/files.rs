@@ -61,7 +61,7 @@ pub enum WhyStrange {
     #[error(transparent)]
     Header(#[from] FileHeaderError),
     /// Its header is valid, but names chunks that no log has.
-    #[error("it begins at chunk {0}, which no log has")]
+    #[error("its header says that it begins at chunk {0}, which no log has")]
     Sequence(u64),
     /// The system could not read it.
     #[error("it cannot be read: {0}")]

@@ -63,7 +63,7 @@ impl<'a> Messages<'a> {
                 Added::Part => {}
                 Added::Whole(message) => return Ok(Some(message)),
                 Added::WithoutBeginning if begins_at_0 => {
-                    return Err(fail("a fragment of it comes before its beginning"));
+                    return Err(fail("one of its fragments comes before its first record"));
                 }
                 Added::WithoutBeginning => self.fragments_without_beginning += 1,
             }

@@ -50,7 +50,7 @@ pub struct CopyFault {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReadFailure {
     /// There is no such log.
-    #[error("nothing is there of {0}")]
+    #[error("{0} does not exist")]
     NoLog(LogKey),
     /// A chunk in the middle of the log has no valid copy.
     #[error("chunk {sequence} of {key} is damaged ({})", list(.copies))]
@@ -64,7 +64,7 @@ pub enum ReadFailure {
     },
     /// A chunk in memory ends without a link, though the log continues behind it.
     #[error(
-        "chunk {sequence} of {key} breaks off in the rank's memory, and the log continues behind it"
+        "chunk {sequence} of {key} has no end in the rank's memory, though the log continues after it"
     )]
     BrokenOff {
         /// Whose log.

@@ -58,7 +58,7 @@ pub enum FileHeaderError {
     #[error("the header of the segment file is cut short: {0} of {FILE_HEADER_BYTES} bytes")]
     Short(usize),
     /// Another file, or another version.
-    #[error("no segment file of this version")]
+    #[error("not a segment file of this version")]
     Magic,
     /// The checksum differs.
     #[error("the header of the segment file does not match its checksum")]
@@ -67,7 +67,7 @@ pub enum FileHeaderError {
     #[error("a segment file with chunks of {0} bytes, this program's have {CHUNK_BYTES}")]
     ChunkBytes(u32),
     /// The number of slots is outside the limits.
-    #[error("a segment file of {0} slots")]
+    #[error("a segment file with an invalid number of slots: {0}")]
     Slots(u32),
 }
 

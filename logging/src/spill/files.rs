@@ -63,7 +63,7 @@ impl Files {
 
     /// Begins a file; reuses a free one, if there is one.
     pub fn open(&mut self, header: FileHeader) -> (FileNumber, Operation) {
-        assert!(self.may_open(), "the budget of the disk is in use");
+        assert!(self.may_open(), "the files use all of the disk budget");
         let file = FileNumber(self.next);
         self.next += 1;
         let reuse = self.take_free(&header);

@@ -264,7 +264,7 @@ fn other_ways_to_say_it_are_refused() {
         &[0x9f, 1, 0, 10],   // the request, though the other rule says it
         &[0x10, 0x8f, 1, 0], // flags that are no others
         &[0x8f, 0x81, 0, 0], // a long number
-        &[0x80],             // a source that was not met
+        &[0x80],             // a source that no earlier determinant names
     ];
     for payload in others {
         assert!(read(payload).is_err(), "{payload:02x?}");

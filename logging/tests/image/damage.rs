@@ -464,18 +464,18 @@ fn a_log_that_breaks_off_in_memory_is_an_error() {
 #[test]
 fn fragments_that_make_no_message_are_refused() {
     for (records, words) in [
-        (vec![(RecordKind::Fragment, 5)], "before its beginning"),
+        (vec![(RecordKind::Fragment, 5)], "before its first record"),
         (
             vec![(RecordKind::Eager, 20), (RecordKind::Eager, 20)],
-            "begins twice",
+            "has its first record twice",
         ),
         (
             vec![(RecordKind::Eager, 20), (RecordKind::Fragment, 9)],
-            "does not follow",
+            "does not continue",
         ),
         (
             vec![(RecordKind::Eager, 15), (RecordKind::Fragment, 10)],
-            "longer",
+            "more bytes",
         ),
     ] {
         let mut writing = Writing::new(key(1), 2);

@@ -22,7 +22,7 @@ pub fn awaited<T>(
     answer: Answer<T>,
 ) -> Option<T> {
     if matches!(answer, Err(NoAnswer::Nothing)) && engine.is_recorded(clock) {
-        let what = "it found nothing, or could not, and waits until it finds something now";
+        let what = "it found no result, and waits for a result now";
         engine.diverged(clock, what.into());
     }
     answer.ok()
@@ -196,7 +196,7 @@ fn test_all_recorded<H: Handles + ?Sized>(
     let active = (0..handles.count()).filter(|index| !handles.get(*index).is_null());
     if !active.eq(indices.iter().copied()) {
         let count = indices.len();
-        let what = format!("it ended {count} requests, and tests others for their common end now");
+        let what = format!("it ended {count} requests, and tests other requests now");
         engine.diverged(clock, what);
         return Err(NoAnswer::NotYet);
     }
@@ -218,7 +218,7 @@ pub(super) fn recorded<H: Handles + ?Sized>(
 ) -> Answer<Vec<(usize, Outcome)>> {
     let indices = chosen(engine, clock, handles)?;
     if indices.is_empty() || (only_one && indices.len() > 1) {
-        let what = format!("it ended {} requests, and ends one now", indices.len());
+        let what = format!("it ended {} requests; now it ends one", indices.len());
         engine.diverged(clock, what);
         return Err(NoAnswer::NotYet);
     }
@@ -246,7 +246,7 @@ fn chosen<H: Handles + ?Sized>(
             Some(index) => indices.push(index),
             None => {
                 let what = format!(
-                    "it ended the request of operation {request}, which it does not ask for now"
+                    "it ended the request of operation {request}, which is not among its requests now"
                 );
                 engine.diverged(clock, what);
                 return Err(NoAnswer::NotYet);

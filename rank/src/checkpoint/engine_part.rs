@@ -14,14 +14,14 @@ const CHECKSUM_BYTES: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum EnginePartError {
     /// The bytes end too early or too late.
-    #[error("the engine part of a checkpoint has {0} bytes, which is not what it says")]
+    #[error("the engine part of a checkpoint has {0} bytes, which contradicts its header")]
     Length(usize),
     /// The magic number is wrong.
     #[error("not the engine part of a checkpoint")]
     Magic,
     /// The part was written by another version.
     #[error(
-        "engine part of version {0}, this program reads version {ENGINE_VERSION}: go on with the refrain that wrote the checkpoint"
+        "engine part of version {0}, this program reads version {ENGINE_VERSION}: use the refrain that wrote the checkpoint"
     )]
     Version(u8),
     /// The checksum is wrong.
@@ -127,13 +127,13 @@ fn check(rank: Rank, beginning: &Beginning) -> Result<(), &'static str> {
         let except = &delivered.except;
         let were_sent = except.iter().all(|ssn| delivered.until.is_beyond(*ssn));
         if !except.is_sorted_by(|a, b| a < b) || !were_sent {
-            return Err("a message is missing twice, or was not sent");
+            return Err("a missing message is listed twice, or was never sent");
         }
     }
     let own = &beginning.to_self;
     let were_sent = own.iter().all(|it| own_next.is_beyond(it.ssn));
     if !own.is_sorted_by(|a, b| a.ssn < b.ssn) || !were_sent {
-        return Err("messages of the rank to itself are out of order, or were not sent");
+        return Err("messages of the rank to itself are out of order, or were never sent");
     }
     Ok(())
 }

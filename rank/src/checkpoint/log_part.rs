@@ -25,7 +25,7 @@ pub enum LogPartError {
     Magic,
     /// The part was written by another version.
     #[error(
-        "log part of version {0}, this program reads version {LOG_VERSION}: go on with the refrain that wrote the checkpoint"
+        "log part of version {0}, this program reads version {LOG_VERSION}: use the refrain that wrote the checkpoint"
     )]
     Version(u8),
     /// A checksum is wrong.
@@ -275,7 +275,7 @@ impl LogReader {
                 message.ok_or("a fragment out of order")?.read_bytes += payload_bytes;
             }
             RecordKind::Rendezvous | RecordKind::Link => {
-                return Err("a record that is in no kept log");
+                return Err("a record of a kind that no saved log has");
             }
         }
         Ok(())

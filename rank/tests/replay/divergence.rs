@@ -26,11 +26,11 @@ fn another_operation_than_the_one_that_is_told() {
     let cases: [(Record, &str); 7] = [
         (
             |recorder| recorder.matched(Clock(9), matched(1, 1, 0), false),
-            "got message 0 of rank 1, and is no receive now",
+            "got message 0 of rank 1, and is another operation now",
         ),
         (
             |recorder| recorder.cancelled(Clock(9), Clock(1)),
-            "was cancelled, and is no receive now",
+            "was cancelled, and is another operation now",
         ),
         (
             |recorder| {
@@ -95,7 +95,7 @@ fn an_operation_of_another_kind() {
     let mut player = Player::new(ended);
     let handle = player.receive(from(2, 0));
     calls::cancel(player.engine(), &handle);
-    assert_diverged(&mut player, 2, "and cancels that of operation 1 now");
+    assert_diverged(&mut player, 2, "and cancels the receive of operation 1 now");
 }
 
 /// Values from outside are those of the records, and no other values are requested.
@@ -166,13 +166,13 @@ fn a_wait_that_found_nothing() {
         calls::try_any(player.engine(), clock, &mut handles[..]),
         None
     );
-    assert_diverged(&mut player, 2, "waits until it finds something now");
+    assert_diverged(&mut player, 2, "waits for a result now");
 
     let mut player = Player::new(record);
     player.receive(from(1, 0));
     let clock = player.engine().tick();
     assert_eq!(calls::look(player.engine(), clock, &any(0)), None);
-    assert_diverged(&mut player, 2, "waits until it finds something now");
+    assert_diverged(&mut player, 2, "waits for a result now");
 }
 
 /// The requests of the record are not those of the call: another one, more than one, not all.
@@ -187,7 +187,7 @@ fn other_requests_than_those_that_ended() {
     assert_diverged(
         &mut player,
         3,
-        "ended the request of operation 1, which it does not",
+        "ended the request of operation 1, which is not among",
     );
 
     let both: fn(&mut Recorder) = |recorder| recorder.completed(Clock(4), &[Clock(1), Clock(2)]);
@@ -198,11 +198,11 @@ fn other_requests_than_those_that_ended() {
         if tests_all {
             let told = calls::test_all(player.engine(), clock, &mut handles[..], |_, _| {});
             assert_eq!(told, Err(NoAnswer::NotYet));
-            assert_diverged(&mut player, 4, "tests others for their common end now");
+            assert_diverged(&mut player, 4, "tests other requests now");
         } else {
             let told = calls::test_any(player.engine(), clock, &mut handles[..]);
             assert_eq!(told, Err(NoAnswer::NotYet));
-            assert_diverged(&mut player, 4, "ended 2 requests, and ends one now");
+            assert_diverged(&mut player, 4, "ended 2 requests; now it ends one");
         }
     }
 }
@@ -222,7 +222,7 @@ fn a_message_that_does_not_fit() {
             let bytes = payload(1, 0, 64);
             player.life.send(1, to_rank_0(1, false), &bytes);
         }
-        assert_diverged(&mut player, 1, "does not fit what it asks for now");
+        assert_diverged(&mut player, 1, "does not match what it asks for now");
     }
     let mut player = Player::new(|recorder| recorder.probed(Clock(1), Rank(1), Ssn(0), 0, 63));
     player.comes(1, 0, 0);
@@ -249,7 +249,7 @@ fn a_message_that_is_not_there() {
     player.receive(any(0));
     player.comes(1, 0, 0);
     player.receive(any(0));
-    assert_diverged(&mut player, 2, "posted before would have got it");
+    assert_diverged(&mut player, 2, "posted earlier matches it");
 
     let record: fn(&mut Recorder) = |recorder| recorder.probed(Clock(1), Rank(0), Ssn(0), 0, 8);
     let mut player = Player::new(record);
@@ -275,7 +275,7 @@ fn a_message_behind_one_that_is_held() {
     player.comes(1, 0, 0);
     let bytes = payload(1, 1, 64);
     player.life.send(1, to_rank_0(1, false), &bytes);
-    assert_diverged(&mut player, 2, "posted before would have got one before it");
+    assert_diverged(&mut player, 2, "posted earlier matches an earlier message");
 }
 
 /// The error states what the divergence means.

@@ -171,7 +171,7 @@ fn other_bytes_stop_a_rank_that_is_to_stop() {
     );
     let error = error.to_string();
     for words in [
-        "operation 3 is not what this rank did in the life before",
+        "operation 3 is not what this rank did in its earlier life",
         "message 2 to rank 2 (context 0, tag 1, 200000 bytes) has other bytes at 150000",
         "--divergence",
     ] {

@@ -28,7 +28,7 @@ pub(super) struct Memory {
 pub(super) struct Channel {
     pub(super) to: Rank,
     pub(super) held_bytes: u64,
-    /// The most that `held_bytes` may be.
+    /// Maximum of `held_bytes`.
     pub(super) share_bytes: u64,
     /// All messages below it are free.
     pub(super) horizon: Ssn,

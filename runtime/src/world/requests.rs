@@ -331,7 +331,7 @@ impl World {
     fn check_several(&mut self, requests: &[Request], ended: &[Ended]) -> Result<(), Error> {
         if ended.len() < requests.len() {
             return Err(Error::Argument(format!(
-                "{} requests need as many places for their statuses: there are {}",
+                "{} requests need a place for each status: only {} were given",
                 requests.len(),
                 ended.len()
             )));

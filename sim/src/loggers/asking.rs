@@ -153,7 +153,7 @@ impl Fetching {
             }
             Ok(None) if now < until => {}
             Ok(None) => self.fail(network, peer, "it does not answer"),
-            Err(()) => self.fail(network, peer, "it is gone"),
+            Err(()) => self.fail(network, peer, "its session has ended"),
         }
     }
 

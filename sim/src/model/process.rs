@@ -157,7 +157,7 @@ impl Process {
             for replica in 0..size.replicas {
                 let id = LoggerId(replica as u32);
                 let welcomed = committer.welcomed(replica, id, EventIndex(0), Clock(0));
-                welcomed.expect("nothing is wrong with an empty row");
+                welcomed.expect("an empty log is accepted");
             }
             let commits = seeking.commits.clone();
             process.run(rank, commits);

@@ -189,7 +189,7 @@ impl Channels {
             }
             Some(_) => {
                 return Err(format!(
-                    "{life:?} sends {to} another message {number} than the life before"
+                    "{life:?} sends {to} another message {number} than its earlier life"
                 ));
             }
         }
@@ -221,7 +221,7 @@ impl Channels {
             RecordKind::Link => return Err("a link is no frame"),
             RecordKind::Fragment => match posting.open.remove(&ssn) {
                 Some(before) if before == header.extent => before,
-                Some(_) => return Err("it does not go on where the last one ended"),
+                Some(_) => return Err("it does not begin where the previous one ended"),
                 None => return Err("its message has not begun, or is whole already"),
             },
             RecordKind::Eager | RecordKind::Rendezvous => {
@@ -291,7 +291,7 @@ impl Channels {
             return wrong("no message");
         };
         if (stamp.source, stamp.destination) != (source, life.rank) {
-            return wrong("a message of others");
+            return wrong("a message of another channel");
         }
         let number = stamp.number;
         let Some(sent) = self.sent[(source, life.rank)].get_mut(index(Ssn(number))) else {
@@ -303,7 +303,7 @@ impl Channels {
         // No log has the messages that a rank sends to itself: the next life has its own arbitrary
         // bytes in them.
         if before[..both] != garbage[..both] && source != life.rank {
-            return wrong("other garbage than a life of it was given before");
+            return wrong("other garbage than an earlier life of it got");
         }
         if !is_part(&sent.payload, 0, &ended.payload)
             || (ended.tag, ended.bytes) != (sent.tag, sent.payload.len() as u64)

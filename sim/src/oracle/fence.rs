@@ -44,7 +44,7 @@ impl Fence {
         let told = world.told_of(to.rank, from.rank);
         if from.incarnation < told {
             return Err(format!(
-                "{to:?} hears {from:?}, though it was told of incarnation {told}"
+                "{to:?} receives from {from:?}, though it knows of incarnation {told}"
             ));
         }
         Ok(())

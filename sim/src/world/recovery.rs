@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 /// Number of steps after which reading a log counts as stuck.
 const ASKED_MAX: u32 = 100_000;
-/// Numbers reserved for the checkpoints of one life; no life takes as many.
+/// Numbers reserved for the checkpoints of one life; no life takes more.
 const NUMBERS_OF_A_LIFE: u32 = 10_000;
 
 /// What a later life has collected so far.

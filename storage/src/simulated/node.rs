@@ -1,6 +1,6 @@
 //! The bytes of a file of the simulated disk, by pages and sectors.
 
-use super::Dice;
+use super::dice::Dice;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ const PAGE_BYTES: usize = 4096;
 
 /// The bytes of a file; parts that were never written take no memory.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Content {
+pub struct Content {
     pub length: u64,
     pages: BTreeMap<u64, Arc<[u8; PAGE_BYTES]>>,
 }
@@ -61,7 +61,7 @@ impl Content {
 
 /// A file, as processes see it and as it is on the disk.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Node {
+pub struct Node {
     /// The content that any process sees.
     pub cache: Content,
     /// The content on the disk.

@@ -42,7 +42,7 @@ pub struct ToSelf {
 pub enum NotBetween {
     /// A receive is open.
     #[error(
-        "a receive that was begun at clock {posted_at} is open: end all receives before a checkpoint"
+        "the receive that was posted at clock {posted_at} is not complete: complete all receives before a checkpoint"
     )]
     OpenReceive {
         /// The clock at which it was posted.
@@ -50,7 +50,7 @@ pub enum NotBetween {
     },
     /// An internal operation is open. STREAM-5
     #[error(
-        "an internal operation that was begun at clock {begun_at} is open: complete it before a checkpoint"
+        "the internal operation that was started at clock {begun_at} is not complete: complete it before a checkpoint"
     )]
     OpenOperation {
         /// The clock at which it began.
@@ -67,13 +67,13 @@ pub enum NotBetween {
         ssn: Ssn,
     },
     /// A message is not completely in the log: make progress, and try again.
-    #[error("a message to rank {to} is not wholly in the log yet: try again")]
+    #[error("a message to rank {to} is not completely in the log yet: try again")]
     Packing {
         /// Its receiver.
         to: Rank,
     },
     /// A message whose receive was detached is still arriving: make progress, and try again.
-    #[error("a message whose receive was given up is still coming: try again")]
+    #[error("a message whose receive was detached is still arriving: try again")]
     Dropping,
 }
 
@@ -271,7 +271,7 @@ impl Destination {
         };
         assert!(
             follows && self.is_clear_of_sends(),
-            "a checkpoint's record out of order"
+            "the records of a checkpoint are out of order"
         );
         if !self.log.has_room(payload.len()) {
             self.before_chunk(means);

@@ -33,7 +33,7 @@ pub enum EngineError {
     },
     /// A peer was restarted and misses messages that were freed. LOG-4
     #[error(
-        "rank {peer} begins anew from an older checkpoint than its newest and misses message {ssn}, but messages before {kept_from} were freed when the newest was stable: the newest checkpoint of rank {peer} is damaged or gone (its lines name the file): bring that back, or start the job anew"
+        "rank {peer} was restarted from an older checkpoint than its newest and needs message {ssn}, but messages before {kept_from} were freed when the newest became stable: the newest checkpoint of rank {peer} is damaged or missing (the output of rank {peer} names the file): restore that file, or run the job again"
     )]
     Freed {
         /// The peer.
@@ -48,7 +48,7 @@ pub enum EngineError {
     Resend(Box<ReadBackError>),
     /// This rank or the peer is a later life, and the protocol keeps no messages.
     #[error(
-        "rank {peer} begins anew, and the protocol `{protocol}` keeps no messages for it: choose one that does"
+        "rank {peer} was restarted, but the protocol `{protocol}` keeps no messages for its replay: choose a protocol that logs messages"
     )]
     NothingKept {
         /// The peer.
@@ -66,7 +66,7 @@ pub enum EngineError {
     },
     /// A transfer into a detached receive did not end: the fabric had to be closed.
     #[error(
-        "a transfer from rank {peer} into a buffer that was given up did not end: this rank has closed all its connections"
+        "a transfer from rank {peer} into the buffer of a detached receive did not end: this rank has closed all its connections"
     )]
     Closed {
         /// The peer.
@@ -74,7 +74,7 @@ pub enum EngineError {
     },
     /// A message that the log can never hold.
     #[error(
-        "a message of {message_bytes} bytes never fits into the payload log of {budget_bytes} bytes, with its headers and beside other messages: raise --log-memory"
+        "a message of {message_bytes} bytes and its headers are too large for the payload log of {budget_bytes} bytes, which must hold other messages too: raise --log-memory"
     )]
     LongerThanLog {
         /// The length of the message.
@@ -84,11 +84,7 @@ pub enum EngineError {
     },
     /// The rank diverges from its earlier life in a replay. REC-8
     #[error(
-        "operation {clock} is not what this rank did in the life before: {what}. \
-         A rank can be recovered only if it does the same again when it gets the same messages: \
-         neither what it sends nor the order of its calls may depend on time, random numbers, \
-         addresses or threads. --record-clocks and --same-memory, where they are off, make clocks, \
-         addresses and unwritten memory the same in each life"
+        "operation {clock} is not what this rank did in its earlier life: {what}. A rank can be recovered only if it does the same again when it gets the same messages: neither what it sends nor the order of its calls may depend on time, random numbers, addresses or threads. --record-clocks and --same-memory, where they are off, make clocks, addresses and unwritten memory the same in each life"
     )]
     Diverged {
         /// The clock of the operation.
@@ -117,9 +113,7 @@ pub enum EngineError {
     },
     /// A message has other bytes, and the policy stops the rank at any difference. REC-8
     #[error(
-        "operation {clock} is not what this rank did in the life before: {what}. \
-         --divergence stop ends the job for that; auto and warn go on with what the life before sent, \
-         where bytes differ that mean nothing (padding, memory that was never written, a timing)"
+        "operation {clock} is not what this rank did in its earlier life: {what}. --divergence stop ends the job because of that; auto and warn continue with the bytes that the earlier life sent, for differences without a meaning (padding, memory that was never written, a time)"
     )]
     OtherBytes {
         /// The clock of the operation.
@@ -129,12 +123,7 @@ pub enum EngineError {
     },
     /// Messages differ so widely that they belong to another history. REC-8
     #[error(
-        "operation {clock} is not what this rank did in the life before: {what}. \
-         This is another history, not padding. \
-         What a rank sends must not depend on time, random numbers or addresses: \
-         seed random numbers with constants, and leave --record-clocks and --same-memory on, which make clocks, \
-         addresses and unwritten memory the same in each life. \
-         --divergence warn goes on all the same; the results may then mix two histories"
+        "operation {clock} is not what this rank did in its earlier life: {what}. The difference is too large to be padding. What a rank sends must not depend on time, random numbers or addresses: seed random numbers with constants, and leave --record-clocks and --same-memory on, which make clocks, addresses and unwritten memory the same in each life. --divergence warn continues nevertheless; the results may then mix those of two different runs"
     )]
     OtherHistory {
         /// The clock of the operation.
@@ -144,7 +133,7 @@ pub enum EngineError {
     },
     /// More internal operations than there are streams.
     #[error(
-        "{open} internal operations are open, as many as a rank may have: complete one before the next"
+        "{open} internal operations are open, the maximum of a rank: complete one before starting the next"
     )]
     NoStream {
         /// The number of open internal operations.

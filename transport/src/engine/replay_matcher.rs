@@ -79,7 +79,7 @@ impl ReplayMatcher {
         let receive = self.recorded.receive(clock);
         if receive != RecordedReceive::Open {
             if !asked_receive {
-                return Err(format!("{receive}, and is no receive now"));
+                return Err(format!("{receive}, and is another operation now"));
             }
             self.replayed += 1;
         }
@@ -141,8 +141,7 @@ impl Inbox {
             self.check_forced(posted_at, &pattern, &head.envelope, ssn);
             if is_behind {
                 let what = format!(
-                    "it got message {ssn} of rank {source}, but a receive that was posted before \
-                     would have got one before it"
+                    "it got message {ssn} of rank {source}, but a receive that was posted earlier matches an earlier message of that rank"
                 );
                 self.diverge(posted_at, what);
             }
@@ -198,7 +197,7 @@ impl Inbox {
         }
         let is_it = |index: &usize| self.messages[*index].key() == (source, ssn);
         if replay.is_some_and(|replay| replay.held.iter().any(is_it)) {
-            return Whereabouts::Gone("a receive that was posted before would have got it");
+            return Whereabouts::Gone("a receive that was posted earlier matches it");
         }
         match is_missing {
             true => Whereabouts::ToCome,
@@ -229,7 +228,7 @@ impl Inbox {
             } = envelope;
             let what = format!(
                 "it got message {ssn} of rank {source} (context {context}, tag {tag}), \
-                 which does not fit what it asks for now: {pattern:?}"
+                 which does not match what it asks for now: {pattern:?}"
             );
             self.diverge(posted_at, what);
         }

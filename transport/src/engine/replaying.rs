@@ -297,7 +297,7 @@ impl<P: Protocol> Engine<P> {
         if recorded == (RecordedReceive::Gets { source, ssn }) {
             self.note_recorded(id);
         } else if recorded != RecordedReceive::Open || must_be_recorded {
-            let what = format!("it is the receive of message {ssn} of rank {source}, and was not");
+            let what = format!("it receives message {ssn} of rank {source} now, and not before");
             self.diverged(clock, what);
         }
     }
@@ -316,7 +316,7 @@ impl<P: Protocol> Engine<P> {
             }
             other => self.diverged(
                 clock,
-                format!("{other}, and cancels that of operation {posted_at} now"),
+                format!("{other}, and cancels the receive of operation {posted_at} now"),
             ),
         }
         true

@@ -156,7 +156,7 @@ pub enum FabricError {
     },
     /// A frame of an incarnation that is not the connected one.
     #[error(
-        "a frame of rank {source_rank} carries incarnation {found}, connected is {connected}: it was dropped"
+        "a frame of rank {source_rank} carries incarnation {found}, but incarnation {connected} is connected: the frame was dropped"
     )]
     WrongIncarnation {
         /// The peer.
@@ -183,7 +183,7 @@ pub enum FabricError {
         error: crate::control::ControlError,
     },
     /// A link in a log leads to a chunk that does not exist.
-    #[error("the log of rank {source_rank} leads outside its memory (chunk {chunk})")]
+    #[error("the log of rank {source_rank} links to chunk {chunk}, outside its memory")]
     BrokenLog {
         /// The peer.
         source_rank: Rank,

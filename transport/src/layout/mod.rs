@@ -73,7 +73,7 @@ pub enum LayoutError {
         stride_bytes: i128,
     },
     /// More message bytes than a 64-bit number counts (blocks overlap).
-    #[error("the blocks of a layout add up to more than 2^64 message bytes: it repeats too often")]
+    #[error("the blocks of a layout add up to more than 2^64 bytes: use fewer or shorter blocks")]
     Message,
     /// The buffer ends before the layout does.
     #[error(

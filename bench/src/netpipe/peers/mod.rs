@@ -45,7 +45,7 @@ enum Candidate {
 }
 
 /// libfabric's providers that use TCP, also as the lower provider of a layered name.
-const OVER_TCP: [&str; 3] = ["tcp", "net", "sockets"];
+const OVER_TCP: [&str; 2] = ["tcp", "net"];
 
 /// Programs on the same wires as `fabrics`, without repetitions.
 fn comparable(fabrics: &[&str]) -> Vec<Candidate> {
@@ -117,7 +117,7 @@ mod tests {
                 Candidate::Ucx
             ]
         );
-        for provider in ["tcp", "tcp;ofi_rxm", "net", "sockets"] {
+        for provider in ["tcp", "tcp;ofi_rxm", "net"] {
             assert_eq!(
                 comparable(&[&format!("ofi:{provider}")]),
                 [Candidate::OpenMpiTcp, pingpong(provider)]

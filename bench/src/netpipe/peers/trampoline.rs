@@ -39,7 +39,7 @@ pub fn become_peer_if_asked() -> Result<(), BenchError> {
     let wanted: Become = serde_json::from_slice(text.as_encoded_bytes())
         .map_err(|error| rank_failed(format!("{PEER_VARIABLE}: {error}")))?;
     set_parent_process_death_signal(Some(Signal::TERM))
-        .map_err(BenchError::system("cannot tie a peer to the sweep"))?;
+        .map_err(BenchError::system("cannot let a peer end with the sweep"))?;
     // The driver may have ended before that call.
     if getppid().map_or(0, |pid| pid.as_raw_nonzero().get()) != wanted.driver {
         return Err(rank_failed("the sweep has ended".into()));

@@ -54,7 +54,7 @@ impl<'a> Decoder<'a> {
             (TAG_NUMBER, series) => self.number(series),
             (TAG_BYTES, 0) => self.bytes_from_outside(),
             (TAG_NOTHING, flags) if flags & !NOTHING_COUNT == 0 => self.nothing(flags),
-            _ => Err("it is of no known kind"),
+            _ => Err("its kind is unknown"),
         }
     }
 
@@ -85,7 +85,7 @@ impl<'a> Decoder<'a> {
             let tag = i64::from(self.known.probed.0).checked_add(difference);
             self.known.probed.0 = tag
                 .and_then(|tag| i32::try_from(tag).ok())
-                .ok_or("a tag is not of 32 bits")?;
+                .ok_or("a tag does not fit 32 bits")?;
         }
         if head & OTHER != 0 {
             let difference = unzigzag(self.bytes.number()?);
@@ -122,7 +122,7 @@ impl<'a> Decoder<'a> {
                 place => place.into(),
             };
             let known = self.known.sources.at(place);
-            let (source, mut ssn) = known.ok_or("a source that was not met")?;
+            let (source, mut ssn) = known.ok_or("a source that no earlier determinant names")?;
             if source_code == SOURCE_UNEXPECTED {
                 ssn.0 = ssn.0.wrapping_add(unzigzag(self.bytes.number()?));
             }
@@ -141,7 +141,7 @@ impl<'a> Decoder<'a> {
             count => count.into(),
         };
         if count > Determinant::REQUESTS_MAX as u64 {
-            return Err("a set is larger than any");
+            return Err("a set has more requests than the maximum");
         }
         if count > self.bytes.left() as u64 {
             return Err("it is cut short");

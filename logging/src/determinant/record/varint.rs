@@ -59,7 +59,7 @@ impl Bytes<'_> {
             value |= bits << shift;
             if byte < 0x80 {
                 if byte == 0 && shift > 0 {
-                    return Err("a number is longer than it has to be");
+                    return Err("a number has more bytes than it needs");
                 }
                 return Ok(value);
             }

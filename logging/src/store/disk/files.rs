@@ -71,7 +71,7 @@ impl Files {
     pub fn attempt(&self, doing: &str, file: FileNumber) -> String {
         match self.files.get(&file) {
             Some(known) => format!("{doing} {}", self.directory.path(&known.name).display()),
-            None => format!("{doing} file {}, which is not there", file.0),
+            None => format!("{doing} file {}, which does not exist", file.0),
         }
     }
 
@@ -285,7 +285,7 @@ fn and_left(mut failed: StoreError, removed: io::Result<()>) -> StoreError {
     if let Err(error) = removed
         && error.kind() != io::ErrorKind::NotFound
     {
-        let left = format!(" (it cannot be removed either, {error}, and takes room still)");
+        let left = format!(" (it cannot be removed either, {error}, and still takes disk space)");
         failed.attempted += &left;
     }
     failed

@@ -79,7 +79,7 @@ impl DiskError {
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 format!(
-                    "no room in the spill directory {path}: {error}; free some, or choose another"
+                    "no room in the spill directory {path}: {error}; free disk space, or choose another directory"
                 )
             }
             _ => format!(

@@ -94,7 +94,7 @@ pub(super) fn take(
     // Counts also after an error: a number is used once.
     world.checkpoints.next += 1;
     let Some(store) = &world.checkpoints.store else {
-        return Err(Error::Config("there is no place for checkpoints".into()));
+        return Err(Error::Config("the job has no place for checkpoints".into()));
     };
     if let Some(control) = &mut world.control {
         control.report(&ToLauncher::Taking(number))?;

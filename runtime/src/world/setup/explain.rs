@@ -11,7 +11,7 @@ pub(super) fn explain(fabric: &str, pairs: (u64, u64), far: Option<(&str, &str)>
             count(between)
         ),
         ("auto", None) => format!("fabric auto: {here}, all on this host, by shm"),
-        _ => format!("fabric {fabric}: {} by it, as told", count(near + between)),
+        _ => format!("fabric {fabric} (requested): {}", count(near + between)),
     }
 }
 
@@ -38,7 +38,7 @@ mod tests {
         );
         assert_eq!(
             explain("ofi:tcp", (2, 1), None),
-            "fabric ofi:tcp: 3 pairs by it, as told"
+            "fabric ofi:tcp (requested): 3 pairs"
         );
     }
 }

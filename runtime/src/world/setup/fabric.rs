@@ -88,7 +88,7 @@ impl Making<'_> {
                 self.make_far(&shm, ofi)
             }
             FabricChoice::Ofi(None) => Err(Error::Config(
-                "--fabric ofi: the launcher has put no provider in its place".into(),
+                "--fabric ofi: the launcher has chosen no provider".into(),
             )),
         }
     }

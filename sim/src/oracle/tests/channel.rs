@@ -85,7 +85,7 @@ fn frames_that_do_not_fit_are_found() {
         .posted(0, &first_frame(0, 0, 60, 100), &first[..60])
         .unwrap();
     let gap = stage.posted(0, &fragment(0, 61, 39), &first[61..]);
-    assert_breach(gap, "channel", "does not go on where");
+    assert_breach(gap, "channel", "does not begin where");
     let cut = stage.posted(0, &first_frame(0, 0, 60, 100), &first[..59]);
     assert_breach(cut, "channel", "not as long as it says");
 }
@@ -169,7 +169,7 @@ fn messages_that_are_others_are_found() {
     for (bytes, what) in [
         (changed, "other bytes"),
         (lost, "was not sent"),
-        (others, "message of others"),
+        (others, "message of another channel"),
     ] {
         let mut stage = receiving(1);
         let got = stage.answered(1, 9, &received(0, 0, bytes));

@@ -59,7 +59,7 @@ fn a_life_is_not_heard_after_its_receiver_knows_of_the_next() {
     stage.world.told = Incarnation(1);
     stage.see(heard(next_life(), life(1))).unwrap();
     let late = stage.see(heard(life(0), life(1)));
-    assert_breach(late, "fence", "told of incarnation 1");
+    assert_breach(late, "fence", "knows of incarnation 1");
 }
 
 /// A replaced life outputs nothing; the frames that it takes are harmless.

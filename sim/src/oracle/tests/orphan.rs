@@ -148,7 +148,7 @@ fn what_is_held_is_what_happened() {
     let mut failed = merged_runs.clone();
     failed[1] = determinant(&nothing(6));
     assert_breach(judge(&failed), "orphan", "outcome 6");
-    assert_breach(judge(&merged_runs[..1]), "orphan", "is not held");
+    assert_breach(judge(&merged_runs[..1]), "orphan", "has no record");
     let mut twice = merged_runs.clone();
     twice.push(determinant(&wildcard_match(9, 1, 0)));
     assert_breach(judge(&twice), "orphan", "two matches");

@@ -68,7 +68,7 @@ impl MessageEndpoint for Endpoint {
                 continue;
             }
             let library = self.info.library();
-            library.check("ask for the own address", status)?;
+            library.check("read the endpoint's own address", status)?;
             name.truncate(bytes);
             return Ok(name);
         }

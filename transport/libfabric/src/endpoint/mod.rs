@@ -126,7 +126,7 @@ impl Endpoint {
         if !library.is_same(info.library()) {
             return Err(Error::invalid(
                 "open an endpoint",
-                "the offer comes from another library; ask the one that opens",
+                "the offer comes from another library: query the library that opens the endpoint",
             ));
         }
         if !info.is_rdm() {

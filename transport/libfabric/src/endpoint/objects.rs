@@ -40,7 +40,7 @@ impl<T: Object> Opened<T> {
             Error::new(
                 attempted,
                 crate::sys::constants::FI_EOTHER,
-                "it gave no object",
+                "the provider returned no object",
             )
         })
     }

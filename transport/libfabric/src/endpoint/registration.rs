@@ -30,9 +30,9 @@ unsafe impl Send for Registration {}
 
 impl Registration {
     pub(super) fn close(&mut self, info: &Info) -> Result<(), Error> {
-        self.object.take().map_or(Ok(()), |object| {
-            object.close(info, "give up registered memory")
-        })
+        self.object
+            .take()
+            .map_or(Ok(()), |object| object.close(info, "deregister memory"))
     }
 
     /// The key and address that peers need to read or write the memory.
@@ -116,7 +116,7 @@ impl Endpoint {
     /// Errors of the provider; also when the memory was registered with [`Access::LOCAL`], since
     /// own operations might still use it.
     pub fn deregister(&mut self, memory: MemoryId) -> Result<(), Error> {
-        const ATTEMPTED: &str = "give up registered memory";
+        const ATTEMPTED: &str = "deregister memory";
         self.objects()?;
         let registration = self
             .registrations
@@ -125,7 +125,7 @@ impl Endpoint {
         if registration.is_local {
             return Err(Error::invalid(
                 ATTEMPTED,
-                "own operations may use it until the endpoint is closed",
+                "operations of this endpoint may use it until the endpoint is closed",
             ));
         }
         // No part lies within the registration any more.

@@ -22,7 +22,7 @@ const FAR: u8 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PairError {
     /// Written by another version, or no pair.
-    #[error("its address is not one that this version writes")]
+    #[error("its address has a format that this version does not know")]
     Version,
     /// Lengths and bytes do not fit together.
     #[error("its address is damaged")]

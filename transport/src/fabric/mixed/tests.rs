@@ -184,7 +184,7 @@ fn an_address_without_the_part_that_is_needed_is_refused() {
     for (rank, address, words) in [
         (1, join(None, own("far")), "its own host"),
         (2, join(own("near"), None), "other hosts"),
-        (1, own("strange").unwrap(), "not one that this version"),
+        (1, own("strange").unwrap(), "this version does not know"),
     ] {
         let refused = mixed.connect(Rank(rank), Incarnation(0), &address);
         let words_found = refused.unwrap_err().to_string();

@@ -56,8 +56,8 @@ pub enum AddressError {
         "an address of version {0}, this program reads version {ADDRESS_VERSION}: run the same refrain on every rank"
     )]
     Version(u8),
-    /// The provider's name is no text.
-    #[error("the provider's name is no text")]
+    /// The provider's name is not UTF-8.
+    #[error("the provider's name is not UTF-8")]
     Text,
 }
 

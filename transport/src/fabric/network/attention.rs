@@ -147,7 +147,7 @@ impl<E: MessageEndpoint> Network<E> {
                     self.note_attention(rank);
                 }
                 Step::Lost(lasted) => {
-                    let words = peer.last_error.as_deref().unwrap_or("no words");
+                    let words = peer.last_error.as_deref().unwrap_or("unknown");
                     peer.last_error = Some(format!(
                         "errors of its provider lasted for {} s, the last one: {words}",
                         lasted.as_secs()

@@ -117,7 +117,7 @@ pub enum WireError {
     #[error("reserved bytes are not zero")]
     Reserved,
     /// More frames are held than were taken.
-    #[error("{held} frames are held of {taken} taken")]
+    #[error("{held} frames are held, but only {taken} were taken")]
     Held {
         /// The claimed number of frames held.
         held: u32,

@@ -48,7 +48,7 @@ pub fn open_dead_log(file: Arc<OwnedFd>) -> Result<DeadLog, DeadLogError> {
     let head = segment.head();
     let (rank, size) = (head.rank.load(Acquire), head.size.load(Acquire));
     if size > RANKS_MAX || rank >= size {
-        return refuse(format!("rank {rank} of {size} ranks"));
+        return refuse(format!("it names rank {rank} of {size} ranks"));
     }
     let begin = arena_offset(size);
     let said = (

@@ -197,7 +197,7 @@ impl Fabric for SimFabric {
 
     fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
         let kept = self.kept.get(&place);
-        let kept = kept.expect("the frame is neither let go nor its peer disconnected");
+        let kept = kept.expect("the frame is not released, and its peer is still connected");
         assert!(!kept.distant, "{place:?}: the payload is not here");
         &kept.bytes[RecordHeader::BYTES..][..payload_bytes]
     }

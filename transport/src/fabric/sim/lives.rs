@@ -45,7 +45,7 @@ impl NetworkState {
     fn check_connect(&self, life: Life, peer: Life, address: &Address) -> Result<(), FabricError> {
         let port = &self.ports[&life];
         let reason = if peer.rank == life.rank {
-            "a rank is not connected to itself: messages to oneself stay above"
+            "a rank is not connected to itself: its engine delivers its messages to itself"
         } else if address.bytes != address_of(peer).bytes {
             "the address is not that of this rank and incarnation"
         } else if !self.ports.contains_key(&peer) {

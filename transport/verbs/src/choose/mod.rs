@@ -153,7 +153,7 @@ fn chosen(device: &Device, port: &Port, wanted: &PortChoice) -> Result<Chosen, S
         Some(bytes) if bytes > carries => {
             return Err(format!(
                 "port {} of {} carries packets of {carries} bytes, not of {bytes}: raise the MTU of \
-                 its network interface, or ask for no more",
+                 its network interface, or choose packets of at most that length",
                 port.number, device.name
             ));
         }
@@ -241,7 +241,7 @@ impl Chosen {
         let interface = self.interface.as_deref().unwrap_or("its interface");
         if self.reach() == Reach::LinkLocal {
             cautions.push(format!(
-                "{what} has a link-local GID only, which leads nowhere beyond the switch: give \
+                "{what} has a link-local GID only, which is not routed beyond the switch: give \
                  {interface} an IPv4 address"
             ));
         }

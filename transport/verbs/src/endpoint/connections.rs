@@ -37,7 +37,7 @@ impl Open {
         let id = self.pairs.vacancy().ok_or_else(|| {
             Error::invalid(
                 "make a queue pair",
-                "too many are stopped and not yet destroyed: poll",
+                "too many stopped queue pairs are not destroyed yet: poll, and try again",
             )
         })?;
         let making = Making {
@@ -195,7 +195,7 @@ impl Open {
         theirs: &Offer,
         contact: &crate::greeting::Contact,
     ) -> Result<(), Error> {
-        let none = || Error::invalid("bind a queue pair", "there is none");
+        let none = || Error::invalid("bind a queue pair", "the peer has no queue pair");
         let id = self.peers.get(peer).and_then(|peer| peer.pair);
         let pair = id.and_then(|id| self.pairs.get_mut(id)).ok_or_else(none)?;
         if pair.offer.generation != theirs.generation || pair.state != PairState::Fresh {

@@ -87,7 +87,7 @@ impl Open {
         let gone = self.peers.take(address).ok_or_else(|| {
             Error::invalid(
                 "remove a peer",
-                "it was removed before, or is one of another endpoint",
+                "it was removed before, or belongs to another endpoint",
             )
         })?;
         self.progress.ready.retain(|one| one.peer != Some(address));

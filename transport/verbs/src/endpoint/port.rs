@@ -16,7 +16,7 @@ pub(super) struct LocalPort {
     pub(super) words: String,
 }
 
-/// Most routers on a route.
+/// Maximum number of routers on a route.
 const HOPS_MAX: u8 = 64;
 
 /// Most reads of one queue pair at a time: more do not make it faster.

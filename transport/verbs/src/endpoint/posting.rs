@@ -192,7 +192,7 @@ pub(super) fn empty_piece() -> ibv_sge {
 pub(super) fn unknown_peer() -> Refused {
     Error::invalid(
         "start an operation",
-        "the peer was removed, or is one of another endpoint",
+        "the peer was removed, or belongs to another endpoint",
     )
     .into()
 }

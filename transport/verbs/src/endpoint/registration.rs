@@ -67,7 +67,7 @@ impl Registration {
 
     /// Deregisters the memory. If the device refuses, the memory stays mapped.
     pub(super) fn close(self) -> Result<(), Error> {
-        let result = self.object.destroy("give up registered memory");
+        let result = self.object.destroy("deregister memory");
         if result.is_err() {
             core::mem::forget(self._region);
         }
@@ -163,7 +163,7 @@ impl Endpoint {
         let registrations = &mut self.open_mut()?.registrations.0;
         let slot = registrations.get_mut(memory.index()).ok_or_else(|| {
             Error::invalid(
-                "give up registered memory",
+                "deregister memory",
                 "it was registered with another endpoint",
             )
         })?;

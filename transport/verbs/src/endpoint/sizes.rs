@@ -58,8 +58,7 @@ impl Sizes {
                 "open an endpoint",
                 format!(
                     "a completion queue of the device has {} entries at most and a send queue {}, and \
-                     for {pairs} queue pairs {others} are needed, beside {} for sending; ask for fewer \
-                     peers, or more operations",
+                     {pairs} queue pairs need {others}, and sending needs {} more; request fewer peers, or more operations",
                     limits.completions,
                     limits.work_requests,
                     2 * SIGNALLED_EVERY
@@ -79,7 +78,7 @@ impl Sizes {
     /// The lengths as text, for the error of a device that refuses them.
     pub(super) fn words(&self) -> String {
         format!(
-            "it was to have {} entries: for {} receives, {} operations and {} queue pairs",
+            "{} entries were requested: for {} receives, {} operations and {} queue pairs",
             self.completions, self.receives, self.operations, self.pairs
         )
     }

@@ -28,7 +28,7 @@ pub enum Standing<P> {
 
 /// The endpoint with that identity was removed, is known already, or is this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the endpoint {0:?} was known before: a peer that comes back needs a new one")]
+#[error("the endpoint {0:?} is already known: a restarted peer needs a new endpoint")]
 pub struct Gone(pub Identity);
 
 impl<P: Copy> Directory<P> {

@@ -112,7 +112,7 @@ pub enum GreetingError {
     #[error("a greeting of {0} bytes instead of {GREETING_BYTES}")]
     Length(usize),
     /// The magic number is wrong.
-    #[error("a datagram of something else: it begins with {0:02x?}")]
+    #[error("a datagram that is not a greeting: it begins with {0:02x?}")]
     Magic([u8; 4]),
     /// The greeting was written by another version.
     #[error(
@@ -120,7 +120,7 @@ pub enum GreetingError {
     )]
     Version(u8),
     /// A field has an invalid value.
-    #[error("a greeting with an impossible {0}")]
+    #[error("a greeting with an invalid {0}")]
     Field(&'static str),
 }
 

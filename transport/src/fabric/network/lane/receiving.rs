@@ -54,7 +54,7 @@ pub struct Receiving {
     /// Bytes of log taken, approximately.
     taken_bytes: u64,
     reported: Counters,
-    /// Payload bytes let go since the last report.
+    /// Payload bytes consumed since the last report.
     unreported_bytes: u64,
     /// Whether the sender does not know the counters: it sent a frame twice, or asked.
     asked: bool,
