@@ -1,7 +1,7 @@
 //! Fifty restarts leave no open descriptor and no unreaped child in the launcher. The test has its
 //! own process, since it counts those of the process.
 
-#[path = "embedded/spec.rs"]
+#[path = "suite/embedded/spec.rs"]
 mod spec;
 
 use refrain_launch::Job;

@@ -1,0 +1,89 @@
+//! Ranks that are killed after the last fence, when other ranks have ended already: they are
+//! restarted, replay from the logs of the other ranks, and finish their work. REC-3, LOG-2
+
+use crate::launched::{Ended, Launched, refrain};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn survivor() -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_BIN_EXE_refrain"));
+    folder
+        .with_file_name("examples")
+        .join("refrain-test-survivor")
+}
+
+/// A job whose ranks `victims` die in `times` lives after their finalize; `$` in the options
+/// stands for the folder.
+fn play(folder: &Path, ranks: u32, options: &str, victims: (&str, u32), every: u32) -> Ended {
+    let options = options.replace('$', folder.to_str().unwrap());
+    let mut command = refrain();
+    command
+        .args(["run", "--no-prefix", "--protocol", "pessimist", "-n"])
+        .arg(ranks.to_string())
+        .args(options.split_whitespace())
+        .arg("--")
+        .arg(survivor())
+        .arg("behind")
+        .arg(folder)
+        .arg(victims.0)
+        .args([victims.1.to_string(), every.to_string()]);
+    Launched::start(&mut command).end()
+}
+
+/// All output and files of the ranks exist, exactly once.
+#[track_caller]
+fn expect_all(folder: &Path, ranks: u32, ended: Ended, deaths: usize) {
+    let ended = ended.expect(0);
+    let mut lines: Vec<&str> = ended.out.lines().collect();
+    lines.sort_unstable();
+    let of_rank = |rank| (0..10).map(move |line| format!("rank {rank} line {line}"));
+    let expected: Vec<String> = (0..ranks).flat_map(of_rank).collect();
+    assert_eq!(lines, expected, "{ended:?}");
+    for rank in 0..ranks {
+        let file = fs::read_to_string(folder.join(format!("out-{rank}"))).unwrap();
+        assert_eq!(file.lines().count(), 10, "{file}");
+        let first = file.lines().next().unwrap();
+        let sum = first.strip_prefix("line 0 of ").unwrap();
+        assert!(
+            file.lines().all(|line| line.ends_with(sum)) && sum != "0",
+            "{file}"
+        );
+    }
+    let told = ended.err.matches("was killed by SIGKILL").count();
+    assert_eq!(told, deaths, "{}", ended.err);
+}
+
+fn survives(ranks: u32, options: &str, victims: (&str, u32), every: u32, deaths: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let ended = play(folder.path(), ranks, options, victims, every);
+    expect_all(folder.path(), ranks, ended, deaths);
+}
+
+// REC-3
+#[test]
+fn a_rank_that_is_killed_when_all_others_have_ended_does_the_rest() {
+    survives(3, "", ("1", 1), 0, 1);
+}
+
+// REC-6
+#[test]
+fn several_ranks_are_killed_behind_the_last_fence_and_again() {
+    survives(3, "", ("0,2", 2), 0, 4);
+}
+
+#[test]
+fn all_ranks_are_killed_behind_the_last_fence() {
+    survives(3, "", ("0,1,2", 1), 0, 3);
+}
+
+#[test]
+fn a_checkpoint_shortens_what_is_played_again_behind_the_last_fence() {
+    survives(3, "--checkpoint-dir $", ("0,2", 2), 6, 4);
+}
+
+// LOG-2
+#[test]
+fn what_peers_have_spilled_is_read_from_their_files() {
+    let options = "--log-memory 4M --spill-dir $ --spill-after 1M";
+    survives(3, options, ("1", 2), 0, 2);
+}

@@ -1,0 +1,32 @@
+//! Jobs as users start them: `refrain` and its programs as processes.
+//!
+//! One binary: it links once.
+
+mod behind;
+mod checkpointd;
+mod command_line;
+mod dead_rank;
+mod embedded;
+mod eventlogger;
+mod events;
+mod experiments;
+mod gated_output;
+mod hosts;
+mod hosts_files;
+mod hosts_signals;
+mod launched;
+mod libfabric;
+mod log;
+mod lost_events;
+mod output;
+mod processes;
+mod restarts;
+mod rings;
+mod same_memory;
+mod scripted;
+mod spill;
+mod ssh;
+mod survival;
+mod two_hosts;
+mod verbs;
+mod workloads;

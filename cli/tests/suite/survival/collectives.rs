@@ -1,0 +1,65 @@
+//! Deaths in the middle of collectives: blocking, non-blocking and persistent ones on several groups.
+
+use super::batch::Batch;
+use super::chance::Chance;
+
+fn workload(seed: u64, more: &str) -> String {
+    format!("collectives --rounds 25 --bytes-max 20000 --patience 30 --seed {seed} {more}")
+}
+
+/// Every fifth clock of a short job, one rank after the other.
+// COLL-1 COLL-2 STREAM-2 STREAM-4 REC-1
+#[test]
+fn a_rank_that_dies_anywhere_gets_the_same_results() {
+    let mut batch = Batch::new("collectives");
+    for clock in (1..400).step_by(11) {
+        let options = format!("--kill {}@clock={clock}", clock % 3);
+        let deaths = batch.survives(3, &options, &workload(1, ""));
+        assert_eq!(deaths, 1, "{options}");
+    }
+    batch.finish(36);
+}
+
+/// Several ranks at once, and again while they recover.
+// COLL-2 REC-6
+#[test]
+fn several_ranks_get_the_same_results() {
+    let mut batch = Batch::new("collectives, several");
+    let mut chance = Chance::new(21);
+    for seed in 0..24 {
+        let ranks = 2 + chance.below(4) as u32;
+        let clocks = (0..ranks).map(|rank| format!("{rank}@clock={}", 1 + chance.below(300)));
+        let mut kills: Vec<_> = clocks.collect();
+        kills.push(format!(
+            "{}@{}",
+            chance.below(ranks.into()),
+            chance.seconds(300)
+        ));
+        if chance.below(3) == 0 {
+            kills.push(format!("eventlogger.0@{}", chance.seconds(200)));
+        }
+        let check = chance.one_of(&["", "--check-collectives"]);
+        let options = format!("--max-restarts 50 {check} --kill {}", kills.join(","));
+        batch.survives(ranks, &options, &workload(seed, ""));
+    }
+    batch.finish(24);
+}
+
+/// A later life goes on with the groups of its checkpoint.
+// COLL-3 LOG-5
+#[test]
+fn groups_survive_in_checkpoints() {
+    let mut batch = Batch::new("collectives, checkpoints");
+    for seed in 0..24u64 {
+        let more = format!("--checkpoint-every {}", 1 + seed % 5);
+        let options = format!(
+            "--kill {}@clock={},{}@clock={}",
+            seed % 4,
+            60 + seed * 13,
+            (seed + 1) % 4,
+            90 + seed * 9
+        );
+        batch.survives(4, &options, &workload(seed, &more));
+    }
+    batch.finish(24);
+}
