@@ -585,6 +585,7 @@ impl World {
         Logging::new(
             Member::Pessimist,
             Some(Pessimist::new(identity, store.end(), store)),
+            (),
         )
     }
 
