@@ -16,6 +16,7 @@ use refrain_job::choice::events::{self, CommitPathChoice};
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS, NamedLibrary};
 use refrain_logging::determinant::Matched;
 use refrain_logging::determinant::recorder::{Identity, Recorder};
+use refrain_logging::pessimist::Commits;
 use refrain_ring::Clock;
 use serde::Serialize;
 use std::io::{BufRead, BufReader};
@@ -307,26 +308,20 @@ fn commit_for(options: ClientOptions, batch: u64, duration: Duration) -> Result<
                 counts.commits += 1;
                 counts.events += u64::from(header.count);
             }
-            wait_until(&mut client, &began, |stable| {
-                stable + window >= counts.events
-            })?;
+            wait_until(&mut client, |stable| stable + window >= counts.events)?;
         }
     }
-    wait_until(&mut client, &began, |stable| stable >= counts.events)?;
+    wait_until(&mut client, |stable| stable >= counts.events)?;
     counts.payload_bytes = recorder.counts().payload_bytes;
     Ok(counts)
 }
 
-fn wait_until(
-    client: &mut Client,
-    began: &Instant,
-    is_enough: impl Fn(u64) -> bool,
-) -> Result<(), String> {
+fn wait_until(client: &mut Client, is_enough: impl Fn(u64) -> bool) -> Result<(), String> {
     if is_enough(client.stable_end().0) {
         return Ok(());
     }
     let since = Instant::now();
-    while !is_enough(client.poll(|| began.elapsed()).0) {
+    while !is_enough(client.poll().0) {
         if since.elapsed() > WAIT_MAX {
             let why = client.explain().unwrap_or_default();
             return Err(format!("nothing became stable for {WAIT_MAX:?}: {why}"));

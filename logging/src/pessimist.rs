@@ -35,20 +35,6 @@ pub trait Commits {
     /// nothing.
     fn is_instant(&self) -> bool;
 
-    /// Called before an event is recorded.
-    #[inline]
-    fn note_event(&mut self) {}
-
-    /// Number of first events for which something other than the engine's emissions waits.
-    #[inline]
-    fn wanted(&self) -> u64 {
-        0
-    }
-
-    /// Called when [`Pessimist::advance`] or [`Pessimist::leave`] has advanced commits.
-    #[inline]
-    fn advanced(&mut self, _advance: Advance) {}
-
     /// Lets determinants up to this operation be dropped: they are not needed again. GC-1
     fn trim(&mut self, _before: Clock) {}
 
@@ -62,17 +48,6 @@ pub trait Commits {
     fn explain(&self) -> Option<String> {
         None
     }
-}
-
-/// The result of one [`Pessimist::advance`]; all fields count events from the first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Advance {
-    /// Events for which emissions wait.
-    pub wanted: u64,
-    /// Events known to be stable before the call.
-    pub stable_before: u64,
-    /// Events known to be stable now.
-    pub stable: u64,
 }
 
 /// Number of pending determinants at which a commit begins though no emission waits, because
@@ -139,7 +114,6 @@ impl<C: Commits> Pessimist<C> {
     /// Counts an event and returns the recorder for it.
     #[inline]
     pub fn record(&mut self) -> &mut Recorder {
-        self.commits.note_event();
         self.recorded += 1;
         self.has_aged = false;
         &mut self.recorder
@@ -152,18 +126,12 @@ impl<C: Commits> Pessimist<C> {
     /// Returns the number of first events that are stable. GATE-1, GATE-2
     #[inline(always)]
     pub fn advance(&mut self, wanted: u64) -> u64 {
-        let stable_before = self.stable;
-        // GATE-1: trims and output are emissions, too.
+        // GATE-1: trims are emissions, too.
         let to_trim = self.to_trim.front().map_or(0, |(events, _)| *events);
-        self.move_on(wanted.max(self.commits.wanted()).max(to_trim));
+        self.move_on(wanted.max(to_trim));
         if !self.to_trim.is_empty() {
             self.trim();
         }
-        self.commits.advanced(Advance {
-            wanted,
-            stable_before,
-            stable: self.stable,
-        });
         self.stable
     }
 
@@ -204,13 +172,7 @@ impl<C: Commits> Pessimist<C> {
     /// Leaves the job; returns whether all events are stable and the leave is
     /// complete. Called again until then.
     pub fn leave(&mut self) -> bool {
-        let stable_before = self.stable;
         self.move_on(self.recorded);
-        self.commits.advanced(Advance {
-            wanted: 0,
-            stable_before,
-            stable: self.stable,
-        });
         self.stable >= self.recorded && self.commits.leave()
     }
 
@@ -234,9 +196,14 @@ impl<C: Commits> Pessimist<C> {
         }
     }
 
-    /// Called when the application computes: begins a commit that takes time.
+    /// Whether commits begin early: they take time.
+    pub fn commits_early(&self) -> bool {
+        !self.commits.is_instant()
+    }
+
+    /// Called when the application computes, if [`Pessimist::commits_early`]: begins a commit.
     pub fn operation_ended(&mut self) {
-        if !self.commits.is_instant() && !self.is_in_flight() {
+        if !self.is_in_flight() {
             self.commit(false);
         }
     }
@@ -248,7 +215,7 @@ impl<C: Commits> Pessimist<C> {
         if self.recorded - self.committed >= PENDING_MAX {
             return self.recorder.has_pending(false);
         }
-        self.has_aged && !self.commits.is_instant() && !self.is_in_flight()
+        self.has_aged && self.commits_early() && !self.is_in_flight()
     }
 
     fn is_in_flight(&self) -> bool {

@@ -6,22 +6,56 @@ use refrain_logging::pessimist::{Commits, Pessimist};
 use refrain_ring::Clock;
 use refrain_transport::protocol::{Event, Protocol};
 
+/// The parts of a rank's process that depend on the stability of its events: gated output, which
+/// is an emission (GATE-1), and the measurement of waits.
+pub trait Watch {
+    /// Called before an event is recorded.
+    #[inline]
+    fn note_event(&mut self) {}
+
+    /// Number of first events for which output waits.
+    #[inline]
+    fn wanted(&self) -> u64 {
+        0
+    }
+
+    /// Called when commits have advanced.
+    #[inline]
+    fn advanced(&mut self, _advance: Advance) {}
+}
+
+/// For a rank without such parts.
+impl Watch for () {}
+
+/// One advance of commits; all fields count events from the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advance {
+    /// Events for which emissions of the engine wait.
+    pub wanted: u64,
+    /// Events known to be stable before the advance.
+    pub stable_before: u64,
+    /// Events known to be stable now.
+    pub stable: u64,
+}
+
 /// The protocol of one rank. `C`: sends determinants to the event loggers.
 #[derive(Debug)]
-pub struct Logging<C> {
+pub struct Logging<C, W = ()> {
     member: Member,
     /// `None`: no events are logged, and no emission waits.
     events: Option<Pessimist<C>>,
+    watch: W,
     /// The clock of the newest checkpoint that was published.
     published: Clock,
 }
 
-impl<C: Commits> Logging<C> {
+impl<C: Commits, W: Watch> Logging<C, W> {
     /// `events`: `Some` if the member logs events.
-    pub fn new(member: Member, events: Option<Pessimist<C>>) -> Self {
+    pub fn new(member: Member, events: Option<Pessimist<C>>, watch: W) -> Self {
         Self {
             member,
             events,
+            watch,
             published: Clock(0),
         }
     }
@@ -37,9 +71,19 @@ impl<C: Commits> Logging<C> {
     pub fn events_mut(&mut self) -> Option<&mut Pessimist<C>> {
         self.events.as_mut()
     }
+
+    /// The watch.
+    pub fn watch(&self) -> &W {
+        &self.watch
+    }
+
+    /// The watch, for changes.
+    pub fn watch_mut(&mut self) -> &mut W {
+        &mut self.watch
+    }
 }
 
-impl<C: Commits> Protocol for Logging<C> {
+impl<C: Commits, W: Watch> Protocol for Logging<C, W> {
     fn name(&self) -> &'static str {
         self.member.name()
     }
@@ -58,6 +102,7 @@ impl<C: Commits> Protocol for Logging<C> {
         let Some(events) = &mut self.events else {
             return false;
         };
+        self.watch.note_event();
         let recorder = events.record();
         match event {
             Event::Match {
@@ -96,11 +141,24 @@ impl<C: Commits> Protocol for Logging<C> {
 
     #[inline]
     fn advance(&mut self, wanted: u64) -> u64 {
-        let events = self.events.as_mut();
-        events.map_or(u64::MAX, |events| events.advance(wanted))
+        let Some(events) = &mut self.events else {
+            return u64::MAX;
+        };
+        let stable_before = events.stable();
+        // GATE-1: output is an emission.
+        let stable = events.advance(wanted.max(self.watch.wanted()));
+        self.watch.advanced(Advance {
+            wanted,
+            stable_before,
+            stable,
+        });
+        stable
     }
 
-    #[inline]
+    fn commits_early(&self) -> bool {
+        self.events.as_ref().is_some_and(Pessimist::commits_early)
+    }
+
     fn operation_ended(&mut self) {
         if let Some(events) = &mut self.events {
             events.operation_ended();
@@ -122,7 +180,17 @@ impl<C: Commits> Protocol for Logging<C> {
     }
 
     fn leave(&mut self) -> bool {
-        self.events.as_mut().is_none_or(Pessimist::leave)
+        let Some(events) = &mut self.events else {
+            return true;
+        };
+        let stable_before = events.stable();
+        let has_left = events.leave();
+        self.watch.advanced(Advance {
+            wanted: 0,
+            stable_before,
+            stable: events.stable(),
+        });
+        has_left
     }
 
     fn explain(&self) -> Option<String> {

@@ -1,143 +1,18 @@
-//! The client of the event loggers in a rank's process, with a clock, and the waiting times of
-//! emissions.
+//! The engine of a rank's process, and the parts of the process that wait for its events.
 
 use core::time::Duration;
 use refrain_eventlog::client::Client;
 use refrain_job::output_gate::OutputGate;
 use refrain_job::statistics::GateWaits;
-use refrain_logging::determinant::EventIndex;
-use refrain_logging::determinant::batch::BatchHeader;
-use refrain_logging::pessimist::{Advance, Commits};
-use refrain_rank::protocol::Logging;
-use refrain_ring::Clock;
+use refrain_rank::protocol::{Advance, Logging, Watch};
 use refrain_transport::engine;
 use std::time::Instant;
 
-/// Commits between two checks of lost loggers.
-const COMMITS_PER_LOOK: u32 = 256;
-
 /// The engine of a rank that is a process.
-pub(crate) type Engine = engine::Engine<Logging<LoggerClient>>;
-
-/// The client of the event loggers, with a clock.
-#[derive(Debug)]
-pub(crate) struct LoggerClient {
-    client: Client,
-    begin: Instant,
-    is_instant: bool,
-    has_left: bool,
-    /// Commits until lost loggers are checked again. The check is needed even while a quorum of
-    /// the other loggers makes all events stable.
-    until_look: u32,
-    /// Number of batches by their count of determinants: 1, 2 to 3, 4 to 7 …
-    pub(crate) batches: [u64; 11],
-    pub(crate) waiting: Waiting,
-}
-
-impl LoggerClient {
-    pub(crate) fn new(client: Client, is_instant: bool, waiting: Waiting) -> Self {
-        Self {
-            client,
-            begin: Instant::now(),
-            is_instant,
-            has_left: false,
-            until_look: COMMITS_PER_LOOK,
-            batches: [0; 11],
-            waiting,
-        }
-    }
-
-    #[inline(always)]
-    fn committed(&mut self, header: &BatchHeader) {
-        let class = header.count.max(1).ilog2() as usize;
-        self.batches[class.min(self.batches.len() - 1)] += 1;
-        self.until_look -= 1;
-        if self.until_look == 0 {
-            self.look_after_lost();
-        }
-    }
-
-    #[cold]
-    fn look_after_lost(&mut self) {
-        self.until_look = COMMITS_PER_LOOK;
-        if self.client.needs_poll() {
-            self.poll();
-        }
-    }
-}
-
-impl Commits for LoggerClient {
-    #[inline]
-    fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
-        self.client.commit(header, batch);
-        self.committed(header);
-    }
-
-    fn prepare(&mut self, _header: &BatchHeader, batch: &[u8]) {
-        self.client.prepare(batch);
-    }
-
-    #[inline(always)]
-    fn commit_prepared(&mut self, header: &BatchHeader, batch: &[u8]) {
-        self.client.commit_prepared(header, batch);
-        self.committed(header);
-    }
-
-    #[inline]
-    fn stable_end(&self) -> EventIndex {
-        self.client.stable_end()
-    }
-
-    fn poll(&mut self) -> EventIndex {
-        let begin = self.begin;
-        self.client.poll(|| begin.elapsed())
-    }
-
-    fn is_instant(&self) -> bool {
-        self.is_instant
-    }
-
-    #[inline]
-    fn note_event(&mut self) {
-        if let Some(output) = &self.waiting.output {
-            output.note_event();
-        }
-    }
-
-    // GATE-1: output is an emission.
-    #[inline]
-    fn wanted(&self) -> u64 {
-        self.waiting.output.as_ref().map_or(0, OutputGate::wanted)
-    }
-
-    #[inline]
-    fn advanced(&mut self, advance: Advance) {
-        if let Some(output) = &self.waiting.output {
-            output.note_stable(advance.stable);
-        }
-        self.waiting.advanced(advance);
-    }
-
-    fn trim(&mut self, before: Clock) {
-        self.client.trim(before);
-    }
-
-    fn leave(&mut self) -> bool {
-        if !self.has_left {
-            self.has_left = true;
-            self.client.leave();
-        }
-        self.poll();
-        self.client.has_left()
-    }
-
-    fn explain(&self) -> Option<String> {
-        self.client.explain()
-    }
-}
+pub(crate) type Engine = engine::Engine<Logging<Client, Waiting>>;
 
 /// How long emissions, also output, wait for the gate.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Waiting {
     /// The start of the present wait, and the number of events that must be stable to end it.
     /// Later emissions may wait for more events.
@@ -150,9 +25,8 @@ pub(crate) struct Waiting {
 impl Waiting {
     pub(crate) fn new(output: Option<OutputGate>) -> Self {
         Self {
-            since: None,
-            waits: GateWaits::default(),
             output,
+            ..Self::default()
         }
     }
 
@@ -162,7 +36,7 @@ impl Waiting {
     }
 
     #[inline]
-    fn advanced(&mut self, advance: Advance) {
+    fn measure(&mut self, advance: Advance) {
         let is_open = advance.stable >= advance.wanted;
         match self.since {
             // Reads no clock where no emission waits.
@@ -178,6 +52,28 @@ impl Waiting {
             None => {}
         }
         self.since = (!is_open).then(|| (Instant::now(), advance.wanted));
+    }
+}
+
+impl Watch for Waiting {
+    #[inline]
+    fn note_event(&mut self) {
+        if let Some(output) = &self.output {
+            output.note_event();
+        }
+    }
+
+    #[inline]
+    fn wanted(&self) -> u64 {
+        self.output.as_ref().map_or(0, OutputGate::wanted)
+    }
+
+    #[inline]
+    fn advanced(&mut self, advance: Advance) {
+        if let Some(output) = &self.output {
+            output.note_stable(advance.stable);
+        }
+        self.measure(advance);
     }
 }
 

@@ -105,6 +105,12 @@ pub trait Protocol {
     /// arrived, unless many events wait.
     fn advance(&mut self, wanted: u64) -> u64;
 
+    /// Whether commits take time, so that they begin early: otherwise the engine does not call
+    /// [`operation_ended`](Protocol::operation_ended). Called once.
+    fn commits_early(&self) -> bool {
+        false
+    }
+
     /// A call of the application returns now, and the application may compute for long: a commit
     /// that begins here overlaps with the computation.
     fn operation_ended(&mut self) {}

@@ -152,9 +152,9 @@ impl RankLog {
             self.begin_like(source);
             return Ok(true);
         };
-        let has_other_mark =
-            !self.is_of(life.incarnation) && self.last_life().is_some_and(|it| it.start >= at);
-        if at == self.end && !has_other_mark {
+        let has_other_mark = self.last_life().is_some_and(|it| it.start >= at);
+        // A log of the life is right up to its end, even if the source ends earlier. EL-1
+        if self.is_of(life.incarnation) || at == self.end && !has_other_mark {
             return Ok(false);
         }
         let clock = match at == self.end {

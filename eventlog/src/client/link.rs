@@ -117,6 +117,10 @@ impl<N: Network> Link<N> {
         }
     }
 
+    pub fn is_over_shared_memory(&self) -> bool {
+        self.way == CommitPath::SharedMemory
+    }
+
     fn path(&self) -> Option<&Path> {
         match &self.phase {
             Phase::Joined { path, .. } => Some(path),
@@ -131,14 +135,6 @@ impl<N: Network> Link<N> {
     /// Whether the logger is joined and its port is not yet connected.
     pub fn is_connecting(&self) -> bool {
         matches!(self.path(), Some(Path::Remote(ring)) if !ring.is_connected())
-    }
-
-    /// Restarts timers: the caller's time has a new origin.
-    pub fn forget_time(&mut self) {
-        self.looked_at = Duration::ZERO;
-        if let Phase::Away { retry_at } = &mut self.phase {
-            *retry_at = None;
-        }
     }
 
     pub fn connection(&self) -> Option<&N::Wire> {

@@ -27,9 +27,9 @@ use link::{Environment, Link};
 use network::{Network, Sockets};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
+use refrain_logging::pessimist::Commits;
 use refrain_ring::{Clock, Incarnation};
 use rustix::event::{PollFd, Timespec, poll};
-use std::time::Instant;
 use thiserror::Error;
 use trouble::Trouble;
 
@@ -39,6 +39,8 @@ const RETRY_WHILE_CONNECTING: Duration = Duration::from_millis(5);
 /// Maximum wait of [`Client::connect`] for ports to connect, and interval of its polls.
 const PORTS_WAIT: Duration = Duration::from_secs(1);
 const PORTS_LOOK: Duration = Duration::from_millis(1);
+/// Commits between two checks of lost loggers.
+const COMMITS_PER_LOOK: u32 = 256;
 
 /// Why a client cannot connect.
 #[derive(Debug, Error)]
@@ -74,8 +76,12 @@ pub struct Client<N: Network = Sockets> {
     links: Vec<Link<N>>,
     /// A commit consists only of stores into every ring.
     places_directly: bool,
+    /// Commits until lost loggers are checked again. The check is needed even while a quorum of
+    /// the other loggers makes all events stable.
+    until_look: u32,
     trimmed: Option<Clock>,
     is_leaving: bool,
+    is_instant: bool,
     /// The latest time known.
     now: Duration,
 }
@@ -88,10 +94,10 @@ impl Client<Sockets> {
     /// See [`ClientError`].
     pub fn connect(options: ClientOptions) -> Result<Self, ClientError> {
         let mut client = Self::over(Sockets::default(), options)?;
-        let began = Instant::now();
         while !client.has_quorum() {
-            client.poll(|| began.elapsed());
-            let left = client.options.connect_wait.saturating_sub(began.elapsed());
+            client.poll();
+            let waited = client.network.now();
+            let left = client.options.connect_wait.saturating_sub(waited);
             if client.has_quorum() {
                 break;
             }
@@ -106,22 +112,18 @@ impl Client<Sockets> {
             }
             client.wait_for_answers(left);
         }
-        client.connect_ports(began);
-        for link in &mut client.links {
-            link.forget_time();
-        }
-        client.now = Duration::ZERO;
+        client.connect_ports();
         Ok(client)
     }
 
     /// Polls until the ports for writes are connected: afterwards the program may
     /// compute for a long time without polling. If a port does not answer, commits fail
     /// later.
-    fn connect_ports(&mut self, began: Instant) {
-        let until = began.elapsed() + PORTS_WAIT;
-        while self.is_connecting() && began.elapsed() < until {
+    fn connect_ports(&mut self) {
+        let until = self.network.now() + PORTS_WAIT;
+        while self.is_connecting() && self.network.now() < until {
             self.wait_for_answers(PORTS_LOOK);
-            self.poll(|| began.elapsed());
+            self.poll();
         }
     }
 
@@ -176,14 +178,18 @@ impl<N: Network> Client<N> {
             links.push(Link::new(replica, address.clone(), way));
         }
         let quorum = options.quorum;
+        let is_instant =
+            options.level == Level::Placed && links.iter().all(Link::is_over_shared_memory);
         Ok(Self {
             committer: Committer::new(options.rank, options.incarnation, replicas, quorum),
             options,
             network,
             links,
             places_directly: false,
+            until_look: COMMITS_PER_LOOK,
             trimmed: None,
             is_leaving: false,
+            is_instant,
             now: Duration::ZERO,
         })
     }
@@ -227,37 +233,6 @@ impl<N: Network> Client<N> {
         self.committer.end()
     }
 
-    /// Begins a commit: writes the batch to every logger that can take it now,
-    /// and keeps it until it is stable. Batches come in order, without gaps.
-    /// EL-3, GATE-2
-    ///
-    /// # Panics
-    /// When `header` does not continue where the batch before ended.
-    #[inline]
-    pub fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
-        self.commit_as(header, batch, false);
-    }
-
-    /// Stores a batch that may be the next in every ring, except the word that makes it
-    /// valid.
-    pub fn prepare(&mut self, batch: &[u8]) {
-        let rings = self.links.iter_mut().filter_map(Link::placing_ring);
-        // A ring without room is not prepared.
-        rings.for_each(|ring| {
-            let _ = ring.prepare(batch);
-        });
-    }
-
-    /// As [`Client::commit`], for the batch that was prepared last, with no commit since.
-    /// EL-1, GATE-2
-    ///
-    /// # Panics
-    /// As with [`Client::commit`].
-    #[inline(always)]
-    pub fn commit_prepared(&mut self, header: &BatchHeader, batch: &[u8]) {
-        self.commit_as(header, batch, true);
-    }
-
     #[inline(always)]
     fn commit_as(&mut self, header: &BatchHeader, batch: &[u8], is_prepared: bool) {
         if self.places_directly {
@@ -265,6 +240,18 @@ impl<N: Network> Client<N> {
         } else {
             self.committer.commit(header, batch);
             self.send_kept();
+        }
+        self.until_look -= 1;
+        if self.until_look == 0 {
+            self.look_after_lost();
+        }
+    }
+
+    #[cold]
+    fn look_after_lost(&mut self) {
+        self.until_look = COMMITS_PER_LOOK;
+        if self.needs_poll() {
+            self.poll();
         }
     }
 
@@ -345,18 +332,8 @@ impl<N: Network> Client<N> {
             });
     }
 
-    /// One past the last determinant that is known to be stable; does not read
-    /// rings or sockets.
-    #[inline]
-    pub fn stable_end(&self) -> EventIndex {
-        self.committer.stable_end()
-    }
-
-    /// Handles acknowledgements, sends batches that wait for room, reconnects to lost
-    /// loggers; returns [`Client::stable_end`]. `now`: time since
-    /// any fixed point, called only when a time is needed.
-    pub fn poll(&mut self, mut now: impl FnMut() -> Duration) -> EventIndex {
-        let now = now();
+    /// As [`Client::poll`], at this time.
+    pub fn poll_at(&mut self, now: Duration) -> EventIndex {
         self.now = now;
         self.for_each_link(|link, with| link.advance(with, now));
         self.stable_end()
@@ -389,33 +366,6 @@ impl<N: Network> Client<N> {
             .count()
     }
 
-    /// Sends the loggers that determinants with at most this clock are no longer
-    /// needed. GC-1
-    pub fn trim(&mut self, clock: Clock) {
-        // Loggers that join later get the clock too.
-        self.trimmed = self.trimmed.max(Some(clock));
-        for link in &mut self.links {
-            link.say_trim(clock);
-        }
-    }
-
-    /// Why the commits under way are not stable, for people; `None` when all are
-    /// stable.
-    pub fn explain(&self) -> Option<String> {
-        if self.stable_end() >= self.committer.end() {
-            return None;
-        }
-        Some(format!(
-            "determinants from {} to {} are not stable: {} of {} event loggers are connected, {} are needed: {}",
-            self.stable_end(),
-            self.committer.end().0 - 1,
-            self.live(),
-            self.links.len(),
-            self.committer.quorum(),
-            self.troubles(),
-        ))
-    }
-
     fn troubles(&self) -> String {
         let tell = |(index, link): (usize, &Link<N>)| {
             let state = match &link.trouble {
@@ -429,17 +379,84 @@ impl<N: Network> Client<N> {
         troubles.join("; ")
     }
 
-    /// Announces that no commits follow; call [`Client::poll`] until
-    /// [`Client::has_left`].
-    pub fn leave(&mut self) {
-        self.is_leaving = true;
-    }
-
-    /// Whether everything is stable and every joined logger has stored
+    /// Whether, after [`Client::leave`], everything is stable and every joined logger has stored
     /// everything.
     pub fn has_left(&self) -> bool {
         self.is_leaving
             && self.stable_end() >= self.committer.end()
             && !self.links.iter().any(Link::is_joined)
+    }
+}
+
+impl<N: Network> Commits for Client<N> {
+    /// Writes the batch to every logger that can take it now, and keeps it until it is stable.
+    /// EL-3, GATE-2
+    ///
+    /// # Panics
+    /// When `header` does not continue where the batch before ended.
+    #[inline]
+    fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
+        self.commit_as(header, batch, false);
+    }
+
+    /// Stores the batch in every ring, except the word that makes it valid.
+    fn prepare(&mut self, _header: &BatchHeader, batch: &[u8]) {
+        let rings = self.links.iter_mut().filter_map(Link::placing_ring);
+        // A ring without room is not prepared.
+        rings.for_each(|ring| {
+            let _ = ring.prepare(batch);
+        });
+    }
+
+    // EL-1, GATE-2
+    #[inline(always)]
+    fn commit_prepared(&mut self, header: &BatchHeader, batch: &[u8]) {
+        self.commit_as(header, batch, true);
+    }
+
+    #[inline]
+    fn stable_end(&self) -> EventIndex {
+        self.committer.stable_end()
+    }
+
+    /// Handles acknowledgements, sends batches that wait for room, reconnects to lost loggers.
+    fn poll(&mut self) -> EventIndex {
+        self.poll_at(self.network.now())
+    }
+
+    /// Whether every commit consists only of stores into rings that count at once.
+    #[inline]
+    fn is_instant(&self) -> bool {
+        self.is_instant
+    }
+
+    // GC-1
+    fn trim(&mut self, clock: Clock) {
+        // Loggers that join later get the clock too.
+        self.trimmed = self.trimmed.max(Some(clock));
+        for link in &mut self.links {
+            link.say_trim(clock);
+        }
+    }
+
+    fn leave(&mut self) -> bool {
+        self.is_leaving = true;
+        self.poll();
+        self.has_left()
+    }
+
+    fn explain(&self) -> Option<String> {
+        if self.stable_end() >= self.committer.end() {
+            return None;
+        }
+        Some(format!(
+            "determinants from {} to {} are not stable: {} of {} event loggers are connected, {} are needed: {}",
+            self.stable_end(),
+            self.committer.end().0 - 1,
+            self.live(),
+            self.links.len(),
+            self.committer.quorum(),
+            self.troubles(),
+        ))
     }
 }

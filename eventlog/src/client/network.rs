@@ -4,10 +4,12 @@ use super::options::ClientOptions;
 use crate::message::{PROTOCOL, RemoteRing, ToClient, ToLogger};
 use crate::remote::{Delivery, RemoteWriter, VERBS};
 use core::fmt::Debug;
+use core::time::Duration;
 use refrain_wire::{Connection, ServerAddress, WireError};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::Instant;
 
 /// Limit of bytes that wait for a socket; above it no more commits are queued.
 const UNSENT_BYTES_MAX: usize = 64 << 10;
@@ -60,13 +62,26 @@ pub trait Network: Debug {
         options: &ClientOptions,
         ring: &RemoteRing,
     ) -> Result<RemoteWriter, String>;
+
+    /// Time since any fixed point.
+    fn now(&self) -> Duration;
 }
 
 /// Sockets, and libfabric or verbs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sockets {
+    began: Instant,
     /// Resolved names: resolution may take long and is done once.
     looked_up: HashMap<ServerAddress, ServerAddress>,
+}
+
+impl Default for Sockets {
+    fn default() -> Self {
+        Self {
+            began: Instant::now(),
+            looked_up: HashMap::new(),
+        }
+    }
 }
 
 impl Network for Sockets {
@@ -101,6 +116,10 @@ impl Network for Sockets {
         let delivery = Delivery::of(&ring.provider);
         RemoteWriter::open(library, provider, &options.verbs_port, ring, delivery)
             .map_err(|error| error.to_string())
+    }
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
     }
 }
 

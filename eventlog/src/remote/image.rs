@@ -14,10 +14,9 @@ use std::sync::Arc;
 /// mapped.
 pub(super) fn region_of(ring: &RingMemory) -> Region {
     let data = NonNull::new(ring.data()).expect("a mapping does not begin at address 0");
-    // SAFETY: `DATA_BYTES` bytes behind the control page of the mapping, which the owner
-    // keeps; a page begins on a line. No code takes references to these bytes: processes
-    // touch them as atomic words, as `RingMemory` demands, the provider as another
-    // process would.
+    // SAFETY: the `DATA_BYTES` bytes behind the control page, which begin on a line and stay mapped
+    // as long as the owner lives. No reference to them exists: processes touch them as atomic words
+    // (see `RingMemory`), and the provider as another process would.
     unsafe { Region::from_raw(data, DATA_BYTES, Arc::new(ring.clone())) }
 }
 

@@ -45,8 +45,8 @@ pub struct RingWriter {
     memory: RingMemory,
     next: Cursor,
     consumed: Cursor,
-    /// A batch without its first word lies at `next`.
-    is_prepared: bool,
+    /// A batch without its first word lies at `next`, and ends before this position.
+    prepared: Option<Cursor>,
     /// Wakes the server.
     bell: Option<OwnedFd>,
     level: Level,
@@ -61,7 +61,7 @@ impl RingWriter {
             memory,
             next: Cursor::default(),
             consumed: Cursor::default(),
-            is_prepared: false,
+            prepared: None,
             bell: None,
             level: Level::Placed,
             rung: Cursor::default(),
@@ -113,7 +113,7 @@ impl RingWriter {
     /// [`Full`]: nothing was written.
     #[inline]
     pub fn write(&mut self, batch: &[u8]) -> Result<(), Full> {
-        self.is_prepared = false;
+        self.prepared = None;
         self.find_room(batch)?;
         self.memory.write(self.next.offset(), batch);
         self.next = self.next.after(batch.len());
@@ -126,10 +126,10 @@ impl RingWriter {
     /// # Errors
     /// [`Full`]: nothing was written.
     pub fn prepare(&mut self, batch: &[u8]) -> Result<(), Full> {
-        self.is_prepared = false;
+        self.prepared = None;
         self.find_room(batch)?;
         self.memory.prepare(self.next.offset(), batch);
-        self.is_prepared = true;
+        self.prepared = Some(self.next.after(batch.len()));
         Ok(())
     }
 
@@ -140,11 +140,11 @@ impl RingWriter {
     /// [`Full`]: nothing was written.
     #[inline(always)]
     pub fn write_prepared(&mut self, batch: &[u8]) -> Result<(), Full> {
-        if !std::mem::take(&mut self.is_prepared) {
+        let Some(end) = self.prepared.take() else {
             return self.write(batch);
-        }
+        };
         self.memory.publish(self.next.offset(), batch);
-        self.next = self.next.after(batch.len());
+        self.next = end;
         Ok(())
     }
 

@@ -88,7 +88,8 @@ impl Reader<'_> {
         for part in core::iter::once(first).chain(parts).take_while(is_written) {
             let mut gap = None;
             let walked = self.walk(tracked, part, position, &mut |header, batch| {
-                if is_given && header.end() <= question.from {
+                // Given already; or a second copy: the log was cut before it and followed another.
+                if header.end() <= next {
                     return ControlFlow::Continue(());
                 }
                 if core::mem::take(&mut is_given) {

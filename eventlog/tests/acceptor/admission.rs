@@ -180,6 +180,21 @@ fn a_row_with_a_dead_tail_becomes_like_the_one_that_was_chosen() {
     assert_eq!(joins.row.last_incarnation(), Incarnation(2));
 }
 
+/// The other row has less of the same life. EL-1, EL-3
+#[test]
+fn a_row_of_the_life_is_not_cut_to_a_shorter_one() {
+    let mut longer = Replica::default();
+    (0..5).for_each(|_| longer.append(0));
+    let mut shorter = Replica::default();
+    (0..2).for_each(|_| shorter.append(0));
+    let life = Beginning {
+        first_kept: EventIndex(6),
+        ..Beginning::default()
+    };
+    assert!(!longer.admit(&[shorter], &life), "both lack the last");
+    assert_eq!(longer.row.end, EventIndex(5));
+}
+
 /// GC-1
 #[test]
 fn a_row_that_was_given_up_wholly_still_names_its_last_life() {

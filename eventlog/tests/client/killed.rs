@@ -1,13 +1,14 @@
 //! Clients of real event loggers that are killed.
 
 use crate::batches::{JOB, RANK, batch};
-use crate::process::{Process, now, poll_until, poll_until_stable, replicas};
+use crate::process::{Process, poll_until, poll_until_stable, replicas};
 use crate::scripted::PATIENCE;
 use refrain_eventlog::Level;
 use refrain_eventlog::client::read::{ReadError, ReadRequest, list, read_events};
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::message::CommitPath;
 use refrain_logging::determinant::EventIndex;
+use refrain_logging::pessimist::Commits;
 use refrain_ring::{Clock, Incarnation};
 use std::time::Duration;
 use tempfile::{TempDir, tempdir};
@@ -266,7 +267,7 @@ fn a_life_that_was_replaced_commits_nothing_more() {
         let (header, bytes) = batch(0, dead.end(), 1, 1000, 10);
         dead.commit(&header, &bytes);
         for _ in 0..20 {
-            assert_eq!(dead.poll(now), EventIndex(10));
+            assert_eq!(dead.poll(), EventIndex(10));
         }
         shard.commit_many(&mut alive, 10);
         poll_until_stable(&mut alive);
@@ -383,7 +384,7 @@ fn live_dangerously(seed: u64, mut shard: Shard, steps: u32) {
                 for _ in 0..count {
                     shard.commit(&mut client);
                     if dice.roll(20) == 0 {
-                        client.poll(now);
+                        client.poll();
                     }
                 }
             }

@@ -5,6 +5,7 @@ use crate::scripted::{Clockwork, Joined, Scripted};
 use refrain_eventlog::Level;
 use refrain_eventlog::client::Client;
 use refrain_logging::determinant::EventIndex;
+use refrain_logging::pessimist::Commits;
 use std::time::Duration;
 
 /// A logger that was started again at a lower level has what it says it has, but

@@ -7,6 +7,7 @@ use refrain_eventlog::message::{CommitPath, PROTOCOL, ToClient, ToLogger};
 use refrain_eventlog::ring::{DATA_BYTES, RingIdentity};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
+use refrain_logging::pessimist::Commits;
 use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_wire::Protocol;
 use std::time::Duration;

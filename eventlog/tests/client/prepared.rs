@@ -9,6 +9,7 @@ use refrain_eventlog::client::Client;
 use refrain_eventlog::message::ToLogger;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
+use refrain_logging::pessimist::Commits;
 use std::time::Duration;
 use tempfile::tempdir;
 
@@ -20,7 +21,7 @@ fn next(client: &Client, payload_bytes: usize) -> (BatchHeader, Vec<u8>) {
 
 fn prepare(client: &mut Client) -> (BatchHeader, Vec<u8>) {
     let (header, bytes) = next(client, 30);
-    client.prepare(&bytes);
+    client.prepare(&header, &bytes);
     (header, bytes)
 }
 
@@ -53,8 +54,8 @@ fn another_may_be_committed_instead() {
     over.client.commit_prepared(&header, &bytes);
     assert_eq!(firsts(&over.shared.drain()), [100, 101]);
     // The last that was prepared is what counts.
-    let (_, earlier) = next(&over.client, 90);
-    over.client.prepare(&earlier);
+    let (header, earlier) = next(&over.client, 90);
+    over.client.prepare(&header, &earlier);
     let (header, bytes) = prepare(&mut over.client);
     over.client.commit_prepared(&header, &bytes);
     assert_eq!(over.shared.drain(), [(EventIndex(102), bytes)]);

@@ -5,10 +5,10 @@ use refrain_eventlog::client::{Client, ServerAddress};
 use refrain_eventlog::server::{Server, ServerOptions};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
+use refrain_logging::pessimist::Commits;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 const FOLDER: &str = "REFRAIN_TEST_LOGGER_FOLDER";
@@ -125,17 +125,11 @@ pub fn replicas(folder: &Path, count: u32, level: Level, over_tcp: bool) -> Vec<
     (0..count).map(replica).collect()
 }
 
-/// The time passed to clients: since one fixed point.
-pub fn now() -> Duration {
-    static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
-    BEGAN.elapsed()
-}
-
 /// Polls until `done`, which must come true.
 pub fn poll_until(client: &mut Client, done: impl Fn(&Client) -> bool) {
     let began = Instant::now();
     while !done(client) {
-        client.poll(now);
+        client.poll();
         assert!(began.elapsed() < PATIENCE, "{:?}", client.explain());
         // The loggers need the processor, too.
         std::thread::sleep(Duration::from_micros(50));

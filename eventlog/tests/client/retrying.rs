@@ -4,6 +4,7 @@ use crate::links::{commit, over_messages};
 use crate::scripted::{Clockwork, Joined, Scripted};
 use refrain_eventlog::Level;
 use refrain_eventlog::client::Client;
+use refrain_logging::pessimist::Commits;
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_millis(100);
@@ -23,7 +24,7 @@ fn comes_back(client: &mut Client, clockwork: &mut Clockwork, logger: &Scripted)
 }
 
 fn is_called_soon(client: &mut Client, clockwork: &Clockwork, logger: &Scripted) -> bool {
-    client.poll(|| clockwork.0 + SOON);
+    client.poll_at(clockwork.0 + SOON);
     logger.is_called()
 }
 

@@ -7,6 +7,7 @@ use refrain_eventlog::message::{Hello, PROTOCOL, ToClient, ToLogger, Welcome};
 use refrain_eventlog::ring::{RingIdentity, RingMemory, RingReader};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
+use refrain_logging::pessimist::Commits;
 use refrain_ring::{Clock, Incarnation};
 use refrain_wire::Protocol;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -240,14 +241,14 @@ pub fn connect<T: Send>(
     })
 }
 
-/// Polls with a clock that advances by a second each time, so that nothing waits.
+/// Polls with a clock that advances by a second each time, so that nothing waits. It begins after
+/// the time at which any client has connected.
 pub struct Clockwork(pub Duration);
 
 impl Clockwork {
     pub fn poll(&mut self, client: &mut Client) -> u64 {
-        self.0 += Duration::from_secs(1);
-        let now = self.0;
-        client.poll(|| now).0
+        self.0 = self.0.max(PATIENCE) + Duration::from_secs(1);
+        client.poll_at(self.0).0
     }
 
     /// Polls until `done`, which must come true.

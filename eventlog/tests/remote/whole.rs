@@ -10,11 +10,12 @@ use refrain_eventlog::server::{RemoteOptions, Server, ServerOptions};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
+use refrain_logging::pessimist::Commits;
 use refrain_ring::{Incarnation, Rank};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const ROLE: &str = "REFRAIN_TEST_SERVER";
 const NAME: &str = "whole::a_server_in_another_process";
@@ -148,7 +149,7 @@ fn commit(client: &mut Client, batches: &mut Batches, bytes: usize) -> Vec<Vec<u
 fn settle(place: &Place<'_>, client: &mut Client, committed: &[Vec<u8>]) {
     let end = end_of(committed.last().unwrap());
     let began = Instant::now();
-    while client.poll(|| began.elapsed()) < end {
+    while client.poll() < end {
         assert!(
             began.elapsed() < LIMIT,
             "{}, {:?}, after {LIMIT:?}: {:?}",
@@ -166,12 +167,7 @@ fn end_of(batch: &[u8]) -> EventIndex {
 }
 
 pub fn leave(mut client: Client) {
-    client.leave();
-    let began = Instant::now();
-    until("the client to leave", || {
-        client.poll(|| began.elapsed());
-        client.has_left().then_some(())
-    });
+    until("the client to leave", || client.leave().then_some(()));
 }
 
 /// The batches in the logger's files.
@@ -249,7 +245,7 @@ fn a_server_is_killed_and_started_again() {
         settle(place, &mut client, &committed);
         for _ in 0..3 {
             committed.extend(commit(&mut client, &mut batches, 60_000));
-            client.poll(|| Duration::ZERO);
+            client.poll();
             server.kill();
             server = place.serve();
             settle(place, &mut client, &committed);
@@ -274,9 +270,8 @@ fn a_fenced_life_gets_no_further() {
         let stable = old.stable_end();
         let mut new = place.client(1);
         let late = commit(&mut old, &mut first, 10_000);
-        let began = Instant::now();
         until("the fenced life to be refused", || {
-            let now = old.poll(|| began.elapsed());
+            let now = old.poll();
             assert_eq!(now, stable, "FENCE-1: a fenced life has got further");
             old.explain()?.contains("incarnation").then_some(())
         });

@@ -91,8 +91,8 @@ pub struct Counts {
     pub payload_bytes: u64,
     /// Bytes of all batches, including headers.
     pub batch_bytes: u64,
-    /// Batches.
-    pub batches: u64,
+    /// Batches by their number of determinants: 1, 2 to 3, 4 to 7, … and 1024.
+    pub batches: [u64; COUNT_MAX.ilog2() as usize + 1],
 }
 
 /// A determinant that is in no batch yet. Its requests and bytes are the next ones in the
@@ -264,8 +264,8 @@ impl Recorder {
         self.pending.len() > self.held
     }
 
-    /// Moves pending determinants into one sealed batch, as many as fit, and
-    /// returns its header; `batch` is overwritten. `None`: none are pending.
+    /// Writes a sealed batch of the first pending determinants, up to the limits of a batch, to
+    /// `batch`, and returns its header. They are then no longer pending. `None`: none are pending.
     /// `flush`: an emission waits, so counted operations are included.
     #[inline]
     pub fn take_batch(&mut self, flush: bool, batch: &mut Vec<u8>) -> Option<BatchHeader> {
@@ -399,7 +399,7 @@ impl Recorder {
     #[inline]
     fn took(&mut self, header: &BatchHeader) {
         self.next = header.end();
-        self.counts.batches += 1;
+        self.counts.batches[header.count.max(1).ilog2() as usize] += 1;
         self.counts.payload_bytes += u64::from(header.payload_bytes);
         self.counts.batch_bytes += header.batch_bytes() as u64;
     }

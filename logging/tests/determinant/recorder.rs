@@ -313,7 +313,7 @@ fn counts_say_what_was_recorded() {
         named: 1,
         payload_bytes: header.payload_bytes.into(),
         batch_bytes: batch.len() as u64,
-        batches: 1,
+        batches: [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0],
     };
     assert_eq!(recorder.counts(), counts);
     assert_eq!(header.count, 9);

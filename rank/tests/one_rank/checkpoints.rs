@@ -66,9 +66,9 @@ fn what_a_watch_waits_for_is_committed() {
     receive_from_any(&mut pair);
     pair.settle();
     assert_eq!(pair.progress(), (1, 0), "nothing waits");
-    pair.ledger().wanted = 1;
+    pair.output().wanted = 1;
     pair.settle();
-    assert_eq!(pair.events().commits().told_stable, 1);
+    assert_eq!(pair.output().told_stable, 1);
 }
 
 /// The determinants of two generations of checkpoints are kept: when a checkpoint is published,

@@ -5,9 +5,9 @@ use refrain_logging::Member;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::recorder::Identity;
-use refrain_logging::pessimist::{Advance, Commits, Pessimist};
+use refrain_logging::pessimist::{Commits, Pessimist};
 use refrain_rank::calls::{self, Handle};
-use refrain_rank::protocol::Logging;
+use refrain_rank::protocol::{Advance, Logging, Watch};
 use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_transport::engine::{Engine, EngineOptions, SendTo};
 use refrain_transport::fabric::Fabric;
@@ -31,10 +31,25 @@ pub struct Ledger {
     pub is_held: bool,
     pub trims: Vec<Clock>,
     pub leaves: u32,
-    /// Number of events that must become stable, as output would request.
+}
+
+/// Output that waits for events.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// Number of events that must become stable.
     pub wanted: u64,
     /// Number of events that were reported as stable.
     pub told_stable: u64,
+}
+
+impl Watch for Output {
+    fn wanted(&self) -> u64 {
+        self.wanted
+    }
+
+    fn advanced(&mut self, advance: Advance) {
+        self.told_stable = advance.stable;
+    }
 }
 
 impl Commits for Ledger {
@@ -70,14 +85,6 @@ impl Commits for Ledger {
         true
     }
 
-    fn wanted(&self) -> u64 {
-        self.wanted
-    }
-
-    fn advanced(&mut self, advance: Advance) {
-        self.told_stable = advance.stable;
-    }
-
     fn trim(&mut self, before: Clock) {
         self.trims.push(before);
     }
@@ -107,7 +114,7 @@ pub enum Saw {
 /// The real protocol, and the events that it receives.
 #[derive(Debug)]
 pub struct Watched {
-    inner: Logging<Ledger>,
+    inner: Logging<Ledger, Output>,
     seen: Vec<Saw>,
 }
 
@@ -139,6 +146,10 @@ impl Protocol for Watched {
 
     fn advance(&mut self, wanted: u64) -> u64 {
         self.inner.advance(wanted)
+    }
+
+    fn commits_early(&self) -> bool {
+        self.inner.commits_early()
     }
 
     fn operation_ended(&mut self) {
@@ -196,7 +207,7 @@ impl Pair {
                 window_bytes: LOG_BYTES as u64,
             };
             let protocol = Watched {
-                inner: Logging::new(Member::Pessimist, protocols.remove(0)),
+                inner: Logging::new(Member::Pessimist, protocols.remove(0), Output::default()),
                 seen: Vec::new(),
             };
             Engine::new(options, arena, Box::new(fabric), protocol)
@@ -245,6 +256,11 @@ impl Pair {
     /// Number of events so far, and number of the first of them that are known to be stable.
     pub fn progress(&self) -> (u64, u64) {
         (self.events().recorded(), self.events().stable())
+    }
+
+    /// The output of the rank.
+    pub fn output(&mut self) -> &mut Output {
+        self.rank.protocol_mut().inner.watch_mut()
     }
 
     /// The place where the events of the rank become stable.

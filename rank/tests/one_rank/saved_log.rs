@@ -77,7 +77,7 @@ fn later_life(beginning: &Beginning, log_bytes: usize) -> Engine<Logging<Ledger>
         size: 2,
         window_bytes: log_bytes as u64,
     };
-    let protocol = Logging::new(Member::Pessimist, None);
+    let protocol = Logging::new(Member::Pessimist, None, ());
     Engine::new(options, arena, Box::new(fabric), protocol).with_beginning(beginning.clone())
 }
 

@@ -180,7 +180,7 @@ impl Life {
                     };
                     Pessimist::new(identity, batches.end(), batches.clone())
                 });
-                let protocol = Logging::new(member, events);
+                let protocol = Logging::new(member, events, ());
                 let engine = Engine::new(options, arena, Box::new(fabric), protocol);
                 match rank {
                     Rank(0) => {

@@ -319,7 +319,8 @@ impl World {
     }
 
     fn logged(&self) -> EventStatistics {
-        let Some(events) = self.engine.protocol().events() else {
+        let protocol = self.engine.protocol();
+        let Some(events) = protocol.events() else {
             return EventStatistics::default();
         };
         let counts = events.counts();
@@ -335,9 +336,9 @@ impl World {
             named: counts.named,
             payload_bytes: counts.payload_bytes,
             batch_bytes: counts.batch_bytes,
-            commits: counts.batches,
-            batches: events.commits().batches,
-            waits: events.commits().waiting.waits.clone(),
+            commits: counts.batches.iter().sum(),
+            batches: counts.batches,
+            waits: protocol.watch().waits.clone(),
         }
     }
 

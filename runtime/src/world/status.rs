@@ -5,7 +5,6 @@ use super::checkpoint_requests::{Channel, Memory, Shortage};
 use crate::Error;
 use core::time::Duration;
 use refrain_job::control::message::{StatusFigures, ToLauncher};
-use refrain_job::statistics::GateWaits;
 use refrain_ring::Rank;
 use std::time::Instant;
 
@@ -20,8 +19,7 @@ impl World {
     pub(super) fn tell_status(&mut self) -> Result<(), Error> {
         let statistics = self.engine.statistics();
         let (log_bytes, log_bytes_max) = self.engine.log_bytes();
-        let events = self.engine.protocol().events();
-        let waits = events.map(|events| &events.commits().waiting.waits);
+        let waits = &self.engine.protocol().watch().waits;
         let before = self.checkpoints.traffic_before;
         let figures = StatusFigures {
             received_bytes: statistics.bytes_received - before.received_bytes,
@@ -29,8 +27,8 @@ impl World {
             log_bytes,
             log_bytes_max,
             disk_bytes: self.engine.log_bytes_on_disk().unwrap_or(0),
-            gate_waits: waits.map_or(0, GateWaits::count),
-            gate_wait_us: waits.map_or(0, |waits| waits.total_ns / 1000),
+            gate_waits: waits.count(),
+            gate_wait_us: waits.total_ns / 1000,
             heeds_requests: self.checkpoints.heeds_requests,
         };
         let status = ToLauncher::Status(Box::new(figures));

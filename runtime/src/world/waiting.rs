@@ -173,8 +173,7 @@ impl World {
         if !self.engine.awaits_commit() {
             return Ok(());
         }
-        let events = self.engine.protocol().events();
-        let waited = events.and_then(|events| events.commits().waiting.so_far());
+        let waited = self.engine.protocol().watch().so_far();
         match waited.filter(|waited| *waited >= self.patience.events_wait) {
             None => Ok(()),
             Some(waited) => Err(Error::EventsNotStable {

@@ -45,6 +45,8 @@ pub struct LoggerLinks {
     pub(super) process: CrashPoint,
     /// One past the last committed determinant.
     pub(super) end: Rc<Cell<EventIndex>>,
+    /// The time in ticks.
+    pub(super) now: Rc<Cell<u64>>,
 }
 
 impl LoggerLinks {
@@ -143,6 +145,10 @@ impl ClientNetwork for LoggerLinks {
         };
         Ok(RemoteWriter::over(Box::new(port), image))
     }
+
+    fn now(&self) -> Duration {
+        TICK * self.now.get() as u32
+    }
 }
 
 /// Writes one-sidedly into a ring in a logger's memory.
@@ -208,7 +214,6 @@ pub struct LoggerClient {
     pub(super) client: Client<LoggerLinks>,
     pub(super) links: LoggerLinks,
     pub(super) ledger: Ledger,
-    pub(super) now: Rc<Cell<u64>>,
     pub(super) starts: Rc<RefCell<BTreeMap<Life, (Incarnation, EventIndex)>>>,
     pub(super) newest: Clock,
     pub(super) has_begun: bool,
@@ -218,15 +223,14 @@ pub struct LoggerClient {
 }
 
 impl LoggerClient {
-    fn advance(&mut self) -> EventIndex {
-        let now = TICK * self.now.get() as u32;
-        let end = self.client.poll(|| now);
+    /// Notes what the last poll of the client has found.
+    fn note_polled(&mut self) {
         if self.links.process.is_dead() {
-            return end;
+            return;
         }
         let Life { rank, incarnation } = self.links.life;
         let Some(start) = self.client.start() else {
-            return end;
+            return;
         };
         if !self.has_begun {
             self.has_begun = true;
@@ -236,18 +240,18 @@ impl LoggerClient {
             self.ledger.began(rank, incarnation, after);
         }
         // A quorum has confirmed what is stable, even if one of its loggers is lost again.
+        let end = self.client.stable_end();
         let is_confirmed = end >= start && end > EventIndex(0);
         if !self.is_admitted && (self.client.live() >= self.quorum || is_confirmed) {
             self.is_admitted = true;
             self.ledger.admitted(rank, incarnation);
         }
-        end
     }
 
     /// Polls; returns the number of the first determinant of this life; `None` until a quorum has
     /// answered.
     pub fn start(&mut self) -> Option<EventIndex> {
-        self.advance();
+        self.poll();
         self.client.start()
     }
 
@@ -269,9 +273,9 @@ impl LoggerClient {
     /// No more commits follow. Returns whether every reachable logger has stored everything; call
     /// again until it returns true.
     pub fn leave(&mut self) -> bool {
-        self.client.leave();
-        self.advance();
-        self.client.has_left()
+        let has_left = self.client.leave();
+        self.note_polled();
+        has_left
     }
 
     /// Why the commits under way are not stable; `None` if all are.
@@ -295,7 +299,9 @@ impl Commits for LoggerClient {
     }
 
     fn poll(&mut self) -> EventIndex {
-        self.advance()
+        let end = self.client.poll();
+        self.note_polled();
+        end
     }
 
     fn is_instant(&self) -> bool {

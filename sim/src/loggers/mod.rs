@@ -156,13 +156,13 @@ impl Loggers {
             life,
             process: crash_point,
             end: Rc::default(),
+            now: shared.now.clone(),
         };
         let client = Client::over(links.clone(), options);
         LoggerClient {
             client: client.expect("a plan's quorum is one of its replicas"),
             links,
             ledger: shared.shard.ledger.clone(),
-            now: shared.now.clone(),
             starts: shared.starts.clone(),
             newest: Clock(0),
             has_begun: false,

@@ -1,6 +1,6 @@
 //! The assembly of a life of a rank: real parts over simulated ones.
 
-use super::events::{EventStore, SimCommitments, Watched};
+use super::events::{EventStore, SimCommitments, SimOutput, Watched};
 use super::fabric::RankFabric;
 use super::log::CrashingStore;
 use super::log::load_logs;
@@ -204,7 +204,7 @@ impl Assembly<'_> {
         life: Life,
         events: EventStore,
         start: EventIndex,
-    ) -> Watched<Logging<SimCommitments>> {
+    ) -> Watched<Logging<SimCommitments, SimOutput>> {
         let commitments = SimCommitments::new(events, start, self.plan.planted);
         let identity = Identity {
             job: JOB,
@@ -213,7 +213,7 @@ impl Assembly<'_> {
         };
         let pessimist = Pessimist::new(identity, start, commitments);
         Watched {
-            inner: Logging::new(self.plan.protocol, Some(pessimist)),
+            inner: Logging::new(self.plan.protocol, Some(pessimist), SimOutput::default()),
             life,
             stage: self.stage.clone(),
             planted: self.plan.planted,

@@ -9,6 +9,7 @@ use crate::planted::Planted;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::{Determinant, EventIndex};
 use refrain_logging::pessimist::Commits;
+use refrain_rank::protocol::Watch;
 use refrain_ring::{Clock, Incarnation};
 use refrain_transport::protocol::{Event, Protocol};
 use std::cell::RefCell;
@@ -118,6 +119,10 @@ impl<P: Protocol> Protocol for Watched<P> {
         }
     }
 
+    fn commits_early(&self) -> bool {
+        self.inner.commits_early()
+    }
+
     fn operation_ended(&mut self) {
         self.inner.operation_ended();
     }
@@ -208,8 +213,19 @@ pub struct SimCommitments {
     planted: Option<Planted>,
     /// The batch that was prepared as the next one.
     prepared: Option<Vec<u8>>,
+}
+
+/// The output of a life.
+#[derive(Debug, Default)]
+pub struct SimOutput {
     /// Number of events that must be stable before waiting output may leave.
     pub wanted: u64,
+}
+
+impl Watch for SimOutput {
+    fn wanted(&self) -> u64 {
+        self.wanted
+    }
 }
 
 impl SimCommitments {
@@ -220,7 +236,6 @@ impl SimCommitments {
             begun: start,
             planted,
             prepared: None,
-            wanted: 0,
         }
     }
 
@@ -266,10 +281,6 @@ impl Commits for SimCommitments {
 
     fn is_instant(&self) -> bool {
         false
-    }
-
-    fn wanted(&self) -> u64 {
-        self.wanted
     }
 
     fn trim(&mut self, before: Clock) {

@@ -3,7 +3,7 @@
 
 use super::assembly::LifeBeginning;
 use super::calls::Caller;
-use super::events::{EventStore, SimCommitments, Watched};
+use super::events::{EventStore, SimCommitments, SimOutput, Watched};
 use super::log::Saving;
 use super::recovery::Collecting;
 use super::stage::Stage;
@@ -24,7 +24,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 /// The engine of a simulated rank.
-pub type SimEngine = Engine<Watched<Logging<SimCommitments>>>;
+pub type SimEngine = Engine<Watched<Logging<SimCommitments, SimOutput>>>;
 
 /// The current activity of a program.
 #[derive(Debug)]
@@ -304,10 +304,9 @@ impl RankProcess {
         self.tally.called(&call);
         match call {
             Call::Print(word) => {
-                let events = self.events_mut();
-                let recorded = events.recorded();
+                let recorded = self.events_mut().recorded();
                 // Output waits for its events, which must be committed.
-                events.commits_mut().wanted = recorded;
+                self.engine.protocol_mut().inner.watch_mut().wanted = recorded;
                 if self.steps_left.is_none() {
                     self.prints.push_back((word, recorded));
                 }

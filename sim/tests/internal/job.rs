@@ -124,7 +124,7 @@ impl Job {
         };
         let store = self.seats[rank.index()].store.clone();
         let pessimist = Pessimist::new(identity, store.end(), store);
-        let protocol = Logging::new(Member::Pessimist, Some(pessimist));
+        let protocol = Logging::new(Member::Pessimist, Some(pessimist), ());
         let options = EngineOptions {
             rank,
             incarnation,

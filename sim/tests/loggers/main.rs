@@ -101,6 +101,17 @@ fn a_life_that_no_quorum_has_admitted_binds_no_later_one() {
     assert!(totals.lives > 2, "{totals:?}");
 }
 
+/// A logger lacks an acknowledged determinant and asks a replica whose log ends earlier, because
+/// its last batches are still in its ring. The logger keeps what it has, and every determinant of
+/// its log can be read.
+// EL-1, EL-3, EL-5
+#[test]
+fn a_log_is_not_cut_to_a_shorter_one_of_the_same_life() {
+    let setup = setup(39_146);
+    let totals = run(setup).unwrap_or_else(|breach| panic!("{setup:?}: {breach}"));
+    assert!(totals.lives > 1, "{totals:?}");
+}
+
 /// A seed determines a run, up to the last acknowledgement.
 #[test]
 fn a_seed_is_one_run() {

@@ -27,6 +27,7 @@ impl<P: Protocol> fmt::Debug for Inside<'_, P> {
             options: _,
             fabric: _,
             protocol: _,
+            commits_early: _,
             // How early the next commit is prepared, not its content.
             protocol_worked: _,
             arena: _,

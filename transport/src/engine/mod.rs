@@ -165,6 +165,8 @@ pub struct Engine<P: Protocol> {
     options: EngineOptions,
     fabric: Box<dyn Fabric>,
     protocol: P,
+    /// See [`Protocol::commits_early`].
+    commits_early: bool,
     /// Whether commits were advanced since the protocol was last idle.
     protocol_worked: bool,
     arena: Arena,
@@ -266,6 +268,7 @@ impl<P: Protocol> Engine<P> {
             completed: Vec::new(),
             options,
             fabric,
+            commits_early: protocol.commits_early(),
             protocol,
             protocol_worked: false,
             arena,
@@ -575,7 +578,7 @@ impl<P: Protocol> Engine<P> {
     /// Called when an operation whose outcome may be an event returns to the program.
     #[inline]
     pub fn operation_ended(&mut self) {
-        if self.gate.is_closed() {
+        if self.commits_early && self.gate.is_closed() {
             self.protocol.operation_ended();
         }
     }

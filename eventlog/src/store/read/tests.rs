@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::LoggerId;
+use crate::acceptor::Beginning;
 use crate::logbook::{Logbook, LogbookOptions, Refusal};
 use crate::store::replay::replay;
 use refrain_logging::determinant::batch::{HEADER_BYTES, job_tag};
@@ -31,9 +32,8 @@ fn batch(rank: u32, number: u64) -> Vec<u8> {
     batch
 }
 
-/// Logs of some ranks, in files of a megabyte.
-fn written() -> SimulatedDisk {
-    let disk = SimulatedDisk::new(1);
+/// An empty logbook, with files of a megabyte.
+fn begun(disk: &SimulatedDisk) -> Logbook {
     let options = LogbookOptions {
         logger: LoggerId(2),
         sync: false,
@@ -41,7 +41,13 @@ fn written() -> SimulatedDisk {
         continues: false,
         segment_bytes: 1 << 20,
     };
-    let mut logbook = Logbook::open_on(disk.clone().into(), &options).expect("an empty disk");
+    Logbook::open_on(disk.clone().into(), &options).expect("an empty disk")
+}
+
+/// Logs of some ranks.
+fn written() -> SimulatedDisk {
+    let disk = SimulatedDisk::new(1);
+    let mut logbook = begun(&disk);
     for rank in 0..RANKS {
         logbook.hello(JOB, Rank(rank), Incarnation(0)).expect("new");
     }
@@ -119,6 +125,45 @@ fn pieces_go_on_where_the_last_has_ended() {
         let bytes = disk.read_bytes() - before;
         assert!(bytes < there * 3 / 2, "{bytes} bytes of {there}");
     }
+}
+
+/// A log is cut for a life that no quorum admits. For the next life it gets the same batches again:
+/// they lie twice in the file.
+// EL-5
+#[test]
+fn batches_that_lie_twice_in_a_file_are_read_once() {
+    let mut logbook = begun(&SimulatedDisk::new(1));
+    let rank = Rank(1);
+    let life = |incarnation, batches: u64| Beginning {
+        incarnation: Incarnation(incarnation),
+        start: EventIndex(batches * 2),
+        clock_before: Clock(batches * 2 - 1),
+        follows: Incarnation(0),
+        first_kept: EventIndex(batches * 2),
+    };
+    logbook.hello(JOB, rank, Incarnation(0)).expect("new");
+    for number in 0..6 {
+        logbook.accept(JOB, &batch(1, number)).expect("the next");
+    }
+    let whole = logbook.row(JOB, rank).cloned().expect("it is there");
+    logbook.hello(JOB, rank, Incarnation(1)).expect("new");
+    logbook.admit(JOB, rank, &life(1, 2)).expect("it fits");
+    logbook.hello(JOB, rank, Incarnation(2)).expect("new");
+    let followed = logbook.follow(JOB, rank, &whole, &life(2, 6));
+    followed.expect("it can be cut");
+    for number in 2..6 {
+        logbook.adopt(JOB, &batch(1, number)).expect("the next");
+    }
+    logbook.settle().expect("a disk that works");
+    let mut read = Vec::new();
+    let mut each = |batch: &[u8]| {
+        read.extend_from_slice(batch);
+        ControlFlow::Continue(())
+    };
+    let complete = logbook.read(JOB, rank, EventIndex(0), None, &mut each);
+    complete.expect("nothing is missing");
+    let expected: Vec<u8> = (0..6).flat_map(|number| batch(1, number)).collect();
+    assert!(read == expected);
 }
 
 /// If the log was cut meanwhile, the position is ignored.

@@ -2,9 +2,8 @@
 
 use super::Membership;
 use crate::Error;
-use crate::protocol::{LoggerClient, Waiting};
+use crate::protocol::Waiting;
 use core::time::Duration;
-use refrain_eventlog::Level;
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::message::CommitPath;
 use refrain_job::choice::events::{CommitPathChoice, commit_path};
@@ -20,7 +19,8 @@ use std::os::fd::AsFd;
 
 /// The connection to the loggers, and the end of the per-rank event log.
 pub(super) struct Connected {
-    pub(super) events: Pessimist<LoggerClient>,
+    pub(super) events: Pessimist<Client>,
+    pub(super) waiting: Waiting,
     pub(super) loggers: Vec<ServerAddress>,
     pub(super) quorum: usize,
     /// One past the last determinant of earlier lives.
@@ -52,9 +52,6 @@ pub(super) fn connect(
         CommitPathChoice::Fixed(way) => (Some(way), None),
         CommitPathChoice::Provider(provider) => (Some(CommitPath::Libfabric), Some(provider)),
     };
-    let is_local = |address: &ServerAddress| matches!(address, ServerAddress::Unix(_));
-    let by_memory =
-        way == Some(CommitPath::SharedMemory) || way.is_none() && loggers.iter().all(is_local);
     let quorum = settings.quorum.of(loggers.len());
     let client = Client::connect(ClientOptions {
         job: membership.job,
@@ -81,10 +78,9 @@ pub(super) fn connect(
         Some(control) => Some(output_gate(control)?),
         None => None,
     };
-    let is_instant = by_memory && settings.level == Level::Placed;
-    let client = LoggerClient::new(client, is_instant, Waiting::new(output));
     Ok(Some(Connected {
         events: Pessimist::new(identity, next, client),
+        waiting: Waiting::new(output),
         loggers,
         quorum,
         next,

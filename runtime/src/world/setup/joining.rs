@@ -7,11 +7,12 @@ use super::events::Connected;
 use super::fabric::{Made, Making};
 use super::{Membership, events, log_size, recorded, spill};
 use crate::Error;
-use crate::protocol::{Engine, LoggerClient};
+use crate::protocol::{Engine, Waiting};
 use crate::world::checkpoint::{Checkpoints, Restored, WorldPart};
 use crate::world::peers::Peers;
 use crate::world::recovering::{Recovering, microseconds};
 use refrain_checkpoint::Store;
+use refrain_eventlog::client::Client;
 use refrain_job::choice::{self, FabricChoice};
 use refrain_job::config::JobConfig;
 use refrain_job::control::ControlPlane;
@@ -90,10 +91,12 @@ impl Joining<'_> {
         };
         let peers = means.made.peers;
         let to_connect = core::mem::take(&mut means.made.to_connect);
-        let events = found.connected.take().map(|connected| connected.events);
+        let connected = found.connected.take();
+        let (events, waiting) =
+            connected.map_or_else(Default::default, |it| (Some(it.events), it.waiting));
         let next = found.opened.as_ref().map_or(1, |opened| opened.next);
         let opened = found.opened.take();
-        let (engine, world, restored) = self.engine(means, (member, events), opened)?;
+        let (engine, world, restored) = self.engine(means, (member, events, waiting), opened)?;
         let records = found.records.as_ref();
         let events_until = records.map_or(Clock(0), RecordedEvents::before);
         let mut engine = self.with_replay(engine, &mut found);
@@ -254,7 +257,7 @@ impl Joining<'_> {
     fn engine(
         &self,
         means: Means,
-        (member, events): (Member, Option<Pessimist<LoggerClient>>),
+        (member, events, waiting): (Member, Option<Pessimist<Client>>, Waiting),
         opened: Option<Opened>,
     ) -> Result<Begun, Error> {
         let membership = self.membership;
@@ -265,7 +268,7 @@ impl Joining<'_> {
             window_bytes: means.window_bytes,
         };
         let budget_bytes = means.arena.budget_bytes();
-        let protocol = Logging::new(member, events);
+        let protocol = Logging::new(member, events, waiting);
         let fabric = means.made.fabric;
         let mut engine = Engine::new(options, means.arena, fabric, protocol);
         if let Some(disk) = spill::disk(self.config, membership, member, budget_bytes)? {
