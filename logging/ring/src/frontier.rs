@@ -147,7 +147,10 @@ impl Frontier {
     #[inline]
     pub fn take_next(&mut self, stream: Stream) -> Ssn {
         let ssn = self.of(stream);
-        self.raise_to(ssn.next());
+        match stream {
+            Stream::PROGRAM => self.program = ssn.next(),
+            _ => self.raise_internal(ssn.next()),
+        }
         ssn
     }
 }

@@ -46,9 +46,16 @@ pub struct ChannelReader {
     region: Region,
     arena_offset: usize,
     chunks: u32,
-    /// Source, destination and incarnation, from the chunks' headers.
+    at: At,
+}
+
+/// The next place that is read.
+#[derive(Debug, Default)]
+struct At {
+    /// Source, destination and incarnation, from the header of the chunk.
     log: (Rank, Rank, Incarnation),
     position: Position,
+    /// Offset in the region.
     offset: usize,
 }
 
@@ -65,48 +72,44 @@ impl ChannelReader {
             region,
             arena_offset,
             chunks,
-            log: Default::default(),
-            position: Position(0),
-            offset: 0,
+            at: At::default(),
         };
-        let first = u64::from(first.0);
-        let head = reader.head_of(first)?;
-        reader.log = head.log;
-        reader.enter(head);
+        reader.at = reader.start_of(u64::from(first.0))?;
         Ok(reader)
     }
 
     /// Sender and receiver of the log, and the sender's incarnation.
     pub fn log(&self) -> (Rank, Rank, Incarnation) {
-        self.log
+        self.at.log
     }
 
     /// Position of the next record.
     #[inline]
     pub fn position(&self) -> Position {
-        self.position
+        self.at.position
     }
 
     /// Whether a record or link is published; cheap, for polling.
     #[inline]
     pub fn ready(&self) -> bool {
-        self.region.load_first_word(self.offset) != 0
+        self.region.load_first_word(self.at.offset) != 0
     }
 
-    /// The next record, if one is published.
+    /// Reads the next record, if one is published, and moves behind it.
     ///
     /// # Errors
     /// When the log is damaged there. The reader stays at this position.
     #[inline(always)]
-    pub fn peek(&mut self) -> Result<Option<Record<'_>>, ReadError> {
+    pub fn read(&mut self) -> Result<Option<Record<'_>>, ReadError> {
         loop {
-            let first_word = self.region.load_first_word(self.offset);
+            let offset = self.at.offset;
+            let first_word = self.region.load_first_word(offset);
             if first_word == 0 {
                 return Ok(None);
             }
-            let [a, b, c, d, e] = self.region.read_header_rest(self.offset);
+            let [a, b, c, d, e] = self.region.read_header_rest(offset);
             let header = RecordHeader::from_words([first_word, a, b, c, d, e])?;
-            let used = (self.position.0 % CHUNK_BYTES as u64) as usize;
+            let used = (self.at.position.0 % CHUNK_BYTES as u64) as usize;
             if header.kind == RecordKind::Link {
                 // No chunk begins with a link, so at most one is followed.
                 if used == CHUNK_HEADER_BYTES {
@@ -116,25 +119,21 @@ impl ChannelReader {
                 continue;
             }
             let payload_bytes = header.payload_bytes as usize;
-            if used + record_bytes(payload_bytes) > CHUNK_BYTES - LINK_BYTES {
+            let record = record_bytes(payload_bytes);
+            if used + record > CHUNK_BYTES - LINK_BYTES {
                 return Err(ReadError::Overrun(header.payload_bytes));
             }
-            let payload_offset = self.offset + payload_offset(payload_bytes);
+            let payload_offset = offset + payload_offset(payload_bytes);
+            let position = self.at.position;
+            self.at.position = Position(position.0 + record as u64);
+            self.at.offset += record;
             return Ok(Some(Record {
                 header,
                 payload: self.region.payload(payload_offset, payload_bytes),
-                position: self.position,
+                position,
                 payload_offset,
             }));
         }
-    }
-
-    /// Moves behind the record that was peeked.
-    #[inline]
-    pub fn advance(&mut self, payload_bytes: u32) {
-        let record = record_bytes(payload_bytes as usize);
-        self.position = Position(self.position.0 + record as u64);
-        self.offset += record;
     }
 
     /// Payload of a record that was read before.
@@ -149,22 +148,17 @@ impl ChannelReader {
 
     #[cold]
     fn follow(&mut self, chunk: u64) -> Result<(), ReadError> {
-        let head = self.head_of(chunk)?;
+        let next = self.start_of(chunk)?;
         // Chunks are skipped when all of their messages are free. LOG-4
-        if head.log != self.log || head.position <= self.position {
+        if next.log != self.at.log || next.position <= self.at.position {
             return Err(ReadError::Link(chunk));
         }
-        self.enter(head);
+        self.at = next;
         Ok(())
     }
 
-    fn enter(&mut self, head: Head) {
-        self.position = head.position;
-        self.offset = head.offset;
-    }
-
-    /// The header of a chunk.
-    fn head_of(&self, chunk: u64) -> Result<Head, ReadError> {
+    /// The place of the first record of a chunk.
+    fn start_of(&self, chunk: u64) -> Result<At, ReadError> {
         let astray = ReadError::Link(chunk);
         if chunk >= u64::from(self.chunks) {
             return Err(astray);
@@ -175,7 +169,7 @@ impl ChannelReader {
             .checked_mul(CHUNK_BYTES as u64)
             .filter(|_| magic == CHUNK_MAGIC)
             .ok_or(astray)?;
-        Ok(Head {
+        Ok(At {
             log: (
                 Rank(ranks as u32),
                 Rank((ranks >> 32) as u32),
@@ -185,11 +179,4 @@ impl ChannelReader {
             offset: start + CHUNK_HEADER_BYTES,
         })
     }
-}
-
-/// Identity of a chunk, and the position of its first record.
-struct Head {
-    log: (Rank, Rank, Incarnation),
-    position: Position,
-    offset: usize,
 }

@@ -381,10 +381,7 @@ impl ChannelLog {
     /// Frees whole chunks before `released`, the position up to which
     /// neither the network nor the receiver needs the log.
     pub fn trim_released(&mut self, arena: &mut Arena, released: Position) {
-        self.trim_while(arena, |entry, end| {
-            let _ = entry;
-            end <= released
-        });
+        self.trim_while(arena, |_, end| end <= released);
     }
 
     /// Frees whole chunks whose messages are all below `horizon`: delivered

@@ -104,8 +104,7 @@ fn a_log_that_is_read_at_once_goes_round_in_two_chunks() {
             let first = channel.log.first_chunk().expect("the log has begun");
             ChannelReader::new(arena.region().clone(), 0, first).expect("the chunk exists")
         });
-        assert!(reader.peek().expect("the log is sound").is_some());
-        reader.advance(HALF as u32);
+        assert!(reader.read().expect("the log is sound").is_some());
         channel.log.trim_released(&mut arena, reader.position());
     }
     assert_eq!(chunks.len(), 2);
@@ -350,13 +349,12 @@ fn reader_of(channel: &Channel, arena: &Arena, first_chunk_offset: usize) -> Cha
 
 /// The reader sees the message with this number, and no other.
 fn expect_lures(reader: &mut ChannelReader, ssn: u64, payload_bytes: usize) {
-    let record = reader.peek().expect("the log is sound");
+    let record = reader.read().expect("the log is sound");
     let record = record.expect("a published record is seen");
     assert_eq!(record.header.ssn, Ssn(ssn));
     assert_eq!(record.payload.len(), payload_bytes);
     assert!(lure::is_filled(record.payload, ssn));
-    reader.advance(payload_bytes as u32);
-    let next = reader.peek().expect("the log is sound");
+    let next = reader.read().expect("the log is sound");
     assert!(next.is_none(), "never published: {next:?}");
 }
 
@@ -381,7 +379,7 @@ fn a_declined_record_leaves_nothing() {
             if after {
                 channel.log.clear_ahead(&arena);
             }
-            assert!(reader.peek().expect("the log is sound").is_none());
+            assert!(reader.read().expect("the log is sound").is_none());
             for ssn in 0..200 {
                 let payload_bytes = ssn as usize % 3 * 50;
                 send_lures(&mut channel, &mut arena, payload_bytes);

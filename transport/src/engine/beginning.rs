@@ -1,6 +1,7 @@
 //! The state of a rank between two operations, and how a later life starts from it. LOG-5, REC-1
 
 use super::destination::Destination;
+use super::lane::Lane;
 use super::outbox::{LogMeans, Outbox};
 use super::source::Delivered;
 use super::stored::{Message, MessageHead, Parts, Stored};
@@ -270,7 +271,7 @@ impl Destination {
             false => self.next.is_beyond(header.ssn),
         };
         assert!(
-            follows && self.is_clear_of_sends(),
+            follows && self.has_nothing_waiting() && matches!(self.lane, Lane::Down),
             "the records of a checkpoint are out of order"
         );
         if !self.log.has_room(payload.len()) {

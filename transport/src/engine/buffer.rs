@@ -148,7 +148,7 @@ impl SendBuffer {
     }
 
     /// Copies the message into `out`, from byte `offset` on.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pack(&self, offset: u64, out: &mut [u8], target: Target) {
         debug_assert!(offset + out.len() as u64 <= self.message_bytes());
         let (to, bytes) = (out.as_mut_ptr(), out.len());
@@ -173,11 +173,8 @@ impl SendBuffer {
     pub(super) fn detach(&mut self, packed_bytes: u64) {
         let bytes = self.message_bytes() as usize;
         let mut copy = vec![0; bytes].into_boxed_slice();
-        self.pack(
-            packed_bytes,
-            &mut copy[packed_bytes as usize..],
-            Target::Cached,
-        );
+        let rest = &mut copy[packed_bytes as usize..];
+        self.pack(packed_bytes, rest, Target::Cached);
         *self = Self::owned(copy);
     }
 }
@@ -248,7 +245,13 @@ impl ReceiveBuffer {
         let (from, bytes) = (data.as_ptr(), data.len());
         match &self.layout {
             // SAFETY: clipped to the user's buffer; log and user memory are apart.
-            None => unsafe { out_of_log(from, self.base.add(offset as usize), bytes) },
+            None => unsafe {
+                let to = self.base.add(offset as usize);
+                match bytes < STREAM_BYTES_MIN {
+                    true => copy_nonoverlapping(from, to, bytes),
+                    false => out_of_log(from, to, bytes),
+                }
+            },
             Some(layout) => {
                 let (base, room_bytes, from) = (self.base, self.room_bytes, from.cast_mut());
                 // SAFETY: clipped to bytes that the user lent to this request alone; the

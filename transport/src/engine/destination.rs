@@ -151,11 +151,6 @@ impl Destination {
         self.queue.is_empty() & self.packed.is_empty() & self.cleared.is_empty()
     }
 
-    /// Whether no send is in progress and the peer is not connected.
-    pub fn is_clear_of_sends(&self) -> bool {
-        self.has_nothing_waiting() && matches!(self.lane, Lane::Down)
-    }
-
     /// Called before a chunk is taken. It frees chunks: the one freed last is still in the cache.
     #[cold]
     pub fn before_chunk(&mut self, means: &mut LogMeans<'_>) {

@@ -5,7 +5,7 @@ use super::Statistics;
 use super::buffer::Lent;
 use super::landing::{Flight, Landings, Portion};
 use super::replay_matcher::ReplayMatcher;
-use super::request::{RequestId, Requests};
+use super::request::{RequestId, RequestState, Requests};
 use super::source::{Delivered, Source, Target};
 use super::stored::{Message, MessageHead, Parts, Stored};
 use super::unrecorded::Unseen;
@@ -205,7 +205,7 @@ impl<P: Protocol> Delivery<'_, P> {
             return;
         };
         let posted_at = request.posted_at;
-        let Some(receiving) = self.requests.receiving(id) else {
+        let RequestState::Receiving(receiving) = &mut request.state else {
             return;
         };
         receiving.posted = None;
@@ -267,8 +267,7 @@ impl<P: Protocol> Delivery<'_, P> {
         };
         match payload {
             Payload::Here(payload) => {
-                receiving.buffer.unpack(portion.offset, payload);
-                receiving.arrived_bytes += payload.len() as u64;
+                receiving.take(portion.offset, payload);
                 Disposition::Consumed
             }
             Payload::Distant(_) => self.inbox.landings.fetch(portion, id, receiving),

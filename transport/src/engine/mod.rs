@@ -420,7 +420,7 @@ impl<P: Protocol> Engine<P> {
         let is_staged = destination.limits.staged_bytes.contains(&bytes)
             && (destination.stage(&buffer, 0, bytes as usize, true, header, log)).is_some();
         if is_staged {
-            destination.next.raise_to(ssn.next());
+            destination.next.take_next(stream);
         } else {
             if !destination.log.has_room(bytes as usize) {
                 destination.before_chunk(log);
@@ -432,7 +432,7 @@ impl<P: Protocol> Engine<P> {
             let Ok(frame) = appended else {
                 return self.send_in_turn(stream, clock, buffer, to);
             };
-            destination.next.raise_to(ssn.next());
+            destination.next.take_next(stream);
             if log.fabric.post(pass, to.rank, &frame).is_err() {
                 destination.packed.push_back((frame, log.gate.mark()));
                 self.outbox.note_backlog(to.rank);

@@ -67,9 +67,8 @@ impl<P: Protocol> Engine<P> {
         self.statistics.receives += 1;
         let status = Status {
             source: self.options.rank,
-            tag: 0,
             bytes: u64::MAX,
-            cancelled: false,
+            ..Status::default()
         };
         let receiving = Receiving {
             buffer,

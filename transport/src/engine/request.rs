@@ -142,7 +142,7 @@ pub(super) struct Receiving {
 }
 
 impl Receiving {
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, offset: u64, payload: &[u8]) {
         self.buffer.unpack(offset, payload);
         self.arrived_bytes += payload.len() as u64;
@@ -231,7 +231,10 @@ impl Requests {
     /// Ends a receive if all of its message has arrived; returns whether it has ended.
     #[inline(always)]
     pub fn finish_receive_if_whole(&mut self, id: RequestId) -> bool {
-        let Some(receiving) = self.receiving(id) else {
+        let Some(request) = self.get_mut(id) else {
+            return true;
+        };
+        let RequestState::Receiving(receiving) = &request.state else {
             return true;
         };
         // A fragment that was sent twice counts twice: all bytes may have arrived while the fabric
@@ -242,13 +245,13 @@ impl Requests {
         let room = receiving.buffer.room_bytes();
         let status = receiving.status;
         let truncated_to = (room < status.bytes).then_some(room);
-        self.finish(
-            id,
-            Outcome {
-                status,
-                truncated_to,
-            },
-        );
+        request.state = RequestState::Done(Outcome {
+            status,
+            truncated_to,
+        });
+        if request.detached {
+            self.slab.remove(id.index as usize);
+        }
         true
     }
 

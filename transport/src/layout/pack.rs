@@ -60,6 +60,8 @@ impl Layout {
     /// # Safety
     /// The bytes of all these layouts and those at `part` must be readable or writable,
     /// as the direction asks, and lie apart.
+    // Never inlined, so that copies of contiguous bytes are.
+    #[inline(never)]
     pub(crate) unsafe fn copy_several<const DIRECTION: bool>(
         &self,
         base: *mut u8,

@@ -211,8 +211,8 @@ mod tests {
             let mut directory = Directory::new();
             let mut pool = Pool::<(), 1>::new();
             let envelopes = envelopes(shape);
-            for envelope in &envelopes {
-                directory.append(envelope, |list| pool.append((), [list]));
+            for (number, envelope) in (0..).zip(&envelopes) {
+                directory.append(envelope, |list| pool.append(number, (), [list]));
             }
             let probes: usize = envelopes.iter().map(|e| directory.probes(e)).sum();
             assert!(
@@ -229,8 +229,8 @@ mod tests {
             let mut directory = Directory::new();
             let mut pool = Pool::<Envelope, 1>::new();
             let envelopes = envelopes(shape);
-            for envelope in &envelopes {
-                directory.append(envelope, |list| pool.append(*envelope, [list]));
+            for (number, envelope) in (0..).zip(&envelopes) {
+                directory.append(envelope, |list| pool.append(number, *envelope, [list]));
             }
             assert!(directory.taken * 2 <= directory.places.len());
             // Every third envelope is removed, then every second, then the rest.

@@ -6,7 +6,8 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | post; cancel; remove by id | O(1) |
+//! | post; remove by id; cancel of an exact receive | O(1) |
+//! | cancel of a wildcard receive | O(wildcards) |
 //! | message to an exact receive | O(1), and O(wildcards posted before it) |
 //! | message to a wildcard receive | O(wildcards posted before it) |
 //! | exact receive or probe of an unexpected message | O(1) |
@@ -24,8 +25,9 @@ mod tests;
 pub use directory::Envelope;
 
 use directory::Directory;
-use pool::{Handle, List, Pool};
+use pool::{Handle, List, NONE, Pool};
 use refrain_ring::Rank;
+use std::collections::VecDeque;
 
 /// The matching part of a receive or a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,11 +83,13 @@ pub struct UnexpectedId(Handle);
 /// Ids are never used twice: the id of a removed entry finds nothing.
 #[derive(Debug)]
 pub struct Matcher<R, M> {
-    /// Receives; each is on one list: that of its envelope if it is exact, else the
-    /// wildcards'.
+    /// Number of receives and messages so far: the number of the next one.
+    entries: u64,
+    /// Exact receives; each is on the list of its envelope.
     receives: Pool<(Pattern, R), 1>,
     exact_receives: Directory,
-    wildcards: List,
+    /// Receives with wildcards, oldest first.
+    wildcards: VecDeque<(Handle, Pattern, R)>,
     /// Messages; each is on two lists: of all messages, and of its envelope.
     messages: Pool<(Envelope, M), 2>,
     messages_by_envelope: Directory,
@@ -102,9 +106,10 @@ impl<R, M> Matcher<R, M> {
     /// Creates a matcher without receives and messages.
     pub fn new() -> Self {
         Self {
+            entries: 0,
             receives: Pool::new(),
             exact_receives: Directory::new(),
-            wildcards: List::EMPTY,
+            wildcards: VecDeque::new(),
             messages: Pool::new(),
             messages_by_envelope: Directory::new(),
             arrivals: List::EMPTY,
@@ -126,33 +131,37 @@ impl<R, M> Matcher<R, M> {
     /// Number of receives that wait.
     #[inline]
     pub fn posted_count(&self) -> usize {
-        self.receives.count()
+        self.receives.count() + self.wildcards.len()
     }
 
     /// Posts a receive that no unexpected message satisfies.
     #[inline]
     pub fn post(&mut self, pattern: Pattern, value: R) -> PostedId {
-        let (pool, receive) = (&mut self.receives, (pattern, value));
-        let index = match pattern.exact() {
-            Some(envelope) => {
-                let append = |list: &mut List| pool.append(receive, [list]);
-                self.exact_receives.append(&envelope, append)
-            }
-            None => pool.append(receive, [&mut self.wildcards]),
+        let number = self.entries;
+        self.entries += 1;
+        let Some(envelope) = pattern.exact() else {
+            let index = NONE;
+            let handle = Handle { number, index };
+            self.wildcards.push_back((handle, pattern, value));
+            return PostedId(handle);
         };
+        let (pool, receive) = (&mut self.receives, (pattern, value));
+        let append = |list: &mut List| pool.append(number, receive, [list]);
+        let index = self.exact_receives.append(&envelope, append);
         PostedId(self.receives.handle(index))
     }
 
     /// Takes a posted receive back; `None` if it was matched or cancelled.
     #[inline]
     pub fn cancel(&mut self, id: PostedId) -> Option<R> {
-        let index = self.receives.resolve(id.0)?;
-        let exact = self.receives.get(index).0.exact();
-        let (_, value) = match exact {
-            Some(envelope) => self.remove_exact(self.exact_receives.place(&envelope)?, index),
-            None => self.receives.take(index, [&mut self.wildcards]),
+        let Some(index) = self.receives.resolve(id.0) else {
+            let found = self.wildcards.binary_search_by_key(&id.0, |it| it.0);
+            let (_, _, value) = self.wildcards.remove(found.ok()?)?;
+            return Some(value);
         };
-        Some(value)
+        let envelope = self.receives.get(index).0.exact()?;
+        let place = self.exact_receives.place(&envelope)?;
+        Some(self.remove_exact(place, index).1)
     }
 
     /// Takes the earliest posted receive that accepts the message.
@@ -162,9 +171,10 @@ impl<R, M> Matcher<R, M> {
     #[inline(always)]
     pub fn take_posted(&mut self, envelope: &Envelope) -> Option<(Pattern, R)> {
         let exact = self.exact_receives.oldest(envelope);
-        let before = exact.map_or(u64::MAX, |(_, index)| self.receives.number(index));
-        if let Some(index) = self.first_wildcard(envelope, before) {
-            return Some(self.receives.take(index, [&mut self.wildcards]));
+        if !self.wildcards.is_empty()
+            && let Some(taken) = self.take_wildcard(envelope, exact.map(|(_, index)| index))
+        {
+            return Some(taken);
         }
         let (place, index) = exact?;
         Some(self.remove_exact(place, index))
@@ -173,20 +183,29 @@ impl<R, M> Matcher<R, M> {
     /// The receive that [`take_posted`](Self::take_posted) would take.
     pub fn find_posted(&self, envelope: &Envelope) -> Option<&R> {
         let exact = self.exact_receives.oldest(envelope).map(|(_, index)| index);
-        let before = exact.map_or(u64::MAX, |index| self.receives.number(index));
-        let index = self.first_wildcard(envelope, before).or(exact)?;
-        Some(&self.receives.get(index).1)
+        match self.first_wildcard(envelope, exact) {
+            Some(at) => Some(&self.wildcards[at].2),
+            None => Some(&self.receives.get(exact?).1),
+        }
     }
 
-    /// The first wildcard receive that accepts the message, among those posted
-    /// before number `before`.
+    // A function of its own: inlined, it would slow down messages to exact receives.
+    #[inline(never)]
+    fn take_wildcard(&mut self, envelope: &Envelope, exact: Option<u32>) -> Option<(Pattern, R)> {
+        let at = self.first_wildcard(envelope, exact)?;
+        let (_, pattern, value) = self.wildcards.remove(at)?;
+        Some((pattern, value))
+    }
+
+    /// The place of the first wildcard receive that accepts the message, among those posted
+    /// before the exact receive that accepts it.
     #[inline]
-    fn first_wildcard(&self, envelope: &Envelope, before: u64) -> Option<u32> {
-        self.receives
-            .iter(self.wildcards)
-            .take_while(|&(index, _)| self.receives.number(index) < before)
-            .find(|(_, (pattern, _))| pattern.accepts(envelope))
-            .map(|(index, _)| index)
+    fn first_wildcard(&self, envelope: &Envelope, exact: Option<u32>) -> Option<usize> {
+        let before = exact.map_or(u64::MAX, |index| self.receives.number(index));
+        let wildcards = self.wildcards.iter();
+        wildcards
+            .take_while(|(handle, _, _)| handle.number < before)
+            .position(|(_, pattern, _)| pattern.accepts(envelope))
     }
 
     #[inline]
@@ -205,8 +224,9 @@ impl<R, M> Matcher<R, M> {
     /// Adds a message that no posted receive accepts.
     #[inline]
     pub fn push_unexpected(&mut self, envelope: Envelope, value: M) -> UnexpectedId {
-        let (pool, arrivals) = (&mut self.messages, &mut self.arrivals);
-        let append = |list: &mut List| pool.append((envelope, value), [arrivals, list]);
+        let (pool, arrivals, number) = (&mut self.messages, &mut self.arrivals, self.entries);
+        self.entries += 1;
+        let append = |list: &mut List| pool.append(number, (envelope, value), [arrivals, list]);
         let index = self.messages_by_envelope.append(&envelope, append);
         UnexpectedId(self.messages.handle(index))
     }
@@ -299,8 +319,9 @@ impl<R, M> Matcher<R, M> {
 
 #[cfg(test)]
 impl<R, M> Matcher<R, M> {
-    fn posted_slots_and_places(&self) -> (usize, usize) {
-        (self.receives.slots(), self.exact_receives.places())
+    fn posted_slots_and_places(&self) -> (usize, usize, usize) {
+        let (exact, wildcards) = (self.receives.slots(), self.wildcards.capacity());
+        (exact, wildcards, self.exact_receives.places())
     }
 
     fn unexpected_slots_and_places(&self) -> (usize, usize) {

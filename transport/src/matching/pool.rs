@@ -1,20 +1,21 @@
 //! Entries in a slab, threaded on doubly linked lists by index.
 //!
 //! The slab grows to the largest number of entries at one time and is reused from then on: no
-//! allocation once warm. Every entry gets a number at its insertion. The numbers order entries by
-//! age across lists, and distinguish a stale [`Handle`] from a live one however often its slot was
-//! reused.
+//! allocation once warm. The caller numbers all entries in ascending order. The numbers order
+//! entries by age across lists, and distinguish a stale [`Handle`] from a live one however often
+//! its slot was reused.
 
 /// Ends a list; no slot has this index.
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 
 const IS_THERE: &str = "lists and live handles lead to entries";
 
 /// Names an entry as long as it exists, and no entry afterwards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Handle {
-    number: u64,
-    index: u32,
+    pub(super) number: u64,
+    /// [`NONE`] of what is not in the slab.
+    pub(super) index: u32,
 }
 
 /// First and last entry of a list.
@@ -44,7 +45,6 @@ struct Node<T, const LISTS: usize> {
 pub(super) struct Pool<T, const LISTS: usize> {
     nodes: Vec<Node<T, LISTS>>,
     free: u32,
-    next_number: u64,
     count: usize,
 }
 
@@ -71,7 +71,6 @@ impl<T, const LISTS: usize> Pool<T, LISTS> {
         Self {
             nodes: Vec::new(),
             free: NONE,
-            next_number: 0,
             count: 0,
         }
     }
@@ -81,20 +80,20 @@ impl<T, const LISTS: usize> Pool<T, LISTS> {
         self.count
     }
 
-    /// Adds an entry at the end of these lists.
+    /// Adds an entry at the end of these lists. Its number is above those of earlier entries.
     #[inline]
     #[expect(
         clippy::needless_range_loop,
         reason = "iterators over the array are slower"
     )]
-    pub(super) fn append(&mut self, value: T, lists: [&mut List; LISTS]) -> u32 {
+    pub(super) fn append(&mut self, number: u64, value: T, lists: [&mut List; LISTS]) -> u32 {
         let index = match some(self.free) {
             Some(index) => index,
             None => self.grow(),
         };
         let node = &mut self.nodes[index as usize];
         self.free = node.links[0].next;
-        node.number = self.next_number;
+        node.number = number;
         node.value = Some(value);
         for which in 0..LISTS {
             let list = &mut *lists[which];
@@ -108,7 +107,6 @@ impl<T, const LISTS: usize> Pool<T, LISTS> {
             }
             list.tail = index;
         }
-        self.next_number += 1;
         self.count += 1;
         index
     }
@@ -173,7 +171,7 @@ impl<T, const LISTS: usize> Pool<T, LISTS> {
         (node.number == handle.number && node.value.is_some()).then_some(handle.index)
     }
 
-    /// The number of an entry's insertion: the smaller, the older.
+    /// The number of an entry: the smaller, the older.
     #[inline]
     pub(super) fn number(&self, index: u32) -> u64 {
         self.nodes[index as usize].number

@@ -131,7 +131,7 @@ impl Lane {
             return;
         };
         for _ in 0..records {
-            let Some(record) = reader.peek().expect("the log is whole") else {
+            let Some(record) = reader.read().expect("the log is whole") else {
                 break;
             };
             let found = Record {
@@ -139,7 +139,6 @@ impl Lane {
                 payload: record.payload.to_vec(),
                 position: record.position,
             };
-            reader.advance(found.header.payload_bytes);
             self.take(writer, &found);
         }
         self.released = reader.position();
@@ -152,7 +151,7 @@ impl Lane {
         for frame in self.posted.drain(..records).collect::<Vec<_>>() {
             let mut reader = reader_at(writer, &frame);
             let found = loop {
-                let record = reader.peek().expect("the log is whole");
+                let record = reader.read().expect("the log is whole");
                 let record = record.expect("what was posted is published");
                 if record.position == frame.position {
                     break Record {
@@ -161,8 +160,6 @@ impl Lane {
                         position: record.position,
                     };
                 }
-                let bytes = record.header.payload_bytes;
-                reader.advance(bytes);
             };
             self.take(writer, &found);
             self.released = found.end();

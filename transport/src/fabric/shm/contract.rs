@@ -24,6 +24,15 @@ impl Peer {
         }
     }
 
+    /// Rings as rank `me` after a release on this lane, if the peer waits for room there.
+    #[inline]
+    fn ring_if_waiting(&self, lane: &Lane, me: Rank) {
+        self.after_store();
+        if lane.waits_for_room.load(Relaxed) == 1 && lane.waits_for_room.swap(0, SeqCst) == 1 {
+            self.ring(me);
+        }
+    }
+
     /// The sender's half of [`wake`]: the fence between a store for this peer and the check of what
     /// the peer asks for.
     #[inline(always)]
@@ -52,6 +61,7 @@ impl Shm {
         }
     }
 
+    #[inline(always)]
     pub(super) fn poll_lane(
         &mut self,
         rank: Rank,
@@ -65,27 +75,12 @@ impl Shm {
         if !peer.incoming.is_open && peer.incoming.open(lane) && self.hot.contains(&rank) {
             lane.ring.store(0, Relaxed);
         }
-        let calls = peer.incoming.poll(lane, sink);
-        if calls.is_err() {
-            self.hot.retain(|hot| *hot != rank);
-        } else {
-            self.tell_released(rank);
+        let polled = peer.incoming.poll(lane, sink);
+        let (calls, released) = polled.inspect_err(|_| self.hot.retain(|hot| *hot != rank))?;
+        if released {
+            peer.ring_if_waiting(lane, self.options.rank);
         }
-        calls
-    }
-
-    #[inline]
-    fn tell_released(&mut self, rank: Rank) {
-        let Some(Some(peer)) = self.peers.get_mut(rank.index()) else {
-            return;
-        };
-        let lane = peer.segment.lane(self.options.rank);
-        if peer.incoming.publish_released(lane) {
-            peer.after_store();
-            if lane.waits_for_room.load(Relaxed) == 1 && lane.waits_for_room.swap(0, SeqCst) == 1 {
-                peer.ring(self.options.rank);
-            }
-        }
+        Ok(calls)
     }
 }
 
@@ -196,11 +191,6 @@ impl Fabric for Shm {
         let mut index = 0;
         while let Some(rank) = self.hot.get(index).copied() {
             index += 1;
-            if let Some(peer) = &mut self.peers[rank.index()]
-                && peer.incoming.is_quiet(peer.segment.lane(self.options.rank))
-            {
-                continue;
-            }
             calls += self.poll_lane(rank, sink)?;
         }
         Ok(calls)
@@ -214,8 +204,9 @@ impl Fabric for Shm {
     fn let_go(&mut self, place: Place) {
         if let Some(Some(peer)) = self.peers.get_mut(place.source.index()) {
             peer.incoming.let_go(place);
-            if !self.hot.contains(&place.source) {
-                self.tell_released(place.source);
+            let lane = peer.segment.lane(self.options.rank);
+            if !self.hot.contains(&place.source) && peer.incoming.publish_released(lane) {
+                peer.ring_if_waiting(lane, self.options.rank);
             }
         }
     }

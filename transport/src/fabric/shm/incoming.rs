@@ -93,18 +93,14 @@ impl Incoming {
     /// earlier life. FENCE-1
     #[cold]
     pub(super) fn open(&mut self, lane: &Lane) -> bool {
-        self.is_open = self.is_for_us(lane);
+        self.is_open = lane.for_life.load(Acquire) == self.life;
         self.is_open
-    }
-
-    fn is_for_us(&self, lane: &Lane) -> bool {
-        lane.for_life.load(Acquire) == self.life
     }
 
     /// Whether a poll would find something.
     #[inline]
     pub(super) fn ready(&self, lane: &Lane) -> bool {
-        if self.broken || !self.is_open && !self.is_for_us(lane) {
+        if self.broken || !self.is_open && lane.for_life.load(Acquire) != self.life {
             return false;
         }
         let data = match &self.reader {
@@ -120,29 +116,39 @@ impl Incoming {
         slot.sequence.load(Acquire) == self.control_taken + 1
     }
 
-    /// Whether a poll has nothing to do: the common case of a waiting rank.
-    #[inline]
-    pub(super) fn is_quiet(&mut self, lane: &Lane) -> bool {
-        let quiet = self.settled && !self.ready(lane);
-        self.idle_polls = self.idle_polls.saturating_add(quiet.into());
-        quiet
+    /// Takes frames that have arrived, at most a burst, and publishes what the sender may reuse.
+    /// Returns the number of frames, and whether anything was published.
+    #[inline(always)]
+    pub(super) fn poll(
+        &mut self,
+        lane: &Lane,
+        sink: &mut dyn Sink,
+    ) -> Result<(usize, bool), FabricError> {
+        // The common case of a waiting rank.
+        if self.settled && !self.ready(lane) {
+            self.idle_polls = self.idle_polls.saturating_add(1);
+            return Ok((0, false));
+        }
+        self.take_arrivals(lane, sink)
     }
 
-    /// Takes frames that have arrived, at most a burst.
-    #[inline]
-    pub(super) fn poll(&mut self, lane: &Lane, sink: &mut dyn Sink) -> Result<usize, FabricError> {
-        if self.broken || !self.is_open {
-            self.idle_polls = self.idle_polls.saturating_add(1);
-            return Ok(0);
+    #[inline(never)]
+    fn take_arrivals(
+        &mut self,
+        lane: &Lane,
+        sink: &mut dyn Sink,
+    ) -> Result<(usize, bool), FabricError> {
+        let mut calls = 0;
+        if self.is_open && !self.broken {
+            let controls = self.poll_control(lane, sink);
+            let taken = controls.and_then(|calls| Ok(calls + self.poll_data(lane, sink)?));
+            calls = taken.inspect_err(|_| self.broken = true)?;
         }
-        let controls = self.poll_control(lane, sink);
-        let taken = controls.and_then(|calls| Ok(calls + self.poll_data(lane, sink)?));
-        match taken {
-            Ok(0) => self.idle_polls = self.idle_polls.saturating_add(1),
-            Ok(_) => self.idle_polls = 0,
-            Err(_) => self.broken = true,
-        }
-        taken
+        self.idle_polls = match calls {
+            0 => self.idle_polls.saturating_add(1),
+            _ => 0,
+        };
+        Ok((calls, self.publish_released(lane)))
     }
 
     #[inline]
@@ -173,13 +179,12 @@ impl Incoming {
         };
         let mut calls = 0;
         while calls < BURST_FRAMES {
-            let record = match reader.peek() {
+            let record = match reader.read() {
                 Ok(Some(record)) => record,
                 Ok(None) => break,
                 Err(error) => return Err(FabricError::of_log(connected.0, error)),
             };
             let (header, position) = (&record.header, record.position);
-            let payload_bytes = header.payload_bytes;
             check_sender(connected, (header.source, header.incarnation))?;
             let held_from = self.kept.front().map_or(position, |kept| kept.position);
             let disposition = sink.frame(Arrival {
@@ -191,7 +196,7 @@ impl Incoming {
                     locator: locator(connected.1, record.payload_offset),
                 },
                 // A window is two chunks at least, and a kept frame holds its chunk.
-                pressed: position.0 + u64::from(payload_bytes) - held_from.0
+                pressed: position.0 + u64::from(header.payload_bytes) - held_from.0
                     > self.window_bytes / 4,
             });
             match disposition {
@@ -202,7 +207,6 @@ impl Incoming {
                 }),
                 Disposition::Fetch(_) => unreachable!("no frame of this fabric is distant"),
             }
-            reader.advance(payload_bytes);
             calls += 1;
         }
         Ok(calls)

@@ -8,7 +8,6 @@ use super::lane::Bytes;
 use super::trace::Route;
 use refrain_ring::{
     CHUNK_BYTES, ChannelReader, ChunkId, Frame, Position, ReadError, RecordHeader, Region,
-    record_bytes,
 };
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -160,12 +159,7 @@ impl Ledger {
 fn open(region: &Region, first: &Frame) -> Result<ChannelReader, ReadError> {
     let chunk = u32::try_from(first.offset / CHUNK_BYTES).unwrap_or(u32::MAX);
     let mut reader = ChannelReader::new(region.clone(), 0, ChunkId(chunk))?;
-    while reader.position() < first.position
-        && let Some(record) = reader.peek()?
-    {
-        let payload_bytes = record.header.payload_bytes;
-        reader.advance(payload_bytes);
-    }
+    while reader.position() < first.position && reader.read()?.is_some() {}
     Ok(reader)
 }
 
@@ -175,17 +169,13 @@ fn copy_at(
     reader: &mut ChannelReader,
     position: Position,
 ) -> Result<Option<(Position, Bytes)>, ReadError> {
-    while let Some(record) = reader.peek()?
-        && record.position <= position
+    while reader.position() <= position
+        && let Some(record) = reader.read()?
     {
-        let payload_bytes = record.header.payload_bytes;
         if record.position == position {
             let bytes = [&record.header.encode()[..], record.payload].concat();
-            let end = Position(position.0 + record_bytes(payload_bytes as usize) as u64);
-            reader.advance(payload_bytes);
-            return Ok(Some((end, bytes.into())));
+            return Ok(Some((reader.position(), bytes.into())));
         }
-        reader.advance(payload_bytes);
     }
     Ok(None)
 }
