@@ -120,6 +120,21 @@ impl Frontier {
         }
     }
 
+    /// Moves behind `ssn` and returns true, if it is the next message of an internal stream that
+    /// was used before.
+    #[inline]
+    pub fn pass_internal(&mut self, ssn: Ssn) -> bool {
+        let index = usize::from(ssn.stream().0).wrapping_sub(1);
+        let next = self.internal.get_mut(index);
+        next.is_some_and(|next| {
+            let is_next = *next == ssn;
+            if is_next {
+                *next = ssn.next();
+            }
+            is_next
+        })
+    }
+
     fn raise_internal(&mut self, ssn: Ssn) {
         let index = ssn.stream().internal_index();
         if ssn.count() == 0 {
@@ -214,6 +229,20 @@ mod tests {
         for strange in [&[][..], &[Ssn(3), first], &[first], &[Ssn(3), Ssn(3)]] {
             assert_eq!(Frontier::of_all(strange), None);
         }
+    }
+
+    /// STREAM-3
+    #[test]
+    fn only_the_next_message_of_a_used_stream_is_passed() {
+        let first = Ssn::first(Stream(2));
+        let mut frontier = Frontier::from(Ssn(4));
+        assert!(!frontier.pass_internal(Ssn(4)), "the program's stream");
+        assert!(!frontier.pass_internal(first), "never used");
+        frontier.raise_to(first.next());
+        assert!(!frontier.pass_internal(first) && !frontier.pass_internal(first.next().next()));
+        assert!(frontier.pass_internal(first.next()));
+        assert_eq!(frontier.of(Stream(2)), first.next().next());
+        assert_eq!(frontier.program, Ssn(4));
     }
 
     /// STREAM-1

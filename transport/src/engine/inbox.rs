@@ -146,10 +146,23 @@ impl<P: Protocol> Delivery<'_, P> {
         let source = &mut self.inbox.sources[header.source.index()];
         // One branch: `|`. Internal messages take it, too.
         if (header.ssn != source.next.program) | !source.missing.is_empty() {
-            return self.begin_again(arrival);
+            return self.begin_other(arrival);
         }
         source.next.program = header.ssn.next();
         self.enter(arrival)
+    }
+
+    /// Handles the first record of a message that is not the next one of the program's stream.
+    #[inline(never)]
+    fn begin_other(&mut self, arrival: &Arrival<'_>) -> Disposition {
+        let header = arrival.header;
+        let source = &mut self.inbox.sources[header.source.index()];
+        if !source.missing.is_empty() || !source.next.pass_internal(header.ssn) {
+            return self.begin_again(arrival);
+        }
+        let head = MessageHead::of(header);
+        let place = self.place_internal(&head);
+        self.enter_at(place, &head, arrival)
     }
 
     /// Takes in a message that has not arrived before.
