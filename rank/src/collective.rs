@@ -13,18 +13,19 @@
 )]
 
 use crate::calls::{Handle, begin_internal};
+use core::ops::Range;
 use core::slice::{from_raw_parts, from_raw_parts_mut};
 use refrain_collectives::reduction::{Operands, Reduction};
 use refrain_collectives::{Action, Buffer, Chosen, Part, Side};
 use refrain_ring::Rank;
 use refrain_transport::engine::{
     Engine, EngineError, InternalOperation, Outcome, ReceiveBuffer, RequestId, SendBuffer, SendTo,
-    Started,
+    Started, Taker,
 };
 use refrain_transport::matching::Envelope;
 use refrain_transport::protocol::Protocol;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
 
 /// What a collective does at this rank. Each start of a persistent collective has the same one.
@@ -262,6 +263,9 @@ enum Check {
     Done,
 }
 
+/// Length from which a message is combined where it arrives.
+const TAKEN_BYTES_MIN: usize = 2048;
+
 /// Length of a call as text, with zeros behind it.
 const CHECK_BYTES: usize = 160;
 
@@ -269,8 +273,8 @@ const CHECK_BYTES: usize = 160;
 struct Waiting {
     step: usize,
     request: RequestId,
-    /// What arrives for [`Action::ReceiveReduce`].
-    operand: Vec<u8>,
+    /// What arrives for [`Action::ReceiveReduce`], unless it is combined as it arrives.
+    operand: Option<Vec<u8>>,
 }
 
 impl Collective {
@@ -417,14 +421,27 @@ impl Collective {
                 }
             }
             Action::Receive { source, into } => {
-                let (base, bytes) = (self.address(into), self.bytes(into));
-                self.receive(source, base, bytes, Vec::new(), engine);
+                // SAFETY: inside of the output or the scratch, which stay until the collective is
+                // complete; the schedule uses nothing of it before.
+                let room = unsafe { ReceiveBuffer::bytes(self.address(into), self.bytes(into)) };
+                self.receive(source, room, None, engine);
             }
-            Action::ReceiveReduce { source, into, .. } => {
+            Action::ReceiveReduce {
+                source,
+                message,
+                with,
+                into,
+            } => {
                 let bytes = self.bytes(into);
-                let mut operand = spare.take(bytes);
-                let base = operand.as_mut_ptr();
-                self.receive(source, base, bytes, operand, engine);
+                if let Some(taker) = self.taker(message, with, into) {
+                    let room = ReceiveBuffer::taken(bytes as u64, taker);
+                    self.receive(source, room, None, engine);
+                } else {
+                    let mut operand = spare.take(bytes);
+                    // SAFETY: the operand stays until this step is complete.
+                    let room = unsafe { ReceiveBuffer::bytes(operand.as_mut_ptr(), bytes) };
+                    self.receive(source, room, Some(operand), engine);
+                }
             }
             Action::Reduce { left, right, into } => {
                 let [left, right] = [left, right].map(|part| self.address(part).cast_const());
@@ -455,7 +472,7 @@ impl Collective {
             synchronous: false,
         };
         if let Started::Pending(request) = engine.send_internal(&self.operation, data, to)? {
-            self.wait_for(request, Vec::new());
+            self.wait_for(request, None);
         }
         Ok(())
     }
@@ -463,14 +480,10 @@ impl Collective {
     fn receive(
         &mut self,
         source: u32,
-        base: *mut u8,
-        bytes: usize,
-        operand: Vec<u8>,
+        room: ReceiveBuffer,
+        operand: Option<Vec<u8>>,
         engine: &mut Engine<impl Protocol>,
     ) {
-        // SAFETY: inside of the output, the scratch or the operand, which all stay until the
-        // collective is complete; the schedule uses nothing of it before.
-        let room = unsafe { ReceiveBuffer::bytes(base, bytes) };
         let from = Envelope {
             source: self.plan.members[source as usize],
             context: self.plan.context,
@@ -480,7 +493,36 @@ impl Collective {
         self.wait_for(request, operand);
     }
 
-    fn wait_for(&mut self, request: RequestId, operand: Vec<u8>) {
+    /// What combines a long message where it arrives. Short ones are copied first, and the caller's
+    /// own operator gets operands in memory of the executor.
+    fn taker(&mut self, message: Side, with: Part, into: Part) -> Option<Taker> {
+        let element_bytes = self.plan.memory.element_bytes;
+        let reduction = self.plan.reduction.as_ref();
+        let reduction = reduction.filter(|it| it.is_of_library())?.clone();
+        let is_cut_between_elements = Taker::ALIGNMENT_BYTES.is_multiple_of(element_bytes);
+        if self.bytes(into) < TAKEN_BYTES_MIN || !is_cut_between_elements {
+            return None;
+        }
+        let at = Combining {
+            reduction,
+            message,
+            with: self.address(with),
+            into: self.address(into),
+        };
+        let done = Mutex::new(Vec::new());
+        Some(Taker::new(move |offset, data| {
+            let end = offset + data.len() as u64;
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            for part in not_in(&done, offset..end) {
+                let bytes = (part.start - offset) as usize..(part.end - offset) as usize;
+                // SAFETY: the engine clips parts to the room, which is that of `into`.
+                unsafe { at.combine(part.start as usize, &data[bytes]) };
+            }
+            done.push(offset..end);
+        }))
+    }
+
+    fn wait_for(&mut self, request: RequestId, operand: Option<Vec<u8>>) {
         self.waiting.push_back(Waiting {
             step: self.next,
             request,
@@ -516,6 +558,7 @@ impl Collective {
             into,
             ..
         } = action
+            && let Some(operand) = operand
         {
             let (message_at, with_at) = (operand.as_ptr(), self.address(with).cast_const());
             match message {
@@ -530,26 +573,11 @@ impl Collective {
     /// `into` = `left` ∘ `right`.
     fn combine(&mut self, left: *const u8, right: *const u8, into: Part) {
         let (result, bytes) = (self.address(into), self.bytes(into));
-        // SAFETY: inside of the buffers. An operand that is the result is not read by a slice of
-        // its own; the schedule keeps other operands apart from it.
-        let operands = unsafe {
-            let into = from_raw_parts_mut(result, bytes);
-            let operand = |base| from_raw_parts(base, bytes);
-            if left == result.cast_const() {
-                let right = operand(right);
-                Operands::IntoLeft { into, right }
-            } else if right == result.cast_const() {
-                let left = operand(left);
-                Operands::IntoRight { left, into }
-            } else {
-                let (left, right) = (operand(left), operand(right));
-                Operands::Apart { left, right, into }
-            }
-        };
         let reduction = self.plan.reduction.as_ref();
-        reduction
-            .expect("a schedule that combines has an operator")
-            .apply(operands);
+        let reduction = reduction.expect("a schedule that combines has an operator");
+        // SAFETY: inside of the buffers; the schedule keeps operands apart from the result, unless
+        // they are the result.
+        unsafe { combine(reduction, left, right, result, bytes) };
     }
 
     fn bytes(&self, part: Part) -> usize {
@@ -562,6 +590,119 @@ impl Collective {
             Buffer::Input => self.plan.memory.input.cast_mut().wrapping_add(offset),
             Buffer::Output => self.plan.memory.output.wrapping_add(offset),
             Buffer::Scratch => self.scratch.as_mut_ptr().wrapping_add(offset),
+        }
+    }
+}
+
+/// A reduction of a message with memory of a collective.
+struct Combining {
+    reduction: Reduction,
+    message: Side,
+    with: *const u8,
+    into: *mut u8,
+}
+
+// SAFETY: the memory is the collective's until it is complete, in whichever thread it is advanced.
+unsafe impl Send for Combining {}
+// SAFETY: as above; parts are combined one after the other.
+unsafe impl Sync for Combining {}
+
+impl Combining {
+    /// Combines `data`, the part of the message from `offset` on.
+    ///
+    /// # Safety
+    /// The part must be inside of both memories, which are the collective's.
+    unsafe fn combine(&self, offset: usize, data: &[u8]) {
+        let (with, into) = (
+            self.with.wrapping_add(offset),
+            self.into.wrapping_add(offset),
+        );
+        let (left, right) = match self.message {
+            Side::Left => (data.as_ptr(), with),
+            Side::Right => (with, data.as_ptr()),
+        };
+        // SAFETY: the caller's promise; a message lies apart from the collective's memory.
+        unsafe { combine(&self.reduction, left, right, into, data.len()) };
+    }
+}
+
+/// `into` = `left` ∘ `right`.
+///
+/// # Safety
+/// All have `bytes` bytes; an operand is `into` itself, or apart from it.
+unsafe fn combine(
+    reduction: &Reduction,
+    left: *const u8,
+    right: *const u8,
+    into: *mut u8,
+    bytes: usize,
+) {
+    // SAFETY: an operand that is the result is not read by a slice of its own; else the caller's
+    // promise.
+    let operands = unsafe {
+        let operand = |base| from_raw_parts(base, bytes);
+        let result = from_raw_parts_mut(into, bytes);
+        if left == into.cast_const() {
+            let right = operand(right);
+            Operands::IntoLeft {
+                into: result,
+                right,
+            }
+        } else if right == into.cast_const() {
+            let left = operand(left);
+            Operands::IntoRight { left, into: result }
+        } else {
+            let (left, right) = (operand(left), operand(right));
+            Operands::Apart {
+                left,
+                right,
+                into: result,
+            }
+        }
+    };
+    reduction.apply(operands);
+}
+
+/// The parts of `wanted` that are in none of `done`, which may overlap.
+fn not_in(done: &[Range<u64>], wanted: Range<u64>) -> Vec<Range<u64>> {
+    let mut left = vec![wanted];
+    for done in done {
+        let rest = left.iter().flat_map(|it| {
+            let before = it.start..it.end.min(done.start).max(it.start);
+            let behind = it.start.max(done.end).min(it.end)..it.end;
+            [before, behind]
+        });
+        left = rest.filter(|it| !it.is_empty()).collect();
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::not_in;
+
+    /// Of two lists of parts, each element is in exactly one.
+    #[test]
+    fn parts_are_taken_once() {
+        let mut rng = fastrand::Rng::with_seed(5);
+        for _ in 0..500 {
+            let mut range = || {
+                let start = rng.u64(..20);
+                start..start + rng.u64(..8)
+            };
+            let done: Vec<_> = (0..4).map(|_| range()).collect();
+            let wanted = range();
+            let left = not_in(&done, wanted.clone());
+            for element in 0..30 {
+                let is_new =
+                    wanted.contains(&element) && !done.iter().any(|it| it.contains(&element));
+                let times = left.iter().filter(|it| it.contains(&element)).count();
+                assert_eq!(
+                    times,
+                    usize::from(is_new),
+                    "{element}: {wanted:?} without {done:?}"
+                );
+            }
         }
     }
 }

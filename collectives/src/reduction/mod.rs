@@ -83,6 +83,11 @@ impl Reduction {
         self.element_bytes
     }
 
+    /// Whether it is an operator of the library: its operands may be anywhere.
+    pub fn is_of_library(&self) -> bool {
+        self.name.is_some()
+    }
+
     /// Whether the order of operands makes no difference.
     pub fn commutative(&self) -> bool {
         self.commutative

@@ -38,8 +38,41 @@ enum Shape {
 pub struct ReceiveBuffer {
     base: *mut u8,
     room_bytes: u64,
-    /// `None`: contiguous.
-    layout: Option<Arc<Layout>>,
+    form: Form,
+}
+
+/// What becomes of the bytes of a message that is received.
+#[derive(Clone, Debug)]
+enum Form {
+    /// They lie contiguously from the base on.
+    Piece,
+    /// They lie as copies of a layout, each an extent behind the previous copy.
+    Layout(Arc<Layout>),
+    /// A function takes them.
+    Taken(Arc<Taker>),
+}
+
+/// Takes the parts of a message as they arrive: each with its offset, which is a multiple of
+/// [`Taker::ALIGNMENT_BYTES`].
+pub struct Taker(Box<TakePart>);
+
+type TakePart = dyn Fn(u64, &[u8]) + Send + Sync;
+
+impl Taker {
+    /// No part ends within so many bytes, except for the last one.
+    pub const ALIGNMENT_BYTES: u64 = 16;
+
+    /// Takes parts by a function. A part comes again, with the same bytes, when its sender is
+    /// restarted before all of the message has arrived (REC-7).
+    pub fn new(take: impl Fn(u64, &[u8]) + Send + Sync + 'static) -> Self {
+        Self(Box::new(take))
+    }
+}
+
+impl core::fmt::Debug for Taker {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Taker").finish_non_exhaustive()
+    }
 }
 
 /// A buffer that is borrowed for a call.
@@ -190,7 +223,16 @@ impl ReceiveBuffer {
         Self {
             base,
             room_bytes: bytes as u64,
-            layout: None,
+            form: Form::Piece,
+        }
+    }
+
+    /// Room for `bytes` bytes, which a function takes.
+    pub fn taken(bytes: u64, by: Taker) -> Self {
+        Self {
+            base: NonNull::dangling().as_ptr(),
+            room_bytes: bytes,
+            form: Form::Taken(Arc::new(by)),
         }
     }
 
@@ -215,7 +257,10 @@ impl ReceiveBuffer {
         Ok(Self {
             base: piece.unwrap_or(base),
             room_bytes: message_bytes(count, layout)?,
-            layout: piece.is_none().then(|| Arc::clone(layout)),
+            form: match piece {
+                Some(_) => Form::Piece,
+                None => Form::Layout(Arc::clone(layout)),
+            },
         })
     }
 
@@ -224,7 +269,7 @@ impl ReceiveBuffer {
         Self {
             base: NonNull::dangling().as_ptr(),
             room_bytes: 0,
-            layout: None,
+            form: Form::Piece,
         }
     }
 
@@ -243,16 +288,17 @@ impl ReceiveBuffer {
             return;
         }
         let (from, bytes) = (data.as_ptr(), data.len());
-        match &self.layout {
+        match &self.form {
             // SAFETY: clipped to the user's buffer; log and user memory are apart.
-            None => unsafe {
+            Form::Piece => unsafe {
                 let to = self.base.add(offset as usize);
                 match bytes < STREAM_BYTES_MIN {
                     true => copy_nonoverlapping(from, to, bytes),
                     false => out_of_log(from, to, bytes),
                 }
             },
-            Some(layout) => {
+            Form::Taken(taker) => (taker.0)(offset, data),
+            Form::Layout(layout) => {
                 let (base, room_bytes, from) = (self.base, self.room_bytes, from.cast_mut());
                 // SAFETY: clipped to bytes that the user lent to this request alone; the
                 // data is only read.
@@ -266,7 +312,7 @@ impl ReceiveBuffer {
     /// end of the receive nor gives the buffer back.
     pub(super) fn lend(&self, offset: u64, bytes: usize, token: u64) -> Option<Landing> {
         let end = offset.checked_add(bytes as u64)?;
-        if end > self.room_bytes || self.layout.is_some() {
+        if end > self.room_bytes || !matches!(self.form, Form::Piece) {
             return None;
         }
         // SAFETY: inside the user's buffer, which is this request's alone until

@@ -56,7 +56,7 @@ mod void;
 mod waiting;
 
 pub use beginning::{Beginning, NotBetween, ToSelf};
-pub use buffer::{Incoming, Outgoing, ReceiveBuffer, SendBuffer};
+pub use buffer::{Incoming, Outgoing, ReceiveBuffer, SendBuffer, Taker};
 pub use error::EngineError;
 pub use horizon::Horizon;
 pub use inside::Inside;

@@ -114,7 +114,7 @@ pub struct Attributes {
     pub reads_in_place: bool,
     /// Largest payload of one frame, in bytes.
     pub frame_payload_bytes_max: usize,
-    /// Payload bytes per frame that give the best throughput for long messages.
+    /// Payload bytes per frame that give the best throughput for long messages; a multiple of 16.
     pub fragment_bytes: usize,
     /// Payload bytes that may be sent without the receiver's clear-to-send; longer messages go by
     /// rendezvous when the log's memory is reused.
