@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Batches of a measurement; fewer if they take longer than planned. */
-enum { BATCHES = 8, BATCHES_MIN = 3 };
+/* Batches of a measurement; fewer if they take so many times longer than planned. */
+enum { BATCHES = 32, BATCHES_MIN = 3, LATE = 10 };
 enum kind { BLOCKING, NON_BLOCKING, COMPUTE, BOTH };
 
 static const char *operation;
@@ -119,25 +119,32 @@ static int by_size(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/* Median over batches of the mean time in a batch. All ranks know the same times, and so plan the
- * same. */
-static double measure(enum kind kind, long batch_max) {
-    double means[BATCHES], spent;
+/* Of one operation: median over batches of the mean time in a batch, and mean over all. */
+struct times { double median, mean; };
+
+/* All ranks know the same times, and so plan the same. */
+static struct times measure(enum kind kind, long batch_max) {
+    double means[BATCHES], total = 0;
+    /* The least: other processes may have the core meanwhile. */
+    double least = batch(kind, 1);
     long repeats = 1;
-    while ((spent = batch(kind, repeats)) < time_s / BATCHES && repeats < batch_max)
+    while (least * (double)repeats < time_s / BATCHES && repeats < batch_max) {
         repeats = 2 * repeats < batch_max ? 2 * repeats : batch_max;
-    repeats = (long)(time_s / BATCHES / spent * (double)repeats);
-    if (repeats > batch_max) repeats = batch_max;
-    if (repeats < 1) repeats = 1;
+        double mean = batch(kind, repeats) / (double)repeats;
+        if (mean < least) least = mean;
+    }
+    double planned = time_s / BATCHES / least;
+    repeats = planned < 1 ? 1 : planned < (double)batch_max ? (long)planned : batch_max;
     int count = 0;
-    double total = 0;
-    while (count < BATCHES && (count < BATCHES_MIN || total < time_s)) {
+    while (count < BATCHES && (count < BATCHES_MIN || total < LATE * time_s)) {
         double seconds = batch(kind, repeats);
         total += seconds;
         means[count++] = seconds / (double)repeats;
     }
     qsort(means, (size_t)count, sizeof *means, by_size);
-    return count % 2 ? means[count / 2] : (means[count / 2 - 1] + means[count / 2]) / 2;
+    struct times times = {means[count / 2], total / (double)(count * repeats)};
+    if (count % 2 == 0) times.median = (times.median + means[count / 2 - 1]) / 2;
+    return times;
 }
 
 static void figure(long bytes, const char *name, double seconds) {
@@ -182,12 +189,14 @@ int main(int argc, char **argv) {
         long bytes = strtol(argv[i], &end, 10);
         long batch_max = atol(end + 1);
         count = (int)(bytes / (long)sizeof *input);
-        figure(bytes, "blocking", measure(BLOCKING, batch_max));
+        struct times blocking = measure(BLOCKING, batch_max);
+        figure(bytes, "blocking", blocking.median);
+        figure(bytes, "mean", blocking.mean);
         if (overlap) {
-            double alone = measure(NON_BLOCKING, batch_max);
+            double alone = measure(NON_BLOCKING, batch_max).median;
             iterations = (long)(alone * rate);
-            double computation = measure(COMPUTE, batch_max);
-            double both = measure(BOTH, batch_max);
+            double computation = measure(COMPUTE, batch_max).median;
+            double both = measure(BOTH, batch_max).median;
             figure(bytes, "non-blocking", alone);
             figure(bytes, "computation", computation);
             figure(bytes, "both", both);

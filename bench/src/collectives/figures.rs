@@ -10,6 +10,8 @@ pub struct Figures {
     pub bytes: u64,
     /// Time of a blocking operation.
     pub blocking_us: f64,
+    /// The same as the mean over all batches.
+    pub blocking_mean_us: f64,
     /// The non-blocking operation, if it was measured.
     pub overlap: Option<Overlap>,
     /// The algorithm; known of Refrain alone.
@@ -76,6 +78,7 @@ pub fn figures(text: &str, sizes: &[u64], has_overlap: bool) -> Result<Vec<Figur
         Ok(Figures {
             bytes,
             blocking_us: microseconds("blocking")?,
+            blocking_mean_us: microseconds("mean")?,
             overlap: has_overlap.then(overlap).transpose()?,
             algorithm: value("algorithm").map(str::to_owned),
             log_bytes: value("log-bytes").and_then(|word| word.parse().ok()),

@@ -8,8 +8,9 @@
 //!   the quartiles over repetitions; ratios are taken within a repetition.
 //! * Refrain's ranks and the peers run the same loop (`rank`, `bench/peers/collectives.c`) with the
 //!   same plan. The time of an operation is the mean over operations between two barriers, at the
-//!   slowest rank, and the median of this over up to eight such batches.
-//!   Ranks may run ahead within a batch: the root of a bcast does not wait for the others.
+//!   slowest rank, and the median of this over up to 32 such batches: what happens in less than
+//!   half of them, to another process's turn on the core or to a log, does not count. Ranks may
+//!   run ahead within a batch: the root of a bcast does not wait for the others.
 //! * Each measurement begins with an untimed warm-up, which also determines how many operations are
 //!   in a batch. A batch is never longer than what the payload log holds between two horizons.
 //!   Horizons are published between batches, before the barrier.

@@ -12,9 +12,10 @@ use std::fmt::Display;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Batches of a measurement; fewer if they take longer than planned.
-const BATCHES: usize = 8;
+/// Batches of a measurement; fewer if they take so many times longer than planned.
+const BATCHES: usize = 32;
 const BATCHES_MIN: usize = 3;
+const LATE: f64 = 10.0;
 /// Buffers begin on a page.
 const PAGE_BYTES: usize = 4096;
 
@@ -83,6 +84,16 @@ enum Kind {
     Both,
 }
 
+/// Of one operation, in seconds.
+struct Times {
+    /// Median over batches of the mean time in a batch.
+    median: f64,
+    /// Mean over all.
+    mean: f64,
+    /// Number of operations, with the warm-up.
+    operations: u64,
+}
+
 struct Bench<'w> {
     world: &'w mut World,
     group: Group,
@@ -126,19 +137,24 @@ impl Bench<'_> {
         let algorithm = self.algorithm();
         self.line(bytes, "algorithm", algorithm);
         self.logged_bytes = 0;
-        let (seconds, repeats) = self.measure(Kind::Blocking, point)?;
-        self.line(bytes, "blocking", seconds);
+        let blocking = self.measure(Kind::Blocking, point)?;
+        self.line(bytes, "blocking", blocking.median);
+        self.line(bytes, "mean", blocking.mean);
         let logged = [self.logged_bytes];
         let mut all = [0];
         let sum = collective::allreduce(self.group, Operator::Sum, &logged, &mut all);
         self.world.collective(sum)?;
-        self.line(bytes, "log-bytes", all[0] as f64 / repeats as f64);
+        self.line(
+            bytes,
+            "log-bytes",
+            all[0] as f64 / blocking.operations as f64,
+        );
         self.verify()?;
         if self.options.overlap {
-            let (alone, _) = self.measure(Kind::NonBlocking, point)?;
+            let alone = self.measure(Kind::NonBlocking, point)?.median;
             self.iterations = (alone * rate) as u64;
-            let (computation, _) = self.measure(Kind::Computation, point)?;
-            let (both, _) = self.measure(Kind::Both, point)?;
+            let computation = self.measure(Kind::Computation, point)?.median;
+            let both = self.measure(Kind::Both, point)?.median;
             self.line(bytes, "non-blocking", alone);
             self.line(bytes, "computation", computation);
             self.line(bytes, "both", both);
@@ -151,32 +167,32 @@ impl Bench<'_> {
         self.lines.push(format!("figure {bytes} {name} {value}"));
     }
 
-    /// Median over batches of the mean time in a batch, and the number of all operations. All
-    /// ranks know the same times, and so plan the same.
-    fn measure(&mut self, kind: Kind, point: &Point) -> Result<(f64, u64), WorkloadError> {
+    /// All ranks know the same times, and so plan the same.
+    fn measure(&mut self, kind: Kind, point: &Point) -> Result<Times, WorkloadError> {
         let time = self.options.seconds / BATCHES as f64;
-        let mut repeats = 1;
-        let mut all = 0;
-        let mut spent;
-        loop {
-            spent = self.batch(kind, repeats, point.bytes)?;
-            all += repeats;
-            if spent >= time || repeats >= point.batch {
-                break;
-            }
+        // The least: other processes may have the core meanwhile.
+        let mut least = self.batch(kind, 1, point.bytes)?;
+        let (mut repeats, mut warm_up) = (1, 1);
+        while least * (repeats as f64) < time && repeats < point.batch {
             repeats = (2 * repeats).min(point.batch);
+            warm_up += repeats;
+            least = least.min(self.batch(kind, repeats, point.bytes)? / repeats as f64);
         }
-        let planned = (time / spent * repeats as f64) as u64;
-        let repeats = planned.clamp(1, point.batch);
+        let repeats = ((time / least) as u64).clamp(1, point.batch);
         let mut means = Vec::with_capacity(BATCHES);
         let mut total = 0.0;
-        while means.len() < BATCHES && (means.len() < BATCHES_MIN || total < self.options.seconds) {
+        let late = LATE * self.options.seconds;
+        while means.len() < BATCHES && (means.len() < BATCHES_MIN || total < late) {
             let seconds = self.batch(kind, repeats, point.bytes)?;
-            all += repeats;
             total += seconds;
             means.push(seconds / repeats as f64);
         }
-        Ok((median(means).unwrap_or_default(), all))
+        let operations = means.len() as u64 * repeats;
+        Ok(Times {
+            mean: total / operations as f64,
+            operations: warm_up + operations,
+            median: median(means).unwrap_or_default(),
+        })
     }
 
     /// Time between barriers, of the slowest rank. The log is freed before the first barrier, so

@@ -176,8 +176,6 @@ pub fn chart(arguments: &Arguments, runs: &[Run], names: &[String]) -> Chart {
             operation,
             bytes,
         };
-        let of_operation = runs.iter().filter(|run| run.operation == operation);
-        let times = of_operation.map(|run| run.figures.blocking_us);
         let is_barrier = operation == Operation::Barrier;
         let series = |(index, name): (usize, &String)| {
             let at = |bytes, x| Some(cell(bytes).summary(name, BLOCKING)?.at(x));
@@ -192,17 +190,19 @@ pub fn chart(arguments: &Arguments, runs: &[Run], names: &[String]) -> Chart {
             };
             Series::new(name, index, shape, points)
         };
+        let series: Vec<Series> = names.iter().enumerate().map(series).collect();
+        let medians = || (series.iter()).flat_map(|it| it.points.iter().map(|point| point.y));
         let or_unit = |axis: Option<LogAxis>, kind: fn(LogAxis) -> Axis| {
             axis.map_or(Axis::Linear(0.0, 1.0), kind)
         };
         let (x, y) = match is_barrier {
-            true => (Axis::Names(names.to_vec()), Axis::from_zero(times)),
+            true => (Axis::Names(names.to_vec()), Axis::from_zero(medians())),
             false => (
                 or_unit(
                     LogAxis::sizes(sizes.iter().map(|it| *it as f64)),
                     Axis::Sizes,
                 ),
-                or_unit(LogAxis::decades(times), Axis::Decades),
+                or_unit(LogAxis::decades(medians()), Axis::Decades),
             ),
         };
         Panel {
@@ -210,7 +210,7 @@ pub fn chart(arguments: &Arguments, runs: &[Run], names: &[String]) -> Chart {
             x_name: String::new(),
             x,
             y,
-            series: names.iter().enumerate().map(series).collect(),
+            series,
             mark: None,
         }
     };

@@ -13,9 +13,9 @@ fn arguments(options: &str) -> Arguments {
 }
 
 const OUTPUT: &str = "a warning of the library\n\
-    figure 8 algorithm flat\nfigure 8 blocking 2.5e-7\nfigure 8 log-bytes 128\n\
+    figure 8 algorithm flat\nfigure 8 blocking 2.5e-7\nfigure 8 mean 3e-7\nfigure 8 log-bytes 128\n\
     figure 8 non-blocking 0.000001\nfigure 8 computation 0.000002\nfigure 8 both 0.0000025\n\
-    figure 64 blocking 3e-7\nfigure 64 non-blocking 1e-6\nfigure 64 computation 1e-6\nfigure 64 both 2e-6\n";
+    figure 64 blocking 3e-7\nfigure 64 mean 3e-7\nfigure 64 non-blocking 1e-6\nfigure 64 computation 1e-6\nfigure 64 both 2e-6\n";
 
 #[test]
 fn figures_are_found_among_other_lines() {
@@ -39,7 +39,14 @@ fn a_missing_figure_is_an_error() {
     let without = OUTPUT.replace("figure 8 both", "figure 8 none");
     assert!(figures(&without, &[8], true).is_err());
     for time in ["0", "nan", "-1", "inf", "x"] {
-        assert!(figures(&format!("figure 4 blocking {time}"), &[4], false).is_err());
+        assert!(
+            figures(
+                &format!("figure 4 mean 1\nfigure 4 blocking {time}"),
+                &[4],
+                false
+            )
+            .is_err()
+        );
     }
 }
 
@@ -114,7 +121,9 @@ fn ratios_are_to_the_faster_peer_and_within_a_repetition() {
                 (Operation::Bcast, 64),
             ] {
                 let time_us = time_us * f64::from(1 + 9 * repetition);
-                let text = format!("figure {bytes} blocking {}", time_us / 1e6);
+                let text = ["blocking", "mean"]
+                    .map(|name| format!("figure {bytes} {name} {}\n", time_us / 1e6))
+                    .concat();
                 let mut figures = figures(&text, &[bytes], false).unwrap().remove(0);
                 figures.overlap = Some(Overlap {
                     non_blocking_us: 4.0,
