@@ -50,7 +50,7 @@ impl<'a> Cell<'a> {
     }
 
     /// The peer with the least median.
-    fn better<'n>(self, peers: &'n [String]) -> Option<&'n String> {
+    fn better(self, peers: &[String]) -> Option<&String> {
         let median = |name: &&String| {
             self.summary(name, BLOCKING)
                 .map_or(f64::INFINITY, |it| it.median)
