@@ -31,7 +31,7 @@ mod peers;
 pub(crate) mod rank;
 mod report;
 
-use crate::error::{BenchError, status};
+use crate::error::BenchError;
 use crate::experiments::jobs::Jobs;
 use crate::experiments::{Common, repeat};
 use crate::job::Job;
@@ -43,7 +43,6 @@ use peers::Peer;
 use refrain_job::choice::check_protocol;
 use serde::Serialize;
 use std::fmt;
-use std::process::ExitCode;
 use std::str::FromStr;
 
 /// Maximum size; larger ones are typing errors.
@@ -156,11 +155,7 @@ fn log_bytes(bytes: u64, ranks: u32) -> u64 {
 ///
 /// # Errors
 /// When a job fails, or a file cannot be written.
-pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
-    status(measure(arguments))
-}
-
-fn measure(arguments: &Arguments) -> Result<(), BenchError> {
+pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let Common {
         repetitions,
         reporting,

@@ -134,7 +134,7 @@ impl Bench<'_> {
             _ => -1.0,
         };
         self.output.all().fill(before);
-        let algorithm = self.algorithm();
+        let algorithm = self.algorithm()?;
         self.line(bytes, "algorithm", algorithm);
         self.logged_bytes = 0;
         let blocking = self.measure(Kind::Blocking, point)?;
@@ -251,7 +251,7 @@ impl Bench<'_> {
     }
 
     /// The algorithm of the table of choice.
-    fn algorithm(&mut self) -> collective::Algorithm {
+    fn algorithm(&mut self) -> Result<collective::Algorithm, Error> {
         let (input, output) = (self.input.all(), self.output.all());
         let call = call(
             self.options.operation,
@@ -260,7 +260,7 @@ impl Bench<'_> {
             input,
             output,
         );
-        self.world.algorithm(&call)
+        self.world.algorithm(call)
     }
 
     /// Checks the results of the last operation, if this rank has any: the input of each rank
