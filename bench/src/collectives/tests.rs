@@ -141,7 +141,7 @@ fn ratios_are_to_the_faster_peer_and_within_a_repetition() {
     }
     let text = report::text(&of, &runs, &names);
     let row: Vec<&str> = (text.lines())
-        .find(|line| line.starts_with("bcast") && line.contains("64"))
+        .find(|line| line.trim_start().starts_with("bcast") && line.contains(" 64 "))
         .unwrap()
         .split("  ")
         .map(str::trim)
