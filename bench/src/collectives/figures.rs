@@ -1,6 +1,6 @@
 //! The output of the loop: lines `figure SIZE NAME VALUE`.
 
-use super::Operation;
+use super::arguments::Operation;
 use serde::Serialize;
 
 /// The figures of one size, measured once.

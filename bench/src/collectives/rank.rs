@@ -3,7 +3,7 @@
 //!
 //! `bench/peers/collectives.c` is the same loop over MPI, with the same arguments and output.
 
-use super::{Operation, Point};
+use super::arguments::{Operation, Point, log_bytes};
 use crate::summary::median;
 use crate::workload::error::{WorkloadError, ensure};
 use refrain::collective::{self, Collective, Operator, Prefix};
@@ -198,7 +198,7 @@ impl Bench<'_> {
     /// Time between barriers, of the slowest rank. The log is freed before the first barrier, so
     /// that no horizon is in the time.
     fn batch(&mut self, kind: Kind, repeats: u64, bytes: u64) -> Result<f64, WorkloadError> {
-        let needed = super::log_bytes(bytes, self.group.size()) * repeats;
+        let needed = log_bytes(bytes, self.group.size()) * repeats;
         if self.used_bytes > 0 && self.used_bytes + needed > self.options.between_horizons {
             self.world.publish_horizon()?;
             self.used_bytes = 0;

@@ -1,7 +1,7 @@
 //! Tables and the drawing.
 
+use super::arguments::{Arguments, Operation};
 use super::figures::{Figures, Run};
-use super::{Arguments, Operation};
 use crate::drawing::axis::{Axis, LogAxis};
 use crate::drawing::chart::Series;
 use crate::drawing::chart::{Chart, Panel, Shape};

@@ -1,3 +1,4 @@
+use super::arguments::{Point, log_bytes};
 use super::figures::{Overlap, figures};
 use super::*;
 use clap::Parser;
