@@ -26,6 +26,8 @@ enum Command {
     Rollback(experiments::rollback::Arguments),
     /// Measure the loss of ranks that do not communicate with the dead one.
     Survivors(experiments::survivors::Arguments),
+    /// Measure collectives, with each protocol and over MPI libraries.
+    Collectives(refrain_bench::collectives::Arguments),
     /// Check what `refrain netpipe --json` wrote.
     #[command(hide = true)]
     CheckNetpipe(refrain_bench::netpipe::CheckArguments),
@@ -45,6 +47,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
         Command::Faults(arguments) => status(experiments::faults::run(arguments)),
         Command::Rollback(arguments) => status(experiments::rollback::run(arguments)),
         Command::Survivors(arguments) => status(experiments::survivors::run(arguments)),
+        Command::Collectives(arguments) => status(refrain_bench::collectives::run(arguments)),
         Command::CheckNetpipe(arguments) => refrain_bench::netpipe::check(arguments),
         Command::CheckExperiment(arguments) => experiments::check(arguments),
     }

@@ -1,4 +1,4 @@
-//! A drawing of one or two panels with lines, points with their spread, or bars.
+//! A drawing of panels with lines, points with their spread, or bars.
 
 use super::axis::Axis;
 use super::{Area, Drawn, FAINT, INK, MARGIN, PALETTE, svg, text};
@@ -15,7 +15,11 @@ use std::path::Path;
 const WIDTH: i32 = 1240;
 const TITLE_HEIGHT: i32 = 68;
 const LEGEND_ROW_HEIGHT: i32 = 26;
+/// Height of a row of panels: of the only one, and of several.
 const PANELS_HEIGHT: i32 = 480;
+const ROW_HEIGHT: i32 = 320;
+/// Panels in a row, if they do not fit in one row of two.
+const ROW_PANELS: usize = 3;
 /// Length of the dashes of a line and of the gaps between them.
 const DASH: i32 = 6;
 const DASH_GAP: i32 = 4;
@@ -83,14 +87,22 @@ impl Chart {
         let places = legend_places(&names);
         let rows = places.last().map_or(1, |&(_, row)| row + 1);
         let head_height = TITLE_HEIGHT + rows * LEGEND_ROW_HEIGHT + 10;
-        svg((WIDTH, head_height + PANELS_HEIGHT), |root| {
+        let (panel_rows, columns) = match self.panels.len() {
+            count @ 0..=2 => (1, count.max(1)),
+            count => (count.div_ceil(ROW_PANELS), ROW_PANELS),
+        };
+        let panels_height = match panel_rows {
+            1 => PANELS_HEIGHT,
+            rows => rows as i32 * ROW_HEIGHT,
+        };
+        svg((WIDTH, head_height + panels_height), |root| {
             let (head, panels) = root.split_vertically(head_height);
             head.draw_text(&self.title, &text(22, INK), (MARGIN, 16))?;
             head.draw_text(&self.remark, &text(13, FAINT), (MARGIN, 46))?;
             for (series, (x, row)) in legend.iter().zip(places) {
                 series.draw_name(&head, (x, TITLE_HEIGHT + row * LEGEND_ROW_HEIGHT + 16))?;
             }
-            let areas = panels.split_evenly((1, self.panels.len().max(1)));
+            let areas = panels.split_evenly((panel_rows, columns));
             areas
                 .iter()
                 .zip(&self.panels)

@@ -46,6 +46,7 @@ fn read(text: &str, experiment: &str) -> Result<usize, String> {
         "faults" => faults(settings, runs),
         "rollback" => rollback(runs),
         "survivors" => survivors(settings, runs),
+        "collectives" => collectives(settings, runs),
         _ => Err("there is no such experiment".into()),
     }?;
     Ok(runs.len())
@@ -147,6 +148,38 @@ fn survivors(settings: &Value, runs: &[Value]) -> Result<(), String> {
     Ok(())
 }
 
+/// Checks that each collective was measured with each protocol at each size.
+fn collectives(settings: &Value, runs: &[Value]) -> Result<(), String> {
+    for operation in list(&settings["operations"])? {
+        let sizes = match operation.as_str() {
+            Some("barrier") => &vec![0.into()],
+            _ => list(&settings["sizes"])?,
+        };
+        for (size, protocol) in (sizes.iter()).flat_map(|size| {
+            settings["protocol"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(move |it| (size, it))
+        }) {
+            let is_meant = |run: &Value| {
+                (&run["operation"], &run["bytes"], &run["contestant"])
+                    == (operation, size, protocol)
+            };
+            let run = find(
+                runs,
+                is_meant,
+                format!("{operation}, {size} bytes, {protocol}"),
+            )?;
+            positive(run, "blocking_us")?;
+            if settings["blocking"] == false {
+                positive(&run["overlap"], "both_us")?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Checks the times that the launcher reports.
 fn figures(recovery: &Value) -> Result<(), String> {
     count(recovery, "noticed_us")?;
@@ -221,6 +254,23 @@ mod tests {
         let mut unfinished = run.clone();
         unfinished["recoveries"][0]["total_us"] = json!(null);
         assert!(of(&unfinished).unwrap().contains("total_us"));
+    }
+
+    #[test]
+    fn collectives_have_every_size_with_every_protocol() {
+        let settings = json!({"operations": ["barrier", "scan"], "sizes": [8, 64],
+                              "protocol": ["none"], "blocking": false});
+        let run = |operation: &str, bytes: u64| {
+            json!({"operation": operation, "bytes": bytes, "contestant": "none",
+                   "blocking_us": 1.0, "overlap": {"both_us": 2.0}})
+        };
+        let of = |runs| problem("collectives", settings.clone(), runs);
+        let all = [run("barrier", 0), run("scan", 8), run("scan", 64)];
+        assert_eq!(of(json!(all)), None);
+        assert!(of(json!(all[..2])).unwrap().contains("64 bytes"));
+        let mut alone = all.clone();
+        alone[1]["overlap"] = json!(null);
+        assert!(of(json!(alone)).unwrap().contains("both_us"));
     }
 
     #[test]

@@ -61,6 +61,11 @@ impl Jobs {
         })
     }
 
+    /// Whether a signal has asked for the end.
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
     /// Runs a job that must end well, and print `line` if that is known.
     ///
     /// # Errors

@@ -14,7 +14,7 @@
 
 mod check;
 pub mod faults;
-mod jobs;
+pub(crate) mod jobs;
 pub mod re_execution;
 pub mod rollback;
 pub mod survivors;
@@ -34,13 +34,13 @@ use std::path::PathBuf;
 pub struct Common {
     /// Number of measurements.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    repetitions: u32,
+    pub(crate) repetitions: u32,
     /// Fabric of messages.
     #[arg(long, default_value = "auto")]
-    fabric: String,
+    pub(crate) fabric: String,
     #[command(flatten)]
     #[serde(skip)]
-    reporting: Reporting,
+    pub(crate) reporting: Reporting,
 }
 
 /// Output of results.
@@ -68,7 +68,7 @@ struct Document<'a, Settings, Run> {
 
 impl Reporting {
     /// Checks at the beginning that the files can be written.
-    fn check(&self) -> Result<(), BenchError> {
+    pub(crate) fn check(&self) -> Result<(), BenchError> {
         for path in self.json.iter().chain(&self.svg) {
             let mut options = File::options();
             let file = options.create(true).append(true).open(path);
@@ -78,7 +78,7 @@ impl Reporting {
     }
 
     /// Writes the files that were requested.
-    fn write(
+    pub(crate) fn write(
         &self,
         experiment: &str,
         settings: &impl Serialize,
@@ -107,7 +107,7 @@ impl Reporting {
 
 /// Runs each case in each repetition. Every repetition begins with another case, so that no case
 /// is always the first.
-fn repeat<Case: Copy, Run>(
+pub(crate) fn repeat<Case: Copy, Run>(
     cases: &[Case],
     repetitions: u32,
     reporting: &Reporting,

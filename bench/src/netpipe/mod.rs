@@ -51,7 +51,7 @@ mod log_budget;
 mod log_figures;
 mod log_use;
 mod measure;
-mod peers;
+pub(crate) mod peers;
 mod plot;
 mod rank;
 mod ranks;
@@ -61,6 +61,7 @@ mod table;
 
 pub use arguments::Arguments;
 pub use check::{CheckArguments, check};
+pub(crate) use log_budget::message_cost_bytes;
 pub use rank::rank_main;
 
 use crate::error::status;

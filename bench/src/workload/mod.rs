@@ -8,7 +8,7 @@ mod any_source;
 mod chaos;
 mod collectives;
 mod coordinated;
-mod error;
+pub(crate) mod error;
 mod horizon;
 pub(crate) mod pairs;
 pub(crate) mod payload;
@@ -52,6 +52,9 @@ enum Workload {
     AnySource(any_source::Options),
     /// A seeded random mix of collectives of all kinds on several groups.
     Collectives(collectives::Options),
+    /// Measures a collective; for `refrain bench collectives`.
+    #[command(hide = true)]
+    CollectiveLoop(crate::collectives::rank::Options),
     /// A seeded random mix of every operation, with verification of every byte.
     Chaos(chaos::Options),
 }
@@ -78,6 +81,7 @@ fn run(workload: &Workload) -> Result<(), WorkloadError> {
         Workload::Stencil(options) => stencil::run(&mut world, options),
         Workload::AnySource(options) => any_source::run(&mut world, options),
         Workload::Collectives(options) => collectives::run(&mut world, options),
+        Workload::CollectiveLoop(options) => crate::collectives::rank::run(&mut world, options),
         Workload::Chaos(options) => chaos::run(&mut world, options),
     }?;
     world.finalize()?;

@@ -23,6 +23,8 @@ fn wrong_options_are_reported_with_what_to_do() {
             "survivors --repetitions 1 --svg /nowhere/it.svg",
             "cannot write /nowhere/it.svg",
         ),
+        ("collectives --sizes 6", "6 bytes are no elements"),
+        ("collectives --protocol optimist", "none, pessimist"),
     ] {
         let ended = run(refrain().arg("bench").args(options.split(' '))).expect(1);
         assert!(ended.err.contains(words), "{options}: {}", ended.err);
@@ -34,6 +36,8 @@ fn wrong_options_are_reported_with_what_to_do() {
         ("rollback --at 1.5", "between 0 and 1"),
         ("survivors --every 0", "at least 0.05"),
         ("faults --faults 0", "1..=1000"),
+        ("collectives --ranks 1", "2..=64"),
+        ("collectives --operations allsum", "reduce-scatter"),
     ] {
         let ended = run(refrain().arg("bench").args(options.split(' '))).expect(2);
         assert!(ended.err.contains(words), "{options}: {}", ended.err);
@@ -81,4 +85,33 @@ fn an_interrupted_experiment_leaves_nothing() {
         let left: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
         assert!(left.is_empty(), "{left:?}");
     }
+}
+
+/// Also verifies the results: each rank checks what it has received.
+#[test]
+fn collectives_of_two_ranks_are_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let [json, svg] = ["it.json", "it.svg"].map(|name| folder.path().join(name));
+    let mut command = refrain();
+    command
+        .args([
+            "bench",
+            "collectives",
+            "--sizes",
+            "8,64K",
+            "--time",
+            "0.001",
+        ])
+        .args(["--repetitions", "1", "--log-memory", "32M", "--tests", "1"])
+        .arg("--json")
+        .arg(&json)
+        .arg("--svg")
+        .arg(&svg);
+    let ended = run(&mut command).expect(0);
+    for words in ["barrier", "reduce-scatter", "64K", "÷ none", "hidden"] {
+        assert!(ended.out.contains(words), "{words}: {}", ended.out);
+    }
+    let check = [json.as_os_str(), "collectives".as_ref()];
+    run(refrain().args(["bench", "check-experiment"]).args(check)).expect(0);
+    assert!(fs::read_to_string(&svg).is_ok_and(|text| text.contains("</svg>")));
 }

@@ -34,7 +34,7 @@ use core::marker::PhantomData;
 use refrain_collectives as schedules;
 use refrain_collectives::Call;
 pub use refrain_collectives::reduction::{Element, Number, Operator, Reduction};
-pub use refrain_collectives::{Arguments, Blocks, Prefix};
+pub use refrain_collectives::{Algorithm, Arguments, Blocks, Prefix};
 use refrain_rank::calls::Handle;
 pub use refrain_rank::collective::Memory;
 use refrain_rank::collective::{CollectiveError, Plan};
@@ -563,6 +563,14 @@ impl World {
         let group = collective.group;
         let plan = self.plan(collective)?;
         Ok(self.add_request(Entry::persistent(Template::Collective { plan, group })))
+    }
+
+    /// The algorithm that does a collective.
+    ///
+    /// # Errors
+    /// As [`World::collective`].
+    pub fn algorithm(&mut self, collective: Collective<'_>) -> Result<Algorithm, Error> {
+        Ok(self.plan(collective)?.chosen.algorithm)
     }
 
     /// Checks a collective and makes its schedule.

@@ -12,8 +12,8 @@
 mod fi_pingpong;
 mod netpipe;
 mod pace;
-mod peer;
-mod process;
+pub mod peer;
+pub mod process;
 pub mod trampoline;
 mod ucx;
 
