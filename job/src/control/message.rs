@@ -493,12 +493,12 @@ mod tests {
             alone: false,
         };
         let expected = [
-            b"RJ\x0a\x01\x4b\0\0\0".as_slice(),
+            b"RJ\x0b\x01\x4d\0\0\0".as_slice(),
             b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x90\x4e".as_slice(),
             b"\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),
             b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0\0\0".as_slice(),
-            b"\x04none\xe8\x07\0\x01\x01\x01\x01\x02\0\0",
+            b"\x04none\xe8\x07\0\x01\x01\x01\x01\x02\0\0\0\0",
             b"\0",
         ]
         .concat();

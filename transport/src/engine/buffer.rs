@@ -38,18 +38,31 @@ enum Shape {
 pub struct ReceiveBuffer {
     base: *mut u8,
     room_bytes: u64,
-    form: Form,
+    /// `None`: contiguous.
+    form: Option<Arc<dyn Form>>,
 }
 
-/// What becomes of the bytes of a message that is received.
-#[derive(Clone, Debug)]
-enum Form {
-    /// They lie contiguously from the base on.
-    Piece,
-    /// They lie as copies of a layout, each an extent behind the previous copy.
-    Layout(Arc<Layout>),
-    /// A function takes them.
-    Taken(Arc<Taker>),
+/// Takes the bytes of a message that do not lie contiguously.
+trait Form: core::fmt::Debug + Send + Sync {
+    /// Takes `data`, the part of the message from `offset` on.
+    ///
+    /// # Safety
+    /// The part must be inside of the room, which was lent with this base.
+    unsafe fn take(&self, base: *mut u8, room_bytes: u64, offset: u64, data: &[u8]);
+}
+
+impl Form for Layout {
+    unsafe fn take(&self, base: *mut u8, room_bytes: u64, offset: u64, data: &[u8]) {
+        let from = data.as_ptr().cast_mut();
+        // SAFETY: bytes that the user lent to this request alone; the data is only read.
+        unsafe { self.copy_several::<UNPACK>(base, room_bytes, offset, from, data.len()) };
+    }
+}
+
+impl Form for Taker {
+    unsafe fn take(&self, _base: *mut u8, _room_bytes: u64, offset: u64, data: &[u8]) {
+        (self.0)(offset, data);
+    }
 }
 
 /// Takes the parts of a message as they arrive: each with its offset, which is a multiple of
@@ -223,7 +236,7 @@ impl ReceiveBuffer {
         Self {
             base,
             room_bytes: bytes as u64,
-            form: Form::Piece,
+            form: None,
         }
     }
 
@@ -232,7 +245,7 @@ impl ReceiveBuffer {
         Self {
             base: NonNull::dangling().as_ptr(),
             room_bytes: bytes,
-            form: Form::Taken(Arc::new(by)),
+            form: Some(Arc::new(by)),
         }
     }
 
@@ -257,10 +270,7 @@ impl ReceiveBuffer {
         Ok(Self {
             base: piece.unwrap_or(base),
             room_bytes: message_bytes(count, layout)?,
-            form: match piece {
-                Some(_) => Form::Piece,
-                None => Form::Layout(Arc::clone(layout)),
-            },
+            form: piece.is_none().then(|| Arc::clone(layout) as Arc<dyn Form>),
         })
     }
 
@@ -269,7 +279,7 @@ impl ReceiveBuffer {
         Self {
             base: NonNull::dangling().as_ptr(),
             room_bytes: 0,
-            form: Form::Piece,
+            form: None,
         }
     }
 
@@ -290,20 +300,15 @@ impl ReceiveBuffer {
         let (from, bytes) = (data.as_ptr(), data.len());
         match &self.form {
             // SAFETY: clipped to the user's buffer; log and user memory are apart.
-            Form::Piece => unsafe {
+            None => unsafe {
                 let to = self.base.add(offset as usize);
                 match bytes < STREAM_BYTES_MIN {
                     true => copy_nonoverlapping(from, to, bytes),
                     false => out_of_log(from, to, bytes),
                 }
             },
-            Form::Taken(taker) => (taker.0)(offset, data),
-            Form::Layout(layout) => {
-                let (base, room_bytes, from) = (self.base, self.room_bytes, from.cast_mut());
-                // SAFETY: clipped to bytes that the user lent to this request alone; the
-                // data is only read.
-                unsafe { layout.copy_several::<UNPACK>(base, room_bytes, offset, from, bytes) };
-            }
+            // SAFETY: clipped to the room.
+            Some(form) => unsafe { form.take(self.base, self.room_bytes, offset, data) },
         }
     }
 
@@ -312,7 +317,7 @@ impl ReceiveBuffer {
     /// end of the receive nor gives the buffer back.
     pub(super) fn lend(&self, offset: u64, bytes: usize, token: u64) -> Option<Landing> {
         let end = offset.checked_add(bytes as u64)?;
-        if end > self.room_bytes || !matches!(self.form, Form::Piece) {
+        if end > self.room_bytes || self.form.is_some() {
             return None;
         }
         // SAFETY: inside the user's buffer, which is this request's alone until
