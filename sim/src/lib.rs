@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`plan`] | the plan that follows from a seed: program, shape, faults; can be shrunk |
 //! | [`program`] | the programs of ranks: calls, and the use of their answers |
+//! | [`collective`] | collectives: shapes, calls of members, results by the plainest reference |
 //! | [`world`] | ranks, launcher and network, driven by a seed or by an explorer |
 //! | [`loggers`], [`checkpoints`] | event loggers, their disks and connections; the checkpoint store |
 //! | [`saved`] | the state with which a life begins: the beginning of its program, or a checkpoint |
@@ -26,6 +27,7 @@
 
 pub mod checkpoints;
 pub mod choices;
+pub mod collective;
 pub mod crash_point;
 pub mod explorer;
 pub mod happening;

@@ -97,6 +97,21 @@ pub enum Planted {
     /// When its program sees the first event without a record, a later life does not compare what
     /// peers and logs have with what it has sent. REC-9
     LossUnnoticed,
+    /// Steps of collectives count as operations of the clock. STREAM-4
+    StepsTick,
+    /// Messages of a collective are matched without its number. COLL-2
+    CollectiveNumberForgotten,
+    /// An operation gives its stream back when its last step ends, not when the program sees its
+    /// end. STREAM-2
+    StreamBackEarly,
+    /// The algorithm of a collective depends on what has arrived. COLL-1
+    AlgorithmByArrival,
+    /// The order of a reduction's operands depends on what has arrived. COLL-1
+    OperandsByArrival,
+    /// A later life has forgotten which contexts it has given to groups. COLL-3
+    ContextsAnew,
+    /// A later life counts the collectives of its groups anew. COLL-3
+    CollectivesCountedAnew,
     /// A later life asks for all messages again.
     RestartFromStart,
     /// As [`Planted::RestartFromStart`], and a message that arrives again counts as the next one.
@@ -178,6 +193,21 @@ impl Planted {
         known(Planted::MatchNotAsked, "match-not-asked", 200),
         known(Planted::FirstBytesForgotten, "first-bytes-forgotten", 100),
         known(Planted::LossUnnoticed, "loss-unnoticed", 200),
+        known(Planted::StepsTick, "steps-tick", 50),
+        known(
+            Planted::CollectiveNumberForgotten,
+            "collective-number-forgotten",
+            50,
+        ),
+        known(Planted::StreamBackEarly, "stream-back-early", 50),
+        known(Planted::AlgorithmByArrival, "algorithm-by-arrival", 50),
+        known(Planted::OperandsByArrival, "operands-by-arrival", 50),
+        known(Planted::ContextsAnew, "contexts-anew", 300),
+        known(
+            Planted::CollectivesCountedAnew,
+            "collectives-counted-anew",
+            200,
+        ),
     ];
 
     /// The bug's entry in [`Planted::ALL`].

@@ -1,6 +1,6 @@
 //! The state with which a life begins: the beginning of its program, or a checkpoint.
 
-use crate::program::{Answer, Call, Program, Stamp};
+use crate::program::{Answer, Call, Ended, Program, Stamp};
 use refrain_ring::{Clock, Rank, Ssn};
 use std::collections::BTreeSet;
 
@@ -63,7 +63,9 @@ impl Tally {
                 *next = next.next();
                 self.requests += 1;
             }
-            Call::Irecv { .. } | Call::Imrecv(_) | Call::Recv { .. } => self.requests += 1,
+            Call::Irecv { .. } | Call::Imrecv(_) | Call::Recv { .. } | Call::Collective(_) => {
+                self.requests += 1;
+            }
             Call::Print(_) => self.printed += 1,
             _ => {}
         }
@@ -86,7 +88,8 @@ pub fn delivered_by(answer: &Answer) -> impl Iterator<Item = (Rank, Ssn)> {
         Answer::Ended(all) => &all[..],
         _ => &[],
     };
-    let received = all.iter().filter(|ended| !ended.cancelled);
+    let is_message = |ended: &&Ended| !ended.cancelled && ended.collective.is_none();
+    let received = all.iter().filter(is_message);
     received.filter_map(|ended| Some((ended.peer, Ssn(Stamp::decode(&ended.payload)?.number))))
 }
 

@@ -21,6 +21,7 @@ pub fn shrink(plan: &Plan, still_fails: impl FnMut(&Plan) -> bool, budget: u32) 
         shrinking.fewer_rounds();
         shrinking.fewer_ranks();
         shrinking.fewer_messages();
+        shrinking.fewer_collectives();
         shrinking.plainer_rounds();
         shrinking.plainer_messages();
         shrinking.plainer_shape();
@@ -111,6 +112,18 @@ impl<F: FnMut(&Plan) -> bool> Shrinking<F> {
         });
     }
 
+    fn fewer_collectives(&mut self) {
+        self.fewer(Plan::collectives, |plan, range| {
+            let mut number = 0;
+            for round in &mut plan.rounds {
+                round.collectives.retain(|_| {
+                    number += 1;
+                    !range.contains(&(number - 1))
+                });
+            }
+        });
+    }
+
     fn plainer_rounds(&mut self) {
         for round in 0..self.best.rounds.len() {
             self.attempt(|plan| plan.rounds[round].prints.clear());
@@ -128,6 +141,11 @@ impl<F: FnMut(&Plan) -> bool> Shrinking<F> {
     fn plainer_messages(&mut self) {
         let least = STAMP_BYTES as u32;
         self.attempt(|plan| for_messages(plan, |message| message.bytes = least));
+        self.attempt(|plan| {
+            let rounds = plan.rounds.iter_mut();
+            let all = rounds.flat_map(|round| &mut round.collectives);
+            all.for_each(|collective| collective.shape.count = collective.shape.count.min(1));
+        });
         self.attempt(|plan| for_messages(plan, |message| message.is_synchronous = false));
         for round in 0..self.best.rounds.len() {
             for index in 0..self.best.rounds[round].messages.len() {
@@ -190,6 +208,12 @@ fn without_rank(plan: &mut Plan, gone: Rank, heir: Option<Rank>) {
             ranks.dedup();
         }
     }
+    for members in &mut plan.groups {
+        members.retain(|rank| *rank != gone);
+        members
+            .iter_mut()
+            .for_each(|rank| rank.0 -= u32::from(*rank > gone));
+    }
     plan.faults.retain_mut(|fault| match &mut fault.process {
         Process::Rank(rank) => new_name(*rank).is_some_and(|new| {
             *rank = new;
@@ -242,6 +266,7 @@ mod tests {
                 (2, 1, 1),
                 "{small}"
             );
+            assert_eq!(small.collectives(), 0);
             assert_eq!((small.faults.len(), small.loggers.replicas), (1, 1));
             assert!(small.rounds[0].messages[0].bytes < 200, "{small}");
             assert_eq!((small.first_clock, small.network.is_rough), (0, false));

@@ -2,7 +2,7 @@
 //! `docs/design/simulation.md` lists them.
 //!
 //! Few seeds: `ci/test` runs thousands by `refrain-sim`. GATE-1, GATE-2, GATE-3,
-//! GATE-4, EL-3, EL-5, LOG-1, LOG-2, LOG-4, GC-1, FENCE-1
+//! GATE-4, EL-3, EL-5, LOG-1, LOG-2, LOG-4, GC-1, FENCE-1, STREAM-1 to STREAM-6, COLL-1, COLL-2, COLL-3
 
 use refrain_ring::Rank;
 use refrain_sim::plan::generate::PlanOptions;
@@ -36,6 +36,7 @@ fn whole_jobs_hold_and_are_the_same_again() {
     // Otherwise the seeds have tested nothing.
     assert!(counts.of(Count::RankKills) > SEEDS / 4);
     assert!(counts.of(Count::Recollections) > SEEDS / 8);
+    assert!(counts.of(Count::Collectives) > SEEDS * 10, "{counts}");
     let kinds = [
         Count::Matches,
         Count::Probes,

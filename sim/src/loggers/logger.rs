@@ -15,7 +15,7 @@ use refrain_eventlog::server::service::{Service, ServiceOptions};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
-use refrain_ring::Rank;
+use refrain_ring::{Incarnation, Rank};
 use refrain_storage::Directory;
 use refrain_storage::simulated::SimulatedDisk;
 use std::cell::RefCell;
@@ -240,8 +240,12 @@ impl Logger {
             let mut left = row.clone();
             left.end = *end;
             left.lives.retain(|life| life.start < *end);
-            let cut = logbook.follow(JOB, rank, &left, &Beginning::default());
-            cut.is_ok()
+            // For another life: what a log has of the life itself is not cut.
+            let other = Beginning {
+                incarnation: Incarnation(u32::MAX),
+                ..Beginning::default()
+            };
+            logbook.follow(JOB, rank, &left, &other).is_ok()
         };
         let end = ends.into_iter().filter(|end| *end >= kept).find(is_cut);
         logbook.settle().map_err(|error| error.to_string())?;

@@ -16,7 +16,7 @@ use crate::plan::Process;
 use crate::plan::STAMP_BYTES;
 use crate::program::{Answer, Call, Ended, From, RequestNumber, Stamp, garbage, is_part};
 use crate::saved::Delivered;
-use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_ring::{Frontier, Incarnation, Rank, RecordHeader, RecordKind, Ssn, Stream};
 use refrain_transport::control::Control;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
@@ -27,9 +27,11 @@ pub struct Channels {
     /// By (sender, receiver).
     sent: Pairs<Vec<Sent>>,
     posting: Pairs<Posting>,
-    /// By (sender, receiver): the first message that each life of the receiver has asked for, while
-    /// the sender may still answer that life. REC-3
-    missed: Pairs<BTreeMap<Incarnation, Ssn>>,
+    /// By (sender, receiver): the first message of each stream that each life of the receiver has
+    /// asked for, while the sender may still answer that life. REC-3
+    missed: Pairs<BTreeMap<Incarnation, Frontier>>,
+    /// By sender: whether it has sent on other streams than the program's.
+    has_steps: Vec<bool>,
     /// By receiver.
     receiving: Vec<Receiving>,
     /// A rank whose events are lost, if any: it may send other messages instead of those that were
@@ -66,9 +68,9 @@ impl Sent {
 /// The frames that one life has posted to a receiver.
 #[derive(Debug, Default)]
 struct Posting {
-    next: Option<Ssn>,
-    /// Incomplete messages, with the number of bytes posted.
-    open: BTreeMap<Ssn, u64>,
+    next: BTreeMap<Stream, Ssn>,
+    /// Incomplete messages, with the number of bytes posted and their lengths.
+    open: BTreeMap<Ssn, (u64, u64)>,
 }
 
 /// A pattern (source, tag), and a sender.
@@ -96,6 +98,7 @@ impl Channels {
             sent: Pairs::new(ranks),
             posting: Pairs::new(ranks),
             missed: Pairs::new(ranks),
+            has_steps: vec![false; ranks as usize],
             receiving: (0..ranks).map(|_| Receiving::default()).collect(),
             lossy: None,
         }
@@ -143,6 +146,7 @@ impl Channels {
             _ => None,
         };
         receiving.is_over |= *call == Call::Finish;
+        self.has_steps[life.rank.index()] |= matches!(call, Call::Collective(_));
         let Call::Isend {
             to,
             tag,
@@ -213,41 +217,63 @@ impl Channels {
         if !world.is_present(from) {
             return Ok(());
         }
-        let posting = &mut self.posting[(from.rank, to)];
+        // The contents of steps are judged by the oracle of collectives.
+        if !ssn.is_program() {
+            return self.judge_order(from.rank, to, header).map(drop);
+        }
         let sent = self.sent[(from.rank, to)].get_mut(index(ssn));
-        let sent = sent.ok_or("no program sent it")?;
-        sent.has_left = true;
-        let at = match header.kind {
-            RecordKind::Link => return Err("a link is no frame"),
-            RecordKind::Fragment => match posting.open.remove(&ssn) {
-                Some(before) if before == header.extent => before,
-                Some(_) => return Err("it does not begin where the previous one ended"),
-                None => return Err("its message has not begun, or is whole already"),
-            },
-            RecordKind::Eager | RecordKind::Rendezvous => {
-                let begins = &self.missed[(from.rank, to)];
-                let is_next = match posting.next {
-                    Some(next) => next == ssn,
-                    None => begins.is_empty() || begins.values().any(|begins| *begins == ssn),
-                };
-                if !is_next {
-                    return Err("it is not the next");
-                }
-                posting.next = Some(ssn.next());
-                sent.judge_envelope(header)?;
-                0
-            }
-        };
-        let end = at + payload.len() as u64;
+        sent.ok_or("no program sent it")?.has_left = true;
+        let at = self.judge_order(from.rank, to, header)?;
+        let sent = &self.sent[(from.rank, to)][index(ssn)];
+        if header.kind != RecordKind::Fragment {
+            sent.judge_envelope(header)?;
+        }
         let is_sent = usize::try_from(at).is_ok_and(|at| is_part(&sent.payload, at, payload));
         if !is_sent {
             return Err("its bytes are not those that were sent");
         }
-        let is_whole = end == sent.payload.len() as u64 && header.kind != RecordKind::Rendezvous;
-        if !is_whole {
-            posting.open.insert(ssn, end);
-        }
         Ok(())
+    }
+
+    /// Judges the place of a frame among those of its lane. Returns where it begins in its message.
+    fn judge_order(
+        &mut self,
+        from: Rank,
+        to: Rank,
+        header: &RecordHeader,
+    ) -> Result<u64, &'static str> {
+        let (ssn, has_steps) = (header.ssn, self.has_steps[from.index()]);
+        let posting = &mut self.posting[(from, to)];
+        let (at, bytes) = match header.kind {
+            RecordKind::Link => return Err("a link is no frame"),
+            RecordKind::Fragment => match posting.open.remove(&ssn) {
+                Some((before, bytes)) if before == header.extent => (before, bytes),
+                Some(_) => return Err("it does not begin where the previous one ended"),
+                None => return Err("its message has not begun, or is whole already"),
+            },
+            RecordKind::Eager | RecordKind::Rendezvous => {
+                let begins = &self.missed[(from, to)];
+                // Streams are mixed in the log, so the lane may begin before what was asked for.
+                let may_begin = |missed: &Frontier| {
+                    let missed = missed.of(ssn.stream());
+                    ssn == missed || has_steps && ssn < missed
+                };
+                let is_next = match posting.next.get(&ssn.stream()) {
+                    Some(next) => *next == ssn,
+                    None => begins.is_empty() || begins.values().any(may_begin),
+                };
+                if !is_next {
+                    return Err("it is not the next");
+                }
+                posting.next.insert(ssn.stream(), ssn.next());
+                (0, header.extent)
+            }
+        };
+        let end = at + u64::from(header.payload_bytes);
+        if end != bytes || header.kind == RecordKind::Rendezvous {
+            posting.open.insert(ssn, (end, bytes));
+        }
+        Ok(at)
     }
 
     fn answered(&mut self, life: Life, answer: &Answer) -> Result<(), String> {
@@ -277,7 +303,8 @@ impl Channels {
     fn ended(&mut self, life: Life, ended: &Ended) -> Result<(), String> {
         let receiving = &mut self.receiving[life.rank.index()];
         let pattern = receiving.patterns.remove(&ended.request);
-        if ended.cancelled || ended.payload.len() < STAMP_BYTES {
+        let is_message = !ended.cancelled && ended.collective.is_none();
+        if !is_message || ended.payload.len() < STAMP_BYTES {
             return Ok(());
         }
         let source = ended.peer;
@@ -378,7 +405,8 @@ impl Oracle for Channels {
                 if !world.is_present(*life) => {}
             Happening::Fenced(by, of) => self.fenced(*by, *of),
             Happening::PostedControl(life, to, Control::Restart { ssn, .. }) => {
-                self.missed[(*to, life.rank)].insert(life.incarnation, *ssn);
+                let missed = &mut self.missed[(*to, life.rank)];
+                missed.entry(life.incarnation).or_default().set(*ssn);
             }
             Happening::Called(life, _, call) => return self.called(*life, call),
             Happening::Answered(life, _, answer) => return self.answered(*life, answer),

@@ -42,6 +42,9 @@ pub struct Gate {
 #[derive(Clone, Debug, Default)]
 struct Present {
     latest: Before,
+    /// By context and number: the latest event before the collective began. Its steps are sent
+    /// later, perhaps after other events.
+    collectives: BTreeMap<(u32, i32), Before>,
     /// Printed words that are not output yet, each with the latest event before it.
     printed: VecDeque<(u64, Before)>,
 }
@@ -95,6 +98,10 @@ impl Gate {
                 }
                 sends.made.push_back(present.latest);
             }
+            Call::Collective(call) => {
+                let name = (call.context, call.number);
+                present.collectives.insert(name, present.latest);
+            }
             Call::Print(word) => present.printed.push_back((*word, present.latest)),
             _ => {}
         }
@@ -118,6 +125,9 @@ impl Gate {
         header: &RecordHeader,
         world: &dyn Witness,
     ) -> Result<(), String> {
+        if !header.ssn.is_program() {
+            return self.posted_step(from, to, header, world);
+        }
         let sends = &mut self.sends[(from.rank, to)];
         let ssn = index(header.ssn);
         let before = match ssn.checked_sub(sends.first) {
@@ -138,6 +148,23 @@ impl Gate {
             self.asked(from.rank, to, header.ssn);
         }
         Ok(())
+    }
+
+    fn posted_step(
+        &self,
+        from: Life,
+        to: Rank,
+        header: &RecordHeader,
+        world: &dyn Witness,
+    ) -> Result<(), String> {
+        let collectives = &self.ranks[from.rank.index()].collectives;
+        // A later fragment, or the step of a collective before the checkpoint, follows others.
+        let before = collectives.get(&(header.context, header.tag));
+        before.map_or(Ok(()), |before| {
+            judge(from.rank, *before, world, || {
+                format!("{from:?} posts a step of a collective to {to}")
+            })
+        })
     }
 
     /// A sender waits for an answer; a second time if one of the two has died.

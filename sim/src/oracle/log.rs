@@ -14,7 +14,7 @@ use crate::plan::Process;
 use crate::program::{Answer, Call, Stamp};
 use crate::saved::{Delivered, delivered_by};
 use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, Ssn};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash};
 
 /// LOG-1, LOG-2, LOG-4, LOG-5, GC-1; see the [module](self).
@@ -45,6 +45,8 @@ struct Present {
     was_replaced: bool,
     /// By sender: the messages that were delivered.
     delivered: Vec<Delivered>,
+    /// Collectives that have ended.
+    ended: BTreeSet<u32>,
     /// By number, from 0 (the beginning of the program), without superseded ones.
     checkpoints: BTreeMap<u32, Taken>,
 }
@@ -55,6 +57,7 @@ struct Taken {
     /// The clock of the checkpoint; `None` for the beginning of the program.
     clock: Option<Clock>,
     delivered: Vec<Delivered>,
+    ended: BTreeSet<u32>,
     is_stable: bool,
 }
 
@@ -65,11 +68,13 @@ impl Logs {
         let beginning = Taken {
             clock: None,
             delivered: nothing.clone(),
+            ended: BTreeSet::new(),
             is_stable: true,
         };
         let present = Present {
             was_replaced: false,
             delivered: nothing,
+            ended: BTreeSet::new(),
             checkpoints: [(0, beginning)].into(),
         };
         Self {
@@ -114,7 +119,7 @@ impl Logs {
                 return wrong(ssn, "it has left, and cannot be read back");
             }
         }
-        for (ssn, payload) in messages {
+        for (ssn, payload) in messages.iter().filter(|(ssn, _)| ssn.is_program()) {
             match sent.get(index(*ssn)) {
                 Some(sent) if sent.digest == digest(payload) => {}
                 // No peer has seen the message: a later life sent another one.
@@ -127,6 +132,12 @@ impl Logs {
             }
         }
         Ok(())
+    }
+
+    /// Whether a restart of a rank may need the messages of this collective.
+    pub fn may_need(&self, rank: Rank, id: u32) -> bool {
+        self.restarts(rank)
+            .any(|(_, taken)| !taken.ended.contains(&id))
     }
 
     /// Whether only a part of some message has left its sender: the receiver may have matched the
@@ -173,9 +184,10 @@ impl Logs {
     /// The next life has what its newest stable checkpoint covers.
     fn died(&mut self, rank: Rank) {
         let newest = self.restarts(rank).next();
-        let delivered = newest.map(|(_, taken)| taken.delivered.clone());
-        if let Some(delivered) = delivered {
-            self.ranks[rank.index()].delivered = delivered;
+        let newest = newest.map(|(_, taken)| (taken.delivered.clone(), taken.ended.clone()));
+        let present = &mut self.ranks[rank.index()];
+        if let Some(newest) = newest {
+            (present.delivered, present.ended) = newest;
         }
     }
 
@@ -185,6 +197,7 @@ impl Logs {
         if let Some(taken) = present.checkpoints.get_mut(&number) {
             taken.is_stable = true;
             present.delivered = taken.delivered.clone();
+            present.ended = taken.ended.clone();
         }
         present.checkpoints.retain(|of, _| *of <= number);
     }
@@ -222,6 +235,10 @@ impl Logs {
     }
 
     fn answered(&mut self, life: Life, answer: &Answer) {
+        if let Answer::Ended(all) = answer {
+            let ended = all.iter().filter_map(|ended| ended.collective);
+            self.ranks[life.rank.index()].ended.extend(ended);
+        }
         for (source, ssn) in delivered_by(answer) {
             let present = &mut self.ranks[life.rank.index()];
             present.delivered[source.index()].add(ssn);
@@ -237,6 +254,7 @@ impl Logs {
         let taken = Taken {
             clock: Some(clock),
             delivered: present.delivered.clone(),
+            ended: present.ended.clone(),
             is_stable: false,
         };
         present.checkpoints.insert(number, taken);
@@ -312,7 +330,9 @@ impl Oracle for Logs {
                 if !world.is_present(*life) => {}
             Happening::Called(life, _, call) => self.called(*life, call),
             Happening::Answered(life, _, answer) => self.answered(*life, answer),
-            Happening::Posted(from, to, header, _) => self.posted(*from, *to, header),
+            Happening::Posted(from, to, header, _) if header.ssn.is_program() => {
+                self.posted(*from, *to, header);
+            }
             Happening::CheckpointTaken(life, number, clock) => self.taken(*life, *number, *clock),
             Happening::CheckpointStable(rank, number) => {
                 self.stable(*rank, *number)?;

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`gate`] | no emission leaves before the events before it are stable (GATE-1) |
 //! | [`channel`] | frames and messages: none is lost, duplicated, torn or out of order; all programs end |
+//! | [`collective`] | results of collectives; steps are sent again as they were (COLL-1 to COLL-3, STREAM-1 to STREAM-5) |
 //! | [`fence`] | no frames of a replaced life are taken (FENCE-1) |
 //! | [`log`] | nothing is freed that a restart may ask for (LOG-4, GC-1); it can be read back (LOG-1, LOG-2) |
 //! | [`order`] | clocks never decrease |
@@ -19,6 +20,7 @@
 //! each happening.
 
 pub mod channel;
+pub mod collective;
 pub mod fence;
 pub mod gate;
 pub mod log;
@@ -31,8 +33,9 @@ mod tests;
 
 use crate::explorer::hash_words;
 use crate::happening::{Breach, Happening};
-use refrain_ring::Rank;
+use refrain_ring::{Rank, Ssn};
 use rule::{Oracle, Witness, breach};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
 
 /// All oracles. The job also calls some of them directly.
@@ -42,6 +45,8 @@ pub struct Oracles {
     pub gate: gate::Gate,
     /// Frames and messages; the end of the job.
     pub channel: channel::Channels,
+    /// Collectives and their steps.
+    pub collective: collective::Collectives,
     /// FENCE-1.
     pub fence: fence::Fence,
     /// LOG-1, LOG-2, LOG-4, GC-1.
@@ -60,6 +65,7 @@ impl Oracles {
         Self {
             gate: gate::Gate::new(ranks),
             channel: channel::Channels::new(ranks),
+            collective: collective::Collectives::default(),
             fence: fence::Fence::new(ranks),
             log: log::Logs::new(ranks),
             order: order::Order::new(ranks),
@@ -86,14 +92,34 @@ impl Oracles {
         }
     }
 
+    /// Judges the messages that the real readers returned from a log, from `from` of the program's
+    /// stream on.
+    ///
+    /// # Errors
+    /// When a message is missing or differs. LOG-1, LOG-2, LOG-5
+    pub fn read_back(
+        &self,
+        (sender, receiver): (Rank, Rank),
+        from: Ssn,
+        messages: &BTreeMap<Ssn, Vec<u8>>,
+    ) -> Result<(), Breach> {
+        self.log.read_back(sender, receiver, from, messages)?;
+        let is_needed = |id| self.log.may_need(receiver, id);
+        let judged = self
+            .collective
+            .read_back((sender, receiver), is_needed, messages);
+        judged.map_err(|what| breach(self.log.name(), what))
+    }
+
     fn each(
         &mut self,
         mut ask: impl FnMut(&mut dyn Oracle) -> Result<(), String>,
     ) -> Result<(), Breach> {
-        let all: [&mut dyn Oracle; 7] = [
+        let all: [&mut dyn Oracle; 8] = [
             &mut self.order,
             &mut self.gate,
             &mut self.channel,
+            &mut self.collective,
             &mut self.fence,
             &mut self.log,
             &mut self.orphan,

@@ -212,7 +212,7 @@ impl Oracle for Orphans {
             | Happening::Seen(life, _)
                 if !world.is_present(*life) => {}
             Happening::Called(life, _, call) => self.called(*life, call),
-            Happening::Posted(from, to, header, _) => {
+            Happening::Posted(from, to, header, _) if header.ssn.is_program() => {
                 let sent = &mut self.sent[(from.rank, *to)];
                 sent.posted = sent.posted.max(index(header.ssn) + 1);
             }

@@ -1,12 +1,14 @@
 //! Generates a plan from a seed: rounds, loggers, network, log, faults.
 
 use super::{
-    FaultKind, FaultPlan, LogPlan, LoggersPlan, MessagePlan, Moment, NetworkPlan, Plan, Process,
-    RoundPlan, WayPlan,
+    CollectivePlan, FaultKind, FaultPlan, LogPlan, LoggersPlan, MessagePlan, Moment, NetworkPlan,
+    Plan, Process, RoundPlan, WayPlan,
 };
+use crate::collective::{ELEMENT_BYTES, OPERATIONS, Part, Shape};
 use crate::plan::STAMP_BYTES;
 use crate::planted::Planted;
 use fastrand::Rng;
+use refrain_collectives::{Action, Operation};
 use refrain_eventlog::Level;
 use refrain_logging::Member;
 use refrain_logging::spill::SpillOptions;
@@ -63,7 +65,8 @@ impl Plan {
             _ => Member::Pessimist,
         };
         let lengths = Lengths::new(&mut rng);
-        let rounds = rounds(&mut chance(2), ranks, options.operations, lengths);
+        let mut rounds = rounds(&mut chance(2), ranks, options.operations, lengths);
+        let groups = add_collectives(&mut chance(6), ranks, &mut rounds, lengths);
         let first_clock = match rng.u32(0..4) {
             0 => (1 << 32) - rng.u64(0..400),
             1 => u64::MAX - (1 << 40) + rng.u64(0..400),
@@ -74,6 +77,7 @@ impl Plan {
             ranks,
             protocol: options.protocol.unwrap_or(drawn),
             rounds,
+            groups,
             scripts: Vec::new(),
             loggers: loggers(&mut chance(3)),
             network: network(&mut chance(4)),
@@ -165,6 +169,7 @@ fn rounds(rng: &mut Rng, ranks: u32, operations: u32, lengths: Lengths) -> Vec<R
         };
         rounds.push(RoundPlan {
             messages: messages(rng, ranks, count, (lengths, is_all_wild)),
+            collectives: Vec::new(),
             style_seed: rng.u64(..),
             checkpoints: some(rng, checkpoints_in_100),
             prints: some(rng, prints_in_100),
@@ -216,6 +221,67 @@ fn messages(
             }
         })
         .collect()
+}
+
+/// Maximum number of groups.
+const GROUPS_MAX: usize = 5;
+/// Maximum number of elements that all members give to a collective or get from it.
+const ELEMENTS_MAX: u64 = 4096;
+
+/// Adds collectives to the rounds of two plans in three. Returns the groups.
+fn add_collectives(
+    rng: &mut Rng,
+    ranks: u32,
+    rounds: &mut [RoundPlan],
+    lengths: Lengths,
+) -> Vec<Vec<Rank>> {
+    let mut groups = vec![(0..ranks).map(Rank).collect::<Vec<_>>()];
+    let per_round_max = [0, 2, 4][rng.usize(0..3)];
+    let is_any = per_round_max > 0;
+    for round in rounds.iter_mut().filter(|_| is_any) {
+        let made = groups.len();
+        if made < GROUPS_MAX && rng.u32(0..3) == 0 {
+            let group = rng.usize(0..made);
+            let mut members = groups[group].clone();
+            rng.shuffle(&mut members);
+            members.truncate(rng.usize(1..=members.len()));
+            groups.push(members);
+            round.collectives.push(CollectivePlan {
+                group,
+                shape: Shape {
+                    count: 1,
+                    is_ragged: false,
+                    ..shape(rng, Operation::Allgather, lengths, ranks)
+                },
+                makes: Some(made),
+            });
+        }
+        for _ in 0..rng.usize(0..=per_round_max) {
+            let operation = OPERATIONS[rng.usize(0..OPERATIONS.len())];
+            round.collectives.push(CollectivePlan {
+                group: rng.usize(0..made),
+                shape: shape(rng, operation, lengths, ranks),
+                makes: None,
+            });
+        }
+    }
+    groups
+}
+
+fn shape(rng: &mut Rng, operation: Operation, lengths: Lengths, ranks: u32) -> Shape {
+    let algorithms = operation.algorithms();
+    let elements = u64::from(lengths.draw(rng)) / ELEMENT_BYTES as u64;
+    Shape {
+        operation,
+        algorithm: algorithms[rng.usize(0..algorithms.len())],
+        root: rng.u32(0..ranks),
+        count: match rng.u32(0..8) {
+            0 => rng.u64(0..2),
+            _ => elements.min(ELEMENTS_MAX / u64::from(ranks).pow(2)),
+        },
+        is_ragged: rng.bool(),
+        in_place: rng.bool(),
+    }
 }
 
 /// Maximum log space of a frame besides its payload, in bytes.
@@ -277,11 +343,32 @@ fn log(plan: &Plan, lengths: Lengths) -> LogPlan {
 fn needed_bytes(plan: &Plan, rank: Rank) -> u64 {
     let messages = plan.rounds.iter().flat_map(|round| &round.messages);
     let its = messages.filter(|message| message.from == rank);
-    its.map(|message| {
-        let bytes = u64::from(message.bytes);
-        bytes + bytes / 2 + FRAME_BYTES * (1 + bytes / FRAGMENT_BYTES)
-    })
-    .sum()
+    let messages = its.map(|message| u64::from(message.bytes));
+    let collectives = plan.rounds.iter().flat_map(|round| &round.collectives);
+    let steps = collectives.flat_map(|collective| steps_of(plan, collective, rank));
+    let all = messages.chain(steps);
+    all.map(|bytes| bytes + bytes / 2 + FRAME_BYTES * (1 + bytes / FRAGMENT_BYTES))
+        .sum()
+}
+
+/// Lengths of the messages that a rank sends in a collective, in bytes.
+fn steps_of(plan: &Plan, collective: &CollectivePlan, rank: Rank) -> Vec<u64> {
+    let members = &plan.groups[collective.group];
+    let Some(me) = members.iter().position(|member| *member == rank) else {
+        return Vec::new();
+    };
+    let part = Part {
+        shape: collective.shape,
+        size: members.len() as u32,
+        me: me as u32,
+    };
+    let schedule = part.schedule(false).schedule;
+    let sends = schedule.steps().iter().flat_map(|step| match step.action {
+        Action::Send { from, .. } => vec![from.count],
+        Action::Publish { from } => vec![from.count; members.len() - 1],
+        _ => Vec::new(),
+    });
+    sends.map(|count| count * ELEMENT_BYTES as u64).collect()
 }
 
 /// Approximate number of steps of a job for each operation of a rank.

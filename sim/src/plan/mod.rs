@@ -5,6 +5,7 @@
 
 pub mod generate;
 
+use crate::collective::Shape;
 use crate::planted::Planted;
 use refrain_eventlog::Level;
 use refrain_logging::Member;
@@ -31,12 +32,27 @@ pub struct MessagePlan {
     pub is_synchronous: bool,
 }
 
-/// One round of all ranks: begin sends, receive the messages that are due, wait for the sends. No
+/// A collective of all members of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CollectivePlan {
+    /// The group, by its index in the plan.
+    pub group: usize,
+    /// What all members call.
+    pub shape: Shape,
+    /// The group that it makes: all members learn the next contexts of all, and the first member
+    /// of the new group gives it its context. Members wait for it at once.
+    pub makes: Option<usize>,
+}
+
+/// One round of all ranks: begin sends and collectives, receive the messages that are due, wait for the sends. No
 /// rank needs another rank's next round to end its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoundPlan {
     /// All messages of the round.
     pub messages: Vec<MessagePlan>,
+    /// All collectives of the round. The members of a group begin its collectives in this order.
+    /// A group is made in an earlier round than its first collective.
+    pub collectives: Vec<CollectivePlan>,
     /// The seed of each rank's calls in the round.
     pub style_seed: u64,
     /// Ranks that take a checkpoint at the end of the round.
@@ -197,6 +213,8 @@ pub struct Plan {
     pub protocol: Member,
     /// The rounds of all ranks.
     pub rounds: Vec<RoundPlan>,
+    /// Members of groups, by place. The first group is that of all ranks.
+    pub groups: Vec<Vec<Rank>>,
     /// By rank: the script of an explored job; otherwise empty.
     pub scripts: Vec<Vec<Operation>>,
     /// Event loggers.
@@ -239,6 +257,11 @@ impl Plan {
         messages.all(|message| !message.is_named)
     }
 
+    /// Number of collectives in all rounds.
+    pub fn collectives(&self) -> usize {
+        (self.rounds.iter().map(|round| round.collectives.len())).sum()
+    }
+
     /// Number of messages in all rounds.
     pub fn messages(&self) -> usize {
         self.rounds.iter().map(|round| round.messages.len()).sum()
@@ -254,11 +277,39 @@ impl fmt::Display for MessagePlan {
     }
 }
 
+/// `allreduce of group 1, ring, 20 elements`, with what else holds.
+impl fmt::Display for CollectivePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shape {
+            operation,
+            algorithm,
+            root,
+            count,
+            is_ragged,
+            in_place,
+        } = self.shape;
+        let group = self.group;
+        write!(
+            f,
+            "{operation} of group {group}, {algorithm}, root {root}, {count} elements"
+        )?;
+        f.write_str(if is_ragged { ", ragged" } else { "" })?;
+        f.write_str(if in_place { ", in place" } else { "" })?;
+        match self.makes {
+            Some(made) => write!(f, ", makes group {made}"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for RoundPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "style {:016x}", self.style_seed)?;
         for message in &self.messages {
             write!(f, " {message}")?;
+        }
+        for collective in &self.collectives {
+            write!(f, "; {collective}")?;
         }
         for (what, ranks) in [("checkpoint", &self.checkpoints), ("print", &self.prints)] {
             for (index, rank) in ranks.iter().enumerate() {
@@ -292,6 +343,9 @@ impl fmt::Display for Plan {
         )?;
         if let Some(planted) = self.planted {
             writeln!(f, "  planted: {planted:?}")?;
+        }
+        for (index, members) in self.groups.iter().enumerate().skip(1) {
+            writeln!(f, "  group {index}: {members:?}")?;
         }
         for (index, round) in self.rounds.iter().enumerate() {
             writeln!(f, "  round {index}: {round}")?;

@@ -1,10 +1,12 @@
 use super::generate::PlanOptions;
 use super::*;
+use crate::collective::OPERATIONS;
+use std::collections::HashSet;
 
 /// Every plan can be run: lengths, ranks and log space are within their limits.
 #[test]
 fn plans_are_sound() {
-    let mut messages = 0;
+    let (mut messages, mut algorithms) = (0, HashSet::new());
     for seed in 0..500 {
         let plan = Plan::generate(seed, &PlanOptions::default());
         assert_eq!(plan, Plan::generate(seed, &PlanOptions::default()));
@@ -16,12 +18,19 @@ fn plans_are_sound() {
             assert!(message.bytes as usize >= crate::plan::STAMP_BYTES);
             assert!(message.is_named || !message.is_synchronous);
         }
+        for collective in plan.rounds.iter().flat_map(|round| &round.collectives) {
+            let shape = collective.shape;
+            algorithms.insert((shape.operation, shape.algorithm));
+            assert!(collective.group < plan.groups.len(), "{plan}");
+        }
         let most = (0..plan.ranks).map(|rank| plan.bytes_sent(Rank(rank)));
         let room = plan.log.memory_bytes + plan.log.disk_bytes;
         assert!(most.max() < Some(room), "{plan}");
         assert!((1..=plan.loggers.replicas).contains(&plan.loggers.quorum));
     }
     assert!(messages > 500 * 50);
+    let all = OPERATIONS.map(|operation| operation.algorithms().len());
+    assert_eq!(algorithms.len(), all.iter().sum());
 }
 
 /// An option changes its subject only.
@@ -63,6 +72,9 @@ fn a_plan_is_told() {
         "quorum: 2",
         "*",
         "!",
+        "makes group",
+        ", in place",
+        ", ragged",
     ] {
         assert!(all.contains(part), "{part}");
     }

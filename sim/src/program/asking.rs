@@ -261,8 +261,11 @@ pub(super) fn named(source: Rank) -> From {
 
 impl Program {
     pub(super) fn complete(&mut self) -> Option<Call> {
-        let is_eager = |open: &Open| open.kind == Kind::Send { synchronous: false };
-        if self.open.is_empty() || (self.may_carry() && self.open.iter().all(is_eager)) {
+        let may_stay = |open: &Open| match open.kind {
+            Kind::Send { synchronous } => !synchronous,
+            kind => matches!(kind, Kind::Collective { .. }),
+        };
+        if self.open.is_empty() || (self.may_carry() && self.open.iter().all(may_stay)) {
             return self.go_on(Phase::Print);
         }
         let never = self.open.iter().position(|open| !open.will_end());

@@ -20,6 +20,7 @@ pub(super) enum Step {
     Never,
     Extra,
     Look,
+    Collective { index: usize, waits: bool },
     Number { series: u8 },
     Bytes { count: usize },
 }
@@ -66,6 +67,7 @@ impl Program {
             steps.insert(self.chance.usize(0..=steps.len()), step);
         }
         insert_given(&mut steps, fold(seed, 1));
+        self.insert_collectives(&mut steps, fold(seed, 2));
         steps.reverse();
         self.steps = steps;
     }
@@ -130,6 +132,7 @@ impl Program {
                 })
             }
             Step::Look => self.look(),
+            Step::Collective { index, waits } => self.begin_collective(index, waits),
             Step::Number { series } => {
                 self.asked = Asked::Nothing;
                 Some(Call::Number { series })

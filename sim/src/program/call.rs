@@ -1,6 +1,8 @@
 //! The calls of a program and their answers.
 
+use crate::collective::Collective;
 use refrain_ring::Rank;
+use std::rc::Rc;
 
 /// The number of a request: posts and blocking receives of a program, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,6 +46,8 @@ pub enum Call {
     /// Begins the receive of a message that a matched probe took, into a buffer of its length:
     /// [`Answer::Posted`].
     Imrecv(TakenNumber),
+    /// Begins a collective: [`Answer::Posted`].
+    Collective(Rc<Collective>),
     /// Blocks until the request is complete: [`Answer::Ended`] with one.
     Wait(RequestNumber),
     /// Tests the request: [`Answer::Ended`] with one or none.
@@ -108,6 +112,8 @@ impl Call {
 pub struct Ended {
     /// The request.
     pub request: RequestNumber,
+    /// The collective that has ended, by its number in the plan; `None`: a message.
+    pub collective: Option<u32>,
     /// Sender of the received message, or receiver of the sent one.
     pub peer: Rank,
     /// Its tag.
@@ -116,7 +122,7 @@ pub struct Ended {
     pub bytes: u64,
     /// Whether the request was cancelled: nothing was received.
     pub cancelled: bool,
-    /// The received bytes, at most the size of the buffer.
+    /// The received bytes, at most the size of the buffer; or the result of the collective.
     pub payload: Vec<u8>,
 }
 

@@ -5,6 +5,7 @@
 mod asking;
 mod beginning;
 mod call;
+mod collectives;
 mod rounds;
 mod script;
 mod stamp;

@@ -1,6 +1,7 @@
 //! [`Program`]: the calls of a rank, round by round.
 
 use super::beginning::{Step, Style};
+use super::collectives::Groups;
 use super::script::Script;
 use super::stamp::{fold, verify};
 use super::{Answer, Call, Ended, Found, RequestNumber, TakenNumber};
@@ -17,6 +18,11 @@ use std::rc::Rc;
 /// probes and tests): of these calls only a wait for a cancelled receive blocks, and such a receive
 /// has ended, or is matched with a message that is under way. Then the rank *receives* the rest,
 /// and then it *completes* the open requests.
+///
+/// While it begins, a rank may also wait for a collective, if it has begun all that come before this
+/// one in the plan. Of the collectives for which ranks wait, take the first one in the plan: a
+/// member that has not begun it waits for none, and will begin it. So all ranks get to the next
+/// phase, and there all collectives of the round have begun at all members and will end.
 ///
 /// Let all ranks have ended the rounds before some round. Then all ranks begin all their sends of
 /// the round, and these arrive without calls of other ranks. Every receive that blocks a program in
@@ -61,6 +67,7 @@ pub struct Program {
     pub(super) named_begun: Vec<u32>,
     /// By source: one bit for each message, set when it was received.
     pub(super) received: Vec<Vec<u64>>,
+    pub(super) groups: Groups,
     pub(super) tries_left: u32,
     /// Number of operations of a script that have begun.
     pub(super) place: usize,
@@ -96,8 +103,18 @@ pub(super) enum Then {
 /// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    Send { synchronous: bool },
-    Named { source: Rank, index: u32 },
+    Send {
+        synchronous: bool,
+    },
+    Collective {
+        group: usize,
+        makes: Option<usize>,
+        waits: bool,
+    },
+    Named {
+        source: Rank,
+        index: u32,
+    },
     Wild,
     Extra,
     Never,
@@ -151,6 +168,7 @@ impl Program {
             wild_begun: 0,
             named_begun: vec![0; ranks],
             received: vec![Vec::new(); ranks],
+            groups: Groups::new(plan.groups.len()),
             tries_left: 0,
             place: 0,
             wait: 0,
@@ -202,6 +220,7 @@ impl Program {
     pub fn hash_into(&self, hash: &mut impl Hasher) {
         (self.state, self.round, self.place, self.wild_begun).hash(hash);
         (&self.named_begun, &self.received, self.tries_left).hash(hash);
+        self.groups.hash(hash);
         for open in &self.open {
             (open.number, open.is_cancelled).hash(hash);
         }
@@ -315,8 +334,12 @@ impl Program {
 
     fn posted(&mut self, open: Open) {
         self.open.push(open);
-        let is_send = matches!(open.kind, Kind::Send { .. });
-        if is_send && self.chance.u32(0..100) < self.style.tested_percent {
+        let is_waited = matches!(open.kind, Kind::Collective { waits: true, .. });
+        if is_waited {
+            return self.then.push(Then::Wait(open.number));
+        }
+        let is_tested = matches!(open.kind, Kind::Send { .. } | Kind::Collective { .. });
+        if is_tested && self.chance.u32(0..100) < self.style.tested_percent {
             self.then.push(Then::TestWith(open.number));
         }
         if open.kind == Kind::Extra {
@@ -349,6 +372,15 @@ impl Program {
         self.told(ended.bytes);
         match kind {
             Kind::Send { .. } => {}
+            Kind::Collective { group, makes, .. } => {
+                let (words, _) = ended.payload.as_chunks();
+                words
+                    .iter()
+                    .for_each(|word| self.told(u64::from_le_bytes(*word)));
+                if let Some(made) = makes {
+                    self.make_group(group, made, &ended.payload);
+                }
+            }
             Kind::Never => self.complain(format_args!("{ended:?}: no rank sends this")),
             Kind::Named { .. } | Kind::Wild | Kind::Extra => self.received(kind, ended),
         }

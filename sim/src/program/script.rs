@@ -1,7 +1,9 @@
 //! What one rank sends and receives, round by round.
 
+use crate::collective::{Part, Shape};
 use crate::plan::{Operation, Plan};
 use refrain_ring::Rank;
+use std::sync::Arc;
 
 /// The tag of messages that are received from a named source.
 pub const TAG_NAMED: i32 = 1;
@@ -28,10 +30,66 @@ pub(super) struct Expected {
     pub bytes: usize,
 }
 
+/// A collective in which the rank takes part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Joined {
+    /// Its number in the plan.
+    pub id: u32,
+    pub group: usize,
+    pub shape: Shape,
+    pub makes: Option<usize>,
+}
+
+/// A group of the plan.
+#[derive(Clone, Debug)]
+pub(super) struct Members {
+    pub ranks: Arc<[Rank]>,
+    /// The place of this rank, if it is a member.
+    pub me: Option<u32>,
+}
+
+impl Members {
+    fn of(ranks: &[Rank], rank: Rank) -> Self {
+        let me = ranks.iter().position(|member| *member == rank);
+        Self {
+            ranks: ranks.into(),
+            me: me.map(|me| me as u32),
+        }
+    }
+
+    /// What this rank does in a collective of the group.
+    pub fn part(&self, shape: Shape) -> Option<Part> {
+        let size = self.ranks.len() as u32;
+        self.me.map(|me| Part { shape, size, me })
+    }
+}
+
+/// By round: the collectives of the groups of which a rank is a member. There are none of a group
+/// of which the plan does not say how it is made.
+fn joined(plan: &Plan, groups: &[Members]) -> Vec<Vec<Joined>> {
+    let (mut made, mut ids) = (vec![0], 0..);
+    let mut rounds = Vec::with_capacity(plan.rounds.len());
+    for round in &plan.rounds {
+        let all = round.collectives.iter().zip(ids.by_ref());
+        let all: Vec<_> = all.filter(|(it, _)| made.contains(&it.group)).collect();
+        made.extend(all.iter().filter_map(|(it, _)| it.makes));
+        let its = all.iter().filter(|(it, _)| groups[it.group].me.is_some());
+        let joined = its.map(|(it, id)| Joined {
+            id: *id,
+            group: it.group,
+            shape: it.shape,
+            makes: it.makes,
+        });
+        rounds.push(joined.collect());
+    }
+    rounds
+}
+
 /// A round of one rank.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Round {
     pub sends: Vec<Sending>,
+    pub collectives: Vec<Joined>,
     /// Number of messages from any source, in this round and all before.
     pub wild_until: u64,
     /// By source: number of named messages, in this round and all before.
@@ -45,6 +103,7 @@ pub(super) struct Round {
 #[derive(Clone, Debug)]
 pub(super) struct Script {
     pub rounds: Vec<Round>,
+    pub groups: Vec<Members>,
     /// By source: all messages to this rank.
     pub expected: Vec<Vec<Expected>>,
     /// By source: the numbers (in the pair) of the named messages.
@@ -65,6 +124,7 @@ impl Script {
         let ranks = plan.ranks as usize;
         let mut script = Self {
             rounds: Vec::with_capacity(plan.rounds.len()),
+            groups: plan.groups.iter().map(|of| Members::of(of, rank)).collect(),
             expected: vec![Vec::new(); ranks],
             named: vec![Vec::new(); ranks],
             wild_room: crate::plan::STAMP_BYTES,
@@ -76,8 +136,10 @@ impl Script {
         }
         let mut sent = vec![0; ranks];
         let mut wild_until = 0;
-        for planned in &plan.rounds {
+        let collectives = joined(plan, &script.groups);
+        for (planned, collectives) in plan.rounds.iter().zip(collectives) {
             let mut round = Round {
+                collectives,
                 style_seed: planned.style_seed,
                 takes_checkpoint: planned.checkpoints.contains(&rank),
                 prints: planned.prints.contains(&rank),

@@ -14,6 +14,7 @@
 mod tests;
 
 use crate::choices::Choices;
+use crate::collective::Contributions;
 use crate::happening::{Breach, Life};
 use crate::oracle::orphan::Again;
 use crate::reference::{Reference, Stop};
@@ -23,10 +24,12 @@ use refrain_logging::determinant::Determinant;
 use refrain_logging::image::{LogImage, LogKey, RankMemory, ReadFailure, Selection};
 use refrain_logging::segment::Channel;
 use refrain_logging::store::faulty::LeftFile;
-use refrain_ring::{Position, Rank, RecordHeader, Region, Ssn};
+use refrain_ring::{Frontier, Position, Rank, RecordHeader, Region, Ssn};
 use refrain_transport::engine::{Engine, Progress, ReadBack};
 use refrain_transport::protocol::Protocol;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// A message that was read from a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,6 +127,8 @@ pub struct Recollection {
     pub determinants: Vec<Determinant>,
     /// By sender: messages to the rank that were not delivered before the checkpoint.
     pub messages: Vec<Messages>,
+    /// What members have given to collectives.
+    pub contributions: Contributions,
 }
 
 impl Recollection {
@@ -144,8 +149,11 @@ impl Recollection {
         let choices = Choices::of(&self.determinants);
         let choices = choices.map_err(|what| Breach { oracle, what })?;
         let beginning = &self.saved.beginning;
-        let mut reference = Reference::new(self.rank, beginning, choices);
+        let contributions = Rc::new(RefCell::new(self.contributions.clone()));
+        let reference = Reference::new(self.rank, beginning, choices);
+        let mut reference = reference.with_contributions(contributions);
         for (source, messages) in (0..).map(Rank).zip(&self.messages) {
+            let messages = messages.iter().filter(|(ssn, _)| ssn.is_program());
             for (ssn, message) in messages {
                 reference.deliver(source, *ssn, message.tag, message.payload.clone().into());
             }
@@ -187,7 +195,8 @@ pub struct Remains {
     pub files: Vec<LeftFile>,
 }
 
-/// The complete messages that a dead life has sent to `receiver`, from SSN `from` on.
+/// The complete messages that a dead life has sent to `receiver`: of the program's stream from SSN
+/// `from` on, of the others all.
 ///
 /// # Errors
 /// When its log is damaged.
@@ -203,7 +212,7 @@ pub fn of_remains(remains: &Remains, receiver: Rank, from: Ssn) -> Result<Messag
             destination: receiver,
         },
     };
-    let mut read = match image.messages(&key, from) {
+    let mut read = match image.messages(&key, Frontier::from(from)) {
         // No log: the life never sent anything to that rank.
         Err(ReadFailure::NoLog(_)) => return Ok(Messages::new()),
         read => read?,

@@ -19,6 +19,11 @@ impl Reference {
                 let number = self.post(receive(*from, *room_bytes));
                 Ok(Answer::Posted(number))
             }
+            Call::Collective(collective) => {
+                self.contributions.borrow_mut().set(collective);
+                let number = self.post(RequestState::Collective(Rc::clone(collective)));
+                Ok(Answer::Posted(number))
+            }
             Call::Imrecv(number) => self.receive_taken(*number),
             Call::Recv { from, room_bytes } => self.receive(*from, *room_bytes),
             Call::Wait(number) => self.wait_all(&[*number]),

@@ -11,6 +11,8 @@
 //!   receive from any source gets.
 //! * A wait for one request, or for all, ends when they are complete. In such a wait every send
 //!   counts as complete: a program cannot see when it completes.
+//! * A collective has the plain result of the contributions of all members. It is complete when
+//!   those on which the member's result depends have been given.
 //! * A wait for any, a test, a probe and a cancel have the outcome that the record of their clock
 //!   says. Without one, if a later record exists, a test or probe has found nothing and a cancel
 //!   came too late; otherwise the records have ended. A send may be tested: whether its call has
@@ -20,11 +22,13 @@ mod asked;
 mod receives;
 
 use crate::choices::Choices;
+use crate::collective::{Collective, Contributions};
 use crate::plan::Plan;
 use crate::program::{Answer, Call, Program, RequestNumber};
 use crate::saved::{Beginning, Tally};
 use receives::{Channel, Message};
 use refrain_ring::{Clock, Rank, Ssn};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Why the replay stopped.
@@ -84,6 +88,8 @@ pub struct Reference {
     /// By source.
     channels: Vec<Channel>,
     sends: Vec<SentMessage>,
+    /// The contributions of all ranks to collectives.
+    contributions: Rc<RefCell<Contributions>>,
     prints: Vec<u64>,
     /// Checkpoints since the beginning.
     #[cfg(test)]
@@ -111,6 +117,7 @@ enum RequestState {
         room_bytes: usize,
         got: Option<(Rank, Message)>,
     },
+    Collective(Rc<Collective>),
     Cancelled,
 }
 
@@ -141,11 +148,19 @@ impl Reference {
                 .map(Channel::after)
                 .collect(),
             sends: Vec::new(),
+            contributions: Rc::default(),
             prints: Vec::new(),
             #[cfg(test)]
             checkpoints: Vec::new(),
             is_over: false,
         }
+    }
+
+    /// With these contributions to collectives; it adds its own.
+    #[must_use]
+    pub fn with_contributions(mut self, contributions: Rc<RefCell<Contributions>>) -> Self {
+        self.contributions = contributions;
+        self
     }
 
     /// Delivers the next message of a channel. A message that was delivered before the beginning is
@@ -204,6 +219,12 @@ impl Reference {
         &self.sends
     }
 
+    /// What ranks have given to collectives.
+    #[cfg(test)]
+    pub(crate) fn contributions(&self) -> Contributions {
+        self.contributions.borrow().clone()
+    }
+
     /// A hash of the program's answers.
     pub fn state(&self) -> u64 {
         self.program.state()
@@ -220,13 +241,20 @@ impl Reference {
     }
 }
 
-/// Runs all ranks of a job until none can continue. Returns why each has stopped.
+/// Runs all ranks of a job, which share contributions, until none can continue. Returns why each
+/// has stopped.
 pub fn play_all(ranks: &mut [Reference]) -> Vec<Stop> {
     // Number of each rank's sends that were delivered.
     let mut delivered = vec![0; ranks.len()];
     loop {
+        let given = |ranks: &[Reference]| {
+            ranks
+                .first()
+                .map(|rank| rank.contributions.borrow().count())
+        };
+        let before = given(ranks);
         let stops = ranks.iter_mut().map(Reference::run).collect();
-        if !deliver(ranks, &mut delivered) {
+        if !deliver(ranks, &mut delivered) && given(ranks) == before {
             return stops;
         }
     }
@@ -234,10 +262,12 @@ pub fn play_all(ranks: &mut [Reference]) -> Vec<Stop> {
 
 /// All ranks of a plan at their beginnings, with these choices.
 pub fn begin_all(plan: &Plan, choices: Vec<Choices>) -> Vec<Reference> {
+    let contributions = Rc::default();
     let begin = |(rank, choices): (u32, Choices)| {
         let program = Program::new(plan, Rank(rank));
         let beginning = Beginning::new(program, plan.ranks, Clock(plan.first_clock));
-        Reference::new(Rank(rank), &beginning, choices)
+        let reference = Reference::new(Rank(rank), &beginning, choices);
+        reference.with_contributions(Rc::clone(&contributions))
     };
     (0..plan.ranks).zip(choices).map(begin).collect()
 }

@@ -28,8 +28,13 @@ impl Reference {
     /// Completes a request, or says why it cannot.
     pub(super) fn complete(&mut self, at: usize) -> Result<(), Halt> {
         let posted_at = self.open[at].posted_at;
-        let RequestState::Receive { from, got, .. } = &self.open[at].state else {
-            return Ok(());
+        let (from, got) = match &self.open[at].state {
+            RequestState::Receive { from, got, .. } => (from, got),
+            RequestState::Collective(collective) => {
+                let result = self.contributions.borrow().result(collective);
+                return result.map(drop).ok_or(Halt::Message);
+            }
+            RequestState::Send { .. } | RequestState::Cancelled => return Ok(()),
         };
         match (got, from.source) {
             (Some(_), _) => Ok(()),
@@ -155,6 +160,7 @@ impl Reference {
         let Open { number, state, .. } = self.open.remove(at);
         let mut ended = Ended {
             request: number,
+            collective: None,
             peer: self.rank,
             tag: 0,
             bytes: 0,
@@ -174,6 +180,11 @@ impl Reference {
                 ended.bytes = message.payload.len() as u64;
                 let received = message.payload.len().min(room_bytes);
                 ended.payload = message.payload[..received].to_vec();
+            }
+            RequestState::Collective(collective) => {
+                let result = self.contributions.borrow().result(&collective);
+                ended.collective = Some(collective.id);
+                ended.payload = result.unwrap_or_default();
             }
             RequestState::Receive { got: None, .. } | RequestState::Cancelled => {
                 ended.cancelled = true

@@ -1,9 +1,12 @@
 //! The calls of one program on a real engine, one at a time: requests, their memory, and the
 //! answers.
 
+use super::collectives::{Collectives, Lent};
 use super::rank::SimEngine;
 use super::room::Room;
+use crate::collective::Collective;
 use crate::happening::Life;
+use crate::planted::Planted;
 use crate::program::{Answer, Call, Ended, Found, From, RequestNumber, TakenNumber};
 use fastrand::Rng;
 use refrain_rank::calls::{self, Answer as Told, Handle, Handles, NoAnswer};
@@ -11,6 +14,7 @@ use refrain_ring::Clock;
 use refrain_transport::engine::{EngineError, Matched, Outcome, SendTo, Status};
 use refrain_transport::matching::Pattern;
 use std::hash::{Hash, Hasher};
+use std::rc::Rc;
 
 const CONTEXT: u32 = 0;
 
@@ -22,6 +26,7 @@ pub struct Caller {
     taken: Vec<Option<Matched>>,
     /// The request of a blocking receive.
     receiving: Option<RequestNumber>,
+    collectives: Collectives,
     /// Values from outside; they differ between lives.
     fresh: Fresh,
 }
@@ -64,12 +69,13 @@ fn found(status: Status) -> Found {
 impl Caller {
     /// For a life whose program has made `requests` requests and taken `taken` messages in earlier
     /// lives; none of them is open. No other life gets the same values from outside.
-    pub fn new(life: Life, requests: u32, taken: u32) -> Self {
+    pub fn new(life: Life, requests: u32, taken: u32, planted: Option<Planted>) -> Self {
         let seed = u64::from(life.rank.0) << 32 | u64::from(life.incarnation.0);
         Self {
             requests: (0..requests).map(|_| None).collect(),
             taken: (0..taken).map(|_| None).collect(),
             receiving: None,
+            collectives: Collectives::new(planted),
             fresh: Fresh {
                 chance: Rng::with_seed(seed),
                 last: 0,
@@ -82,9 +88,39 @@ impl Caller {
         (self.requests.len(), self.taken.len(), self.receiving).hash(hash);
         for (number, request) in self.requests.iter().enumerate() {
             if let Some(request) = request {
-                (number, request.room.read(usize::MAX)).hash(hash);
+                (number, request.memory.room().read(usize::MAX)).hash(hash);
             }
         }
+    }
+
+    /// Progress of the engine and of collectives.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn progress(&mut self, engine: &mut SimEngine) -> Result<bool, EngineError> {
+        let moved = engine.progress()?;
+        self.collectives.advance(engine)?;
+        if self.collectives.planted == Some(Planted::StreamBackEarly) {
+            self.give_streams_back(engine);
+        }
+        Ok(moved)
+    }
+
+    /// Ends the requests of collectives before the program sees their ends, as a planted bug does.
+    fn give_streams_back(&mut self, engine: &mut SimEngine) {
+        for Request { handle, memory } in self.requests.iter_mut().flatten() {
+            if let Memory::Collective(lent, _) = memory
+                && handle.id().is_some()
+                && let Some(outcome) = calls::try_wait(engine, handle)
+            {
+                *handle = Handle::send(lent.begun_at, outcome, None);
+            }
+        }
+    }
+
+    /// What is wrong with a collective, if anything.
+    pub fn complaint(&self) -> Option<&str> {
+        self.collectives.complaint.as_deref()
     }
 
     /// Begins a call. Returns the answer if there is one already; `None` if the call blocks or the
@@ -119,7 +155,7 @@ impl Caller {
             Call::Recv { from, room_bytes } => {
                 let room = Room::empty(*room_bytes);
                 let handle = calls::post_receive(engine, room.to_receive(), pattern(*from));
-                self.receiving = Some(self.add(handle, room, true));
+                self.receiving = Some(self.add(handle, Memory::Received(room)));
                 return Ok(self.ask(engine, call));
             }
             _ => {}
@@ -128,12 +164,12 @@ impl Caller {
         if waits(call) {
             return Ok(self.ask(engine, call));
         }
-        engine.progress()?;
+        self.progress(engine)?;
         Ok(self.ask(engine, call))
     }
 
     fn post(&mut self, engine: &mut SimEngine, call: &Call) -> Result<Option<Answer>, EngineError> {
-        let (handle, room, is_receive) = match call {
+        let (handle, memory) = match call {
             Call::Isend {
                 to,
                 tag,
@@ -148,23 +184,27 @@ impl Caller {
                     synchronous: *synchronous,
                 };
                 let handle = calls::post_send(engine, room.to_send(), to)?;
-                (handle, room, false)
+                (handle, Memory::Sent(room))
+            }
+            Call::Collective(call) => {
+                let (handle, lent) = self.collectives.begin(engine, call)?;
+                (handle, Memory::Collective(lent, Rc::clone(call)))
             }
             Call::Irecv { from, room_bytes } => {
                 let room = Room::empty(*room_bytes);
                 let handle = calls::post_receive(engine, room.to_receive(), pattern(*from));
-                (handle, room, true)
+                (handle, Memory::Received(room))
             }
             Call::Imrecv(TakenNumber(number)) => {
                 let matched = self.taken[*number as usize].take();
                 let matched = matched.expect("a message is received once");
                 let room = Room::empty(matched.status.bytes as usize);
                 let handle = calls::post_matched(engine, room.to_receive(), matched);
-                (handle, room, true)
+                (handle, Memory::Received(room))
             }
             _ => return Ok(None),
         };
-        let number = self.add(handle, room, is_receive);
+        let number = self.add(handle, memory);
         Ok(Some(Answer::Posted(number)))
     }
 
@@ -270,13 +310,9 @@ impl Caller {
     }
 
     /// Adds the next request of the program.
-    fn add(&mut self, handle: Handle, room: Room, is_receive: bool) -> RequestNumber {
+    fn add(&mut self, handle: Handle, memory: Memory) -> RequestNumber {
         let number = RequestNumber(self.requests.len() as u32);
-        self.requests.push(Some(Request {
-            handle,
-            room,
-            is_receive,
-        }));
+        self.requests.push(Some(Request { handle, memory }));
         number
     }
 
@@ -291,17 +327,24 @@ impl Caller {
         let request = self.requests[number.0 as usize].take();
         let request = request.expect("a request ends once");
         let status = outcome.status;
-        let received = match request.is_receive && !status.cancelled {
-            true => outcome.truncated_to.unwrap_or(status.bytes),
-            false => 0,
+        let (room, bytes) = match &request.memory {
+            Memory::Received(room) if !status.cancelled => {
+                (room, outcome.truncated_to.unwrap_or(status.bytes) as usize)
+            }
+            Memory::Received(room) | Memory::Sent(room) => (room, 0),
+            Memory::Collective(lent, call) => (&lent.output, call.part.result_bytes()),
         };
         Ended {
             request: number,
+            collective: match &request.memory {
+                Memory::Collective(_, call) => Some(call.id),
+                Memory::Received(_) | Memory::Sent(_) => None,
+            },
             peer: status.source,
             tag: status.tag,
             bytes: status.bytes,
             cancelled: status.cancelled,
-            payload: request.room.read(received as usize),
+            payload: room.read(bytes),
         }
     }
 }
@@ -342,8 +385,24 @@ fn found_nothing(call: &Call) -> Answer {
 struct Request {
     handle: Handle,
     /// Lent to the engine until the request ends.
-    room: Room,
-    is_receive: bool,
+    memory: Memory,
+}
+
+/// The memory of a request.
+#[derive(Debug)]
+enum Memory {
+    Sent(Room),
+    Received(Room),
+    Collective(Lent, Rc<Collective>),
+}
+
+impl Memory {
+    fn room(&self) -> &Room {
+        match self {
+            Self::Sent(room) | Self::Received(room) => room,
+            Self::Collective(lent, _) => &lent.output,
+        }
+    }
 }
 
 /// The requests that one call names.

@@ -57,7 +57,7 @@ impl RankFabric {
         };
         let ssn = match self.planted {
             Some(Planted::RestartTooFar) => ssn.next(),
-            Some(Planted::VoidForgotten) => ssn.max(self.begun[peer.index()]),
+            Some(Planted::VoidForgotten) if ssn.is_program() => ssn.max(self.begun[peer.index()]),
             Some(Planted::RestartFromStart | Planted::DuplicateCounts) => Ssn(0),
             _ => ssn,
         };
@@ -196,7 +196,7 @@ impl Sink for Listening<'_> {
             incarnation: header.incarnation,
         };
         self.stage.tell(&Happening::Heard { from, to: self.to });
-        if header.kind != RecordKind::Fragment {
+        if header.kind != RecordKind::Fragment && header.ssn.is_program() {
             let begun = &mut self.begun[from.rank.index()];
             if self.planted == Some(Planted::DuplicateCounts) {
                 header.ssn = header.ssn.max(*begun);

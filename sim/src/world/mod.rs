@@ -10,6 +10,7 @@
 
 mod assembly;
 mod calls;
+mod collectives;
 mod events;
 pub mod explored;
 mod fabric;
@@ -230,7 +231,7 @@ impl World<'_> {
     /// Whether a breach may be ignored: a rank with lost records may diverge until its peers report
     /// what they have. If the rank stops then, the divergence does not count. REC-9
     fn may_still_stop(&self, breach: &Breach) -> bool {
-        self.lossy.is_some() && matches!(breach.oracle, "channel" | "orphan")
+        self.lossy.is_some() && matches!(breach.oracle, "channel" | "collective" | "orphan")
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -128,13 +128,19 @@ impl RankProcess {
             ..
         } = parts.begins;
         let tally = beginning.tally;
-        let caller = Caller::new(parts.life, tally.requests, tally.taken);
+        let caller = Caller::new(parts.life, tally.requests, tally.taken, parts.planted);
         let horizon = parts.engine.horizon();
+        let mut program = beginning.program;
+        match parts.planted {
+            Some(Planted::ContextsAnew) => program.give_contexts_anew(),
+            Some(Planted::CollectivesCountedAnew) => program.count_collectives_anew(),
+            _ => {}
+        }
         Self {
             life: parts.life,
             crash_point: parts.crash_point,
             engine: parts.engine,
-            program: beginning.program,
+            program,
             begins: vec![Ssn(0); tally.next_ssn_to.len()],
             tally,
             caller,
@@ -212,7 +218,8 @@ impl RankProcess {
 
     /// What its program found wrong with an answer, or what is wrong with the life.
     pub fn complaint(&self) -> Option<&str> {
-        self.complaint.as_deref().or(self.program.complaint())
+        let complaint = self.complaint.as_deref().or(self.caller.complaint());
+        complaint.or(self.program.complaint())
     }
 
     /// Its program.
@@ -242,7 +249,7 @@ impl RankProcess {
         let stepped = match activity {
             Activity::Computing(answer) => self.call(&answer)?,
             Activity::Blocked(call) => {
-                let moved = self.engine.progress()?;
+                let moved = self.caller.progress(&mut self.engine)?;
                 match self.caller.ask(&mut self.engine, &call) {
                     Some(answer) => self.answered(answer),
                     None => {
@@ -252,17 +259,17 @@ impl RankProcess {
                 }
             }
             Activity::TakingCheckpoint => {
-                let moved = self.engine.progress()?;
+                let moved = self.caller.progress(&mut self.engine)?;
                 self.take_checkpoint();
                 moved_or_idle(moved || !matches!(self.activity, Activity::TakingCheckpoint))
             }
             Activity::Saving(saving) => {
-                let moved = self.engine.progress()?;
+                let moved = self.caller.progress(&mut self.engine)?;
                 self.save(saving, moved)
             }
             still => {
                 self.activity = still;
-                moved_or_idle(self.engine.progress()?)
+                moved_or_idle(self.caller.progress(&mut self.engine)?)
             }
         };
         self.print();

@@ -266,7 +266,7 @@ impl World<'_> {
         };
         let payloads = payloads(&messages);
         let oracles = self.stage.oracles.borrow();
-        oracles.log.read_back(peer, rank, from, &payloads)?;
+        oracles.read_back((peer, rank), from, &payloads)?;
         drop(oracles);
         self.collecting(rank).messages[peer.index()] = Some(messages);
         Ok(true)
@@ -300,7 +300,7 @@ impl World<'_> {
             };
             let payloads = payloads(&messages);
             let oracles = self.stage.oracles.borrow();
-            oracles.log.read_back(sender, receiver, from, &payloads)?;
+            oracles.read_back((sender, receiver), from, &payloads)?;
         }
         Ok(())
     }
@@ -322,6 +322,7 @@ impl World<'_> {
             saved,
             determinants,
             messages: messages.into_iter().flatten().collect(),
+            contributions: oracles.collective.contributions().clone(),
         };
         // A message that was matched by its first record cannot be replayed before its sender,
         // which was fenced in the middle of the message, sends the rest.

@@ -31,7 +31,8 @@ impl Room {
         self.0.iter().take(bytes).map(Cell::get).collect()
     }
 
-    fn base(&self) -> *mut u8 {
+    /// Where it begins. Valid as long as the room.
+    pub fn base(&self) -> *mut u8 {
         self.0.as_ptr().cast::<u8>().cast_mut()
     }
 

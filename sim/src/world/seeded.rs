@@ -117,8 +117,13 @@ impl World<'_> {
     /// The later life of a rank with lost events stops the job. That is right if an earlier life
     /// has posted the messages that the error names. REC-9
     fn stops(&mut self, rank: Rank, error: &EngineError) -> Result<(), Breach> {
+        let oracles = self.stage.oracles.borrow();
         let is_right = matches!(error, EngineError::RecordMissing { peer, first, .. }
-            if first.0 < self.stage.oracles.borrow().orphan.posted(rank, *peer));
+        if match first.is_program() {
+            true => first.0 < oracles.orphan.posted(rank, *peer),
+            false => oracles.collective.has_left(rank, *peer, *first),
+        });
+        drop(oracles);
         if let (false, RankSlot::Living(process)) = (is_right, &self.slots[rank.index()]) {
             return Err(process.broken(error));
         }

@@ -149,6 +149,11 @@ impl Size {
             ranks: self.programs.len() as u32,
             protocol: Member::Pessimist,
             rounds: Vec::new(),
+            groups: vec![
+                (0..self.programs.len() as u32)
+                    .map(refrain_ring::Rank)
+                    .collect(),
+            ],
             scripts: self.programs.clone(),
             loggers: LoggersPlan {
                 replicas: 0,

@@ -5,6 +5,7 @@ use crate::happening::{Breach, Happening};
 use crate::loggers::Loggers;
 use crate::oracle::Oracles;
 use crate::oracle::rule::Witness;
+use crate::program::Answer;
 use refrain_logging::determinant::Determinant;
 use refrain_ring::{Clock, Incarnation, Rank};
 use std::cell::{Cell, RefCell};
@@ -59,6 +60,11 @@ impl Stage {
             Happening::Posted { .. } => self.count(Count::Frames),
             Happening::Event(_, event) => self.count(kind(event)),
             Happening::CheckpointStable(..) => self.count(Count::Checkpoints),
+            Happening::Answered(_, _, Answer::Ended(all)) => {
+                let collectives = all.iter().filter(|it| it.collective.is_some()).count();
+                let counts = &mut self.counts.borrow_mut();
+                counts.add(Count::Collectives, collectives as u64);
+            }
             _ => {}
         }
         let seen = self.oracles.borrow_mut().see(happening, &self.facts);
@@ -157,6 +163,8 @@ pub enum Count {
     Calls,
     /// Frames that were posted.
     Frames,
+    /// Collectives that ended at a member.
+    Collectives,
     /// Events: matches.
     Matches,
     /// Events: probes that found a message.

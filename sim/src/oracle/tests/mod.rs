@@ -1,6 +1,7 @@
 //! Hand-made histories: what each oracle accepts and what it rejects.
 
 mod channel;
+mod collective;
 mod gate;
 mod lives;
 mod log;
@@ -196,6 +197,7 @@ fn posted(number: u32) -> Answer {
 fn received(request: u32, source: u32, payload: Vec<u8>) -> Answer {
     Answer::Ended(vec![Ended {
         request: RequestNumber(request),
+        collective: None,
         peer: Rank(source),
         tag: 3,
         bytes: payload.len() as u64,

@@ -1,6 +1,7 @@
 //! REC-4, REC-5
 
 use super::*;
+use crate::collective::Contributions;
 use crate::plan::Plan;
 use crate::plan::generate::PlanOptions;
 use crate::program::{Answer, Call, Ended, Found, Program, RequestNumber, Stamp, TakenNumber};
@@ -17,6 +18,7 @@ struct Past {
     sends: Vec<Vec<SentMessage>>,
     prints: Vec<Vec<u64>>,
     checkpoints: Vec<Vec<Beginning>>,
+    contributions: Contributions,
 }
 
 impl Past {
@@ -29,12 +31,14 @@ impl Past {
         let ended = ended(&plan, seed);
         let references = play(&plan, ended.choices).expect("it ends");
         let of_each = references.iter();
+        let contributions = references[0].contributions();
         Self {
             plan,
             records: ended.records,
             sends: of_each.clone().map(|it| it.sends().to_vec()).collect(),
             prints: of_each.clone().map(|it| it.prints().to_vec()).collect(),
             checkpoints: of_each.map(|it| it.checkpoints.clone()).collect(),
+            contributions,
         }
     }
 
@@ -66,6 +70,7 @@ impl Past {
             determinants: behind.cloned().collect(),
             messages,
             saved,
+            contributions: self.contributions.clone(),
         }
     }
 
@@ -189,6 +194,7 @@ fn a_tally_knows_what_a_program_had() {
         };
         tally.answered(&Answer::Ended(vec![Ended {
             request: RequestNumber(0),
+            collective: None,
             peer: Rank(1),
             tag: 3,
             bytes: 24,

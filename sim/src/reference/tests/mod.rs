@@ -73,9 +73,11 @@ pub(crate) fn ended(plan: &Plan, chance: u64) -> Ended {
     }
 }
 
-/// One rank alone, with all messages that the other ranks sent to it.
+/// One rank alone, with all that the other ranks sent to it and gave to collectives.
 fn alone(rank: usize, beginning: &Beginning, choices: Choices, whole: &[Reference]) -> Reference {
-    let mut reference = Reference::new(Rank(rank as u32), beginning, choices);
+    let contributions = Rc::new(RefCell::new(whole[rank].contributions()));
+    let reference = Reference::new(Rank(rank as u32), beginning, choices);
+    let mut reference = reference.with_contributions(contributions);
     for (source, other) in whole.iter().enumerate() {
         for sent in other.sends().iter().filter(|sent| sent.to.index() == rank) {
             let source = Rank(source as u32);

@@ -1,0 +1,124 @@
+//! The collectives of one program on a real engine: the real executor, with the program's memory.
+
+#![allow(
+    unsafe_code,
+    reason = "lends the program's memory to collectives that are under way"
+)]
+
+use super::rank::SimEngine;
+use super::room::Room;
+use crate::collective::{Collective, ELEMENT_BYTES};
+use crate::planted::Planted;
+use refrain_rank::calls::Handle;
+use refrain_rank::collective::{CollectiveError, Memory, Plan, UnderWay};
+use refrain_ring::Clock;
+use refrain_transport::engine::EngineError;
+use std::sync::Arc;
+
+/// The collectives that are under way at a rank.
+#[derive(Debug)]
+pub struct Collectives {
+    under_way: UnderWay,
+    /// The planted bug, if any.
+    pub planted: Option<Planted>,
+    /// What is wrong with a collective, if anything.
+    pub complaint: Option<String>,
+}
+
+/// The memory of a collective.
+#[derive(Debug)]
+pub struct Lent {
+    /// Clock of the call.
+    pub begun_at: Clock,
+    _input: Room,
+    /// The result, after the end of the collective.
+    pub output: Room,
+}
+
+impl Collectives {
+    /// No collective is under way.
+    pub fn new(planted: Option<Planted>) -> Self {
+        Self {
+            under_way: UnderWay::default(),
+            planted,
+            complaint: None,
+        }
+    }
+
+    /// Begins a collective. The caller keeps the memory until its request has ended or the engine is
+    /// gone.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn begin(
+        &mut self,
+        engine: &mut SimEngine,
+        call: &Collective,
+    ) -> Result<(Handle, Lent), EngineError> {
+        let (input, output) = call.part.buffers(&call.input);
+        let arrived = engine.statistics().unexpected % 2 == 1;
+        let bent = |planted| arrived && self.planted == Some(planted);
+        let chosen = call.part.schedule(bent(Planted::AlgorithmByArrival));
+        let has = |bytes: &[u8], needed| bytes.len() as u64 >= needed * ELEMENT_BYTES as u64;
+        assert!(has(&input, chosen.input_elements) && has(&output, chosen.output_elements));
+        let [input, output] = [input, output].map(|bytes| Room::holding(&bytes));
+        let plan = Plan {
+            members: Arc::clone(&call.members),
+            me: call.part.me,
+            context: call.context,
+            chosen: Arc::new(chosen),
+            memory: Memory {
+                input: input.base(),
+                output: output.base(),
+                element_bytes: ELEMENT_BYTES as u64,
+            },
+            reduction: Some(call.part.reduction(bent(Planted::OperandsByArrival))),
+            check: None,
+        };
+        let number = match self.planted {
+            Some(Planted::CollectiveNumberForgotten) => 0,
+            _ => call.number,
+        };
+        // SAFETY: the rooms have all elements that the schedule uses, and the caller keeps them.
+        // They consist of cells, which nobody touches before the request has ended.
+        let begun = unsafe { self.under_way.begin(plan, number, engine) };
+        let lent = Lent {
+            begun_at: engine.now(),
+            _input: input,
+            output,
+        };
+        match begun {
+            Ok(handle) => Ok((handle, lent)),
+            Err(error) => {
+                self.failed(error)?;
+                Ok((Handle::NULL, lent))
+            }
+        }
+    }
+
+    /// Begins the steps that can begin.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn advance(&mut self, engine: &mut SimEngine) -> Result<(), EngineError> {
+        let before = engine.statistics().messages_sent;
+        let advanced = self.under_way.advance(engine);
+        let sent = engine.statistics().messages_sent - before;
+        if self.planted == Some(Planted::StepsTick) {
+            for _ in 0..sent {
+                engine.tick();
+            }
+        }
+        advanced.or_else(|error| self.failed(error))
+    }
+
+    fn failed(&mut self, error: CollectiveError) -> Result<(), EngineError> {
+        match error {
+            CollectiveError::Engine(error) => Err(error),
+            error => {
+                self.complaint.get_or_insert_with(|| error.to_string());
+                Ok(())
+            }
+        }
+    }
+}
