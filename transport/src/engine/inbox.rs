@@ -153,7 +153,8 @@ impl<P: Protocol> Delivery<'_, P> {
     }
 
     /// Handles the first record of a message that is not the next one of the program's stream.
-    #[inline(never)]
+    // Cold: otherwise the arrival of the program's next message takes 17 instructions more.
+    #[cold]
     fn begin_other(&mut self, arrival: &Arrival<'_>) -> Disposition {
         let header = arrival.header;
         let source = &mut self.inbox.sources[header.source.index()];
