@@ -256,10 +256,7 @@ fn all_elements_have_the_operators_that_make_sense() {
     };
     assert_eq!((number(located), located.bytes()), (2, 16));
     let error = Reduction::new(Operator::BitXor, Element::Number(Number::F32)).unwrap_err();
-    assert!(
-        error.to_string().starts_with("no BitXor of F32"),
-        "{error}"
-    );
+    assert!(error.to_string().starts_with("no BitXor of F32"), "{error}");
 }
 
 #[test]

@@ -411,6 +411,11 @@ impl Staging {
         self.0.len()
     }
 
+    /// Copies `payload` to the beginning.
+    pub(super) fn fill(&mut self, payload: &[u8]) {
+        self.0[..payload.len()].copy_from_slice(payload);
+    }
+
     /// The first `bytes` bytes, which have landed.
     pub(super) fn payload(&self, bytes: usize) -> &[u8] {
         &self.0[..bytes]

@@ -127,6 +127,16 @@ impl Landings {
         }
     }
 
+    /// A copy of `payload` in staging memory; `None` if it is too short for that. Page faults of
+    /// fresh memory would take longer than the copy of a long payload.
+    pub fn copy(&mut self, payload: &[u8]) -> Option<Staging> {
+        (payload.len() >= STAGING_BYTES_MIN).then(|| {
+            let mut staging = self.take_staging(payload.len());
+            staging.fill(payload);
+            staging
+        })
+    }
+
     fn take_staging(&mut self, bytes: usize) -> Staging {
         let capacity = bytes.next_power_of_two().max(STAGING_BYTES_MIN);
         let class = self.free.get_mut(capacity.ilog2() as usize);

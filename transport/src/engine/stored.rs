@@ -2,7 +2,7 @@
 
 use super::buffer::Staging;
 use super::inbox::{Delivery, Inbox};
-use super::landing::Portion;
+use super::landing::{Landings, Portion};
 use super::request::{Receiving, RequestId, Status};
 use super::source::Target;
 use crate::fabric::{Arrival, Disposition, Fabric, Payload, Place};
@@ -162,6 +162,16 @@ pub(super) fn kept(fabric: &dyn Fabric, place: Place, bytes: usize) -> &[u8] {
     payload
 }
 
+impl Stored {
+    fn copy(payload: &[u8], landings: &mut Landings) -> Self {
+        let bytes = payload.len();
+        match landings.copy(payload) {
+            Some(staging) => Self::Staged { staging, bytes },
+            None => Self::Copied(payload.into()),
+        }
+    }
+}
+
 impl<P: Protocol> Delivery<'_, P> {
     /// Stores the payload of an arrival as a part of a message.
     pub(super) fn store(
@@ -182,7 +192,8 @@ impl<P: Protocol> Delivery<'_, P> {
                     let bytes = payload.len();
                     (Stored::InPlace { place, bytes }, Disposition::Keep)
                 } else {
-                    (Stored::Copied(payload.into()), Disposition::Consumed)
+                    let copy = Stored::copy(payload, &mut self.inbox.landings);
+                    (copy, Disposition::Consumed)
                 }
             }
             // The payload stays in the log anyway, and need not be fetched before its receive.
@@ -264,7 +275,7 @@ impl Inbox {
             for part in message.parts.iter_mut() {
                 match part.stored {
                     Stored::InPlace { place, bytes } => {
-                        part.stored = Stored::Copied(kept(fabric, place, bytes).into());
+                        part.stored = Stored::copy(kept(fabric, place, bytes), &mut self.landings);
                         fabric.let_go(place);
                     }
                     Stored::Distant { place, bytes } => {
