@@ -52,6 +52,7 @@ trait Form: core::fmt::Debug + Send + Sync {
 }
 
 impl Form for Layout {
+    // SAFETY: the contract of the trait, which callers keep.
     unsafe fn take(&self, base: *mut u8, room_bytes: u64, offset: u64, data: &[u8]) {
         let from = data.as_ptr().cast_mut();
         // SAFETY: bytes that the user lent to this request alone; the data is only read.
@@ -60,6 +61,7 @@ impl Form for Layout {
 }
 
 impl Form for Taker {
+    // SAFETY: the function gets a slice: nothing is asked of the caller.
     unsafe fn take(&self, _base: *mut u8, _room_bytes: u64, offset: u64, data: &[u8]) {
         (self.0)(offset, data);
     }
