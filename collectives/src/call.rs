@@ -149,6 +149,23 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// All collectives.
+    pub const ALL: [Self; 13] = [
+        Self::Barrier,
+        Self::Bcast,
+        Self::Gather,
+        Self::Scatter,
+        Self::Allgather,
+        Self::Alltoall,
+        Self::Reduce,
+        Self::Allreduce,
+        Self::ReduceScatter,
+        Self::Scan,
+        Self::Exscan,
+        Self::NeighbourAllgather,
+        Self::NeighbourAlltoall,
+    ];
+
     /// Whether it combines operands.
     pub fn combines(self) -> bool {
         matches!(

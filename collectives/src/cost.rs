@@ -189,8 +189,8 @@ impl Case {
             .schedule(&self.call(me), &Parameters::default(), schedule);
     }
 
-    /// Messages and bytes of all places. Where there are too many steps, and places are alike, all
-    /// have as many as place 0.
+    /// Messages and bytes of all places. Where there are too many steps, and places are alike, the
+    /// counts of place 0 stand for those of each place.
     fn volume(&self) -> Cost {
         let mut schedule = Schedule::default();
         self.schedule(0, &mut schedule);
@@ -399,27 +399,18 @@ impl Walk {
 mod tests {
     use super::*;
 
-    const ALL: [Operation; 11] = [
-        Operation::Barrier,
-        Operation::Bcast,
-        Operation::Gather,
-        Operation::Scatter,
-        Operation::Allgather,
-        Operation::Alltoall,
-        Operation::Reduce,
-        Operation::Allreduce,
-        Operation::ReduceScatter,
-        Operation::Scan,
-        Operation::Exscan,
-    ];
-
     fn is_close(a: f64, b: f64, tolerance: f64) -> bool {
         (a - b).abs() <= tolerance * a.max(b)
     }
 
     #[test]
     fn one_place_tells_what_all_places_tell() {
-        for operation in ALL {
+        // The cost of the others depends on the graph.
+        let of_groups = |it: &Operation| {
+            use Operation::{NeighbourAllgather, NeighbourAlltoall};
+            !matches!(it, NeighbourAllgather | NeighbourAlltoall)
+        };
+        for operation in Operation::ALL.into_iter().filter(of_groups) {
             for (algorithm, size) in operation
                 .algorithms()
                 .iter()

@@ -25,23 +25,6 @@ const PARAMETERS: Parameters = Parameters {
     window: 2,
 };
 
-/// All collectives.
-pub const OPERATIONS: [Operation; 13] = [
-    Operation::Barrier,
-    Operation::Bcast,
-    Operation::Gather,
-    Operation::Scatter,
-    Operation::Allgather,
-    Operation::Alltoall,
-    Operation::Reduce,
-    Operation::Allreduce,
-    Operation::ReduceScatter,
-    Operation::Scan,
-    Operation::Exscan,
-    Operation::NeighbourAllgather,
-    Operation::NeighbourAlltoall,
-];
-
 /// What all members of a group call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {

@@ -4,7 +4,7 @@ use super::{
     CollectivePlan, FaultKind, FaultPlan, LogPlan, LoggersPlan, MessagePlan, Moment, NetworkPlan,
     Plan, Process, RoundPlan, WayPlan,
 };
-use crate::collective::{ELEMENT_BYTES, OPERATIONS, Part, Shape};
+use crate::collective::{ELEMENT_BYTES, Part, Shape};
 use crate::plan::STAMP_BYTES;
 use crate::planted::Planted;
 use fastrand::Rng;
@@ -257,7 +257,7 @@ fn add_collectives(
             });
         }
         for _ in 0..rng.usize(0..=per_round_max) {
-            let operation = OPERATIONS[rng.usize(0..OPERATIONS.len())];
+            let operation = Operation::ALL[rng.usize(0..Operation::ALL.len())];
             round.collectives.push(CollectivePlan {
                 group: rng.usize(0..made),
                 shape: shape(rng, operation, lengths, ranks),

@@ -1,6 +1,5 @@
 use super::generate::PlanOptions;
 use super::*;
-use crate::collective::OPERATIONS;
 use std::collections::HashSet;
 
 /// Every plan can be run: lengths, ranks and log space are within their limits.
@@ -29,7 +28,7 @@ fn plans_are_sound() {
         assert!((1..=plan.loggers.replicas).contains(&plan.loggers.quorum));
     }
     assert!(messages > 500 * 50);
-    let all = OPERATIONS.map(|operation| operation.algorithms().len());
+    let all = refrain_collectives::Operation::ALL.map(|operation| operation.algorithms().len());
     assert_eq!(algorithms.len(), all.iter().sum());
 }
 
