@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Batches of a measurement; fewer if they take so many times longer than planned. */
+/* Number of batches of a measurement. It stops earlier when it takes LATE times the planned time. */
 enum { BATCHES = 32, BATCHES_MIN = 3, LATE = 10 };
 enum kind { BLOCKING, NON_BLOCKING, COMPUTE, BOTH };
 

@@ -125,7 +125,7 @@ impl Spare {
     const BUFFERS_MAX: usize = 8;
     const BUFFER_BYTES_MAX: usize = 8 << 20;
 
-    /// A buffer of at least so many bytes, with any content.
+    /// A buffer of at least `bytes` bytes; its content is arbitrary.
     fn take(&mut self, bytes: usize) -> Vec<u8> {
         let fits = |buffer: &Vec<u8>| buffer.len() >= bytes;
         let index = self.buffers.iter().rposition(fits);

@@ -14,9 +14,9 @@ pub struct Figures {
     pub blocking_mean_us: f64,
     /// The non-blocking operation, if it was measured.
     pub overlap: Option<Overlap>,
-    /// The algorithm; known of Refrain alone.
+    /// The algorithm; `None` for peers.
     pub algorithm: Option<String>,
-    /// Log bytes of all ranks for one blocking operation; known of Refrain alone.
+    /// Log bytes of all ranks for one blocking operation; `None` for peers.
     pub log_bytes: Option<f64>,
 }
 

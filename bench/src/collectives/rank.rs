@@ -12,7 +12,7 @@ use std::fmt::Display;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Batches of a measurement; fewer if they take so many times longer than planned.
+/// Number of batches of a measurement. It stops earlier when it takes `LATE` times the planned time.
 const BATCHES: usize = 32;
 const BATCHES_MIN: usize = 3;
 const LATE: f64 = 10.0;

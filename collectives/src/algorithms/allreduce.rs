@@ -24,7 +24,8 @@ pub fn recursive_doubling(schedule: &mut Schedule, group: Group, input: Part) {
         return;
     }
     let mut scratch = None;
-    // Where a result goes after which so many rounds follow: the last one into the output.
+    // The place of a round's result. The last round writes into the output, so the number of
+    // `following` rounds decides between output and scratch.
     let mut store = |schedule: &mut Schedule, following: u32, in_use: Buffer| match in_use {
         Buffer::Scratch => output,
         Buffer::Input if following.is_multiple_of(2) => output,

@@ -46,7 +46,7 @@ pub enum Algorithm {
     Rabenseifner,
 }
 
-/// What algorithms are told beside the call; the same at all places of a group.
+/// Parameters of algorithms; the same at all places of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// Bytes of a segment of [`Algorithm::Chain`].

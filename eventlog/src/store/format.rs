@@ -252,7 +252,7 @@ fn read_log(job: u64, body: &[u8]) -> Result<Entry<'_>, &'static str> {
     }
     let lives = lives.chunks_exact(LIFE_BYTES).map(|life| {
         let incarnation =
-            u32::try_from(u64_at(life, 0)).map_err(|_| "an incarnation above 2^32")?;
+            u32::try_from(u64_at(life, 0)).map_err(|_| "an incarnation does not fit 32 bits")?;
         Ok(Life {
             incarnation: Incarnation(incarnation),
             start: EventIndex(u64_at(life, 8)),

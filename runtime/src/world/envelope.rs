@@ -61,7 +61,7 @@ impl Source {
         Self { tag: None, ..self }
     }
 
-    /// Selects this context.
+    /// Selects this context. Contexts from 0x80000000 on belong to groups.
     #[must_use]
     pub fn context(self, context: u32) -> Self {
         Self { context, ..self }

@@ -80,7 +80,7 @@ impl Collectives {
             _ => call.number,
         };
         // SAFETY: the rooms have all elements that the schedule uses, and the caller keeps them.
-        // They consist of cells, which nobody touches before the request has ended.
+        // They consist of cells, and the simulation does not access them before the request ends.
         let begun = unsafe { self.under_way.begin(plan, number, engine) };
         let lent = Lent {
             begun_at: engine.now(),

@@ -74,7 +74,7 @@ pub struct Taker(Box<TakePart>);
 type TakePart = dyn Fn(u64, &[u8]) + Send + Sync;
 
 impl Taker {
-    /// No part ends within so many bytes, except for the last one.
+    /// Each part but the last one ends at a multiple of this number of bytes.
     pub const ALIGNMENT_BYTES: u64 = 16;
 
     /// Takes parts by a function. A part comes again, with the same bytes, when its sender is

@@ -124,8 +124,8 @@ impl SendTo {
         Self { tag, ..self }
     }
 
-    /// Sets the context. Messages match only within one context. Contexts from 0xffff0000 on are
-    /// the library's.
+    /// Sets the context. Messages match only within one context. Contexts from 0x80000000 on belong
+    /// to groups, those from 0xffff0000 on to the library.
     #[inline]
     #[must_use]
     pub fn context(self, context: u32) -> Self {

@@ -111,7 +111,7 @@ fn groups_have_contexts_of_their_own() {
 #[test]
 fn a_later_life_gives_what_has_left() {
     let mut stage = stage();
-    // Nobody has seen anything of it.
+    // No message of the collective has left the first life.
     stage.begin_next_life(9).unwrap();
     stage.post_in_next_life(&step(1, 0, 0), 9).unwrap();
     assert_breach(stage.begin_next_life(7), "collective", "something else");

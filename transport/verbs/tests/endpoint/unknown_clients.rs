@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Less than the time after which a client that does not connect is late.
 const SOON: Duration = Duration::from_secs(20);
 
-/// An endpoint that accepts unknown clients, as many as it has room for.
+/// An endpoint that accepts at most `peers_max` unknown clients.
 fn accepting(ground: &Ground, peers_max: usize) -> Side {
     let options = EndpointOptions {
         accepts_unknown: true,
