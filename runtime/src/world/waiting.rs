@@ -1,8 +1,8 @@
-//! How a rank waits: it polls for a while, then yields, then sleeps.
+//! How a rank waits: it polls for a while, then sleeps.
 //!
 //! If every rank has a core, an answer arrives within the polling time and costs no system call. If
-//! ranks share cores, polling keeps the peer from answering, so it ends almost at once. A rank that
-//! waits for a long time sleeps and uses no processor.
+//! ranks share cores, polling keeps the peer from answering, so the rank yields its core after each
+//! poll. A rank that waits for a long time sleeps and uses no processor.
 
 use super::World;
 use crate::Error;
@@ -17,8 +17,9 @@ use std::time::Instant;
 /// some MiB, since a sleep and the wake-up cost both sides 10 µs and more (measured: 96 against 79
 /// µs for 1 MiB with 100 µs).
 const SPIN_OWN_CORE: Duration = Duration::from_millis(2);
-/// Polling time before sleep when ranks share cores.
-const SPIN_SHARED_CORE: Duration = Duration::from_micros(2);
+/// Polling time before sleep when ranks share cores: each poll then yields the core, at least 64
+/// times. A sleep and the wake-up cost more than the turns of some other ranks.
+const SPIN_SHARED_CORE: Duration = Duration::from_micros(100);
 /// Tests without a result between two checks of waiting sends.
 pub(super) const TESTS_PER_LOOK: u32 = 1024;
 /// Polls between two reads of the clock.
@@ -35,7 +36,8 @@ const UNSEEN_MAX: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     spin: Duration,
-    yields: u32,
+    /// Whether ranks share cores.
+    shares_core: bool,
     /// Limit of a wait for log memory; then an error.
     log_full_wait: Duration,
     /// Limit of a send's wait for its events; then an error.
@@ -44,14 +46,14 @@ pub(super) struct Patience {
 
 impl Patience {
     pub(super) fn new(config: &refrain_job::config::JobConfig) -> Self {
-        let shared = config.ranks_on_host > config.cores_on_host;
-        let default = match shared {
+        let shares_core = config.ranks_on_host > config.cores_on_host;
+        let default = match shares_core {
             true => SPIN_SHARED_CORE,
             false => SPIN_OWN_CORE,
         };
         Self {
             spin: config.spin_us.map_or(default, Duration::from_micros),
-            yields: if shared { 2 } else { 0 },
+            shares_core,
             events_wait: Duration::from_millis(config.events.wait_ms),
             log_full_wait: Duration::from_millis(config.log_full_wait_ms),
         }
@@ -114,7 +116,6 @@ impl World {
         mut ready: impl FnMut(&mut Self) -> Option<T>,
     ) -> Result<T, Error> {
         let mut idle_since = Instant::now();
-        let mut yields_left = self.patience.yields;
         let mut polls: u32 = 0;
         loop {
             if let Some(answer) = ready(self) {
@@ -122,7 +123,7 @@ impl World {
             }
             polls = polls.wrapping_add(1);
             if self.make_progress()? {
-                (idle_since, yields_left) = (Instant::now(), self.patience.yields);
+                idle_since = Instant::now();
                 continue;
             }
             self.pause();
@@ -137,11 +138,6 @@ impl World {
             if idle_since.elapsed() < self.patience.spin {
                 continue;
             }
-            if yields_left > 0 {
-                yields_left -= 1;
-                std::thread::yield_now();
-                continue;
-            }
             self.engine.wait(SLEEP_MAX);
             self.look_for_news()?;
         }
@@ -150,8 +146,8 @@ impl World {
     /// Pauses between two polls that found nothing.
     #[inline]
     fn pause(&self) {
-        if self.engine.awaits_commit() {
-            // The event logger may need this core.
+        if self.patience.shares_core || self.engine.awaits_commit() {
+            // Another rank, or the event logger, may need this core.
             std::thread::yield_now();
         } else {
             core::hint::spin_loop();
