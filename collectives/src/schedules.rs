@@ -28,6 +28,8 @@ pub struct Schedules {
     table: Table,
     /// By call, those that were used last more or less in front.
     kept: Vec<(Call<'static>, Arc<Chosen>)>,
+    /// Of the last call with lists.
+    listed: Option<Arc<Chosen>>,
 }
 
 /// Schedules that are kept: a broadcast has one for each root.
@@ -39,6 +41,7 @@ impl Schedules {
         Self {
             table,
             kept: Vec::new(),
+            listed: None,
         }
     }
 
@@ -47,18 +50,20 @@ impl Schedules {
     /// # Errors
     /// [`WrongCall`], as far as this place sees it.
     #[inline]
-    pub fn of(&mut self, call: &Call) -> Result<Arc<Chosen>, WrongCall> {
+    pub fn of(&mut self, call: &Call) -> Result<&Arc<Chosen>, WrongCall> {
         let index = self.kept.iter().position(|(kept, _)| kept == call);
         let Some(index) = index else {
             return self.make(call);
         };
-        let chosen = Arc::clone(&self.kept[index].1);
-        self.kept.swap(index, index.saturating_sub(1));
-        Ok(chosen)
+        let before = index.saturating_sub(1);
+        if index != before {
+            self.kept.swap(index, before);
+        }
+        Ok(&self.kept[before].1)
     }
 
     #[cold]
-    fn make(&mut self, call: &Call) -> Result<Arc<Chosen>, WrongCall> {
+    fn make(&mut self, call: &Call) -> Result<&Arc<Chosen>, WrongCall> {
         call.check()?;
         let algorithm = self.table.choose(call, false);
         let mut schedule = Schedule::default();
@@ -69,11 +74,13 @@ impl Schedules {
             output_elements: schedule.extent(Buffer::Output),
             schedule,
         });
-        if let Some(call) = without_lists(call) {
-            self.kept.truncate(KEPT_MAX - 1);
-            self.kept.push((call, Arc::clone(&chosen)));
-        }
-        Ok(chosen)
+        let Some(call) = without_lists(call) else {
+            return Ok(self.listed.insert(chosen));
+        };
+        self.kept.truncate(KEPT_MAX - 1);
+        self.kept.push((call, chosen));
+        let last = self.kept.last().map(|(_, chosen)| chosen);
+        Ok(last.expect("it was just added"))
     }
 }
 
@@ -146,11 +153,13 @@ mod tests {
                 for count in [1, 1 << 20] {
                     let call = call(root, count + round);
                     let chosen = schedules.of(&call).expect("a call that can be done");
-                    let anew = Schedules::default().of(&call).expect("likewise");
+                    let chosen = Arc::clone(chosen);
+                    let mut anew = Schedules::default();
+                    let anew = anew.of(&call).expect("likewise");
                     assert_eq!(chosen.schedule, anew.schedule);
                     assert_eq!(chosen.output_elements, count + round);
                     let again = schedules.of(&call).expect("likewise");
-                    assert!(Arc::ptr_eq(&chosen, &again), "it is kept");
+                    assert!(Arc::ptr_eq(&chosen, again), "it is kept");
                 }
             }
         }

@@ -74,9 +74,8 @@ pub fn post_matched(
 pub fn begin_internal<P: Protocol>(
     engine: &mut Engine<P>,
 ) -> Result<(InternalOperation, Handle), EngineError> {
-    let operation = engine.begin_internal()?;
-    let handle = Handle::receive(engine.now(), operation.id());
-    Ok((operation, handle))
+    let (operation, id) = engine.begin_internal()?;
+    Ok((operation, Handle::receive(engine.now(), id)))
 }
 
 /// Cancels a receive that has not matched yet, which is an event. The program must still wait for

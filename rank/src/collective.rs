@@ -48,6 +48,20 @@ pub struct Plan {
     pub check: Option<Arc<str>>,
 }
 
+impl Plan {
+    /// Changes members and steps. Those that are the same already are not touched: to count a
+    /// reference waits until the last message has left the processor's store buffer.
+    #[inline]
+    pub fn set(&mut self, members: &Arc<[Rank]>, chosen: &Arc<Chosen>) {
+        if !Arc::ptr_eq(&self.members, members) {
+            self.members = Arc::clone(members);
+        }
+        if !Arc::ptr_eq(&self.chosen, chosen) {
+            self.chosen = Arc::clone(chosen);
+        }
+    }
+}
+
 /// The caller's memory, by pointer.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
@@ -116,23 +130,35 @@ pub struct UnderWay {
 /// Memory of collectives that are complete, for later ones.
 #[derive(Debug, Default)]
 struct Spare {
+    #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
+    plans: Vec<Box<Plan>>,
     buffers: Vec<Vec<u8>>,
     queues: Vec<VecDeque<Waiting>>,
 }
 
 impl Spare {
+    /// Plans that are kept.
+    const PLANS_MAX: usize = 8;
     /// Buffers that are kept, and bytes of the longest one.
     const BUFFERS_MAX: usize = 8;
     const BUFFER_BYTES_MAX: usize = 8 << 20;
 
     /// A buffer of at least `bytes` bytes; its content is arbitrary.
+    #[inline]
     fn take(&mut self, bytes: usize) -> Vec<u8> {
+        match bytes {
+            0 => Vec::new(),
+            _ => self.take_some(bytes),
+        }
+    }
+
+    fn take_some(&mut self, bytes: usize) -> Vec<u8> {
         let fits = |buffer: &Vec<u8>| buffer.len() >= bytes;
         let index = self.buffers.iter().rposition(fits);
         let last = self.buffers.len().checked_sub(1);
         let mut buffer = match index.or(last) {
-            Some(index) if bytes > 0 => self.buffers.swap_remove(index),
-            _ => Vec::new(),
+            Some(index) => self.buffers.swap_remove(index),
+            None => Vec::new(),
         };
         if buffer.len() < bytes {
             buffer.resize(bytes, 0);
@@ -140,6 +166,14 @@ impl Spare {
         buffer
     }
 
+    #[inline]
+    fn give_back_plan(&mut self, plan: Box<Plan>) {
+        if self.plans.len() < Self::PLANS_MAX {
+            self.plans.push(plan);
+        }
+    }
+
+    #[inline]
     fn give_back(&mut self, buffer: Vec<u8>) {
         let is_kept = (1..=Self::BUFFER_BYTES_MAX).contains(&buffer.len());
         if is_kept && self.buffers.len() < Self::BUFFERS_MAX {
@@ -149,6 +183,13 @@ impl Spare {
 }
 
 impl UnderWay {
+    /// The memory of a plan whose collective is complete, for the next one: see
+    /// [`Plan::set`].
+    #[inline]
+    pub fn spare_plan(&mut self) -> Option<Box<Plan>> {
+        self.spare.plans.pop()
+    }
+
     /// Begins a collective: `number` collectives began in its group before, modulo 2^31. The handle
     /// is for the program, which waits for it as for a send. STREAM-2
     ///
@@ -164,11 +205,56 @@ impl UnderWay {
     /// handle's request has ended, or is [given up](UnderWay::give_up).
     pub unsafe fn begin<P: Protocol>(
         &mut self,
-        plan: Plan,
+        plan: Box<Plan>,
         number: i32,
         engine: &mut Engine<P>,
     ) -> Result<Handle, CollectiveError> {
         let (operation, handle) = begin_internal(engine)?;
+        match self.run(operation, plan, number, engine) {
+            Ok(()) => Ok(handle),
+            Err(error) => {
+                handle.id().into_iter().for_each(|id| engine.detach(id));
+                Err(error)
+            }
+        }
+    }
+
+    /// Begins a collective in a call that returns when it is complete: when none [is
+    /// awaited](UnderWay::is_awaited) any more. Else as [`UnderWay::begin`].
+    ///
+    /// # Errors
+    /// As [`UnderWay::begin`].
+    ///
+    /// # Panics
+    /// As [`UnderWay::begin`].
+    ///
+    /// # Safety
+    /// As [`UnderWay::begin`], until the collective is complete or given up.
+    pub unsafe fn begin_awaited<P: Protocol>(
+        &mut self,
+        plan: Box<Plan>,
+        number: i32,
+        engine: &mut Engine<P>,
+    ) -> Result<(), CollectiveError> {
+        let operation = engine.begin_awaited()?;
+        self.run(operation, plan, number, engine)
+    }
+
+    /// Whether a collective is under way whose call waits for its end.
+    #[inline]
+    pub fn is_awaited(&self) -> bool {
+        let mut operations = self.running.iter().map(|it| &it.operation);
+        operations.any(|it| it.request().is_none())
+    }
+
+    #[inline]
+    fn run<P: Protocol>(
+        &mut self,
+        operation: InternalOperation,
+        plan: Box<Plan>,
+        number: i32,
+        engine: &mut Engine<P>,
+    ) -> Result<(), CollectiveError> {
         let scratch_bytes = plan.chosen.schedule.scratch() * plan.memory.element_bytes;
         self.running.push(Collective {
             operation,
@@ -179,13 +265,7 @@ impl UnderWay {
             waiting: self.spare.queues.pop().unwrap_or_default(),
             check: Check::NotBegun,
         });
-        match self.advance_at(self.running.len() - 1, engine) {
-            Ok(()) => Ok(handle),
-            Err(error) => {
-                handle.id().into_iter().for_each(|id| engine.detach(id));
-                Err(error)
-            }
-        }
+        self.advance_at(self.running.len() - 1, engine)
     }
 
     /// Whether progress has steps to begin.
@@ -217,6 +297,7 @@ impl UnderWay {
                 engine.finish_internal(ended.operation);
                 self.spare.give_back(ended.scratch);
                 self.spare.queues.push(ended.waiting);
+                self.spare.give_back_plan(ended.plan);
                 Ok(())
             }
             Err(error) => {
@@ -228,9 +309,10 @@ impl UnderWay {
 
     /// Gives the memory of a collective back before it is complete: receives are cancelled, and
     /// sends continue from copies. Its request has ended then; its stream stays taken, since
-    /// which of its messages were sent depends on timing. Does nothing to other requests.
-    pub fn give_up<P: Protocol>(&mut self, request: RequestId, engine: &mut Engine<P>) {
-        let index = (self.running.iter()).position(|it| it.operation.id() == request);
+    /// which of its messages were sent depends on timing. Does nothing to other requests. `None`:
+    /// the collective for which its call waits.
+    pub fn give_up<P: Protocol>(&mut self, request: Option<RequestId>, engine: &mut Engine<P>) {
+        let index = (self.running.iter()).position(|it| it.operation.request() == request);
         if let Some(index) = index {
             self.running.swap_remove(index).give_up(engine);
         }
@@ -241,7 +323,7 @@ impl UnderWay {
 struct Collective {
     operation: InternalOperation,
     number: i32,
-    plan: Plan,
+    plan: Box<Plan>,
     scratch: Vec<u8>,
     /// The step that begins next.
     next: usize,
@@ -273,7 +355,7 @@ const CHECK_BYTES: usize = 160;
 #[derive(Debug)]
 struct Waiting {
     step: usize,
-    request: RequestId,
+    started: Started,
     /// What arrives for [`Action::ReceiveReduce`], unless it is combined as it arrives.
     operand: Option<Vec<u8>>,
 }
@@ -290,9 +372,11 @@ impl Collective {
         }
         loop {
             while let Some(waiting) = self.waiting.front()
-                && let Some(outcome) = engine.outcome(waiting.request)
+                && let Some(outcome) = match waiting.started {
+                    Started::Done(outcome) => Some(outcome),
+                    Started::Pending(request) => engine.end_step(request),
+                }
             {
-                engine.retire(waiting.request);
                 self.complete_first(outcome, spare)?;
             }
             let complete = self.waiting.front().map_or(self.next, |first| first.step);
@@ -310,9 +394,14 @@ impl Collective {
         if let Check::UnderWay { requests, .. } = &self.check {
             requests.iter().for_each(|request| engine.detach(*request));
         }
-        let steps = self.waiting.iter().map(|waiting| waiting.request);
-        steps.for_each(|request| engine.detach(request));
-        engine.finish_internal(self.operation);
+        for waiting in &self.waiting {
+            if let Started::Pending(request) = waiting.started {
+                engine.detach(request);
+            }
+        }
+        if self.operation.request().is_some() {
+            engine.finish_internal(self.operation);
+        }
     }
 
     /// Makes the check, and returns whether it is complete.
@@ -328,13 +417,7 @@ impl Collective {
         else {
             return Ok(true);
         };
-        requests.retain(|request| {
-            let has_ended = engine.outcome(*request).is_some();
-            if has_ended {
-                engine.retire(*request);
-            }
-            !has_ended
-        });
+        requests.retain(|request| engine.end_step(*request).is_none());
         if !requests.is_empty() {
             return Ok(false);
         }
@@ -472,8 +555,9 @@ impl Collective {
             tag: self.number,
             synchronous: false,
         };
-        if let Started::Pending(request) = engine.send_internal(&self.operation, data, to)? {
-            self.wait_for(request, None);
+        let started = engine.send_internal(&self.operation, data, to)?;
+        if let Started::Pending(_) = started {
+            self.wait_for(started, None);
         }
         Ok(())
     }
@@ -490,8 +574,11 @@ impl Collective {
             context: self.plan.context,
             tag: self.number,
         };
-        let request = engine.receive_internal(&self.operation, room, from);
-        self.wait_for(request, operand);
+        let started = match engine.receive_arrived(&room, from) {
+            Some(outcome) => Started::Done(outcome),
+            None => Started::Pending(engine.receive_internal(&self.operation, room, from)),
+        };
+        self.wait_for(started, operand);
     }
 
     /// What combines a long message where it arrives. Short ones are copied first, and the caller's
@@ -523,10 +610,10 @@ impl Collective {
         }))
     }
 
-    fn wait_for(&mut self, request: RequestId, operand: Option<Vec<u8>>) {
+    fn wait_for(&mut self, started: Started, operand: Option<Vec<u8>>) {
         self.waiting.push_back(Waiting {
             step: self.next,
-            request,
+            started,
             operand,
         });
     }

@@ -135,15 +135,23 @@ impl Frontier {
         })
     }
 
+    #[inline]
     fn raise_internal(&mut self, ssn: Ssn) {
         let index = ssn.stream().internal_index();
-        if ssn.count() == 0 {
-            return;
+        if let Some(known) = self.internal.get_mut(index) {
+            *known = ssn.max(*known);
+        } else if ssn.count() > 0 {
+            self.reach(index, ssn);
         }
+    }
+
+    /// Raises a stream that was never used to this message.
+    #[cold]
+    fn reach(&mut self, index: usize, ssn: Ssn) {
         for stream in self.internal.len()..=index {
             self.internal.push(Ssn::first(Stream(stream as u16 + 1)));
         }
-        self.internal[index] = self.internal[index].max(ssn);
+        self.internal[index] = ssn;
     }
 
     /// Moves on to `other` in each stream in which `other` is beyond.
@@ -161,12 +169,17 @@ impl Frontier {
     /// Returns the next number of a stream, and moves past it.
     #[inline]
     pub fn take_next(&mut self, stream: Stream) -> Ssn {
-        let ssn = self.of(stream);
-        match stream {
-            Stream::PROGRAM => self.program = ssn.next(),
-            _ => self.raise_internal(ssn.next()),
+        let next = match stream {
+            Stream::PROGRAM => Some(&mut self.program),
+            _ => self.internal.get_mut(stream.internal_index()),
+        };
+        if let Some(next) = next {
+            let following = next.next();
+            return core::mem::replace(next, following);
         }
-        ssn
+        let first = Ssn::first(stream);
+        self.raise_internal(first.next());
+        first
     }
 }
 

@@ -123,7 +123,7 @@ impl Job {
         let rank = member.members[member.me].index();
         let (engine, under_way) = &mut self.ranks[rank];
         // SAFETY: the memory stays beside the handle.
-        let handle = unsafe { under_way.begin(plan, number, engine)? };
+        let handle = unsafe { under_way.begin(Box::new(plan), number, engine)? };
         Ok(Running {
             rank,
             handle,

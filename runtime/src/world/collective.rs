@@ -523,10 +523,18 @@ impl World {
     pub fn collective(&mut self, collective: Collective<'_>) -> Result<(), Error> {
         let group = collective.group;
         let plan = self.plan(collective)?;
+        let number = self.groups.count_collective(group)?;
         // SAFETY: the buffers are borrowed until this call returns, and by then the collective is
         // complete or given up.
-        let handle = unsafe { self.begin(plan, group)? };
-        handle.id().map_or(Ok(()), |id| self.finish(id).map(drop))
+        unsafe { (self.under_way).begin_awaited(plan, number, &mut self.engine)? };
+        if !self.under_way.is_awaited() {
+            return Ok(());
+        }
+        let ended = self.block_until(|world| (!world.under_way.is_awaited()).then_some(()));
+        if ended.is_err() {
+            self.under_way.give_up(None, &mut self.engine);
+        }
+        ended
     }
 
     /// Begins a collective. Its steps are done by all calls that make progress.
@@ -574,7 +582,7 @@ impl World {
     }
 
     /// Checks a collective and makes its schedule.
-    fn plan(&mut self, collective: Collective<'_>) -> Result<Plan, Error> {
+    fn plan(&mut self, collective: Collective<'_>) -> Result<Box<Plan>, Error> {
         super::forked::check()?;
         if let Some(why) = collective.refused {
             return Err(Error::Argument(why));
@@ -606,16 +614,9 @@ impl World {
         let chosen = (self.schedules.of(&call))
             .map_err(|wrong| Error::Argument(format!("{}: {wrong}", call.operation())))?;
         let needed = [chosen.input_elements, chosen.output_elements];
-        for ((name, has), needed) in (["input", "output"].into_iter())
-            .zip(collective.elements)
-            .zip(needed)
-        {
-            if has < needed {
-                return Err(Error::Argument(format!(
-                    "{}: the {name} has {has} elements, and needs {needed}",
-                    call.operation()
-                )));
-            }
+        let [input, output] = collective.elements;
+        if (input < needed[0]) | (output < needed[1]) {
+            return Err(short(&call, collective.elements, needed));
         }
         let check = self
             .checks_collectives
@@ -623,15 +624,22 @@ impl World {
                 Some(reduction) => format!("{call}, {reduction}").into(),
                 None => call.to_string().into(),
             });
-        Ok(Plan {
-            check,
-            members: Arc::clone(&members.ranks),
-            me: members.me,
-            context: members.context,
-            chosen,
-            memory: collective.memory,
-            reduction: collective.reduction,
-        })
+        let Some(mut plan) = self.under_way.spare_plan() else {
+            return Ok(Box::new(Plan {
+                members: Arc::clone(&members.ranks),
+                me: members.me,
+                context: members.context,
+                chosen: Arc::clone(chosen),
+                memory: collective.memory,
+                reduction: collective.reduction,
+                check,
+            }));
+        };
+        plan.set(&members.ranks, chosen);
+        (plan.me, plan.context) = (members.me, members.context);
+        plan.memory = collective.memory;
+        (plan.reduction, plan.check) = (collective.reduction, check);
+        Ok(plan)
     }
 
     /// Begins a collective once more, or for the first time.
@@ -641,11 +649,24 @@ impl World {
     ///
     /// # Safety
     /// As [`UnderWay::begin`](refrain_rank::collective::UnderWay::begin).
-    pub(super) unsafe fn begin(&mut self, plan: Plan, group: Group) -> Result<Handle, Error> {
+    pub(super) unsafe fn begin(&mut self, plan: Box<Plan>, group: Group) -> Result<Handle, Error> {
         let number = self.groups.count_collective(group)?;
         // SAFETY: the caller's promise.
         Ok(unsafe { self.under_way.begin(plan, number, &mut self.engine)? })
     }
+}
+
+/// A buffer that has fewer elements than the schedule needs.
+#[cold]
+fn short(call: &Call, elements: [u64; 2], needed: [u64; 2]) -> Error {
+    let index = usize::from(elements[0] >= needed[0]);
+    Error::Argument(format!(
+        "{}: the {} has {} elements, and needs {}",
+        call.operation(),
+        ["input", "output"][index],
+        elements[index],
+        needed[index]
+    ))
 }
 
 impl From<CollectiveError> for Error {

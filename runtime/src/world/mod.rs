@@ -364,7 +364,7 @@ impl World {
         match self.block_until(|world| world.engine.finish(id)) {
             Ok(outcome) => status_of(outcome),
             Err(error) => {
-                self.under_way.give_up(id, &mut self.engine);
+                self.under_way.give_up(Some(id), &mut self.engine);
                 self.engine.detach(id);
                 Err(error)
             }

@@ -177,7 +177,7 @@ pub(super) struct Entry {
 pub(super) enum Template {
     Send { data: SendBuffer, to: SendTo },
     Receive { room: ReceiveBuffer, from: Pattern },
-    Collective { plan: Plan, group: Group },
+    Collective { plan: Box<Plan>, group: Group },
 }
 
 impl Entry {

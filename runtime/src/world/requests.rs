@@ -93,9 +93,16 @@ impl World {
                 calls::post_receive(&mut self.engine, room.clone(), *from)
             }
             Template::Collective { plan, group } => {
-                let (plan, group) = (plan.clone(), *group);
+                let group = *group;
+                let again = match self.under_way.spare_plan() {
+                    Some(mut again) => {
+                        again.clone_from(plan);
+                        again
+                    }
+                    None => plan.clone(),
+                };
                 // SAFETY: the buffers are lent until the request is freed.
-                unsafe { self.begin(plan, group)? }
+                unsafe { self.begin(again, group)? }
             }
         };
         if let Some(entry) = self.requests.get_mut(request.0) {
@@ -125,7 +132,7 @@ impl World {
     pub fn free(&mut self, request: &mut Request) -> Result<(), Error> {
         let handle = self.requests.operation(*request)?;
         if let Some(id) = handle.id() {
-            self.under_way.give_up(id, &mut self.engine);
+            self.under_way.give_up(Some(id), &mut self.engine);
             self.engine.detach(id);
         }
         self.requests.remove(request.0);

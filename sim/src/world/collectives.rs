@@ -81,7 +81,7 @@ impl Collectives {
         };
         // SAFETY: the rooms have all elements that the schedule uses, and the caller keeps them.
         // They consist of cells, and the simulation does not access them before the request ends.
-        let begun = unsafe { self.under_way.begin(plan, number, engine) };
+        let begun = unsafe { self.under_way.begin(Box::new(plan), number, engine) };
         let lent = Lent {
             begun_at: engine.now(),
             _input: input,

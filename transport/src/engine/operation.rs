@@ -15,19 +15,22 @@ use refrain_ring::{Clock, Stream};
 /// An operation in progress, for the executor of its steps.
 #[derive(Debug)]
 pub struct InternalOperation {
-    id: RequestId,
+    request: Option<RequestId>,
     stream: Stream,
     begun_at: Clock,
 }
 
 impl InternalOperation {
     /// Its request, for which the program waits. The request's id in events is the clock at which
-    /// the operation began.
-    pub fn id(&self) -> RequestId {
-        self.id
+    /// the operation began. `None`: the call that began it [returns at its
+    /// end](Engine::begin_awaited).
+    #[inline]
+    pub fn request(&self) -> Option<RequestId> {
+        self.request
     }
 
     /// Its stream.
+    #[inline]
     pub fn stream(&self) -> Stream {
         self.stream
     }
@@ -87,16 +90,30 @@ impl<P: Protocol> Engine<P> {
     ///
     /// # Errors
     /// When every stream has an open operation.
-    pub fn begin_internal(&mut self) -> Result<InternalOperation, EngineError> {
+    pub fn begin_internal(&mut self) -> Result<(InternalOperation, RequestId), EngineError> {
+        let mut operation = self.begin_awaited()?;
+        let kind = RequestKind::Operation(operation.stream);
+        let state = RequestState::Operating;
+        let id = self.requests.add(operation.begun_at, kind, state);
+        operation.request = Some(id);
+        Ok((operation, id))
+    }
+
+    /// Begins an internal operation in a call that returns when it is complete. It needs no request:
+    /// its end is the end of the call, and [finishing](Engine::finish_internal) it frees its
+    /// stream. Else as [`Engine::begin_internal`]. STREAM-2
+    ///
+    /// # Errors
+    /// As [`Engine::begin_internal`].
+    #[inline]
+    pub fn begin_awaited(&mut self) -> Result<InternalOperation, EngineError> {
         let begun_at = self.tick();
         let stream = self.operations.take(begun_at);
         let stream = stream.ok_or(EngineError::NoStream {
             open: self.operations.open,
         })?;
-        let kind = RequestKind::Operation(stream);
-        let id = (self.requests).add(begun_at, kind, RequestState::Operating);
         Ok(InternalOperation {
-            id,
+            request: None,
             stream,
             begun_at,
         })
@@ -148,26 +165,64 @@ impl<P: Protocol> Engine<P> {
         id
     }
 
-    /// Completes the request of an operation. All its steps must have ended, and their requests
-    /// must be retired.
+    /// Receives an internal message, as [`Engine::receive_internal`], if all of it has arrived and
+    /// its sender waits for no answer. There is no request then.
+    #[inline]
+    pub fn receive_arrived(&mut self, room: &ReceiveBuffer, from: Envelope) -> Option<Outcome> {
+        if self.inbox.internal.unexpected_count() == 0 {
+            return None;
+        }
+        let found = self.inbox.internal.find_unexpected(&Pattern::from(from))?;
+        let (id, index) = (found.0, *found.2);
+        let status = (self.inbox).deliver_whole(index, room, &mut *self.fabric)?;
+        self.inbox.internal.remove_unexpected(id);
+        self.statistics.receives += 1;
+        let truncated_to = (room.room_bytes() < status.bytes).then(|| room.room_bytes());
+        Some(Outcome {
+            status,
+            truncated_to,
+        })
+    }
+
+    /// The outcome of a step's request, if it has ended; the request is removed then. The program
+    /// sees nothing of it.
+    #[inline]
+    pub fn end_step(&mut self, id: RequestId) -> Option<Outcome> {
+        self.requests.take(id)
+    }
+
+    /// Completes an operation. All its steps must have ended, and their requests must be removed.
+    #[inline]
     pub fn finish_internal(&mut self, operation: InternalOperation) {
+        let Some(id) = operation.request else {
+            self.end_operation(operation.stream);
+            self.operation_ended();
+            return;
+        };
         let status = Status {
             source: self.options.rank,
             ..Status::default()
         };
-        self.requests.finish(operation.id, Outcome::from(status));
+        self.requests.finish(id, Outcome::from(status));
+    }
+
+    /// Frees the stream of an operation whose end the program sees.
+    fn end_operation(&mut self, stream: Stream) {
+        self.operations.give_back(stream);
+        if self.unrecorded.is_some() {
+            self.stream_is_over(stream);
+        }
     }
 
     /// Notes that the program sees the end of a request.
-    #[cold]
+    #[inline(never)]
     pub(super) fn note_end(&mut self, id: RequestId) {
         if self.plays_again {
             self.saw_end(id);
         }
         let kind = self.requests.get(id).map(|request| request.kind);
         if let Some(RequestKind::Operation(stream)) = kind {
-            self.operations.give_back(stream);
-            self.stream_is_over(stream);
+            self.end_operation(stream);
         }
     }
 }

@@ -263,6 +263,14 @@ impl Requests {
         }
     }
 
+    /// The outcome of a request that has ended; removes the request.
+    #[inline]
+    pub fn take(&mut self, id: RequestId) -> Option<Outcome> {
+        let outcome = self.outcome(id)?;
+        self.slab.remove(id.index as usize);
+        Some(outcome)
+    }
+
     #[inline]
     pub fn remove(&mut self, id: RequestId) {
         if self.get(id).is_some() {

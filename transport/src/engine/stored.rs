@@ -1,6 +1,6 @@
 //! Messages that arrived before their receive, and where their bytes are.
 
-use super::buffer::Staging;
+use super::buffer::{ReceiveBuffer, Staging};
 use super::inbox::{Delivery, Inbox};
 use super::landing::{Landings, Portion};
 use super::request::{Receiving, RequestId, Status};
@@ -232,6 +232,41 @@ impl<P: Protocol> Delivery<'_, P> {
 }
 
 impl Inbox {
+    /// Delivers a stored message, if it is in one piece, nothing of it is to come, and its sender
+    /// waits for no answer.
+    pub fn deliver_whole(
+        &mut self,
+        index: usize,
+        room: &ReceiveBuffer,
+        fabric: &mut dyn Fabric,
+    ) -> Option<Status> {
+        let Message {
+            head,
+            arrived_bytes,
+            parts,
+            completes,
+        } = &self.messages[index];
+        let is_waited_for = head.want_ack || head.rendezvous || completes.is_some();
+        if is_waited_for || *arrived_bytes < head.bytes || !parts.rest.is_empty() {
+            return None;
+        }
+        match &parts.first {
+            None => {}
+            Some(Part { offset, stored }) => match *stored {
+                Stored::InPlace { place, bytes } => {
+                    room.unpack(*offset, kept(fabric, place, bytes));
+                    fabric.let_go(place);
+                    self.sources[head.envelope.source.index()].in_place -= 1;
+                }
+                Stored::Copied(ref data) => room.unpack(*offset, data),
+                _ => return None,
+            },
+        }
+        let status = head.status();
+        self.messages.remove(index);
+        Some(status)
+    }
+
     fn deliver_part(
         &mut self,
         head: &MessageHead,

@@ -6,7 +6,9 @@ use crate::networks;
 use crate::recorder::found;
 use crate::rig::{Receipt, Rig, Sent, Setup, UNTOUCHED, all_from, from, from_any, payload, to};
 use refrain_ring::{Rank, Ssn, Stream};
-use refrain_transport::engine::{EngineError, InternalOperation, NotBetween, SendTo, Started};
+use refrain_transport::engine::{
+    EngineError, InternalOperation, NotBetween, RequestId, SendTo, Started,
+};
 use refrain_transport::matching::{Envelope, Pattern};
 
 const ANY: Pattern = Pattern {
@@ -23,10 +25,14 @@ fn envelope(source: u32, tag: i32) -> Envelope {
     }
 }
 
+fn request(operation: &InternalOperation) -> RequestId {
+    operation.request().expect("the program waits for it")
+}
+
 impl Rig {
     fn begin_internal(&mut self, rank: usize) -> InternalOperation {
         let begun = self.engines[rank].begin_internal();
-        begun.expect("a stream is free")
+        begun.expect("a stream is free").0
     }
 
     fn send_internal(
@@ -61,7 +67,7 @@ impl Rig {
 
     /// Ends the operation, and lets the program see its end.
     fn end_operation(&mut self, rank: usize, operation: InternalOperation) {
-        let id = operation.id();
+        let id = request(&operation);
         self.engines[rank].finish_internal(operation);
         assert!(self.engines[rank].outcome(id).is_some());
         self.engines[rank].retire(id);
@@ -167,7 +173,7 @@ fn an_operation_has_the_lowest_free_stream_until_the_program_sees_its_end() {
         assert_eq!(rig.engines[0].now().0, clock + u64::from(stream));
         operation
     });
-    let id = two.id();
+    let id = request(&two);
     let begun_at = rig.engines[0].posted_at(id);
     assert_eq!(begun_at.map(|it| it.0), Some(clock + 2), "its id in events");
     rig.engines[0].finish_internal(two);
@@ -183,6 +189,79 @@ fn an_operation_has_the_lowest_free_stream_until_the_program_sees_its_end() {
     let all = again.into_iter().chain([three, four]);
     all.for_each(|operation| rig.end_operation(0, operation));
     rig.end();
+}
+
+/// An operation whose call waits for its end has no request, and frees its stream when it is
+/// complete.
+// STREAM-2
+#[test]
+fn an_awaited_operation_frees_its_stream_when_it_is_complete() {
+    let mut rig = Setup::new(networks::calm()).build();
+    let one = rig.begin_internal(0);
+    let clock = rig.engines[0].now().0;
+    for count in 1..3 {
+        let awaited = rig.engines[0].begin_awaited().expect("a stream is free");
+        assert_eq!(awaited.stream(), Stream(2));
+        assert_eq!(awaited.request(), None);
+        assert_eq!(rig.engines[0].now().0, clock + count);
+        assert!(rig.engines[0].state().is_err(), "it is open");
+        rig.engines[0].finish_internal(awaited);
+    }
+    assert!(rig.engines[0].state().is_err(), "the first one is open");
+    rig.end_operation(0, one);
+    assert!(rig.engines[0].state().is_ok());
+    rig.end();
+}
+
+/// A message that has arrived whole is received without a request, once; others are left for a
+/// request.
+// STREAM-4
+#[test]
+fn a_message_that_has_arrived_is_received_at_once() {
+    for network in networks::all() {
+        for keeps in [false, true] {
+            let setup = Setup::new(network.clone());
+            let setup = if keeps { setup.keeping(8 << 20) } else { setup };
+            let mut rig = setup.build();
+            let operations = [0, 1].map(|rank| rig.begin_internal(rank));
+            let mut at_once = 0;
+            for (tag, bytes) in (0..).zip([0, 1, 8, 100, 20_000, 100_000]) {
+                for synchronous in [false, true] {
+                    let data = payload(tag as u64, bytes);
+                    let to = SendTo {
+                        synchronous,
+                        ..to(1, tag)
+                    };
+                    let sent = rig.send_internal(0, &operations[0], to, &data);
+                    let room = rig.room(&vec![UNTOUCHED; bytes]);
+                    let buffer = receive_buffer(&room, bytes);
+                    rig.settle();
+                    let other = rig.engines[1].receive_arrived(&buffer, envelope(0, tag + 1));
+                    assert_eq!(other, None);
+                    let got = rig.engines[1].receive_arrived(&buffer, envelope(0, tag));
+                    if let Some(outcome) = got {
+                        assert!(!synchronous, "its sender waits");
+                        assert_eq!(outcome.status.source, Rank(0));
+                        assert_eq!(outcome.status.bytes, bytes as u64);
+                        assert!(room.read() == data);
+                        let again = rig.engines[1].receive_arrived(&buffer, envelope(0, tag));
+                        assert_eq!(again, None);
+                        at_once += 1;
+                    } else {
+                        let from = envelope(0, tag);
+                        let receipt = rig.receive_internal(1, &operations[1], from, bytes);
+                        assert!(rig.finish_receive(&receipt).1 == data);
+                    }
+                    rig.finish_send(&sent);
+                }
+            }
+            assert!(at_once > 0);
+            for (rank, operation) in operations.into_iter().enumerate() {
+                rig.end_operation(rank, operation);
+            }
+            rig.end();
+        }
+    }
 }
 
 // STREAM-2
@@ -242,7 +321,7 @@ fn an_open_operation_keeps_what_it_has_got() {
         rig.expect(1, from(0, 1), &payload(message, 8));
     }
     let open = rig.engines[1].state();
-    let begun_at = rig.engines[1].posted_at(operations[1].id());
+    let begun_at = rig.engines[1].posted_at(request(&operations[1]));
     let begun_at = begun_at.expect("it is open");
     assert_eq!(open, Err(NotBetween::OpenOperation { begun_at }));
     rig.engines[1].publish_horizon();
@@ -273,7 +352,7 @@ fn later_life(before: usize, behind: usize) -> Option<EngineError> {
             .send_internal(operation, send_buffer(&room), to(1, 1));
         sent.map(|started| assert!(matches!(started, Started::Done(_) | Started::Pending(_))))
     };
-    let operation = pair.engine(0).begin_internal().expect("a free stream");
+    let (operation, _) = pair.engine(0).begin_internal().expect("a free stream");
     for message in 0..2 {
         step(&mut pair, &operation, message).expect("nothing is wrong yet");
     }
@@ -281,7 +360,7 @@ fn later_life(before: usize, behind: usize) -> Option<EngineError> {
     pair.lay_down(0);
     pair.raise(0, 1);
     pair.settle();
-    let operation = pair.engine(0).begin_internal().expect("a free stream");
+    let (operation, _) = pair.engine(0).begin_internal().expect("a free stream");
     for message in 0..before {
         step(&mut pair, &operation, message as u64).expect("nothing is wrong yet");
     }
@@ -293,7 +372,7 @@ fn later_life(before: usize, behind: usize) -> Option<EngineError> {
         sent.expect("it may still come to all of them");
     }
     pair.settle();
-    let id = operation.id();
+    let id = request(&operation);
     pair.engine(0).finish_internal(operation);
     pair.engine(0).retire(id);
     pair.engine(0).progress().err()

@@ -259,9 +259,13 @@ impl Incoming {
             return None;
         }
         let position = |kept: &Kept| kept.position;
-        self.kept
-            .binary_search_by_key(&place.position, position)
-            .ok()
+        // Most are let go in their order.
+        match self.kept.front().map(position) {
+            Some(first) if first == place.position => Some(0),
+            _ => (self.kept)
+                .binary_search_by_key(&place.position, position)
+                .ok(),
+        }
     }
 
     /// Publishes the position before which the sender may reuse its log: when a whole chunk has
