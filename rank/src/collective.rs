@@ -280,7 +280,9 @@ impl UnderWay {
     /// [`CollectiveError`] of one collective, which is given up.
     pub fn advance<P: Protocol>(&mut self, engine: &mut Engine<P>) -> Result<(), CollectiveError> {
         for index in (0..self.running.len()).rev() {
-            self.advance_at(index, engine)?;
+            if !self.running[index].waits(engine) {
+                self.advance_at(index, engine)?;
+            }
         }
         Ok(())
     }
@@ -337,13 +339,16 @@ struct Collective {
 #[derive(Debug)]
 enum Check {
     NotBegun,
-    UnderWay {
-        /// The text that is sent; the length of a line.
-        own: Box<[u8; CHECK_BYTES]>,
-        theirs: Box<[u8; CHECK_BYTES]>,
-        requests: Vec<RequestId>,
-    },
+    UnderWay(Box<Exchange>),
     Done,
+}
+
+#[derive(Debug)]
+struct Exchange {
+    /// The text that is sent; the length of a line.
+    own: Box<[u8; CHECK_BYTES]>,
+    theirs: Box<[u8; CHECK_BYTES]>,
+    requests: Vec<RequestId>,
 }
 
 /// Length from which a message is combined where it arrives.
@@ -361,6 +366,13 @@ struct Waiting {
 }
 
 impl Collective {
+    /// Whether the oldest step that was begun is not complete: then nothing else can begin.
+    #[inline]
+    fn waits(&self, engine: &Engine<impl Protocol>) -> bool {
+        let oldest = self.waiting.front().map(|waiting| &waiting.started);
+        matches!(oldest, Some(Started::Pending(request)) if !engine.has_ended(*request))
+    }
+
     /// Begins what can begin. Returns whether all steps are complete.
     fn advance(
         &mut self,
@@ -391,8 +403,8 @@ impl Collective {
     }
 
     fn give_up(self, engine: &mut Engine<impl Protocol>) {
-        if let Check::UnderWay { requests, .. } = &self.check {
-            requests.iter().for_each(|request| engine.detach(*request));
+        if let Check::UnderWay(exchange) = &self.check {
+            exchange.requests.iter().for_each(|request| engine.detach(*request));
         }
         for waiting in &self.waiting {
             if let Started::Pending(request) = waiting.started {
@@ -409,14 +421,14 @@ impl Collective {
         if let Check::NotBegun = self.check {
             self.begin_check(engine)?;
         }
-        let Check::UnderWay {
+        let Check::UnderWay(exchange) = &mut self.check else {
+            return Ok(true);
+        };
+        let Exchange {
             own,
             theirs,
             requests,
-        } = &mut self.check
-        else {
-            return Ok(true);
-        };
+        } = &mut **exchange;
         requests.retain(|request| engine.end_step(*request).is_none());
         if !requests.is_empty() {
             return Ok(false);
@@ -476,11 +488,11 @@ impl Collective {
             requests.push(request);
         }
         requests.push(engine.receive_internal(&self.operation, room, from));
-        self.check = Check::UnderWay {
+        self.check = Check::UnderWay(Box::new(Exchange {
             own,
             theirs,
             requests,
-        };
+        }));
         Ok(())
     }
 

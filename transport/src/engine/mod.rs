@@ -81,7 +81,7 @@ use operation::Operations;
 use outbox::{LogMeans, Means, Outbox};
 use refrain_ring::copy::STREAM_BYTES_MIN;
 use refrain_ring::{Arena, Clock, Incarnation, Rank, RecordKind, Ssn, Stream};
-use request::{Requests, Sending};
+use request::{RequestState, Requests, Sending};
 use spilling::Spilling;
 use unrecorded::Unrecorded;
 
@@ -497,6 +497,13 @@ impl<P: Protocol> Engine<P> {
     #[inline]
     pub fn outcome(&self, id: RequestId) -> Option<Outcome> {
         self.requests.outcome(id)
+    }
+
+    /// Whether a request has ended.
+    #[inline]
+    pub fn has_ended(&self, id: RequestId) -> bool {
+        let state = self.requests.get(id).map(|request| &request.state);
+        matches!(state, Some(RequestState::Done(_)))
     }
 
     /// A request's id in events: the clock at which it was posted.

@@ -108,10 +108,10 @@ impl<P: Protocol> Engine<P> {
     #[inline]
     pub fn begin_awaited(&mut self) -> Result<InternalOperation, EngineError> {
         let begun_at = self.tick();
-        let stream = self.operations.take(begun_at);
-        let stream = stream.ok_or(EngineError::NoStream {
-            open: self.operations.open,
-        })?;
+        let Some(stream) = self.operations.take(begun_at) else {
+            let open = self.operations.open;
+            return Err(EngineError::NoStream { open });
+        };
         Ok(InternalOperation {
             request: None,
             stream,
@@ -215,7 +215,7 @@ impl<P: Protocol> Engine<P> {
     }
 
     /// Notes that the program sees the end of a request.
-    #[inline(never)]
+    #[cold]
     pub(super) fn note_end(&mut self, id: RequestId) {
         if self.plays_again {
             self.saw_end(id);

@@ -46,6 +46,10 @@ pub(super) struct Part {
     pub stored: Stored,
 }
 
+/// Longest payload that is stored without memory of its own, as long as what names a frame in its
+/// sender's log.
+const SHORT_BYTES_MAX: usize = 32;
+
 #[derive(Debug)]
 pub(super) enum Stored {
     /// Readable in the sender's log.
@@ -65,6 +69,11 @@ pub(super) enum Stored {
         bytes: usize,
     },
     Copied(Box<[u8]>),
+    /// The first `bytes` bytes of an array.
+    Short {
+        bytes: u8,
+        array: [u8; SHORT_BYTES_MAX],
+    },
     /// Lost with its sender, which has to send the message again. REC-7
     Lost,
 }
@@ -185,6 +194,12 @@ impl<P: Protocol> Delivery<'_, P> {
         let message = &mut self.inbox.messages[index];
         let (stored, disposition) = match arrival.payload {
             Payload::Here([]) | Payload::Distant(0) => return Disposition::Consumed,
+            Payload::Here(payload) if payload.len() <= SHORT_BYTES_MAX => {
+                let mut array = [0; SHORT_BYTES_MAX];
+                array[..payload.len()].copy_from_slice(payload);
+                let bytes = payload.len() as u8;
+                (Stored::Short { bytes, array }, Disposition::Consumed)
+            }
             Payload::Here(payload) => {
                 let pressed = arrival.pressed && !self.inbox.senders_keep;
                 if source.reads_in_place && !pressed {
@@ -259,6 +274,9 @@ impl Inbox {
                     self.sources[head.envelope.source.index()].in_place -= 1;
                 }
                 Stored::Copied(ref data) => room.unpack(*offset, data),
+                Stored::Short { bytes, ref array } => {
+                    room.unpack(*offset, &array[..usize::from(bytes)]);
+                }
                 _ => return None,
             },
         }
@@ -278,6 +296,9 @@ impl Inbox {
         let source = &mut self.sources[head.envelope.source.index()];
         match part.stored {
             Stored::Copied(data) => receiving.take(part.offset, &data),
+            Stored::Short { bytes, array } => {
+                receiving.take(part.offset, &array[..usize::from(bytes)]);
+            }
             Stored::Staged { staging, bytes } => {
                 receiving.take(part.offset, staging.payload(bytes));
                 self.landings.recycle(staging);

@@ -17,7 +17,12 @@ use refrain_ring::{Rank, RecordHeader, Ssn};
 impl Message {
     /// Whether all of its bytes are in this rank's own memory.
     fn is_here(&mut self) -> bool {
-        let is_own = |stored: &Stored| matches!(stored, Stored::Copied(_) | Stored::Staged { .. });
+        let is_own = |stored: &Stored| match stored {
+            Stored::Copied(_) | Stored::Short { .. } | Stored::Staged { .. } => true,
+            Stored::InPlace { .. } | Stored::Distant { .. } | Stored::Landing(_) | Stored::Lost => {
+                false
+            }
+        };
         self.arrived_bytes >= self.head.bytes
             && self.parts.iter_mut().all(|part| is_own(&part.stored))
     }
