@@ -404,7 +404,10 @@ impl Collective {
 
     fn give_up(self, engine: &mut Engine<impl Protocol>) {
         if let Check::UnderWay(exchange) = &self.check {
-            exchange.requests.iter().for_each(|request| engine.detach(*request));
+            exchange
+                .requests
+                .iter()
+                .for_each(|request| engine.detach(*request));
         }
         for waiting in &self.waiting {
             if let Started::Pending(request) = waiting.started {
@@ -597,12 +600,12 @@ impl Collective {
     /// own operator gets operands in memory of the executor.
     fn taker(&mut self, message: Side, with: Part, into: Part) -> Option<Taker> {
         let element_bytes = self.plan.memory.element_bytes;
-        let reduction = self.plan.reduction.as_ref();
-        let reduction = reduction.filter(|it| it.is_of_library())?.clone();
-        let is_cut_between_elements = Taker::ALIGNMENT_BYTES.is_multiple_of(element_bytes);
-        if self.bytes(into) < TAKEN_BYTES_MIN || !is_cut_between_elements {
+        let is_cut_between_elements = || Taker::ALIGNMENT_BYTES.is_multiple_of(element_bytes);
+        if self.bytes(into) < TAKEN_BYTES_MIN || !is_cut_between_elements() {
             return None;
         }
+        let reduction = self.plan.reduction.as_ref();
+        let reduction = reduction.filter(|it| it.is_of_library())?.clone();
         let at = Combining {
             reduction,
             message,
