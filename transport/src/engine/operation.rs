@@ -85,7 +85,7 @@ impl Operations {
 
 impl<P: Protocol> Engine<P> {
     /// Begins an internal operation, as one operation of the clock. The program waits for [its
-    /// request](InternalOperation::id), as for that of a send. The call that reports its end
+    /// request](InternalOperation::request), as for that of a send. The call that reports its end
     /// [retires](Engine::retire) the request, and the stream is free again. STREAM-2
     ///
     /// # Errors
