@@ -396,7 +396,11 @@ enum refrain_element {
     /* A truth value in one byte. */
     REFRAIN_BOOL = 13,
     /* A byte that is no number. */
-    REFRAIN_BYTE = 14
+    REFRAIN_BYTE = 14,
+    /* long double, and a real and an imaginary part of it. Sums and products have the bits
+     * that C computes, and take much longer. */
+    REFRAIN_LONG_DOUBLE = 15,
+    REFRAIN_LONG_DOUBLE_COMPLEX = 16
 };
 
 /* A struct of a value and where it is, both numbers, for REFRAIN_MINLOC and

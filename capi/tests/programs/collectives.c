@@ -329,6 +329,11 @@ struct double_int32 {
     int32_t index;
 };
 
+struct long_double_int {
+    long double value;
+    int index;
+};
+
 struct int16_int64 {
     int16_t value;
     int64_t index;
@@ -346,6 +351,9 @@ static void types(void)
     INTEGER(uint64_t, REFRAIN_UINT64);
     NUMBER(float, REFRAIN_FLOAT);
     NUMBER(double, REFRAIN_DOUBLE);
+    NUMBER(long double, REFRAIN_LONG_DOUBLE);
+    /* Needs more bits than a double has. */
+    REDUCES(long double, REFRAIN_LONG_DOUBLE, REFRAIN_SUM, m == 0 ? 0x1p60L + 1 : 1, a + b);
     LOGICAL(uint8_t, REFRAIN_BOOL);
     BITWISE(uint8_t, REFRAIN_BYTE);
 
@@ -357,6 +365,10 @@ static void types(void)
     HOLDS(turned[0] == around[size % 4][0] && turned[1] == around[size % 4][1]);
     run(refrain_allreduce(group, unit, units, 1, REFRAIN_DOUBLE_COMPLEX, REFRAIN_SUM));
     HOLDS(units[0] == size * (size - 1) / 2 && units[1] == size);
+    long double turn_long[2] = {0, 1}, turned_long[2];
+    run(refrain_allreduce(group, turn_long, turned_long, 1, REFRAIN_LONG_DOUBLE_COMPLEX,
+                          REFRAIN_PRODUCT));
+    HOLDS(turned_long[0] == around[size % 4][0] && turned_long[1] == around[size % 4][1]);
 
     struct double_int32 mine = {me / 2 + 0.5, me}, least;
     run(refrain_allreduce(group, &mine, &least, 1, REFRAIN_LOCATED(REFRAIN_DOUBLE, REFRAIN_INT32),
@@ -366,6 +378,11 @@ static void types(void)
     run(refrain_allreduce(group, &small, &most, 1, REFRAIN_LOCATED(REFRAIN_INT16, REFRAIN_INT64),
                           REFRAIN_MAXLOC));
     HOLDS(most.value == (size == 1 ? -1 : 5) && most.index == 1);
+    struct long_double_int near = {1 + me * 0x1p-60L, me}, far;
+    HOLDS(sizeof near == 32);
+    run(refrain_allreduce(group, &near, &far, 1, REFRAIN_LOCATED(REFRAIN_LONG_DOUBLE, REFRAIN_INT32),
+                          REFRAIN_MAXLOC));
+    HOLDS(far.value == 1 + (size - 1) * 0x1p-60L && far.index == size - 1);
 }
 
 /* Products of matrices, whose order matters. */

@@ -141,7 +141,7 @@ static void operators(refrain_world *world, refrain_group all)
         const char *words;
     } wrong[] = {
         {0, REFRAIN_SUM, "element type 0x0 does not exist"},
-        {15, REFRAIN_SUM, "element type 0xf does not exist"},
+        {17, REFRAIN_SUM, "element type 0x11 does not exist"},
         {0x200, REFRAIN_SUM, "does not exist"},
         {UINT64_MAX, REFRAIN_SUM, "does not exist"},
         {REFRAIN_LOCATED(REFRAIN_DOUBLE, REFRAIN_BOOL), REFRAIN_MINLOC, "does not exist"},
@@ -152,6 +152,8 @@ static void operators(refrain_world *world, refrain_group all)
         {REFRAIN_DOUBLE, REFRAIN_BAND, "no BitAnd of F64"},
         {REFRAIN_DOUBLE, REFRAIN_MAXLOC, "no MaxLoc of F64"},
         {REFRAIN_BYTE, REFRAIN_SUM, "no Sum of Byte"},
+        {REFRAIN_LONG_DOUBLE, REFRAIN_BXOR, "no BitXor of LongDouble"},
+        {REFRAIN_LONG_DOUBLE_COMPLEX, REFRAIN_MIN, "no Min of ComplexLongDouble"},
         {REFRAIN_DOUBLE_COMPLEX, REFRAIN_MAX, "no Max of Complex64"},
         {REFRAIN_LOCATED(REFRAIN_FLOAT, REFRAIN_FLOAT), REFRAIN_SUM, "no Sum of (F32, F32)"},
         {REFRAIN_DOUBLE, refrain_own(NULL, NULL, 1), "combine is NULL"},
