@@ -117,6 +117,7 @@ impl Job {
                 output: output.as_mut_ptr(),
                 element_bytes: ELEMENT_BYTES as u64,
             },
+            layouts: None,
             reduction: Some(reduction()),
             check: self.checks.then(|| call.to_string().into()),
         };
