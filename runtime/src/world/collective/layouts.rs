@@ -4,7 +4,7 @@
 //! form of a buffer. A [`Layout`] says where the bytes of the dense form are. Each side has its
 //! own, and members may have different ones.
 
-use super::{Collective, Input, Neighbours};
+use super::{Collective, Datum, Input, Neighbours};
 use crate::{Error, Group, Layout};
 use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 use refrain_collectives::{Arguments, Blocks, Chosen};
@@ -63,28 +63,29 @@ impl LaidOutBlocks {
 
 /// As [`alltoallv`](super::alltoallv), with blocks of any layouts: block `b` of `send` at place
 /// `a` has as many bytes as block `a` of `receive` at place `b`. `send` is not read in place.
-pub fn alltoallw<'a>(
+pub fn alltoallw<'a, T: Datum>(
     group: Group,
-    input: impl Into<Input<'a, u8>>,
+    input: impl Into<Input<'a, T>>,
     send: &'a LaidOutBlocks,
-    output: &'a mut [u8],
+    output: &'a mut [T],
     receive: &'a LaidOutBlocks,
 ) -> Collective<'a> {
     let arguments = Arguments::Alltoall {
         send: send.blocks(),
         receive: receive.blocks(),
     };
-    Collective::new(group, input, output, arguments).with_own(Some(send), Some(receive))
+    let in_bytes = Collective::new(group, input, output, arguments).in_bytes();
+    in_bytes.with_own(Some(send), Some(receive))
 }
 
 /// As [`neighbour_alltoallv`](super::neighbour_alltoallv), with blocks of any layouts: `send` has
 /// one for each destination, `receive` one for each source.
-pub fn neighbour_alltoallw<'a>(
+pub fn neighbour_alltoallw<'a, T: Datum>(
     group: Group,
     neighbours: Neighbours<'a>,
-    input: &'a [u8],
+    input: &'a [T],
     send: &'a LaidOutBlocks,
-    output: &'a mut [u8],
+    output: &'a mut [T],
     receive: &'a LaidOutBlocks,
 ) -> Collective<'a> {
     let arguments = Arguments::NeighbourAlltoall {
@@ -93,7 +94,8 @@ pub fn neighbour_alltoallw<'a>(
         send: send.blocks(),
         receive: receive.blocks(),
     };
-    Collective::new(group, input, output, arguments).with_own(Some(send), Some(receive))
+    let in_bytes = Collective::new(group, input, output, arguments).in_bytes();
+    in_bytes.with_own(Some(send), Some(receive))
 }
 
 impl Collective<'_> {
@@ -133,6 +135,13 @@ impl Collective<'_> {
         output: Option<&LaidOutBlocks>,
     ) -> Self {
         self.with_own(input, output)
+    }
+
+    /// Counts bytes instead of elements.
+    fn in_bytes(mut self) -> Self {
+        let element_bytes = core::mem::replace(&mut self.memory.element_bytes, 1);
+        self.elements = self.elements.map(|elements| elements * element_bytes);
+        self
     }
 
     fn with_own(self, input: Option<&LaidOutBlocks>, output: Option<&LaidOutBlocks>) -> Self {
