@@ -346,10 +346,7 @@ impl Side {
         let mut end = rng.i64(-500..500);
         for index in order {
             let bytes = self.counts[index];
-            let copies = [1, 2, 3]
-                .into_iter()
-                .filter(|it| bytes.is_multiple_of(*it))
-                .last();
+            let copies = [3, 2].into_iter().find(|it| bytes.is_multiple_of(*it));
             let (layout, picked) = structure(bytes / copies.unwrap_or(1), bytes, rng);
             let low = picked.iter().min().copied().unwrap_or(0);
             offsets[index] = end - low;
