@@ -10,7 +10,7 @@ use crate::fabric::Landing;
 use crate::layout::{Layout, LayoutError, PACK, UNPACK};
 use core::marker::PhantomData;
 use core::ptr::{NonNull, copy_nonoverlapping, with_exposed_provenance_mut};
-use core::slice::from_raw_parts;
+use core::slice::{from_raw_parts, from_raw_parts_mut};
 use refrain_ring::copy::{STREAM_BYTES_MIN, Target, into_log, out_of_log};
 use std::sync::Arc;
 
@@ -238,6 +238,11 @@ impl SendBuffer {
         if bytes > 0 && matches!(self.shape, Shape::Piece) {
             // SAFETY: readable by the caller's promise.
             return room.unpack(0, unsafe { from_raw_parts(self.base, bytes as usize) });
+        }
+        if bytes > 0 && room.form.is_none() {
+            // SAFETY: writable by the caller's promise.
+            let room = unsafe { from_raw_parts_mut(room.base, bytes as usize) };
+            return self.pack(0, room, Target::Cached);
         }
         let mut buffer = [0; 4096];
         for offset in (0..bytes).step_by(buffer.len()) {
