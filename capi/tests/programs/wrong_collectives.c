@@ -151,6 +151,15 @@ static void layouts(refrain_world *world, refrain_group all)
              "REFRAIN_IN_PLACE is not for");
     IS_WRONG(refrain_with_layouts(refrain_alltoallw(all, in, good, out, good), NULL, &gaps),
              "have layouts of their own");
+
+    /* The offset of a NULL buffer is an address. */
+    const refrain_span here = {(int64_t)(intptr_t)&in[5], 8};
+    const refrain_layout absolute = {&here, 1, 0, 1, 8};
+    in[5] = 2.5 + refrain_group_place(world, all);
+    WORKS(refrain_do(world, refrain_with_layouts(
+                                refrain_allgather(all, NULL, out, 1, REFRAIN_DOUBLE), &absolute,
+                                NULL)));
+    HOLDS(out[0] == 2.5 && out[1] == 3.5);
 }
 
 /* Calls the library, which it must not. */
