@@ -367,6 +367,8 @@ int refrain_group_release(refrain_world *world, refrain_group *group);
  * their lengths, and `starts` their first elements; without `starts` (NULL) each begins
  * where the one before it ends. The lists are used only during the call.
  *
+ * Elements lie one behind the other, unless refrain_with_layouts says where they are.
+ *
  * Input and output must not overlap. NULL is a buffer of 0 elements; it may be passed
  * where the collective does not use the buffer of this member.
  *
@@ -396,7 +398,11 @@ enum refrain_element {
     /* A truth value in one byte. */
     REFRAIN_BOOL = 13,
     /* A byte that is no number. */
-    REFRAIN_BYTE = 14
+    REFRAIN_BYTE = 14,
+    /* long double, and a real and an imaginary part of it. Sums and products have the bits
+     * that C computes, and take much longer. */
+    REFRAIN_LONG_DOUBLE = 15,
+    REFRAIN_LONG_DOUBLE_COMPLEX = 16
 };
 
 /* A struct of a value and where it is, both numbers, for REFRAIN_MINLOC and
@@ -488,8 +494,39 @@ enum refrain_operation {
     REFRAIN_OP_NEIGHBOUR_ALLGATHER = 17,
     REFRAIN_OP_NEIGHBOUR_ALLGATHERV = 18,
     REFRAIN_OP_NEIGHBOUR_ALLTOALL = 19,
-    REFRAIN_OP_NEIGHBOUR_ALLTOALLV = 20
+    REFRAIN_OP_NEIGHBOUR_ALLTOALLV = 20,
+    REFRAIN_OP_ALLTOALLW = 21,
+    REFRAIN_OP_NEIGHBOUR_ALLTOALLW = 22
 };
+
+/* `bytes` bytes, the first of them `offset` bytes behind an address. */
+typedef struct refrain_span {
+    int64_t offset;
+    uint64_t bytes;
+} refrain_span;
+
+/* Which bytes of a buffer hold elements that do not lie one behind the other: the bytes of
+ * all spans, in the order of the list, `repeats` times, each time `stride` bytes further.
+ * If the elements take more bytes, they go on in copies of the layout, each `extent` bytes
+ * behind the previous one. Offsets, stride and extent may be negative; spans that are
+ * written must not overlap. The offsets of a buffer that is NULL are addresses.
+ *
+ * A call reads the layouts and their spans, which may change after it. */
+typedef struct refrain_layout {
+    const refrain_span *spans;
+    uint64_t span_count;
+    int64_t stride;
+    uint64_t repeats;
+    int64_t extent;
+} refrain_layout;
+
+/* A block of refrain_alltoallw: `count` copies of a layout, the first of them `offset`
+ * bytes behind the beginning of the buffer. */
+typedef struct refrain_laid_out {
+    const refrain_layout *layout;
+    uint64_t count;
+    int64_t offset;
+} refrain_laid_out;
 
 /* A collective at one member, with its buffers. C programs make it with the functions
  * below. Programs in other languages fill in what these do; other fields are 0. */
@@ -506,6 +543,10 @@ typedef struct refrain_collective {
     const uint64_t *output_counts;
     const uint64_t *output_starts;
     refrain_neighbours neighbours;
+    const refrain_layout *input_layout;
+    const refrain_layout *output_layout;
+    const refrain_laid_out *input_blocks;
+    const refrain_laid_out *output_blocks;
     /* enum refrain_operation */
     int32_t operation;
     int32_t root;
@@ -537,8 +578,27 @@ REFRAIN_MAKER refrain_collective refrain_describe(int operation, refrain_group g
                                                   refrain_operator by)
 {
     refrain_collective it = {group, type, by, input, output, count, NULL, NULL, NULL, NULL,
-                             {NULL, NULL, 0, 0}, operation, root};
+                             {NULL, NULL, 0, 0}, NULL, NULL, NULL, NULL, operation, root};
     return it;
+}
+
+/* The same collective, with the elements of input and output where a layout says; NULL:
+ * they lie one behind the other. Counts and starts stay in elements, which fill the bytes
+ * of the layouts one after the other: all in all, whole layouts. Each member chooses its
+ * layouts. Collectives that combine have none.
+ *
+ *   refrain_span part = {0, sizeof(double)};
+ *   refrain_layout column = {&part, 1, columns * sizeof(double), rows, sizeof(double)};
+ *   refrain_do(world, refrain_with_layouts(
+ *                  refrain_alltoall(all, in, out, n * rows, REFRAIN_DOUBLE), &column, NULL));
+ */
+REFRAIN_MAKER refrain_collective refrain_with_layouts(refrain_collective collective,
+                                                      const refrain_layout *input,
+                                                      const refrain_layout *output)
+{
+    collective.input_layout = input;
+    collective.output_layout = output;
+    return collective;
 }
 
 /* Ends at each member when all members have begun it. */
@@ -643,6 +703,21 @@ refrain_alltoallv(refrain_group group, const void *input, const uint64_t input_c
     it.input_starts = input_starts;
     it.output_counts = output_counts;
     it.output_starts = output_starts;
+    return it;
+}
+
+/* The same with a layout of its own for each block: block `b` of the input of member `a`
+ * has as many bytes as block `a` of the output of member `b`. In place, `input_blocks` is
+ * not used. */
+REFRAIN_MAKER refrain_collective refrain_alltoallw(refrain_group group, const void *input,
+                                                   const refrain_laid_out input_blocks[],
+                                                   void *output,
+                                                   const refrain_laid_out output_blocks[])
+{
+    refrain_collective it = refrain_describe(REFRAIN_OP_ALLTOALLW, group, 0, input, output, 0,
+                                             REFRAIN_BYTE, REFRAIN_OPERATOR(0));
+    it.input_blocks = input_blocks;
+    it.output_blocks = output_blocks;
     return it;
 }
 
@@ -755,6 +830,19 @@ refrain_neighbour_alltoallv(refrain_group group, refrain_neighbours neighbours, 
     it.input_starts = input_starts;
     it.output_counts = output_counts;
     it.output_starts = output_starts;
+    return it;
+}
+
+/* The same with a layout of its own for each block. */
+REFRAIN_MAKER refrain_collective refrain_neighbour_alltoallw(
+    refrain_group group, refrain_neighbours neighbours, const void *input,
+    const refrain_laid_out input_blocks[], void *output, const refrain_laid_out output_blocks[])
+{
+    refrain_collective it = refrain_describe(REFRAIN_OP_NEIGHBOUR_ALLTOALLW, group, 0, input,
+                                             output, 0, REFRAIN_BYTE, REFRAIN_OPERATOR(0));
+    it.neighbours = neighbours;
+    it.input_blocks = input_blocks;
+    it.output_blocks = output_blocks;
     return it;
 }
 

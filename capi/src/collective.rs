@@ -3,10 +3,11 @@
 #![allow(unsafe_code, reason = "reads lists of C, and calls operators of C")]
 
 use super::failure::Failure;
+use super::layout::{self, BlockOfC, LayoutOfC};
 use super::memory::list;
 use super::operator::{OperatorOfC, element_bytes};
 use core::ffi::{c_int, c_void};
-use refrain::collective::{Arguments, Blocks, Collective, Memory, Prefix};
+use refrain::collective::{Arguments, Blocks, Collective, LaidOutBlocks, Memory, Prefix};
 use refrain::{Error, Group, World};
 
 /// `refrain_neighbours` of the header.
@@ -40,11 +41,15 @@ pub struct Description {
     input_list: List,
     output_list: List,
     neighbours: Neighbours,
+    input_layout: *const LayoutOfC,
+    output_layout: *const LayoutOfC,
+    input_blocks: *const BlockOfC,
+    output_blocks: *const BlockOfC,
     operation: i32,
     root: i32,
 }
 
-const _: () = assert!(size_of::<Group>() == 24 && size_of::<Description>() == 144);
+const _: () = assert!(size_of::<Group>() == 24 && size_of::<Description>() == 176);
 
 /// `enum refrain_operation` of the header.
 mod operation {
@@ -68,6 +73,8 @@ mod operation {
     pub const NEIGHBOUR_ALLGATHERV: i32 = 18;
     pub const NEIGHBOUR_ALLTOALL: i32 = 19;
     pub const NEIGHBOUR_ALLTOALLV: i32 = 20;
+    pub const ALLTOALLW: i32 = 21;
+    pub const NEIGHBOUR_ALLTOALLW: i32 = 22;
 }
 
 /// The size of a group and the place of this rank. Checks that the fields of the handle, which C
@@ -94,32 +101,129 @@ impl Description {
     ) -> Result<T, Failure> {
         use operation::*;
         let (size, me) = size_and_place(world, self.group)?;
-        let (count, root) = (self.count, place(self.root)?);
+        let root = place(self.root)?;
         let is_root = root == me;
         // SAFETY: the caller's promise.
-        let (sources, destinations) = unsafe { self.neighbours.read() }?;
-
-        let places = size as usize;
-        let at_root = if is_root { places } else { 0 };
-        let sent = if is_in_place(self.input) { 0 } else { places };
-        let (sent, received) = match self.operation {
-            GATHERV => (None, Some(at_root)),
-            SCATTERV => (Some(at_root), None),
-            ALLGATHERV => (None, Some(places)),
-            ALLTOALLV => (Some(sent), Some(places)),
-            REDUCE_SCATTER => (Some(places), None),
-            NEIGHBOUR_ALLGATHERV => (None, Some(sources.len())),
-            NEIGHBOUR_ALLTOALLV => (Some(destinations.len()), Some(sources.len())),
-            _ => (None, None),
-        };
+        let edges = unsafe { self.neighbours.read() }?;
+        let listed = self.listed(size as usize, is_root, edges);
+        // SAFETY: likewise.
+        let own = unsafe { self.own_layouts(listed) }?;
         let mut dense = [Vec::new(), Vec::new()];
         let [of_send, of_receive] = &mut dense;
-        // SAFETY: the caller's promise.
-        let send = unsafe { self.input_list.blocks(sent, count, of_send) }?;
-        // SAFETY: likewise.
-        let receive = unsafe { self.output_list.blocks(received, count, of_receive) }?;
+        let (send, receive) = match &own {
+            Some([input, output]) => (input.blocks(), output.blocks()),
+            // SAFETY: likewise.
+            None => unsafe {
+                (
+                    self.input_list.blocks(listed[0], self.count, of_send)?,
+                    self.output_list.blocks(listed[1], self.count, of_receive)?,
+                )
+            },
+        };
+        let arguments = self.arguments(root, (send, receive), edges)?;
+        let (memory, in_place) = self.memory(is_root)?;
+        let reduction = match self.operation {
+            // SAFETY: likewise.
+            REDUCE..=EXSCAN => Some(unsafe { self.by.reduction(self.element) }?),
+            _ => None,
+        };
+        // SAFETY: the caller lends its buffers until the collective is complete.
+        let collective =
+            unsafe { Collective::by_pointer(self.group, arguments, in_place, memory, reduction) };
+        let collective = match &own {
+            // SAFETY: the arguments have these blocks.
+            Some([input, output]) => unsafe { collective.with_blocks(Some(input), Some(output)) },
+            // SAFETY: the caller's promise.
+            None => unsafe { self.with_layouts(collective) }?,
+        };
+        Ok(act(world, collective)?)
+    }
 
-        let arguments = match self.operation {
+    /// How many blocks of input and output the caller lists, unless all have one length.
+    fn listed(
+        &self,
+        places: usize,
+        is_root: bool,
+        (sources, destinations): (&[u32], &[u32]),
+    ) -> [Option<usize>; 2] {
+        use operation::*;
+        let at_root = if is_root { places } else { 0 };
+        let sent = if is_in_place(self.input) { 0 } else { places };
+        match self.operation {
+            GATHERV => [None, Some(at_root)],
+            SCATTERV => [Some(at_root), None],
+            ALLGATHERV => [None, Some(places)],
+            ALLTOALLV | ALLTOALLW => [Some(sent), Some(places)],
+            REDUCE_SCATTER => [Some(places), None],
+            NEIGHBOUR_ALLGATHERV => [None, Some(sources.len())],
+            NEIGHBOUR_ALLTOALLV | NEIGHBOUR_ALLTOALLW => {
+                [Some(destinations.len()), Some(sources.len())]
+            }
+            _ => [None, None],
+        }
+    }
+
+    /// The blocks of both sides, if they have layouts of their own.
+    ///
+    /// # Safety
+    /// As [`layout::blocks`].
+    unsafe fn own_layouts(
+        &self,
+        listed: [Option<usize>; 2],
+    ) -> Result<Option<[LaidOutBlocks; 2]>, Failure> {
+        use operation::*;
+        let ([Some(sent), Some(received)], ALLTOALLW | NEIGHBOUR_ALLTOALLW) =
+            (listed, self.operation)
+        else {
+            return Ok(None);
+        };
+        // SAFETY: the caller's promise.
+        let [input, output] = unsafe {
+            [
+                layout::blocks(self.input_blocks, sent)?,
+                layout::blocks(self.output_blocks, received)?,
+            ]
+        };
+        match self.has_layouts() {
+            false => Ok(Some([input, output])),
+            true => Err(Failure::argument(
+                "refrain_with_layouts: the blocks of this collective have layouts of their own",
+            )),
+        }
+    }
+
+    fn has_layouts(&self) -> bool {
+        !self.input_layout.is_null() || !self.output_layout.is_null()
+    }
+
+    /// # Safety
+    /// As [`layout::optional`], for both.
+    unsafe fn with_layouts<'a>(
+        &self,
+        collective: Collective<'a>,
+    ) -> Result<Collective<'a>, Failure> {
+        if !self.has_layouts() {
+            return Ok(collective);
+        }
+        // SAFETY: the caller's promise.
+        let [input, output] = unsafe {
+            [
+                layout::optional(self.input_layout)?,
+                layout::optional(self.output_layout)?,
+            ]
+        };
+        Ok(collective.with_layouts(input.as_ref(), output.as_ref()))
+    }
+
+    fn arguments<'a>(
+        &self,
+        root: u32,
+        (send, receive): (Blocks<'a>, Blocks<'a>),
+        (sources, destinations): (&'a [u32], &'a [u32]),
+    ) -> Result<Arguments<'a>, Failure> {
+        use operation::*;
+        let count = self.count;
+        Ok(match self.operation {
             BARRIER => Arguments::Barrier,
             BCAST => Arguments::Bcast { root, count },
             GATHER | GATHERV => Arguments::Gather {
@@ -133,7 +237,7 @@ impl Description {
                 blocks: send,
             },
             ALLGATHER | ALLGATHERV => Arguments::Allgather { blocks: receive },
-            ALLTOALL | ALLTOALLV => Arguments::Alltoall { send, receive },
+            ALLTOALL | ALLTOALLV | ALLTOALLW => Arguments::Alltoall { send, receive },
             REDUCE => Arguments::Reduce { root, count },
             ALLREDUCE => Arguments::Allreduce {
                 count,
@@ -155,28 +259,20 @@ impl Description {
                 count,
                 receive,
             },
-            NEIGHBOUR_ALLTOALL | NEIGHBOUR_ALLTOALLV => Arguments::NeighbourAlltoall {
-                sources,
-                destinations,
-                send,
-                receive,
-            },
+            NEIGHBOUR_ALLTOALL | NEIGHBOUR_ALLTOALLV | NEIGHBOUR_ALLTOALLW => {
+                Arguments::NeighbourAlltoall {
+                    sources,
+                    destinations,
+                    send,
+                    receive,
+                }
+            }
             unknown => {
                 return Err(Failure::argument(format_args!(
                     "collective {unknown} does not exist: see enum refrain_operation"
                 )));
             }
-        };
-        let (memory, in_place) = self.memory(is_root)?;
-        let reduction = match self.operation {
-            // SAFETY: the caller's promise.
-            REDUCE..=EXSCAN => Some(unsafe { self.by.reduction(self.element) }?),
-            _ => None,
-        };
-        // SAFETY: the caller lends its buffers until the collective is complete.
-        let collective =
-            unsafe { Collective::by_pointer(self.group, arguments, in_place, memory, reduction) };
-        Ok(act(world, collective)?)
+        })
     }
 
     /// The buffers, and whether the contribution of this member is in its output.
@@ -190,7 +286,7 @@ impl Description {
         };
         let may_be = match self.operation {
             GATHER | GATHERV | SCATTER | SCATTERV | REDUCE => is_root,
-            ALLGATHER..=ALLTOALLV | ALLREDUCE..=EXSCAN => true,
+            ALLGATHER..=ALLTOALLV | ALLTOALLW | ALLREDUCE..=EXSCAN => true,
             _ => false,
         };
         let other = if is_scatter { input } else { output };
@@ -199,9 +295,13 @@ impl Description {
                 "REFRAIN_IN_PLACE is not for this buffer of this collective and member",
             ));
         }
-        // Listed blocks of one buffer may lie between those of the other one.
-        let is_listed = matches!(self.operation, GATHERV | SCATTERV | ALLGATHERV | ALLTOALLV);
-        if may_be && !is_listed && input == output && !input.is_null() && self.count > 0 {
+        // Blocks and layouts of one buffer may lie between those of the other one.
+        let may_alternate = self.has_layouts()
+            || matches!(
+                self.operation,
+                GATHERV | SCATTERV | ALLGATHERV | ALLTOALLV | ALLTOALLW
+            );
+        if may_be && !may_alternate && input == output && !input.is_null() && self.count > 0 {
             return Err(Failure::argument(
                 "input and output are the same memory: use REFRAIN_IN_PLACE",
             ));

@@ -17,6 +17,7 @@ mod clocks;
 mod collective;
 mod failure;
 mod heap;
+mod layout;
 mod memory;
 mod operator;
 mod own_stack;

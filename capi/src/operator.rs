@@ -38,7 +38,7 @@ const OPERATORS: [Operator; 12] = [
 const OWN: u32 = 13;
 
 /// In the order of their codes, from 1.
-const ELEMENTS: [Element; 14] = [
+const ELEMENTS: [Element; 16] = [
     Element::Number(Number::I8),
     Element::Number(Number::I16),
     Element::Number(Number::I32),
@@ -53,6 +53,8 @@ const ELEMENTS: [Element; 14] = [
     Element::Complex64,
     Element::Bool,
     Element::Byte,
+    Element::Number(Number::LongDouble),
+    Element::ComplexLongDouble,
 ];
 
 /// `refrain_type` of the header.

@@ -58,8 +58,7 @@ pub enum Arguments<'a> {
         blocks: Blocks<'a>,
     },
     /// Block `b` of the input of place `a` goes to block `a` of the output of place `b`. Where
-    /// each block has a layout of its own, an element is a byte, a count is what is sent, a
-    /// start is where the block is in memory, and the partner of a step tells the layout.
+    /// each block has a layout of its own, an element is a byte of the dense form.
     Alltoall {
         /// The input; not read in place.
         send: Blocks<'a>,

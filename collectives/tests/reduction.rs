@@ -173,6 +173,9 @@ fn expected(operator: Operator, element: Element, left: &[u8], right: &[u8]) -> 
                 .map(f64_bytes)
                 .concat()
         }
+        Element::Number(Number::LongDouble) | Element::ComplexLongDouble => {
+            unreachable!("see long_double.rs")
+        }
         Element::Number(number) => {
             let result = of_integers(operator, integer(number, left), integer(number, right));
             result.to_le_bytes()[..left.len()].into()

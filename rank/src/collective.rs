@@ -13,9 +13,11 @@
 )]
 
 mod combining;
+mod layouts;
 
 use crate::calls::{Handle, begin_internal};
 use combining::{Combining, combine, not_in};
+pub use layouts::{Layouts, Stretch};
 use refrain_collectives::reduction::Reduction;
 use refrain_collectives::{Action, Buffer, Chosen, Part, Side};
 use refrain_ring::Rank;
@@ -42,6 +44,9 @@ pub struct Plan {
     pub chosen: Arc<Chosen>,
     /// The buffers of the call.
     pub memory: Memory,
+    /// Where the elements of the buffers are, if not all lie one behind the other. A schedule that
+    /// combines has none.
+    pub layouts: Option<Arc<Layouts>>,
     /// The operator, if the schedule combines.
     pub reduction: Option<Reduction>,
     /// The call, if it is to be compared with that of the member below before the first step.
@@ -65,9 +70,10 @@ impl Plan {
 /// The caller's memory, by pointer.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    /// Where the input begins; any address if the schedule does not use it.
+    /// Where the input begins; any address if the schedule does not use it. With a layout it may
+    /// be null, with the provenance of what the layout picks: offsets are addresses then.
     pub input: *const u8,
-    /// Where the output begins; any address if the schedule does not use it.
+    /// Where the output begins; as the input.
     pub output: *mut u8,
     /// Bytes of an element.
     pub element_bytes: u64,
@@ -200,9 +206,10 @@ impl UnderWay {
     /// When the schedule combines, and the plan has no reduction.
     ///
     /// # Safety
-    /// The memory of `plan` must have all elements that the schedule uses: those of the input
-    /// readable and unchanged, those of the output writable and untouched by others, until the
-    /// handle's request has ended, or is [given up](UnderWay::give_up).
+    /// The memory of `plan` must have all elements that the schedule uses, where its layouts say:
+    /// those of the input readable and unchanged, those of the output writable and untouched by
+    /// others, until the handle's request has ended, or is [given up](UnderWay::give_up). Layouts
+    /// of the output pick no byte twice.
     pub unsafe fn begin<P: Protocol>(
         &mut self,
         plan: Box<Plan>,
@@ -522,7 +529,7 @@ impl Collective {
             Action::Receive { source, into } => {
                 // SAFETY: inside of the output or the scratch, which stay until the collective is
                 // complete; the schedule uses nothing of it before.
-                let room = unsafe { ReceiveBuffer::bytes(self.address(into), self.bytes(into)) };
+                let room = unsafe { self.room(into) };
                 self.receive(source, room, None, engine);
             }
             Action::ReceiveReduce {
@@ -546,6 +553,10 @@ impl Collective {
                 let [left, right] = [left, right].map(|part| self.address(part).cast_const());
                 self.combine(left, right, into);
             }
+            Action::Copy { from, into } if self.plan.layouts.is_some() => {
+                // SAFETY: as below.
+                unsafe { self.data(from).copy_to(&self.room(into)) };
+            }
             Action::Copy { from, into } => {
                 let (from, bytes) = (self.address(from), self.bytes(into));
                 // SAFETY: the schedule keeps both apart, and inside of the buffers.
@@ -563,7 +574,7 @@ impl Collective {
     ) -> Result<(), EngineError> {
         // SAFETY: readable until the collective is complete, which waits for this send; the
         // schedule changes nothing of it before.
-        let data = unsafe { SendBuffer::bytes(self.address(from), self.bytes(from)) };
+        let data = unsafe { self.data(from) };
         let to = SendTo {
             rank: self.plan.members[to as usize],
             context: self.plan.context,

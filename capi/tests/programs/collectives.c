@@ -282,6 +282,129 @@ static void neighbours(uint64_t n)
         HOLDS(is(out + starts[edge], from[edge], edge, counts[edge]));
 }
 
+/* As fill and is, with `step` elements from one to the next. */
+static void fill_by(int64_t step, int64_t *at, int from, int to, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        at[(int64_t)i * step] = value(from, to, i);
+}
+
+static int is_by(int64_t step, const int64_t *at, int from, int to, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        if (at[(int64_t)i * step] != value(from, to, i))
+            return 0;
+    return 1;
+}
+
+static const refrain_span one = {0, 8}, halves[2] = {{12, 4}, {0, 4}};
+/* Every second element; the last element first; the halves of an element exchanged. */
+static const refrain_layout seconds = {&one, 1, 0, 1, 16}, backwards = {&one, 1, 0, 1, -8},
+                            apart = {halves, 2, 0, 1, 16};
+
+/* Blocks of a matrix, whose rows are distributed: columns of the input, rows of the output. */
+static void transposes(uint64_t n)
+{
+    const uint64_t width = n * (uint64_t)size;
+    const refrain_span row = {0, 8 * n};
+    const int64_t line = (int64_t)(8 * width);
+    const refrain_layout column = {&one, 1, line, n, 8}, rows = {&row, 1, line, n, (int64_t)(8 * n)};
+    clear();
+    fill(in, me, 0, n * width);
+    run(refrain_with_layouts(refrain_alltoall(group, in, out, n * n, REFRAIN_INT64), &column,
+                             &rows));
+    for (int from = 0; from < size; from++)
+        for (uint64_t i = 0; i < n; i++)
+            for (uint64_t k = 0; k < n; k++)
+                HOLDS(out[i * width + (uint64_t)from * n + k] ==
+                      value(from, 0, k * width + (uint64_t)me * n + i));
+}
+
+static void layouts(uint64_t n, int root, int in_place)
+{
+    uint64_t counts[MEMBERS_MAX], starts[MEMBERS_MAX], end = 1;
+    void *here = REFRAIN_IN_PLACE;
+    for (int place = 0; place < size; place++) {
+        counts[place] = (uint64_t)place % 3 * n;
+        starts[place] = end;
+        end += counts[place] + 2;
+    }
+    clear();
+    if (me == root)
+        fill_by(2, out, root, 7, n);
+    /* Members have different layouts. */
+    int64_t *last = n > 0 ? out + n - 1 : out;
+    run(refrain_with_layouts(
+        refrain_bcast(group, root, me != root && me % 2 ? last : out, n, REFRAIN_INT64), NULL,
+        me == root ? &seconds : me % 2 ? &backwards : NULL));
+    HOLDS(me == root ? out[1] == -1 && is_by(2, out, root, 7, n)
+                     : is_by(me % 2 ? -1 : 1, me % 2 ? last : out, root, 7, n));
+
+    clear();
+    for (int i = 0; i < (int)counts[me]; i++) {
+        const int64_t it = value(me, 0, (uint64_t)i);
+        memcpy((char *)in + 16 * i + 12, &it, 4);
+        memcpy((char *)in + 16 * i, (const char *)&it + 4, 4);
+    }
+    run(refrain_with_layouts(refrain_gatherv(group, root, in, counts[me], me == root ? out : NULL,
+                                             counts, starts, REFRAIN_INT64),
+                             &apart, me == root ? &seconds : NULL));
+    for (int from = 0; from < size && me == root; from++)
+        HOLDS(is_by(2, out + 2 * starts[from], from, 0, counts[from]));
+    HOLDS(out[0] == -1 && out[1] == -1);
+
+    clear();
+    fill_by(in_place ? 2 : 1, in_place ? out + 2 * starts[me] : in, me, 0, counts[me]);
+    run(refrain_with_layouts(refrain_allgatherv(group, in_place ? here : in, out, counts, starts,
+                                                REFRAIN_INT64),
+                             NULL, &seconds));
+    for (int from = 0; from < size; from++)
+        HOLDS(is_by(2, out + 2 * starts[from], from, 0, counts[from]));
+    HOLDS(out[2 * starts[size - 1] + 1] == -1);
+}
+
+/* Each block has a layout: `input` every second element, `output` the last one first. */
+static void blocks(uint64_t n, int shift, int number, refrain_laid_out input[],
+                   refrain_laid_out output[])
+{
+    int64_t at = 1;
+    for (int i = 0; i < number; i++) {
+        const int64_t count = (i + shift) % 3 * (int64_t)n;
+        const refrain_laid_out from = {&seconds, (uint64_t)count, 8 * at};
+        const refrain_laid_out to = {&backwards, (uint64_t)count, 8 * (at + count - 1)};
+        input[i] = from;
+        output[i] = to;
+        at += 2 * count + 1;
+    }
+}
+
+static void own_layouts(uint64_t n, int in_place)
+{
+    refrain_laid_out from[MEMBERS_MAX], to[MEMBERS_MAX];
+    const int places[3] = {(me + size - 1) % size, (me + 1) % size, me};
+    const int sources[3] = {places[1], places[0], me};
+    const refrain_neighbours ring = {sources, places, 3, 3};
+    blocks(n, me, size, from, to);
+    clear();
+    for (int i = 0; i < size; i++)
+        if (in_place)
+            fill_by(-1, out + to[i].offset / 8, me, i, to[i].count);
+        else
+            fill_by(2, in + from[i].offset / 8, me, i, from[i].count);
+    run(refrain_alltoallw(group, in_place ? REFRAIN_IN_PLACE : in, in_place ? NULL : from, out, to));
+    for (int i = 0; i < size; i++)
+        HOLDS(is_by(-1, out + to[i].offset / 8, i, me, to[i].count));
+
+    blocks(n, 0, 3, from, to);
+    clear();
+    for (int edge = 0; edge < 3; edge++)
+        fill_by(2, in + from[edge].offset / 8, me, edge, from[edge].count);
+    run(refrain_neighbour_alltoallw(group, ring, in, from, out, to));
+    for (int edge = 0; edge < 3; edge++)
+        HOLDS(is_by(-1, out + to[edge].offset / 8, sources[edge], edge, to[edge].count));
+    HOLDS(out[0] == -1);
+}
+
 /* Compares with a loop over what the members have: `first`, a function of the member m. */
 #define REDUCES(type, code, operator, first, expression)                                           \
     do {                                                                                           \
@@ -329,6 +452,11 @@ struct double_int32 {
     int32_t index;
 };
 
+struct long_double_int {
+    long double value;
+    int index;
+};
+
 struct int16_int64 {
     int16_t value;
     int64_t index;
@@ -346,6 +474,9 @@ static void types(void)
     INTEGER(uint64_t, REFRAIN_UINT64);
     NUMBER(float, REFRAIN_FLOAT);
     NUMBER(double, REFRAIN_DOUBLE);
+    NUMBER(long double, REFRAIN_LONG_DOUBLE);
+    /* Needs more bits than a double has. */
+    REDUCES(long double, REFRAIN_LONG_DOUBLE, REFRAIN_SUM, m == 0 ? 0x1p60L + 1 : 1, a + b);
     LOGICAL(uint8_t, REFRAIN_BOOL);
     BITWISE(uint8_t, REFRAIN_BYTE);
 
@@ -357,6 +488,10 @@ static void types(void)
     HOLDS(turned[0] == around[size % 4][0] && turned[1] == around[size % 4][1]);
     run(refrain_allreduce(group, unit, units, 1, REFRAIN_DOUBLE_COMPLEX, REFRAIN_SUM));
     HOLDS(units[0] == size * (size - 1) / 2 && units[1] == size);
+    long double turn_long[2] = {0, 1}, turned_long[2];
+    run(refrain_allreduce(group, turn_long, turned_long, 1, REFRAIN_LONG_DOUBLE_COMPLEX,
+                          REFRAIN_PRODUCT));
+    HOLDS(turned_long[0] == around[size % 4][0] && turned_long[1] == around[size % 4][1]);
 
     struct double_int32 mine = {me / 2 + 0.5, me}, least;
     run(refrain_allreduce(group, &mine, &least, 1, REFRAIN_LOCATED(REFRAIN_DOUBLE, REFRAIN_INT32),
@@ -366,6 +501,11 @@ static void types(void)
     run(refrain_allreduce(group, &small, &most, 1, REFRAIN_LOCATED(REFRAIN_INT16, REFRAIN_INT64),
                           REFRAIN_MAXLOC));
     HOLDS(most.value == (size == 1 ? -1 : 5) && most.index == 1);
+    struct long_double_int near = {1 + me * 0x1p-60L, me}, far;
+    HOLDS(sizeof near == 32);
+    run(refrain_allreduce(group, &near, &far, 1, REFRAIN_LOCATED(REFRAIN_LONG_DOUBLE, REFRAIN_INT32),
+                          REFRAIN_MAXLOC));
+    HOLDS(far.value == 1 + (size - 1) * 0x1p-60L && far.index == size - 1);
 }
 
 /* Products of matrices, whose order matters. */
@@ -452,7 +592,11 @@ static void everything(void)
             lists(counts[i] / 2, root, in_place, root % 2);
             lists(counts[i] / 2, root, in_place, 1 - root % 2);
             sums(counts[i], root, in_place);
+            layouts(counts[i] / 2, root, in_place);
+            own_layouts(counts[i] / 4, in_place);
         }
+    transposes(3);
+    transposes(50);
     neighbours(0);
     neighbours(100);
     types();

@@ -121,8 +121,45 @@ static void lists(refrain_world *world, refrain_group all)
     unknown = refrain_barrier_of(all);
     unknown.operation = 0;
     IS_WRONG(unknown, "collective 0 does not exist");
-    unknown.operation = 21;
-    IS_WRONG(unknown, "collective 21 does not exist");
+    unknown.operation = 23;
+    IS_WRONG(unknown, "collective 23 does not exist");
+}
+
+static void layouts(refrain_world *world, refrain_group all)
+{
+    const refrain_span pair[2] = {{0, 8}, {16, 8}}, twice[2] = {{0, 8}, {4, 8}};
+    const refrain_layout gaps = {pair, 2, 0, 1, 32}, overlapping = {twice, 2, 0, 1, 16};
+    const refrain_layout none = {NULL, 2, 0, 1, 0}, empty = {NULL, 0, 0, 0, 0};
+    const refrain_layout huge = {pair, 2, INT64_MAX, 8, 0}, many = {pair, UINT64_MAX, 0, 1, 0};
+    const refrain_laid_out good[2] = {{&gaps, 1, 0}, {&gaps, 1, 64}};
+    const refrain_laid_out missing[2] = {{&gaps, 1, 0}, {NULL, 1, 0}};
+    const refrain_laid_out far[2] = {{&gaps, UINT64_MAX / 16, 0}, {&gaps, UINT64_MAX / 16, 0}};
+    const refrain_collective three = refrain_allgather(all, in, out, 3, REFRAIN_DOUBLE);
+    const refrain_collective sum =
+        refrain_allreduce(all, in, out, 2, REFRAIN_DOUBLE, REFRAIN_SUM);
+    IS_WRONG(refrain_with_layouts(three, &gaps, NULL), "are not a whole number of layouts of 16");
+    IS_WRONG(refrain_with_layouts(three, NULL, &empty), "are not a whole number of layouts of 0");
+    IS_WRONG(refrain_with_layouts(three, NULL, &overlapping), "to receive into overlap");
+    IS_WRONG(refrain_with_layouts(three, NULL, &none), "spans is NULL");
+    IS_WRONG(refrain_with_layouts(three, NULL, &many), "spans are too many");
+    IS_WRONG(refrain_with_layouts(three, &huge, NULL), "beyond the largest possible buffer");
+    IS_WRONG(refrain_with_layouts(sum, &gaps, NULL), "give no layouts");
+    IS_WRONG(refrain_alltoallw(all, in, NULL, out, good), "blocks is NULL");
+    IS_WRONG(refrain_alltoallw(all, in, good, out, missing), "layout is NULL");
+    IS_WRONG(refrain_alltoallw(all, in, far, out, good), "more than 2^64 bytes");
+    IS_WRONG(refrain_alltoallw(all, in, good, REFRAIN_IN_PLACE, good),
+             "REFRAIN_IN_PLACE is not for");
+    IS_WRONG(refrain_with_layouts(refrain_alltoallw(all, in, good, out, good), NULL, &gaps),
+             "have layouts of their own");
+
+    /* The offset of a NULL buffer is an address. */
+    const refrain_span here = {(int64_t)(intptr_t)&in[5], 8};
+    const refrain_layout absolute = {&here, 1, 0, 1, 8};
+    in[5] = 2.5 + refrain_group_place(world, all);
+    WORKS(refrain_do(world, refrain_with_layouts(
+                                refrain_allgather(all, NULL, out, 1, REFRAIN_DOUBLE), &absolute,
+                                NULL)));
+    HOLDS(out[0] == 2.5 && out[1] == 3.5);
 }
 
 /* Calls the library, which it must not. */
@@ -141,7 +178,7 @@ static void operators(refrain_world *world, refrain_group all)
         const char *words;
     } wrong[] = {
         {0, REFRAIN_SUM, "element type 0x0 does not exist"},
-        {15, REFRAIN_SUM, "element type 0xf does not exist"},
+        {17, REFRAIN_SUM, "element type 0x11 does not exist"},
         {0x200, REFRAIN_SUM, "does not exist"},
         {UINT64_MAX, REFRAIN_SUM, "does not exist"},
         {REFRAIN_LOCATED(REFRAIN_DOUBLE, REFRAIN_BOOL), REFRAIN_MINLOC, "does not exist"},
@@ -152,6 +189,8 @@ static void operators(refrain_world *world, refrain_group all)
         {REFRAIN_DOUBLE, REFRAIN_BAND, "no BitAnd of F64"},
         {REFRAIN_DOUBLE, REFRAIN_MAXLOC, "no MaxLoc of F64"},
         {REFRAIN_BYTE, REFRAIN_SUM, "no Sum of Byte"},
+        {REFRAIN_LONG_DOUBLE, REFRAIN_BXOR, "no BitXor of LongDouble"},
+        {REFRAIN_LONG_DOUBLE_COMPLEX, REFRAIN_MIN, "no Min of ComplexLongDouble"},
         {REFRAIN_DOUBLE_COMPLEX, REFRAIN_MAX, "no Max of Complex64"},
         {REFRAIN_LOCATED(REFRAIN_FLOAT, REFRAIN_FLOAT), REFRAIN_SUM, "no Sum of (F32, F32)"},
         {REFRAIN_DOUBLE, refrain_own(NULL, NULL, 1), "combine is NULL"},
@@ -212,6 +251,7 @@ int main(void)
     groups(world, all);
     buffers(world, all);
     lists(world, all);
+    layouts(world, all);
     operators(world, all);
     requests(world, all);
     WORKS(refrain_do(world, refrain_barrier_of(all)));

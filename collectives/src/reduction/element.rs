@@ -1,5 +1,6 @@
 //! Operators, elements and operands: what a reduction is made of.
 
+use super::long_double::LongDouble;
 use std::fmt;
 
 /// An operator that the library knows.
@@ -45,6 +46,8 @@ pub enum Number {
     U64,
     F32,
     F64,
+    /// That of C on this machine.
+    LongDouble,
 }
 
 /// What an element of a vector is.
@@ -56,6 +59,8 @@ pub enum Element {
     Complex32,
     /// Real and imaginary part, each `f64`.
     Complex64,
+    /// Real and imaginary part, each `long double` of C.
+    ComplexLongDouble,
     /// A truth value in one byte.
     Bool,
     /// A byte that is no number.
@@ -77,6 +82,7 @@ impl Number {
             Self::I16 | Self::U16 => 2,
             Self::I32 | Self::U32 | Self::F32 => 4,
             Self::I64 | Self::U64 | Self::F64 => 8,
+            Self::LongDouble => size_of::<LongDouble>(),
         }
     }
 }
@@ -88,6 +94,7 @@ impl Element {
             Self::Number(number) => number.bytes(),
             Self::Complex32 => 8,
             Self::Complex64 => 16,
+            Self::ComplexLongDouble => 2 * size_of::<LongDouble>(),
             Self::Bool | Self::Byte => 1,
             Self::Located { value, index } => 2 * value.bytes().max(index.bytes()),
         }

@@ -1,30 +1,57 @@
 //! Rules for NaN and signed zeros.
 
+use super::long_double::LongDouble;
+use std::cmp::Ordering;
+
+/// What becomes of the results of an operator.
+pub trait Rules: Copy {
+    /// The result, or the one NaN.
+    fn plain(self) -> Self;
+
+    /// The minimum.
+    fn lesser(self, other: Self) -> Self;
+
+    /// The maximum.
+    fn greater(self, other: Self) -> Self;
+}
+
 macro_rules! rules {
     ($number:ident, $nan:literal) => {
-        pub mod $number {
-            const NAN: $number = $number::from_bits($nan);
-
-            /// The result, or the one NaN.
-            pub fn plain(result: $number) -> $number {
-                if result.is_nan() { NAN } else { result }
+        impl Rules for $number {
+            #[inline]
+            fn plain(self) -> Self {
+                if self.is_nan() {
+                    Self::from_bits($nan)
+                } else {
+                    self
+                }
             }
 
-            /// The minimum.
-            pub fn lesser(a: $number, b: $number) -> $number {
+            #[inline]
+            fn lesser(self, other: Self) -> Self {
+                let (a, b) = (self, other);
                 let lesser = if a < b { a } else { b };
                 // Equal: differ at most in the sign of zero.
-                let equal = $number::from_bits(a.to_bits() | b.to_bits());
+                let equal = Self::from_bits(a.to_bits() | b.to_bits());
                 let result = if a == b { equal } else { lesser };
-                if a.is_nan() | b.is_nan() { NAN } else { result }
+                if a.is_nan() | b.is_nan() {
+                    Self::from_bits($nan)
+                } else {
+                    result
+                }
             }
 
-            /// The maximum.
-            pub fn greater(a: $number, b: $number) -> $number {
+            #[inline]
+            fn greater(self, other: Self) -> Self {
+                let (a, b) = (self, other);
                 let greater = if a > b { a } else { b };
-                let equal = $number::from_bits(a.to_bits() & b.to_bits());
+                let equal = Self::from_bits(a.to_bits() & b.to_bits());
                 let result = if a == b { equal } else { greater };
-                if a.is_nan() | b.is_nan() { NAN } else { result }
+                if a.is_nan() | b.is_nan() {
+                    Self::from_bits($nan)
+                } else {
+                    result
+                }
             }
         }
     };
@@ -32,3 +59,27 @@ macro_rules! rules {
 
 rules!(f32, 0x7fc0_0000);
 rules!(f64, 0x7ff8_0000_0000_0000);
+
+impl Rules for LongDouble {
+    fn plain(self) -> Self {
+        if self.is_nan() { Self::NAN } else { self }
+    }
+
+    fn lesser(self, other: Self) -> Self {
+        match self.partial_cmp(&other) {
+            None => Self::NAN,
+            Some(Ordering::Less) => self,
+            Some(Ordering::Equal) if self.is_negative() => self,
+            _ => other,
+        }
+    }
+
+    fn greater(self, other: Self) -> Self {
+        match self.partial_cmp(&other) {
+            None => Self::NAN,
+            Some(Ordering::Greater) => self,
+            Some(Ordering::Equal) if !self.is_negative() => self,
+            _ => other,
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Minimum and maximum with their index. Seldom long: one function for all types.
 
 use super::element::{Number, Operands, Operator};
+use super::long_double::LongDouble;
 use std::cmp::Ordering;
 
 /// `MinLoc` or `MaxLoc` of a value and an index.
@@ -16,6 +17,7 @@ pub struct Located {
 enum Exact {
     Integer(i128),
     Float(f64),
+    LongDouble(LongDouble),
 }
 
 impl Located {
@@ -75,7 +77,11 @@ impl Located {
 
 impl Exact {
     fn is_nan(&self) -> bool {
-        matches!(self, Self::Float(value) if value.is_nan())
+        match self {
+            Self::Integer(_) => false,
+            Self::Float(value) => value.is_nan(),
+            Self::LongDouble(value) => value.is_nan(),
+        }
     }
 }
 
@@ -97,5 +103,6 @@ fn exact(number: Number, bytes: &[u8]) -> Exact {
         Number::U64 => Exact::Integer(decode!(u64)),
         Number::F32 => Exact::Float(decode!(f32)),
         Number::F64 => Exact::Float(decode!(f64)),
+        Number::LongDouble => Exact::LongDouble(decode!(LongDouble)),
     }
 }

@@ -8,6 +8,8 @@
 //! - minimum and maximum give NaN if one operand is NaN, and −0 is below +0 (IEEE 754-2019
 //!   `minimum`, `maximum`);
 //! - complex products are (ac − bd, ad + bc), without fused operations;
+//! - a `long double` is that of C on this machine: sums and products have the bits that C computes.
+//!   They are computed by software, much slower than those of `f64`;
 //! - logical operators take 0 for false and anything else for true, and give 0 or 1;
 //! - `MinLoc` and `MaxLoc` give one operand as it is, with its padding: of equal values the one
 //!   with the lower index, of equal indices the left one. −0 and +0 are equal. A NaN goes before
@@ -19,6 +21,7 @@
 mod element;
 mod floats;
 mod located;
+mod long_double;
 mod numbers;
 
 pub use element::{Element, Number, Operands, Operator, Unsupported};

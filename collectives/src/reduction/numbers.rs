@@ -4,7 +4,8 @@
 //! becomes a plain load and store.
 
 use super::element::{Element, Number, Operands, Operator};
-use super::floats;
+use super::floats::Rules;
+use super::long_double::LongDouble;
 
 /// Combines elements of `N` bytes.
 #[inline(always)]
@@ -61,10 +62,10 @@ macro_rules! integer {
 macro_rules! float {
     ($number:ident, $operator:expr) => {
         match $operator {
-            Operator::Sum => kernel!($number, |a, b| floats::$number::plain(a + b)),
-            Operator::Product => kernel!($number, |a, b| floats::$number::plain(a * b)),
-            Operator::Min => kernel!($number, |a, b| floats::$number::lesser(a, b)),
-            Operator::Max => kernel!($number, |a, b| floats::$number::greater(a, b)),
+            Operator::Sum => kernel!($number, |a, b| (a + b).plain()),
+            Operator::Product => kernel!($number, |a, b| (a * b).plain()),
+            Operator::Min => kernel!($number, |a, b| a.lesser(b)),
+            Operator::Max => kernel!($number, |a, b| a.greater(b)),
             _ => None,
         }
     };
@@ -84,7 +85,7 @@ macro_rules! complex_kernel {
                 let parts: [$number; 2] = $result;
                 let mut bytes = [0; 2 * BYTES];
                 for (into, part) in bytes.as_chunks_mut().0.iter_mut().zip(parts) {
-                    *into = floats::$number::plain(part).to_ne_bytes();
+                    *into = part.plain().to_ne_bytes();
                 }
                 bytes
             });
@@ -118,9 +119,11 @@ pub fn kernel(operator: Operator, element: Element) -> Option<fn(Operands)> {
             Number::U64 => integer!(u64, operator),
             Number::F32 => float!(f32, operator),
             Number::F64 => float!(f64, operator),
+            Number::LongDouble => float!(LongDouble, operator),
         },
         Element::Complex32 => complex!(f32, operator),
         Element::Complex64 => complex!(f64, operator),
+        Element::ComplexLongDouble => complex!(LongDouble, operator),
         Element::Bool => match operator {
             Operator::LogicalAnd | Operator::LogicalOr | Operator::LogicalXor => {
                 integer!(u8, operator)

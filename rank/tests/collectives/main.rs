@@ -1,10 +1,12 @@
 //! Collectives over engines and a simulated network: many at once, on groups that overlap.
 
 mod job;
+mod laid_out;
 mod plain;
 
 use job::{Job, Member, Running};
 use plain::{Case, KINDS};
+use refrain_collectives::Operation;
 use refrain_ring::Rank;
 use std::sync::Arc;
 
@@ -127,4 +129,48 @@ fn a_check_names_both_calls() {
     };
     let [a, b] = [12, 16].map(|count| format!("bcast with root 0 and {count} elements of 4 bytes"));
     assert!(error.contains(&a) && error.contains(&b), "{error}");
+}
+
+/// Several collectives over layouts at once, each member begins them at another time.
+fn over_layouts(kind: Operation, size: u32, seed: u64) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut job = Job::new(size, seed, seed.is_multiple_of(3));
+    let groups = groups(size);
+    let cases: Vec<_> = (0..3)
+        .map(|_| laid_out::Case::random(kind, size, &mut rng))
+        .collect();
+    let mut begun = vec![0; size as usize];
+    let mut running = Vec::new();
+    for _ in 0..100_000 {
+        let rank = rng.usize(..size as usize);
+        let member = member(&groups, 0, rank).expect("all are members");
+        if let Some(case) = cases.get(begun[rank]) {
+            let number = begun[rank] as i32;
+            let begins = case.with_part(rank as u32, |part| job.begin_part(&member, number, part));
+            running.push((number, begins.expect("few are open")));
+            begun[rank] += 1;
+        }
+        job.step().expect("all call the same");
+        running.retain_mut(|(_, it)| !job.has_ended(it));
+        if running.is_empty() && begun.iter().all(|it| *it == cases.len()) {
+            return;
+        }
+    }
+    let open: Vec<_> = running
+        .iter()
+        .map(|(number, _)| &cases[*number as usize])
+        .collect();
+    panic!("they do not end: {open:?}");
+}
+
+// COLL-2
+#[test]
+fn members_may_have_any_layouts() {
+    for kind in laid_out::KINDS {
+        for size in 1..=6 {
+            for seed in 0..4 {
+                over_layouts(kind, size, 100 * u64::from(size) + seed);
+            }
+        }
+    }
 }

@@ -26,18 +26,21 @@
     reason = "lends the caller's buffers until a collective is complete"
 )]
 
+mod layouts;
+
 use super::World;
 use super::group::Group;
 use super::request::{Entry, Request, Template};
 use crate::Error;
 use core::marker::PhantomData;
+pub use layouts::{LaidOutBlocks, alltoallw, neighbour_alltoallw};
 use refrain_collectives as schedules;
 use refrain_collectives::Call;
 pub use refrain_collectives::reduction::{Element, Number, Operator, Reduction};
 pub use refrain_collectives::{Algorithm, Arguments, Blocks, Prefix};
 use refrain_rank::calls::Handle;
 pub use refrain_rank::collective::Memory;
-use refrain_rank::collective::{CollectiveError, Plan};
+use refrain_rank::collective::{CollectiveError, Layouts, Plan};
 use std::sync::Arc;
 
 /// A type whose values collectives carry and combine.
@@ -153,8 +156,9 @@ pub struct Collective<'a> {
     arguments: Arguments<'a>,
     in_place: bool,
     memory: Memory,
-    /// Elements of input and output.
+    /// Elements of input and output: of a slice all that it has, of a pointer any number.
     elements: [u64; 2],
+    layouts: Option<Arc<Layouts>>,
     reduction: Option<Reduction>,
     /// Why it cannot be done.
     refused: Option<String>,
@@ -162,7 +166,9 @@ pub struct Collective<'a> {
 }
 
 impl<'a> Collective<'a> {
-    fn new<T: Datum>(
+    /// A collective by its arguments; the functions of this module make most of them from the
+    /// lengths of the buffers. One that combines is made by them or by pointer.
+    pub fn new<T: Datum>(
         group: Group,
         input: impl Into<Input<'a, T>>,
         output: &'a mut [T],
@@ -182,6 +188,7 @@ impl<'a> Collective<'a> {
                 element_bytes: size_of::<T>() as u64,
             },
             elements: [input.len() as u64, output.len() as u64],
+            layouts: None,
             reduction: None,
             refused: None,
             buffers: PhantomData,
@@ -215,7 +222,8 @@ impl<'a> Collective<'a> {
     ///
     /// # Safety
     /// All elements that the operation reads are valid and unchanged, and those that it writes are
-    /// valid and untouched by others, until the collective is complete or given up.
+    /// valid and untouched by others, until the collective is complete or given up: in the layouts
+    /// that it has when it is begun.
     pub unsafe fn by_pointer(
         group: Group,
         arguments: Arguments<'a>,
@@ -230,6 +238,7 @@ impl<'a> Collective<'a> {
             in_place,
             memory,
             elements: are_null.map(|is_null| if is_null { 0 } else { u64::MAX }),
+            layouts: None,
             reduction,
             refused: None,
             buffers: PhantomData,
@@ -598,6 +607,12 @@ impl World {
             element_bytes: collective.memory.element_bytes,
         };
         if call.operation().combines() {
+            if collective.layouts.is_some() {
+                return Err(Error::Argument(format!(
+                    "{}: elements that are combined lie one behind the other: give no layouts",
+                    call.operation()
+                )));
+            }
             let reduction = collective.reduction.as_ref();
             let operator_bytes = reduction.map_or(0, |it| it.element_bytes() as u64);
             if operator_bytes != call.element_bytes {
@@ -613,11 +628,8 @@ impl World {
         }
         let chosen = (self.schedules.of(&call))
             .map_err(|wrong| Error::Argument(format!("{}: {wrong}", call.operation())))?;
-        let needed = [chosen.input_elements, chosen.output_elements];
-        let [input, output] = collective.elements;
-        if (input < needed[0]) | (output < needed[1]) {
-            return Err(short(&call, collective.elements, needed));
-        }
+        (collective.check_buffers(chosen))
+            .map_err(|why| Error::Argument(format!("{}: {why}", call.operation())))?;
         let check = self
             .checks_collectives
             .then(|| match &collective.reduction {
@@ -631,13 +643,14 @@ impl World {
                 context: members.context,
                 chosen: Arc::clone(chosen),
                 memory: collective.memory,
+                layouts: collective.layouts,
                 reduction: collective.reduction,
                 check,
             }));
         };
         plan.set(&members.ranks, chosen);
         (plan.me, plan.context) = (members.me, members.context);
-        plan.memory = collective.memory;
+        (plan.memory, plan.layouts) = (collective.memory, collective.layouts);
         (plan.reduction, plan.check) = (collective.reduction, check);
         Ok(plan)
     }
@@ -654,19 +667,6 @@ impl World {
         // SAFETY: the caller's promise.
         Ok(unsafe { self.under_way.begin(plan, number, &mut self.engine)? })
     }
-}
-
-/// A buffer that has fewer elements than the schedule needs.
-#[cold]
-fn short(call: &Call, elements: [u64; 2], needed: [u64; 2]) -> Error {
-    let index = usize::from(elements[0] >= needed[0]);
-    Error::Argument(format!(
-        "{}: the {} has {} elements, and needs {}",
-        call.operation(),
-        ["input", "output"][index],
-        elements[index],
-        needed[index]
-    ))
 }
 
 impl From<CollectiveError> for Error {

@@ -72,6 +72,7 @@ impl Collectives {
                 output: output.base(),
                 element_bytes: ELEMENT_BYTES as u64,
             },
+            layouts: None,
             reduction: Some(call.part.reduction(bent(Planted::OperandsByArrival))),
             check: None,
         };

@@ -10,6 +10,7 @@ use crate::fabric::Landing;
 use crate::layout::{Layout, LayoutError, PACK, UNPACK};
 use core::marker::PhantomData;
 use core::ptr::{NonNull, copy_nonoverlapping, with_exposed_provenance_mut};
+use core::slice::{from_raw_parts, from_raw_parts_mut};
 use refrain_ring::copy::{STREAM_BYTES_MIN, Target, into_log, out_of_log};
 use std::sync::Arc;
 
@@ -26,8 +27,9 @@ pub struct SendBuffer {
 enum Shape {
     /// Contiguous, at the base.
     Piece,
-    /// As copies of a layout, each an extent behind the previous copy.
-    Layout(Arc<Layout>),
+    /// As copies of a layout, each an extent behind the previous copy. The message begins `skip`
+    /// bytes behind the beginning of what they pick.
+    Layout { layout: Arc<Layout>, skip: u64 },
     /// A contiguous copy that the engine owns: the user's buffer had to be given back early, or
     /// other bytes are sent.
     Owned(#[expect(dead_code, reason = "keeps the memory of the base")] Box<[u8]>),
@@ -57,6 +59,22 @@ impl Form for Layout {
         let from = data.as_ptr().cast_mut();
         // SAFETY: bytes that the user lent to this request alone; the data is only read.
         unsafe { self.copy_several::<UNPACK>(base, room_bytes, offset, from, data.len()) };
+    }
+}
+
+/// Copies of a layout, from a byte of the first one on.
+#[derive(Debug)]
+struct Skipping {
+    layout: Arc<Layout>,
+    skip: u64,
+}
+
+impl Form for Skipping {
+    // SAFETY: the contract of the trait, which callers keep.
+    unsafe fn take(&self, base: *mut u8, room_bytes: u64, offset: u64, data: &[u8]) {
+        let (end, offset) = (self.skip + room_bytes, self.skip + offset);
+        // SAFETY: as that of the layout, for bytes further on.
+        unsafe { self.layout.take(base, end, offset, data) };
     }
 }
 
@@ -110,6 +128,29 @@ fn one_piece(base: *mut u8, count: u64, layout: &Layout) -> Option<*mut u8> {
     (count == 1 || is_dense).then(|| base.wrapping_offset(begin))
 }
 
+/// Part of what copies of a layout pick from an address.
+enum Window {
+    /// Contiguous, at this address.
+    Piece(*mut u8),
+    /// In copies from this address on, without the first `skip` bytes.
+    Layouts { base: *mut u8, skip: u64 },
+}
+
+impl Window {
+    /// `bytes` bytes from byte `start` on.
+    fn new(base: *mut u8, layout: &Layout, start: u64, bytes: u64) -> Self {
+        if bytes == 0 || layout.message_bytes() == 0 {
+            return Self::Piece(base);
+        }
+        let (base, skip) = layout.at(base, start);
+        let copies = (skip + bytes).div_ceil(layout.message_bytes());
+        match one_piece(base, copies, layout) {
+            Some(piece) => Self::Piece(piece.wrapping_add(skip as usize)),
+            None => Self::Layouts { base, skip },
+        }
+    }
+}
+
 /// The base for layouts: null becomes address 0, where offsets are addresses.
 fn with_addresses(base: *mut u8) -> *mut u8 {
     match base.is_null() {
@@ -159,9 +200,56 @@ impl SendBuffer {
             message_bytes: message_bytes(count, layout)?,
             shape: match piece {
                 Some(_) => Shape::Piece,
-                None => Shape::Layout(Arc::clone(layout)),
+                None => Shape::Layout {
+                    layout: Arc::clone(layout),
+                    skip: 0,
+                },
             },
         })
+    }
+
+    /// `bytes` bytes, from byte `start` on, of what copies of the layout pick from `base`: see
+    /// [`SendBuffer::laid_out`].
+    ///
+    /// # Safety
+    /// As [`SendBuffer::bytes`], for those bytes.
+    pub unsafe fn within(base: *const u8, layout: &Arc<Layout>, start: u64, bytes: u64) -> Self {
+        let (base, shape) = match Window::new(base.cast_mut(), layout, start, bytes) {
+            Window::Piece(piece) => (piece, Shape::Piece),
+            Window::Layouts { base, skip } => {
+                let layout = Arc::clone(layout);
+                (base, Shape::Layout { layout, skip })
+            }
+        };
+        Self {
+            base,
+            message_bytes: bytes,
+            shape,
+        }
+    }
+
+    /// Copies the data into a room of the same length.
+    ///
+    /// # Safety
+    /// The data is readable, the room is writable, and they are apart.
+    pub unsafe fn copy_to(&self, room: &ReceiveBuffer) {
+        let bytes = self.message_bytes;
+        debug_assert_eq!(bytes, room.room_bytes);
+        if bytes > 0 && matches!(self.shape, Shape::Piece) {
+            // SAFETY: readable by the caller's promise.
+            return room.unpack(0, unsafe { from_raw_parts(self.base, bytes as usize) });
+        }
+        if bytes > 0 && room.form.is_none() {
+            // SAFETY: writable by the caller's promise.
+            let room = unsafe { from_raw_parts_mut(room.base, bytes as usize) };
+            return self.pack(0, room, Target::Cached);
+        }
+        let mut buffer = [0; 4096];
+        for offset in (0..bytes).step_by(buffer.len()) {
+            let part = &mut buffer[..(bytes - offset).min(4096) as usize];
+            self.pack(offset, part, Target::Cached);
+            room.unpack(offset, part);
+        }
     }
 
     /// Bytes that the engine owns.
@@ -183,7 +271,10 @@ impl SendBuffer {
             message_bytes: self.message_bytes,
             shape: match &self.shape {
                 Shape::Piece => Shape::Piece,
-                Shape::Layout(layout) => Shape::Layout(Arc::clone(layout)),
+                Shape::Layout { layout, skip } => Shape::Layout {
+                    layout: Arc::clone(layout),
+                    skip: *skip,
+                },
                 Shape::Owned(_) => unreachable!("only sends that are under way have copies"),
             },
         }
@@ -200,10 +291,11 @@ impl SendBuffer {
     pub(super) fn pack(&self, offset: u64, out: &mut [u8], target: Target) {
         debug_assert!(offset + out.len() as u64 <= self.message_bytes());
         let (to, bytes) = (out.as_mut_ptr(), out.len());
-        if let Shape::Layout(layout) = &self.shape {
+        if let Shape::Layout { layout, skip } = &self.shape {
             let base = self.base.cast_mut();
+            let (end, offset) = (skip + self.message_bytes, skip + offset);
             // SAFETY: the user lent these bytes for reading.
-            unsafe { layout.copy_several::<PACK>(base, self.message_bytes, offset, to, bytes) };
+            unsafe { layout.copy_several::<PACK>(base, end, offset, to, bytes) };
             return;
         }
         // SAFETY: inside the user's buffer, by the constructor's contract; log
@@ -274,6 +366,28 @@ impl ReceiveBuffer {
             room_bytes: message_bytes(count, layout)?,
             form: piece.is_none().then(|| Arc::clone(layout) as Arc<dyn Form>),
         })
+    }
+
+    /// Room for `bytes` bytes, from byte `start` on, in copies of the layout from `base` on: see
+    /// [`SendBuffer::laid_out`].
+    ///
+    /// # Safety
+    /// As [`ReceiveBuffer::laid_out`], for those bytes. The layout does not [overlap](Layout::overlaps).
+    pub unsafe fn within(base: *mut u8, layout: &Arc<Layout>, start: u64, bytes: u64) -> Self {
+        let (base, form): (_, Option<Arc<dyn Form>>) = match Window::new(base, layout, start, bytes)
+        {
+            Window::Piece(piece) => (piece, None),
+            Window::Layouts { base, skip: 0 } => (base, Some(Arc::clone(layout) as _)),
+            Window::Layouts { base, skip } => {
+                let layout = Arc::clone(layout);
+                (base, Some(Arc::new(Skipping { layout, skip })))
+            }
+        };
+        Self {
+            base,
+            room_bytes: bytes,
+            form,
+        }
     }
 
     /// No room: the whole payload is dropped.

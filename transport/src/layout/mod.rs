@@ -247,6 +247,12 @@ impl Layout {
         self.end.max(0) as usize
     }
 
+    /// The lowest byte, as an offset from the buffer's address, and the offset behind the highest.
+    #[inline]
+    pub fn bounds(&self) -> (isize, isize) {
+        (self.low, self.end)
+    }
+
     /// Distance from one such layout to the next, if several make up a message.
     #[inline]
     pub fn extent_bytes(&self) -> isize {

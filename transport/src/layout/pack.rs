@@ -55,7 +55,7 @@ impl Layout {
 
     /// Copies `bytes` bytes of a message from `offset` on, to or from `part`. The message has
     /// `message_bytes` bytes. It consists of layouts like this one, each an extent behind the
-    /// previous one, the first at `base`.
+    /// previous one, the first at `base`; it may end within the last one.
     ///
     /// # Safety
     /// The bytes of all these layouts and those at `part` must be readable or writable,
@@ -88,12 +88,12 @@ impl Layout {
     #[inline]
     fn as_one(&self, message_bytes: u64) -> Option<Items<'_>> {
         let items = self.items();
-        if message_bytes == self.message_bytes {
+        if message_bytes <= self.message_bytes {
             return Some(items);
         }
         (self.count == 1).then(|| Items {
             stride: self.extent_bytes,
-            count: (message_bytes / items.item_bytes) as usize,
+            count: message_bytes.div_ceil(items.item_bytes) as usize,
             message_bytes,
             ..items
         })
@@ -101,7 +101,7 @@ impl Layout {
 
     /// The start of the layout that has the byte at `offset` of the message, and the offset of that
     /// byte in that layout's part of the message.
-    fn at(&self, base: *mut u8, offset: u64) -> (*mut u8, u64) {
+    pub(crate) fn at(&self, base: *mut u8, offset: u64) -> (*mut u8, u64) {
         let (which, within) = (offset / self.message_bytes, offset % self.message_bytes);
         let begin = base.wrapping_offset((which as isize).wrapping_mul(self.extent_bytes));
         (begin, within)

@@ -35,3 +35,4 @@ mod to_self;
 mod truncation;
 mod unexpected;
 mod waits;
+mod windows;

@@ -72,3 +72,40 @@ pub fn receive_layout(room: &Room, layout: &Arc<Layout>) -> ReceiveBuffer {
     // SAFETY: as above; the layout's span was checked.
     unsafe { ReceiveBuffer::laid_out(room.base(), 1, layout) }.expect("no overlap")
 }
+
+/// Bytes from `start` on of what copies of a layout pick, the first copy at `base` of a room.
+#[derive(Debug)]
+pub struct Window<'a> {
+    pub room: &'a Room,
+    pub base: usize,
+    pub layout: &'a Arc<Layout>,
+    pub start: u64,
+    pub bytes: u64,
+}
+
+impl Window<'_> {
+    /// Where the first copy is, if all that are needed are in the room.
+    fn base(&self) -> *mut u8 {
+        let copies = (self.start + self.bytes).div_ceil(self.layout.message_bytes()) as isize;
+        let (low, end) = self.layout.bounds();
+        let last = (copies - 1) * self.layout.extent_bytes();
+        let base = self.base as isize;
+        assert!(base + low + last.min(0) >= 0, "it begins in the room");
+        assert!(
+            base + end + last.max(0) <= self.room.0.len() as isize,
+            "it ends there"
+        );
+        self.room.base().wrapping_add(self.base)
+    }
+}
+
+/// Copies between two rooms.
+pub fn copy(from: &Window<'_>, into: &Window<'_>) {
+    assert!(!Rc::ptr_eq(&from.room.0, &into.room.0), "they are apart");
+    // SAFETY: all bytes were checked to be in the rooms, which consist of cells.
+    unsafe {
+        let data = SendBuffer::within(from.base(), from.layout, from.start, from.bytes);
+        let room = ReceiveBuffer::within(into.base(), into.layout, into.start, into.bytes);
+        data.copy_to(&room);
+    }
+}

@@ -1,9 +1,12 @@
 //! One collective of the workload: its arguments, its buffers, and the plainest way to its result.
 
+use super::spread::{Spread, UNTOUCHED};
 use crate::workload::prng::{Prng, combine};
-use refrain::Group;
-use refrain::collective::{self, Blocks, By, Collective, InPlace, Input, Neighbours, Prefix};
-use refrain::collective::{Operator, Reduction};
+use refrain::collective::{
+    self, Arguments, Blocks, By, Collective, InPlace, Input, LaidOutBlocks, Neighbours, Operator,
+    Prefix, Reduction,
+};
+use refrain::{Error, Group};
 
 /// A kind of collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +21,7 @@ pub enum Kind {
     Allgatherv,
     Alltoall,
     Alltoallv,
+    Alltoallw,
     Reduce,
     Allreduce,
     ReduceScatterBlock,
@@ -28,10 +32,11 @@ pub enum Kind {
     NeighbourAllgatherv,
     NeighbourAlltoall,
     NeighbourAlltoallv,
+    NeighbourAlltoallw,
 }
 
 impl Kind {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Barrier,
         Self::Bcast,
         Self::Gather,
@@ -42,6 +47,7 @@ impl Kind {
         Self::Allgatherv,
         Self::Alltoall,
         Self::Alltoallv,
+        Self::Alltoallw,
         Self::Reduce,
         Self::Allreduce,
         Self::ReduceScatterBlock,
@@ -52,6 +58,7 @@ impl Kind {
         Self::NeighbourAllgatherv,
         Self::NeighbourAlltoall,
         Self::NeighbourAlltoallv,
+        Self::NeighbourAlltoallw,
     ];
 
     fn has_root(self) -> bool {
@@ -69,6 +76,7 @@ impl Kind {
                 | Allgatherv
                 | Alltoall
                 | Alltoallv
+                | Alltoallw
                 | Reduce
                 | Allreduce
                 | ReduceScatterBlock
@@ -76,6 +84,19 @@ impl Kind {
                 | Scan
                 | Exscan
         )
+    }
+
+    fn combines(self) -> bool {
+        use Kind::*;
+        matches!(
+            self,
+            Reduce | Allreduce | ReduceScatterBlock | ReduceScatter | Scan | Exscan
+        )
+    }
+
+    /// Whether blocks have layouts of their own.
+    fn has_own_layouts(self) -> bool {
+        matches!(self, Self::Alltoallw | Self::NeighbourAlltoallw)
     }
 
     /// Whether blocks have lengths of their own.
@@ -87,9 +108,11 @@ impl Kind {
                 | Scatterv
                 | Allgatherv
                 | Alltoallv
+                | Alltoallw
                 | ReduceScatter
                 | NeighbourAllgatherv
                 | NeighbourAlltoallv
+                | NeighbourAlltoallw
         )
     }
 }
@@ -173,9 +196,6 @@ pub struct Case {
     seed: u64,
 }
 
-/// What no collective writes.
-const UNTOUCHED: u64 = 0x5ca1_ab1e_5ca1_ab1e;
-
 /// Counts and first elements of blocks.
 #[derive(Debug, Default)]
 struct Lists {
@@ -219,6 +239,10 @@ pub struct Buffers {
     receive: Lists,
     sources: Vec<u32>,
     destinations: Vec<u32>,
+    /// How input and output lie in memory.
+    spreads: Option<[Spread; 2]>,
+    /// The blocks of both, where each has a layout of its own.
+    own: Option<[LaidOutBlocks; 2]>,
     /// The output afterwards; `None` if it depends on the order of operands.
     pub expected: Option<Vec<u64>>,
 }
@@ -304,7 +328,10 @@ impl Case {
     }
 
     /// The buffers of place `me` before the collective, and what its output is afterwards.
-    pub fn buffers(&self, me: u32) -> Buffers {
+    ///
+    /// # Errors
+    /// A layout that cannot be.
+    pub fn buffers(&self, me: u32) -> Result<Buffers, Error> {
         use Kind::*;
         let all = u32::MAX;
         let (sources, destinations) = self.neighbours(me);
@@ -312,9 +339,11 @@ impl Case {
         let column = |from: &[u32]| from.iter().map(|from| self.pair_count(*from, me)).collect();
         let places: Vec<u32> = (0..self.places).collect();
         let (send, receive) = match self.kind {
-            Alltoall | Alltoallv if self.in_place => (vec![], self.in_place_counts(me)),
-            Alltoall | Alltoallv => (row(&places), column(&places)),
-            NeighbourAlltoall | NeighbourAlltoallv => (row(&destinations), column(&sources)),
+            Alltoall | Alltoallv | Alltoallw if self.in_place => (vec![], self.in_place_counts(me)),
+            Alltoall | Alltoallv | Alltoallw => (row(&places), column(&places)),
+            NeighbourAlltoall | NeighbourAlltoallv | NeighbourAlltoallw => {
+                (row(&destinations), column(&sources))
+            }
             NeighbourAllgather | NeighbourAllgatherv => {
                 let counts = sources.iter().map(|place| self.count_of(*place));
                 (vec![], counts.collect())
@@ -332,6 +361,8 @@ impl Case {
             receive,
             sources,
             destinations,
+            spreads: None,
+            own: None,
             expected: None,
         };
         if self.kind == Bcast && me == self.root {
@@ -341,7 +372,30 @@ impl Case {
             self.put_in_place(me, &mut buffers);
         }
         buffers.expected = self.expected(me, &buffers);
-        buffers
+        self.spread(me, &mut buffers)?;
+        Ok(buffers)
+    }
+
+    /// Lets some members lay their buffers out, where nothing is combined.
+    fn spread(&self, me: u32, buffers: &mut Buffers) -> Result<(), Error> {
+        let mut random = Prng::new(combine(&[self.seed, 8, me.into()]));
+        let is_spread = self.kind.has_own_layouts() || random.chance(2);
+        if self.kind.combines() || self.kind == Kind::Barrier || !is_spread {
+            return Ok(());
+        }
+        let spreads = [0, 1].map(|_| random.pick(&Spread::ALL));
+        buffers.input = spreads[0].memory(&buffers.input);
+        buffers.output = spreads[1].memory(&buffers.output);
+        buffers.expected = (buffers.expected.as_ref()).map(|it| spreads[1].memory(it));
+        if self.kind.has_own_layouts() {
+            let [send, receive] = [&buffers.send, &buffers.receive];
+            buffers.own = Some([
+                spreads[0].blocks(&send.counts, &send.starts)?,
+                spreads[1].blocks(&receive.counts, &receive.starts)?,
+            ]);
+        }
+        buffers.spreads = Some(spreads);
+        Ok(())
     }
 
     /// In place both sides of a pair have the same count.
@@ -357,8 +411,8 @@ impl Case {
             _ if self.in_place && self.is_root(me) => return vec![],
             Barrier | Bcast => return vec![],
             Scatter | Scatterv if me != self.root => return vec![],
-            Scatter | Scatterv | Alltoall | Alltoallv => (0..self.places).collect(),
-            NeighbourAlltoall | NeighbourAlltoallv => destinations.to_vec(),
+            Scatter | Scatterv | Alltoall | Alltoallv | Alltoallw => (0..self.places).collect(),
+            NeighbourAlltoall | NeighbourAlltoallv | NeighbourAlltoallw => destinations.to_vec(),
             Gather | Gatherv | Allgather | Allgatherv => {
                 return self.values(me, all, self.count_of(me));
             }
@@ -400,7 +454,7 @@ impl Case {
                 let values = self.values(me, all, count);
                 buffers.output[start as usize..][..count as usize].copy_from_slice(&values);
             }
-            Alltoall | Alltoallv => {
+            Alltoall | Alltoallv | Alltoallw => {
                 for (to, (start, count)) in (0..).zip(lists.starts.iter().zip(&lists.counts)) {
                     let values = self.values(me, to, *count);
                     buffers.output[*start as usize..][..*count as usize].copy_from_slice(&values);
@@ -413,11 +467,7 @@ impl Case {
     fn expected(&self, me: u32, buffers: &Buffers) -> Option<Vec<u64>> {
         use Kind::*;
         let all = u32::MAX;
-        let combines = matches!(
-            self.kind,
-            Reduce | Allreduce | ReduceScatterBlock | ReduceScatter | Scan | Exscan
-        );
-        if combines && self.combination == Combination::Floats {
+        if self.kind.combines() && self.combination == Combination::Floats {
             return None;
         }
         let mut expected = buffers.output.clone();
@@ -449,11 +499,11 @@ impl Case {
             Gather | Gatherv | Allgather | Allgatherv => {
                 (0..self.places).map(|place| (place, all)).collect()
             }
-            Alltoall | Alltoallv => (0..self.places).map(|place| (place, me)).collect(),
+            Alltoall | Alltoallv | Alltoallw => (0..self.places).map(|place| (place, me)).collect(),
             NeighbourAllgather | NeighbourAllgatherv => {
                 buffers.sources.iter().map(|place| (*place, all)).collect()
             }
-            NeighbourAlltoall | NeighbourAlltoallv => {
+            NeighbourAlltoall | NeighbourAlltoallv | NeighbourAlltoallw => {
                 buffers.sources.iter().map(|place| (*place, me)).collect()
             }
         };
@@ -472,7 +522,103 @@ impl Case {
     }
 
     /// The call at a member of `group`.
-    pub fn collective<'a>(&self, group: Group, buffers: &'a mut Buffers) -> Collective<'a> {
+    ///
+    /// # Errors
+    /// A layout that cannot be.
+    pub fn collective<'a>(
+        &self,
+        group: Group,
+        buffers: &'a mut Buffers,
+    ) -> Result<Collective<'a>, Error> {
+        match (buffers.spreads, self.kind.has_own_layouts()) {
+            (Some(_), true) => Ok(self.with_own_layouts(group, buffers)),
+            (Some(spreads), false) => {
+                let [input, output] = [spreads[0].layout()?, spreads[1].layout()?];
+                let call = self.by_arguments(group, buffers);
+                Ok(call.with_layouts(Some(&input), Some(&output)))
+            }
+            (None, _) => Ok(self.plain(group, buffers)),
+        }
+    }
+
+    /// The contribution of a place.
+    fn contribution<'a>(&self, me: u32, input: &'a [u64]) -> Input<'a, u64> {
+        match self.in_place && self.is_root(me) {
+            true => InPlace.into(),
+            false => input.into(),
+        }
+    }
+
+    /// A collective whose blocks have layouts of their own.
+    fn with_own_layouts<'a>(&self, group: Group, buffers: &'a mut Buffers) -> Collective<'a> {
+        let from = self.contribution(group.place(), &buffers.input);
+        let own = buffers.own.as_ref();
+        let [send, receive] = own.expect("made with the buffers");
+        let neighbours = Neighbours {
+            sources: &buffers.sources,
+            destinations: &buffers.destinations,
+        };
+        let output = &mut buffers.output;
+        match self.kind {
+            Kind::Alltoallw => collective::alltoallw(group, from, send, output, receive),
+            _ => collective::neighbour_alltoallw(
+                group,
+                neighbours,
+                &buffers.input,
+                send,
+                output,
+                receive,
+            ),
+        }
+    }
+
+    /// A collective whose buffers have more words than its elements.
+    fn by_arguments<'a>(&self, group: Group, buffers: &'a mut Buffers) -> Collective<'a> {
+        use Kind::*;
+        let (root, me) = (self.root, group.place());
+        let (sources, destinations) = (&buffers.sources[..], &buffers.destinations[..]);
+        let [send, receive] = [&buffers.send, &buffers.receive].map(|lists| {
+            let even = Blocks::Even(self.count);
+            if self.kind.is_listed() {
+                lists.blocks()
+            } else {
+                even
+            }
+        });
+        let count = self.count_of(me);
+        let arguments = match self.kind {
+            Bcast => Arguments::Bcast { root, count },
+            Gather | Gatherv => Arguments::Gather {
+                root,
+                count,
+                blocks: receive,
+            },
+            Scatter | Scatterv => Arguments::Scatter {
+                root,
+                count,
+                blocks: send,
+            },
+            Allgather | Allgatherv => Arguments::Allgather { blocks: receive },
+            Alltoall | Alltoallv => Arguments::Alltoall { send, receive },
+            NeighbourAllgather | NeighbourAllgatherv => Arguments::NeighbourAllgather {
+                sources,
+                destinations,
+                count,
+                receive,
+            },
+            NeighbourAlltoall | NeighbourAlltoallv => Arguments::NeighbourAlltoall {
+                sources,
+                destinations,
+                send,
+                receive,
+            },
+            other => unreachable!("{other:?} has no layouts, or its blocks have"),
+        };
+        let from = self.contribution(me, &buffers.input);
+        Collective::new(group, from, &mut buffers.output, arguments)
+    }
+
+    fn plain<'a>(&self, group: Group, buffers: &'a mut Buffers) -> Collective<'a> {
         use Kind::*;
         let (root, by) = (self.root, self.combination.by());
         let Buffers {
@@ -488,10 +634,7 @@ impl Case {
             sources,
             destinations,
         };
-        let from: Input<'a, u64> = match self.in_place && self.is_root(group.place()) {
-            true => InPlace.into(),
-            false => (&*input).into(),
-        };
+        let from = self.contribution(group.place(), input);
         match self.kind {
             Barrier => collective::barrier(group),
             Bcast => collective::bcast(group, root, output),
@@ -525,6 +668,7 @@ impl Case {
                 output,
                 receive.blocks(),
             ),
+            Alltoallw | NeighbourAlltoallw => unreachable!("its blocks have layouts"),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! its results with the plainest way to them.
 
 mod case;
+mod spread;
 
 use super::error::{WorkloadError, ensure};
 use super::horizon::Horizon;
@@ -198,7 +199,7 @@ fn plan(world: &mut World, options: &Options, state: &State) -> Result<Vec<Part>
             index,
             group,
             manner,
-            buffers: case.buffers(group.place()),
+            buffers: case.buffers(group.place())?,
             case,
         });
     }
@@ -219,16 +220,16 @@ fn run_part<'env>(
     } = part;
     match manner {
         Manner::Blocking => {
-            let call = case.collective(*group, buffers);
+            let call = case.collective(*group, buffers)?;
             scope.world().collective(call)
         }
         Manner::NonBlocking => {
-            pending.push(scope.icollective(case.collective(*group, buffers))?);
+            pending.push(scope.icollective(case.collective(*group, buffers)?)?);
             Ok(())
         }
         Manner::Persistent => {
             let repeats = case.may_repeat();
-            let mut request = scope.collective_init(case.collective(*group, buffers))?;
+            let mut request = scope.collective_init(case.collective(*group, buffers)?)?;
             scope.start(&mut request)?;
             if repeats {
                 scope.wait(&mut request)?;
