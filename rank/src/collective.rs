@@ -417,7 +417,9 @@ impl Collective {
             Action::Send { to, from } => self.send(to, from, None, engine)?,
             Action::Publish { from } => {
                 let (me, size) = (self.plan.me, self.plan.members.len() as u32);
-                let publication = engine.publication(self.bytes(from) as u64);
+                let publication = (size > 2)
+                    .then(|| engine.publication(self.bytes(from) as u64))
+                    .flatten();
                 for place in (0..me).chain(me + 1..size) {
                     self.send(place, from, publication.as_ref(), engine)?;
                 }
@@ -476,11 +478,8 @@ impl Collective {
             synchronous: false,
         };
         let operation = &self.operation;
-        let started = match publication {
-            None => engine.send_internal(operation, data, to),
-            Some(publication) => engine.publish_internal(operation, publication, data, to),
-        };
-        if let Started::Pending(request) = started? {
+        let started = engine.publish_internal(operation, publication, data, to)?;
+        if let Started::Pending(request) = started {
             self.wait_for(request, None);
         }
         Ok(())

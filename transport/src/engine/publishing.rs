@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 /// A message that goes to several ranks, for [`Engine::publish_internal`]: the parts of it that are
 /// written, in ascending order.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Publication(Rc<RefCell<Vec<Part>>>);
 
 /// A part of a message in the shared payload.
@@ -155,11 +155,11 @@ impl<P: Protocol> Engine<P> {
 
     /// For a message of this length that goes to several ranks, if its payload may be shared.
     pub fn publication(&self, bytes: u64) -> Option<Publication> {
-        (bytes >= self.shared_bytes_min).then(Publication::default)
+        (bytes >= self.shared_bytes_min).then(|| Publication(Rc::default()))
     }
 
     /// As [`Engine::send_internal`], for a message that goes to several ranks: each send of it has
-    /// the same bytes and the same `publication`, which is new for each message.
+    /// the same bytes and the same [publication](Engine::publication), made for this message.
     ///
     /// # Errors
     /// As [`Engine::send_internal`].
@@ -169,16 +169,17 @@ impl<P: Protocol> Engine<P> {
     pub fn publish_internal(
         &mut self,
         operation: &InternalOperation,
-        publication: &Publication,
+        publication: Option<&Publication>,
         mut buffer: SendBuffer,
         to: SendTo,
     ) -> Result<Started, EngineError> {
         let limits = &self.outbox.destination(to.rank).limits;
         let bytes = buffer.message_bytes();
         let is_on_way = to.rank != self.options.rank && bytes <= limits.message_bytes_max;
-        if !limits.follows_references || !is_on_way {
+        let may_refer = limits.follows_references && is_on_way;
+        let Some(publication) = publication.filter(|_| may_refer) else {
             return self.send_internal(operation, buffer, to);
-        }
+        };
         if self.plays_again {
             self.send_again(operation.begun_at(), operation.stream(), &mut buffer, to)?;
         }
