@@ -31,6 +31,11 @@ fn rig(network: &Options, keeps: bool, shared_bytes: u64) -> Rig {
     } else {
         setup
     };
+    sharing(setup, shared_bytes)
+}
+
+/// Ranks that share the payload of messages of 64 bytes and more.
+pub fn sharing(setup: Setup, shared_bytes: u64) -> Rig {
     let mut rig = setup.build();
     let engines = core::mem::take(&mut rig.engines).into_iter();
     let sharing = engines.map(|engine| engine.with_shared_payload(shared_bytes, 64));
@@ -39,13 +44,13 @@ fn rig(network: &Options, keeps: bool, shared_bytes: u64) -> Rig {
 }
 
 /// An operation at each rank; rank 0 publishes.
-struct Published {
+pub struct Published {
     operations: Vec<InternalOperation>,
     tag: i32,
 }
 
 impl Published {
-    fn begin(rig: &mut Rig) -> Self {
+    pub fn begin(rig: &mut Rig) -> Self {
         let ranks = 0..rig.engines.len();
         let begun = ranks.map(|rank| rig.engines[rank].begin_internal().expect("a free stream"));
         Self {
@@ -86,7 +91,7 @@ impl Published {
     }
 
     /// Publishes a message, and receives it everywhere: with receives before it or not.
-    fn pass(&mut self, rig: &mut Rig, bytes: usize) {
+    pub fn pass(&mut self, rig: &mut Rig, bytes: usize) {
         let (data, tag) = (payload(self.tag as u64, bytes), self.tag + 1);
         let ranks = 1..rig.engines.len();
         let early = ranks
@@ -109,7 +114,7 @@ impl Published {
         }
     }
 
-    fn end(self, rig: &mut Rig) {
+    pub fn end(self, rig: &mut Rig) {
         for (rank, operation) in self.operations.into_iter().enumerate() {
             let id = operation.id();
             rig.engines[rank].finish_internal(operation);
