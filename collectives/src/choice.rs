@@ -15,7 +15,7 @@
 //! Lines `segment-bytes N` (of chains) and `window N` (rounds of a linear alltoall) set parameters.
 //! `places` is the size of the group. `bytes` is [`Call::bytes`]: of the vector, or of one block.
 //! A rule with `bytes` does not apply where places do not know them: gatherv, scatterv, alltoallv.
-//! `shared` is for groups whose members can all read one memory.
+//! `shared` is for jobs whose ranks can all read one memory.
 
 use crate::algorithms::{Algorithm, Parameters};
 use crate::call::{Call, Operation};
