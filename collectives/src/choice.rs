@@ -66,7 +66,7 @@ const OPERATIONS: [(Operation, &str); 13] = [
     (Operation::NeighbourAlltoall, "neighbour-alltoall"),
 ];
 
-const ALGORITHMS: [(Algorithm, &str); 13] = [
+const ALGORITHMS: [(Algorithm, &str); 14] = [
     (Algorithm::Linear, "linear"),
     (Algorithm::Flat, "flat"),
     (Algorithm::Binomial, "binomial"),
@@ -80,6 +80,7 @@ const ALGORITHMS: [(Algorithm, &str); 13] = [
     (Algorithm::Bruck, "bruck"),
     (Algorithm::Pairwise, "pairwise"),
     (Algorithm::Rabenseifner, "rabenseifner"),
+    (Algorithm::HalvingFlat, "halving-flat"),
 ];
 
 /// Sizes where the model of `cost` changes sides; below them where the faster algorithm sends, and
@@ -114,6 +115,8 @@ reduce bytes<=4096 binomial
 reduce rabenseifner
 allreduce shared places<=8 bytes<=4096 flat
 allreduce bytes<=4096 recursive-doubling
+allreduce places<=4 bytes<=16384 recursive-doubling
+allreduce shared halving-flat
 allreduce places<=4 bytes<=65536 recursive-doubling
 allreduce rabenseifner
 reduce-scatter bytes<=16384 recursive-halving

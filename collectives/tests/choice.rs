@@ -79,6 +79,9 @@ fn the_default_table_publishes_in_one_memory() {
         let chosen = Schedules::new(table.clone(), true).of(&call).unwrap();
         assert_eq!(chosen.algorithm, Algorithm::Flat);
     }
+    let long = call(4, allreduce(8000));
+    assert_eq!(table.choose(&long, true), Algorithm::HalvingFlat);
+    assert_eq!(table.choose(&long, false), Algorithm::RecursiveDoubling);
     for (size, arguments) in [(4, bcast(8)), (16, allgather(8))] {
         let call = call(size, arguments);
         assert_ne!(table.choose(&call, true), Algorithm::Flat, "{call}");
