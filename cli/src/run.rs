@@ -99,6 +99,7 @@ fn config(arguments: &Arguments) -> miette::Result<JobConfig> {
                 .clone()
                 .unwrap_or_default(),
             check: arguments.collectives.check_collectives,
+            ..CollectivesConfig::default()
         },
         recovery: recovery_config(arguments)?,
         verbose: arguments.verbose,

@@ -15,7 +15,7 @@
 //! Lines `segment-bytes N` (of chains) and `window N` (rounds of a linear alltoall) set parameters.
 //! `places` is the size of the group. `bytes` is [`Call::bytes`]: of the vector, or of one block.
 //! A rule with `bytes` does not apply where places do not know them: gatherv, scatterv, alltoallv.
-//! `shared` is for groups whose members can all read one memory.
+//! `shared` is for jobs whose ranks can all read one memory.
 
 use crate::algorithms::{Algorithm, Parameters};
 use crate::call::{Call, Operation};
@@ -66,7 +66,7 @@ const OPERATIONS: [(Operation, &str); 13] = [
     (Operation::NeighbourAlltoall, "neighbour-alltoall"),
 ];
 
-const ALGORITHMS: [(Algorithm, &str); 13] = [
+const ALGORITHMS: [(Algorithm, &str); 14] = [
     (Algorithm::Linear, "linear"),
     (Algorithm::Flat, "flat"),
     (Algorithm::Binomial, "binomial"),
@@ -80,13 +80,15 @@ const ALGORITHMS: [(Algorithm, &str); 13] = [
     (Algorithm::Bruck, "bruck"),
     (Algorithm::Pairwise, "pairwise"),
     (Algorithm::Rabenseifner, "rabenseifner"),
+    (Algorithm::HalvingFlat, "halving-flat"),
 ];
 
 /// Sizes where the model of `cost` changes sides; below them where the faster algorithm sends, and
-/// so logs, more bytes. Not measured.
+/// so logs, more bytes. Not measured, except those with `shared`: for 4 places on 2 cores.
 const DEFAULT: &str = "
 barrier shared places<=8 flat
 barrier dissemination
+bcast bytes<=8192 binomial
 bcast shared flat
 bcast bytes<=16384 binomial
 bcast places<=2 binomial
@@ -100,9 +102,10 @@ gather bytes<=4096 binomial
 gather linear
 scatter bytes<=4096 binomial
 scatter linear
-allgather shared flat
+allgather shared places<=8 flat
 allgather bytes<=16384 recursive-doubling
 allgather bytes<=16384 bruck
+allgather shared flat
 allgather ring
 alltoall places<=8 linear
 alltoall bytes<=256 bruck
@@ -112,6 +115,8 @@ reduce bytes<=4096 binomial
 reduce rabenseifner
 allreduce shared places<=8 bytes<=4096 flat
 allreduce bytes<=4096 recursive-doubling
+allreduce places<=4 bytes<=16384 recursive-doubling
+allreduce shared halving-flat
 allreduce places<=4 bytes<=65536 recursive-doubling
 allreduce rabenseifner
 reduce-scatter bytes<=16384 recursive-halving

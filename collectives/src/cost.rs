@@ -108,9 +108,10 @@ impl Case {
             Operation::Bcast | Operation::Gather | Operation::Scatter => false,
             Operation::Scan | Operation::Exscan => self.algorithm != Algorithm::Linear,
             // A vector that is shorter than the group: some places have no block.
-            Operation::Allreduce if self.algorithm == Algorithm::Ring => {
-                self.bytes >= self.size.into()
-            }
+            Operation::Allreduce => match self.algorithm {
+                Algorithm::Ring | Algorithm::HalvingFlat => self.bytes >= self.size.into(),
+                _ => true,
+            },
             _ => true,
         }
     }

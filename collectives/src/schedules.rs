@@ -26,6 +26,8 @@ pub struct Chosen {
 #[derive(Debug, Default)]
 pub struct Schedules {
     table: Table,
+    /// Whether all members of each group can read one memory.
+    shared: bool,
     /// By call, those that were used last more or less in front.
     kept: Vec<(Call<'static>, Arc<Chosen>)>,
     /// Of the last call with lists.
@@ -36,10 +38,11 @@ pub struct Schedules {
 const KEPT_MAX: usize = 16;
 
 impl Schedules {
-    /// Schedules by `table`.
-    pub fn new(table: Table) -> Self {
+    /// Schedules by `table`. `shared`: all members of each group can read one memory.
+    pub fn new(table: Table, shared: bool) -> Self {
         Self {
             table,
+            shared,
             kept: Vec::new(),
             listed: None,
         }
@@ -65,7 +68,7 @@ impl Schedules {
     #[cold]
     fn make(&mut self, call: &Call) -> Result<&Arc<Chosen>, WrongCall> {
         call.check()?;
-        let algorithm = self.table.choose(call, false);
+        let algorithm = self.table.choose(call, self.shared);
         let mut schedule = Schedule::default();
         algorithm.schedule(call, &self.table.parameters, &mut schedule);
         let chosen = Arc::new(Chosen {

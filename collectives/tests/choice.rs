@@ -1,7 +1,7 @@
 //! Tables: printed and parsed, and what they choose.
 
 use refrain_collectives::choice::Table;
-use refrain_collectives::{Algorithm, Arguments, Blocks, Call, Group};
+use refrain_collectives::{Algorithm, Arguments, Blocks, Call, Group, Schedules};
 
 fn call(size: u32, arguments: Arguments) -> Call {
     Call {
@@ -61,6 +61,31 @@ fn a_text_overrides_a_table() {
         table.choose(&call(4, allreduce(2)), false),
         Algorithm::RecursiveDoubling
     );
+}
+
+/// Where all read one memory, long messages to all are published.
+// COLL-1
+#[test]
+fn the_default_table_publishes_in_one_memory() {
+    let table = Table::default();
+    let bcast = |count| Arguments::Bcast { root: 0, count };
+    let allgather = |count| Arguments::Allgather {
+        blocks: Blocks::Even(count),
+    };
+    for (size, arguments) in [(4, bcast(8000)), (16, bcast(1 << 20)), (4, allgather(1))] {
+        let call = call(size, arguments);
+        assert_eq!(table.choose(&call, true), Algorithm::Flat, "{call}");
+        assert_ne!(table.choose(&call, false), Algorithm::Flat, "{call}");
+        let chosen = Schedules::new(table.clone(), true).of(&call).unwrap();
+        assert_eq!(chosen.algorithm, Algorithm::Flat);
+    }
+    let long = call(4, allreduce(8000));
+    assert_eq!(table.choose(&long, true), Algorithm::HalvingFlat);
+    assert_eq!(table.choose(&long, false), Algorithm::RecursiveDoubling);
+    for (size, arguments) in [(4, bcast(8)), (16, allgather(8))] {
+        let call = call(size, arguments);
+        assert_ne!(table.choose(&call, true), Algorithm::Flat, "{call}");
+    }
 }
 
 /// Places that know only their own blocks choose what places choose that know all.

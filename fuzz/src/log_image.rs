@@ -108,7 +108,7 @@ fn read(image: &LogImage, from: Ssn, forged: bool) {
                     let originals = || {
                         RECORDS[channel * CHUNKS + chunk as usize].iter().any(
                             |(header, payload)| {
-                                header == record.header && payload == record.payload
+                                *header == record.header && Some(&**payload) == record.payload
                             },
                         )
                     };

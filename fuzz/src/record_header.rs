@@ -2,8 +2,8 @@
 
 use crate::input::{Input, comes_back};
 use refrain_ring::{
-    CHUNK_BYTES, HeaderError, Incarnation, RECORD_VERSION, Rank, RecordHeader, RecordKind, Ssn,
-    payload_offset, record_bytes,
+    CHUNK_BYTES, HeaderError, Incarnation, RECORD_VERSION, Rank, RecordHeader, RecordKind,
+    Reference, Ssn, payload_offset, record_bytes,
 };
 
 /// Bytes of a header that carry meaning in memory; the checksum follows.
@@ -17,6 +17,21 @@ pub fn check(bytes: &[u8]) {
     let header = from_input(&mut Input::new(bytes));
     let decoded = RecordHeader::decode(&header.encode());
     comes_back(&decoded, &header, permitted(&header));
+    refer(&header, reference(&mut Input::new(bytes)));
+}
+
+/// Mostly near the limits of a chunk.
+fn reference(input: &mut Input<'_>) -> [u8; Reference::BYTES] {
+    let kind = input.u8();
+    let near = CHUNK_BYTES as u64 - 300 + u64::from(input.u16() % 600);
+    let (offset, length) = match kind % 4 {
+        0 => (input.u64(), input.u32()),
+        1 => (near, u32::from(input.u8())),
+        2 => (u64::from(input.u8() % 130), near as u32),
+        _ => (near - 10_000, 10_000 + u32::from(input.u8())),
+    };
+    let place = u128::from(input.u32()) << 64 | u128::from(length) << 96;
+    (u128::from(offset) | place).to_le_bytes()
 }
 
 fn decode_then_encode(bytes: &[u8]) {
@@ -61,7 +76,45 @@ fn permitted(header: &RecordHeader) -> bool {
     assert!(
         in_log >= payload_offset(header.payload_bytes as usize) + header.payload_bytes as usize
     );
-    fits_message && in_log <= RECORD_BYTES_MAX && header.flags & !RecordHeader::WANT_ACK == 0
+    let with_payload = matches!(header.kind, RecordKind::Eager | RecordKind::Fragment);
+    let has_room = header.payload_bytes as usize == Reference::BYTES;
+    let flags = match header.flags & !RecordHeader::WANT_ACK {
+        0 => true,
+        other => other == RecordHeader::REFERENCE && with_payload && has_room,
+    };
+    fits_message && in_log <= RECORD_BYTES_MAX && flags
+}
+
+/// A reference in a record with a permitted header is accepted if a chunk and the message can hold
+/// its payload.
+fn refer(header: &RecordHeader, bytes: [u8; Reference::BYTES]) {
+    let header = RecordHeader {
+        payload_bytes: Reference::BYTES as u32,
+        flags: header.flags & RecordHeader::WANT_ACK | RecordHeader::REFERENCE,
+        ..*header
+    };
+    if !permitted(&header) {
+        return;
+    }
+    let length = u32::from_le_bytes(bytes[12..].try_into().expect("four bytes"));
+    let position = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
+    let offset = position % CHUNK_BYTES as u64;
+    let resolved = RecordHeader {
+        payload_bytes: length,
+        flags: header.flags & RecordHeader::WANT_ACK,
+        ..header
+    };
+    let in_chunk = offset >= 64 && offset + u64::from(length) <= CHUNK_BYTES as u64;
+    let fits = length > 0 && in_chunk && permitted(&resolved);
+    match Reference::of_record(&header, &bytes) {
+        Ok((reference, header)) => {
+            assert!(fits, "accepted what the format forbids: {reference:?}");
+            assert_eq!((reference.encode(), header), (bytes, resolved));
+            assert_eq!((reference.position.0, reference.bytes), (position, length));
+        }
+        Err(error) => assert!(!fits && !error.to_string().is_empty(), "{error}"),
+    }
+    assert!(Reference::of_record(&header, &bytes[1..]).is_err());
 }
 
 fn from_input(input: &mut Input<'_>) -> RecordHeader {
@@ -109,6 +162,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         (RecordKind::Rendezvous, 0, 0, 1 << 20),
         (RecordKind::Fragment, 8192, 0, (1 << 32) - 1),
         (RecordKind::Link, 0, 0, 3),
+        (RecordKind::Eager, 16, RecordHeader::REFERENCE, 1 << 20),
     ];
     let header = |(kind, payload_bytes, flags, extent)| RecordHeader {
         payload_bytes,

@@ -142,6 +142,9 @@ pub struct CollectivesConfig {
     pub table: String,
     /// `--check-collectives`: members compare their calls before each collective.
     pub check: bool,
+    /// Whether all ranks could read one memory when the job began; filled in by the launcher. It
+    /// decides about algorithms, and so does not change when a rank is restarted. COLL-1
+    pub one_memory: bool,
 }
 
 /// Choice of the RDMA port of the fabric `verbs`, as far as it is given.

@@ -29,7 +29,7 @@ use super::{Job, JobSpec, Output};
 use crate::error::LaunchError;
 use refrain_job::JobError;
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
-use refrain_job::choice::{self, provider};
+use refrain_job::choice::{self, FabricChoice, provider};
 use refrain_job::control::claim::{FD_VARIABLE, GREETING_VARIABLE};
 use refrain_job::machine::unix_ns;
 use refrain_job::same_memory::VARIABLE as SAME_MEMORY_VARIABLE;
@@ -77,6 +77,9 @@ pub fn prepare(mut part: HostPart) -> Result<Prepared, LaunchError> {
     choice::library::resolve(config)?;
     provider::resolve(config)?;
     choice::verbs::check(config)?;
+    let chosen = FabricChoice::parse(&config.fabric);
+    let is_near = matches!(chosen, Ok(FabricChoice::Auto | FabricChoice::Shm));
+    config.collectives.one_memory = is_near && ranks == size;
     let for_verbs = choice::verbs::environment(config, size);
     setup.environment.extend(for_verbs);
     let files = limits::raise_open_files(ranks, restarts)?;

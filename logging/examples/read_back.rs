@@ -148,7 +148,7 @@ fn read_log(folder: &Path) -> Result<u64, Box<dyn Error>> {
     let mut records = image.records(&key(), Ssn(0))?;
     let mut total = 0;
     while let Some(record) = records.next()? {
-        total += 64 + record.payload.len() as u64;
+        total += 64 + u64::from(record.header.payload_bytes);
     }
     Ok(total)
 }

@@ -26,6 +26,9 @@ pub struct Message {
 struct Begun {
     message: Message,
     message_bytes: u64,
+    added_bytes: u64,
+    /// Payload of it is gone.
+    is_lost: bool,
 }
 
 /// Incomplete messages of one channel. Records must be added in the order
@@ -47,6 +50,14 @@ pub enum Added {
 }
 
 impl Assembly {
+    /// Adds the next record of the log, whose payload is gone: its message will not be whole. LOG-6
+    ///
+    /// # Errors
+    /// As [`Assembly::add`].
+    pub fn lose(&mut self, header: &RecordHeader, position: Position) -> Result<(), &'static str> {
+        self.put(header, None, position).map(drop)
+    }
+
     /// Adds the next record of the log.
     ///
     /// # Errors
@@ -55,6 +66,15 @@ impl Assembly {
         &mut self,
         header: &RecordHeader,
         payload: &[u8],
+        position: Position,
+    ) -> Result<Added, &'static str> {
+        self.put(header, Some(payload), position)
+    }
+
+    fn put(
+        &mut self,
+        header: &RecordHeader,
+        payload: Option<&[u8]>,
         position: Position,
     ) -> Result<Added, &'static str> {
         let ssn = header.ssn;
@@ -66,11 +86,13 @@ impl Assembly {
                 flags: header.flags,
                 kind: header.kind,
                 position,
-                bytes: payload.to_vec(),
+                bytes: payload.unwrap_or_default().to_vec(),
             };
             let begun = Begun {
                 message,
                 message_bytes: header.extent,
+                added_bytes: header.payload_bytes.into(),
+                is_lost: payload.is_none(),
             };
             if self.begun.insert(ssn, begun).is_some() {
                 return Err("the log has its first record twice");
@@ -80,11 +102,11 @@ impl Assembly {
         } else {
             return Ok(Added::WithoutBeginning);
         }
-        let is_complete = |begun: &Begun| begun.message.bytes.len() as u64 == begun.message_bytes;
+        let is_complete = |begun: &Begun| begun.added_bytes == begun.message_bytes;
         if !self.begun.get(&ssn).is_some_and(is_complete) {
             return Ok(Added::Part);
         }
-        let whole = self.begun.remove(&ssn);
+        let whole = self.begun.remove(&ssn).filter(|begun| !begun.is_lost);
         Ok(whole.map_or(Added::Part, |begun| Added::Whole(begun.message)))
     }
 
@@ -95,14 +117,24 @@ impl Assembly {
 }
 
 /// Adds a fragment. A sender packs a message from its beginning to its end.
-fn append(begun: &mut Begun, header: &RecordHeader, payload: &[u8]) -> Result<(), &'static str> {
-    let bytes = &mut begun.message.bytes;
-    if header.extent != bytes.len() as u64 {
+fn append(
+    begun: &mut Begun,
+    header: &RecordHeader,
+    payload: Option<&[u8]>,
+) -> Result<(), &'static str> {
+    if header.extent != begun.added_bytes {
         return Err("one of its fragments does not continue the previous one");
     }
-    if payload.len() as u64 > begun.message_bytes - bytes.len() as u64 {
+    if u64::from(header.payload_bytes) > begun.message_bytes - begun.added_bytes {
         return Err("its fragments have more bytes than its first record announces");
     }
-    bytes.extend_from_slice(payload);
+    begun.added_bytes += u64::from(header.payload_bytes);
+    begun.is_lost |= payload.is_none();
+    if !begun.is_lost {
+        begun
+            .message
+            .bytes
+            .extend_from_slice(payload.unwrap_or_default());
+    }
     Ok(())
 }

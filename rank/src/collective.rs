@@ -22,8 +22,8 @@ use refrain_collectives::reduction::Reduction;
 use refrain_collectives::{Action, Buffer, Chosen, Part, Side};
 use refrain_ring::Rank;
 use refrain_transport::engine::{
-    Engine, EngineError, InternalOperation, Outcome, ReceiveBuffer, RequestId, SendBuffer, SendTo,
-    Started, Taker,
+    Engine, EngineError, InternalOperation, Outcome, Publication, ReceiveBuffer, RequestId,
+    SendBuffer, SendTo, Started, Taker,
 };
 use refrain_transport::matching::Envelope;
 use refrain_transport::protocol::Protocol;
@@ -519,11 +519,14 @@ impl Collective {
         engine: &mut Engine<impl Protocol>,
     ) -> Result<(), EngineError> {
         match action {
-            Action::Send { to, from } => self.send(to, from, engine)?,
+            Action::Send { to, from } => self.send(to, from, None, engine)?,
             Action::Publish { from } => {
                 let (me, size) = (self.plan.me, self.plan.members.len() as u32);
+                let publication = (size > 2)
+                    .then(|| engine.publication(self.bytes(from) as u64))
+                    .flatten();
                 for place in (0..me).chain(me + 1..size) {
-                    self.send(place, from, engine)?;
+                    self.send(place, from, publication.as_ref(), engine)?;
                 }
             }
             Action::Receive { source, into } => {
@@ -566,10 +569,12 @@ impl Collective {
         Ok(())
     }
 
+    /// `publication`: of a message that goes to several members.
     fn send(
         &mut self,
         to: u32,
         from: Part,
+        publication: Option<&Publication>,
         engine: &mut Engine<impl Protocol>,
     ) -> Result<(), EngineError> {
         // SAFETY: readable until the collective is complete, which waits for this send; the
@@ -581,7 +586,8 @@ impl Collective {
             tag: self.number,
             synchronous: false,
         };
-        let started = engine.send_internal(&self.operation, data, to)?;
+        let operation = &self.operation;
+        let started = engine.publish_internal(operation, publication, data, to)?;
         if let Started::Pending(_) = started {
             self.wait_for(started, None);
         }

@@ -70,8 +70,9 @@ pub fn read_all(
             }
             next_ssn = next_ssn.next();
         }
-        bytes += record_bytes(record.payload.len()) as u64;
-        payload_bytes += record.payload.len() as u64;
+        let record_payload_bytes = record.header.payload_bytes;
+        bytes += record_bytes(record_payload_bytes as usize) as u64;
+        payload_bytes += u64::from(record_payload_bytes);
         count += 1;
         if count % LOOK_RECORDS == 0 {
             interrupt.check()?;

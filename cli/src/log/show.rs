@@ -130,11 +130,15 @@ fn show_records(
             header if u64::from(header.payload_bytes) == header.extent => header.extent.to_string(),
             header => format!("{} of {}", header.payload_bytes, header.extent),
         };
-        let header = record.header;
+        let (header, payload) = (record.header, record.payload);
+        let bytes = match payload {
+            Some(_) => bytes,
+            None => format!("{bytes} (gone)"),
+        };
         let fields = (header.ssn, header.kind, header.context, header.tag);
         print_line(out, record.position, fields, &bytes)?;
-        if arguments.payload {
-            print_bytes(out, record.payload)?;
+        if let (true, Some(payload)) = (arguments.payload, payload) {
+            print_bytes(out, payload)?;
         }
         shown += 1;
     }

@@ -1,8 +1,9 @@
 //! Allreduce: every place gets the combination of all inputs.
 //!
-//! Each algorithm gives the same bits on all places. [`recursive_doubling`], [`rabenseifner`]
-//! and [`flat`] combine as [`super::reduce`] does, in the order of places, and so all give the
-//! same bits; [`ring`] combines each block in another order, and needs an operator that commutes.
+//! Each algorithm gives the same bits on all places. [`recursive_doubling`], [`rabenseifner`],
+//! [`halving_flat`] and [`flat`] combine as [`super::reduce`] does, in the order of places, and so
+//! all give the same bits; [`ring`] combines each block in another order, and needs an operator
+//! that commutes.
 
 use super::reduce;
 use crate::blocks::Blocks;
@@ -71,6 +72,25 @@ pub fn rabenseifner(schedule: &mut Schedule, group: Group, input: Part) {
         cube.fold(schedule, group, input, input);
     }
     cube.unfold(schedule, group, output);
+}
+
+/// [`reduce::scatter`] as in [`rabenseifner`], then each node publishes its share: for long vectors
+/// of places that read one memory.
+pub fn halving_flat(schedule: &mut Schedule, group: Group, input: Part) {
+    let cube = Cube::new(group.size, 0);
+    let (node, output) = (cube.node(group.me), Buffer::Output.first(input.count));
+    let share = |node| reduce::share(cube, output, node, cube.dimensions);
+    let operand = cube.fold(schedule, group, input, output);
+    if cube.acts(group.me) {
+        let result = reduce::scatter(schedule, cube, node, operand, output);
+        schedule.copy(result, output);
+        if group.size > 1 {
+            schedule.publish(share(node));
+        }
+    }
+    for other in (0..cube.nodes()).filter(|other| cube.place(*other) != group.me) {
+        schedule.receive(cube.place(other), share(other));
+    }
 }
 
 /// Ring (Patarasuk and Yuan 2009): each block travels around the ring and is combined with the

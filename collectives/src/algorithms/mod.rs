@@ -44,6 +44,8 @@ pub enum Algorithm {
     Pairwise,
     /// Recursive halving, then the way back.
     Rabenseifner,
+    /// Recursive halving, then records that all other places read.
+    HalvingFlat,
 }
 
 /// Parameters of algorithms; the same at all places of a group.
@@ -75,7 +77,7 @@ impl Operation {
             Self::Allgather => &[Ring, Flat, RecursiveDoubling, Bruck],
             Self::Alltoall => &[Pairwise, Linear, Bruck],
             Self::Reduce => &[Binomial, Rabenseifner],
-            Self::Allreduce => &[RecursiveDoubling, Flat, Rabenseifner, Ring],
+            Self::Allreduce => &[RecursiveDoubling, Flat, Rabenseifner, HalvingFlat, Ring],
             Self::ReduceScatter => &[RecursiveHalving, Pairwise],
             Self::Scan | Self::Exscan => &[RecursiveDoubling, Linear],
             Self::NeighbourAllgather | Self::NeighbourAlltoall => &[Linear],
@@ -252,6 +254,7 @@ impl Algorithm {
             Arguments::Allreduce { count, .. } => match self {
                 Self::Flat => allreduce::flat(schedule, group, input.first(count)),
                 Self::Rabenseifner => allreduce::rabenseifner(schedule, group, input.first(count)),
+                Self::HalvingFlat => allreduce::halving_flat(schedule, group, input.first(count)),
                 Self::Ring => allreduce::ring(schedule, group, input.first(count)),
                 _ => allreduce::recursive_doubling(schedule, group, input.first(count)),
             },

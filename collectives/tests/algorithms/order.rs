@@ -38,11 +38,11 @@ fn documented(size: u32, index: u64) -> String {
 
 #[test]
 fn one_expression_for_every_tree_root_and_place() {
-    use Algorithm::{Binomial, Flat, Rabenseifner, RecursiveDoubling};
+    use Algorithm::{Binomial, Flat, HalvingFlat, Rabenseifner, RecursiveDoubling};
     for size in SIZES {
         let expected: Vec<String> = (0..COUNT).map(|index| documented(size, index)).collect();
         let (count, commutative) = (COUNT, false);
-        for algorithm in [RecursiveDoubling, Rabenseifner, Flat] {
+        for algorithm in [RecursiveDoubling, Rabenseifner, HalvingFlat, Flat] {
             let arguments = Arguments::Allreduce { count, commutative };
             let all = expressions(size, algorithm, arguments, Sends::Buffered);
             assert!(

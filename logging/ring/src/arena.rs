@@ -6,6 +6,8 @@
 //! it is first needed.
 
 use crate::Region;
+#[cfg(not(loom))]
+use crate::{RecordHeader, Reference};
 use core::cell::RefCell;
 use core::fmt;
 use std::io;
@@ -197,6 +199,15 @@ impl Arena {
     #[inline]
     pub(crate) fn offset_of(&self, chunk: ChunkId) -> usize {
         self.first_chunk_offset + chunk.0 as usize * CHUNK_BYTES
+    }
+
+    /// Payload to which a record of this rank refers; `None` if it was freed. LOG-6
+    #[cfg(not(loom))]
+    pub(crate) fn shared(&self, reference: &Reference, record: &RecordHeader) -> Option<&[u8]> {
+        let of = (record.source, record.incarnation);
+        let is_inside = reference.chunk.0 < self.chunks;
+        let at = is_inside.then(|| reference.find(&self.region, self.first_chunk_offset, of))??;
+        Some(self.region.payload(at, reference.bytes as usize))
     }
 
     #[cold]

@@ -413,7 +413,7 @@ impl<'a> ChunkReader<'a> {
         self.index += 1;
     }
 
-    fn damage(&self, what: RecordDamage) -> ChunkError {
+    pub(crate) fn damage(&self, what: RecordDamage) -> ChunkError {
         ChunkError::Record {
             index: self.index,
             offset: self.offset,

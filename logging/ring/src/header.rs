@@ -6,7 +6,7 @@
 //! | 0..4 | `payload_bytes` | bytes of payload in this record |
 //! | 4 | `kind` | [`RecordKind`]; never 0, so that the first word of a published record is never 0 |
 //! | 5 | `version` | [`RECORD_VERSION`] |
-//! | 6..8 | `flags` | [`RecordHeader::WANT_ACK`] |
+//! | 6..8 | `flags` | [`RecordHeader::WANT_ACK`], [`RecordHeader::REFERENCE`] |
 //! | 8..12 | `incarnation` | of the sender |
 //! | 12..16 | `source` | rank of the sender |
 //! | 16..24 | `ssn` | the message: its stream in the upper 12 bits, its number there in the lower 52 |
@@ -53,7 +53,7 @@ pub struct RecordHeader {
     pub payload_bytes: u32,
     /// The kind of the record.
     pub kind: RecordKind,
-    /// [`RecordHeader::WANT_ACK`] or 0.
+    /// [`RecordHeader::WANT_ACK`] and [`RecordHeader::REFERENCE`].
     pub flags: u16,
     /// Incarnation of the sender.
     pub incarnation: Incarnation,
@@ -108,6 +108,11 @@ impl RecordHeader {
     /// Flag: the sender completes only when the receiver has matched (a
     /// synchronous send).
     pub const WANT_ACK: u16 = 1;
+    /// Flag: the record holds a [`Reference`](crate::Reference) to its payload. LOG-6
+    pub const REFERENCE: u16 = 2;
+    /// The bits of a first word that only links and references have.
+    pub(crate) const ELSEWHERE: u64 =
+        (RecordKind::Link as u64) << 32 | (Self::REFERENCE as u64) << 48;
 
     /// The first eight bytes as one little-endian word: the word whose release
     /// store publishes a record.
@@ -163,10 +168,10 @@ impl RecordHeader {
             other => return Err(HeaderError::Kind(other)),
         };
         let flags = (first >> 48) as u16;
-        if flags & !Self::WANT_ACK != 0 {
-            return Err(HeaderError::Flags(flags));
-        }
         let payload_bytes = first as u32;
+        if flags & !Self::WANT_ACK != 0 {
+            check_reference(flags, kind, payload_bytes)?;
+        }
         let fits = match kind {
             RecordKind::Eager => u64::from(payload_bytes) <= extent,
             RecordKind::Fragment => extent.checked_add(u64::from(payload_bytes)).is_some(),
@@ -189,6 +194,17 @@ impl RecordHeader {
             tag: ((envelope >> 32) as u32).cast_signed(),
             extent,
         })
+    }
+}
+
+/// Checks a record with other flags than `WANT_ACK`.
+#[cold]
+fn check_reference(flags: u16, kind: RecordKind, payload_bytes: u32) -> Result<(), HeaderError> {
+    let is_known = flags & !(RecordHeader::WANT_ACK | RecordHeader::REFERENCE) == 0;
+    let may_refer = matches!(kind, RecordKind::Eager | RecordKind::Fragment);
+    match is_known && may_refer && payload_bytes as usize == crate::Reference::BYTES {
+        true => Ok(()),
+        false => Err(HeaderError::Flags(flags)),
     }
 }
 
@@ -219,5 +235,7 @@ pub const fn record_bytes(payload_bytes: usize) -> usize {
     (payload_offset(payload_bytes) + payload_bytes).next_multiple_of(LINE_BYTES)
 }
 
+// No other kind has the bit of a link.
+const _: () = assert!(RecordKind::Link as u8 & RecordKind::Fragment as u8 == 0);
 const _: () = assert!(record_bytes(0) == 64 && record_bytes(16) == 64 && record_bytes(17) == 128);
 const _: () = assert!(record_bytes(64) == 128 && record_bytes(65) == 192);

@@ -39,6 +39,7 @@ pub mod recorded;
 mod region;
 #[cfg(not(loom))]
 pub mod resend;
+mod shared;
 mod sync;
 mod writer;
 
@@ -54,4 +55,5 @@ pub use in_memory::InMemory;
 pub use lent::{LentChunk, LoanEnd};
 pub use reader::{ChannelReader, ReadError, Record};
 pub use region::{Owner, Region};
+pub use shared::{Reference, Referred, SharedPayload};
 pub use writer::{ChannelLog, Frame, ReserveError};

@@ -12,7 +12,7 @@ use crate::ahead::{DiskAhead, Found};
 use crate::chunk::{CHUNK_HEAD_BYTES, ChunkReader};
 use crate::{
     Arena, CHUNK_BYTES, ChannelLog, Frontier, InMemory, Incarnation, Position, Rank, RecordHeader,
-    Ssn,
+    Reference, Ssn,
 };
 
 /// State of the rank that writes the log.
@@ -64,6 +64,13 @@ pub struct ReadBack {
 struct Place {
     sequence: u64,
     offset: usize,
+}
+
+/// Records of a chunk that were given.
+struct Given {
+    records: usize,
+    /// The payload of the next record was freed.
+    is_freed: bool,
 }
 
 impl Place {
@@ -142,7 +149,10 @@ impl ReadBack {
             self.read_ahead(place, writer, disk);
             let (given, is_over) = match self.present.take() {
                 Some(bytes) => {
-                    let given = self.give(&mut place, bytes.bytes(), give)?;
+                    let given = self.give(&mut place, bytes.bytes(), writer.arena, give)?;
+                    if given.is_freed {
+                        self.present = Some(bytes);
+                    }
                     (given, true)
                 }
                 None => match writer
@@ -150,7 +160,8 @@ impl ReadBack {
                     .in_memory(writer.arena, place.sequence, writer.posted)
                 {
                     InMemory::Records { bytes, is_whole } => {
-                        (self.give(&mut place, bytes, give)?, is_whole)
+                        let given = self.give(&mut place, bytes, writer.arena, give)?;
+                        (given, is_whole)
                     }
                     InMemory::Lent => return Ok(Progress::Waiting),
                     InMemory::NotYet => return Ok(Progress::End),
@@ -164,11 +175,18 @@ impl ReadBack {
                     },
                 },
             };
+            if given.is_freed {
+                self.place = Some(place);
+                return match self.is_passed(writer) {
+                    true => Ok(Progress::Passed(self.from.program)),
+                    false => Err(lost(self.destination(), place.sequence)),
+                };
+            }
             if is_over {
                 place = Place::start_of(place.sequence + 1);
             }
             self.place = Some(place);
-            match (given, is_over) {
+            match (given.records, is_over) {
                 (0, true) => {}
                 (0, false) => return Ok(Progress::End),
                 (records, _) => return Ok(Progress::Records(records)),
@@ -214,13 +232,14 @@ impl ReadBack {
         self.ahead.read(wanted, AHEAD_MAX - is_present, disk);
     }
 
-    /// Gives the records of a chunk from `place` on; returns their number.
+    /// Gives the records of a chunk from `place` on, up to one whose payload was freed.
     fn give(
         &self,
         place: &mut Place,
         bytes: &[u8],
+        arena: &Arena,
         give: &mut dyn FnMut(&RecordHeader, &[u8]),
-    ) -> Result<usize, ReadBackError> {
+    ) -> Result<Given, ReadBackError> {
         let fail = |damage| ReadBackError::Damaged {
             destination: self.destination(),
             sequence: place.sequence,
@@ -228,15 +247,28 @@ impl ReadBack {
             damage,
         };
         let mut reader = ChunkReader::checked(bytes, place.offset).map_err(fail)?;
-        let mut given = 0;
+        let mut records = 0;
+        let mut is_freed = false;
         while let Some(record) = reader.next_record().map_err(fail)? {
-            if !self.from.is_beyond(record.header.ssn) {
-                give(&record.header, record.payload);
-                given += 1;
+            if self.from.is_beyond(record.header.ssn) {
+                place.offset = reader.offset();
+                continue;
             }
+            let (header, payload) = match record.header.flags & RecordHeader::REFERENCE {
+                0 => (record.header, Some(record.payload)),
+                _ => Reference::of_record(&record.header, record.payload)
+                    .map(|(reference, header)| (header, arena.shared(&reference, &header)))
+                    .map_err(|error| fail(reader.damage(error.into())))?,
+            };
+            let Some(payload) = payload else {
+                is_freed = true;
+                break;
+            };
+            give(&header, payload);
+            records += 1;
+            place.offset = reader.offset();
         }
-        place.offset = reader.offset();
-        Ok(given)
+        Ok(Given { records, is_freed })
     }
 }
 

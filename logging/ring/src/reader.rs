@@ -8,7 +8,7 @@
 use crate::writer::{CHUNK_HEADER_BYTES, CHUNK_MAGIC, LINK_BYTES};
 use crate::{
     CHUNK_BYTES, ChunkId, HeaderError, Incarnation, Position, Rank, RecordHeader, RecordKind,
-    Region, payload_offset, record_bytes,
+    Reference, Region, payload_offset, record_bytes,
 };
 use thiserror::Error;
 
@@ -22,6 +22,9 @@ pub enum ReadError {
     /// that is not a later one of the same log.
     #[error("a link leads to chunk {0}, which is no later chunk of this log: the log is damaged")]
     Link(u64),
+    /// A reference leads out of the arena.
+    #[error("a record refers to payload in chunk {0}, outside the arena: the log is damaged")]
+    Reference(u32),
     /// A record leaves no room in its chunk for the link to the next.
     #[error("a record of {0} payload bytes ends beyond its chunk: the log is damaged")]
     Overrun(u32),
@@ -110,13 +113,13 @@ impl ChannelReader {
             let [a, b, c, d, e] = self.region.read_header_rest(offset);
             let header = RecordHeader::from_words([first_word, a, b, c, d, e])?;
             let used = (self.at.position.0 % CHUNK_BYTES as u64) as usize;
-            if header.kind == RecordKind::Link {
-                // No chunk begins with a link, so at most one is followed.
-                if used == CHUNK_HEADER_BYTES {
-                    return Err(ReadError::Link(header.extent));
+            if first_word & RecordHeader::ELSEWHERE != 0 {
+                // A reference to payload that was freed is passed: the receiver does not need the
+                // record. LOG-6
+                match self.resolve(&header, used)? {
+                    Some(at) => return Ok(Some(self.record_at(at))),
+                    None => continue,
                 }
-                self.follow(header.extent)?;
-                continue;
             }
             let payload_bytes = header.payload_bytes as usize;
             let record = record_bytes(payload_bytes);
@@ -144,6 +147,53 @@ impl ChannelReader {
     #[inline]
     pub unsafe fn payload_at(&self, payload_offset: usize, payload_bytes: usize) -> &[u8] {
         self.region.payload(payload_offset, payload_bytes)
+    }
+
+    /// Moves behind a link or a record with a reference. Returns the record if its payload is
+    /// there.
+    #[cold]
+    fn resolve(
+        &mut self,
+        header: &RecordHeader,
+        used: usize,
+    ) -> Result<Option<(RecordHeader, Position, usize)>, ReadError> {
+        if header.kind == RecordKind::Link {
+            // No chunk begins with a link, so at most one is followed.
+            if used == CHUNK_HEADER_BYTES {
+                return Err(ReadError::Link(header.extent));
+            }
+            return self.follow(header.extent).map(|()| None);
+        }
+        let record = record_bytes(Reference::BYTES);
+        if used + record > CHUNK_BYTES - LINK_BYTES {
+            return Err(ReadError::Overrun(header.payload_bytes));
+        }
+        let place = self.at.offset + payload_offset(Reference::BYTES);
+        let bytes = self.region.payload(place, Reference::BYTES);
+        let (reference, resolved) = Reference::of_record(header, bytes)?;
+        if reference.chunk.0 >= self.chunks {
+            return Err(ReadError::Reference(reference.chunk.0));
+        }
+        let of = (header.source, header.incarnation);
+        let found = reference.find(&self.region, self.arena_offset, of);
+        let position = self.at.position;
+        self.at.position = Position(position.0 + record as u64);
+        self.at.offset += record;
+        Ok(found.map(|payload_offset| (resolved, position, payload_offset)))
+    }
+
+    fn record_at(
+        &self,
+        (header, position, payload_offset): (RecordHeader, Position, usize),
+    ) -> Record<'_> {
+        Record {
+            header,
+            payload: self
+                .region
+                .payload(payload_offset, header.payload_bytes as usize),
+            position,
+            payload_offset,
+        }
     }
 
     #[cold]

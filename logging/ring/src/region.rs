@@ -225,8 +225,9 @@ impl Region {
             offset + room.payload_bytes <= self.bytes,
             "payload outside its region"
         );
-        // SAFETY: in bounds; the log has one room at a time, which is borrowed
-        // exclusively, and readers do not look beyond the last published word.
+        // SAFETY: in bounds; a log and the shared payload have one room at a time, which is
+        // borrowed exclusively, and readers look neither beyond the last published word nor at
+        // shared payload to which no published record refers.
         unsafe { core::slice::from_raw_parts_mut(self.at(offset), room.payload_bytes) }
     }
 

@@ -28,7 +28,7 @@ pub(crate) const CHUNK_HEADER_BYTES: usize = LINE_BYTES;
 /// Bytes kept free at the end of a chunk for the link to the next.
 pub(crate) const LINK_BYTES: usize = LINE_BYTES;
 /// Minimum length of a fragment that fills the end of a chunk.
-const FRAGMENT_BYTES_MIN: usize = 1024;
+pub(crate) const FRAGMENT_BYTES_MIN: usize = 1024;
 
 /// Bytes that are cleared ahead for small records, and the remainder below which
 /// more are cleared.
@@ -441,7 +441,7 @@ impl ChannelLog {
         let start = arena.offset_of(next);
         let sequence = self.sequence_end();
         let region = arena.region();
-        self.begin_chunk(region, start, sequence);
+        begin_chunk(region, start, sequence, self.identity());
         if !self.chunks.is_empty() {
             self.write_link(region, self.tail_offset, next);
         }
@@ -481,31 +481,36 @@ impl ChannelLog {
         region.write_header_rest(offset, &rest);
         region.publish_first_word(offset, first_word);
     }
+}
 
-    /// Empties the chunk and writes its header, for readers after the death of this
-    /// process (docs/formats/log-format.md). If the process is killed meanwhile, the chunk has no
-    /// valid header, and never one that describes its earlier contents.
-    fn begin_chunk(&self, region: &Region, start: usize, sequence: u64) {
-        region.clear_first_word(start);
-        fence(Ordering::Release);
-        region.clear_first_word(start + CHUNK_HEADER_BYTES);
-        region.write_header_rest(
-            start,
-            &[
-                sequence,
-                u64::from(self.source.0) | u64::from(self.destination.0) << 32,
-                u64::from(self.incarnation.0),
-                0,
-                0,
-            ],
-        );
-        // Removes the words that sealing wrote for the earlier chunk here.
-        #[cfg(not(loom))]
-        for at in [48, 56] {
-            region.store_word(start + at, 0);
-        }
-        region.publish_first_word(start, CHUNK_MAGIC);
+/// Empties the chunk at `start` and writes its header, for readers after the death of this
+/// process (docs/formats/log-format.md). If the process is killed meanwhile, the chunk has no
+/// valid header, and never one that describes its earlier contents.
+pub(crate) fn begin_chunk(
+    region: &Region,
+    start: usize,
+    sequence: u64,
+    (source, destination, incarnation): (Rank, Rank, Incarnation),
+) {
+    region.clear_first_word(start);
+    fence(Ordering::Release);
+    region.clear_first_word(start + CHUNK_HEADER_BYTES);
+    region.write_header_rest(
+        start,
+        &[
+            sequence,
+            u64::from(source.0) | u64::from(destination.0) << 32,
+            u64::from(incarnation.0),
+            0,
+            0,
+        ],
+    );
+    // Removes the words that sealing wrote for the earlier chunk here.
+    #[cfg(not(loom))]
+    for at in [48, 56] {
+        region.store_word(start + at, 0);
     }
+    region.publish_first_word(start, CHUNK_MAGIC);
 }
 
 /// First word of a chunk in use: "rfrnchk" and the version.

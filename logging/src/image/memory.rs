@@ -42,7 +42,10 @@ impl RankMemory {
             let Some(header) = header_in_memory(&head) else {
                 continue;
             };
-            let is_own = (header.source, header.incarnation) == (self.source, self.incarnation)
+            // Shared payload is read through records that refer to it.
+            let is_shared = header.destination == header.source;
+            let is_own = !is_shared
+                && (header.source, header.incarnation) == (self.source, self.incarnation)
                 && header.seal.is_none_or(|seal| seal.job == self.job)
                 && header.sequence < u64::MAX / CHUNK_BYTES as u64;
             if is_own {
@@ -63,6 +66,12 @@ impl RankMemory {
                 found(key, copy);
             }
         }
+    }
+
+    /// Whether the memory is of this life.
+    pub(super) fn is_of(&self, key: &LogKey) -> bool {
+        let channel = &key.channel;
+        (self.job, self.source, self.incarnation) == (key.job, channel.source, channel.incarnation)
     }
 
     /// Copies the beginning of a chunk, as much as fits; returns whether the chunk exists.

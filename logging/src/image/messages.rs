@@ -42,7 +42,8 @@ impl<'a> Messages<'a> {
         self.fragments_without_beginning
     }
 
-    /// The next message that becomes complete; `None` at the end of the log.
+    /// The next message that becomes complete; `None` at the end of the log. Messages whose payload
+    /// is gone are left out.
     ///
     /// # Errors
     /// As [`Records::next`]; or when records do not make a message.
@@ -56,9 +57,12 @@ impl<'a> Messages<'a> {
         while let Some(record) = self.records.next()? {
             let ssn = record.header.ssn;
             let fail = |what| ReadFailure::Message { key, ssn, what };
-            let added = self
-                .assembly
-                .add(record.header, record.payload, record.position);
+            let Some(payload) = record.payload else {
+                let lost = self.assembly.lose(&record.header, record.position);
+                lost.map_err(fail)?;
+                continue;
+            };
+            let added = (self.assembly).add(&record.header, payload, record.position);
             match added.map_err(fail)? {
                 Added::Part => {}
                 Added::Whole(message) => return Ok(Some(message)),

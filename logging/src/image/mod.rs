@@ -23,6 +23,7 @@ mod index;
 mod memory;
 mod messages;
 mod records;
+mod shared;
 mod verify;
 
 pub use crate::assembly::Message;

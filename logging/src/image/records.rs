@@ -3,9 +3,10 @@
 use super::ahead::OpenFiles;
 use super::checked::{CheckedChunk, ChunkFault};
 use super::index::{ChunkPlace, Copy, LogIndex};
+use super::shared::SharedChunk;
 use super::{LogImage, LogKey};
 use core::ops::Range;
-use refrain_ring::{CHUNK_BYTES, Frontier, Position, RecordHeader, Ssn, Stream};
+use refrain_ring::{CHUNK_BYTES, Frontier, Position, RecordHeader, Reference, Ssn, Stream};
 use thiserror::Error;
 
 /// Number of chunks that are read ahead: 4 MiB, so that the disk is busy while checksums are
@@ -29,9 +30,10 @@ pub struct LogExtent {
 #[derive(Clone, Copy, Debug)]
 pub struct LogRecord<'a> {
     /// Its header.
-    pub header: &'a RecordHeader,
-    /// Its payload.
-    pub payload: &'a [u8],
+    pub header: RecordHeader,
+    /// Its payload; `None` if it was shared with other logs, and is gone with the memory of its
+    /// rank, or freed there. LOG-6
+    pub payload: Option<&'a [u8]>,
     /// Position of the record in the channel's log.
     pub position: Position,
 }
@@ -132,6 +134,7 @@ pub struct Records<'a> {
     asked_until: u64,
     open: OpenFiles,
     chunk: CheckedChunk,
+    shared: SharedChunk,
     next_record: usize,
     /// An unsealed chunk that ended without a link.
     broken_off: Option<u64>,
@@ -159,6 +162,7 @@ impl<'a> Records<'a> {
             asked_until: 0,
             open: OpenFiles::default(),
             chunk: CheckedChunk::default(),
+            shared: SharedChunk::default(),
             next_record: 0,
             broken_off: None,
             ended: false,
@@ -232,7 +236,7 @@ impl<'a> Records<'a> {
         loop {
             while let Some((header, _, _)) = self.chunk.record(self.next_record) {
                 if self.wanted.has(header.ssn) {
-                    return Ok(self.take_record());
+                    return self.take_record();
                 }
                 self.next_record += 1;
             }
@@ -244,15 +248,30 @@ impl<'a> Records<'a> {
         }
     }
 
-    fn take_record(&mut self) -> Option<LogRecord<'_>> {
+    fn take_record(&mut self) -> Result<Option<LogRecord<'_>>, ReadFailure> {
         let chunk_begin = (self.next_chunk - 1) * CHUNK_BYTES as u64;
-        let (header, payload, offset) = self.chunk.record(self.next_record)?;
+        let Some((header, payload, offset)) = self.chunk.record(self.next_record) else {
+            return Ok(None);
+        };
         self.next_record += 1;
-        Some(LogRecord {
+        let (header, payload) = match header.flags & RecordHeader::REFERENCE {
+            0 => (*header, Some(payload)),
+            _ => {
+                let referred = Reference::of_record(header, payload);
+                let (reference, header) = referred.map_err(|_| ReadFailure::Message {
+                    key: self.key,
+                    ssn: header.ssn,
+                    what: "one of its records refers to payload that no chunk can hold",
+                })?;
+                let of = (&reference, &header);
+                (header, self.shared.payload(self.image, &self.key, of))
+            }
+        };
+        Ok(Some(LogRecord {
             header,
             payload,
             position: Position(chunk_begin + offset as u64),
-        })
+        }))
     }
 
     fn load_next(&mut self) -> Result<(), ReadFailure> {

@@ -5,5 +5,6 @@ mod damage;
 mod fixed_seed;
 mod folder;
 mod model;
+mod shared;
 mod worked_example;
 mod written;

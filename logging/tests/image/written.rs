@@ -4,7 +4,7 @@ use refrain_logging::image::{LogKey, RankMemory};
 use refrain_logging::segment::{Channel, FileHeader};
 use refrain_ring::{
     Arena, CHUNK_BYTES, ChannelLog, Incarnation, LoanEnd, Position, Rank, RecordHeader, RecordKind,
-    Region, Ssn,
+    Reference, Region, Ssn,
 };
 
 pub const JOB: u64 = 0x1234_5678_9abc_def0;
@@ -91,6 +91,20 @@ impl Writing {
     /// Appends a complete small message.
     pub fn message(&mut self, ssn: u64, payload: &[u8]) {
         self.record(RecordKind::Eager, ssn, payload.len() as u64, payload);
+    }
+
+    /// Appends a record that refers to payload elsewhere.
+    pub fn reference(&mut self, kind: RecordKind, ssn: u64, extent: u64, reference: &Reference) {
+        let header = RecordHeader {
+            kind,
+            ssn: Ssn(ssn),
+            flags: RecordHeader::REFERENCE,
+            extent,
+            ..FRAGMENT
+        };
+        let fill = |place: &mut [u8]| place.copy_from_slice(&reference.encode());
+        let frame = (self.log).append(&mut self.arena, Reference::BYTES, true, header, fill);
+        frame.expect("room").publish(self.arena.region());
     }
 
     /// Begins a new chunk, which is still empty.

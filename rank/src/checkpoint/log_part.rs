@@ -247,6 +247,9 @@ impl LogReader {
         if header.source != self.source {
             return Err("a record of another rank");
         }
+        if header.flags & RecordHeader::REFERENCE != 0 {
+            return Err("a record whose payload is elsewhere");
+        }
         let payload_bytes = u64::from(header.payload_bytes);
         match header.kind {
             RecordKind::Eager => {

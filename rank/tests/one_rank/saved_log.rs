@@ -152,8 +152,14 @@ fn a_log_that_contradicts_itself_is_refused() {
     let fragment = all.iter().position(|it| is_fragment(&it)).expect("one");
     let mut twice = all.clone();
     twice.insert(fragment, all[fragment].clone());
+    // LOG-6
+    let mut elsewhere = all.clone();
+    elsewhere[fragment].0.flags |= RecordHeader::REFERENCE;
+    elsewhere[fragment].0.payload_bytes = 16;
+    elsewhere[fragment].1.truncate(16);
     let until = FIRST + 9;
     for (bad, until) in [
+        (elsewhere, until),
         (without(fragment), until),
         (without(fragment - 1), until),
         (without(all.len() - 1), until),

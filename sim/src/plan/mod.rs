@@ -232,6 +232,15 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Memory for payload that several channels share, in bytes, beside that of the log: as little
+    /// as possible, so that it is often full.
+    pub fn shared_bytes(&self) -> u64 {
+        match self.is_explored() {
+            true => 0,
+            false => 2 * CHUNK_BYTES as u64,
+        }
+    }
+
     /// Bytes that a rank sends in all rounds.
     #[cfg(test)]
     pub fn bytes_sent(&self, rank: Rank) -> u64 {

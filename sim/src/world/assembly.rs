@@ -170,7 +170,8 @@ impl Assembly<'_> {
             begun: begins.saved.beginning.begun(),
         };
         let mut engine = Engine::new(options, arena, Box::new(fabric), protocol)
-            .with_clock(Clock(plan.first_clock));
+            .with_clock(Clock(plan.first_clock))
+            .with_shared_payload(plan.shared_bytes(), 1);
         let mut disk = None;
         if plan.log.disk_bytes > 0 {
             let store = store(plan.seed.wrapping_mul(31) ^ u64::from(life.rank.0));

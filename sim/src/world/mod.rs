@@ -183,7 +183,7 @@ impl<'a> World<'a> {
     /// Creates memory and network of a life.
     fn connect_to_network(&mut self, life: Life) -> RankEnd {
         let Life { rank, incarnation } = life;
-        let bytes = self.plan.log.memory_bytes as usize;
+        let bytes = (self.plan.log.memory_bytes + self.plan.shared_bytes()) as usize;
         let (fabric, arena) = match &mut self.memories {
             None => self.network.start(rank, incarnation, bytes),
             Some(memories) => {

@@ -261,6 +261,11 @@ impl SendBuffer {
         }
     }
 
+    /// Whether the engine owns the bytes.
+    pub(super) fn is_owned(&self) -> bool {
+        matches!(self.shape, Shape::Owned(_))
+    }
+
     /// The same bytes, for a further send.
     ///
     /// # Safety

@@ -10,7 +10,7 @@ use super::SendTo;
 use super::buffer::SendBuffer;
 use super::lane::Lane;
 use super::outbox::{LogMeans, Means};
-use super::request::RequestId;
+use super::request::{RequestId, Sending};
 use crate::fabric::{Attributes, Fabric, Refusal};
 use crate::gate::Mark;
 use core::ops::Range;
@@ -18,7 +18,7 @@ use refrain_ring::copy::Target;
 use refrain_ring::resend::Resend;
 use refrain_ring::{
     Arena, CHUNK_BYTES, ChannelLog, Frame, Frontier, Incarnation, Position, Rank, RecordHeader,
-    RecordKind, Ssn, record_bytes,
+    RecordKind, ReserveError, Ssn, record_bytes,
 };
 use std::collections::VecDeque;
 
@@ -77,6 +77,8 @@ pub(super) struct Limits {
     /// Lengths of messages that leave before they are in the log; empty if the log keeps no
     /// payload.
     pub staged_bytes: Range<u64>,
+    /// Whether records may refer to shared payload.
+    pub follows_references: bool,
 }
 
 impl Limits {
@@ -95,6 +97,7 @@ impl Limits {
                 None => Target::Cached,
             },
             eager_bytes_max,
+            follows_references: attributes.follows_references,
             at_once_bytes_max: eager_bytes_max.min(fragment_bytes as u64),
             staged_bytes: if kept_bytes.is_some() {
                 attributes.staged_bytes.start as u64..attributes.staged_bytes.end as u64
@@ -205,6 +208,33 @@ impl Destination {
     pub fn take_unanswered(&mut self, ssn: Ssn) -> Option<RequestId> {
         let at = self.unanswered.iter().position(|(of, _)| *of == ssn)?;
         Some(self.unanswered.swap_remove(at).1)
+    }
+
+    /// Appends the next record of a message, with up to `bytes_max` bytes of it, and posts it or
+    /// leaves it among the packed ones. Returns the bytes of the message in it.
+    pub fn pack(
+        &mut self,
+        sending: &Sending,
+        bytes_max: usize,
+        header: RecordHeader,
+        log: &mut LogMeans<'_>,
+    ) -> Result<u64, ReserveError> {
+        if let Some(bytes) = self.refer(sending, bytes_max, header, log)? {
+            return Ok(bytes);
+        }
+        let (buffer, offset, whole) = (&sending.buffer, sending.packed_bytes, bytes_max == 0);
+        if let Some(frame) = self.stage(buffer, offset, bytes_max, whole, header, log) {
+            return Ok(frame.payload_bytes() as u64);
+        }
+        if !self.log.has_room(bytes_max) {
+            self.before_chunk(log);
+        }
+        let target = self.limits.target;
+        // LOG-1: this is the log's copy and the network's at once.
+        let fill = |place: &mut [u8]| buffer.pack(offset, place, target);
+        let frame = (self.log).append(log.arena, bytes_max, whole, header, fill)?;
+        self.packed.push_back((frame, log.gate.mark()));
+        Ok(frame.payload_bytes() as u64)
     }
 
     /// Sends up to `bytes_max` bytes of a message from `offset` on before they are in the log, if

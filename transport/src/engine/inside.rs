@@ -31,6 +31,9 @@ impl<P: Protocol> fmt::Debug for Inside<'_, P> {
             // How early the next commit is prepared, not its content.
             protocol_worked: _,
             arena: _,
+            // Where payload lies, not what it is.
+            shared: _,
+            shared_bytes_min: _,
             gate,
             clock,
             requests,

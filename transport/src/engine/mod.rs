@@ -40,6 +40,7 @@ mod landing;
 mod lane;
 mod operation;
 mod outbox;
+mod publishing;
 mod read_back;
 mod receiving;
 mod replay_matcher;
@@ -61,6 +62,7 @@ pub use error::EngineError;
 pub use horizon::Horizon;
 pub use inside::Inside;
 pub use operation::InternalOperation;
+pub use publishing::Publication;
 pub use read_back::ReadBack;
 pub use refrain_ring::read_back::{Progress, ReadBackError};
 pub use request::{Outcome, RequestId, Status};
@@ -80,7 +82,7 @@ use inbox::{Delivery, Inbox};
 use operation::Operations;
 use outbox::{LogMeans, Means, Outbox};
 use refrain_ring::copy::STREAM_BYTES_MIN;
-use refrain_ring::{Arena, Clock, Incarnation, Rank, RecordKind, Ssn, Stream};
+use refrain_ring::{Arena, Clock, Incarnation, Rank, RecordKind, SharedPayload, Ssn, Stream};
 use request::{RequestState, Requests, Sending};
 use spilling::Spilling;
 use unrecorded::Unrecorded;
@@ -170,6 +172,9 @@ pub struct Engine<P: Protocol> {
     /// Whether commits were advanced since the protocol was last idle.
     protocol_worked: bool,
     arena: Arena,
+    shared: SharedPayload,
+    /// Lengths from which on the payload of a published message is shared.
+    shared_bytes_min: u64,
     gate: Gate,
     clock: Clock,
     requests: Requests,
@@ -271,6 +276,8 @@ impl<P: Protocol> Engine<P> {
             commits_early: protocol.commits_early(),
             protocol,
             protocol_worked: false,
+            shared: SharedPayload::new(options.rank, options.incarnation, 0),
+            shared_bytes_min: u64::MAX,
             arena,
         }
     }
@@ -356,6 +363,7 @@ impl<P: Protocol> Engine<P> {
         let log = LogMeans {
             fabric: &mut *self.fabric,
             arena: &mut self.arena,
+            shared: &mut self.shared,
             gate: &self.gate,
             spilling: &mut self.spilling,
         };
@@ -403,15 +411,16 @@ impl<P: Protocol> Engine<P> {
             return Err(self.longer_than_log(bytes));
         }
         if bytes > destination.limits.at_once_bytes_max || !destination.is_clear() {
-            return self.send_in_turn(stream, clock, buffer, to);
+            return self.send_in_turn(stream, clock, buffer, to, None);
         }
         let Some(pass) = self.gate.pass() else {
-            return self.send_in_turn(stream, clock, buffer, to);
+            return self.send_in_turn(stream, clock, buffer, to, None);
         };
         // The common case: one record, at once.
         let log = &mut LogMeans {
             fabric: &mut *self.fabric,
             arena: &mut self.arena,
+            shared: &mut self.shared,
             gate: &self.gate,
             spilling: &mut self.spilling,
         };
@@ -430,7 +439,7 @@ impl<P: Protocol> Engine<P> {
             let fill = |place: &mut [u8]| buffer.pack(0, place, target);
             let appended = (destination.log).append(log.arena, bytes as usize, true, header, fill);
             let Ok(frame) = appended else {
-                return self.send_in_turn(stream, clock, buffer, to);
+                return self.send_in_turn(stream, clock, buffer, to, None);
             };
             destination.next.take_next(stream);
             if log.fabric.post(pass, to.rank, &frame).is_err() {
@@ -466,9 +475,14 @@ impl<P: Protocol> Engine<P> {
         clock: Clock,
         buffer: SendBuffer,
         to: SendTo,
+        publication: Option<Publication>,
     ) -> Result<Started, EngineError> {
         let ssn = self.next_ssn(to.rank, stream);
-        let id = (self.requests).add_send(clock, Sending::new(buffer, to, ssn));
+        let sending = Sending {
+            publication,
+            ..Sending::new(buffer, to, ssn)
+        };
+        let id = self.requests.add_send(clock, sending);
         self.outbox.enqueue(to.rank, id);
         let (outbox, mut means) = self.sending();
         if let Err(error) = outbox.pump(to.rank, &mut means) {
@@ -650,6 +664,7 @@ impl<P: Protocol> Engine<P> {
 
     /// Frees log memory wherever possible.
     pub fn trim(&mut self) {
-        self.outbox.trim_all(&mut *self.fabric, &mut self.arena);
+        let (outbox, mut means) = self.sending();
+        outbox.trim_all(&mut means.log);
     }
 }

@@ -34,6 +34,10 @@ impl InternalOperation {
     pub fn stream(&self) -> Stream {
         self.stream
     }
+
+    pub(super) fn begun_at(&self) -> Clock {
+        self.begun_at
+    }
 }
 
 /// The streams that have an operation.

@@ -10,7 +10,8 @@ use crate::control::Control;
 use crate::fabric::{Attributes, Fabric};
 use crate::gate::{Gate, Mark};
 use refrain_ring::{
-    Arena, ChannelLog, Frontier, Incarnation, Position, Rank, RecordKind, ReserveError, Ssn,
+    Arena, ChannelLog, Frontier, Incarnation, Position, Rank, RecordKind, ReserveError,
+    SharedPayload, Ssn,
 };
 use std::collections::VecDeque;
 
@@ -32,6 +33,7 @@ pub(super) struct Outbox {
 pub(super) struct LogMeans<'a> {
     pub fabric: &'a mut dyn Fabric,
     pub arena: &'a mut Arena,
+    pub shared: &'a mut SharedPayload,
     pub gate: &'a Gate,
     pub spilling: &'a mut Spilling,
 }
@@ -207,11 +209,14 @@ impl Outbox {
         id: RequestId,
         means: &mut Means<'_>,
     ) -> Result<u64, ReserveError> {
-        let destination = &mut self.destinations[to.index()];
         let Some(sending) = means.requests.sending(id) else {
-            destination.step_down(id);
+            self.destinations[to.index()].step_down(id);
             return Ok(0);
         };
+        if sending.publication.is_some() && means.log.shared.is_chunk_full() {
+            self.trim_shared(&mut means.log);
+        }
+        let destination = &mut self.destinations[to.index()];
         let bytes = sending.buffer.message_bytes();
         if !sending.announced && bytes > destination.limits.eager_bytes_max {
             sending.mode = SendMode::Rendezvous;
@@ -228,24 +233,7 @@ impl Outbox {
             (false, SendMode::Rendezvous) => (RecordKind::Rendezvous, bytes),
         };
         let header = sending.to.header(kind, sending.ssn, extent);
-        let (buffer, offset, whole) = (&sending.buffer, sending.packed_bytes, payload_bytes == 0);
-        let log = &mut means.log;
-        let frame = match destination.stage(buffer, offset, payload_bytes, whole, header, log) {
-            Some(frame) => frame,
-            None => {
-                if !destination.log.has_room(payload_bytes) {
-                    destination.before_chunk(log);
-                }
-                let target = destination.limits.target;
-                // LOG-1: this is the log's copy and the network's at once.
-                let fill = |place: &mut [u8]| buffer.pack(offset, place, target);
-                let frame =
-                    (destination.log).append(log.arena, payload_bytes, whole, header, fill)?;
-                destination.packed.push_back((frame, log.gate.mark()));
-                frame
-            }
-        };
-        let payload_bytes = frame.payload_bytes() as u64;
+        let payload_bytes = destination.pack(sending, payload_bytes, header, &mut means.log)?;
         sending.packed_bytes += payload_bytes;
         sending.announced = true;
         let whole = sending.packed_bytes == bytes && !only_announce;
@@ -308,12 +296,14 @@ impl Outbox {
         if let Some(disk) = means.log.spilling.disk_mut() {
             disk.trim(from, &destination.horizon);
         }
+        self.trim_shared(&mut means.log);
     }
 
     /// Frees what may be freed on every channel, for a channel that needs memory.
-    pub fn trim_all(&mut self, fabric: &mut dyn Fabric, arena: &mut Arena) {
+    pub fn trim_all(&mut self, log: &mut LogMeans<'_>) {
         for destination in &mut self.destinations {
-            destination.trim(fabric, arena);
+            destination.trim(log.fabric, log.arena);
         }
+        self.trim_shared(log);
     }
 }

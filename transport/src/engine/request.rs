@@ -2,6 +2,7 @@
 
 use super::SendTo;
 use super::buffer::{ReceiveBuffer, SendBuffer};
+use super::publishing::Publication;
 use crate::matching::PostedId;
 use refrain_ring::{Clock, Rank, Ssn, Stream};
 use slab::Slab;
@@ -98,6 +99,8 @@ pub(super) struct Sending {
     /// Whether its first record is in the log.
     pub announced: bool,
     pub mode: SendMode,
+    /// Of a message that goes to several ranks.
+    pub publication: Option<Publication>,
 }
 
 impl Sending {
@@ -109,6 +112,7 @@ impl Sending {
             packed_bytes: 0,
             announced: false,
             mode: SendMode::Eager,
+            publication: None,
         }
     }
 

@@ -60,7 +60,7 @@ impl Outbox {
     pub(super) fn reclaim_from(&mut self, only: Option<Rank>, means: &mut Means<'_>) -> bool {
         let before = means.log.arena.used_bytes();
         self.after_disk(means.log.spilling);
-        self.trim_all(means.log.fabric, means.log.arena);
+        self.trim_all(&mut means.log);
         // Memory is exhausted, even if other channels hold it: all complete chunks are lent.
         for destination in &mut self.destinations {
             if only.is_none_or(|only| only == destination.rank) {

@@ -133,7 +133,7 @@ impl<P: Protocol> Engine<P> {
     /// Bytes appended to all logs so far, with headers and unused ends of chunks, freed or not.
     pub fn log_bytes_appended(&self) -> u64 {
         let destinations = self.outbox.destinations.iter();
-        destinations.map(|to| to.log.tail().0).sum()
+        self.shared.tail().0 + destinations.map(|to| to.log.tail().0).sum::<u64>()
     }
 
     /// The first message of the program's stream to `to` that is in log memory together with all

@@ -109,6 +109,7 @@ fn common(near: &Attributes, far: &Attributes) -> Attributes {
     Attributes {
         name: format!("{}+{}", near.name, far.name).into(),
         reads_in_place: near.reads_in_place && far.reads_in_place,
+        follows_references: near.follows_references && far.follows_references,
         frame_payload_bytes_max: near
             .frame_payload_bytes_max
             .min(far.frame_payload_bytes_max),

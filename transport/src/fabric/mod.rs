@@ -112,6 +112,9 @@ pub struct Attributes {
     /// Whether the receiver reads frames in the sender's log: without a copy in between, and a kept
     /// frame costs the receiver nothing.
     pub reads_in_place: bool,
+    /// Whether the receiver finds payload to which a record refers, elsewhere in the sender's log
+    /// memory. LOG-6
+    pub follows_references: bool,
     /// Largest payload of one frame, in bytes.
     pub frame_payload_bytes_max: usize,
     /// Payload bytes per frame that give the best throughput for long messages; a multiple of 16.
@@ -190,6 +193,14 @@ pub enum FabricError {
         /// The chunk to which the link leads.
         chunk: u64,
     },
+    /// A record refers to payload in a chunk that does not exist.
+    #[error("the log of rank {source_rank} refers to payload in chunk {chunk}, outside its memory")]
+    BrokenReference {
+        /// The peer.
+        source_rank: Rank,
+        /// The chunk to which the record refers.
+        chunk: u32,
+    },
     /// A peer broke the rules of its lane.
     #[error("rank {source_rank} breaks the rules of its lane: {rule}")]
     RuleBroken {
@@ -241,6 +252,7 @@ impl FabricError {
     pub(crate) fn of_log(source_rank: Rank, error: ReadError) -> Self {
         let error = match error {
             ReadError::Link(chunk) => return Self::BrokenLog { source_rank, chunk },
+            ReadError::Reference(chunk) => return Self::BrokenReference { source_rank, chunk },
             ReadError::Header(error) => error,
             ReadError::Overrun(payload_bytes) => HeaderError::Extent {
                 payload_bytes,
@@ -257,6 +269,10 @@ impl FabricError {
 pub(crate) fn decode_record(source_rank: Rank, bytes: &[u8]) -> Result<RecordHeader, FabricError> {
     match RecordHeader::decode(bytes) {
         Err(error) => Err(FabricError::Garbage { source_rank, error }),
+        Ok(header) if header.flags & RecordHeader::REFERENCE != 0 => {
+            let error = HeaderError::Flags(header.flags);
+            Err(FabricError::Garbage { source_rank, error })
+        }
         Ok(link) if link.kind == RecordKind::Link => {
             let chunk = link.extent;
             Err(FabricError::BrokenLog { source_rank, chunk })

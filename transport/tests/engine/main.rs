@@ -22,6 +22,7 @@ mod mixed;
 mod networks;
 mod operations;
 mod probes;
+mod publishing;
 mod read_back;
 mod recorder;
 mod rig;

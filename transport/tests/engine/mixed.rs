@@ -1,6 +1,7 @@
 //! Several fabrics behind one: the limits towards one peer, and from it, need not hold for another.
 
 use crate::networks;
+use crate::publishing::{Published, sharing};
 use crate::rig::{Rig, Setup, from, payload, to};
 use core::time::Duration;
 use refrain_ring::{Frame, Incarnation, Position, Rank};
@@ -20,6 +21,7 @@ struct Mixed {
 fn mixed(sim: SimFabric) -> Box<dyn Fabric> {
     let to_two = Attributes {
         reads_in_place: false,
+        follows_references: false,
         fragment_bytes: 1000,
         eager_bytes_max: 500,
         ..sim.attributes().clone()
@@ -95,6 +97,20 @@ impl Fabric for Mixed {
     fn wait(&mut self, timeout: Duration) {
         self.sim.wait(timeout);
     }
+}
+
+/// What goes to all is written once for ranks that find it, and once more for rank 2.
+// LOG-6
+#[test]
+fn payload_is_shared_with_those_who_find_it() {
+    let setup = Setup::new(networks::calm()).ranks(4).over(mixed);
+    let mut rig = sharing(setup.keeping(16 << 20), 8 << 20);
+    let mut published = Published::begin(&mut rig);
+    published.pass(&mut rig, 400_000);
+    let logged = rig.engines[0].log_bytes_appended();
+    assert!((820_000..1_000_000).contains(&logged), "{logged}");
+    published.end(&mut rig);
+    rig.end();
 }
 
 fn rig(keeping: bool) -> Rig {

@@ -80,6 +80,37 @@ fn auto_takes_shm_inside_a_host_and_libfabric_between_hosts() {
     }
 }
 
+/// What goes to ranks of both hosts is logged once for those of this host; a rank of each host is
+/// killed. LOG-6
+#[test]
+fn collectives_survive_inside_and_between_hosts() {
+    let Some(hosts) = Hosts::make() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let table = folder.path().join("table");
+    std::fs::write(&table, "bcast flat\nallgather flat\n").expect("a new file");
+    let table = table.to_str().expect("it is a text");
+    for library in libraries() {
+        if !has(library.as_ref(), "tcp") {
+            continue;
+        }
+        for (seed, kills) in ["1@clock=40,3@clock=60", "0@clock=80,1@clock=80"]
+            .iter()
+            .enumerate()
+        {
+            let workload =
+                format!("collectives --rounds 10 --bytes-max 60000 --patience 30 --seed {seed}");
+            let mut alone = refrain();
+            alone.args(["run", "-n", "4", "--no-prefix", "--", "refrain-workload"]);
+            let expected = run(alone.args(workload.split_whitespace())).expect(0).out;
+            let options = ["--protocol", "pessimist", "--collectives-table", table];
+            let options = [&options[..], &["--kill", kills]].concat();
+            let ended = hosts.run(&options, library.as_ref(), &workload).expect(0);
+            assert_eq!(ended.out, expected, "{kills}");
+            assert_eq!(ended.err.matches("was killed by SIGKILL").count(), 2);
+        }
+    }
+}
+
 #[test]
 fn shared_memory_alone_does_not_lead_to_other_hosts() {
     let Some(hosts) = Hosts::make() else { return };

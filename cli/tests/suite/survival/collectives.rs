@@ -45,6 +45,41 @@ fn several_ranks_get_the_same_results() {
     batch.finish(24);
 }
 
+/// Long messages to all members, which are logged once: with the log in memory and on disk, with
+/// checkpoints, with algorithms that publish everything. Memory with shared payload goes with its
+/// rank; all ranks die at once, too.
+// LOG-6 REC-1
+#[test]
+fn what_is_published_is_sent_again() {
+    let mut batch = Batch::new("collectives, published");
+    let table = batch.file("table");
+    std::fs::write(&table, "bcast flat\nallgather flat\nallreduce flat\n").expect("a new file");
+    let more = [
+        String::new(),
+        format!("--spill-dir {} --log-memory 4M", batch.spilled().display()),
+        format!("--collectives-table {}", table.display()),
+    ];
+    for seed in 0..24u64 {
+        let clock = 20 + 11 * seed;
+        let kills = match seed % 4 {
+            0 => format!("{}@clock={clock}", seed / 4 % 4),
+            1 => format!("0@clock={clock},3@clock={}", clock + 30),
+            2 => format!("1@clock={clock},2@clock={clock},0@clock={}", clock + 3),
+            _ => format!("0@clock={clock},1@clock={clock},2@clock={clock},3@clock={clock}"),
+        };
+        let options = format!(
+            "--max-restarts 50 {} --kill {kills}",
+            more[seed as usize % 3]
+        );
+        let every = ["", "--checkpoint-every 3"][seed as usize / 12];
+        let workload = format!(
+            "collectives --rounds 20 --bytes-max 100000 --patience 30 --seed {seed} {every}"
+        );
+        batch.survives(4, &options, &workload);
+    }
+    batch.finish(24);
+}
+
 /// A later life goes on with the groups of its checkpoint.
 // COLL-3 LOG-5
 #[test]

@@ -120,6 +120,7 @@ impl Collected {
         let fabric = DepartedPeers {
             attributes: Attributes {
                 reads_in_place: false,
+                follows_references: false,
                 staged_bytes: 0..0,
                 ..attributes
             },

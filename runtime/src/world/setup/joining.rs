@@ -5,7 +5,8 @@ use super::checkpoints::{self, Opened};
 use super::departed::Collected;
 use super::events::Connected;
 use super::fabric::{Made, Making};
-use super::{Membership, events, log_size, recorded, spill};
+use super::log_size::{LogSize, SHARED_MESSAGE_BYTES_MIN, log_size};
+use super::{Membership, events, recorded, spill};
 use crate::Error;
 use crate::protocol::{Engine, Waiting};
 use crate::world::checkpoint::{Checkpoints, Restored, WorldPart};
@@ -59,7 +60,7 @@ struct Found<'a> {
 /// The log memory and the fabric.
 struct Means {
     arena: Arena,
-    window_bytes: u64,
+    size: LogSize,
     made: Made,
 }
 
@@ -184,23 +185,23 @@ impl Joining<'_> {
         engine
     }
 
-    fn memory(&self, member: Member) -> Result<(Shm, Arena, u64), Error> {
+    fn memory(&self, member: Member) -> Result<(Shm, Arena, LogSize), Error> {
         let (config, membership) = (self.config, self.membership);
-        let (log_bytes, window_bytes) = log_size::log_size(config, membership, member)?;
+        let size = log_size(config, membership, member)?;
         let (shm, mut arena) = Shm::create(ShmOptions {
             job: membership.job,
             rank: membership.rank,
             incarnation: membership.incarnation,
             size: membership.size,
-            log_bytes,
-            window_bytes,
+            log_bytes: size.log_bytes,
+            window_bytes: size.window_bytes,
         })?;
         if config.log_prefault {
             arena
                 .commit_all()
                 .map_err(|error| Error::Config(format!("--log-prefault: {error}")))?;
         }
-        Ok((shm, arena, window_bytes))
+        Ok((shm, arena, size))
     }
 
     /// The means of a life whose peers have all passed the last fence: it sends no messages to
@@ -214,7 +215,7 @@ impl Joining<'_> {
         let (config, membership) = (self.config, self.membership);
         let sent_before = found.opened.as_ref().map(|opened| &*opened.engine.next);
         let collected = Collected::of(control, config, membership, sent_before)?;
-        let (shm, arena, window_bytes) = self.memory(member)?;
+        let (shm, arena, size) = self.memory(member)?;
         let mut attributes = shm.attributes().clone();
         if !matches!(FabricChoice::parse(&config.fabric)?, FabricChoice::Auto) {
             // The program can ask for the name.
@@ -225,14 +226,14 @@ impl Joining<'_> {
         let (fabric, to_connect) = collected.fabric(membership, attributes, region, events_wait);
         Ok(Means {
             arena,
-            window_bytes,
+            size,
             made: Made::alone(fabric, to_connect)?,
         })
     }
 
     fn means(&self, member: Member, control: Option<&mut ControlPlane>) -> Result<Means, Error> {
         let (config, membership) = (self.config, self.membership);
-        let (shm, arena, window_bytes) = self.memory(member)?;
+        let (shm, arena, size) = self.memory(member)?;
         let made = match control {
             None => Made::alone(shm, Vec::new())?,
             Some(control) => Making {
@@ -240,15 +241,11 @@ impl Joining<'_> {
                 membership,
                 control,
                 region: arena.region(),
-                window_bytes,
+                window_bytes: size.window_bytes,
             }
             .make(shm)?,
         };
-        Ok(Means {
-            arena,
-            window_bytes,
-            made,
-        })
+        Ok(Means { arena, size, made })
     }
 }
 
@@ -265,12 +262,13 @@ impl Joining<'_> {
             rank: membership.rank,
             incarnation: membership.incarnation,
             size: membership.size,
-            window_bytes: means.window_bytes,
+            window_bytes: means.size.window_bytes,
         };
         let budget_bytes = means.arena.budget_bytes();
         let protocol = Logging::new(member, events, waiting);
         let fabric = means.made.fabric;
-        let mut engine = Engine::new(options, means.arena, fabric, protocol);
+        let mut engine = Engine::new(options, means.arena, fabric, protocol)
+            .with_shared_payload(means.size.shared_bytes, SHARED_MESSAGE_BYTES_MIN);
         if let Some(disk) = spill::disk(self.config, membership, member, budget_bytes)? {
             engine = engine.with_spill(disk);
         }

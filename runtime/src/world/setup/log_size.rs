@@ -10,12 +10,28 @@ use refrain_ring::{CHUNK_BYTES, Incarnation};
 /// A channel's window when its log is reused: small enough for a second-level cache, large enough
 /// to let the receiver lag a little.
 const REUSED_WINDOW_BYTES: u64 = 1 << 20;
-/// Returns the log memory of this rank, and the most that one channel may hold of it.
+
+/// Messages of this length or longer share their payload if they go to several ranks: a reference
+/// costs a line of the log, and its reader a second look at memory.
+pub(super) const SHARED_MESSAGE_BYTES_MIN: u64 = 2048;
+
+/// The log memory of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LogSize {
+    /// All of it, in bytes.
+    pub log_bytes: u64,
+    /// The most that one channel may hold of it.
+    pub window_bytes: u64,
+    /// The most that payload for several channels may hold of it. LOG-6
+    pub shared_bytes: u64,
+}
+
+/// Returns the log memory of this rank.
 pub(super) fn log_size(
     config: &JobConfig,
     membership: &Membership,
     member: Member,
-) -> Result<(u64, u64), Error> {
+) -> Result<LogSize, Error> {
     let ranks = u64::from(config.ranks_on_host.max(1));
     let budget = config
         .log_memory_bytes
@@ -41,17 +57,25 @@ pub(super) fn log_size(
         return spilled_size(budget, peers, is_survived);
     }
     if member.keeps_payload() {
-        return Ok((budget, budget));
+        return Ok(LogSize {
+            log_bytes: budget,
+            window_bytes: budget,
+            shared_bytes: budget / 4,
+        });
     }
-    let window = REUSED_WINDOW_BYTES
+    let window_bytes = REUSED_WINDOW_BYTES
         .min(budget / peers)
         .max(2 * CHUNK_BYTES as u64);
-    Ok((
-        budget
-            .min(peers * (window + CHUNK_BYTES as u64))
-            .max(peers * 2 * CHUNK_BYTES as u64),
-        window,
-    ))
+    let channels_bytes = budget
+        .min(peers * (window_bytes + CHUNK_BYTES as u64))
+        .max(peers * 2 * CHUNK_BYTES as u64);
+    // No channel waits for memory that shared payload holds.
+    let shared_bytes = (budget.saturating_sub(channels_bytes)).min(REUSED_WINDOW_BYTES);
+    Ok(LogSize {
+        log_bytes: channels_bytes + shared_bytes,
+        window_bytes,
+        shared_bytes,
+    })
 }
 
 /// Sizes with a disk. Memory then holds only chunks that receivers have not consumed or disks have
@@ -61,7 +85,10 @@ pub(super) fn log_size(
 /// If ranks are restarted (`is_survived`), a log is also recalled from disk. Its channel then has
 /// one chunk that is being written, and needs two for recalled messages: the one that is read, and
 /// the next. Meanwhile receivers may hold two chunks of every other channel. REC-3, LOG-3
-fn spilled_size(budget: u64, peers: u64, is_survived: bool) -> Result<(u64, u64), Error> {
+///
+/// Payload for several channels does not go to disk: it gets a quarter of the memory if the rest is
+/// enough.
+fn spilled_size(budget: u64, peers: u64, is_survived: bool) -> Result<LogSize, Error> {
     let chunk = CHUNK_BYTES as u64;
     let least = (2 * peers + u64::from(is_survived)) * chunk;
     if budget < least {
@@ -69,7 +96,15 @@ fn spilled_size(budget: u64, peers: u64, is_survived: bool) -> Result<(u64, u64)
             "--log-memory {budget}: with --spill-dir the least for {peers} peers is {least} bytes"
         )));
     }
-    Ok((budget, budget / peers / chunk * chunk))
+    let shared_bytes = match budget / 4 / chunk * chunk {
+        quarter if budget - quarter >= least => quarter,
+        _ => 0,
+    };
+    Ok(LogSize {
+        log_bytes: budget,
+        window_bytes: (budget - shared_bytes) / peers / chunk * chunk,
+        shared_bytes,
+    })
 }
 
 #[cfg(test)]
@@ -85,12 +120,10 @@ mod tests {
             let least = (2 * peers + 1) * chunk;
             assert!(spilled_size(least - 1, peers, true).is_err());
             for budget in (2 * peers + 1..8 * peers).map(|chunks| chunks * chunk) {
-                let (_, window) = spilled_size(budget, peers, true).expect("enough");
-                assert!(window >= 2 * chunk);
-                assert!(
-                    (peers - 1) * window + 3 * chunk <= budget,
-                    "{peers} {budget}"
-                );
+                let size = spilled_size(budget, peers, true).expect("enough");
+                assert!(size.window_bytes >= 2 * chunk);
+                let others = (peers - 1) * size.window_bytes + size.shared_bytes;
+                assert!(others + 3 * chunk <= budget, "{peers} {budget}");
             }
             // Without restarts the log is read only after the job: two chunks a channel are enough.
             assert!(spilled_size(2 * peers * chunk, peers, false).is_ok());

@@ -99,7 +99,7 @@ impl World {
             control,
             job_time: JobTime::new(&config, world.time_ns),
             groups: world.groups,
-            schedules: Schedules::new(algorithms),
+            schedules: Schedules::new(algorithms, config.collectives.one_memory),
             checks_collectives: config.collectives.check,
             under_way: UnderWay::default(),
             requests: Table::after(world.requests),

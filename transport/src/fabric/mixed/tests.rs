@@ -26,6 +26,7 @@ impl Recorder {
             attributes: Attributes {
                 name: name.into(),
                 reads_in_place: name == "near",
+                follows_references: name == "near",
                 frame_payload_bytes_max: 1000,
                 fragment_bytes: if name == "near" { 100 } else { 200 },
                 eager_bytes_max: if name == "near" { 90 } else { 80 },

@@ -117,6 +117,7 @@ impl Shm {
             attributes: Attributes {
                 name: "shm".into(),
                 reads_in_place: true,
+                follows_references: true,
                 frame_payload_bytes_max: ChannelLog::PAYLOAD_BYTES_MAX,
                 fragment_bytes: FRAGMENT_BYTES,
                 eager_bytes_max: options.window_bytes / 4,

@@ -115,6 +115,7 @@ impl Options {
             attributes: Attributes {
                 name: "sim".into(),
                 reads_in_place: false,
+                follows_references: true,
                 frame_payload_bytes_max: ChannelLog::PAYLOAD_BYTES_MAX,
                 fragment_bytes: 8 << 10,
                 eager_bytes_max: 64 << 10,

@@ -60,6 +60,12 @@ impl Life {
         }
     }
 
+    /// The payload of published messages is shared.
+    pub fn sharing(self, bytes: u64) -> Self {
+        let engine = self.engine.with_shared_payload(bytes, 64);
+        Self { engine, ..self }
+    }
+
     /// Makes progress. The test itself handles lost peers.
     pub fn progress(&mut self) -> bool {
         match self.engine.progress() {

@@ -4,6 +4,6 @@
 //! Random programs and deaths, and a death at every effect, are tested in the simulator
 //! (`sim/tests/jobs.rs`).
 
-mod life;
+pub mod life;
 pub mod scenes;
 mod unrecorded;

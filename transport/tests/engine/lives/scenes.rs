@@ -20,7 +20,7 @@ const LONG: usize = 200_000;
 pub struct Pair {
     pub(super) network: Network,
     log: LogMeans,
-    pub(super) lives: [Option<Life>; 2],
+    pub lives: [Option<Life>; 2],
     rooms: Vec<Room>,
 }
 
@@ -35,7 +35,7 @@ impl Pair {
         )
     }
 
-    fn with(options: Options, log: LogMeans) -> Self {
+    pub fn with(options: Options, log: LogMeans) -> Self {
         let network = Network::new(options);
         let [mut zero, mut one] =
             [0, 1].map(|rank| network.start(Rank(rank), Incarnation(0), log.bytes));
@@ -102,7 +102,7 @@ impl Pair {
         room
     }
 
-    pub(super) fn send(&mut self, rank: usize, to: SendTo, bytes: &[u8]) -> Option<RequestId> {
+    pub fn send(&mut self, rank: usize, to: SendTo, bytes: &[u8]) -> Option<RequestId> {
         let room = Room::holding(bytes);
         self.rooms.push(room.clone());
         let started = self.engine(rank).start_send(send_buffer(&room), to);
@@ -126,7 +126,7 @@ impl Pair {
         (id, room)
     }
 
-    fn expect(&mut self, rank: usize, pattern: Pattern, bytes: &[u8]) {
+    pub fn expect(&mut self, rank: usize, pattern: Pattern, bytes: &[u8]) {
         let (id, room) = self.receive(rank, pattern, bytes.len());
         self.settle();
         self.check(rank, id, &room, bytes);
