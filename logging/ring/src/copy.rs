@@ -2,8 +2,8 @@
 //!
 //! Measured (docs/design/performance.md): a log that is retained streams
 //! through memory, where ordinary stores first fetch every line that they
-//! overwrite; non-temporal stores do not, and take 1.3-1.5 × less time from
-//! 4 KiB on. A log that is reused at once stays in the cache, where ordinary
+//! overwrite; non-temporal stores do not. They pay if no other core reads the
+//! log soon. A log that is reused at once stays in the cache, where ordinary
 //! stores are faster. For copies out of the log, prefetching the destination's lines
 //! hides their cache misses.
 

@@ -72,7 +72,8 @@ pub(super) struct Limits {
     pub message_bytes_max: u64,
     /// Whether the log keeps its payload.
     pub keeps_payload: bool,
-    /// How records are written: those that are kept bypass the cache.
+    /// How records are written. Records that are kept bypass the cache if a device or a disk reads
+    /// them; a peer that reads them in shared memory gets them from the cache.
     pub target: Target,
     /// Lengths of messages that leave before they are in the log; empty if the log keeps no
     /// payload.
@@ -93,8 +94,8 @@ impl Limits {
             fragment_bytes: fragment_bytes as u64,
             keeps_payload: kept_bytes.is_some(),
             target: match kept_bytes {
-                Some(_) => Target::Streaming,
-                None => Target::Cached,
+                Some(_) if !attributes.reads_in_place => Target::Streaming,
+                _ => Target::Cached,
             },
             eager_bytes_max,
             follows_references: attributes.follows_references,

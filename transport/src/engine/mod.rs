@@ -81,7 +81,7 @@ use fencing::{Lives, lives_at_start};
 use inbox::{Delivery, Inbox};
 use operation::Operations;
 use outbox::{LogMeans, Means, Outbox};
-use refrain_ring::copy::STREAM_BYTES_MIN;
+use refrain_ring::copy::{STREAM_BYTES_MIN, Target};
 use refrain_ring::{Arena, Clock, Incarnation, Rank, RecordKind, SharedPayload, Ssn, Stream};
 use request::{RequestState, Requests, Sending};
 use spilling::Spilling;
@@ -290,6 +290,7 @@ impl<P: Protocol> Engine<P> {
         // Messages of any length fit: the log is freed while they pass through it.
         for destination in &mut self.outbox.destinations {
             destination.limits.message_bytes_max = u64::MAX;
+            destination.limits.target = Target::Streaming;
         }
         // Senders reuse their memory: messages that stay in their logs stall them.
         self.inbox.senders_keep = false;
