@@ -556,14 +556,9 @@ impl Collective {
                 let [left, right] = [left, right].map(|part| self.address(part).cast_const());
                 self.combine(left, right, into);
             }
-            Action::Copy { from, into } if self.plan.layouts.is_some() => {
-                // SAFETY: as below.
-                unsafe { self.data(from).copy_to(&self.room(into)) };
-            }
             Action::Copy { from, into } => {
-                let (from, bytes) = (self.address(from), self.bytes(into));
                 // SAFETY: the schedule keeps both apart, and inside of the buffers.
-                unsafe { self.address(into).copy_from_nonoverlapping(from, bytes) };
+                unsafe { self.copy(from, into) };
             }
         }
         Ok(())

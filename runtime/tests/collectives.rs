@@ -255,7 +255,7 @@ fn layouts_that_do_not_fit_are_refused() {
     let blocks = LaidOutBlocks::new([(0, 1 << 30, &large)]);
     assert!(blocks.is_err(), "2^70 bytes");
     let beyond = LaidOutBlocks::new([(5, 1, &layout)]).expect("small");
-    let (input, mut output) = ([0; 16], [0; 12]);
+    let (input, mut output) = ([0u8; 16], [0u8; 12]);
     let call = collective::alltoallw(all, &input, &beyond, &mut output, &beyond);
     assert_eq!(
         refusal(&mut world, call),

@@ -55,9 +55,64 @@ impl Collective {
     ///
     /// # Safety
     /// As [`SendBuffer::bytes`].
+    #[inline(always)]
     pub(super) unsafe fn data(&mut self, part: Part) -> SendBuffer {
-        let bytes = self.bytes(part);
         // SAFETY: the caller's promise, and that for the buffers of the collective.
+        unsafe {
+            match self.plan.layouts {
+                None => SendBuffer::bytes(self.address(part), self.bytes(part)),
+                Some(_) => self.data_laid_out(part),
+            }
+        }
+    }
+
+    /// The bytes of a part, to write.
+    ///
+    /// # Safety
+    /// As [`ReceiveBuffer::bytes`].
+    #[inline(always)]
+    pub(super) unsafe fn room(&mut self, part: Part) -> ReceiveBuffer {
+        // SAFETY: the caller's promise, and that for the buffers of the collective.
+        unsafe {
+            match self.plan.layouts {
+                None => ReceiveBuffer::bytes(self.address(part), self.bytes(part)),
+                Some(_) => self.room_laid_out(part),
+            }
+        }
+    }
+
+    /// Copies a part to another one.
+    ///
+    /// # Safety
+    /// The parts are readable and writable, and apart.
+    #[inline(always)]
+    pub(super) unsafe fn copy(&mut self, from: Part, into: Part) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.plan.layouts {
+                None => {
+                    let (from, bytes) = (self.address(from), self.bytes(into));
+                    self.address(into).copy_from_nonoverlapping(from, bytes);
+                }
+                Some(_) => self.copy_laid_out(from, into),
+            }
+        }
+    }
+
+    // SAFETY: the caller promises what `copy` asks for.
+    #[cold]
+    #[inline(never)]
+    unsafe fn copy_laid_out(&mut self, from: Part, into: Part) {
+        // SAFETY: the caller's promise.
+        unsafe { self.data_laid_out(from).copy_to(&self.room_laid_out(into)) };
+    }
+
+    // SAFETY: the caller promises what `data` asks for.
+    #[cold]
+    #[inline(never)]
+    unsafe fn data_laid_out(&mut self, part: Part) -> SendBuffer {
+        let bytes = self.bytes(part);
+        // SAFETY: the caller's promise.
         unsafe {
             match self.laid_out(part) {
                 None => SendBuffer::bytes(self.address(part), bytes),
@@ -68,13 +123,12 @@ impl Collective {
         }
     }
 
-    /// The bytes of a part, to write.
-    ///
-    /// # Safety
-    /// As [`ReceiveBuffer::bytes`].
-    pub(super) unsafe fn room(&mut self, part: Part) -> ReceiveBuffer {
+    // SAFETY: the caller promises what `room` asks for.
+    #[cold]
+    #[inline(never)]
+    unsafe fn room_laid_out(&mut self, part: Part) -> ReceiveBuffer {
         let bytes = self.bytes(part);
-        // SAFETY: the caller's promise, and that for the buffers of the collective.
+        // SAFETY: the caller's promise.
         unsafe {
             match self.laid_out(part) {
                 None => ReceiveBuffer::bytes(self.address(part), bytes),
@@ -87,7 +141,6 @@ impl Collective {
 
     /// The layout of a part, unless it is dense: where its first copy is, and which byte of what
     /// the copies pick is the first one of the part.
-    #[inline]
     fn laid_out(&self, part: Part) -> Option<(*mut u8, u64, &Arc<Layout>)> {
         let layouts = self.plan.layouts.as_ref()?;
         let byte = part.start * self.plan.memory.element_bytes;

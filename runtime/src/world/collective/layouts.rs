@@ -171,26 +171,33 @@ impl Collective<'_> {
     }
 
     /// Checks that the buffers have all elements that a schedule uses.
+    #[inline(always)]
     pub(super) fn check_buffers(&self, chosen: &Chosen) -> Result<(), String> {
-        let needed = [chosen.input_elements, chosen.output_elements];
-        let layouts = self.layouts.as_deref();
-        let stretches = [
-            layouts.and_then(|it| it.input.as_deref()),
-            layouts.and_then(|it| it.output.as_deref()),
+        let [input, output] = self.elements;
+        let are_long = input >= chosen.input_elements && output >= chosen.output_elements;
+        match are_long && self.layouts.is_none() {
+            true => Ok(()),
+            false => self.check_each(chosen),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn check_each(&self, chosen: &Chosen) -> Result<(), String> {
+        let none = Layouts::default();
+        let layouts = self.layouts.as_deref().unwrap_or(&none);
+        let sides = [
+            ("input", chosen.input_elements, &layouts.input),
+            ("output", chosen.output_elements, &layouts.output),
         ];
-        for (index, name) in ["input", "output"].into_iter().enumerate() {
-            let (has, needed) = (self.elements[index], needed[index]);
-            let element_bytes = self.memory.element_bytes;
-            match stretches[index] {
-                None if has < needed => {
-                    return Err(format!("the {name} has {has} elements, and needs {needed}"));
-                }
-                None => {}
-                Some(stretches) => {
-                    let room = (has < u64::MAX).then(|| (has * element_bytes) as usize);
-                    check(stretches, needed * element_bytes, room)
-                        .map_err(|why| format!("the {name}: {why}"))?;
-                }
+        for ((name, needed, stretches), has) in sides.into_iter().zip(self.elements) {
+            if let Some(stretches) = stretches {
+                let element_bytes = self.memory.element_bytes;
+                let room = (has < u64::MAX).then(|| (has * element_bytes) as usize);
+                check(stretches, needed * element_bytes, room)
+                    .map_err(|why| format!("the {name}: {why}"))?;
+            } else if has < needed {
+                return Err(format!("the {name} has {has} elements, and needs {needed}"));
             }
         }
         Ok(())
