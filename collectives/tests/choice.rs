@@ -76,7 +76,8 @@ fn the_default_table_publishes_in_one_memory() {
         let call = call(size, arguments);
         assert_eq!(table.choose(&call, true), Algorithm::Flat, "{call}");
         assert_ne!(table.choose(&call, false), Algorithm::Flat, "{call}");
-        let chosen = Schedules::new(table.clone(), true).of(&call).unwrap();
+        let mut schedules = Schedules::new(table.clone(), true);
+        let chosen = schedules.of(&call).unwrap();
         assert_eq!(chosen.algorithm, Algorithm::Flat);
     }
     let long = call(4, allreduce(8000));

@@ -52,7 +52,7 @@ pub struct Published {
 impl Published {
     pub fn begin(rig: &mut Rig) -> Self {
         let ranks = 0..rig.engines.len();
-        let begun = ranks.map(|rank| rig.engines[rank].begin_internal().expect("a free stream"));
+        let begun = ranks.map(|rank| rig.engines[rank].begin_internal().expect("a free stream").0);
         Self {
             operations: begun.collect(),
             tag: 0,
@@ -116,7 +116,7 @@ impl Published {
 
     pub fn end(self, rig: &mut Rig) {
         for (rank, operation) in self.operations.into_iter().enumerate() {
-            let id = operation.id();
+            let id = operation.request().expect("the program waits for it");
             rig.engines[rank].finish_internal(operation);
             rig.engines[rank].retire(id);
         }
@@ -297,7 +297,7 @@ fn later_receiver(network: Options, log: LogMeans, then: usize) {
         pair.lives[rank] = Some(life.sharing(SHARED));
     }
     let lengths = [70, 3000, 150_000];
-    let operation = pair.engine(0).begin_internal().expect("a free stream");
+    let (operation, _) = pair.engine(0).begin_internal().expect("a free stream");
     let mut requests = Vec::new();
     for (tag, bytes) in (0..).zip(lengths) {
         let room = pair.room(&payload(tag as u64, bytes));
@@ -307,7 +307,7 @@ fn later_receiver(network: Options, log: LogMeans, then: usize) {
         requests.push(sent.expect("the log can hold it"));
     }
     let receive = |pair: &mut Pair| {
-        let operation = pair.engine(1).begin_internal().expect("a free stream");
+        let (operation, _) = pair.engine(1).begin_internal().expect("a free stream");
         for (tag, bytes) in (0..).zip(lengths) {
             let room = pair.room(&vec![UNTOUCHED; bytes]);
             let (buffer, from) = (receive_buffer(&room, bytes), envelope(0, tag));
