@@ -312,16 +312,19 @@ impl UnderWay {
                 Ok(())
             }
             Err(error) => {
-                self.running.swap_remove(index).give_up(engine);
+                let operation = self.running.swap_remove(index).give_up(engine);
+                if operation.request().is_some() {
+                    engine.finish_internal(operation);
+                }
                 Err(error)
             }
         }
     }
 
     /// Gives the memory of a collective back before it is complete: receives are cancelled, and
-    /// sends continue from copies. Its request has ended then; its stream stays taken, since
+    /// sends continue from copies. Its request does not end, and its stream stays taken, since
     /// which of its messages were sent depends on timing. Does nothing to other requests. `None`:
-    /// the collective for which its call waits.
+    /// the collective for which its call waits. STREAM-2
     pub fn give_up<P: Protocol>(&mut self, request: Option<RequestId>, engine: &mut Engine<P>) {
         let index = (self.running.iter()).position(|it| it.operation.request() == request);
         if let Some(index) = index {
@@ -391,7 +394,8 @@ impl Collective {
         }
     }
 
-    fn give_up(self, engine: &mut Engine<impl Protocol>) {
+    /// Gives the memory back. The operation is still open.
+    fn give_up(self, engine: &mut Engine<impl Protocol>) -> InternalOperation {
         if let Check::UnderWay(exchange) = &self.check {
             exchange
                 .requests
@@ -403,9 +407,7 @@ impl Collective {
                 engine.detach(request);
             }
         }
-        if self.operation.request().is_some() {
-            engine.finish_internal(self.operation);
-        }
+        self.operation
     }
 
     /// The member at the place `distance` below this one, around the ring.

@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Version of the control messages.
-pub const CONTROL_VERSION: u8 = 11;
+pub const CONTROL_VERSION: u8 = 12;
 
 /// The protocol of launcher and ranks. Addresses and reasons are short: a message that is longer
 /// is damaged.
@@ -493,13 +493,13 @@ mod tests {
             alone: false,
         };
         let expected = [
-            b"RJ\x0b\x01\x4d\0\0\0".as_slice(),
+            b"RJ\x0c\x01\x4e\0\0\0".as_slice(),
             b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x90\x4e".as_slice(),
             b"\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),
             b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0\0\0".as_slice(),
             b"\x04none\xe8\x07\0\x01\x01\x01\x01\x02\0\0\0\0",
-            b"\0",
+            b"\0\0",
         ]
         .concat();
         let mut frame = BytesMut::new();

@@ -6,7 +6,7 @@ use crate::plain::{Case, reduction};
 use refrain_collectives::{Algorithm, Call, Chosen, Parameters, Schedule};
 use refrain_rank::calls::{Handle, try_wait};
 use refrain_rank::collective::{CollectiveError, Layouts, Memory, Plan, UnderWay};
-use refrain_ring::{Incarnation, Rank};
+use refrain_ring::{Incarnation, Rank, Stream};
 use refrain_transport::engine::{Engine, EngineOptions};
 use refrain_transport::fabric::Fabric;
 use refrain_transport::fabric::sim::{Network, Options};
@@ -185,6 +185,21 @@ impl Job {
             assert!(running.output == running.expected, "another result");
         }
         ended
+    }
+
+    /// Gives a collective up, as a program does that frees its request.
+    pub fn give_up(&mut self, running: Running) {
+        let (engine, under_way) = &mut self.ranks[running.rank];
+        let id = running.handle.id();
+        under_way.give_up(id, engine);
+        id.into_iter().for_each(|id| engine.detach(id));
+    }
+
+    /// The stream of an operation that begins at a rank.
+    pub fn begin_internal(&mut self, rank: usize) -> Stream {
+        let (engine, _) = &mut self.ranks[rank];
+        let (operation, _) = engine.begin_internal().expect("few are open");
+        operation.stream()
     }
 
     /// Whether nothing is under way at a rank.

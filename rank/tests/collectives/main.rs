@@ -7,7 +7,7 @@ mod plain;
 use job::{Job, Member, Running};
 use plain::{Case, KINDS};
 use refrain_collectives::Operation;
-use refrain_ring::Rank;
+use refrain_ring::{Rank, Stream};
 use std::sync::Arc;
 
 /// Groups of a job of `size` ranks: all of them, and every second one from the last.
@@ -173,4 +173,17 @@ fn members_may_have_any_layouts() {
             }
         }
     }
+}
+
+// STREAM-2
+#[test]
+fn a_collective_that_is_given_up_keeps_its_stream() {
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut job = Job::new(2, 1, false);
+    let case = Case::bcast(2, 0, 12, &mut rng);
+    let member = member(&groups(2), 0, 1).expect("all are members");
+    let running = job.begin(&member, 0, &case).expect("one is open");
+    job.give_up(running);
+    assert!(job.is_idle(1));
+    assert_eq!(job.begin_internal(1), Stream(2));
 }

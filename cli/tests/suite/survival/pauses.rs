@@ -2,7 +2,7 @@
 
 use super::batch::Batch;
 
-const RING: &str = "token-ring --rounds 3000";
+const RING: &str = "token-ring --rounds 10000";
 
 #[test]
 fn a_short_stop_is_no_death() {

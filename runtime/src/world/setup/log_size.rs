@@ -60,7 +60,7 @@ pub(super) fn log_size(
         return Ok(LogSize {
             log_bytes: budget,
             window_bytes: budget,
-            shared_bytes: budget / 4,
+            shared_bytes: if peers > 1 { budget / 4 } else { 0 },
         });
     }
     let window_bytes = REUSED_WINDOW_BYTES
@@ -86,8 +86,8 @@ pub(super) fn log_size(
 /// one chunk that is being written, and needs two for recalled messages: the one that is read, and
 /// the next. Meanwhile receivers may hold two chunks of every other channel. REC-3, LOG-3
 ///
-/// Payload for several channels does not go to disk: it gets a quarter of the memory if the rest is
-/// enough.
+/// Payload for several channels does not go to disk: it gets a quarter of the memory if there are
+/// several and the rest is enough.
 fn spilled_size(budget: u64, peers: u64, is_survived: bool) -> Result<LogSize, Error> {
     let chunk = CHUNK_BYTES as u64;
     let least = (2 * peers + u64::from(is_survived)) * chunk;
@@ -97,7 +97,7 @@ fn spilled_size(budget: u64, peers: u64, is_survived: bool) -> Result<LogSize, E
         )));
     }
     let shared_bytes = match budget / 4 / chunk * chunk {
-        quarter if budget - quarter >= least => quarter,
+        quarter if peers > 1 && budget - quarter >= least => quarter,
         _ => 0,
     };
     Ok(LogSize {
