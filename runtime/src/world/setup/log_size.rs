@@ -86,8 +86,7 @@ pub(super) fn log_size(
 /// one chunk that is being written, and needs two for recalled messages: the one that is read, and
 /// the next. Meanwhile receivers may hold two chunks of every other channel. REC-3, LOG-3
 ///
-/// Payload for several channels does not go to disk: it gets a quarter of the memory if there are
-/// several and the rest is enough.
+/// Payload for several channels cannot go to disk, so none is shared.
 fn spilled_size(budget: u64, peers: u64, is_survived: bool) -> Result<LogSize, Error> {
     let chunk = CHUNK_BYTES as u64;
     let least = (2 * peers + u64::from(is_survived)) * chunk;
@@ -96,14 +95,10 @@ fn spilled_size(budget: u64, peers: u64, is_survived: bool) -> Result<LogSize, E
             "--log-memory {budget}: with --spill-dir the least for {peers} peers is {least} bytes"
         )));
     }
-    let shared_bytes = match budget / 4 / chunk * chunk {
-        quarter if peers > 1 && budget - quarter >= least => quarter,
-        _ => 0,
-    };
     Ok(LogSize {
         log_bytes: budget,
-        window_bytes: (budget - shared_bytes) / peers / chunk * chunk,
-        shared_bytes,
+        window_bytes: budget / peers / chunk * chunk,
+        shared_bytes: 0,
     })
 }
 
@@ -122,7 +117,7 @@ mod tests {
             for budget in (2 * peers + 1..8 * peers).map(|chunks| chunks * chunk) {
                 let size = spilled_size(budget, peers, true).expect("enough");
                 assert!(size.window_bytes >= 2 * chunk);
-                let others = (peers - 1) * size.window_bytes + size.shared_bytes;
+                let others = (peers - 1) * size.window_bytes;
                 assert!(others + 3 * chunk <= budget, "{peers} {budget}");
             }
             // Without restarts the log is read only after the job: two chunks a channel are enough.
