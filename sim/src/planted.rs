@@ -169,7 +169,7 @@ impl Planted {
         known(
             Planted::LoggerSleepsOnWrites,
             "logger-sleeps-on-writes",
-            100,
+            500,
         ),
         known(Planted::CommitBehindGate, "commit-behind-gate", 20),
         known(Planted::NoFence, "no-fence", 100),
