@@ -312,17 +312,14 @@ impl UnderWay {
                 Ok(())
             }
             Err(error) => {
-                let operation = self.running.swap_remove(index).give_up(engine);
-                if operation.request().is_some() {
-                    engine.finish_internal(operation);
-                }
+                self.running.swap_remove(index).give_up(engine);
                 Err(error)
             }
         }
     }
 
     /// Gives the memory of a collective back before it is complete: receives are cancelled, and
-    /// sends continue from copies. Its request does not end, and its stream stays taken, since
+    /// sends continue from copies. Its request has ended then; its stream stays taken, since
     /// which of its messages were sent depends on timing. Does nothing to other requests. `None`:
     /// the collective for which its call waits. STREAM-2
     pub fn give_up<P: Protocol>(&mut self, request: Option<RequestId>, engine: &mut Engine<P>) {
@@ -394,8 +391,7 @@ impl Collective {
         }
     }
 
-    /// Gives the memory back. The operation is still open.
-    fn give_up(self, engine: &mut Engine<impl Protocol>) -> InternalOperation {
+    fn give_up(self, engine: &mut Engine<impl Protocol>) {
         if let Check::UnderWay(exchange) = &self.check {
             exchange
                 .requests
@@ -407,7 +403,7 @@ impl Collective {
                 engine.detach(request);
             }
         }
-        self.operation
+        engine.abandon_internal(self.operation);
     }
 
     /// The member at the place `distance` below this one, around the ring.

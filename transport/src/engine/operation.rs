@@ -198,11 +198,28 @@ impl<P: Protocol> Engine<P> {
     /// Completes an operation. All its steps must have ended, and their requests must be removed.
     #[inline]
     pub fn finish_internal(&mut self, operation: InternalOperation) {
-        let Some(id) = operation.request else {
-            self.end_operation(operation.stream);
-            self.operation_ended();
-            return;
-        };
+        match operation.request {
+            Some(id) => self.finish_operating(id),
+            None => {
+                self.end_operation(operation.stream);
+                self.operation_ended();
+            }
+        }
+    }
+
+    /// Ends the request of an operation whose steps were given up. Its stream stays taken: how many
+    /// of its messages were sent depends on timing. STREAM-2
+    pub fn abandon_internal(&mut self, operation: InternalOperation) {
+        if let Some(id) = operation.request {
+            if let Some(request) = self.requests.get_mut(id) {
+                request.kind = RequestKind::Step;
+            }
+            self.finish_operating(id);
+        }
+    }
+
+    #[inline]
+    fn finish_operating(&mut self, id: RequestId) {
         let status = Status {
             source: self.options.rank,
             ..Status::default()
