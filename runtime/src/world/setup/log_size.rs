@@ -22,7 +22,7 @@ pub(super) struct LogSize {
     pub log_bytes: u64,
     /// The most that one channel may hold of it.
     pub window_bytes: u64,
-    /// The most that payload for several channels may hold of it. LOG-6
+    /// The most that payload for several channels may hold of it; 0 with one channel. LOG-6
     pub shared_bytes: u64,
 }
 
@@ -60,7 +60,10 @@ pub(super) fn log_size(
         return Ok(LogSize {
             log_bytes: budget,
             window_bytes: budget,
-            shared_bytes: if peers > 1 { budget / 4 } else { 0 },
+            shared_bytes: match peers {
+                1 => 0,
+                _ => budget / 4,
+            },
         });
     }
     let window_bytes = REUSED_WINDOW_BYTES
@@ -70,7 +73,10 @@ pub(super) fn log_size(
         .min(peers * (window_bytes + CHUNK_BYTES as u64))
         .max(peers * 2 * CHUNK_BYTES as u64);
     // No channel waits for memory that shared payload holds.
-    let shared_bytes = (budget.saturating_sub(channels_bytes)).min(REUSED_WINDOW_BYTES);
+    let shared_bytes = match peers {
+        1 => 0,
+        _ => (budget.saturating_sub(channels_bytes)).min(REUSED_WINDOW_BYTES),
+    };
     Ok(LogSize {
         log_bytes: channels_bytes + shared_bytes,
         window_bytes,
