@@ -29,6 +29,15 @@ fn request(operation: &InternalOperation) -> RequestId {
     operation.request().expect("the program waits for it")
 }
 
+/// Over each network, with a log that is reused and one that keeps its payload.
+fn rigs() -> impl Iterator<Item = Rig> {
+    let setups = networks::all().into_iter().flat_map(|network| {
+        let reused = Setup::new(network.clone());
+        [reused, Setup::new(network).keeping(8 << 20)]
+    });
+    setups.map(Setup::build)
+}
+
 impl Rig {
     fn begin_internal(&mut self, rank: usize) -> InternalOperation {
         let begun = self.engines[rank].begin_internal();
@@ -79,43 +88,38 @@ impl Rig {
 // STREAM-4
 #[test]
 fn steps_count_nothing_and_make_no_events() {
-    for network in networks::all() {
-        for keeps in [false, true] {
-            let setup = Setup::new(network.clone());
-            let setup = if keeps { setup.keeping(8 << 20) } else { setup };
-            let mut rig = setup.build();
-            let operations = [0, 1].map(|rank| rig.begin_internal(rank));
-            let begun = [0, 1].map(|rank: usize| rig.engines[rank].now());
-            for (tag, bytes) in (0..).zip([0, 1, 100, 20_000, 100_000]) {
-                for (posted_first, synchronous) in [(true, false), (false, false), (false, true)] {
-                    let data = payload(tag as u64, bytes);
-                    let to = SendTo {
-                        synchronous,
-                        ..to(1, tag)
-                    };
-                    let (sent, receipt) = if posted_first {
-                        let from = envelope(0, tag);
-                        let receipt = rig.receive_internal(1, &operations[1], from, bytes);
-                        (rig.send_internal(0, &operations[0], to, &data), receipt)
-                    } else {
-                        let sent = rig.send_internal(0, &operations[0], to, &data);
-                        rig.settle();
-                        let from = envelope(0, tag);
-                        (sent, rig.receive_internal(1, &operations[1], from, bytes))
-                    };
-                    let (outcome, received) = rig.finish_receive(&receipt);
-                    assert!(received == data);
-                    assert_eq!(outcome.status.source, Rank(0));
-                    rig.finish_send(&sent);
-                }
+    for mut rig in rigs() {
+        let operations = [0, 1].map(|rank| rig.begin_internal(rank));
+        let begun = [0, 1].map(|rank: usize| rig.engines[rank].now());
+        for (tag, bytes) in (0..).zip([0, 1, 100, 20_000, 100_000]) {
+            for (posted_first, synchronous) in [(true, false), (false, false), (false, true)] {
+                let data = payload(tag as u64, bytes);
+                let to = SendTo {
+                    synchronous,
+                    ..to(1, tag)
+                };
+                let (sent, receipt) = if posted_first {
+                    let from = envelope(0, tag);
+                    let receipt = rig.receive_internal(1, &operations[1], from, bytes);
+                    (rig.send_internal(0, &operations[0], to, &data), receipt)
+                } else {
+                    let sent = rig.send_internal(0, &operations[0], to, &data);
+                    rig.settle();
+                    let from = envelope(0, tag);
+                    (sent, rig.receive_internal(1, &operations[1], from, bytes))
+                };
+                let (outcome, received) = rig.finish_receive(&receipt);
+                assert!(received == data);
+                assert_eq!(outcome.status.source, Rank(0));
+                rig.finish_send(&sent);
             }
-            for (rank, operation) in operations.into_iter().enumerate() {
-                assert_eq!(rig.engines[rank].now(), begun[rank]);
-                rig.end_operation(rank, operation);
-                assert!(rig.protocols[rank].events().is_empty());
-            }
-            rig.end();
         }
+        for (rank, operation) in operations.into_iter().enumerate() {
+            assert_eq!(rig.engines[rank].now(), begun[rank]);
+            rig.end_operation(rank, operation);
+            assert!(rig.protocols[rank].events().is_empty());
+        }
+        rig.end();
     }
 }
 
@@ -218,49 +222,44 @@ fn an_awaited_operation_frees_its_stream_when_it_is_complete() {
 // STREAM-4
 #[test]
 fn a_message_that_has_arrived_is_received_at_once() {
-    for network in networks::all() {
-        for keeps in [false, true] {
-            let setup = Setup::new(network.clone());
-            let setup = if keeps { setup.keeping(8 << 20) } else { setup };
-            let mut rig = setup.build();
-            let operations = [0, 1].map(|rank| rig.begin_internal(rank));
-            let mut at_once = 0;
-            for (tag, bytes) in (0..).zip([0, 1, 8, 100, 20_000, 100_000]) {
-                for synchronous in [false, true] {
-                    let data = payload(tag as u64, bytes);
-                    let to = SendTo {
-                        synchronous,
-                        ..to(1, tag)
-                    };
-                    let sent = rig.send_internal(0, &operations[0], to, &data);
-                    let room = rig.room(&vec![UNTOUCHED; bytes]);
-                    let buffer = receive_buffer(&room, bytes);
-                    rig.settle();
-                    let other = rig.engines[1].receive_arrived(&buffer, envelope(0, tag + 1));
-                    assert_eq!(other, None);
-                    let got = rig.engines[1].receive_arrived(&buffer, envelope(0, tag));
-                    if let Some(outcome) = got {
-                        assert!(!synchronous, "its sender waits");
-                        assert_eq!(outcome.status.source, Rank(0));
-                        assert_eq!(outcome.status.bytes, bytes as u64);
-                        assert!(room.read() == data);
-                        let again = rig.engines[1].receive_arrived(&buffer, envelope(0, tag));
-                        assert_eq!(again, None);
-                        at_once += 1;
-                    } else {
-                        let from = envelope(0, tag);
-                        let receipt = rig.receive_internal(1, &operations[1], from, bytes);
-                        assert!(rig.finish_receive(&receipt).1 == data);
-                    }
-                    rig.finish_send(&sent);
+    for mut rig in rigs() {
+        let operations = [0, 1].map(|rank| rig.begin_internal(rank));
+        let mut at_once = 0;
+        for (tag, bytes) in (0..).zip([0, 1, 8, 100, 20_000, 100_000]) {
+            for synchronous in [false, true] {
+                let data = payload(tag as u64, bytes);
+                let to = SendTo {
+                    synchronous,
+                    ..to(1, tag)
+                };
+                let sent = rig.send_internal(0, &operations[0], to, &data);
+                let room = rig.room(&vec![UNTOUCHED; bytes]);
+                let buffer = receive_buffer(&room, bytes);
+                rig.settle();
+                let other = rig.engines[1].receive_arrived(&buffer, envelope(0, tag + 1));
+                assert_eq!(other, None);
+                let got = rig.engines[1].receive_arrived(&buffer, envelope(0, tag));
+                if let Some(outcome) = got {
+                    assert!(!synchronous, "its sender waits");
+                    assert_eq!(outcome.status.source, Rank(0));
+                    assert_eq!(outcome.status.bytes, bytes as u64);
+                    assert!(room.read() == data);
+                    let again = rig.engines[1].receive_arrived(&buffer, envelope(0, tag));
+                    assert_eq!(again, None);
+                    at_once += 1;
+                } else {
+                    let from = envelope(0, tag);
+                    let receipt = rig.receive_internal(1, &operations[1], from, bytes);
+                    assert!(rig.finish_receive(&receipt).1 == data);
                 }
+                rig.finish_send(&sent);
             }
-            assert!(at_once > 0);
-            for (rank, operation) in operations.into_iter().enumerate() {
-                rig.end_operation(rank, operation);
-            }
-            rig.end();
         }
+        assert!(at_once > 0);
+        for (rank, operation) in operations.into_iter().enumerate() {
+            rig.end_operation(rank, operation);
+        }
+        rig.end();
     }
 }
 

@@ -1,5 +1,5 @@
 //! Messages that go to several ranks: written and logged once, received as any other, in all lives,
-//! and freed when nobody needs them.
+//! and freed when every receiver has read its record and no horizon keeps it.
 
 use crate::disk::MemoryDisk;
 use crate::lives::life::LogMeans;
