@@ -34,7 +34,7 @@ extern "C" {
 /* ---- Errors ------------------------------------------------------------- */
 
 /* The API version of this header. refrain_api_version() returns the library's. */
-#define REFRAIN_API_VERSION 1
+#define REFRAIN_API_VERSION 2
 
 enum refrain_error {
     REFRAIN_OK = 0,

@@ -16,7 +16,7 @@ use core::ffi::{c_char, c_int};
 use refrain::World;
 
 /// `REFRAIN_API_VERSION`
-const API_VERSION: c_int = 1;
+const API_VERSION: c_int = 2;
 
 // SAFETY: the name is the library's own.
 #[unsafe(no_mangle)]
