@@ -17,8 +17,8 @@ use std::time::Instant;
 /// some MiB, since a sleep and the wake-up cost both sides 10 µs and more (measured: 96 against 79
 /// µs for 1 MiB with 100 µs).
 const SPIN_OWN_CORE: Duration = Duration::from_millis(2);
-/// Polling time before sleep when ranks share cores: each poll then yields the core, at least 64
-/// times. A sleep and the wake-up cost more than the turns of some other ranks.
+/// Polling time before sleep when ranks share cores. Each poll then yields the core, and the clock is
+/// read after 64 polls. A sleep and the wake-up cost more than the turns of some other ranks.
 const SPIN_SHARED_CORE: Duration = Duration::from_micros(100);
 /// Tests without a result between two checks of waiting sends.
 pub(super) const TESTS_PER_LOOK: u32 = 1024;

@@ -99,10 +99,9 @@ pub fn neighbour_alltoallw<'a, T: Datum>(
 }
 
 impl Collective<'_> {
-    /// Says where the elements of input and output are: in the bytes that copies of a layout pick,
-    /// each copy an extent behind the previous one, and as many as the elements take. `None`: they
-    /// lie one behind the other. Where a layout has more than one element, a collective uses whole
-    /// layouts.
+    /// Sets the layouts of input and output. The elements of a buffer fill the bytes that its layout
+    /// picks, then those of a copy of the layout one extent further, and so on. The elements of a
+    /// collective end with a copy. `None`: the elements lie one behind the other.
     ///
     /// For collectives that combine nothing. Copies in the output must not pick a byte twice. With a
     /// null pointer the offsets of a layout are addresses.
