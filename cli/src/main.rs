@@ -9,6 +9,7 @@ mod fabrics;
 mod info;
 mod job_number;
 mod log;
+mod mpiexec;
 mod ports;
 mod providers;
 mod run;
@@ -20,6 +21,7 @@ mod verbs;
 
 use clap::{Parser, Subcommand};
 use miette::IntoDiagnostic;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// RDMA-native message passing with message logging.
@@ -38,6 +40,13 @@ struct CommandLine {
 enum Command {
     /// Run a job.
     Run(run::Arguments),
+    /// Run an MPI program, as `mpiexec` does: see `refrain mpiexec --help`.
+    #[command(disable_help_flag = true)]
+    Mpiexec {
+        /// Options and programs.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        words: Vec<OsString>,
+    },
     /// Serve a launcher on another host; started by `run --host`.
     #[command(hide = true)]
     Agent,
@@ -73,8 +82,22 @@ fn leave_lines_whole() {
 
 fn main() -> ExitCode {
     leave_lines_whole();
-    let result = match CommandLine::parse().command {
+    let mut words = std::env::args_os();
+    let name = words.next().unwrap_or_default();
+    let result = match mpiexec::is_name_of(&name) {
+        true => mpiexec::run(&words.collect::<Vec<_>>()),
+        false => run_command(CommandLine::parse().command),
+    };
+    result.unwrap_or_else(|report| {
+        refrain_job::stderr::print(format_args!("{report:?}"));
+        ExitCode::FAILURE
+    })
+}
+
+fn run_command(command: Command) -> miette::Result<ExitCode> {
+    match command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Mpiexec { words } => mpiexec::run(&words),
         Command::Agent => refrain_launch::agent::run()
             .into_diagnostic()
             .map(|()| ExitCode::SUCCESS),
@@ -87,9 +110,5 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Netpipe(arguments) => refrain_bench::netpipe::run(arguments),
         Command::NetpipeRank => refrain_bench::netpipe::rank_main(),
-    };
-    result.unwrap_or_else(|report| {
-        refrain_job::stderr::print(format_args!("{report:?}"));
-        ExitCode::FAILURE
-    })
+    }
 }

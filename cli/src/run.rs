@@ -15,7 +15,7 @@ use refrain_job::stderr::{print, report};
 use refrain_launch::leftovers;
 use refrain_launch::{
     EventLoggerSpec, FaultSpec, HostsSpec, Job, JobSpec, LaunchError, MAX_RESTARTS_DEFAULT,
-    Outcome, Output, can_recover,
+    Outcome, Output, Program, can_recover,
 };
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -143,18 +143,26 @@ fn recovery_config(arguments: &Arguments) -> miette::Result<RecoveryConfig> {
     })
 }
 
-fn spec(arguments: &Arguments) -> miette::Result<JobSpec> {
-    let (events, faults) = (&arguments.events, &arguments.faults);
-    let (program, program_arguments) = arguments
+/// The program of the command line.
+fn programs(arguments: &Arguments) -> miette::Result<Vec<Program>> {
+    let (path, program_arguments) = arguments
         .command
         .split_first()
         .ok_or_else(|| miette!("no program is given: name it after --"))?;
+    Ok(vec![Program {
+        path: path.into(),
+        arguments: program_arguments.into(),
+        ranks: arguments.ranks,
+        ..Program::default()
+    }])
+}
+
+fn spec(arguments: &Arguments, programs: Vec<Program>) -> miette::Result<JobSpec> {
+    let (events, faults) = (&arguments.events, &arguments.faults);
     let hosts = arguments.host.as_ref().or(arguments.hostfile.as_ref());
     Ok(JobSpec {
-        program: program.into(),
-        arguments: program_arguments.into(),
+        programs,
         environment: Vec::new(),
-        ranks: arguments.ranks,
         config: config(arguments)?,
         output: match arguments.output.no_prefix {
             true => Output::Plain,
@@ -183,9 +191,14 @@ fn spec(arguments: &Arguments) -> miette::Result<JobSpec> {
     })
 }
 
-/// Runs the job; returns the job's exit status.
+/// Runs a job of one program; returns the job's exit status.
 pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
-    let spec = spec(arguments)?;
+    run_programs(arguments, programs(arguments)?)
+}
+
+/// Runs the job of these programs instead of that of the command line.
+pub fn run_programs(arguments: &Arguments, programs: Vec<Program>) -> miette::Result<ExitCode> {
+    let spec = spec(arguments, programs)?;
     // Removes leftovers first, since files of dead jobs must not take space from this one.
     // `refrain clean` reports files that cannot be removed.
     leftovers::remove(&leftovers::folders());

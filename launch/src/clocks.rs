@@ -33,7 +33,9 @@ pub fn add(part: &mut HostPart) -> Result<(), JobError> {
     if config.recovery.max_restarts == 0 || !config.recovery.record_clocks {
         return Ok(());
     }
-    let library = match is_preloaded_into(&setup.program).and_then(|()| library()) {
+    let mut programs = setup.programs.iter();
+    let can_be_preloaded = programs.try_for_each(|program| is_preloaded_into(&program.path));
+    let library = match can_be_preloaded.and_then(|()| library()) {
         Ok(library) => library,
         Err(why) => {
             if config.verbose {

@@ -295,15 +295,18 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::JobSpec;
     use crate::key_values::Fencing;
     use crate::recoveries::Shot;
+    use crate::{JobSpec, Program};
 
     fn sleeping() -> Job {
         Job::start(JobSpec {
-            program: "sleep".into(),
-            arguments: vec!["1000".into()],
-            ranks: 2,
+            programs: vec![Program {
+                path: "sleep".into(),
+                arguments: vec!["1000".into()],
+                ranks: 2,
+                ..Program::default()
+            }],
             ..JobSpec::default()
         })
         .unwrap()

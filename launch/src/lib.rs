@@ -93,6 +93,7 @@ pub use hosts::listing::{HostSlots, HostsSpec, NotAHost, parse_hosts, read_hostf
 pub use limits::RANKS_MAX;
 pub use loggers::EventLoggerSpec;
 pub use outcome::{CheckpointCounts, DIFFERED, Outcome};
+pub use program::Program;
 pub use recoveries::Recovery;
 pub use restarts::{MAX_RESTARTS_DEFAULT, can_recover};
 pub use same_memory::{can_fix_layout, can_set_random_bytes};
@@ -117,7 +118,6 @@ use start::Placement;
 use std::ffi::OsString;
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::time::Duration;
 use verdict::OutOfMemory;
 
@@ -138,14 +138,10 @@ pub enum Output {
 /// Description of a job to start.
 #[derive(Debug, Default)]
 pub struct JobSpec {
-    /// A path, or a name to search in `PATH` and beside this executable.
-    pub program: PathBuf,
-    /// Its arguments, the same for each rank.
-    pub arguments: Vec<OsString>,
+    /// The programs of the ranks, in the order of ranks; together 1 to [`RANKS_MAX`] ranks.
+    pub programs: Vec<Program>,
     /// Variables to add to the launcher's own environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// Number of ranks: 1 to [`RANKS_MAX`].
-    pub ranks: u32,
     /// The settings that are sent to ranks. [`Job::start`] fills in `ranks_on_host`.
     pub config: JobConfig,
     /// Handling of the ranks' output.
@@ -163,6 +159,14 @@ pub struct JobSpec {
     pub faults: FaultSpec,
     /// Hosts of the ranks; empty: this host alone.
     pub hosts: HostsSpec,
+}
+
+impl JobSpec {
+    /// Number of ranks.
+    pub fn ranks(&self) -> u32 {
+        let ranks = self.programs.iter().map(|program| program.ranks);
+        ranks.fold(0, u32::saturating_add)
+    }
 }
 
 /// A running job. Dropping it kills all its ranks and waits for their end.

@@ -1,11 +1,58 @@
-//! Finding the program to start.
+//! The programs of a job, and finding them.
 
 use crate::error::LaunchError;
 use refrain_job::JobError;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
+use serde::{Deserialize, Serialize};
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+
+/// A program that some ranks of a job run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// A path, or a name to search in `PATH` and beside this executable.
+    pub path: PathBuf,
+    /// Its arguments, the same for each rank.
+    pub arguments: Vec<OsString>,
+    /// Number of ranks that run it: those behind the ranks of earlier programs of the job.
+    pub ranks: u32,
+    /// Working folder; `None`: that of the launcher.
+    pub folder: Option<PathBuf>,
+    /// Variables to add to the environment of its ranks.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+impl Program {
+    /// Finds the program: see [`resolve`]. A relative path with a slash begins at the working folder.
+    ///
+    /// # Errors
+    /// [`LaunchError::Program`], with what was tried.
+    pub fn find(&mut self) -> Result<(), LaunchError> {
+        if let Some(folder) = &self.folder {
+            if !folder.is_dir() {
+                return Err(missing(format!(
+                    "the working folder {} does not exist",
+                    folder.display()
+                )));
+            }
+            if self.path.as_os_str().as_encoded_bytes().contains(&b'/') {
+                self.path = folder.join(&self.path);
+            }
+        }
+        self.path = resolve(&self.path)?;
+        Ok(())
+    }
+
+    /// The program of a rank.
+    pub fn of_rank(programs: &[Self], rank: u32) -> Option<&Self> {
+        let mut first = 0;
+        programs.iter().find(|program| {
+            first += program.ranks;
+            rank < first
+        })
+    }
+}
 
 /// Whether a path can be executed.
 #[derive(Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@
 use crate::error::LaunchError;
 use crate::hosts::message::Setup;
 use crate::link::Link;
+use crate::program::Program;
 use crate::same_memory::{self, RandomBytes};
 use refrain_job::JobError;
 use refrain_job::control::claim::{self, FD_VARIABLE, GREETING_VARIABLE};
@@ -133,6 +134,11 @@ impl Starter {
         Ok((command(false)?.spawn()?, Link::new(ours)))
     }
 
+    fn program(&self, rank: u32) -> io::Result<&Program> {
+        Program::of_rank(&self.part.setup.programs, rank)
+            .ok_or_else(|| io::Error::other(format!("no program is given for rank {rank}")))
+    }
+
     fn of_rank<T: Copy>(&self, values: &[T], rank: u32) -> Option<T> {
         let mut ranks = self.part.setup.ranks.iter();
         let place = ranks.position(|other| *other == rank)?;
@@ -159,10 +165,12 @@ impl Starter {
             true => Stdio::piped(),
             false => Stdio::inherit(),
         };
-        let mut command = Command::new(&setup.program);
+        let program = self.program(rank)?;
+        let environment = program.environment.iter().chain(&setup.environment);
+        let mut command = Command::new(&program.path);
         command
-            .args(&setup.arguments)
-            .envs(setup.environment.iter().map(|(name, value)| (name, value)))
+            .args(&program.arguments)
+            .envs(environment.map(|(name, value)| (name, value)))
             .env("REFRAIN_RANK", rank.to_string())
             .env("REFRAIN_SIZE", setup.size.to_string())
             .envs(all.iter().map(|(name, _)| *name).zip(texts))
@@ -199,6 +207,9 @@ impl Starter {
                 false => Ok(()),
             }
         };
+        if let Some(folder) = &program.folder {
+            command.current_dir(folder);
+        }
         // SAFETY: between fork and exec only system calls are made (rustix issues
         // them directly, without libc's locks); nothing is allocated or freed, and
         // what is read was made before the fork.
@@ -208,7 +219,10 @@ impl Starter {
 
     /// The error for a [start](Self::start) that failed.
     pub fn cannot_start(&self, rank: u32, error: io::Error) -> LaunchError {
-        let program = self.part.setup.program.display();
+        let program = match self.program(rank) {
+            Ok(program) => program.path.display().to_string(),
+            Err(error) => error.to_string(),
+        };
         let reason = match error.kind() {
             ErrorKind::NotFound => format!(
                 "{program} cannot be started: its interpreter (first line of a script) or loader is missing"

@@ -15,7 +15,7 @@ use super::loggers::{EventLoggers, Reach};
 use super::output;
 use super::printed;
 use super::process::RankProcess;
-use super::program;
+use super::program::Program;
 use super::rate_limit::RateLimit;
 use super::recoveries::Recoveries;
 use super::restarts;
@@ -38,7 +38,6 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 use std::ffi::OsString;
 use std::io;
 use std::marker::PhantomData;
-use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A host that is ready to start its ranks.
@@ -73,7 +72,9 @@ pub fn prepare(mut part: HostPart) -> Result<Prepared, LaunchError> {
     let (config, job, size) = (&mut *setup.config, setup.job, setup.size);
     let ranks = setup.ranks.len() as u32;
     let restarts = config.recovery.max_restarts > 0;
-    setup.program = program::resolve(&setup.program)?;
+    for program in &mut setup.programs {
+        program.find()?;
+    }
     choice::library::resolve(config)?;
     provider::resolve(config)?;
     choice::verbs::check(config)?;
@@ -93,7 +94,7 @@ pub fn prepare(mut part: HostPart) -> Result<Prepared, LaunchError> {
         let variable = (SAME_MEMORY_VARIABLE.into(), same_memory.to_string().into());
         setup.environment.push(variable);
         if same_memory.addresses {
-            same_addresses = SameAddresses::prepare(&setup.program, ranks);
+            same_addresses = SameAddresses::prepare(&setup.programs, ranks);
         }
         // The same in each incarnation: a later one has to hold the log of an earlier one.
         let default_bytes = || refrain_job::machine::default_log_bytes(ranks);
@@ -140,10 +141,10 @@ struct SameAddresses {
 }
 
 impl SameAddresses {
-    fn prepare(program: &Path, ranks: u32) -> Self {
+    fn prepare(programs: &[Program], ranks: u32) -> Self {
         let layout = same_memory::can_fix_layout().map_err(|why| format!("addresses, since {why}"));
         let mut random_bytes = Ok(Vec::new());
-        if same_memory::can_be_traced(program) {
+        if (programs.iter()).all(|program| same_memory::can_be_traced(&program.path)) {
             let new = || (0..ranks).map(|_| same_memory::new_random_bytes());
             random_bytes = same_memory::can_set_random_bytes()
                 .and_then(|()| {
@@ -175,11 +176,11 @@ fn descriptors_per_rank(part: &HostPart) -> usize {
 }
 
 pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchError> {
-    limits::check_ranks(spec.ranks)?;
+    limits::check_ranks(spec.ranks())?;
     choice::check(&spec.config)?;
     restarts::check(&spec.config)?;
     check_descriptors(&spec)?;
-    let schedule = Schedule::new(&spec.config.recovery, spec.ranks)?;
+    let schedule = Schedule::new(&spec.config.recovery, spec.ranks())?;
     // Before the first file and process, since a launcher that a signal ends leaves both behind.
     let mut signals = forward_signals.then(Signals::install).transpose()?;
     let id = job_id();
@@ -192,21 +193,22 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         Placement::Local(_) => Reach::ThisHost,
         Placement::Remote(_) => Reach::OtherHosts,
     };
-    let job = (id, spec.ranks);
+    let ranks = spec.ranks();
+    let job = (id, ranks);
     let loggers = EventLoggers::start(&spec.event_loggers, &mut spec.config, job, reach)?;
-    let faults = Faults::new(spec.faults, spec.ranks, loggers.processes().len())?;
+    let faults = Faults::new(spec.faults, ranks, loggers.processes().len())?;
     let max_restarts = spec.config.recovery.max_restarts;
     let lives = |rank| Lives::new(max_restarts, faults.kill_at_clock(rank));
     let mut job = Job {
-        ranks: Vec::with_capacity(spec.ranks as usize),
-        lives: (0..spec.ranks).map(lives).collect(),
-        recoveries: Recoveries::new(spec.ranks as usize),
-        rate_limits: vec![RateLimit::new(Instant::now()); spec.ranks as usize],
+        ranks: Vec::with_capacity(ranks as usize),
+        lives: (0..ranks).map(lives).collect(),
+        recoveries: Recoveries::new(ranks as usize),
+        rate_limits: vec![RateLimit::new(Instant::now()); ranks as usize],
         faults,
         out_of_memory: OutOfMemory::new(),
         schedule,
         progress: None,
-        key_values: KeyValues::new(spec.ranks as usize),
+        key_values: KeyValues::new(ranks as usize),
         past_last_fence: false,
         placement,
         id,
@@ -222,8 +224,8 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         _checkpoints: checkpoints,
         _not_send: PhantomData,
     };
-    for rank in 0..spec.ranks {
-        let outputs = outputs(spec.output, rank, spec.ranks, max_restarts > 0);
+    for rank in 0..ranks {
+        let outputs = outputs(spec.output, rank, ranks, max_restarts > 0);
         // A failure drops the job, which ends the ranks that were started.
         let process = job.start_life(rank, 0, outputs);
         let process = process.map_err(|error| job.cannot_start(rank, error))?;
@@ -253,10 +255,9 @@ fn outputs(output: Output, rank: u32, ranks: u32, restarts: bool) -> Vec<output:
 fn setup(spec: &mut JobSpec, id: u64) -> Setup {
     Setup {
         job: id,
-        size: spec.ranks,
+        size: spec.ranks(),
         ranks: Vec::new(),
-        program: std::mem::take(&mut spec.program),
-        arguments: std::mem::take(&mut spec.arguments),
+        programs: spec.programs.clone(),
         environment: std::mem::take(&mut spec.environment),
         folder: None,
         pin: spec.pin,
@@ -267,7 +268,7 @@ fn setup(spec: &mut JobSpec, id: u64) -> Setup {
 fn start_here(spec: &mut JobSpec, id: u64) -> Result<HostParts, LaunchError> {
     let mut prepared = prepare(HostPart {
         setup: Setup {
-            ranks: (0..spec.ranks).collect(),
+            ranks: (0..spec.ranks()).collect(),
             ..setup(spec, id)
         },
         piped: spec.output != Output::Inherited,
@@ -306,7 +307,7 @@ fn start_agents(
     setup.folder = std::env::current_dir().ok();
     let hosts = gathering::gather(&spec.hosts, &setup, signals)?;
     spec.config.fabric = hosts.fabric()?;
-    let spilled = SpilledFiles::none(spec.ranks as usize);
+    let spilled = SpilledFiles::none(spec.ranks() as usize);
     Ok((
         Placement::Remote(hosts),
         spilled,
@@ -372,10 +373,10 @@ impl Job {
 /// Extra descriptors must be for ranks that exist; all other processes must not inherit them.
 fn check_descriptors(spec: &JobSpec) -> Result<(), JobError> {
     for (rank, name, descriptor) in &spec.descriptors {
-        if *rank >= spec.ranks {
+        if *rank >= spec.ranks() {
             return Err(JobError::Argument(format!(
                 "{name} is for rank {rank}, which does not exist: the job has {} ranks",
-                spec.ranks
+                spec.ranks()
             )));
         }
         fcntl_setfd(descriptor, FdFlags::CLOEXEC).map_err(|error| {

@@ -8,7 +8,7 @@ use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::machine::readable;
 use refrain_job::config::{JobConfig, VerbsConfig};
-use refrain_launch::{EventLoggerSpec, Job, JobSpec, Outcome, Output};
+use refrain_launch::{EventLoggerSpec, Job, JobSpec, Outcome, Output, Program};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -86,9 +86,12 @@ impl Ranks {
             });
         }
         let job = Job::start(JobSpec {
-            program: program.clone(),
-            arguments: vec!["netpipe-rank".into()],
-            ranks: 2,
+            programs: vec![Program {
+                path: program.clone(),
+                arguments: vec!["netpipe-rank".into()],
+                ranks: 2,
+                ..Program::default()
+            }],
             config: config(settings, fabric, protocol),
             output: Output::Inherited,
             pin: true,

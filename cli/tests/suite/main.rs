@@ -18,6 +18,7 @@ mod launched;
 mod libfabric;
 mod log;
 mod lost_events;
+mod mpiexec;
 mod output;
 mod processes;
 mod restarts;

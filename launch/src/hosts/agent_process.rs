@@ -131,6 +131,7 @@ pub(super) fn quoted(path: &Path) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Program;
     use std::process::Command;
 
     /// The shell on the other host sees exactly these bytes.
@@ -163,8 +164,12 @@ mod tests {
             job: 1,
             size: 100_000,
             ranks: Vec::new(),
-            program: "/bin/true".into(),
-            arguments: vec!["x".repeat(argument_bytes).into()],
+            programs: vec![Program {
+                path: "/bin/true".into(),
+                arguments: vec!["x".repeat(argument_bytes).into()],
+                ranks: 100_000,
+                ..Program::default()
+            }],
             environment: Vec::new(),
             folder: None,
             pin: false,
@@ -181,10 +186,8 @@ mod tests {
         let error = check_setup(&no_text).expect_err("it is not UTF-8");
         assert!(error.to_string().contains("rename it"), "{error}");
         // Arguments need not be UTF-8.
-        let arguments = Setup {
-            arguments: vec![latin],
-            ..setup(1)
-        };
+        let mut arguments = setup(1);
+        arguments.programs[0].arguments = vec![latin];
         check_setup(&arguments).expect("bytes can be sent");
     }
 }

@@ -1,5 +1,6 @@
 //! Messages between launcher and agents.
 
+use crate::program::Program;
 use crate::sink::Stream;
 use crate::verdict::End;
 use refrain_job::config::JobConfig;
@@ -47,10 +48,8 @@ pub struct Setup {
     pub size: u32,
     /// The ranks of this host.
     pub ranks: Vec<u32>,
-    /// Path of the program, as given to the launcher.
-    pub program: PathBuf,
-    /// Its arguments.
-    pub arguments: Vec<OsString>,
+    /// All programs of the job, as given to the launcher.
+    pub programs: Vec<Program>,
     /// Variables to add to the agent's own environment.
     pub environment: Vec<(OsString, OsString)>,
     /// The launcher's working folder; the agent changes to it if it exists here.

@@ -156,7 +156,7 @@ fn settings_outside_their_limits_are_refused_before_anything_starts() {
         matches!(refused(bad), LaunchError::Job(JobError::Config(text)) if text.contains("auto, shm"))
     );
     let mut bad = spec(1, "");
-    bad.program = "/no/such/program".into();
+    bad.programs[0].path = "/no/such/program".into();
     assert!(matches!(
         refused(bad),
         LaunchError::Program { found: false, .. }

@@ -297,11 +297,12 @@ fn a_rank_that_is_killed_after_it_has_left_is_not_missed() {
 #[test]
 fn a_rank_behind_a_wrapper_comes_again() {
     let behind_shell = |mut play: Play| {
-        let line = format!("{} \"$@\"; exit $?", play.spec.program.display());
+        let program = &mut play.spec.programs[0];
+        let line = format!("{} \"$@\"; exit $?", program.path.display());
         let mut arguments = vec!["-c".into(), line.into(), "sh".into()];
-        arguments.append(&mut play.spec.arguments);
-        play.spec.arguments = arguments;
-        play.spec.program = "sh".into();
+        arguments.append(&mut program.arguments);
+        program.arguments = arguments;
+        program.path = "sh".into();
         play
     };
     let steps = format!("{START} 1:die=1/$/d 0:wait-up=1.1 last-fence");

@@ -2,7 +2,7 @@
 
 use refrain_job::choice::events::Loggers;
 use refrain_job::config::{JobConfig, RecoveryConfig};
-use refrain_launch::{EventLoggerSpec, JobSpec};
+use refrain_launch::{EventLoggerSpec, JobSpec, Program};
 
 /// A job of the test program; `steps` are separated by blanks.
 pub fn spec(ranks: u32, steps: &str) -> JobSpec {
@@ -10,9 +10,12 @@ pub fn spec(ranks: u32, steps: &str) -> JobSpec {
     program.pop();
     program.set_file_name("examples");
     JobSpec {
-        program: program.join("refrain-test-rank"),
-        arguments: steps.split_whitespace().map(Into::into).collect(),
-        ranks,
+        programs: vec![Program {
+            path: program.join("refrain-test-rank"),
+            arguments: steps.split_whitespace().map(Into::into).collect(),
+            ranks,
+            ..Program::default()
+        }],
         ..JobSpec::default()
     }
 }

@@ -1,0 +1,94 @@
+//! `mpiexec` and `mpirun`: `refrain run` with the options of MPI's standard (MPI-5.0, section 11.5)
+//! and those of other MPI libraries that people use. All options of `refrain run` work too.
+
+mod section;
+
+use crate::run;
+use clap::{Args as _, Command, FromArgMatches as _};
+use miette::IntoDiagnostic as _;
+use section::{PREFIX, Section, Words};
+use std::ffi::{OsStr, OsString};
+use std::io::{Write as _, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The names under which `refrain` is `mpiexec`.
+const NAMES: [&str; 2] = ["mpiexec", "mpirun"];
+
+const HELP: &str = "\
+Run an MPI program; a rank that is killed continues
+
+Usage: mpiexec [OPTIONS] PROGRAM [ARGUMENTS] [: [OPTIONS] PROGRAM [ARGUMENTS]]…
+
+Options of a program:
+  -n, -np <N>                  Number of ranks [default: 1]
+  -wdir <DIR>                  Working folder
+  -path <DIR[:DIR]…>           Folders to find the program in
+  -x <NAME[=VALUE]>            Set a variable, or pass it on to other hosts
+  -env <NAME> <VALUE>          Set a variable
+
+Options of the job, before the first program:
+  -genv <NAME> <VALUE>         Set a variable for all programs
+  -genvlist <NAME[,NAME]…>     Pass variables on to other hosts
+  -host <NAME[:SLOTS],…>       Hosts to run ranks on; also -hosts, -H
+  -hostfile <FILE>             Hosts from a file with lines `NAME slots=N`; also -machinefile, -f
+  -l                           Put the rank before each line of output
+  -configfile <FILE>           Read programs with their options from a file, one on each line
+  -h, --help                   Print help
+  -V, --version                Print version
+
+The options of `refrain run` work too, such as --protocol none or --kill 1@2: see `refrain run
+--help`. Rank 0 reads the standard input.
+";
+
+/// Whether this process was started as `mpiexec` or `mpirun`.
+pub fn is_name_of(program: &OsStr) -> bool {
+    let name = Path::new(program).file_name();
+    name.is_some_and(|name| NAMES.iter().any(|known| name == *known))
+}
+
+/// The options of `refrain run`, to find out which of them have a value.
+fn options_of_run() -> Command {
+    run::Arguments::augment_args(Command::new("mpiexec").no_binary_name(true))
+}
+
+/// The settings of the job. The programs are given otherwise: the last word stands for all.
+fn arguments_of_run(words: &Words) -> miette::Result<run::Arguments> {
+    let ranks = words.sections.iter().map(Section::ranks);
+    let ranks = ranks.fold(0, u32::saturating_add).to_string();
+    let is_prefixed = |word: &&OsString| *word != PREFIX;
+    let options = words.options.iter().filter(is_prefixed).cloned();
+    let all = [OsString::from("-n"), ranks.into()]
+        .into_iter()
+        .chain(options);
+    let matches = options_of_run().get_matches_from(all.chain(["--".into(), "programs".into()]));
+    let mut arguments = run::Arguments::from_arg_matches(&matches).into_diagnostic()?;
+    arguments.output.no_prefix |= !words.options.iter().any(|word| word == PREFIX);
+    Ok(arguments)
+}
+
+fn print(text: &str) -> miette::Result<ExitCode> {
+    stdout().write_all(text.as_bytes()).into_diagnostic()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the job that the words behind the program's name describe; returns its exit status.
+pub fn run(words: &[OsString]) -> miette::Result<ExitCode> {
+    if let [word] = words {
+        match word.to_str() {
+            Some("-h" | "-help" | "--help") => return print(HELP),
+            Some("-V" | "-version" | "--version") => {
+                return print(concat!(
+                    "mpiexec (refrain) ",
+                    env!("CARGO_PKG_VERSION"),
+                    "\n"
+                ));
+            }
+            _ => {}
+        }
+    }
+    let words = section::read(words, &options_of_run())?;
+    let arguments = arguments_of_run(&words)?;
+    let programs = words.sections.into_iter().map(Section::program);
+    run::run_programs(&arguments, programs.collect())
+}

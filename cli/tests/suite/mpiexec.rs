@@ -1,0 +1,79 @@
+//! `mpiexec`: `refrain` under another name.
+
+use crate::launched::{Ended, run};
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+/// A folder with `mpiexec`.
+fn installed() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mpiexec");
+    symlink(env!("CARGO_BIN_EXE_refrain"), &path).unwrap();
+    (folder, path)
+}
+
+fn mpiexec(words: &[&str]) -> Ended {
+    let (_folder, path) = installed();
+    run(Command::new(path).args(words))
+}
+
+/// The lines, sorted: ranks print in any order.
+fn lines(ended: &Ended) -> Vec<&str> {
+    let mut lines: Vec<&str> = ended.out.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+const SAY: &str = "echo $REFRAIN_RANK/$REFRAIN_SIZE $A $B $0 $PWD";
+
+#[test]
+fn several_programs_are_one_job() {
+    let first = [
+        "-genv", "A", "1", "-np", "2", "-x", "B=2", "sh", "-c", SAY, "x",
+    ];
+    let second = [":", "-wdir", "/tmp", "-env", "A", "3", "sh", "-c", SAY, "y"];
+    let words: Vec<&str> = first.into_iter().chain(second).collect();
+    let ended = mpiexec(&words).expect(0);
+    let here = std::env::current_dir().unwrap();
+    let here = here.display();
+    let expected = [
+        format!("0/3 1 2 x {here}"),
+        format!("1/3 1 2 x {here}"),
+        "2/3 3 y /tmp".to_owned(),
+    ];
+    assert_eq!(lines(&ended), expected);
+}
+
+#[test]
+fn options_of_run_pass_and_lines_have_a_rank_by_option() {
+    let ended = mpiexec(&["-l", "--log-memory", "64M", "-n", "2", "echo", "-n", "5"]).expect(0);
+    assert!(
+        ended.out.contains('0') && ended.out.contains("5"),
+        "{}",
+        ended.out
+    );
+    let ended = mpiexec(&["-n", "1", "--protocol", "hope", "true"]).expect(2);
+    assert!(ended.err.contains("none, pessimist"), "{}", ended.err);
+    let ended = mpiexec(&["-n", "1", "-wdir", "/no/such", "true"]).expect(127);
+    assert!(ended.err.contains("/no/such"), "{}", ended.err);
+    let ended = mpiexec(&["--help"]).expect(0);
+    assert!(ended.out.contains("-np"), "{}", ended.out);
+}
+
+#[test]
+fn the_first_rank_reads_the_standard_input() {
+    let (_folder, path) = installed();
+    let mut child = Command::new(path)
+        .args(["-n", "2", "cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"a line\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(output.stdout, b"a line\n");
+}
