@@ -2,11 +2,9 @@
 //! the border, and the Rust code runs on a stack of its own.
 
 use super::failure::{Code, Failure};
-use super::own_stack;
-use core::any::Any;
 use core::cell::Cell;
 use core::ffi::{c_char, c_int};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use refrain_border::own_stack;
 
 /// Bytes of the error text with its final zero; longer texts are cut.
 const TEXT_BYTES: usize = 2048;
@@ -62,18 +60,7 @@ pub fn number(body: impl FnOnce() -> Result<i64, Failure>) -> i64 {
 /// Runs `body` and turns a panic into an error. A caller that lends state to `body` must handle the
 /// state that a panic leaves.
 pub fn without_panic<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
-        Err(Failure::new(
-            Code::Internal,
-            format_args!("a defect of the library: {}", words_of(payload.as_ref())),
-        ))
-    })
-}
-
-fn words_of(payload: &(dyn Any + Send)) -> &str {
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| payload.downcast_ref::<&str>().copied())
-        .unwrap_or("a panic without words")
+    refrain_border::catch(body).unwrap_or_else(|defect| Err(Failure::new(Code::Internal, defect)))
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! The world of this thread. C holds a number that looks like a pointer. Each call checks that it
 //! is the number of this thread's world; on another thread it is an error.
 
+#![allow(unsafe_code, reason = "reads a thread's variable in assembler")]
+
 use super::border::without_panic;
 use super::failure::{Code, Failure};
 use super::program::Program;
-use super::thread;
+use core::cell::Cell;
 use core::mem::ManuallyDrop;
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -30,14 +32,18 @@ pub enum State {
 /// The number of the next world, from 1; numbers are not reused.
 static NEXT: AtomicUsize = AtomicUsize::new(1);
 
+refrain_border::thread_state! {
+    fn with_state(&Cell<State>) = Cell::new(State::Absent), "refrain_place_of_world"
+}
+
 #[inline]
 fn replace(state: State) -> State {
-    thread::with(|thread| thread.world.replace(state))
+    with_state(|of_thread| of_thread.replace(state))
 }
 
 #[inline]
 fn set(state: State) {
-    thread::with(|thread| thread.world.set(state));
+    with_state(|of_thread| of_thread.set(state));
 }
 
 fn look<T>(look: impl FnOnce(&State) -> T) -> T {

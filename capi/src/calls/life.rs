@@ -2,18 +2,32 @@
 
 #![allow(unsafe_code, reason = "functions for C")]
 
-use super::super::addresses;
 use super::super::border;
-use super::super::clocks;
-use super::super::failure::Code;
+use super::super::failure::{Code, Failure};
 use super::super::memory::Out;
-use super::super::own_stack;
 use super::super::present::{self, WorldHandle};
 use super::super::program::Program;
-use super::super::same_memory;
 use super::operate;
 use core::ffi::{c_char, c_int};
 use refrain::World;
+use refrain_border::clocks::{self, Answers};
+use refrain_border::{addresses, own_stack, same_memory};
+
+/// The answers to the program's questions for clocks and random bytes. The program's next call
+/// returns an error again.
+const ANSWERS: Answers = Answers {
+    joining: "refrain_init",
+    is_idle: || present::idle().is_some(),
+    number: |series, fresh| answer(|program| program.answer_number(series, fresh)).unwrap_or(fresh),
+    bytes: |fresh| {
+        answer(|program| program.answer_bytes(fresh));
+    },
+};
+
+fn answer<T>(call: impl FnOnce(&mut Program) -> Result<T, refrain::Error>) -> Option<T> {
+    let world = present::idle()?;
+    border::without_panic(|| present::with(world, |program| Ok(call(program)?))).ok()
+}
 
 /// `REFRAIN_API_VERSION`
 const API_VERSION: c_int = 2;
@@ -43,12 +57,12 @@ unsafe extern "C" fn refrain_init(world: *mut *mut WorldHandle) -> c_int {
         // SAFETY: as the header asks of the caller.
         let mut place = unsafe { Out::required("world", world) }?;
         place.set(core::ptr::null_mut());
-        same_memory::check()?;
+        same_memory::check().map_err(|why| Failure::new(Code::Config, why))?;
         clocks::join();
         addresses::begin_elsewhere();
         place.set(present::begin(|| Ok(Program::new(World::init()?)))?);
         addresses::begin_at_line();
-        clocks::attach();
+        clocks::attach(ANSWERS);
         Ok(())
     });
     own_stack::overwrite_below();
@@ -60,7 +74,9 @@ unsafe extern "C" fn refrain_init(world: *mut *mut WorldHandle) -> c_int {
 extern "C" fn refrain_finalize(world: *mut WorldHandle) -> c_int {
     border::call(|| {
         let ended = present::end(world, Program::check_finalize, Program::finalize);
-        clocks::detach();
+        if !present::has_world() {
+            clocks::detach();
+        }
         ended
     })
 }

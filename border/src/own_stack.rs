@@ -10,10 +10,12 @@
 //! the library computed would get onto the program's stack, when the compiler spills registers or
 //! the loader resolves a function at its first call.
 
-#![allow(unsafe_code, reason = "changes the stack pointer, and maps stacks")]
+#![allow(
+    unsafe_code,
+    reason = "changes the stack pointer, maps stacks, and reads a thread's variable"
+)]
 
 use super::same_memory::{Means, uses};
-use super::thread;
 use core::cell::Cell;
 use core::ffi::c_void;
 use core::mem::{ManuallyDrop, offset_of};
@@ -33,15 +35,29 @@ type Enter = unsafe extern "C" fn(*mut c_void) -> i64;
 type Switch = unsafe extern "C" fn(*mut c_void, Enter, Stack) -> i64;
 
 /// The stack of a thread, named by its head.
-pub type Stack = NonNull<Head>;
+pub(crate) type Stack = NonNull<Head>;
 
 /// The head of a stack, at its upper end.
 #[repr(C, align(64))]
-pub struct Head {
+pub(crate) struct Head {
     /// Cleared by `switch` when the call has left the stack.
     is_in_use: Cell<bool>,
     switch: Switch,
     lower_end: NonNull<u8>,
+}
+
+/// The state of a thread.
+struct Thread {
+    stack: Cell<Option<Stack>>,
+    /// A call that does not run on `stack` is in progress.
+    is_on_caller_stack: Cell<bool>,
+}
+
+crate::thread_state! {
+    fn with_thread(&Thread) = Thread {
+        stack: Cell::new(None),
+        is_on_caller_stack: Cell::new(false),
+    }, "refrain_place_of_stack"
 }
 
 thread_local! {
@@ -56,7 +72,7 @@ struct End;
 pub fn run<F: FnOnce() -> i64>(body: F) -> i64 {
     let mut body = ManuallyDrop::new(body);
     let body = (&raw mut body).cast();
-    let stack = thread::with(|thread| thread.stack.get()).or_else(make);
+    let stack = with_thread(|thread| thread.stack.get()).or_else(make);
     // SAFETY: a head lives as long as its thread.
     let free = stack.filter(|stack| unsafe { !stack.as_ref().is_in_use.replace(true) });
     // SAFETY: `enter` fits the body, and takes it once; the stack below the head was
@@ -72,7 +88,7 @@ pub fn run<F: FnOnce() -> i64>(body: F) -> i64 {
 /// Whether a call of this thread is in progress, on either stack.
 pub fn is_call_under_way() -> bool {
     let (stack, on_caller_stack) =
-        thread::with(|thread| (thread.stack.get(), thread.is_on_caller_stack.get()));
+        with_thread(|thread| (thread.stack.get(), thread.is_on_caller_stack.get()));
     // SAFETY: a head lives as long as its thread.
     on_caller_stack || stack.is_some_and(|stack| unsafe { stack.as_ref().is_in_use.get() })
 }
@@ -81,10 +97,10 @@ pub fn is_call_under_way() -> bool {
 #[cold]
 #[inline(never)]
 unsafe fn stay(argument: *mut c_void, enter: Enter) -> i64 {
-    let was_under_way = thread::with(|thread| thread.is_on_caller_stack.replace(true));
+    let was_under_way = with_thread(|thread| thread.is_on_caller_stack.replace(true));
     // SAFETY: the caller's promise.
     let result = unsafe { enter(argument) };
-    thread::with(|thread| thread.is_on_caller_stack.set(was_under_way));
+    with_thread(|thread| thread.is_on_caller_stack.set(was_under_way));
     result
 }
 
@@ -141,7 +157,7 @@ fn make() -> Option<Stack> {
         stack.write(head);
         stack
     };
-    thread::with(|thread| thread.stack.set(Some(stack)));
+    with_thread(|thread| thread.stack.set(Some(stack)));
     // SAFETY: `watch_end` has no requirements, and the stack is new.
     unsafe { switch(ptr::null_mut(), watch_end, stack) };
     Some(stack)
@@ -156,7 +172,7 @@ extern "C" fn watch_end(_: *mut c_void) -> i64 {
 
 impl Drop for End {
     fn drop(&mut self) {
-        let Some(stack) = thread::with(|thread| thread.stack.take()) else {
+        let Some(stack) = with_thread(|thread| thread.stack.take()) else {
             return;
         };
         // SAFETY: the head exists as long as the stack.

@@ -1,7 +1,7 @@
 //! Makes the program's part of the address space begin at the same address in each life.
 //!
 //! The kernel places a mapping without an address in the highest hole below the stack that it fits
-//! (with an unlimited stack: the lowest above the loader). The size of `refrain_init`'s mappings
+//! (with an unlimited stack: the lowest above the loader). The size of the call that joins the job's mappings
 //! differs from life to life, so large blocks that the program allocates afterwards would have
 //! other addresses. Therefore all holes from the loader up to a line at a fixed distance are filled
 //! with inaccessible mappings, which take addresses but no memory. Later mappings of the library
@@ -20,7 +20,7 @@ use core::{
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::process::{Resource, getrlimit};
 
-/// More bytes than `refrain_init` maps where the kernel chooses: libraries, threads' stacks.
+/// More bytes than the call that joins the job maps where the kernel chooses: libraries, threads' stacks.
 const SPAN_BYTES: usize = 4 << 30;
 const LARGEST_BYTES: usize = 1 << 30;
 const PAGE_BYTES: usize = 4096;
@@ -31,7 +31,7 @@ const FILLED_MAX: usize = 4096;
 /// mappings among those of the program.
 pub fn begin_elsewhere() {
     if !uses(Means::Addresses) {
-        refrain::placement::let_kernel_choose();
+        refrain_ring::placement::let_kernel_choose();
     }
 }
 
@@ -70,7 +70,7 @@ unsafe extern "C" fn map(
     let is_anonymous = flags & libc::MAP_ANONYMOUS != 0;
     let is_free = address.is_null() && flags & libc::MAP_FIXED == 0;
     let address = match is_anonymous && is_free && uses(Means::Addresses) {
-        true => ptr::without_provenance_mut(refrain::placement::next_address(bytes)),
+        true => ptr::without_provenance_mut(refrain_ring::placement::next_address(bytes)),
         false => address,
     };
     // SAFETY: as the caller promises; a hint replaces no existing mapping.

@@ -6,17 +6,16 @@
 
 #![allow(unsafe_code, reason = "reads the environment as C does")]
 
-use super::failure::{Code, Failure};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU8, Ordering};
 
-pub const VARIABLE: &CStr = c"REFRAIN_SAME_MEMORY";
+pub(crate) const VARIABLE: &CStr = c"REFRAIN_SAME_MEMORY";
 
 /// The parts of the program's memory that the library does not use: its heap, its stack, its part
 /// of the address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Means {
+pub(crate) enum Means {
     Heap = 1,
     Stack = 2,
     Addresses = 4,
@@ -29,21 +28,21 @@ const UNKNOWN_WORD: u8 = 16;
 
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
-pub fn uses(means: Means) -> bool {
+pub(crate) fn uses(means: Means) -> bool {
     chosen() & means as u8 != 0
 }
 
 /// Refuses a variable that contains unknown words.
-pub fn check() -> Result<(), Failure> {
+///
+/// # Errors
+/// What to write instead.
+pub fn check() -> Result<(), String> {
     if chosen() & UNKNOWN_WORD == 0 {
         return Ok(());
     }
-    Err(Failure::new(
-        Code::Config,
-        format_args!(
-            "{} is not valid: use heap, stack, addresses (several, separated by commas), or none",
-            VARIABLE.to_string_lossy()
-        ),
+    Err(format!(
+        "{} is not valid: use heap, stack, addresses (several, separated by commas), or none",
+        VARIABLE.to_string_lossy()
     ))
 }
 

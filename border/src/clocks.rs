@@ -6,13 +6,25 @@
     reason = "calls functions of another library, found by name"
 )]
 
-use super::border::without_panic;
 use super::own_stack;
-use super::present;
-use super::program::Program;
 use core::ffi::{CStr, c_int, c_void};
 use core::mem;
 use core::slice;
+use std::sync::OnceLock;
+
+/// The library's part.
+pub struct Answers {
+    /// Name of the function that joins the job, for messages.
+    pub joining: &'static str,
+    /// This thread has joined a job, and no call is in progress.
+    pub is_idle: fn() -> bool,
+    /// The number to return to the program, given a fresh one of a series. Must not panic.
+    pub number: fn(series: u8, fresh: i64) -> i64,
+    /// Replaces fresh random bytes by those to return. Must not panic.
+    pub bytes: fn(fresh: &mut [u8]),
+}
+
+static ANSWERS: OnceLock<Answers> = OnceLock::new();
 
 /// Version of the functions and of [`Engine`], as in `clocks/src/attach.rs`.
 const VERSION: c_int = 1;
@@ -48,7 +60,10 @@ pub fn join() {
 }
 
 /// Called when the program has joined: from now on calls of its thread are recorded.
-pub fn attach() {
+pub fn attach(answers: Answers) {
+    let joining = answers.joining;
+    // A second world in the life of a process has the same functions.
+    let _ = ANSWERS.set(answers);
     type Attach = unsafe extern "C" fn(version: c_int, engine: *const Engine) -> c_int;
     let Some(attach) = find(c"refrain_clocks_attach") else {
         return;
@@ -58,16 +73,13 @@ pub fn attach() {
     let attached = unsafe { mem::transmute::<*mut c_void, Attach>(attach)(VERSION, &ENGINE) };
     if attached == 2 {
         eprintln!(
-            "refrain: before refrain_init the program got more times or random bytes than can be recorded (60 KiB): in a later life of this rank the rest of them differs. Get them after refrain_init, or see docs/design/recording-clocks.md"
+            "refrain: before {joining} the program got more times or random bytes than can be recorded (60 KiB): in a later life of this rank the rest of them differs. Get them after {joining}, or see docs/design/recording-clocks.md"
         );
     }
 }
 
-/// Called by `refrain_finalize`: ends the recording if this thread has no world any more.
+/// Called when the program has left its job: ends the recording.
 pub fn detach() {
-    if present::has_world() {
-        return;
-    }
     if let Some(detach) = find(c"refrain_clocks_detach") {
         // SAFETY: the function of that name has this type in every version.
         unsafe { mem::transmute::<*mut c_void, extern "C" fn()>(detach)() };
@@ -76,7 +88,8 @@ pub fn detach() {
 
 extern "C" fn is_asked_by_program() -> c_int {
     // A call that has given the world back may still free memory, and the heap then reads the time.
-    (present::idle().is_some() && !own_stack::is_call_under_way()).into()
+    let is_idle = ANSWERS.get().is_some_and(|answers| (answers.is_idle)());
+    (is_idle && !own_stack::is_call_under_way()).into()
 }
 
 /// Runs `body` on the stack of this library, since the bytes that it leaves there differ from life
@@ -89,19 +102,18 @@ unsafe extern "C" fn aside(body: extern "C" fn(*mut c_void), call: *mut c_void) 
     });
 }
 
-fn answer<T>(call: impl FnOnce(&mut Program) -> Result<T, refrain::Error>) -> Option<T> {
-    let world = present::idle()?;
-    // The program's next call returns the error again.
-    without_panic(|| present::with(world, |program| Ok(call(program)?))).ok()
-}
-
 extern "C" fn number(series: u8, fresh: i64) -> i64 {
-    answer(|program| program.answer_number(series, fresh)).unwrap_or(fresh)
+    match ANSWERS.get() {
+        Some(answers) => (answers.number)(series, fresh),
+        None => fresh,
+    }
 }
 
 // SAFETY: the preloaded library lends `bytes` bytes for this call.
 unsafe extern "C" fn bytes(fresh: *mut u8, bytes: usize) {
     // SAFETY: as above.
     let fresh = unsafe { slice::from_raw_parts_mut(fresh, bytes) };
-    answer(|program| program.answer_bytes(fresh));
+    if let Some(answers) = ANSWERS.get() {
+        (answers.bytes)(fresh);
+    }
 }
