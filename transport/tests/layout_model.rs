@@ -4,7 +4,7 @@ mod seed;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use refrain_transport::layout::Layout;
+use refrain_transport::layout::{Layout, Rows};
 use std::collections::HashSet;
 
 /// A layout, and the addresses of its message's bytes.
@@ -102,8 +102,43 @@ fn signed() -> impl Strategy<Value = Sample> {
     })
 }
 
+/// Rows at pitches of either sign, in items at a stride.
+fn rows() -> impl Strategy<Value = Sample> {
+    let bytes = prop::sample::select(vec![1, 4, 7, 8, 16]);
+    let rows = (0..60i64, bytes, 0..7u64, -20..20i64).prop_map(|(offset, bytes, rows, pitch)| {
+        // The lowest row begins at the offset.
+        let first = (-pitch * (rows as i64 - 1)).max(0);
+        Rows {
+            offset_bytes: offset + first,
+            row_bytes: bytes,
+            rows,
+            pitch_bytes: pitch,
+        }
+    });
+    let blocks = prop::collection::vec(rows, 1..4);
+    (blocks, 0..300usize, 0..5usize).prop_map(|(blocks, stride, count)| {
+        let layout = Layout::rows(&blocks, stride as i64, count as u64).unwrap();
+        let pieces = (0..count).flat_map(|item| {
+            let rows = blocks.clone().into_iter().flat_map(|rows| {
+                let row = move |row| (rows.offset_bytes + row * rows.pitch_bytes) as usize;
+                let bytes = rows.row_bytes as usize;
+                (0..rows.rows as i64).map(move |it| (row(it), bytes))
+            });
+            rows.map(move |(offset, bytes)| (item * stride + offset, bytes))
+        });
+        Sample::new(layout, pieces)
+    })
+}
+
 fn sample() -> impl Strategy<Value = Sample> {
-    prop_oneof![1 => contiguous(), 3 => vector(), 3 => indexed(), 3 => structure(), 3 => signed()]
+    prop_oneof![
+        1 => contiguous(),
+        3 => vector(),
+        3 => indexed(),
+        3 => structure(),
+        3 => signed(),
+        4 => rows(),
+    ]
 }
 
 /// Bytes that differ from their neighbours and from fresh memory.

@@ -1,7 +1,8 @@
 //! Non-contiguous data: which bytes of a buffer make up a message.
 //!
 //! A [`Layout`] is what MPI calls a derived datatype (MPI-4.1, 5.1), in bytes: a *type map* of
-//! blocks, in message order, perhaps repeated at a stride. The message consists of the blocks, one
+//! blocks, in message order, perhaps repeated at a stride. A block is one row of bytes, or several
+//! [`Rows`] at a pitch. The message consists of the blocks, one
 //! behind the other. [`Layout::pieces`] walks any part of the message, so that it can be packed and
 //! unpacked fragment by fragment, each starting anywhere; [`Layout::pack`] and [`Layout::unpack`]
 //! do so between slices.
@@ -13,6 +14,7 @@ mod pieces;
 #[cfg(test)]
 mod tests;
 
+pub use blocks::Rows;
 pub(crate) use pack::{PACK, UNPACK};
 pub use pieces::{Piece, Pieces};
 
@@ -153,8 +155,16 @@ impl Layout {
         stride_bytes: usize,
         count: usize,
     ) -> Result<Self, LayoutError> {
-        let wide = |&(offset, bytes): &(usize, usize)| (offset as i128, bytes as u128);
-        let blocks = Blocks::checked(fields.iter().map(wide))?;
+        if let Some(&(offset, bytes)) = (fields.iter())
+            .find(|(offset, bytes)| *bytes > 0 && (*offset).max(*bytes) > SPAN_BYTES_MAX)
+        {
+            return Err(LayoutError::Block {
+                offset_bytes: offset as i128,
+                bytes: bytes as u128,
+            });
+        }
+        let row = |&(offset, bytes): &(usize, usize)| Rows::one(offset as i64, bytes as u64);
+        let blocks = Blocks::checked(fields.iter().map(row))?;
         Self::repeated(blocks, stride_bytes as i128, count as u128)
     }
 
@@ -169,8 +179,18 @@ impl Layout {
         stride_bytes: i64,
         count: u64,
     ) -> Result<Self, LayoutError> {
-        let wide = |&(offset, bytes): &(i64, u64)| (offset.into(), bytes.into());
-        let blocks = Blocks::checked(blocks.iter().map(wide))?;
+        let row = |&(offset, bytes): &(i64, u64)| Rows::one(offset, bytes);
+        let blocks = Blocks::checked(blocks.iter().map(row))?;
+        Self::repeated(blocks, stride_bytes.into(), count.into())
+    }
+
+    /// As [`Layout::signed`], with rows in the place of blocks: vectors in vectors, or in structs,
+    /// need one block for each inner vector, however long it is.
+    ///
+    /// # Errors
+    /// As [`Layout::structure`].
+    pub fn rows(blocks: &[Rows], stride_bytes: i64, count: u64) -> Result<Self, LayoutError> {
+        let blocks = Blocks::checked(blocks.iter().copied())?;
         Self::repeated(blocks, stride_bytes.into(), count.into())
     }
 
@@ -224,12 +244,20 @@ impl Layout {
         Ok(layout.merged())
     }
 
-    /// Merges blocks that follow one another without a gap.
+    /// Turns repeated single rows into one row, if no gap is between them, or else into one block.
     fn merged(mut self) -> Self {
         if let [block] = *self.blocks.as_slice()
-            && block.bytes as isize == self.stride_bytes
+            && block.rows == 1
+            && self.count > 1
         {
-            self.blocks = Blocks::one(block.offset, block.bytes * self.count);
+            self.blocks = match block.bytes as isize == self.stride_bytes {
+                true => Blocks::one(block.offset, block.bytes * self.count),
+                false => Blocks::One(Block {
+                    rows: self.count,
+                    pitch: self.stride_bytes,
+                    ..block
+                }),
+            };
             self.count = 1;
         }
         self
@@ -265,7 +293,7 @@ impl Layout {
     pub fn is_contiguous(&self) -> Option<isize> {
         match self.blocks.as_slice() {
             [] => Some(0),
-            [block] if self.count == 1 => Some(block.offset),
+            [block] if self.count == 1 && block.rows == 1 => Some(block.offset),
             _ => None,
         }
     }

@@ -8,6 +8,8 @@
 
 #![allow(unsafe_code, reason = "a layout may pick bytes from several buffers")]
 
+use super::blocks::Block;
+use super::pieces::PieceRows;
 use super::{Items, Layout, Pieces};
 use core::ops::Range;
 use core::ptr::copy_nonoverlapping;
@@ -168,12 +170,19 @@ impl Items<'_> {
         mut part: *mut u8,
         bytes: usize,
     ) {
-        for piece in Pieces::new(*self, offset, bytes) {
+        let mut pieces = Pieces::new(*self, offset, bytes);
+        loop {
+            let (item, blocks) = pieces.next_blocks();
+            // SAFETY: blocks of the items, by the caller's promise; `part` is as long.
+            part = unsafe { copy_each::<DIRECTION>(blocks, base.wrapping_offset(item), part) };
+            let Some(PieceRows { piece, rows, pitch }) = pieces.next_rows() else {
+                return;
+            };
             let buffer = base.wrapping_offset(piece.buffer_offset);
-            // SAFETY: a piece of the items, by the caller's promise; `part` is as long.
+            // SAFETY: as above.
             unsafe {
-                copy::<DIRECTION>(buffer, part, piece.bytes);
-                part = part.add(piece.bytes);
+                copy_rows::<DIRECTION>(piece.bytes, (rows, pitch), buffer, part);
+                part = part.add(piece.bytes * rows);
             }
         }
     }
@@ -188,7 +197,9 @@ impl Items<'_> {
         let begin = base.wrapping_offset(items.start as isize * self.stride);
         // SAFETY: whole items by the caller's promise; `part` is as long as they are.
         unsafe {
-            if let [block] = *self.blocks {
+            if let [block] = *self.blocks
+                && block.rows == 1
+            {
                 let first = begin.wrapping_offset(block.offset);
                 let walk = (items.len(), self.stride);
                 copy_blocks::<DIRECTION>(block.bytes, walk, first, part);
@@ -196,11 +207,45 @@ impl Items<'_> {
             }
             for item in 0..items.len() {
                 let item = begin.wrapping_offset(item as isize * self.stride);
-                for block in self.blocks {
-                    copy::<DIRECTION>(item.wrapping_offset(block.offset), part, block.bytes);
-                    part = part.add(block.bytes);
-                }
+                part = copy_each::<DIRECTION>(self.blocks, item, part);
             }
+        }
+    }
+}
+
+/// Copies the blocks of an item. Returns the end of the part.
+#[inline(always)]
+// SAFETY: the caller promises what `copy` asks for, of these blocks.
+unsafe fn copy_each<const DIRECTION: bool>(
+    blocks: &[Block],
+    item: *mut u8,
+    mut part: *mut u8,
+) -> *mut u8 {
+    for block in blocks {
+        let first = item.wrapping_offset(block.offset);
+        // SAFETY: the caller's promise.
+        unsafe {
+            copy_rows::<DIRECTION>(block.bytes, (block.rows, block.pitch), first, part);
+            part = part.add(block.bytes * block.rows);
+        }
+    }
+    part
+}
+
+/// As [`copy_blocks`]; fast for one block, too.
+#[inline(always)]
+// SAFETY: the caller promises what `copy_blocks` asks for.
+unsafe fn copy_rows<const DIRECTION: bool>(
+    bytes: usize,
+    walk: (usize, isize),
+    buffer: *mut u8,
+    part: *mut u8,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match walk.0 {
+            1 => copy::<DIRECTION>(buffer, part, bytes),
+            _ => copy_blocks::<DIRECTION>(bytes, walk, buffer, part),
         }
     }
 }
