@@ -24,7 +24,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Finds the program: see [`resolve`]. A relative path with a slash begins at the working folder.
+    /// Finds the program: see `resolve`. A relative path with a slash begins at the working folder.
     ///
     /// # Errors
     /// [`LaunchError::Program`], with what was tried.

@@ -36,7 +36,7 @@ use core::marker::PhantomData;
 pub use layouts::{LaidOutBlocks, alltoallw, neighbour_alltoallw};
 use refrain_collectives as schedules;
 use refrain_collectives::Call;
-pub use refrain_collectives::reduction::{Element, Number, Operator, Reduction};
+pub use refrain_collectives::reduction::{Element, Number, Operands, Operator, Reduction};
 pub use refrain_collectives::{Algorithm, Arguments, Blocks, Prefix};
 use refrain_rank::calls::Handle;
 pub use refrain_rank::collective::Memory;

@@ -142,6 +142,55 @@ impl World {
         Ok(from(rank.0).context(context))
     }
 
+    /// The context of a group's messages.
+    ///
+    /// # Errors
+    /// As [`World::members`].
+    pub fn context(&self, group: Group) -> Result<u32, Error> {
+        Ok(self.groups.get(group)?.context)
+    }
+
+    /// Takes a context that no other group of the job has, for [`World::group_with`]. COLL-3
+    ///
+    /// # Errors
+    /// When this rank has given all its contexts.
+    pub fn take_context(&mut self) -> Result<u32, Error> {
+        let context = self.next_context()?;
+        self.groups.given += 1;
+        Ok(context)
+    }
+
+    /// Makes a group of these ranks without a collective: each member calls this with the same
+    /// ranks and with the context that one of them has [taken](World::take_context).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when this rank is not among them, or a rank is there twice;
+    /// [`Error::NoSuchRank`].
+    pub fn group_with(&mut self, ranks: &[Rank], context: u32) -> Result<Group, Error> {
+        for (place, rank) in ranks.iter().enumerate() {
+            self.check(*rank, 0)?;
+            if ranks[..place].contains(rank) {
+                return Err(Error::Argument(format!(
+                    "rank {} is in the group twice",
+                    rank.0
+                )));
+            }
+        }
+        let Some(me) = ranks.iter().position(|rank| *rank == self.rank) else {
+            let rank = self.rank.0;
+            return Err(Error::Argument(format!(
+                "rank {rank} is not in the group that it makes"
+            )));
+        };
+        let members = Members {
+            ranks: ranks.into(),
+            me: me as u32,
+            context,
+            collectives: 0,
+        };
+        Ok(insert(&mut self.groups.table, members))
+    }
+
     fn member(&self, group: Group, place: u32) -> Result<(Rank, u32), Error> {
         let members = self.groups.get(group)?;
         match members.ranks.get(place as usize) {
@@ -200,8 +249,7 @@ impl World {
         let mut context = [0];
         let members = self.groups.get(group)?.clone();
         if members.me == 0 {
-            context[0] = self.next_context()?;
-            self.groups.given += 1;
+            context[0] = self.take_context()?;
         }
         self.collective(bcast(group, 0, &mut context))?;
         let members = Members {
