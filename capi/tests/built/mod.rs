@@ -14,7 +14,7 @@ pub fn folder() -> &'static Path {
 }
 
 /// The folder of this build's programs.
-fn target() -> PathBuf {
+pub fn target() -> PathBuf {
     let test = std::env::current_exe().expect("this test has a path");
     let target = test.parent().and_then(Path::parent).expect("…/deps/test");
     target.to_owned()
@@ -69,19 +69,25 @@ impl Program {
 
     /// Builds with a compiler that has options of its own.
     #[track_caller]
-    pub fn built(mut compiler: Command, source: &str) -> Self {
+    pub fn built(compiler: Command, source: &str) -> Self {
+        Self::linked(compiler, source, &folder().join("include"), &library())
+    }
+
+    /// Builds against a library whose headers are in a folder.
+    #[track_caller]
+    pub fn linked(mut compiler: Command, source: &str, headers: &Path, library: &Path) -> Self {
         let program = Self {
             folder: tempfile::tempdir().expect("a folder"),
         };
         compiler
             .args(STRICT)
             .arg("-I")
-            .arg(folder().join("include"))
+            .arg(headers)
             .arg(folder().join(source))
             .arg("-xnone")
             .arg("-o")
             .arg(program.path())
-            .arg(library());
+            .arg(library);
         let built = compiler.output().expect("the compiler was there");
         let said = String::from_utf8_lossy(&built.stderr);
         assert!(built.status.success(), "{compiler:?}: {said}");

@@ -1,0 +1,81 @@
+//! The border between C and Rust: bodies run on a stack of the library's own, no panic leaves them,
+//! and errors go to the error handler of their object.
+
+use super::abi::{Comm, HandleError, Subject};
+use super::calls::errors;
+use super::exports as abi;
+use super::failure::{Failure, Result};
+use super::state::mpi;
+use core::ffi::c_int;
+use refrain_border::own_stack;
+
+/// Runs the body of a function. Returns `MPI_SUCCESS`, or what the error handler leaves.
+#[inline]
+pub fn call(name: &'static str, subject: Subject, body: impl FnOnce() -> Result) -> c_int {
+    own_stack::run(|| match refrain_border::catch(body) {
+        Ok(Ok(())) => 0,
+        Ok(Err(failure)) => failed(name, subject, failure).into(),
+        Err(defect) => failed(name, subject, Failure::new(abi::ERR_INTERN, defect)).into(),
+    }) as c_int
+}
+
+/// A function without a body.
+#[cold]
+pub fn missing(name: &'static str, subject: Subject) -> c_int {
+    call(name, subject, || {
+        Err(Failure::new(
+            abi::ERR_UNSUPPORTED_OPERATION,
+            "this function is not implemented by Refrain",
+        ))
+    })
+}
+
+/// What an error handler does.
+#[derive(Clone, Copy, Debug)]
+pub enum Handler {
+    Abort,
+    Return,
+    /// A function of the program, and the handle of the object that it gets.
+    Call(HandleError, usize),
+}
+
+/// Gives a failure to the error handler.
+#[cold]
+#[inline(never)]
+fn failed(name: &str, subject: Subject, failure: Failure) -> c_int {
+    let text = format!("{name}: {}", failure.text);
+    if let Ok(mut last) = mpi().last_error.try_borrow_mut() {
+        *last = (failure.code, text);
+    }
+    match errors::handler(subject) {
+        Handler::Return => failure.code,
+        Handler::Abort => fatal(name, subject, &failure),
+        Handler::Call(function, handle) => errors::call_handler(function, handle, failure.code),
+    }
+}
+
+fn fatal(name: &str, subject: Subject, failure: &Failure) -> ! {
+    let place = match subject {
+        Subject::Comm(comm) => format!(" on {}", named(comm)),
+        _ => String::new(),
+    };
+    let class = errors::name_of(failure.code);
+    let rank = mpi().idle_world().map(|world| world.rank().0);
+    let rank = rank.map_or_else(String::new, |rank| format!("rank {rank}: "));
+    eprintln!(
+        "refrain: {rank}{name}{place} failed: {class}: {}",
+        failure.text
+    );
+    std::process::exit(1)
+}
+
+fn named(comm: Comm) -> String {
+    let communicators = mpi().communicators.try_borrow();
+    let name = communicators
+        .ok()
+        .and_then(|all| Some(all.get(comm).ok()?.name.clone()));
+    match name {
+        Some(name) if !name.is_empty() => name,
+        _ => format!("communicator {}", comm.0),
+    }
+}

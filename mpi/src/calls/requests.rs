@@ -1,0 +1,496 @@
+//! Waiting, testing, starting, cancelling (MPI-5.0, sections 3.7 to 3.9).
+
+#![allow(unsafe_code, reason = "reads and writes lists of the program")]
+
+use crate::abi::{Request, Status, list, list_mut, put};
+use crate::exports as abi;
+use crate::failure::{Failure, Result};
+use crate::request::{Operation, Persistent, Requests, count, empty, truncated};
+use crate::state::mpi;
+use core::ffi::c_int;
+use refrain::Ended;
+
+/// The active operations of a call.
+#[derive(Default)]
+struct Active {
+    /// Places of requests that are known to have ended.
+    over: Vec<usize>,
+    /// Places of requests of the library, and these.
+    places: Vec<usize>,
+    library: Vec<refrain::Request>,
+    ended: Vec<Ended>,
+}
+
+impl Active {
+    fn of(requests: &[Request]) -> Result<Self> {
+        let mut active = Self::default();
+        let known = mpi().requests.borrow();
+        for (place, request) in requests.iter().enumerate() {
+            match known.active(*request)?.map(|entry| entry.pending()) {
+                Some(None) => active.over.push(place),
+                Some(Some(library)) => {
+                    active.places.push(place);
+                    active.library.push(library);
+                }
+                None => {}
+            }
+        }
+        active.ended = vec![Ended::default(); active.library.len()];
+        Ok(active)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.over.is_empty() && self.library.is_empty()
+    }
+}
+
+/// The status of a request that has ended; it becomes null or inactive.
+fn end(known: &mut Requests, request: &mut Request, ended: Option<&Ended>) -> Result<Status> {
+    let entry = known.get_mut(*request)?;
+    if let Some(then) = entry.then.take() {
+        then()?;
+    }
+    let status = match ended {
+        Some(ended) => entry.ended(ended),
+        None => entry.status(),
+    };
+    known.end(request);
+    Ok(status)
+}
+
+fn write_all_empty(statuses: &mut [Status]) {
+    statuses.fill(empty());
+}
+
+pub fn wait(request: *mut Request, status: *mut Status) -> Result {
+    // SAFETY: the standard asks the program for a request.
+    let request = unsafe { &mut *request };
+    let Some(library) = mpi()
+        .requests
+        .borrow()
+        .active(*request)?
+        .map(|it| it.pending())
+    else {
+        put(status, empty());
+        return Ok(());
+    };
+    let ended = match library {
+        Some(mut library) => Some(mpi().world()?.wait(&mut library)?),
+        None => None,
+    };
+    end_single(request, ended, status)
+}
+
+pub fn test(request: *mut Request, flag: *mut c_int, status: *mut Status) -> Result {
+    put(flag, 0);
+    // SAFETY: as for `wait`.
+    let request = unsafe { &mut *request };
+    let Some(library) = mpi()
+        .requests
+        .borrow()
+        .active(*request)?
+        .map(|it| it.pending())
+    else {
+        put(flag, 1);
+        put(status, empty());
+        return Ok(());
+    };
+    let ended = match library {
+        Some(mut library) => match mpi().world()?.test(&mut library)? {
+            None => return Ok(()),
+            ended => ended,
+        },
+        None => None,
+    };
+    put(flag, 1);
+    end_single(request, ended, status)
+}
+
+/// The end of a call on one request.
+fn end_single(request: &mut Request, ended: Option<Ended>, status: *mut Status) -> Result {
+    let mut known = mpi().requests.borrow_mut();
+    let over = known.get(*request)?.over;
+    put(status, end(&mut known, request, ended.as_ref())?);
+    let ended = ended.or(over);
+    ended
+        .and_then(|ended| truncated(&ended))
+        .map_or(Ok(()), Err)
+}
+
+/// Ends the requests of a call that are over, writes their statuses by place, and reports errors.
+fn end_all(requests: &mut [Request], statuses: &mut [Status], active: &Active) -> Result {
+    let mut known = mpi().requests.borrow_mut();
+    let mut failed = None;
+    let over = active.places.iter().zip(&active.ended);
+    let over = over.map(|(place, ended)| (*place, Some(ended)));
+    let nothing = active.over.iter().map(|place| (*place, None));
+    for (place, ended) in over.chain(nothing) {
+        let over = known.get(requests[place])?.over;
+        let status = end(&mut known, &mut requests[place], ended)?;
+        failed = failed.or_else(|| truncated(ended.or(over.as_ref())?));
+        if let Some(of) = statuses.get_mut(place) {
+            *of = status;
+        }
+    }
+    several(failed)
+}
+
+/// The error of a call on several requests: the statuses say which ones failed.
+fn several(failed: Option<Failure>) -> Result {
+    match failed {
+        Some(failure) => Err(Failure {
+            code: abi::ERR_IN_STATUS,
+            ..failure
+        }),
+        None => Ok(()),
+    }
+}
+
+pub fn waitall(number: c_int, requests: *mut Request, statuses: *mut Status) -> Result {
+    let number = count(number)?;
+    // SAFETY: the standard asks the program for lists of this length.
+    let (requests, statuses) = unsafe { (list_mut(requests, number), list_mut(statuses, number)) };
+    let mut active = Active::of(requests)?;
+    if !active.library.is_empty() {
+        mpi()
+            .world()?
+            .wait_all(&mut active.library, &mut active.ended)?;
+    }
+    write_all_empty(statuses);
+    end_all(requests, statuses, &active)
+}
+
+pub fn testall(
+    number: c_int,
+    requests: *mut Request,
+    flag: *mut c_int,
+    statuses: *mut Status,
+) -> Result {
+    let number = count(number)?;
+    // SAFETY: as for `waitall`.
+    let (requests, statuses) = unsafe { (list_mut(requests, number), list_mut(statuses, number)) };
+    let mut active = Active::of(requests)?;
+    let library = &mut active.library;
+    if !library.is_empty() && !mpi().world()?.test_all(library, &mut active.ended)? {
+        put(flag, 0);
+        return Ok(());
+    }
+    put(flag, 1);
+    write_all_empty(statuses);
+    end_all(requests, statuses, &active)
+}
+
+/// Ends the request of a call that has ended first.
+fn end_one(
+    requests: &mut [Request],
+    place: usize,
+    ended: Option<Ended>,
+    index: *mut c_int,
+    status: *mut Status,
+) -> Result {
+    put(index, place as c_int);
+    end_single(&mut requests[place], ended, status)
+}
+
+fn none_of(index: *mut c_int, status: *mut Status) {
+    put(index, abi::UNDEFINED);
+    put(status, empty());
+}
+
+pub fn waitany(
+    number: c_int,
+    requests: *mut Request,
+    index: *mut c_int,
+    status: *mut Status,
+) -> Result {
+    // SAFETY: as for `waitall`.
+    let requests = unsafe { list_mut(requests, count(number)?) };
+    let mut active = Active::of(requests)?;
+    if active.is_empty() {
+        none_of(index, status);
+        return Ok(());
+    }
+    if let Some(place) = active.over.first() {
+        return end_one(requests, *place, None, index, status);
+    }
+    let ended = mpi().world()?.wait_any(&mut active.library)?;
+    let ended = ended.ok_or_else(|| Failure::new(abi::ERR_INTERN, "no request is active"))?;
+    end_one(
+        requests,
+        active.places[ended.index],
+        Some(ended),
+        index,
+        status,
+    )
+}
+
+pub fn testany(
+    number: c_int,
+    requests: *mut Request,
+    index: *mut c_int,
+    flag: *mut c_int,
+    status: *mut Status,
+) -> Result {
+    // SAFETY: as for `waitall`.
+    let requests = unsafe { list_mut(requests, count(number)?) };
+    let mut active = Active::of(requests)?;
+    put(flag, 1);
+    if active.is_empty() {
+        none_of(index, status);
+        return Ok(());
+    }
+    if let Some(place) = active.over.first() {
+        return end_one(requests, *place, None, index, status);
+    }
+    match mpi().world()?.test_any(&mut active.library)? {
+        Some(ended) => end_one(
+            requests,
+            active.places[ended.index],
+            Some(ended),
+            index,
+            status,
+        ),
+        None => {
+            put(flag, 0);
+            put(index, abi::UNDEFINED);
+            Ok(())
+        }
+    }
+}
+
+pub fn waitsome(
+    number: c_int,
+    requests: *mut Request,
+    ended_number: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut Status,
+) -> Result {
+    some(number, requests, ended_number, indices, statuses, true)
+}
+
+pub fn testsome(
+    number: c_int,
+    requests: *mut Request,
+    ended_number: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut Status,
+) -> Result {
+    some(number, requests, ended_number, indices, statuses, false)
+}
+
+fn some(
+    number: c_int,
+    requests: *mut Request,
+    ended_number: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut Status,
+    waits: bool,
+) -> Result {
+    let number = count(number)?;
+    // SAFETY: as for `waitall`.
+    let (requests, indices, statuses) = unsafe {
+        (
+            list_mut(requests, number),
+            list_mut(indices, number),
+            list_mut(statuses, number),
+        )
+    };
+    let mut active = Active::of(requests)?;
+    if active.is_empty() {
+        put(ended_number, abi::UNDEFINED);
+        return Ok(());
+    }
+    let library = &mut active.library;
+    let ended = match (library.is_empty(), waits && active.over.is_empty()) {
+        (true, _) => 0,
+        (false, true) => mpi().world()?.wait_some(library, &mut active.ended)?,
+        (false, false) => mpi().world()?.test_some(library, &mut active.ended)?,
+    };
+    let over = active.ended[..ended].iter();
+    let over = over.map(|ended| (active.places[ended.index], Some(ended)));
+    let nothing = active.over.iter().map(|place| (*place, None));
+    let mut known = mpi().requests.borrow_mut();
+    let (mut failed, mut at) = (None, 0);
+    for (place, ended) in over.chain(nothing) {
+        let over = known.get(requests[place])?.over;
+        let status = end(&mut known, &mut requests[place], ended)?;
+        failed = failed.or_else(|| truncated(ended.or(over.as_ref())?));
+        indices[at] = place as c_int;
+        if let Some(of) = statuses.get_mut(at) {
+            *of = status;
+        }
+        at += 1;
+    }
+    put(ended_number, at as c_int);
+    several(failed)
+}
+
+pub fn request_free(request: *mut Request) -> Result {
+    // SAFETY: as for `wait`.
+    let request = unsafe { &mut *request };
+    let mut requests = mpi().requests.borrow_mut();
+    let entry = requests.remove(*request)?;
+    *request = abi::REQUEST_NULL;
+    if let Operation::Library(library) = entry.operation {
+        let mut world = mpi().world()?;
+        if world.is_active(library) {
+            // It goes on; its buffer belongs to it until the program knows its end by other means.
+            requests.freed.push(library);
+        } else {
+            let mut library = library;
+            world.free(&mut library)?;
+        }
+    }
+    Ok(())
+}
+
+pub fn start(request: *mut Request) -> Result {
+    // SAFETY: as for `wait`.
+    let request = unsafe { *request };
+    let mut requests = mpi().requests.borrow_mut();
+    let entry = requests.get_mut(request)?;
+    if entry.is_active {
+        let why = match entry.persistent {
+            Some(_) => "the persistent request is active: wait for it first",
+            None => "the request is not persistent",
+        };
+        return Err(Failure::new(abi::ERR_REQUEST, why));
+    }
+    match (&entry.persistent, &entry.operation) {
+        (Some(Persistent::By(send)), _) => send()?,
+        (_, Operation::Library(library)) => mpi().world()?.start(*library)?,
+        (_, Operation::Nothing) => {}
+    }
+    entry.is_active = true;
+    Ok(())
+}
+
+pub fn startall(number: c_int, requests: *mut Request) -> Result {
+    // SAFETY: as for `waitall`.
+    let requests = unsafe { list_mut(requests, count(number)?) };
+    requests.iter_mut().try_for_each(|request| start(request))
+}
+
+pub fn cancel(request: *mut Request) -> Result {
+    // SAFETY: as for `wait`.
+    let request = unsafe { *request };
+    let library = match &mpi().requests.borrow().get(request)?.operation {
+        Operation::Library(library) => *library,
+        Operation::Nothing => return Ok(()),
+    };
+    Ok(mpi().world()?.cancel(library)?)
+}
+
+pub fn request_get_status(request: Request, flag: *mut c_int, status: *mut Status) -> Result {
+    let mut requests = [request];
+    let over = peek(&mut requests)?;
+    put(flag, over[0].is_some().into());
+    if let Some(of) = over[0] {
+        put(status, of);
+    }
+    Ok(())
+}
+
+/// The statuses of requests that have ended; `None`: it has not. The requests stay, and remember how
+/// they have ended.
+fn peek(requests: &mut [Request]) -> Result<Vec<Option<Status>>> {
+    let mut over = Vec::with_capacity(requests.len());
+    for request in requests {
+        let mut known = mpi().requests.borrow_mut();
+        if known.active(*request)?.is_none() {
+            over.push(Some(empty()));
+            continue;
+        }
+        let entry = known.get_mut(*request)?;
+        if let Some(mut library) = entry.pending() {
+            entry.over = mpi().world()?.test(&mut library)?;
+        }
+        over.push(entry.pending().is_none().then(|| entry.status()));
+    }
+    Ok(over)
+}
+
+pub fn request_get_status_all(
+    number: c_int,
+    requests: *const Request,
+    flag: *mut c_int,
+    statuses: *mut Status,
+) -> Result {
+    let number = count(number)?;
+    // SAFETY: as for `waitall`.
+    let (requests, statuses) = unsafe { (list(requests, number), list_mut(statuses, number)) };
+    let over = peek(&mut requests.to_vec())?;
+    let all: Option<Vec<Status>> = over.into_iter().collect();
+    put(flag, all.is_some().into());
+    for (place, status) in statuses.iter_mut().zip(all.into_iter().flatten()) {
+        *place = status;
+    }
+    Ok(())
+}
+
+pub fn request_get_status_any(
+    number: c_int,
+    requests: *const Request,
+    index: *mut c_int,
+    flag: *mut c_int,
+    status: *mut Status,
+) -> Result {
+    // SAFETY: as for `waitall`.
+    let requests = unsafe { list(requests, count(number)?) };
+    let is_active = are_active(requests)?;
+    if !is_active.contains(&true) {
+        put(flag, 1);
+        none_of(index, status);
+        return Ok(());
+    }
+    let over = peek(&mut requests.to_vec())?;
+    let found = (over.iter().zip(is_active)).position(|(it, is_active)| is_active && it.is_some());
+    put(flag, found.is_some().into());
+    put(index, found.map_or(abi::UNDEFINED, |place| place as c_int));
+    if let Some(of) = found.and_then(|place| over[place]) {
+        put(status, of);
+    }
+    Ok(())
+}
+
+fn are_active(requests: &[Request]) -> Result<Vec<bool>> {
+    let known = mpi().requests.borrow();
+    let active = requests.iter().map(|it| Ok(known.active(*it)?.is_some()));
+    active.collect()
+}
+
+pub fn request_get_status_some(
+    number: c_int,
+    requests: *const Request,
+    ended_number: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut Status,
+) -> Result {
+    let number = count(number)?;
+    // SAFETY: as for `waitall`.
+    let (requests, indices, statuses) = unsafe {
+        (
+            list(requests, number),
+            list_mut(indices, number),
+            list_mut(statuses, number),
+        )
+    };
+    let is_active = are_active(requests)?;
+    if !is_active.contains(&true) {
+        put(ended_number, abi::UNDEFINED);
+        return Ok(());
+    }
+    let mut at = 0;
+    for (place, status) in peek(&mut requests.to_vec())?.into_iter().enumerate() {
+        let Some(status) = status.filter(|_| is_active[place]) else {
+            continue;
+        };
+        indices[at] = place as c_int;
+        if let Some(of) = statuses.get_mut(at) {
+            *of = status;
+        }
+        at += 1;
+    }
+    put(ended_number, at as c_int);
+    Ok(())
+}

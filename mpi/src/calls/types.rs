@@ -1,0 +1,99 @@
+//! Datatypes (MPI-5.0, chapter 5), and the program's buffers as messages.
+
+#![allow(unsafe_code, reason = "lends the program's buffers to the library")]
+
+use crate::abi::Datatype;
+use crate::datatype::size_of_basic;
+use crate::exports as abi;
+use crate::failure::{Failure, Result};
+use crate::state::mpi;
+use core::ffi::c_void;
+use refrain::{Layout, ReceiveBuffer, SendBuffer};
+use std::sync::Arc;
+
+/// Where the data of a buffer lies.
+#[derive(Clone, Debug)]
+pub enum Form {
+    /// One byte behind the other.
+    Bytes(usize),
+    /// In copies of a layout.
+    Copies(u64, Arc<Layout>),
+}
+
+/// The form of `count` items of a type.
+#[inline]
+pub fn form(count: i64, datatype: Datatype) -> Result<Form> {
+    let size = size_of_basic(datatype);
+    if size > 0 && count >= 0 {
+        return dense(count, size);
+    }
+    form_of_derived(count, datatype)
+}
+
+#[inline]
+fn dense(count: i64, size: i64) -> Result<Form> {
+    match count.checked_mul(size) {
+        Some(bytes) => Ok(Form::Bytes(bytes as usize)),
+        None => Err(Failure::new(
+            abi::ERR_COUNT,
+            format_args!("{count} items of {size} bytes are more than a memory holds"),
+        )),
+    }
+}
+
+#[inline(never)]
+fn form_of_derived(count: i64, datatype: Datatype) -> Result<Form> {
+    let types = mpi().types.borrow();
+    let of = types.committed(datatype)?;
+    let copies = u64::try_from(count).map_err(|_| negative(count))?;
+    if of.is_contiguous() && of.true_lb() == 0 {
+        return dense(count, of.size());
+    }
+    Ok(Form::Copies(copies, of.layout()?))
+}
+
+#[cold]
+pub fn negative(count: i64) -> Failure {
+    Failure::new(
+        abi::ERR_COUNT,
+        format_args!("the count is {count}: give 0 or more"),
+    )
+}
+
+#[cold]
+fn null(bytes: usize) -> Failure {
+    Failure::new(
+        abi::ERR_BUFFER,
+        format_args!("the buffer is NULL, and {bytes} bytes are needed"),
+    )
+}
+
+/// A buffer to send from.
+#[inline]
+pub fn outgoing(at: *const c_void, count: i64, datatype: Datatype) -> Result<SendBuffer> {
+    match form(count, datatype)? {
+        Form::Bytes(bytes) if at.is_null() && bytes > 0 => Err(null(bytes)),
+        // SAFETY: the standard asks the program to leave the buffer alone until the send is complete.
+        Form::Bytes(bytes) => Ok(unsafe { SendBuffer::bytes(at.cast(), bytes) }),
+        Form::Copies(copies, layout) => {
+            // SAFETY: likewise. Absolute addresses come from `MPI_Get_address`.
+            let buffer = unsafe { SendBuffer::laid_out(at.cast(), copies, &layout) };
+            buffer.map_err(|why| Failure::new(abi::ERR_TYPE, why))
+        }
+    }
+}
+
+/// A buffer to receive into.
+#[inline]
+pub fn incoming(at: *mut c_void, count: i64, datatype: Datatype) -> Result<ReceiveBuffer> {
+    match form(count, datatype)? {
+        Form::Bytes(bytes) if at.is_null() && bytes > 0 => Err(null(bytes)),
+        // SAFETY: the standard asks the program to leave the buffer alone until the receive is complete.
+        Form::Bytes(bytes) => Ok(unsafe { ReceiveBuffer::bytes(at.cast(), bytes) }),
+        Form::Copies(copies, layout) => {
+            // SAFETY: likewise.
+            let buffer = unsafe { ReceiveBuffer::laid_out(at.cast(), copies, &layout) };
+            buffer.map_err(|why| Failure::new(abi::ERR_TYPE, why))
+        }
+    }
+}

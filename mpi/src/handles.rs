@@ -1,0 +1,103 @@
+//! Objects by handle. A handle is the same number in each life, since it follows from the calls
+//! before it, and a stale one is found.
+
+/// Handles of the program's objects begin here: lower numbers are those of the ABI.
+const FIRST: usize = 1 << 12;
+const INDEX_BITS: u32 = 20;
+/// Handles fit a positive `int`, as Fortran needs it.
+const GENERATIONS: usize = (1 << (31 - INDEX_BITS)) - 1;
+
+/// Objects of one kind.
+#[derive(Debug)]
+pub struct Table<T> {
+    slots: Vec<Slot<T>>,
+    free: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    generation: usize,
+    object: Option<T>,
+}
+
+impl<T> Table<T> {
+    pub const fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// Adds an object; returns its handle. `None`: a million objects exist.
+    pub fn add(&mut self, object: T) -> Option<usize> {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => {
+                self.slots.push(Slot {
+                    generation: 0,
+                    object: None,
+                });
+                self.slots.len() - 1
+            }
+        };
+        if index + FIRST >= 1 << INDEX_BITS {
+            return None;
+        }
+        let slot = &mut self.slots[index];
+        slot.object = Some(object);
+        Some((slot.generation << INDEX_BITS) + FIRST + index)
+    }
+
+    #[inline]
+    fn index(handle: usize) -> usize {
+        (handle & ((1 << INDEX_BITS) - 1)).wrapping_sub(FIRST)
+    }
+
+    #[inline]
+    pub fn get(&self, handle: usize) -> Option<&T> {
+        let slot = self.slots.get(Self::index(handle))?;
+        let object = slot.object.as_ref();
+        object.filter(|_| slot.generation == handle >> INDEX_BITS)
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, handle: usize) -> Option<&mut T> {
+        let slot = self.slots.get_mut(Self::index(handle))?;
+        let object = slot.object.as_mut();
+        object.filter(|_| slot.generation == handle >> INDEX_BITS)
+    }
+
+    pub fn remove(&mut self, handle: usize) -> Option<T> {
+        self.get(handle)?;
+        let index = Self::index(handle);
+        let slot = &mut self.slots[index];
+        slot.generation = (slot.generation + 1) % GENERATIONS;
+        self.free.push(index);
+        slot.object.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_handle_is_found_and_numbers_repeat() {
+        let mut table = Table::new();
+        let first = table.add('a').unwrap();
+        assert_eq!(first, FIRST);
+        assert_eq!(table.remove(first), Some('a'));
+        let second = table.add('b').unwrap();
+        assert_ne!(first, second);
+        assert_eq!((table.get(first), table.get(second)), (None, Some(&'b')));
+        assert_eq!(table.remove(first), None);
+        for _ in 0..3 * GENERATIONS {
+            let handle = table.add('c').unwrap();
+            assert!(i32::try_from(handle).is_ok() && handle >= FIRST);
+            assert_eq!(table.remove(handle), Some('c'));
+        }
+        for handle in [0, 1, FIRST - 1, usize::MAX] {
+            assert_eq!(table.get(handle), None);
+        }
+    }
+}

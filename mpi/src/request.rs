@@ -1,0 +1,216 @@
+//! Requests of the program: those of the library, and those that have ended when they begin.
+
+use super::abi::{Request, Status};
+use super::communicator::Finder;
+use super::exports as abi;
+use super::failure::{Failure, Result};
+use super::handles::Table;
+use super::state::made;
+use core::ffi::c_int;
+use refrain::{Ended, Message};
+
+/// What a request stands for.
+#[derive(Debug)]
+pub enum Operation {
+    /// An operation of the library; its request is null when it has ended.
+    Library(refrain::Request),
+    /// It ends as soon as the program asks: a message to or from `MPI_PROC_NULL`, a buffered send.
+    Nothing,
+}
+
+/// Called when an operation has ended.
+pub type Then = Box<dyn FnOnce() -> Result>;
+
+/// A request.
+pub struct Entry {
+    pub operation: Operation,
+    /// Finds the source of a receive; `None`: the request is none.
+    pub source: Option<Finder>,
+    /// The status of an operation that is nothing.
+    status: Status,
+    /// How an operation of the library has ended, if the program has asked and not taken the end.
+    pub over: Option<Ended>,
+    pub persistent: Option<Persistent>,
+    /// What the end of the operation makes.
+    pub then: Option<Then>,
+    /// A persistent request is active from its start to its end, another one always.
+    pub is_active: bool,
+}
+
+/// How a persistent request is started.
+pub enum Persistent {
+    /// As a persistent request of the library, or nothing.
+    Again,
+    /// By calling this: a buffered send.
+    By(Box<dyn Fn() -> Result>),
+}
+
+/// The status of requests that have none: null, inactive, and sends.
+pub fn empty() -> Status {
+    Status::new(abi::ANY_SOURCE, abi::ANY_TAG, 0)
+}
+
+/// The status of a receive from `MPI_PROC_NULL`.
+pub fn from_nobody() -> Status {
+    Status::new(abi::PROC_NULL, abi::ANY_TAG, 0)
+}
+
+impl Entry {
+    pub fn new(operation: Operation, source: Option<Finder>) -> Self {
+        let status = match &source {
+            Some(_) => from_nobody(),
+            None => empty(),
+        };
+        Self {
+            operation,
+            source,
+            status,
+            over: None,
+            persistent: None,
+            then: None,
+            is_active: true,
+        }
+    }
+
+    pub fn library(request: refrain::Request, source: Option<Finder>) -> Self {
+        Self::new(Operation::Library(request), source)
+    }
+
+    pub fn persistent(self, how: Persistent) -> Self {
+        Self {
+            persistent: Some(how),
+            is_active: false,
+            ..self
+        }
+    }
+
+    /// The request of the library that has not ended yet.
+    #[inline]
+    pub fn pending(&self) -> Option<refrain::Request> {
+        match self.operation {
+            Operation::Library(library) if self.over.is_none() => Some(library),
+            _ => None,
+        }
+    }
+
+    /// The status of a request that has ended.
+    pub fn status(&self) -> Status {
+        match &self.over {
+            Some(ended) => self.ended(ended),
+            None => self.status,
+        }
+    }
+
+    /// The status of an end that the library reports, and its error.
+    pub fn ended(&self, ended: &Ended) -> Status {
+        let Some(finder) = &self.source else {
+            return empty();
+        };
+        let of = &ended.status;
+        if of.cancelled {
+            let mut status = empty();
+            status.cancelled = 1;
+            return status;
+        }
+        let bytes = ended.truncated_to.unwrap_or(of.bytes);
+        let mut status = Status::new(finder.place(of.source), of.tag, bytes);
+        if ended.truncated_to.is_some() {
+            status.error = abi::ERR_TRUNCATE;
+        }
+        status
+    }
+}
+
+/// All requests.
+pub struct Requests {
+    table: Table<Entry>,
+    /// Operations whose request the program has freed before their end.
+    pub freed: Vec<refrain::Request>,
+}
+
+impl Requests {
+    pub const fn new() -> Self {
+        Self {
+            table: Table::new(),
+            freed: Vec::new(),
+        }
+    }
+
+    pub fn add(&mut self, entry: Entry) -> Result<Request> {
+        Ok(Request(made(self.table.add(entry), "requests")?))
+    }
+
+    #[inline]
+    pub fn get(&self, request: Request) -> Result<&Entry> {
+        self.table.get(request.0).ok_or_else(|| unknown(request))
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, request: Request) -> Result<&mut Entry> {
+        self.table
+            .get_mut(request.0)
+            .ok_or_else(|| unknown(request))
+    }
+
+    pub fn remove(&mut self, request: Request) -> Result<Entry> {
+        self.table.remove(request.0).ok_or_else(|| unknown(request))
+    }
+
+    /// The active operation of a request; `None`: it is null or inactive.
+    pub fn active(&self, request: Request) -> Result<Option<&Entry>> {
+        if request == abi::REQUEST_NULL {
+            return Ok(None);
+        }
+        let entry = self.get(request)?;
+        Ok(entry.is_active.then_some(entry))
+    }
+
+    /// A request has ended: it becomes null, or inactive if it is persistent.
+    pub fn end(&mut self, request: &mut Request) {
+        let Some(entry) = self.table.get_mut(request.0) else {
+            return;
+        };
+        entry.is_active = false;
+        entry.over = None;
+        if entry.persistent.is_none() {
+            self.table.remove(request.0);
+            *request = abi::REQUEST_NULL;
+        }
+    }
+}
+
+#[cold]
+fn unknown(request: Request) -> Failure {
+    Failure::new(
+        abi::ERR_REQUEST,
+        match request {
+            abi::REQUEST_NULL => "the request is MPI_REQUEST_NULL".to_owned(),
+            Request(handle) => {
+                format!("request {handle} does not exist: it has ended, or was never made")
+            }
+        },
+    )
+}
+
+/// A message that a matched probe took.
+#[derive(Debug)]
+pub struct Matched {
+    pub message: Message,
+    pub source: Finder,
+}
+
+/// The failure of a message that was longer than its buffer.
+pub fn truncated(ended: &Ended) -> Option<Failure> {
+    let error = ended.status().err()?;
+    Some(Failure::new(abi::ERR_TRUNCATE, error))
+}
+
+/// Number of a call's requests, which is an `int`.
+pub fn count(count: c_int) -> Result<usize> {
+    usize::try_from(count).map_err(|_| {
+        Failure::new(
+            abi::ERR_COUNT,
+            format_args!("the number of requests is {count}: give 0 or more"),
+        )
+    })
+}

@@ -1,0 +1,133 @@
+//! The state of the library. Each part is a cell of its own, so that functions of the program which
+//! the library calls (operators, error handlers, functions for attributes) may call MPI again.
+
+#![allow(
+    unsafe_code,
+    reason = "shares the state between threads that take turns"
+)]
+
+use super::abi::Request;
+use super::attribute::Keys;
+use super::calls::buffering::Attached;
+use super::calls::errors::Errors;
+use super::communicator::Communicators;
+use super::datatype::Types;
+use super::exports as abi;
+use super::failure::{Failure, Result};
+use super::group::Groups;
+use super::handles::Table;
+use super::info::Infos;
+use super::operator::Operators;
+use super::request::{Matched, Requests};
+use core::cell::{Cell, RefCell, RefMut};
+use core::ffi::c_int;
+use refrain::World;
+
+/// Where the program is between its first call and its last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Before,
+    Running,
+    After,
+}
+
+pub struct Mpi {
+    pub phase: Cell<Phase>,
+    pub thread_level: Cell<c_int>,
+    world: RefCell<Option<World>>,
+    pub communicators: RefCell<Communicators>,
+    pub requests: RefCell<Requests>,
+    pub messages: RefCell<Table<Matched>>,
+    pub operators: RefCell<Operators>,
+    pub types: RefCell<Types>,
+    pub errors: RefCell<Errors>,
+    pub groups: RefCell<Groups>,
+    pub infos: RefCell<Infos>,
+    pub keys: RefCell<Keys>,
+    pub attached: Cell<Option<Attached>>,
+    /// The last error, for `MPI_Error_string`.
+    pub last_error: RefCell<(c_int, String)>,
+}
+
+struct Shared(Mpi);
+
+// SAFETY: the library has thread level `MPI_THREAD_SERIALIZED`: the program makes one call at a
+// time, and calls of different threads are ordered by it.
+unsafe impl Sync for Shared {}
+
+static MPI: Shared = Shared(Mpi {
+    phase: Cell::new(Phase::Before),
+    thread_level: Cell::new(abi::THREAD_SINGLE),
+    world: RefCell::new(None),
+    communicators: RefCell::new(Communicators::new()),
+    requests: RefCell::new(Requests::new()),
+    messages: RefCell::new(Table::new()),
+    operators: RefCell::new(Operators::new()),
+    types: RefCell::new(Types::new()),
+    errors: RefCell::new(Errors::new()),
+    groups: RefCell::new(Groups::new()),
+    infos: RefCell::new(Infos::new()),
+    keys: RefCell::new(Keys::new()),
+    attached: Cell::new(None),
+    last_error: RefCell::new((0, String::new())),
+});
+
+#[inline]
+pub fn mpi() -> &'static Mpi {
+    &MPI.0
+}
+
+impl Mpi {
+    /// The world, for an operation.
+    #[inline]
+    pub fn world(&self) -> Result<RefMut<'_, World>> {
+        if let Ok(world) = self.world.try_borrow_mut()
+            && let Ok(world) = RefMut::filter_map(world, Option::as_mut)
+        {
+            return Ok(world);
+        }
+        Err(self.no_world())
+    }
+
+    /// The world, if there is one and no call uses it.
+    pub fn idle_world(&self) -> Option<RefMut<'_, World>> {
+        let world = self.world.try_borrow_mut().ok()?;
+        RefMut::filter_map(world, Option::as_mut).ok()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn no_world(&self) -> Failure {
+        Failure::new(
+            abi::ERR_OTHER,
+            match self.phase.get() {
+                Phase::Before => "MPI is not initialized: call MPI_Init first",
+                Phase::Running => {
+                    "the library is in another call: an operator, another thread or a signal handler must not communicate"
+                }
+                Phase::After => "MPI is finalized: nothing can be done after MPI_Finalize",
+            },
+        )
+    }
+
+    pub fn set_world(&self, world: Option<World>) -> Option<World> {
+        self.world.replace(world)
+    }
+
+    /// Adds a request and gives its handle to the program.
+    pub fn give(&self, place: *mut Request, entry: super::request::Entry) -> Result {
+        let handle = self.requests.borrow_mut().add(entry)?;
+        super::abi::put(place, handle);
+        Ok(())
+    }
+}
+
+/// The handle that a table has made, or the error that it is full.
+pub fn made(handle: Option<usize>, what: &str) -> Result<usize> {
+    handle.ok_or_else(|| {
+        Failure::new(
+            abi::ERR_NO_MEM,
+            format_args!("a million {what} exist: free some"),
+        )
+    })
+}
