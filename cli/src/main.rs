@@ -7,6 +7,7 @@ mod eventlogger;
 mod events;
 mod fabrics;
 mod info;
+mod install;
 mod job_number;
 mod log;
 mod mpiexec;
@@ -47,6 +48,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         words: Vec<OsString>,
     },
+    /// Install MPI for programs: mpiexec, mpicc, mpi.h and libmpi_abi.so.1.
+    Install(install::Arguments),
     /// Serve a launcher on another host; started by `run --host`.
     #[command(hide = true)]
     Agent,
@@ -97,6 +100,7 @@ fn main() -> ExitCode {
 fn run_command(command: Command) -> miette::Result<ExitCode> {
     match command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Install(arguments) => install::run(&arguments),
         Command::Mpiexec { words } => mpiexec::run(&words),
         Command::Agent => refrain_launch::agent::run()
             .into_diagnostic()

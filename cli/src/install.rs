@@ -1,0 +1,111 @@
+//! `refrain install`: MPI for programs that are built elsewhere.
+
+use clap::Args;
+use miette::{IntoDiagnostic as _, WrapErr as _, miette};
+use refrain_launch::clocks;
+use std::env;
+use std::fs::{self, Permissions};
+use std::io::{ErrorKind, Write as _, stdout};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const WRAPPER: &str = include_str!("install/mpicc.sh");
+/// Names of the compilers' wrapper, which goes by its name.
+const WRAPPERS: [&str; 4] = ["mpicxx", "mpic++", "mpicc_abi", "mpicxx_abi"];
+const LAUNCHERS: [&str; 2] = ["mpiexec", "mpirun"];
+/// The library as cargo builds it, and as programs name it.
+const BUILT: &str = "libmpi_abi.so";
+const LIBRARY: &str = "libmpi_abi.so.1";
+
+/// Arguments of `refrain install`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Folder to install into; its folders bin, lib and include are made.
+    #[arg(long, value_name = "DIR")]
+    prefix: PathBuf,
+}
+
+/// Installs launcher, library, header and compilers' wrappers.
+pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
+    let own = env::current_exe().into_diagnostic()?;
+    let library = library(&own)?;
+    let clocks = clocks::library().map_err(|why| miette!("{why}"))?;
+    fs::create_dir_all(&arguments.prefix)
+        .into_diagnostic()
+        .wrap_err_with(|| format!("--prefix {}", arguments.prefix.display()))?;
+    let prefix = arguments.prefix.canonicalize().into_diagnostic()?;
+    let [bin, lib, include] = ["bin", "lib", "include"].map(|name| prefix.join(name));
+    let configuration = lib.join("pkgconfig");
+    for folder in [&bin, &lib, &include, &configuration] {
+        fs::create_dir_all(folder).into_diagnostic()?;
+    }
+    copy(&own, &bin.join("refrain"))?;
+    copy(&library, &lib.join(LIBRARY))?;
+    copy(&clocks, &lib.join("librefrain_clocks.so"))?;
+    link(LIBRARY, &lib.join(BUILT))?;
+    write(&include.join("mpi.h"), &refrain_mpi_abi::header())?;
+    let script = bin.join("mpicc");
+    write(&script, WRAPPER)?;
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).into_diagnostic()?;
+    for name in WRAPPERS {
+        link("mpicc", &bin.join(name))?;
+    }
+    for name in LAUNCHERS {
+        link("refrain", &bin.join(name))?;
+    }
+    write(&configuration.join("mpi_abi.pc"), &package(&prefix))?;
+    let installed = format!(
+        "installed in {}: put {} into PATH, then: mpicc program.c -o program; mpiexec -n 4 ./program\n",
+        prefix.display(),
+        bin.display()
+    );
+    stdout().write_all(installed.as_bytes()).into_diagnostic()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The library beside this program, as built or as installed.
+fn library(own: &Path) -> miette::Result<PathBuf> {
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    let candidates = [folder.join(BUILT), folder.join("../lib").join(LIBRARY)];
+    let found = candidates.into_iter().find(|file| file.is_file());
+    found.ok_or_else(|| {
+        miette!(
+            "there is no {BUILT} in {}: build it with cargo build --release -p refrain-mpi",
+            folder.display()
+        )
+    })
+}
+
+/// Copies a file beside its place and moves it there: a running program keeps the old one.
+fn copy(from: &Path, to: &Path) -> miette::Result<()> {
+    let beside = to.with_extension("new");
+    let copied = fs::copy(from, &beside).and_then(|_| fs::rename(&beside, to));
+    copied
+        .into_diagnostic()
+        .wrap_err_with(|| format!("copying {} to {}", from.display(), to.display()))
+}
+
+fn write(to: &Path, text: &str) -> miette::Result<()> {
+    fs::write(to, text)
+        .into_diagnostic()
+        .wrap_err_with(|| format!("writing {}", to.display()))
+}
+
+fn link(target: &str, at: &Path) -> miette::Result<()> {
+    let removed = match fs::remove_file(at) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    };
+    removed
+        .and_then(|()| symlink(target, at))
+        .into_diagnostic()
+        .wrap_err_with(|| format!("linking {}", at.display()))
+}
+
+fn package(prefix: &Path) -> String {
+    let (prefix, version) = (prefix.display(), env!("CARGO_PKG_VERSION"));
+    format!(
+        "prefix={prefix}\n\nName: mpi_abi\nDescription: MPI 5.0, standard ABI, by Refrain\nVersion: {version}\nCflags: -I${{prefix}}/include\nLibs: -L${{prefix}}/lib -Wl,-rpath,${{prefix}}/lib -lmpi_abi\n"
+    )
+}
