@@ -19,6 +19,14 @@ pub fn call(name: &'static str, subject: Subject, body: impl FnOnce() -> Result)
     }) as c_int
 }
 
+/// As [`call`], for a function that joins the job: what it leaves on the program's stack is
+/// overwritten.
+pub fn join(name: &'static str, subject: Subject, body: impl FnOnce() -> Result) -> c_int {
+    let code = call(name, subject, body);
+    own_stack::overwrite_below();
+    code
+}
+
 /// A function without a body.
 #[cold]
 pub fn missing(name: &'static str, subject: Subject) -> c_int {

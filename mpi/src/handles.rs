@@ -28,6 +28,11 @@ impl<T> Table<T> {
         }
     }
 
+    /// Number of objects.
+    pub fn count(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
     /// Adds an object; returns its handle. `None`: a million objects exist.
     pub fn add(&mut self, object: T) -> Option<usize> {
         let index = match self.free.pop() {

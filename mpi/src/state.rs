@@ -6,7 +6,7 @@
     reason = "shares the state between threads that take turns"
 )]
 
-use super::abi::Request;
+use super::abi::{Errhandler, Request};
 use super::attribute::Keys;
 use super::calls::buffering::Attached;
 use super::calls::errors::Errors;
@@ -44,6 +44,8 @@ pub struct Mpi {
     pub groups: RefCell<Groups>,
     pub infos: RefCell<Infos>,
     pub keys: RefCell<Keys>,
+    /// The error handler of each session.
+    pub sessions: RefCell<Table<Errhandler>>,
     pub attached: Cell<Option<Attached>>,
     /// The last error, for `MPI_Error_string`.
     pub last_error: RefCell<(c_int, String)>,
@@ -68,6 +70,7 @@ static MPI: Shared = Shared(Mpi {
     groups: RefCell::new(Groups::new()),
     infos: RefCell::new(Infos::new()),
     keys: RefCell::new(Keys::new()),
+    sessions: RefCell::new(Table::new()),
     attached: Cell::new(None),
     last_error: RefCell::new((0, String::new())),
 });

@@ -47,6 +47,13 @@ fn collectives_on_all_communicators_are_replayed() {
     same_with_kills("tests/programs/groups.c", &[2, 5], &kills);
 }
 
+// REC-4 REC-8
+#[test]
+fn sessions_are_replayed() {
+    let kills = ["1@clock=5", "0@clock=16", "2@clock=9,1@clock=20"];
+    same_with_kills("tests/programs/sessions.c", &[3], &kills);
+}
+
 #[test]
 fn a_job_of_one_rank_needs_no_launcher() {
     let Some(program) = program("tests/programs/groups.c") else {

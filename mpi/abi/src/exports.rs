@@ -67,6 +67,9 @@ export!(\"{name}\", {inner});"
     );
 }
 
+/// Functions that may join the job.
+const JOINING: [&str; 3] = ["Init", "Init_thread", "Session_init"];
+
 fn call(function: &Function) -> String {
     let (name, prototype) = (&function.name, &function.prototype);
     let subject = subject(prototype);
@@ -81,6 +84,8 @@ fn call(function: &Function) -> String {
     };
     let all = &prototype.parameters;
     match &function.body {
+        // The tool interface has no error handlers.
+        Body::Missing if name.starts_with("T_") => "T_ERR_NOT_SUPPORTED".into(),
         Body::Missing => format!("border::missing(\"MPI_{name}\", {subject})"),
         Body::Conversion if prototype.result == "int" => "handle.0 as c_int".into(),
         Body::Conversion => format!("{}(handle as usize)", prototype.result),
@@ -89,12 +94,17 @@ fn call(function: &Function) -> String {
             name: body,
             is_told,
         } if prototype.result == "int" => {
+            let crossing = if JOINING.contains(&&name[..]) {
+                "join"
+            } else {
+                "call"
+            };
             let mut arguments = arguments(all);
             if *is_told {
                 let _ = write!(arguments, ", {}", prototype.is_large == Some(true));
             }
             format!(
-                "border::call(\"MPI_{name}\", {subject}, || calls::{module}::{body}({arguments}))"
+                "border::{crossing}(\"MPI_{name}\", {subject}, || calls::{module}::{body}({arguments}))"
             )
         }
         Body::Function {

@@ -2,16 +2,18 @@
 
 #![allow(unsafe_code, reason = "allocates memory for the program")]
 
-use crate::abi::{Comm, put, put_text};
+use crate::abi::{Comm, Info, list, list_mut, put, put_text};
 use crate::communicator::Communicator;
 use crate::exports as abi;
 use crate::failure::{Failure, Result};
+use crate::info::Pairs;
 use crate::state::{Phase, mpi};
 use core::ffi::{c_char, c_int, c_void};
 use refrain::World;
 use refrain_border::clocks::{self, Answers};
-use refrain_border::{addresses, own_stack, same_memory};
+use refrain_border::{addresses, same_memory};
 use std::process;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Variables by which other launchers tell a process how many they have started.
 const OTHER_LAUNCHERS: [&str; 3] = ["PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"];
@@ -63,12 +65,8 @@ fn begin(level: c_int) -> Result {
         }
     }
     mpi.thread_level.set(level);
-    same_memory::check().map_err(Failure::argument)?;
-    clocks::join();
-    addresses::begin_elsewhere();
-    let mut world = World::init()?;
-    addresses::begin_at_line();
-    warn_of_other_launchers(&world);
+    join()?;
+    let mut world = mpi.world()?;
     let all = world.all();
     let context = world.take_context()?;
     let alone = [world.rank()];
@@ -81,11 +79,40 @@ fn begin(level: c_int) -> Result {
     let communicators = [named(all, "MPI_COMM_WORLD")?, named(own, "MPI_COMM_SELF")?];
     let [all, own] = communicators;
     mpi.communicators.borrow_mut().begin(all, own);
-    mpi.set_world(Some(world));
     mpi.phase.set(Phase::Running);
-    clocks::attach(ANSWERS);
-    own_stack::overwrite_below();
     Ok(())
+}
+
+/// Joins the job, unless a session or `MPI_Init` has done so.
+pub fn join() -> Result {
+    let mpi = mpi();
+    if mpi.idle_world().is_some() {
+        return Ok(());
+    }
+    same_memory::check().map_err(Failure::argument)?;
+    clocks::join();
+    addresses::begin_elsewhere();
+    let world = World::init()?;
+    addresses::begin_at_line();
+    warn_of_other_launchers(&world);
+    mpi.set_world(Some(world));
+    clocks::attach(ANSWERS);
+    Ok(())
+}
+
+/// Leaves the job.
+pub fn leave() -> Result {
+    let mpi = mpi();
+    {
+        let mut world = mpi.world()?;
+        // Sends go on from copies; receives are given up.
+        for mut request in std::mem::take(&mut mpi.requests.borrow_mut().freed) {
+            world.free(&mut request)?;
+        }
+    }
+    let result = mpi.set_world(None).map_or(Ok(()), World::finalize);
+    clocks::detach();
+    Ok(result?)
 }
 
 /// A program that another library's launcher has started would be as many jobs of one rank.
@@ -108,18 +135,11 @@ pub fn finalize() -> Result {
     drop(mpi.world()?);
     // Functions of the program run at the end of MPI by this (section 11.2.4).
     super::attributes::delete_all(abi::COMM_SELF)?;
-    {
-        let mut world = mpi.world()?;
-        // Sends go on from copies; receives are given up.
-        for mut request in std::mem::take(&mut mpi.requests.borrow_mut().freed) {
-            world.free(&mut request)?;
-        }
-    }
-    let world = mpi.set_world(None);
     mpi.phase.set(Phase::After);
-    let result = world.map_or(Ok(()), World::finalize);
-    clocks::detach();
-    Ok(result?)
+    match super::sessions::leaves_at_exit() {
+        true => Ok(()),
+        false => leave(),
+    }
 }
 
 pub fn initialized(flag: *mut c_int) -> Result {
@@ -200,12 +220,98 @@ pub fn get_processor_name(name: *mut c_char, length: *mut c_int) -> Result {
     Ok(())
 }
 
+/// What `MPI_Abi_set_fortran_booleans` has told: the size of a LOGICAL, and true and false.
+type Booleans = (c_int, [u8; 16], [u8; 16]);
+static FORTRAN: Mutex<(Pairs, Option<Booleans>)> = Mutex::new((Pairs::new(), None));
+
+fn fortran() -> MutexGuard<'static, (Pairs, Option<Booleans>)> {
+    FORTRAN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn give(pairs: Pairs, place: *mut Info) -> Result {
+    put(place, mpi().infos.borrow_mut().add(pairs)?);
+    Ok(())
+}
+
+pub fn abi_get_info(place: *mut Info) -> Result {
+    let sizes = [
+        ("mpi_aint_size", 8),
+        ("mpi_count_size", 8),
+        ("mpi_offset_size", 8),
+    ];
+    let pairs = sizes.map(|(key, bytes)| (key.to_owned(), bytes.to_string()));
+    give(pairs.into(), place)
+}
+
+pub fn abi_set_fortran_info(info: Info) -> Result {
+    fortran().0 = mpi().infos.borrow().get(info)?;
+    Ok(())
+}
+
+pub fn abi_get_fortran_info(place: *mut Info) -> Result {
+    let pairs = fortran().0.clone();
+    match pairs.is_empty() {
+        true => {
+            put(place, abi::INFO_NULL);
+            Ok(())
+        }
+        false => give(pairs, place),
+    }
+}
+
+/// Bytes of a LOGICAL.
+fn logical(size: c_int) -> Result<usize> {
+    match size {
+        1 | 2 | 4 | 8 | 16 => Ok(size as usize),
+        _ => Err(Failure::argument(format_args!(
+            "a LOGICAL has {size} bytes: give 1, 2, 4, 8 or 16"
+        ))),
+    }
+}
+
+pub fn abi_set_fortran_booleans(size: c_int, is: *mut c_void, is_not: *mut c_void) -> Result {
+    let bytes = logical(size)?;
+    let read = |from: *mut c_void| {
+        let mut value = [0; 16];
+        // SAFETY: the standard asks the program for values of this size.
+        value[..bytes].copy_from_slice(unsafe { list(from.cast::<u8>(), bytes) });
+        value
+    };
+    fortran().1 = Some((size, read(is), read(is_not)));
+    Ok(())
+}
+
+pub fn abi_get_fortran_booleans(
+    size: c_int,
+    is: *mut c_void,
+    is_not: *mut c_void,
+    is_set: *mut c_int,
+) -> Result {
+    let bytes = logical(size)?;
+    let told = fortran().1.filter(|(of, ..)| *of == size);
+    put(is_set, told.is_some().into());
+    if let Some((_, true_value, false_value)) = told {
+        for (to, value) in [(is, true_value), (is_not, false_value)] {
+            // SAFETY: the standard asks the program for room of this size.
+            unsafe { list_mut(to.cast::<u8>(), bytes) }.copy_from_slice(&value[..bytes]);
+        }
+    }
+    Ok(())
+}
+
+pub fn get_hw_resource_info(place: *mut Info) -> Result {
+    give(
+        vec![("mpi_hw_resource_type".into(), "mpi_shared_memory".into())],
+        place,
+    )
+}
+
 /// Levels of profiling have no effect (section 15.2.4).
 pub fn pcontrol(_level: c_int) -> Result {
     Ok(())
 }
 
-pub fn alloc_mem(size: i64, _info: crate::abi::Info, place: *mut c_void) -> Result {
+pub fn alloc_mem(size: i64, _info: Info, place: *mut c_void) -> Result {
     let bytes = usize::try_from(size)
         .map_err(|_| Failure::argument(format_args!("size {size}: give 0 or more")))?;
     // SAFETY: the C library's own function, which has this type.

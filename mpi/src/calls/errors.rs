@@ -7,14 +7,12 @@ use crate::border::Handler;
 use crate::exports as abi;
 use crate::failure::{Failure, Result};
 use crate::handles::Table;
-use crate::state::{Phase, made, mpi};
+use crate::state::{made, mpi};
 use core::ffi::{c_char, c_int};
 
 /// Error handlers of the program, and the classes and codes that it has added.
 pub struct Errors {
     handlers: Table<HandleError>,
-    /// Of sessions, and of calls without a communicator before MPI is initialized.
-    pub of_sessions: Errhandler,
     /// By code, from `ERR_LASTCODE + 1` on: class and text; `None`: removed.
     added: Vec<Option<(c_int, String)>>,
 }
@@ -23,7 +21,6 @@ impl Errors {
     pub const fn new() -> Self {
         Self {
             handlers: Table::new(),
-            of_sessions: abi::ERRORS_ARE_FATAL,
             added: Vec::new(),
         }
     }
@@ -60,7 +57,7 @@ impl Errors {
 pub fn handler(subject: Subject) -> Handler {
     let mpi = mpi();
     let (handle, of) = match subject {
-        Subject::Session(session) => (errors_of_sessions(), session.0),
+        Subject::Session(session) => (of_session(session), session.0),
         Subject::Comm(comm) => (of_communicator(comm), comm.0),
         Subject::None => {
             let own = of_communicator(abi::COMM_SELF);
@@ -81,8 +78,12 @@ pub fn handler(subject: Subject) -> Handler {
     }
 }
 
-fn errors_of_sessions() -> Errhandler {
-    mpi().errors.borrow().of_sessions
+fn of_session(session: Session) -> Errhandler {
+    let sessions = mpi().sessions.borrow();
+    sessions
+        .get(session.0)
+        .copied()
+        .unwrap_or(abi::ERRORS_ARE_FATAL)
 }
 
 fn of_communicator(comm: Comm) -> Errhandler {
@@ -92,8 +93,7 @@ fn of_communicator(comm: Comm) -> Errhandler {
         .or_else(|_| communicators.get(abi::COMM_SELF));
     match found {
         Ok(communicator) => communicator.errhandler,
-        Err(_) if mpi().phase.get() == Phase::Running => abi::ERRORS_ARE_FATAL,
-        Err(_) => errors_of_sessions(),
+        Err(_) => abi::ERRORS_ARE_FATAL,
     }
 }
 
@@ -262,15 +262,23 @@ fn call_of(subject: Subject, code: c_int) -> Result {
     }
 }
 
-pub fn session_set_errhandler(_session: Session, handler: Errhandler) -> Result {
+pub fn session_set_errhandler(session: Session, handler: Errhandler) -> Result {
     check(handler)?;
-    mpi().errors.borrow_mut().of_sessions = handler;
+    match mpi().sessions.borrow_mut().get_mut(session.0) {
+        Some(of) => *of = handler,
+        None => return Err(no_session()),
+    }
     Ok(())
 }
 
-pub fn session_get_errhandler(_session: Session, place: *mut Errhandler) -> Result {
-    put(place, errors_of_sessions());
+pub fn session_get_errhandler(session: Session, place: *mut Errhandler) -> Result {
+    let sessions = mpi().sessions.borrow();
+    put(place, *sessions.get(session.0).ok_or_else(no_session)?);
     Ok(())
+}
+
+fn no_session() -> Failure {
+    Failure::new(abi::ERR_SESSION, "the session does not exist")
 }
 
 pub fn session_call_errhandler(session: Session, code: c_int) -> Result {
