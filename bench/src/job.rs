@@ -25,12 +25,17 @@ pub struct Job {
 
 impl Job {
     /// A job from command lines. The name of a subfolder of [`JobFolder`], in capitals, stands for
-    /// its path.
+    /// its path. The log stays in memory unless the options name a folder.
     pub fn new(ranks: u32, options: &str, workload: &str) -> Self {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
+        let mut options: Vec<String> = words(options);
+        let is_given = |name: &str| options.iter().any(|option| option == name);
+        if !is_given("none") && !is_given("--spill-dir") && !is_given("--log-disk") {
+            options.extend(["--log-disk", "0"].map(str::to_owned));
+        }
         Self {
             ranks,
-            options: words(options),
+            options,
             workload: words(workload),
         }
     }

@@ -113,7 +113,9 @@ fn the_user_s_own_preloaded_libraries_stay() {
 #[test]
 fn programs_that_are_not_served_run_as_ever() {
     let mut command = Command::new(launcher());
-    command.env_remove("LD_PRELOAD").args(["run", "-n", "1"]);
+    command
+        .env_remove("LD_PRELOAD")
+        .args(["run", "-n", "1", "--protocol", "none"]);
     command.args(["--no-prefix", "--", "sh", "-c", "echo \"[$LD_PRELOAD]\""]);
     assert_eq!(built::end(&mut command).out, "[]\n");
 

@@ -38,8 +38,8 @@ Options of the job, before the first program:
   -V, --version                Print version
 
 The options of `refrain run` work too, such as --protocol none or --kill 1@2: see `refrain run
---help`. Without --protocol, messages are logged (pessimist), in memory and in the temporary
-folder. Rank 0 reads the standard input.
+--help`. Messages are logged, in memory and in the folder for temporary files; a job whose log
+is full continues unprotected. Rank 0 reads the standard input.
 ";
 
 /// Whether this process was started as `mpiexec` or `mpirun`.
@@ -60,32 +60,11 @@ fn arguments_of_run(words: &Words) -> miette::Result<run::Arguments> {
     let is_prefixed = |word: &&OsString| *word != PREFIX;
     let options = words.options.iter().filter(is_prefixed).cloned();
     let all = [OsString::from("-n"), ranks.into()].into_iter();
-    let all = all.chain(defaults(&words.options)).chain(options);
+    let all = all.chain(options);
     let matches = options_of_run().get_matches_from(all.chain(["--".into(), "programs".into()]));
     let mut arguments = run::Arguments::from_arg_matches(&matches).into_diagnostic()?;
     arguments.output.no_prefix |= !words.options.iter().any(|word| word == PREFIX);
     Ok(arguments)
-}
-
-/// What MPI programs get without asking: ranks that are killed continue, and the log goes to disk when
-/// memory is short.
-fn defaults(options: &[OsString]) -> Vec<OsString> {
-    let given = |name: &str| {
-        let is_it = |word: &OsString| {
-            let word = word.as_encoded_bytes();
-            let rest = word.strip_prefix(name.as_bytes());
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"="))
-        };
-        options.iter().any(is_it)
-    };
-    if given("--protocol") {
-        return Vec::new();
-    }
-    let mut defaults = vec!["--protocol".into(), "pessimist".into()];
-    if !given("--spill-dir") {
-        defaults.extend(["--spill-dir".into(), std::env::temp_dir().into()]);
-    }
-    defaults
 }
 
 fn print(text: &str) -> miette::Result<ExitCode> {

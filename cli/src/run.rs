@@ -75,9 +75,11 @@ fn config(arguments: &Arguments) -> miette::Result<JobConfig> {
         protocol: arguments.protocol.clone(),
         log_memory_bytes: arguments.log_memory,
         log_prefault: log.log_prefault,
+        log_full: log.log_full,
         log_full_wait_ms: log.log_full_wait,
-        spill_dir: log.spill_dir.clone(),
-        log_disk_bytes: log.log_disk,
+        spill_dir: spill_dir(arguments)?,
+        spill_dir_is_default: log.spill_dir.is_none(),
+        log_disk_bytes: log.log_disk.filter(|bytes| *bytes > 0),
         spill_after_bytes: log.spill_after,
         spill_io: log.spill_io.clone(),
         keep_log: log.keep_log,
@@ -105,6 +107,23 @@ fn config(arguments: &Arguments) -> miette::Result<JobConfig> {
         verbose: arguments.verbose,
         ..JobConfig::default()
     })
+}
+
+/// The folder of the log's files; `None`: the log stays in memory.
+fn spill_dir(arguments: &Arguments) -> miette::Result<Option<String>> {
+    let log = &arguments.log;
+    match (&log.spill_dir, log.log_disk) {
+        (Some(folder), Some(0)) => Err(miette!(
+            "--log-disk 0 keeps the log in memory: it cannot be written to --spill-dir {folder}"
+        )),
+        (_, Some(0)) => Ok(None),
+        (Some(folder), _) => Ok(Some(folder.clone())),
+        (None, _) if arguments.protocol == "none" => Ok(None),
+        (None, _) => {
+            let folder = std::env::temp_dir();
+            Ok(folder.to_str().map(str::to_owned))
+        }
+    }
 }
 
 fn event_config(arguments: &Arguments) -> EventConfig {

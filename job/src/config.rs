@@ -67,6 +67,20 @@ pub struct RecoveryConfig {
     pub divergence: Divergence,
 }
 
+/// What a rank does whose log is full. LOG-7
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LogFullPolicy {
+    /// It keeps no messages any more, and the job continues: a death ends it.
+    Unprotected,
+    /// The send that finds no room fails.
+    Stop,
+}
+
+impl LogFullPolicy {
+    /// All policies, with their names.
+    pub const ALL: [(&str, Self); 2] = [("unprotected", Self::Unprotected), ("stop", Self::Stop)];
+}
+
 /// The action when a replayed message has other bytes than in the earlier life. REC-8
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Divergence {
@@ -177,11 +191,15 @@ pub struct JobConfig {
     pub log_memory_bytes: Option<u64>,
     /// Touch all log memory at the start instead of when it is first used.
     pub log_prefault: bool,
-    /// Time that a blocking send may wait for log memory before it fails, in milliseconds.
+    /// `--log-full`: what a rank does whose log is full, and that no checkpoint frees.
+    pub log_full: LogFullPolicy,
+    /// Time that a send may wait for log memory before the log counts as full, in milliseconds.
     pub log_full_wait_ms: u64,
     /// `--spill-dir`: the folder for the part of the payload log that does not stay in memory.
     /// `None`: the log stays in memory. The launcher makes the path absolute.
     pub spill_dir: Option<String>,
+    /// `--spill-dir` was not given: if that folder cannot be used, the log stays in memory.
+    pub spill_dir_is_default: bool,
     /// `--log-disk`: maximum disk space of one rank's log, in bytes. The launcher fills it in:
     /// half of the free space, shared by its ranks.
     pub log_disk_bytes: Option<u64>,
@@ -238,8 +256,10 @@ impl Default for JobConfig {
             protocol: "none".into(),
             log_memory_bytes: None,
             log_prefault: false,
+            log_full: LogFullPolicy::Stop,
             log_full_wait_ms: 10_000,
             spill_dir: None,
+            spill_dir_is_default: false,
             log_disk_bytes: None,
             spill_after_bytes: None,
             spill_io: "auto".into(),

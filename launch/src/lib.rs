@@ -189,6 +189,9 @@ pub struct Job {
     /// All ranks have passed the last fence: their logs no longer grow, and a restarted rank
     /// connects to no peer.
     past_last_fence: bool,
+    /// The first rank whose log was full, and that keeps no messages any more: no rank is
+    /// restarted. LOG-7
+    unprotected_since: Option<usize>,
     /// Dropped after the ranks: the agents end the remaining processes of their ranks.
     placement: Placement,
     id: u64,

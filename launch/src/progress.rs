@@ -6,6 +6,7 @@ use super::verdict::Membership;
 use crate::polling;
 use crate::size::Size;
 use refrain_job::control::message::StatusFigures;
+use refrain_job::machine::default_log_bytes;
 use rustix::event::PollFlags;
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, IsTerminal};
@@ -48,6 +49,9 @@ struct Glance {
     /// The newest stable checkpoint of each rank that has one: its number, and its age in seconds.
     checkpoints: Vec<(u64, u64)>,
     logs: Logs,
+    /// How long the log of the first rank lasts at this rate, in seconds, if it is being filled.
+    lasts_seconds: Option<u64>,
+    is_unprotected: bool,
 }
 
 /// Payload logs of a job and waits for events, from the statuses of ranks.
@@ -58,6 +62,8 @@ struct Logs {
     disk_bytes: u64,
     /// Bytes of log memory of the rank that uses the largest part of it: in use, and the maximum.
     fullest: (u64, u64),
+    /// Of the rank whose log is the largest: its bytes in memory and on disk.
+    longest_bytes: u64,
     gate_waits: u64,
     gate_wait_us: u64,
 }
@@ -68,6 +74,8 @@ impl Logs {
         self.disk_bytes += figures.disk_bytes;
         let one = (figures.log_bytes, figures.log_bytes_max);
         self.fullest = self.fullest.max(one);
+        let bytes = figures.log_bytes + figures.disk_bytes;
+        self.longest_bytes = self.longest_bytes.max(bytes);
         self.gate_waits += figures.gate_waits;
         self.gate_wait_us += figures.gate_wait_us;
     }
@@ -124,7 +132,12 @@ impl Display for Glance {
             };
             write!(to, "; {range}, up to {} s old", oldest.unwrap_or(&0))?;
         }
-        write!(to, "{}", self.logs)
+        write!(to, "{}", self.logs)?;
+        match (self.is_unprotected, self.lasts_seconds) {
+            (true, _) => to.write_str(", UNPROTECTED"),
+            (false, Some(seconds)) => write!(to, ", full in {seconds} s"),
+            (false, None) => Ok(()),
+        }
     }
 }
 
@@ -202,6 +215,28 @@ impl Job {
     /// a terminal, every few seconds elsewhere.
     pub fn show_progress(&mut self) {
         self.progress = Some(Progress::new());
+        let survives = self.describe_protection();
+        self.say(Some(survives));
+    }
+
+    /// What the job survives, and where its log is.
+    fn describe_protection(&self) -> String {
+        let config = &self.config;
+        if config.recovery.max_restarts == 0 {
+            return "the job ends when a rank is killed".into();
+        }
+        let memory = config
+            .log_memory_bytes
+            .unwrap_or_else(|| default_log_bytes(config.ranks_on_host));
+        let disk = match (&config.spill_dir, config.log_disk_bytes) {
+            (Some(folder), Some(bytes)) => format!(" and {} in {folder}", Size(bytes)),
+            _ => String::new(),
+        };
+        format!(
+            "a rank that is killed continues ({}); the log of a rank has {} of memory{disk}",
+            config.protocol,
+            Size(memory)
+        )
     }
 
     /// Erases the view on a terminal if output is to be written in its place.
@@ -253,6 +288,10 @@ impl Job {
         for figures in self.schedule.scheduler.figures() {
             glance.logs.add(figures);
         }
+        glance.is_unprotected = self.unprotected_since.is_some();
+        let disk_bytes = self.config.log_disk_bytes.unwrap_or(0);
+        let capacity_bytes = glance.logs.fullest.1 + disk_bytes;
+        glance.lasts_seconds = lasts(glance.logs.longest_bytes, capacity_bytes, now - begin);
         for (rank, (process, lives)) in self.ranks.iter().zip(&self.lives).enumerate() {
             let state = match process.membership {
                 _ if lives.pending.is_some() => RankState::Starts,
@@ -271,9 +310,40 @@ impl Job {
     }
 }
 
+/// How long a log lasts that has been filled so far in this time, in seconds. `None`: it is not
+/// being filled.
+fn lasts(used_bytes: u64, capacity_bytes: u64, elapsed: Duration) -> Option<u64> {
+    let is_filled = used_bytes >= capacity_bytes / 64 && used_bytes > 0;
+    let rest_bytes = capacity_bytes
+        .checked_sub(used_bytes)
+        .filter(|_| is_filled)?;
+    let seconds = elapsed.as_secs_f64() * rest_bytes as f64 / used_bytes as f64;
+    Some(seconds as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // LOG-7
+    #[test]
+    fn it_is_said_how_long_a_log_lasts_that_is_being_filled() {
+        let lasts = |used, capacity| lasts(used, capacity, Duration::from_secs(10));
+        assert_eq!(lasts(0, 0), None);
+        assert_eq!(lasts(1, 1000), None);
+        assert_eq!(lasts(250, 1000), Some(30));
+        assert_eq!(lasts(1000, 1000), Some(0));
+        let glance = |lasts_seconds, is_unprotected| {
+            let glance = Glance {
+                lasts_seconds,
+                is_unprotected,
+                ..Glance::default()
+            };
+            glance.to_string()
+        };
+        assert_eq!(glance(Some(7), false), "0 s: 0 ranks run, full in 7 s");
+        assert_eq!(glance(Some(0), true), "0 s: 0 ranks run, UNPROTECTED");
+    }
 
     #[test]
     fn a_glance_is_one_line() {

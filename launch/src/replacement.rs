@@ -26,10 +26,17 @@ impl Job {
     /// Decides what follows from the end of a rank.
     pub(super) fn decide(&self, rank: usize, end: End) -> RestartDecision {
         let (process, lives) = (&self.ranks[rank], &self.lives[rank]);
+        let protected = match self.unprotected_since {
+            None => Ok(()),
+            Some(full) => Err(format!(
+                "the log of rank {full} was full, and the job has gone on unprotected since"
+            )),
+        };
         let sequel = lives.allowance.decide(
             process.true_end(end),
             self.departure(rank),
             lives.has_caught_up,
+            protected,
         );
         match (sequel, lives.stage()) {
             (RestartDecision::Judged(Some(why)), Some(stage)) if lives.repeated_deaths > 0 => {
@@ -42,6 +49,17 @@ impl Job {
             }
             (sequel, _) => sequel,
         }
+    }
+
+    /// A rank keeps no messages any more: it is said once, and no rank is restarted. LOG-7
+    pub(super) fn go_on_unprotected(&mut self, rank: usize, why: &str) {
+        if self.unprotected_since.is_some() {
+            return;
+        }
+        self.unprotected_since = Some(rank);
+        self.say(Some(format!(
+            "the log of rank {rank} is full: {why}; the job goes on UNPROTECTED: the death of a rank ends it (--log-full stop ends the job now)"
+        )));
     }
 
     /// Whether a rank has passed the last fence, and whether a later life could replay.

@@ -58,6 +58,7 @@ impl Job {
                 | ToLauncher::Statistics(_)
                 | ToLauncher::Status(_)
                 | ToLauncher::WantCheckpoint(_)
+                | ToLauncher::Unprotected(_)
                 | ToLauncher::Suspect { .. }
                 | ToLauncher::Taking(_)
                 | ToLauncher::Stable { .. },
@@ -108,6 +109,7 @@ impl Job {
             }
             ToLauncher::Status(figures) => self.schedule.scheduler.answered(rank, *figures),
             ToLauncher::WantCheckpoint(of) => self.schedule.scheduler.request(of as usize),
+            ToLauncher::Unprotected(why) => self.go_on_unprotected(rank, &why),
             ToLauncher::Stable {
                 checkpoint,
                 bytes,

@@ -91,16 +91,24 @@ impl Allowance {
     }
 
     /// Decides what follows from this end of a life. `had_caught_up`: the life was the first, or
-    /// had reached the point where the earlier life died.
-    pub fn decide(&self, end: End, departure: Departure, had_caught_up: bool) -> RestartDecision {
+    /// had reached the point where the earlier life died. `protected`: or why no rank of the job can
+    /// be restarted.
+    pub fn decide(
+        &self,
+        end: End,
+        departure: Departure,
+        had_caught_up: bool,
+        protected: Result<(), String>,
+    ) -> RestartDecision {
         let End::Killed(signal) = end else {
             return RestartDecision::Judged(None);
         };
         if self.max == 0 {
             return RestartDecision::Judged(None);
         }
-        let why = match departure {
-            Departure::Without(what) => Some(what.to_owned()),
+        let why = match (protected, departure) {
+            (Err(why), _) => Some(why),
+            (_, Departure::Without(what)) => Some(what.to_owned()),
             _ => self.why_not(signal, had_caught_up),
         };
         let Some(why) = why else {
@@ -233,7 +241,8 @@ mod tests {
         let mut allowance = Allowance::new(max);
         for life in 0.. {
             let caught_up = life == 0 || had_caught_up;
-            if allowance.decide(end, Departure::Ahead, caught_up) != RestartDecision::Again {
+            if allowance.decide(end, Departure::Ahead, caught_up, Ok(())) != RestartDecision::Again
+            {
                 return life;
             }
             allowance.spend(end, caught_up);
@@ -255,7 +264,7 @@ mod tests {
 
     #[test]
     fn only_kills_are_made_good_also_behind_the_last_fence() {
-        let sequel = |max, end, departure| Allowance::new(max).decide(end, departure, true);
+        let sequel = |max, end, departure| Allowance::new(max).decide(end, departure, true, Ok(()));
         for departure in [Departure::Ahead, Departure::Behind] {
             assert_eq!(sequel(1, KILLED, departure), RestartDecision::Again);
             assert_eq!(sequel(0, KILLED, departure), RestartDecision::Judged(None));
@@ -274,9 +283,9 @@ mod tests {
             RestartDecision::Noted(why) => why,
             other => panic!("{other:?}"),
         };
-        let why = noted(allowance.decide(KILLED, Departure::Without("no log"), true));
+        let why = noted(allowance.decide(KILLED, Departure::Without("no log"), true, Ok(())));
         assert_eq!(why, "it is not restarted: no log");
-        let why = noted(allowance.decide(KILLED, Departure::Behind, false));
+        let why = noted(allowance.decide(KILLED, Departure::Behind, false, Ok(())));
         assert!(why.contains("--max-restarts 1"), "{why}");
     }
 
@@ -284,7 +293,8 @@ mod tests {
     fn a_limit_that_is_reached_is_explained() {
         let mut allowance = Allowance::new(1);
         allowance.spend(KILLED, true);
-        let RestartDecision::Judged(Some(why)) = allowance.decide(KILLED, Departure::Ahead, true)
+        let RestartDecision::Judged(Some(why)) =
+            allowance.decide(KILLED, Departure::Ahead, true, Ok(()))
         else {
             panic!("one restart is allowed");
         };

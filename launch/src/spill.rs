@@ -18,9 +18,23 @@ use std::path::{Path, PathBuf};
 /// [`JobError::Config`] if the settings cannot be used: the setting, and what to do.
 pub fn resolve(config: &mut JobConfig, job: u64) -> Result<(), JobError> {
     choice::disk_engine("--spill-io", &config.spill_io)?;
-    let Some(dir) = &config.spill_dir else {
+    if config.spill_dir.is_none() {
         return nothing_without_a_folder(config);
-    };
+    }
+    match resolve_folder(config, job) {
+        Err(why) if config.spill_dir_is_default => {
+            if config.verbose {
+                report(format_args!("the log stays in memory: {why}"));
+            }
+            config.spill_dir = None;
+            nothing_without_a_folder(config)
+        }
+        resolved => resolved,
+    }
+}
+
+fn resolve_folder(config: &mut JobConfig, job: u64) -> Result<(), JobError> {
+    let dir = config.spill_dir.clone().unwrap_or_default();
     let dir = job_folder::existing("--spill-dir", dir.as_ref())?;
     let ranks = u64::from(config.ranks_on_host.max(1));
     let least = SpillOptions::DISK_BYTES_MIN;

@@ -210,6 +210,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         progress: None,
         key_values: KeyValues::new(ranks as usize),
         past_last_fence: false,
+        unprotected_since: None,
         placement,
         id,
         config: spec.config,

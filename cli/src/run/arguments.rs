@@ -5,7 +5,7 @@ use refrain_checkpoint::policy::Choice;
 use refrain_eventlog::Level;
 use refrain_job::choice;
 use refrain_job::choice::events::{self, Loggers, REPLICAS_MAX};
-use refrain_job::config::{Divergence, Quorum};
+use refrain_job::config::{Divergence, LogFullPolicy, Quorum};
 use refrain_job::same_memory::SameMemory;
 use refrain_launch::seconds::{self, Limit};
 use refrain_launch::{
@@ -31,7 +31,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FABRIC", default_value = "auto", value_parser = checked(choice::check_fabric))]
     pub fabric: String,
     /// Logging protocol: none, pessimist or pessimist-classic.
-    #[arg(long, value_name = "PROTOCOL", default_value = "none", value_parser = checked(choice::check_protocol))]
+    #[arg(long, value_name = "PROTOCOL", default_value = "pessimist", value_parser = checked(choice::check_protocol))]
     pub protocol: String,
     /// Memory of the payload log per rank, such as 512M or 2GiB [default: 512 MiB, less if
     /// memory is short].
@@ -156,18 +156,23 @@ pub struct ProtocolOptions {
 #[derive(Args)]
 #[command(next_help_heading = "Payload log")]
 pub struct PayloadLog {
-    /// Time that a send waits for room in the log, without progress of the disk, before it
-    /// fails.
+    /// When a log is full and no checkpoint frees it: unprotected (the job goes on, and ends if
+    /// a rank is killed) or stop.
+    #[arg(long, value_name = "POLICY", default_value = "unprotected", value_parser = choice::log_full)]
+    pub log_full: LogFullPolicy,
+    /// Time that a send waits for room in the log, without progress of the disk, before the log
+    /// counts as full.
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds::milliseconds)]
     pub log_full_wait: u64,
     /// Touch all log memory at the start.
     #[arg(long)]
     pub log_prefault: bool,
-    /// Folder that the log is written to when memory is short.
+    /// Folder that the log is written to when memory is short [default: the folder for temporary
+    /// files].
     #[arg(long, value_name = "DIR")]
     pub spill_dir: Option<String>,
-    /// Disk space of the log per rank [default: half of the free space, shared by the ranks
-    /// of the host].
+    /// Disk space of the log per rank; 0: none is used [default: half of the free space, shared
+    /// by the ranks of the host].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub log_disk: Option<u64>,
     /// Log size per rank above which the log is written to --spill-dir [default: half of

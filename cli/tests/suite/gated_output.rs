@@ -67,7 +67,7 @@ fn a_fence_is_not_passed_without_loggers() {
 /// loggers that do not answer, with any other calls between its tests.
 #[test]
 fn a_rank_that_only_tests_gets_an_error_about_what_waits() {
-    let options = "-n 2 --log-memory 1M --log-full-wait 0.2";
+    let options = "-n 2 --log-memory 1M --log-disk 0 --log-full stop --log-full-wait 0.2";
     let ended = crate::launched::run(&mut job(options, "test"));
     assert_ne!(ended.status, Some(0), "{ended:?}");
     assert!(ended.out.contains("log of this rank is full"), "{ended:?}");

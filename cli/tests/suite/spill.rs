@@ -159,7 +159,7 @@ fn killed_ranks_leave_whole_records() {
 #[test]
 fn a_full_budget_is_a_clear_error() {
     let folder = folder();
-    let options = "-n 2 --log-disk 4M --log-full-wait 0.3";
+    let options = "-n 2 --log-disk 4M --log-full stop --log-full-wait 0.3";
     let ended = run(&mut spilling(options, folder.path(), "flood=1000")).expect(9);
     for words in ["payload log of this rank is full", "raise --log-disk"] {
         assert!(ended.out.contains(words), "{words:?} in {ended:?}");
@@ -172,13 +172,43 @@ fn a_full_budget_is_a_clear_error() {
 fn a_full_memory_is_a_clear_error() {
     for ranks in [2, 3] {
         let options = format!(
-            "-n {ranks} --no-prefix --protocol pessimist --log-memory 2M --log-full-wait 0.3"
+            "-n {ranks} --no-prefix --protocol pessimist --log-memory 2M --log-disk 0 --log-full stop --log-full-wait 0.3"
         );
         let ended = run(&mut job(&options, "flood=1000")).expect(9);
         for words in ["payload log of this rank is full", "--spill-dir"] {
             assert!(ended.out.contains(words), "{words:?} in {ended:?}");
         }
     }
+}
+
+/// LOG-7: a job whose log is full says so once, and continues unprotected.
+#[test]
+fn a_job_whose_log_is_full_continues_unprotected() {
+    for disk in ["--log-disk 0", "--log-disk 4M"] {
+        for ranks in [2, 3] {
+            let options =
+                format!("-n {ranks} --no-prefix --protocol pessimist --log-memory 2M {disk}");
+            let ended = run(&mut job(&options, "flood=1000")).expect(0);
+            assert_eq!(ended.err.matches("UNPROTECTED").count(), 1, "{ended:?}");
+        }
+    }
+}
+
+/// LOG-7: before a log is full a death is survived; afterwards it ends the job, with the reason.
+#[test]
+fn an_unprotected_job_ends_with_its_first_dead_rank() {
+    let options = "-n 2 --no-prefix --protocol pessimist --log-memory 2M --log-disk 0";
+    let before = format!("{options} --kill 1@clock=3");
+    let ended = run(&mut job(&before, "flood=1000")).expect(0);
+    assert!(ended.err.contains("incarnation 1 continues"), "{ended:?}");
+    assert!(ended.err.contains("UNPROTECTED"), "{ended:?}");
+    let after = format!("{options} --kill 0@clock=900");
+    let ended = run(&mut job(&after, "flood=1000"));
+    assert_ne!(ended.status, Some(0), "{ended:?}");
+    assert!(
+        ended.err.contains("has gone on unprotected since"),
+        "{ended:?}"
+    );
 }
 
 /// LOG-3: a disk without space is reported once; the job continues in memory, and ends with a
@@ -188,7 +218,7 @@ fn a_full_disk_is_reported_and_the_job_continues_in_memory() {
     let Some(disk) = SmallDisk::mount() else {
         return;
     };
-    let options = "-n 2 --spill-after 0 --log-disk 8M --log-full-wait 0.3";
+    let options = "-n 2 --spill-after 0 --log-disk 8M --log-full stop --log-full-wait 0.3";
     // More than the disk holds, less than disk and memory together.
     let enough = run(&mut spilling(options, disk.path(), "flood=50")).expect(0);
     let told = enough.err.matches("continues in memory").count();
@@ -245,12 +275,12 @@ fn settings_that_cannot_be_are_refused() {
     let (here, file) = (folder.path().display(), file.display());
     for (options, status, words) in [
         (
-            "--log-disk 1G".to_owned(),
-            2,
-            "has no effect without --spill-dir",
+            format!("--log-disk 0 --spill-dir {here}"),
+            1,
+            "--log-disk 0 keeps the log in memory",
         ),
         (
-            "--keep-log".to_owned(),
+            "--log-disk 0 --keep-log".to_owned(),
             2,
             "has no effect without --spill-dir",
         ),

@@ -9,7 +9,7 @@ pub mod verbs;
 pub use refrain_transport::fabric::ofi::Provider;
 
 use crate::JobError;
-use crate::config::{Divergence, JobConfig};
+use crate::config::{Divergence, JobConfig, LogFullPolicy};
 use core::fmt;
 use refrain_logging::Member;
 use refrain_storage::Io;
@@ -101,6 +101,14 @@ pub fn check(config: &JobConfig) -> Result<(), JobError> {
 /// [`JobError::Config`], with all valid names.
 pub fn divergence(name: &str) -> Result<Divergence, JobError> {
     events::named("--divergence", name, &Divergence::ALL)
+}
+
+/// The policy for full logs with this name. LOG-7
+///
+/// # Errors
+/// [`JobError::Config`], with all valid names.
+pub fn log_full(name: &str) -> Result<LogFullPolicy, JobError> {
+    events::named("--log-full", name, &LogFullPolicy::ALL)
 }
 
 /// Names of the disk engines.

@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Version of the control messages.
-pub const CONTROL_VERSION: u8 = 12;
+pub const CONTROL_VERSION: u8 = 13;
 
 /// The protocol of launcher and ranks. Addresses and reasons are short: a message that is longer
 /// is damaged.
@@ -77,6 +77,9 @@ pub enum ToLauncher {
     /// The log of this rank is full of messages to the named rank, whose checkpoint would free
     /// them. LOG-3
     WantCheckpoint(u32),
+    /// The log of this rank is full, for this reason, and the rank keeps no messages any more.
+    /// LOG-7
+    Unprotected(String),
     /// The fabric reports this life of a rank as lost. If the life is not dead, it is killed and
     /// restarted: ranks that took it for dead ignore it. FENCE-1
     Suspect {
@@ -360,6 +363,7 @@ mod tests {
             }),
             (any::<[u64; 7]>(), any::<bool>()).prop_map(status),
             any::<u32>().prop_map(ToLauncher::WantCheckpoint),
+            any::<String>().prop_map(ToLauncher::Unprotected),
             Just(ToLauncher::Finalize),
             any::<String>().prop_map(ToLauncher::Abort),
         ]
@@ -493,9 +497,9 @@ mod tests {
             alone: false,
         };
         let expected = [
-            b"RJ\x0c\x01\x4e\0\0\0".as_slice(),
-            b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x90\x4e".as_slice(),
-            b"\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
+            b"RJ\x0d\x01\x50\0\0\0".as_slice(),
+            b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x01\x90\x4e".as_slice(),
+            b"\0\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),
             b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0\0\0".as_slice(),
             b"\x04none\xe8\x07\0\x01\x01\x01\x01\x02\0\0\0\0",

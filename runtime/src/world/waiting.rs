@@ -8,6 +8,8 @@ use super::World;
 use crate::Error;
 use crate::error::LogFull;
 use core::time::Duration;
+use refrain_job::config::LogFullPolicy;
+use refrain_job::control::message::ToLauncher;
 use refrain_rank::calls::{self, Answer, NoAnswer};
 use refrain_ring::Clock;
 use refrain_transport::engine::EngineError;
@@ -32,14 +34,20 @@ pub(super) const SLEEP_MAX: Duration = Duration::from_millis(100);
 /// computed and could not get room.
 const UNSEEN_MAX: Duration = Duration::from_secs(1);
 
+/// Longest wait for log memory in a job that has no checkpoints, as it seems.
+const NO_CHECKPOINT_WAIT: Duration = Duration::from_millis(200);
+
 /// Limits of a rank's waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     spin: Duration,
     /// Whether ranks share cores.
     shares_core: bool,
-    /// Limit of a wait for log memory; then an error.
+    /// Limit of a wait for log memory; then the log counts as full.
     log_full_wait: Duration,
+    /// As `log_full_wait`, until a checkpoint of a receiver has freed a part of the log.
+    log_full_wait_at_first: Duration,
+    log_full: LogFullPolicy,
     /// Limit of a send's wait for its events; then an error.
     pub(super) events_wait: Duration,
 }
@@ -51,11 +59,19 @@ impl Patience {
             true => SPIN_SHARED_CORE,
             false => SPIN_OWN_CORE,
         };
+        let log_full_wait = Duration::from_millis(config.log_full_wait_ms);
+        let expects_checkpoints =
+            config.log_full == LogFullPolicy::Stop || config.recovery.checkpoint_policy != "none";
         Self {
             spin: config.spin_us.map_or(default, Duration::from_micros),
             shares_core,
             events_wait: Duration::from_millis(config.events.wait_ms),
-            log_full_wait: Duration::from_millis(config.log_full_wait_ms),
+            log_full_wait,
+            log_full_wait_at_first: match expects_checkpoints {
+                true => log_full_wait,
+                false => log_full_wait.min(NO_CHECKPOINT_WAIT),
+            },
+            log_full: config.log_full,
         }
     }
 }
@@ -211,16 +227,30 @@ impl LogWatch {
         let now = Instant::now();
         let looked = self.looked.replace(now).unwrap_or(now);
         self.stalled += (now - looked).min(UNSEEN_MAX);
-        if self.stalled < world.patience.log_full_wait {
+        let patience = &world.patience;
+        let wait = match world.engine.was_freed_by_checkpoints() {
+            true => patience.log_full_wait,
+            false => patience.log_full_wait_at_first,
+        };
+        if self.stalled < wait {
             return Ok(());
         }
         let (used_bytes, budget_bytes) = world.engine.log_bytes();
-        Err(Error::LogFull(LogFull {
+        let full = LogFull {
             stall,
             used_bytes,
             budget_bytes,
             disk: world.engine.explain_disk(),
-        }))
+        };
+        if patience.log_full == LogFullPolicy::Stop || world.engine.has_stopped_keeping() {
+            return Err(Error::LogFull(full));
+        }
+        // LOG-7: while a peer catches up it waits for that.
+        if world.engine.stop_keeping() {
+            let report = ToLauncher::Unprotected(full.to_string());
+            world.tell(|control| control.report(&report))?;
+        }
+        Ok(())
     }
 }
 

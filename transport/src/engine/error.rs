@@ -56,6 +56,14 @@ pub enum EngineError {
         /// The protocol.
         protocol: &'static str,
     },
+    /// A peer was restarted after this rank had stopped to keep messages. LOG-7
+    #[error(
+        "rank {peer} was restarted, but the log of this rank was full, and it keeps no messages since: run the job with more --log-disk, or with checkpoints"
+    )]
+    StoppedKeeping {
+        /// The peer.
+        peer: Rank,
+    },
     /// The fabric noticed the end of a peer.
     #[error("rank {peer} is gone{}", why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default())]
     PeerLost {

@@ -83,6 +83,9 @@ impl<P: Protocol> Engine<P> {
             self.fence(peer);
         }
         let is_later = incarnation.max(self.options.incarnation) > Incarnation(0);
+        if is_later && self.has_stopped_keeping {
+            return Err(EngineError::StoppedKeeping { peer });
+        }
         if is_later && !self.protocol.keeps_payload() {
             return Err(EngineError::NothingKept {
                 peer,

@@ -42,6 +42,7 @@ impl<P: Protocol> fmt::Debug for Inside<'_, P> {
             statistics: _,
             spilling: _,
             has_asked,
+            has_stopped_keeping,
             closed_for,
             published,
             lives,
@@ -59,7 +60,7 @@ impl<P: Protocol> fmt::Debug for Inside<'_, P> {
         write!(f, "{gate:?} {clock:?} {requests:?} {outbox:?} {lives:?} ")?;
         write!(
             f,
-            "{has_asked} {closed_for:?} {published:?} {plays_again} {settling:?} {unrecorded:?} {operations:?} "
+            "{has_asked} {has_stopped_keeping} {closed_for:?} {published:?} {plays_again} {settling:?} {unrecorded:?} {operations:?} "
         )?;
         write_inbox(inbox, f)
     }

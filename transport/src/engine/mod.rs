@@ -36,6 +36,7 @@ mod fencing;
 mod horizon;
 mod inbox;
 mod inside;
+mod keeping;
 mod landing;
 mod lane;
 mod operation;
@@ -184,6 +185,8 @@ pub struct Engine<P: Protocol> {
     spilling: Spilling,
     /// Whether a checkpoint was requested and memory is still short.
     has_asked: bool,
+    /// The log keeps no messages any more. LOG-7
+    has_stopped_keeping: bool,
     /// The peer that did not end a landing, so that the fabric was closed.
     closed_for: Option<Rank>,
     /// The clock of the newest checkpoint that was published.
@@ -258,6 +261,7 @@ impl<P: Protocol> Engine<P> {
             statistics: Statistics::default(),
             spilling: Spilling::default(),
             has_asked: false,
+            has_stopped_keeping: false,
             closed_for: None,
             published: Clock(0),
             lives: lives_at_start(options.size, options.rank, is_first),

@@ -20,6 +20,8 @@ pub(super) struct Spilling {
     disk: Option<Box<dyn Spill>>,
     /// Number of channels that share the memory.
     channels: u64,
+    /// Nothing goes to the disk any more.
+    is_stopped: bool,
     /// Chunks that came back while another channel was served.
     returned: VecDeque<(LentChunk, LoanEnd)>,
     lent: u64,
@@ -40,7 +42,16 @@ impl Spilling {
     }
 
     pub fn is_on(&self) -> bool {
-        self.disk.is_some()
+        self.disk.is_some() && !self.is_stopped
+    }
+
+    /// Frees the part of a channel's log that is on the disk. Nothing of any log goes there any
+    /// more. LOG-7
+    pub fn forget(&mut self, destination: &Destination) {
+        self.is_stopped = true;
+        if let Some(disk) = &mut self.disk {
+            disk.trim(destination.rank, &destination.next);
+        }
     }
 
     pub fn disk(&self) -> Option<&dyn Spill> {
@@ -117,7 +128,7 @@ impl Spilling {
     /// Lends complete chunks of a channel as long as more than `after_bytes` is in memory,
     /// and the disk takes them.
     pub fn lend_above(&mut self, after_bytes: u64, destination: &mut Destination, arena: &Arena) {
-        let Some(disk) = &mut self.disk else {
+        let Some(disk) = self.disk.as_mut().filter(|_| !self.is_stopped) else {
             return;
         };
         let (to, posted) = (destination.rank, destination.posted());

@@ -100,6 +100,41 @@ fn a_channel_gets_memory_that_another_does_not_need() {
     }
 }
 
+/// A log that is full, and that no horizon frees: the rank stops keeping messages and goes on, also
+/// with messages that are longer than its log and receives in another order.
+// LOG-3 LOG-7
+#[test]
+fn a_rank_whose_log_is_full_may_stop_keeping_messages() {
+    let log_bytes = 2 * CHUNK_BYTES;
+    for network in networks::all() {
+        let mut rig = Setup::new(network).keeping(log_bytes).build();
+        rig.engines.iter_mut().for_each(|it| it.limit_keeping());
+        let long = payload(99, 3 * log_bytes);
+        let mut sends: Vec<_> = (0..40)
+            .map(|message| rig.send(0, to(1, 1), &payload(message, 25_000)))
+            .collect();
+        sends.push(rig.send(0, to(1, 2), &long));
+        rig.settle();
+        for message in 0..10 {
+            rig.expect(1, from(0, 1), &payload(message, 25_000));
+        }
+        rig.settle();
+        assert!(rig.engines[0].stall().is_some_and(|it| it.is_of_memory()));
+        assert!(!rig.engines[0].was_freed_by_checkpoints());
+        assert!(rig.engines[0].stop_keeping() && rig.engines[0].has_stopped_keeping());
+        let receipt = rig.receive(1, from(0, 2), long.len());
+        rig.until("the long message arrives", |rig| rig.is_received(&receipt));
+        assert!(rig.finish_receive(&receipt).1 == long);
+        for message in 10..40 {
+            rig.expect(1, from(0, 1), &payload(message, 25_000));
+        }
+        for sent in &sends {
+            rig.finish_send(sent);
+        }
+        rig.end();
+    }
+}
+
 /// When the system gives no memory for the log the send fails, and its buffer
 /// is the program's again.
 // LOG-3

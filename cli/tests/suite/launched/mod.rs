@@ -40,15 +40,24 @@ fn example(name: &str) -> PathBuf {
 }
 
 /// `refrain run` with `options`, of the test program with `steps`; both are separated by blanks.
+/// Nothing is logged unless the options say so.
 pub fn job(options: &str, steps: &str) -> Command {
     let mut command = refrain();
     command
         .arg("run")
+        .args(protocol_of(options))
         .args(options.split_whitespace())
         .arg("--")
         .arg(test_rank());
     command.args(steps.split_whitespace()).stdin(Stdio::null());
     command
+}
+
+fn protocol_of(options: &str) -> &'static [&'static str] {
+    match options.contains("--protocol") {
+        true => &[],
+        false => &["--protocol", "none"],
+    }
 }
 
 /// The command lines of the running processes that have this folder in their environment.

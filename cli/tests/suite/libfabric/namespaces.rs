@@ -124,7 +124,7 @@ fn an_address_without_a_route_is_one_clear_error() {
     let Some(hosts) = Hosts::make() else { return };
     hosts.cut();
     for library in libraries() {
-        let options = ["--peer-timeout", "2"];
+        let options = ["--protocol", "none", "--peer-timeout", "2"];
         let ended = hosts.run(&options, library.as_ref(), "token-ring");
         assert_eq!(ended.status, Some(1), "{ended:?}");
         let verdict: Vec<&str> = ended

@@ -75,7 +75,7 @@ fn a_job_whose_logs_are_full_continues_by_checkpoints() {
     ];
     for (ranks, workload) in workloads {
         for kills in ["", "--kill 1@clock=90", "--kill 0@clock=90,1@clock=91"] {
-            let options = format!("--log-memory 4M {kills} --stats-file {file}");
+            let options = format!("--log-memory 4M --log-disk 0 {kills} --stats-file {file}");
             batch.survives(ranks, &options, workload);
             let counts = counts(&batch, "stats.json");
             let orders: u64 = counts.iter().map(|(orders, _)| orders).sum();

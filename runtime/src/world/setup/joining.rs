@@ -15,7 +15,7 @@ use crate::world::recovering::{Recovering, microseconds};
 use refrain_checkpoint::Store;
 use refrain_eventlog::client::Client;
 use refrain_job::choice::{self, FabricChoice};
-use refrain_job::config::JobConfig;
+use refrain_job::config::{JobConfig, LogFullPolicy};
 use refrain_job::control::ControlPlane;
 use refrain_job::control::message::RecoveryFigures;
 use refrain_logging::pessimist::Pessimist;
@@ -269,6 +269,9 @@ impl Joining<'_> {
         let fabric = means.made.fabric;
         let mut engine = Engine::new(options, means.arena, fabric, protocol)
             .with_shared_payload(means.size.shared_bytes, SHARED_MESSAGE_BYTES_MIN);
+        if self.config.log_full == LogFullPolicy::Unprotected {
+            engine.limit_keeping();
+        }
         if let Some(disk) = spill::disk(self.config, membership, member, budget_bytes)? {
             engine = engine.with_spill(disk);
         }

@@ -52,9 +52,8 @@ pub(super) fn log_size(
         )));
     }
     let peers = u64::from(membership.size.saturating_sub(1).max(1));
-    if member.keeps_payload() && config.spill_dir.is_some() {
-        let is_survived = config.recovery.max_restarts > 0;
-        return spilled_size(budget, peers, is_survived);
+    if member.keeps_payload() && spills(config, membership, budget) {
+        return spilled_size(budget, peers, config.recovery.max_restarts > 0);
     }
     if member.keeps_payload() {
         return Ok(LogSize {
@@ -84,6 +83,18 @@ pub(super) fn log_size(
     })
 }
 
+/// Whether the log goes to disk: with a folder that nobody has named only if its memory is large
+/// enough for that.
+pub(super) fn spills(config: &JobConfig, membership: &Membership, budget: u64) -> bool {
+    let peers = u64::from(membership.size.saturating_sub(1).max(1));
+    let least = spilled_bytes_min(peers, config.recovery.max_restarts > 0);
+    config.spill_dir.is_some() && (budget >= least || !config.spill_dir_is_default)
+}
+
+fn spilled_bytes_min(peers: u64, is_survived: bool) -> u64 {
+    (2 * peers + u64::from(is_survived)) * CHUNK_BYTES as u64
+}
+
 /// Sizes with a disk. Memory then holds only chunks that receivers have not consumed or disks have
 /// not written. The windows of all channels together fit into it, so that no channel waits for
 /// memory that another receiver holds.
@@ -95,7 +106,7 @@ pub(super) fn log_size(
 /// Payload for several channels cannot go to disk, so none is shared.
 fn spilled_size(budget: u64, peers: u64, is_survived: bool) -> Result<LogSize, Error> {
     let chunk = CHUNK_BYTES as u64;
-    let least = (2 * peers + u64::from(is_survived)) * chunk;
+    let least = spilled_bytes_min(peers, is_survived);
     if budget < least {
         return Err(Error::Config(format!(
             "--log-memory {budget}: with --spill-dir the least for {peers} peers is {least} bytes"

@@ -1,6 +1,7 @@
 //! Opens the disk under a rank's log.
 
 use super::Membership;
+use super::log_size::spills;
 use crate::Error;
 use core::time::Duration;
 use refrain_job::choice;
@@ -27,7 +28,8 @@ pub(super) fn disk(
     member: Member,
     budget_bytes: u64,
 ) -> Result<Option<Box<dyn Spill + Send>>, Error> {
-    let Some(directory) = config.spill_dir.as_ref().filter(|_| member.keeps_payload()) else {
+    let is_used = member.keeps_payload() && spills(config, membership, budget_bytes);
+    let Some(directory) = config.spill_dir.as_ref().filter(|_| is_used) else {
         return Ok(None);
     };
     let chunks = budget_bytes / refrain_ring::CHUNK_BYTES as u64;

@@ -481,6 +481,38 @@ fn a_protocol_that_keeps_nothing_says_so() {
     ));
 }
 
+/// A log that a peer needs is kept; once messages are not kept any more, no later life of a peer
+/// can be connected.
+// LOG-7
+#[test]
+fn messages_are_kept_while_a_peer_needs_them() {
+    for network in networks::all() {
+        let mut pair = Pair::new(network);
+        pair.lives
+            .iter_mut()
+            .flatten()
+            .for_each(|it| it.engine.limit_keeping());
+        pair.send(0, to(1, 1), &[1; 10]);
+        pair.expect(1, from(0, 1), &[1; 10]);
+        pair.lay_down(1);
+        assert!(!pair.engine(0).stop_keeping());
+        pair.raise(1, 1);
+        assert!(!pair.engine(0).stop_keeping(), "it has not caught up");
+        pair.expect(1, from(0, 1), &[1; 10]);
+        assert!(pair.engine(0).stop_keeping());
+        pair.lay_down(1);
+        let next = Life::begin(&pair.network, pair.log, Rank(1), Incarnation(2));
+        let refused = pair
+            .engine(0)
+            .connect(Rank(1), Incarnation(2), &next.address);
+        let refused = refused.expect_err("nothing is kept");
+        assert!(
+            refused.to_string().contains("keeps no messages since"),
+            "{refused}"
+        );
+    }
+}
+
 /// A checkpoint is taken only when no receive is open, no message taken by a probe, and no send
 /// partly in the log.
 // LOG-5
