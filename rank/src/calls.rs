@@ -89,6 +89,14 @@ pub fn cancel(engine: &mut Engine<impl Protocol>, handle: &Handle) {
     }
 }
 
+/// Completes a send whatever its receiver does: it continues from a copy of its data. Does nothing
+/// to a receive.
+pub fn complete_send(engine: &mut Engine<impl Protocol>, handle: &mut Handle) {
+    if let Some(id) = handle.take_send() {
+        engine.detach(id);
+    }
+}
+
 /// A wait for one request: returns its outcome and makes it null, if it has ended.
 #[inline]
 pub fn try_wait(engine: &mut Engine<impl Protocol>, handle: &mut Handle) -> Option<Outcome> {

@@ -273,6 +273,7 @@ impl UnderWay {
             next: 0,
             waiting: self.spare.queues.pop().unwrap_or_default(),
             check: Check::NotBegun,
+            mismatch: None,
         });
         self.advance_at(self.running.len() - 1, engine)
     }
@@ -286,7 +287,7 @@ impl UnderWay {
     /// Begins all steps that can begin, and ends the requests of collectives that are complete.
     ///
     /// # Errors
-    /// [`CollectiveError`] of one collective, which is given up.
+    /// [`CollectiveError`] of one collective, which has ended or is given up.
     pub fn advance<P: Protocol>(&mut self, engine: &mut Engine<P>) -> Result<(), CollectiveError> {
         for index in (0..self.running.len()).rev() {
             if !self.running[index].waits(engine) {
@@ -309,13 +310,19 @@ impl UnderWay {
                 self.spare.give_back(ended.scratch);
                 self.spare.queues.push(ended.waiting);
                 self.spare.give_back_plan(ended.plan);
-                Ok(())
+                ended.mismatch.map_or(Ok(()), Err)
             }
             Err(error) => {
                 self.running.swap_remove(index).give_up(engine);
                 Err(error)
             }
         }
+    }
+
+    /// Whether a request is that of a collective.
+    pub fn has(&self, request: RequestId) -> bool {
+        let mut operations = self.running.iter().map(|it| &it.operation);
+        operations.any(|it| it.request() == Some(request))
     }
 
     /// Gives the memory of a collective back before it is complete: receives are cancelled, and
@@ -341,6 +348,8 @@ struct Collective {
     /// Begun and not complete, in the order of steps.
     waiting: VecDeque<Waiting>,
     check: Check,
+    /// The first message of a wrong length. The steps go on, as other members wait for them.
+    mismatch: Option<CollectiveError>,
 }
 
 /// Length from which a message is combined where it arrives.
@@ -378,7 +387,7 @@ impl Collective {
                     Started::Pending(request) => engine.end_step(request),
                 }
             {
-                self.complete_first(outcome, spare)?;
+                self.complete_first(outcome, spare);
             }
             let complete = self.waiting.front().map_or(self.next, |first| first.step);
             match self.plan.chosen.schedule.steps().get(self.next) {
@@ -546,19 +555,15 @@ impl Collective {
     }
 
     /// The oldest step that was waited for has its outcome.
-    fn complete_first(
-        &mut self,
-        outcome: Outcome,
-        spare: &mut Spare,
-    ) -> Result<(), CollectiveError> {
+    fn complete_first(&mut self, outcome: Outcome, spare: &mut Spare) {
         let Some(Waiting { step, operand, .. }) = self.waiting.pop_front() else {
-            return Ok(());
+            return;
         };
         let action = self.plan.chosen.schedule.steps()[step].action;
         if let Action::Receive { into, .. } | Action::ReceiveReduce { into, .. } = action {
             let expected_bytes = self.bytes(into) as u64;
             if outcome.status.bytes != expected_bytes {
-                return Err(CollectiveError::Mismatch {
+                self.mismatch.get_or_insert(CollectiveError::Mismatch {
                     number: self.number,
                     context: self.plan.context,
                     source_rank: outcome.status.source,
@@ -582,7 +587,6 @@ impl Collective {
             }
             spare.give_back(operand);
         }
-        Ok(())
     }
 
     /// `into` = `left` ∘ `right`.

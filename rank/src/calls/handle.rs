@@ -84,6 +84,12 @@ impl Handle {
         self.0?.id
     }
 
+    /// Makes a send one that is complete, and returns its id in the engine, if it has one.
+    pub(super) fn take_send(&mut self) -> Option<RequestId> {
+        let operation = self.0.as_mut().filter(|it| it.sent.is_some())?;
+        operation.id.take()
+    }
+
     /// The outcome if the request has ended; `None` for a null handle. It is no event.
     ///
     /// A request whose scope has ended is unknown to the engine, and counts as ended: a send with

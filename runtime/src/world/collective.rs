@@ -30,7 +30,7 @@ mod layouts;
 
 use super::World;
 use super::group::Group;
-use super::request::{Entry, Request, Template};
+use super::request::{Entry, Numbered, Request, Template};
 use crate::Error;
 use core::marker::PhantomData;
 pub use layouts::{LaidOutBlocks, alltoallw, neighbour_alltoallw};
@@ -38,7 +38,6 @@ use refrain_collectives as schedules;
 use refrain_collectives::Call;
 pub use refrain_collectives::reduction::{Element, Number, Operands, Operator, Reduction};
 pub use refrain_collectives::{Algorithm, Arguments, Blocks, Prefix};
-use refrain_rank::calls::Handle;
 pub use refrain_rank::collective::Memory;
 use refrain_rank::collective::{CollectiveError, Layouts, Plan};
 use std::sync::Arc;
@@ -560,13 +559,14 @@ impl World {
     ) -> Result<Request, Error> {
         let group = collective.group;
         let plan = self.plan(collective)?;
+        let number = self.groups.count_begun(group)?;
         // SAFETY: the caller's promise.
-        let handle = unsafe { self.begin(plan, group)? };
+        let handle = unsafe { self.under_way.begin(plan, number, &mut self.engine)? };
         Ok(self.add_request(Entry::once(handle)))
     }
 
     /// Prepares a persistent collective. All members of the group prepare it, and
-    /// [start](World::start) it in the same order as their other collectives.
+    /// [start](World::start) it in the same order as their non-blocking collectives.
     ///
     /// # Errors
     /// As [`World::collective`].
@@ -577,9 +577,34 @@ impl World {
         &mut self,
         collective: Collective<'_>,
     ) -> Result<Request, Error> {
-        let group = collective.group;
+        let numbered = Numbered::ByStarts(collective.group);
+        self.prepare(collective, numbered)
+    }
+
+    /// As [`World::prepare_collective`], as MPI has it: the members prepare their persistent
+    /// collectives in the same order, and may start several in different orders. A program that
+    /// continues from a checkpoint cannot prepare them again.
+    ///
+    /// # Errors
+    /// As [`World::collective`].
+    ///
+    /// # Safety
+    /// As [`World::prepare_collective`].
+    pub unsafe fn prepare_collective_in_order(
+        &mut self,
+        collective: Collective<'_>,
+    ) -> Result<Request, Error> {
+        let number = self.groups.count_prepared(collective.group)?;
+        self.prepare(collective, Numbered::ByPreparation(number))
+    }
+
+    fn prepare(
+        &mut self,
+        collective: Collective<'_>,
+        numbered: Numbered,
+    ) -> Result<Request, Error> {
         let plan = self.plan(collective)?;
-        Ok(self.add_request(Entry::persistent(Template::Collective { plan, group })))
+        Ok(self.add_request(Entry::persistent(Template::Collective { plan, numbered })))
     }
 
     /// The algorithm that does a collective.
@@ -653,19 +678,6 @@ impl World {
         (plan.memory, plan.layouts) = (collective.memory, collective.layouts);
         (plan.reduction, plan.check) = (collective.reduction, check);
         Ok(plan)
-    }
-
-    /// Begins a collective once more, or for the first time.
-    ///
-    /// # Errors
-    /// As [`World::collective`].
-    ///
-    /// # Safety
-    /// As [`UnderWay::begin`](refrain_rank::collective::UnderWay::begin).
-    pub(super) unsafe fn begin(&mut self, plan: Box<Plan>, group: Group) -> Result<Handle, Error> {
-        let number = self.groups.count_collective(group)?;
-        // SAFETY: the caller's promise.
-        Ok(unsafe { self.under_way.begin(plan, number, &mut self.engine)? })
     }
 }
 

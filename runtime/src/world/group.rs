@@ -48,8 +48,12 @@ pub(super) struct Members {
     /// The place of this rank.
     pub me: u32,
     pub context: u32,
-    /// Collectives begun so far.
+    /// Blocking collectives so far.
     pub collectives: u64,
+    /// Non-blocking collectives begun so far, without persistent ones.
+    pub begun: u64,
+    /// Persistent collectives prepared so far.
+    pub prepared: u64,
 }
 
 /// All groups of this rank.
@@ -70,6 +74,8 @@ impl Groups {
             me: rank.0,
             context: CONTEXT_GROUP_MIN,
             collectives: 0,
+            begun: 0,
+            prepared: 0,
         };
         Self {
             all: insert(&mut table, all),
@@ -84,17 +90,49 @@ impl Groups {
         self.table.get(group.key).ok_or_else(released)
     }
 
-    /// Counts a collective of the group, and returns the number of those before it, modulo 2^31.
-    /// COLL-2
+    /// Counts a blocking collective of the group, and returns its number. COLL-2
     ///
     /// # Errors
     /// As [`Groups::get`].
     pub fn count_collective(&mut self, group: Group) -> Result<i32, Error> {
         let members = self.table.get_mut(group.key).ok_or_else(released)?;
-        let number = members.collectives % (1 << 31);
+        let number = members.collectives % (1 << 29);
         members.collectives += 1;
         Ok(number as i32)
     }
+
+    /// Counts a non-blocking collective of the group, and returns its number. COLL-2
+    ///
+    /// # Errors
+    /// As [`Groups::get`].
+    pub fn count_begun(&mut self, group: Group) -> Result<i32, Error> {
+        let members = self.table.get_mut(group.key).ok_or_else(released)?;
+        let number = members.begun % (1 << 29);
+        members.begun += 1;
+        Ok(1 << 29 | number as i32)
+    }
+
+    /// Counts a persistent collective of the group, and returns the number of its first start.
+    /// COLL-2
+    ///
+    /// # Errors
+    /// As [`Groups::get`].
+    pub fn count_prepared(&mut self, group: Group) -> Result<i32, Error> {
+        let members = self.table.get_mut(group.key).ok_or_else(released)?;
+        let index = members.prepared % (1 << (30 - START_BITS));
+        members.prepared += 1;
+        Ok(1 << 30 | (index as i32) << START_BITS)
+    }
+}
+
+/// Bits of a persistent collective's number that count its starts. Members are at most one start
+/// apart.
+const START_BITS: u32 = 12;
+
+/// The number of the next start of a persistent collective.
+pub(super) fn next_start(number: i32) -> i32 {
+    let starts = (1 << START_BITS) - 1;
+    number & !starts | (number + 1) & starts
 }
 
 #[cold]
@@ -187,6 +225,8 @@ impl World {
             me: me as u32,
             context,
             collectives: 0,
+            begun: 0,
+            prepared: 0,
         };
         Ok(insert(&mut self.groups.table, members))
     }
@@ -237,6 +277,8 @@ impl World {
             me: me.unwrap_or_default() as u32,
             context: first[2] as u32,
             collectives: 0,
+            begun: 0,
+            prepared: 0,
         };
         Ok(Some(insert(&mut self.groups.table, members)))
     }
@@ -255,6 +297,8 @@ impl World {
         let members = Members {
             context: context[0],
             collectives: 0,
+            begun: 0,
+            prepared: 0,
             ..members
         };
         Ok(insert(&mut self.groups.table, members))

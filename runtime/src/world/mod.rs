@@ -180,12 +180,26 @@ impl World {
         buffer: impl Into<Incoming<'a>>,
         from: Source,
     ) -> Result<Status, Error> {
+        self.receive(buffer, from)?.status()
+    }
+
+    /// As [`World::recv`], but a message that is longer than the buffer is no error: the result
+    /// says so.
+    ///
+    /// # Errors
+    /// As [`World::send`].
+    #[inline]
+    pub fn receive<'a>(
+        &mut self,
+        buffer: impl Into<Incoming<'a>>,
+        from: Source,
+    ) -> Result<Ended, Error> {
         let pattern = self.pattern(from)?;
         // SAFETY: the buffer is borrowed until this call returns, and by then
         // the receive is done or detached.
         let buffer = unsafe { buffer.into().lent() };
         let id = self.engine.start_receive(buffer, pattern);
-        self.finish(id)
+        Ok(Ended::new(0, self.finish(id)?))
     }
 
     /// Sends and receives concurrently; neither operation waits for the other.
@@ -212,7 +226,7 @@ impl World {
             Err(error) => Err(error.into()),
         };
         match sent {
-            Ok(()) => self.finish(receive),
+            Ok(()) => Ended::new(0, self.finish(receive)?).status(),
             Err(error) => {
                 self.engine.detach(receive);
                 Err(error)
@@ -273,7 +287,7 @@ impl World {
         // SAFETY: as in `recv`.
         let buffer = unsafe { buffer.into().lent() };
         let id = self.engine.start_matched_receive(buffer, message);
-        self.finish(id)
+        Ended::new(0, self.finish(id)?).status()
     }
 
     /// States that everything delivered so far lies before a stable, published checkpoint of this
@@ -356,13 +370,13 @@ impl World {
     /// Waits for the request of a blocking call. Afterwards the request no longer uses its buffer,
     /// also after an error.
     #[inline]
-    fn finish(&mut self, id: RequestId) -> Result<Status, Error> {
+    fn finish(&mut self, id: RequestId) -> Result<Outcome, Error> {
         // Most requests have ended by now; in this path the compiler builds the result in place.
         if let Some(outcome) = self.engine.finish(id) {
-            return status_of(outcome);
+            return Ok(outcome);
         }
         match self.block_until(|world| world.engine.finish(id)) {
-            Ok(outcome) => status_of(outcome),
+            Ok(outcome) => Ok(outcome),
             Err(error) => {
                 self.under_way.give_up(Some(id), &mut self.engine);
                 self.engine.detach(id);
@@ -379,10 +393,4 @@ impl core::fmt::Debug for World {
             .field("size", &self.size)
             .finish_non_exhaustive()
     }
-}
-
-/// Converts the outcome of a request to the program's result.
-#[inline]
-fn status_of(outcome: Outcome) -> Result<Status, Error> {
-    Ended::new(0, outcome).status()
 }

@@ -177,7 +177,16 @@ pub(super) struct Entry {
 pub(super) enum Template {
     Send { data: SendBuffer, to: SendTo },
     Receive { room: ReceiveBuffer, from: Pattern },
-    Collective { plan: Box<Plan>, group: Group },
+    Collective { plan: Box<Plan>, numbered: Numbered },
+}
+
+/// What numbers the starts of a persistent collective. COLL-2
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Numbered {
+    /// The order of starts, as that of non-blocking collectives.
+    ByStarts(Group),
+    /// The order in which they were prepared: the number of the next start.
+    ByPreparation(i32),
 }
 
 impl Entry {

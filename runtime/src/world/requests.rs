@@ -6,7 +6,8 @@
 //! write results into the caller's memory, and allocate nothing. A receive whose message was too
 //! long has [`Ended::truncated_to`] set; other requests of the call are not affected.
 
-use super::request::{Chosen, Ended, Entry, Key, Request, Template};
+use super::group::next_start;
+use super::request::{Chosen, Ended, Entry, Key, Numbered, Request, Template};
 use super::{Message, ReceiveBuffer, SendBuffer, SendTo, Source, Status, World};
 use crate::Error;
 use refrain_rank::calls;
@@ -74,12 +75,13 @@ impl World {
     #[expect(unsafe_code, reason = "lends the buffers once more")]
     pub fn start(&mut self, request: Request) -> Result<(), Error> {
         let refused = |why: &str| Err(Error::Argument(format!("start: {why}")));
-        let entry = self.requests.get(request.0);
-        let Some((entry, template)) = entry.and_then(|it| Some((it, it.template.as_deref()?)))
+        let entry = self.requests.get_mut(request.0);
+        let Some((handle, template)) =
+            entry.and_then(|it| Some((it.handle, it.template.as_deref_mut()?)))
         else {
             return refused("the request is not persistent, or was freed");
         };
-        if !entry.handle.is_null() {
+        if !handle.is_null() {
             return refused("the persistent request is still active: wait for it first");
         }
         super::forked::check()?;
@@ -92,8 +94,15 @@ impl World {
             Template::Receive { room, from } => {
                 calls::post_receive(&mut self.engine, room.clone(), *from)
             }
-            Template::Collective { plan, group } => {
-                let group = *group;
+            Template::Collective { plan, numbered } => {
+                let number = match numbered {
+                    Numbered::ByStarts(group) => self.groups.count_begun(*group)?,
+                    Numbered::ByPreparation(next) => {
+                        let number = *next;
+                        *next = next_start(number);
+                        number
+                    }
+                };
                 let again = match self.under_way.spare_plan() {
                     Some(mut again) => {
                         again.clone_from(plan);
@@ -102,7 +111,7 @@ impl World {
                     None => plan.clone(),
                 };
                 // SAFETY: the buffers are lent until the request is freed.
-                unsafe { self.begin(again, group)? }
+                unsafe { self.under_way.begin(again, number, &mut self.engine)? }
             }
         };
         if let Some(entry) = self.requests.get_mut(request.0) {
@@ -112,14 +121,21 @@ impl World {
     }
 
     /// Cancels a receive that has not matched yet. The caller must still wait for the request; its
-    /// status tells whether it was cancelled. A send or a null request is not affected. One
+    /// status tells whether it was cancelled. A send is not cancelled, but completes without its
+    /// receiver: it continues from a copy. A null request and a collective are not affected. One
     /// operation of the rank's clock in any case.
     ///
     /// # Errors
     /// [`Error::Request`].
     pub fn cancel(&mut self, request: Request) -> Result<(), Error> {
-        let handle = self.requests.operation(request)?;
+        let mut handle = self.requests.operation(request)?;
         calls::cancel(&mut self.engine, &handle);
+        if !handle.id().is_some_and(|id| self.under_way.has(id)) {
+            calls::complete_send(&mut self.engine, &mut handle);
+        }
+        if let Some(entry) = self.requests.get_mut(request.0) {
+            entry.handle = handle;
+        }
         Ok(())
     }
 
