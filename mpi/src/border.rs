@@ -19,12 +19,40 @@ pub fn call(name: &'static str, subject: Subject, body: impl FnOnce() -> Result)
     }) as c_int
 }
 
+/// As [`call`], for a function of the interface for tools, which has no error handlers.
+pub fn tool(_name: &'static str, _subject: Subject, body: impl FnOnce() -> Result) -> c_int {
+    own_stack::run(|| match refrain_border::catch(body) {
+        Ok(Ok(())) => 0,
+        Ok(Err(failure)) => failure.code.into(),
+        Err(_) => abi::T_ERR_INVALID.into(),
+    }) as c_int
+}
+
 /// As [`call`], for a function that joins the job: what it leaves on the program's stack is
 /// overwritten.
 pub fn join(name: &'static str, subject: Subject, body: impl FnOnce() -> Result) -> c_int {
     let code = call(name, subject, body);
     own_stack::overwrite_below();
     code
+}
+
+/// Refuses a null pointer to a place for a result.
+#[inline(always)]
+pub fn given<T>(name: &str, place: *mut T) -> Result {
+    match place.is_null() {
+        true => Err(no_place(name)),
+        false => Ok(()),
+    }
+}
+
+/// The failure of a call whose place for a result is null.
+#[cold]
+#[inline(never)]
+pub fn no_place(name: &str) -> Failure {
+    Failure::new(
+        abi::ERR_ARG,
+        format_args!("the pointer `{name}`, where a result goes, is NULL"),
+    )
 }
 
 /// A function without a body.

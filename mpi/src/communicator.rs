@@ -171,6 +171,12 @@ impl Communicator {
         }
     }
 
+    /// The place of a rank that sends to this one.
+    #[inline]
+    pub fn place(&self, rank: Rank) -> c_int {
+        place(self.places.as_deref(), rank)
+    }
+
     /// Finds the places of ranks.
     pub fn finder(&self) -> Finder {
         Finder(self.places.clone())
@@ -197,6 +203,14 @@ fn places(ranks: &[Rank], size: u32) -> Option<Places> {
     Some(places.into())
 }
 
+#[inline]
+fn place(places: Option<&[u32]>, rank: Rank) -> c_int {
+    match places {
+        None => rank.0 as c_int,
+        Some(places) => places[rank.0 as usize] as c_int,
+    }
+}
+
 /// Finds the places of ranks in a communicator, also when that is gone.
 #[derive(Clone, Debug, Default)]
 pub struct Finder(Option<Places>);
@@ -204,10 +218,7 @@ pub struct Finder(Option<Places>);
 impl Finder {
     #[inline]
     pub fn place(&self, rank: Rank) -> c_int {
-        match &self.0 {
-            None => rank.0 as c_int,
-            Some(places) => places[rank.0 as usize] as c_int,
-        }
+        place(self.0.as_deref(), rank)
     }
 }
 

@@ -56,6 +56,18 @@ const SIZES: [u8; 1024] = {
     sizes
 };
 
+/// Places of the predefined types in [`NAMED`] by handle, from 1; 0: there is none.
+const PLACES: [u8; 1024] = {
+    assert!(NAMED.len() < 256);
+    let mut places = [0; 1024];
+    let mut place = 0;
+    while place < NAMED.len() {
+        places[NAMED[place].handle as usize] = place as u8 + 1;
+        place += 1;
+    }
+    places
+};
+
 /// The size of a predefined type that is one value; 0: it is another type.
 #[inline]
 pub fn size_of_basic(datatype: Datatype) -> i64 {
@@ -175,10 +187,8 @@ impl Types {
 }
 
 fn place_of_named(datatype: Datatype) -> Option<usize> {
-    let handle = u16::try_from(datatype.0).ok()?;
-    NAMED
-        .binary_search_by_key(&handle, |named| named.handle)
-        .ok()
+    let place = usize::from(*PLACES.get(datatype.0)?);
+    place.checked_sub(1)
 }
 
 #[cold]

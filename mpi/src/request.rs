@@ -4,18 +4,23 @@ use super::abi::{Request, Status};
 use super::communicator::Finder;
 use super::exports as abi;
 use super::failure::{Failure, Result};
+use super::general::General;
 use super::handles::Table;
+use super::parts::Parts;
 use super::state::made;
 use core::ffi::c_int;
 use refrain::{Ended, Message};
 
 /// What a request stands for.
-#[derive(Debug)]
 pub enum Operation {
     /// An operation of the library; its request is null when it has ended.
     Library(refrain::Request),
     /// It ends as soon as the program asks: a message to or from `MPI_PROC_NULL`, a buffered send.
     Nothing,
+    /// A generalized request.
+    General(General),
+    /// A message in parts.
+    Parts(Box<Parts>),
 }
 
 /// Called when an operation has ended.
@@ -35,6 +40,25 @@ pub struct Entry {
     pub then: Option<Then>,
     /// A persistent request is active from its start to its end, another one always.
     pub is_active: bool,
+    /// The program has freed a generalized request that is not complete.
+    pub is_freed: bool,
+    /// The program has cancelled a send: tests until it is made complete.
+    pub tests_left: Option<u32>,
+}
+
+/// A send is never cancelled. A wait for it completes it, since it must not depend on the receiver,
+/// and so does this number of tests (MPI-5.0, section 3.8.4).
+pub const CANCELLED_TESTS: u32 = 1000;
+
+/// How far a request is.
+pub enum Progress {
+    Over,
+    /// The library has to end this.
+    Pending(refrain::Request),
+    /// The library has to end these, with their numbers.
+    InParts(Vec<(u64, refrain::Request)>),
+    /// The program has to end it.
+    Program,
 }
 
 /// How a persistent request is started.
@@ -69,6 +93,8 @@ impl Entry {
             persistent: None,
             then: None,
             is_active: true,
+            is_freed: false,
+            tests_left: None,
         }
     }
 
@@ -84,20 +110,25 @@ impl Entry {
         }
     }
 
-    /// The request of the library that has not ended yet.
     #[inline]
-    pub fn pending(&self) -> Option<refrain::Request> {
-        match self.operation {
-            Operation::Library(library) if self.over.is_none() => Some(library),
-            _ => None,
+    pub fn progress(&self) -> Progress {
+        match &self.operation {
+            _ if self.over.is_some() => Progress::Over,
+            Operation::Library(library) => Progress::Pending(*library),
+            Operation::Nothing => Progress::Over,
+            Operation::General(general) if general.is_complete => Progress::Over,
+            Operation::General(_) => Progress::Program,
+            Operation::Parts(parts) if parts.is_over() => Progress::Over,
+            Operation::Parts(parts) => Progress::InParts(parts.awaited()),
         }
     }
 
-    /// The status of a request that has ended.
+    /// The status of a request that has ended, unless the program has to tell it.
     pub fn status(&self) -> Status {
-        match &self.over {
-            Some(ended) => self.ended(ended),
-            None => self.status,
+        match (&self.over, &self.operation) {
+            (Some(ended), _) => self.ended(ended),
+            (None, Operation::Parts(parts)) => parts.status,
+            (None, _) => self.status,
         }
     }
 
@@ -106,19 +137,25 @@ impl Entry {
         let Some(finder) = &self.source else {
             return empty();
         };
-        let of = &ended.status;
-        if of.cancelled {
-            let mut status = empty();
-            status.cancelled = 1;
-            return status;
-        }
-        let bytes = ended.truncated_to.unwrap_or(of.bytes);
-        let mut status = Status::new(finder.place(of.source), of.tag, bytes);
-        if ended.truncated_to.is_some() {
-            status.error = abi::ERR_TRUNCATE;
-        }
-        status
+        of_receive(finder.place(ended.status.source), ended)
     }
+}
+
+/// The status of a receive that has ended, from this source.
+#[inline]
+pub fn of_receive(source: c_int, ended: &Ended) -> Status {
+    let of = &ended.status;
+    if of.cancelled {
+        let mut status = empty();
+        status.cancelled = 1;
+        return status;
+    }
+    let bytes = ended.truncated_to.unwrap_or(of.bytes);
+    let mut status = Status::new(source, of.tag, bytes);
+    if ended.truncated_to.is_some() {
+        status.error = abi::ERR_TRUNCATE;
+    }
+    status
 }
 
 /// All requests.

@@ -10,6 +10,7 @@ use super::abi::{Errhandler, Request};
 use super::attribute::Keys;
 use super::calls::buffering::Attached;
 use super::calls::errors::Errors;
+use super::calls::tools::Handle;
 use super::communicator::Communicators;
 use super::datatype::Types;
 use super::exports as abi;
@@ -46,7 +47,14 @@ pub struct Mpi {
     pub keys: RefCell<Keys>,
     /// The error handler of each session.
     pub sessions: RefCell<Table<Errhandler>>,
-    pub attached: Cell<Option<Attached>>,
+    /// The data of `MPI_Sendrecv_replace`.
+    pub copy: RefCell<Vec<u8>>,
+    /// Whether a send was ever cancelled.
+    pub cancels_sends: Cell<bool>,
+    /// Sessions and handles of tools.
+    pub tool_sessions: RefCell<Table<()>>,
+    pub tool_handles: RefCell<Table<Handle>>,
+    pub attached: RefCell<Vec<Attached>>,
     /// The last error, for `MPI_Error_string`.
     pub last_error: RefCell<(c_int, String)>,
 }
@@ -71,7 +79,11 @@ static MPI: Shared = Shared(Mpi {
     infos: RefCell::new(Infos::new()),
     keys: RefCell::new(Keys::new()),
     sessions: RefCell::new(Table::new()),
-    attached: Cell::new(None),
+    copy: RefCell::new(Vec::new()),
+    cancels_sends: Cell::new(false),
+    tool_sessions: RefCell::new(Table::new()),
+    tool_handles: RefCell::new(Table::new()),
+    attached: RefCell::new(Vec::new()),
     last_error: RefCell::new((0, String::new())),
 });
 

@@ -54,6 +54,13 @@ fn sessions_are_replayed() {
     same_with_kills("tests/programs/sessions.c", &[3], &kills);
 }
 
+// REC-4 REC-8 COLL-2
+#[test]
+fn requests_of_all_kinds_are_replayed() {
+    let kills = ["1@clock=20", "0@clock=90", "2@clock=60,0@clock=120"];
+    same_with_kills("tests/programs/requests.c", &[3, 4], &kills);
+}
+
 #[test]
 fn a_job_of_one_rank_needs_no_launcher() {
     let Some(program) = program("tests/programs/groups.c") else {

@@ -13,14 +13,15 @@ pub fn exports() -> String {
         let _ = writeln!(text, "pub const {name}: c_int = {value};");
     }
     for constant in constants() {
-        let is_handle = HANDLES.iter().any(|(of, _)| *of == constant.of);
+        let is_handle =
+            HANDLES.iter().any(|(of, _)| *of == constant.of) || TOOL_HANDLES.contains(&constant.of);
         // Rust has no names like 2INT.
         if is_handle
             && constant
                 .name
                 .starts_with(|first: char| first.is_ascii_uppercase())
         {
-            let (name, of, value) = (constant.name, constant.of, constant.value);
+            let (name, of, value) = (constant.name, rust_word(constant.of), constant.value);
             let _ = writeln!(text, "pub const {name}: {of} = {of}({value});");
         }
     }
@@ -67,6 +68,9 @@ export!(\"{name}\", {inner});"
     );
 }
 
+/// Types of handles for tools.
+const TOOL_HANDLES: [&str; 4] = ["T_cvar_handle", "T_enum", "T_pvar_handle", "T_pvar_session"];
+
 /// Functions that may join the job.
 const JOINING: [&str; 3] = ["Init", "Init_thread", "Session_init"];
 
@@ -84,8 +88,6 @@ fn call(function: &Function) -> String {
     };
     let all = &prototype.parameters;
     match &function.body {
-        // The tool interface has no error handlers.
-        Body::Missing if name.starts_with("T_") => "T_ERR_NOT_SUPPORTED".into(),
         Body::Missing => format!("border::missing(\"MPI_{name}\", {subject})"),
         Body::Conversion if prototype.result == "int" => "handle.0 as c_int".into(),
         Body::Conversion => format!("{}(handle as usize)", prototype.result),
@@ -94,7 +96,9 @@ fn call(function: &Function) -> String {
             name: body,
             is_told,
         } if prototype.result == "int" => {
-            let crossing = if JOINING.contains(&&name[..]) {
+            let crossing = if *module == "tools" {
+                "tool"
+            } else if JOINING.contains(&&name[..]) {
                 "join"
             } else {
                 "call"
@@ -103,8 +107,9 @@ fn call(function: &Function) -> String {
             if *is_told {
                 let _ = write!(arguments, ", {}", prototype.is_large == Some(true));
             }
+            let check = check_places(module, prototype);
             format!(
-                "border::{crossing}(\"MPI_{name}\", {subject}, || calls::{module}::{body}({arguments}))"
+                "border::{crossing}(\"MPI_{name}\", {subject}, || {{ {check}calls::{module}::{body}({arguments}) }})"
             )
         }
         Body::Function {
@@ -119,11 +124,40 @@ fn call(function: &Function) -> String {
                 Starts::Prepared => (all.len() - 2, "Start::Prepared(request)"),
             };
             let arguments = arguments(&all[..own]);
+            let check = check_places("collectives", prototype);
             format!(
-                "border::call(\"MPI_{name}\", {subject}, || calls::collectives::{body}({arguments}, {start}))"
+                "border::call(\"MPI_{name}\", {subject}, || {{ {check}calls::collectives::{body}({arguments}, {start}) }})"
             )
         }
     }
+}
+
+/// Refuses null pointers to places for results. Statuses, lengths of weights and what tools ask for
+/// may be null.
+fn check_places(module: &str, prototype: &Prototype) -> String {
+    let is_place = |parameter: &&Parameter| {
+        let of = prototype.type_of(parameter);
+        let plain = of.strip_suffix('*').filter(|plain| !plain.ends_with('*'));
+        let is_result = plain.is_some_and(|plain| {
+            !plain.starts_with("const ")
+                && !plain.contains("function")
+                && !["void", "char", "Status"].contains(&plain)
+        });
+        is_result && !parameter.name.ends_with("weights") && parameter.name != "argc"
+    };
+    let places = prototype.parameters.iter().filter(is_place);
+    let made = |place: &Parameter| match &place.of[..] {
+        // A communicator that could not be made is null.
+        "Comm*" if place.name.starts_with("new") || place.name.starts_with("comm_") => {
+            format!("put({}, COMM_NULL); ", rust_name(place))
+        }
+        _ => String::new(),
+    };
+    let checks = places.filter(|_| module != "tools").map(|place| {
+        let name = rust_name(place);
+        format!("border::given(\"{name}\", {name})?; {}", made(place))
+    });
+    checks.collect()
 }
 
 /// The object whose error handler gets an error.

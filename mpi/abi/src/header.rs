@@ -1,7 +1,7 @@
 //! Makes `mpi.h`.
 
 use super::prototype::{Parameter, Prototype};
-use super::{Constant, constants, functions};
+use super::{Constant, HANDLES, constants, functions};
 use core::fmt::Write as _;
 
 /// Types of the header that are not constants or functions.
@@ -22,10 +22,55 @@ pub fn header() -> String {
             let _ = writeln!(text, "{result} {prefix}{}({parameters});", function.name);
         }
     }
+    text += "\n/* Handles are integers in Fortran, with the same numbers. */\n";
+    for (_, of) in HANDLES {
+        for prefix in ["MPI_", "PMPI_"] {
+            let _ = writeln!(
+                text,
+                "#define {prefix}{of}_c2f(handle) {prefix}{of}_toint(handle)
+#define {prefix}{of}_f2c(number) {prefix}{of}_fromint(number)"
+            );
+        }
+    }
+    for (removed, successor) in REMOVED {
+        let _ = writeln!(text, "#define MPI_{removed} MPI_{successor}");
+    }
     text + END
 }
 
+/// Functions and types that MPI 3.0 removed, and which have the same parameters as their successors.
+const REMOVED: [(&str, &str); 8] = [
+    ("Address", "Get_address"),
+    ("Errhandler_create", "Comm_create_errhandler"),
+    ("Errhandler_get", "Comm_get_errhandler"),
+    ("Errhandler_set", "Comm_set_errhandler"),
+    ("Handler_function", "Comm_errhandler_function"),
+    ("Type_hindexed", "Type_create_hindexed"),
+    ("Type_hvector", "Type_create_hvector"),
+    ("Type_struct", "Type_create_struct"),
+];
+
 const END: &str = "
+/* Removed by MPI 3.0 */
+static __inline int MPI_Type_extent(MPI_Datatype datatype, MPI_Aint *extent)
+{
+    MPI_Aint lower_bound;
+    return MPI_Type_get_extent(datatype, &lower_bound, extent);
+}
+static __inline int MPI_Type_lb(MPI_Datatype datatype, MPI_Aint *lower_bound)
+{
+    MPI_Aint extent;
+    return MPI_Type_get_extent(datatype, lower_bound, &extent);
+}
+static __inline int MPI_Type_ub(MPI_Datatype datatype, MPI_Aint *upper_bound)
+{
+    MPI_Aint lower_bound;
+    int code = MPI_Type_get_extent(datatype, &lower_bound, upper_bound);
+    if (code == MPI_SUCCESS)
+        *upper_bound += lower_bound;
+    return code;
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,6 @@
 //! A datatype: its shape, and how the program made it.
 
-use crate::basic::Basic;
+use crate::basic::{Basic, Class};
 use crate::contents::{Combiner, Construction};
 use crate::error::TypeError;
 use crate::named::Named;
@@ -46,7 +46,8 @@ impl Datatype {
     pub fn value_index(value: &'static Named, index: &'static Named) -> Option<Self> {
         let has_both =
             |named: &&Named| named.value == value.value && named.index == Some(index.value);
-        if value.index.is_some() || index.index.is_some() {
+        let is_integer = matches!(index.value.class, Class::Signed | Class::Unsigned);
+        if value.index.is_some() || index.index.is_some() || !is_integer {
             return None;
         }
         if let Some(named) = crate::named::NAMED.iter().find(has_both) {

@@ -81,6 +81,8 @@ fn pairs_are_found_by_their_types_or_made() {
     assert_eq!(made.element().map(Element::bytes), Some(16));
     assert!(pair(579, 521).is_none());
     assert!(pair(555, 521).is_none());
+    // An index is an integer: (double, float).
+    assert!(pair(521, 528).is_none());
 }
 
 #[test]

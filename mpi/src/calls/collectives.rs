@@ -31,6 +31,29 @@ fn is_in_place(buffer: *const c_void) -> bool {
     buffer.addr() == 1
 }
 
+/// Checks two buffers that have data.
+pub fn check_apart(input: *const c_void, output: *const c_void) -> Result {
+    check_data(input)?;
+    check_data(output)?;
+    match core::ptr::eq(input, output) {
+        true => Err(Failure::new(
+            abi::ERR_BUFFER,
+            "the two buffers are one: give MPI_IN_PLACE where the call allows it",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Checks a buffer that has data.
+fn check_data(at: *const c_void) -> Result {
+    let why = match at.addr() {
+        0 => "the buffer is NULL, and the call has data for it",
+        1 => "MPI_IN_PLACE is not allowed for this buffer",
+        _ => return Ok(()),
+    };
+    Err(Failure::new(abi::ERR_BUFFER, why))
+}
+
 /// One buffer of a collective.
 #[derive(Clone, Debug)]
 pub struct Side {
@@ -196,8 +219,21 @@ impl Described<'_> {
         self.start_and(start, None)
     }
 
+    /// Checks buffers that are dense: addresses of others may be in their layouts.
+    fn check_buffers(&self) -> Result {
+        let [input, output] = [self.input, self.output].map(|side| {
+            let is_dense = side.bytes > 0 && side.layout.is_none() && side.blocks.is_none();
+            is_dense.then_some(side.at.cast_const().cast::<c_void>())
+        });
+        match (input.filter(|_| !self.in_place), output) {
+            (Some(input), Some(output)) => check_apart(input, output),
+            (one, other) => one.or(other).map_or(Ok(()), check_data),
+        }
+    }
+
     /// Calls `then` when it is complete.
     pub fn start_and(&self, start: Start, then: Option<Then>) -> Result {
+        self.check_buffers()?;
         let mut borrowed = mpi().world()?;
         let world: &mut World = &mut borrowed;
         let collective = self.collective();
@@ -211,7 +247,7 @@ impl Described<'_> {
             Start::Begun(place) => (unsafe { world.start_collective(collective)? }, place, None),
             Start::Prepared(place) => (
                 // SAFETY: likewise.
-                unsafe { world.prepare_collective(collective)? },
+                unsafe { world.prepare_collective_in_order(collective)? },
                 place,
                 Some(Persistent::Again),
             ),
@@ -745,6 +781,16 @@ pub fn alltoallw(
     )
 }
 
+/// Whether a reduction with one count for all has elements.
+fn has_data(arguments: &Arguments<'_>) -> bool {
+    match arguments {
+        Arguments::Reduce { count, .. }
+        | Arguments::Allreduce { count, .. }
+        | Arguments::Scan { count, .. } => *count > 0,
+        _ => false,
+    }
+}
+
 /// A collective that combines elements.
 fn combined(
     comm: &Communicator,
@@ -756,6 +802,14 @@ fn combined(
     let of = combination(op, datatype)?;
     let [send, receive] = buffers;
     let in_place = is_in_place(send);
+    let is_root = !matches!(arguments, Arguments::Reduce { root, .. } if root != comm.me);
+    if of.offset_bytes == 0 && has_data(&arguments) {
+        match (in_place, is_root) {
+            (false, true) => check_apart(send, receive)?,
+            (false, false) => check_data(send)?,
+            (true, _) => check_data(receive)?,
+        }
+    }
     let side = |at: *const c_void| match at.is_null() || is_in_place(at) {
         true => Side::NONE,
         false => Side {

@@ -7,6 +7,7 @@
 #![allow(unsafe_code, reason = "reads handles of the program")]
 
 use super::attributes::delete_all;
+use super::buffering::{Owner, forget};
 use crate::abi::{Comm, Errhandler, Group, Info, Request, put, put_text, text};
 use crate::attribute::copied;
 use crate::communicator::Communicator;
@@ -134,7 +135,10 @@ pub fn comm_set_name(comm: Comm, name: *const c_char) -> Result {
 }
 
 pub fn comm_get_name(comm: Comm, place: *mut c_char, length: *mut c_int) -> Result {
-    let name = get(comm)?.name;
+    let name = match comm {
+        abi::COMM_NULL => "MPI_COMM_NULL".to_owned(),
+        comm => get(comm)?.name,
+    };
     put(
         length,
         put_text(place, &name, abi::MAX_OBJECT_NAME as usize) as c_int,
@@ -250,6 +254,7 @@ pub fn comm_free(place: *mut Comm) -> Result {
     let comm = unsafe { *place };
     delete_all(comm)?;
     let freed = mpi().communicators.borrow_mut().remove(comm)?;
+    forget(Owner::Comm(comm));
     let mut world = mpi().world()?;
     world.release(freed.group)?;
     if let Some(union) = freed.union {
@@ -336,7 +341,7 @@ pub fn comm_split_type(
     info: Info,
     place: *mut Comm,
 ) -> Result {
-    let old = intra(comm)?;
+    let old = get(comm)?;
     let hints = mpi().infos.borrow().hints(info)?;
     let asks_for_memory = hints
         .iter()
@@ -352,14 +357,23 @@ pub fn comm_split_type(
         }
     };
     let color = host_color(&old)?;
-    split(&old, color.filter(|_| by_host), key, place)
+    let color = color.filter(|_| by_host);
+    match old.remote {
+        None => split(&old, color, key, place),
+        Some(_) => split_inter(&old, color, key, place),
+    }
 }
 
-/// The place of the first member on the same host, as of the first life of this rank.
+/// A number that members on one host have, and no others, as of the first life of this rank: the
+/// place of the first of them, or a short hash in an intercommunicator, whose sides have places of
+/// their own.
 fn host_color(old: &Communicator) -> Result<Option<u32>> {
     let mut world = mpi().world()?;
     let own = [world.answer_number(HOST_SERIES, host_number())?];
     let mut all = vec![0; old.ranks.len()];
+    if old.remote.is_some() {
+        return Ok(Some(own[0] as u32 >> 1));
+    }
     world.collective(allgather(old.group, &own, &mut all[..]))?;
     Ok(all
         .iter()

@@ -58,8 +58,10 @@ pub fn handler(subject: Subject) -> Handler {
     let mpi = mpi();
     let (handle, of) = match subject {
         Subject::Session(session) => (of_session(session), session.0),
-        Subject::Comm(comm) => (of_communicator(comm), comm.0),
-        Subject::None => {
+        Subject::Comm(comm) if mpi.communicators.borrow().get(comm).is_ok() => {
+            (of_communicator(comm), comm.0)
+        }
+        Subject::Comm(_) | Subject::None => {
             let own = of_communicator(abi::COMM_SELF);
             match own {
                 // Programs of older standards set the handler of MPI_COMM_WORLD.
@@ -182,16 +184,50 @@ pub fn add_error_string(code: c_int, string: *const c_char) -> Result {
 }
 
 pub fn remove_error_class(class: c_int) -> Result {
-    *mpi().errors.borrow_mut().added_mut(class)? = None;
-    Ok(())
+    let mut errors = mpi().errors.borrow_mut();
+    let is_used =
+        |code: c_int| code != class && (errors.added(code)).is_some_and(|(of, _)| *of == class);
+    let codes = (0..errors.added.len() as c_int).map(|index| abi::ERR_LASTCODE + 1 + index);
+    if let Some(code) = codes.into_iter().find(|code| is_used(*code)) {
+        return Err(Failure::argument(format_args!(
+            "error class {class} has error code {code}: remove that first"
+        )));
+    }
+    remove(&mut errors, class, true)
 }
 
 pub fn remove_error_code(code: c_int) -> Result {
-    remove_error_class(code)
+    remove(&mut mpi().errors.borrow_mut(), code, false)
+}
+
+fn remove(errors: &mut Errors, code: c_int, is_class: bool) -> Result {
+    let added = errors.added_mut(code)?;
+    match added {
+        Some((_, text)) if !text.is_empty() => Err(Failure::argument(format_args!(
+            "error code {code} has a text: call MPI_Remove_error_string first"
+        ))),
+        Some((class, _)) if (*class == code) != is_class => Err(Failure::argument(format_args!(
+            "{code} is an error {}",
+            if is_class { "code" } else { "class" }
+        ))),
+        _ => {
+            *added = None;
+            Ok(())
+        }
+    }
 }
 
 pub fn remove_error_string(code: c_int) -> Result {
-    add_error_string(code, c"".as_ptr())
+    match mpi().errors.borrow_mut().added_mut(code)? {
+        Some((_, text)) if text.is_empty() => Err(Failure::argument(format_args!(
+            "error code {code} has no text"
+        ))),
+        Some((_, text)) => {
+            text.clear();
+            Ok(())
+        }
+        None => Ok(()),
+    }
 }
 
 fn create(function: Option<HandleError>, place: *mut Errhandler) -> Result {

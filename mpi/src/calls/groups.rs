@@ -39,6 +39,9 @@ pub fn group_translate_ranks(
     places: *mut c_int,
 ) -> Result {
     let number = count(number)?;
+    if places.is_null() && number > 0 {
+        return Err(crate::border::no_place("ranks2"));
+    }
     let (from, to) = (get(from)?, get(to)?);
     // SAFETY: the standard asks the program for lists of this length.
     let (ranks, places) = unsafe { (list(ranks, number), list_mut(places, number)) };

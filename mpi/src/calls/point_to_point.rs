@@ -7,10 +7,10 @@ use crate::abi::{Comm, Datatype, Request, Status, put};
 use crate::communicator::Communicator;
 use crate::exports as abi;
 use crate::failure::Result;
-use crate::request::{Entry, Operation, Persistent, empty, from_nobody, truncated};
+use crate::request::{Entry, Operation, Persistent, empty, from_nobody, of_receive, truncated};
 use crate::state::mpi;
 use core::ffi::{c_int, c_void};
-use refrain::{SendBuffer, SendTo};
+use refrain::{ReceiveBuffer, SendBuffer, SendTo};
 
 /// The mode of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,10 +56,10 @@ impl Destination {
 
 impl Data {
     #[inline]
-    fn outgoing(&self, mode: Mode) -> Result<SendBuffer> {
+    fn outgoing(&self, mode: Mode, comm: Comm) -> Result<SendBuffer> {
         let buffer = outgoing(self.at, self.count, self.datatype)?;
         if mode == Mode::Buffered {
-            super::buffering::check(&buffer)?;
+            super::buffering::check(&buffer, comm)?;
         }
         Ok(buffer)
     }
@@ -68,10 +68,11 @@ impl Data {
 /// Sends, and returns when the data may be changed.
 #[inline]
 fn send_now(mode: Mode, data: Data, to: Destination) -> Result {
+    let comm = to.comm;
     let Some(to) = to.find(mode)? else {
         return Ok(());
     };
-    let buffer = data.outgoing(mode)?;
+    let buffer = data.outgoing(mode, comm)?;
     let mut world = mpi().world()?;
     if mode == Mode::Buffered {
         let mut request = world.start_send(buffer, to)?;
@@ -88,9 +89,9 @@ fn begin_send(mode: Mode, data: Data, to: Destination, place: *mut Request) -> R
             send_now(mode, data, to)?;
             Operation::Nothing
         }
-        (Some(to), _) => {
-            let buffer = data.outgoing(mode)?;
-            Operation::Library(mpi().world()?.start_send(buffer, to)?)
+        (Some(found), _) => {
+            let buffer = data.outgoing(mode, to.comm)?;
+            Operation::Library(mpi().world()?.start_send(buffer, found)?)
         }
     };
     mpi().give(place, Entry::new(operation, None))
@@ -104,9 +105,9 @@ fn prepare_send(mode: Mode, data: Data, to: Destination, place: *mut Request) ->
             let send = Box::new(move || send_now(mode, data, to));
             (Operation::Nothing, Persistent::By(send))
         }
-        (Some(to), _) => {
-            let buffer = data.outgoing(mode)?;
-            let request = mpi().world()?.prepare_send(buffer, to)?;
+        (Some(found), _) => {
+            let buffer = data.outgoing(mode, to.comm)?;
+            let request = mpi().world()?.prepare_send(buffer, found)?;
             (Operation::Library(request), again)
         }
     };
@@ -174,17 +175,16 @@ pub fn recv(
     comm: Comm,
     status: *mut Status,
 ) -> Result {
-    let (from, finder) = with(comm, |comm| Ok((comm.from(source, tag)?, comm.finder())))?;
-    let Some(from) = from else {
+    let Some(from) = with(comm, |comm| comm.from(source, tag))? else {
         put(status, from_nobody());
         return Ok(());
     };
     let room = incoming(at, count, datatype)?;
-    let mut world = mpi().world()?;
-    let mut request = world.start_receive(room, from)?;
-    let ended = world.wait(&mut request)?;
-    drop(world);
-    put(status, Entry::library(request, Some(finder)).ended(&ended));
+    let ended = mpi().world()?.receive(room, from)?;
+    if !status.is_null() {
+        let source = with(comm, |comm| Ok(comm.place(ended.status.source)))?;
+        put(status, of_receive(source, &ended));
+    }
     truncated(&ended).map_or(Ok(()), Err)
 }
 
@@ -297,6 +297,9 @@ pub fn isendrecv(
     super::requests::request_free(&mut send)
 }
 
+/// Longest copy that is kept for the next call.
+const COPY_BYTES_MAX: usize = 64 << 20;
+
 pub fn sendrecv_replace(
     at: *mut c_void,
     count: i64,
@@ -318,8 +321,37 @@ pub fn sendrecv_replace(
         tag: dest_tag,
         comm,
     };
-    send_now_from_copy(data, to)?;
-    recv(at, count, datatype, source, source_tag, comm, status)
+    if to.find(Mode::Standard)?.is_none() {
+        return recv(at, count, datatype, source, source_tag, comm, status);
+    }
+    // The same memory again: new memory of this length costs more than the message.
+    let mut copy = mpi().copy.take();
+    let buffer = data.outgoing(Mode::Standard, comm)?;
+    let bytes = buffer.message_bytes() as usize;
+    if copy.len() < bytes {
+        copy.resize(bytes, 0);
+    }
+    // SAFETY: the copy has this length, and stays until the send has ended; the data is the
+    // program's until then.
+    unsafe { buffer.copy_to(&ReceiveBuffer::bytes(copy.as_mut_ptr(), bytes)) };
+    let done = sendrecv(
+        copy.as_ptr().cast(),
+        bytes as i64,
+        abi::BYTE,
+        dest,
+        dest_tag,
+        at,
+        count,
+        datatype,
+        source,
+        source_tag,
+        comm,
+        status,
+    );
+    if copy.len() <= COPY_BYTES_MAX {
+        mpi().copy.replace(copy);
+    }
+    done
 }
 
 pub fn isendrecv_replace(
@@ -349,10 +381,11 @@ pub fn isendrecv_replace(
 
 /// Sends; what is not sent yet continues from a copy.
 fn send_now_from_copy(data: Data, to: Destination) -> Result {
+    let comm = to.comm;
     let Some(to) = to.find(Mode::Standard)? else {
         return Ok(());
     };
-    let buffer = data.outgoing(Mode::Standard)?;
+    let buffer = data.outgoing(Mode::Standard, comm)?;
     let mut world = mpi().world()?;
     let mut request = world.start_send(buffer, to)?;
     Ok(world.free(&mut request)?)

@@ -5,7 +5,7 @@
 use crate::abi::{Request, Status, list, list_mut, put};
 use crate::exports as abi;
 use crate::failure::{Failure, Result};
-use crate::request::{Operation, Persistent, Requests, count, empty, truncated};
+use crate::request::{CANCELLED_TESTS, Operation, Persistent, Progress, count, empty, truncated};
 use crate::state::mpi;
 use core::ffi::c_int;
 use refrain::Ended;
@@ -13,26 +13,44 @@ use refrain::Ended;
 /// The active operations of a call.
 #[derive(Default)]
 struct Active {
-    /// Places of requests that are known to have ended.
+    /// Places of requests that have ended.
     over: Vec<usize>,
-    /// Places of requests of the library, and these.
-    places: Vec<usize>,
+    /// Requests of the library, and for each the place of its request and its number there.
     library: Vec<refrain::Request>,
+    places: Vec<(usize, u64)>,
     ended: Vec<Ended>,
+    /// Some consist of several requests of the library, or are ended by the program.
+    is_compound: bool,
+    /// Some are ended by the program.
+    is_programs: bool,
 }
 
 impl Active {
-    fn of(requests: &[Request]) -> Result<Self> {
+    fn of(requests: &[Request], waits: bool) -> Result<Self> {
+        if mpi().cancels_sends.get() {
+            complete_cancelled(requests, waits)?;
+        }
         let mut active = Self::default();
         let known = mpi().requests.borrow();
         for (place, request) in requests.iter().enumerate() {
-            match known.active(*request)?.map(|entry| entry.pending()) {
-                Some(None) => active.over.push(place),
-                Some(Some(library)) => {
-                    active.places.push(place);
+            let Some(entry) = known.active(*request)? else {
+                continue;
+            };
+            match entry.progress() {
+                Progress::Over => active.over.push(place),
+                Progress::Pending(library) => {
+                    active.places.push((place, 0));
                     active.library.push(library);
                 }
-                None => {}
+                Progress::InParts(parts) => {
+                    active.is_compound = true;
+                    active.is_programs |= parts.is_empty();
+                    for (number, library) in parts {
+                        active.places.push((place, number));
+                        active.library.push(library);
+                    }
+                }
+                Progress::Program => (active.is_compound, active.is_programs) = (true, true),
             }
         }
         active.ended = vec![Ended::default(); active.library.len()];
@@ -40,15 +58,106 @@ impl Active {
     }
 
     fn is_empty(&self) -> bool {
-        self.over.is_empty() && self.library.is_empty()
+        self.over.is_empty() && self.library.is_empty() && !self.is_programs
+    }
+
+    /// Whether all requests have ended.
+    fn are_over(&self) -> bool {
+        self.library.is_empty() && !self.is_programs
+    }
+
+    fn is_one_over(&self) -> bool {
+        !self.over.is_empty() || self.is_empty()
+    }
+
+    /// Notes at their requests which requests of the library have ended.
+    fn note(&self, requests: &[Request], ended: usize) -> Result {
+        let mut known = mpi().requests.borrow_mut();
+        for ended in &self.ended[..ended] {
+            let (place, number) = self.places[ended.index];
+            let entry = known.get_mut(requests[place])?;
+            match &mut entry.operation {
+                Operation::Parts(parts) => parts.note(number, ended, &mut *mpi().world()?)?,
+                _ => entry.over = Some(*ended),
+            }
+        }
+        Ok(())
+    }
+
+    /// For requests that are compound, or together with such: ends requests of the library until
+    /// there are enough. A test gives up when none has ended.
+    fn with_enough(
+        requests: &[Request],
+        is_enough: impl Fn(&Self) -> bool,
+        waits: bool,
+    ) -> Result<Self> {
+        loop {
+            let mut active = Self::of(requests, waits)?;
+            if is_enough(&active) {
+                return Ok(active);
+            }
+            let ended = match (active.library.is_empty(), waits) {
+                (true, true) => {
+                    return Err(Failure::new(
+                        abi::ERR_PENDING,
+                        "the call would wait for ever: only the program itself can complete these requests (MPI_Grequest_complete, MPI_Pready)",
+                    ));
+                }
+                (true, false) => 0,
+                (false, true) => {
+                    let (library, ended) = (&mut active.library, &mut active.ended);
+                    mpi().world()?.wait_some(library, ended)?
+                }
+                (false, false) => {
+                    let (library, ended) = (&mut active.library, &mut active.ended);
+                    mpi().world()?.test_some(library, ended)?
+                }
+            };
+            if ended == 0 {
+                return Ok(active);
+            }
+            active.note(requests, ended)?;
+        }
     }
 }
 
+/// Completes cancelled sends: those that the call waits for, and those that were tested often.
+#[cold]
+fn complete_cancelled(requests: &[Request], waits: bool) -> Result {
+    let mut known = mpi().requests.borrow_mut();
+    for request in requests {
+        let Ok(entry) = known.get_mut(*request) else {
+            continue;
+        };
+        let (Some(left), Operation::Library(library)) = (entry.tests_left, &entry.operation) else {
+            continue;
+        };
+        entry.tests_left = left.checked_sub(1).filter(|_| !waits);
+        if entry.tests_left.is_none() {
+            mpi().world()?.cancel(*library)?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes what has ended of a request with parts.
+pub fn take_ended(request: Request) -> Result {
+    Active::with_enough(&[request], Active::are_over, false).map(drop)
+}
+
 /// The status of a request that has ended; it becomes null or inactive.
-fn end(known: &mut Requests, request: &mut Request, ended: Option<&Ended>) -> Result<Status> {
+fn end(request: &mut Request, ended: Option<&Ended>) -> Result<Status> {
+    let mut known = mpi().requests.borrow_mut();
     let entry = known.get_mut(*request)?;
     if let Some(then) = entry.then.take() {
         then()?;
+    }
+    if let Operation::General(general) = entry.operation {
+        known.end(request);
+        drop(known);
+        let status = general.status();
+        general.free()?;
+        return status;
     }
     let status = match ended {
         Some(ended) => entry.ended(ended),
@@ -65,18 +174,25 @@ fn write_all_empty(statuses: &mut [Status]) {
 pub fn wait(request: *mut Request, status: *mut Status) -> Result {
     // SAFETY: the standard asks the program for a request.
     let request = unsafe { &mut *request };
-    let Some(library) = mpi()
+    if mpi().cancels_sends.get() {
+        complete_cancelled(&[*request], true)?;
+    }
+    let Some(progress) = mpi()
         .requests
         .borrow()
         .active(*request)?
-        .map(|it| it.pending())
+        .map(|it| it.progress())
     else {
         put(status, empty());
         return Ok(());
     };
-    let ended = match library {
-        Some(mut library) => Some(mpi().world()?.wait(&mut library)?),
-        None => None,
+    let ended = match progress {
+        Progress::Pending(mut library) => Some(mpi().world()?.wait(&mut library)?),
+        Progress::Over => None,
+        Progress::InParts(_) | Progress::Program => {
+            Active::with_enough(&[*request], Active::are_over, true)?;
+            None
+        }
     };
     end_single(request, ended, status)
 }
@@ -85,22 +201,32 @@ pub fn test(request: *mut Request, flag: *mut c_int, status: *mut Status) -> Res
     put(flag, 0);
     // SAFETY: as for `wait`.
     let request = unsafe { &mut *request };
-    let Some(library) = mpi()
+    if mpi().cancels_sends.get() {
+        complete_cancelled(&[*request], false)?;
+    }
+    let Some(progress) = mpi()
         .requests
         .borrow()
         .active(*request)?
-        .map(|it| it.pending())
+        .map(|it| it.progress())
     else {
         put(flag, 1);
         put(status, empty());
         return Ok(());
     };
-    let ended = match library {
-        Some(mut library) => match mpi().world()?.test(&mut library)? {
+    let ended = match progress {
+        Progress::Pending(mut library) => match mpi().world()?.test(&mut library)? {
             None => return Ok(()),
             ended => ended,
         },
-        None => None,
+        Progress::Over => None,
+        Progress::InParts(_) | Progress::Program => {
+            let active = Active::with_enough(&[*request], Active::are_over, false)?;
+            if !active.are_over() {
+                return Ok(());
+            }
+            None
+        }
     };
     put(flag, 1);
     end_single(request, ended, status)
@@ -108,9 +234,8 @@ pub fn test(request: *mut Request, flag: *mut c_int, status: *mut Status) -> Res
 
 /// The end of a call on one request.
 fn end_single(request: &mut Request, ended: Option<Ended>, status: *mut Status) -> Result {
-    let mut known = mpi().requests.borrow_mut();
-    let over = known.get(*request)?.over;
-    put(status, end(&mut known, request, ended.as_ref())?);
+    let over = mpi().requests.borrow().get(*request)?.over;
+    put(status, end(request, ended.as_ref())?);
     let ended = ended.or(over);
     ended
         .and_then(|ended| truncated(&ended))
@@ -119,14 +244,13 @@ fn end_single(request: &mut Request, ended: Option<Ended>, status: *mut Status) 
 
 /// Ends the requests of a call that are over, writes their statuses by place, and reports errors.
 fn end_all(requests: &mut [Request], statuses: &mut [Status], active: &Active) -> Result {
-    let mut known = mpi().requests.borrow_mut();
     let mut failed = None;
     let over = active.places.iter().zip(&active.ended);
-    let over = over.map(|(place, ended)| (*place, Some(ended)));
+    let over = over.map(|((place, _), ended)| (*place, Some(ended)));
     let nothing = active.over.iter().map(|place| (*place, None));
     for (place, ended) in over.chain(nothing) {
-        let over = known.get(requests[place])?.over;
-        let status = end(&mut known, &mut requests[place], ended)?;
+        let over = mpi().requests.borrow().get(requests[place])?.over;
+        let status = end(&mut requests[place], ended)?;
         failed = failed.or_else(|| truncated(ended.or(over.as_ref())?));
         if let Some(of) = statuses.get_mut(place) {
             *of = status;
@@ -150,8 +274,10 @@ pub fn waitall(number: c_int, requests: *mut Request, statuses: *mut Status) -> 
     let number = count(number)?;
     // SAFETY: the standard asks the program for lists of this length.
     let (requests, statuses) = unsafe { (list_mut(requests, number), list_mut(statuses, number)) };
-    let mut active = Active::of(requests)?;
-    if !active.library.is_empty() {
+    let mut active = Active::of(requests, true)?;
+    if active.is_compound {
+        active = Active::with_enough(requests, Active::are_over, true)?;
+    } else if !active.library.is_empty() {
         mpi()
             .world()?
             .wait_all(&mut active.library, &mut active.ended)?;
@@ -169,9 +295,15 @@ pub fn testall(
     let number = count(number)?;
     // SAFETY: as for `waitall`.
     let (requests, statuses) = unsafe { (list_mut(requests, number), list_mut(statuses, number)) };
-    let mut active = Active::of(requests)?;
+    let mut active = Active::of(requests, false)?;
     let library = &mut active.library;
-    if !library.is_empty() && !mpi().world()?.test_all(library, &mut active.ended)? {
+    if active.is_compound {
+        active = Active::with_enough(requests, Active::are_over, false)?;
+        put(flag, active.are_over().into());
+        if !active.are_over() {
+            return Ok(());
+        }
+    } else if !library.is_empty() && !mpi().world()?.test_all(library, &mut active.ended)? {
         put(flag, 0);
         return Ok(());
     }
@@ -205,7 +337,10 @@ pub fn waitany(
 ) -> Result {
     // SAFETY: as for `waitall`.
     let requests = unsafe { list_mut(requests, count(number)?) };
-    let mut active = Active::of(requests)?;
+    let mut active = Active::of(requests, true)?;
+    if active.is_compound {
+        active = Active::with_enough(requests, Active::is_one_over, true)?;
+    }
     if active.is_empty() {
         none_of(index, status);
         return Ok(());
@@ -217,7 +352,7 @@ pub fn waitany(
     let ended = ended.ok_or_else(|| Failure::new(abi::ERR_INTERN, "no request is active"))?;
     end_one(
         requests,
-        active.places[ended.index],
+        active.places[ended.index].0,
         Some(ended),
         index,
         status,
@@ -233,7 +368,10 @@ pub fn testany(
 ) -> Result {
     // SAFETY: as for `waitall`.
     let requests = unsafe { list_mut(requests, count(number)?) };
-    let mut active = Active::of(requests)?;
+    let mut active = Active::of(requests, false)?;
+    if active.is_compound {
+        active = Active::with_enough(requests, Active::is_one_over, false)?;
+    }
     put(flag, 1);
     if active.is_empty() {
         none_of(index, status);
@@ -242,10 +380,15 @@ pub fn testany(
     if let Some(place) = active.over.first() {
         return end_one(requests, *place, None, index, status);
     }
+    if active.is_compound {
+        put(flag, 0);
+        put(index, abi::UNDEFINED);
+        return Ok(());
+    }
     match mpi().world()?.test_any(&mut active.library)? {
         Some(ended) => end_one(
             requests,
-            active.places[ended.index],
+            active.places[ended.index].0,
             Some(ended),
             index,
             status,
@@ -295,25 +438,29 @@ fn some(
             list_mut(statuses, number),
         )
     };
-    let mut active = Active::of(requests)?;
+    let mut active = Active::of(requests, waits)?;
     if active.is_empty() {
         put(ended_number, abi::UNDEFINED);
         return Ok(());
     }
+    if active.is_compound {
+        active = Active::with_enough(requests, Active::is_one_over, waits)?;
+    }
+    let is_settled = active.is_compound;
     let library = &mut active.library;
     let ended = match (library.is_empty(), waits && active.over.is_empty()) {
+        _ if is_settled => 0,
         (true, _) => 0,
         (false, true) => mpi().world()?.wait_some(library, &mut active.ended)?,
         (false, false) => mpi().world()?.test_some(library, &mut active.ended)?,
     };
     let over = active.ended[..ended].iter();
-    let over = over.map(|ended| (active.places[ended.index], Some(ended)));
+    let over = over.map(|ended| (active.places[ended.index].0, Some(ended)));
     let nothing = active.over.iter().map(|place| (*place, None));
-    let mut known = mpi().requests.borrow_mut();
     let (mut failed, mut at) = (None, 0);
     for (place, ended) in over.chain(nothing) {
-        let over = known.get(requests[place])?.over;
-        let status = end(&mut known, &mut requests[place], ended)?;
+        let over = mpi().requests.borrow().get(requests[place])?.over;
+        let status = end(&mut requests[place], ended)?;
         failed = failed.or_else(|| truncated(ended.or(over.as_ref())?));
         indices[at] = place as c_int;
         if let Some(of) = statuses.get_mut(at) {
@@ -329,15 +476,32 @@ pub fn request_free(request: *mut Request) -> Result {
     // SAFETY: as for `wait`.
     let request = unsafe { &mut *request };
     let mut requests = mpi().requests.borrow_mut();
+    let entry = requests.get_mut(*request)?;
+    if let Operation::General(general) = entry.operation
+        && !general.is_complete
+    {
+        // The program completes it later, and its free function is called then.
+        entry.is_freed = true;
+        *request = abi::REQUEST_NULL;
+        return Ok(());
+    }
     let entry = requests.remove(*request)?;
     *request = abi::REQUEST_NULL;
-    if let Operation::Library(library) = entry.operation {
-        let mut world = mpi().world()?;
+    let parts = match entry.operation {
+        Operation::Library(library) => vec![(0, library)],
+        Operation::Parts(parts) => parts.awaited(),
+        Operation::Nothing => Vec::new(),
+        Operation::General(general) => {
+            drop(requests);
+            return general.free();
+        }
+    };
+    let mut world = mpi().world()?;
+    for (_, mut library) in parts {
         if world.is_active(library) {
             // It goes on; its buffer belongs to it until the program knows its end by other means.
             requests.freed.push(library);
         } else {
-            let mut library = library;
             world.free(&mut library)?;
         }
     }
@@ -356,12 +520,14 @@ pub fn start(request: *mut Request) -> Result {
         };
         return Err(Failure::new(abi::ERR_REQUEST, why));
     }
-    match (&entry.persistent, &entry.operation) {
+    match (&entry.persistent, &mut entry.operation) {
         (Some(Persistent::By(send)), _) => send()?,
         (_, Operation::Library(library)) => mpi().world()?.start(*library)?,
-        (_, Operation::Nothing) => {}
+        (_, Operation::Parts(parts)) => parts.start(&mut *mpi().world()?)?,
+        (_, Operation::Nothing | Operation::General(_)) => {}
     }
     entry.is_active = true;
+    entry.tests_left = None;
     Ok(())
 }
 
@@ -374,16 +540,28 @@ pub fn startall(number: c_int, requests: *mut Request) -> Result {
 pub fn cancel(request: *mut Request) -> Result {
     // SAFETY: as for `wait`.
     let request = unsafe { *request };
-    let library = match &mpi().requests.borrow().get(request)?.operation {
-        Operation::Library(library) => *library,
-        Operation::Nothing => return Ok(()),
-    };
-    Ok(mpi().world()?.cancel(library)?)
+    let mut requests = mpi().requests.borrow_mut();
+    let entry = requests.get_mut(request)?;
+    match entry.operation {
+        Operation::Library(library) if entry.source.is_some() => {
+            Ok(mpi().world()?.cancel(library)?)
+        }
+        Operation::Library(_) => {
+            entry.tests_left = Some(CANCELLED_TESTS);
+            mpi().cancels_sends.set(true);
+            Ok(())
+        }
+        Operation::General(general) => {
+            drop(requests);
+            general.cancel()
+        }
+        // Too late to cancel.
+        Operation::Nothing | Operation::Parts(_) => Ok(()),
+    }
 }
 
 pub fn request_get_status(request: Request, flag: *mut c_int, status: *mut Status) -> Result {
-    let mut requests = [request];
-    let over = peek(&mut requests)?;
+    let over = peek(&[request])?;
     put(flag, over[0].is_some().into());
     if let Some(of) = over[0] {
         put(status, of);
@@ -393,19 +571,27 @@ pub fn request_get_status(request: Request, flag: *mut c_int, status: *mut Statu
 
 /// The statuses of requests that have ended; `None`: it has not. The requests stay, and remember how
 /// they have ended.
-fn peek(requests: &mut [Request]) -> Result<Vec<Option<Status>>> {
+fn peek(requests: &[Request]) -> Result<Vec<Option<Status>>> {
     let mut over = Vec::with_capacity(requests.len());
     for request in requests {
-        let mut known = mpi().requests.borrow_mut();
-        if known.active(*request)?.is_none() {
+        if mpi().requests.borrow().active(*request)?.is_none() {
             over.push(Some(empty()));
             continue;
         }
-        let entry = known.get_mut(*request)?;
-        if let Some(mut library) = entry.pending() {
-            entry.over = mpi().world()?.test(&mut library)?;
+        let active = Active::with_enough(&[*request], Active::are_over, false)?;
+        if !active.are_over() {
+            over.push(None);
+            continue;
         }
-        over.push(entry.pending().is_none().then(|| entry.status()));
+        let known = mpi().requests.borrow();
+        let entry = known.get(*request)?;
+        over.push(Some(match entry.operation {
+            Operation::General(general) => {
+                drop(known);
+                general.status()?
+            }
+            _ => entry.status(),
+        }));
     }
     Ok(over)
 }
@@ -419,7 +605,7 @@ pub fn request_get_status_all(
     let number = count(number)?;
     // SAFETY: as for `waitall`.
     let (requests, statuses) = unsafe { (list(requests, number), list_mut(statuses, number)) };
-    let over = peek(&mut requests.to_vec())?;
+    let over = peek(requests)?;
     let all: Option<Vec<Status>> = over.into_iter().collect();
     put(flag, all.is_some().into());
     for (place, status) in statuses.iter_mut().zip(all.into_iter().flatten()) {
@@ -443,7 +629,7 @@ pub fn request_get_status_any(
         none_of(index, status);
         return Ok(());
     }
-    let over = peek(&mut requests.to_vec())?;
+    let over = peek(requests)?;
     let found = (over.iter().zip(is_active)).position(|(it, is_active)| is_active && it.is_some());
     put(flag, found.is_some().into());
     put(index, found.map_or(abi::UNDEFINED, |place| place as c_int));
@@ -481,7 +667,7 @@ pub fn request_get_status_some(
         return Ok(());
     }
     let mut at = 0;
-    for (place, status) in peek(&mut requests.to_vec())?.into_iter().enumerate() {
+    for (place, status) in peek(requests)?.into_iter().enumerate() {
         let Some(status) = status.filter(|_| is_active[place]) else {
             continue;
         };

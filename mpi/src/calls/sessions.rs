@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code, reason = "reads handles and texts of the program")]
 
+use super::buffering::{Owner, forget};
 use super::environment::{join, leave};
 use crate::abi::{Errhandler, Group, Info, Session, put, put_text, text};
 use crate::exports as abi;
@@ -51,7 +52,7 @@ pub fn session_init(_info: Info, handler: Errhandler, place: *mut Session) -> Re
     Ok(())
 }
 
-fn known(session: Session) -> Result {
+pub fn known(session: Session) -> Result {
     match mpi().sessions.borrow().get(session.0) {
         Some(_) => Ok(()),
         None => Err(Failure::new(
@@ -69,6 +70,7 @@ pub fn session_finalize(place: *mut Session) -> Result {
     let session = unsafe { *place };
     known(session)?;
     mpi().sessions.borrow_mut().remove(session.0);
+    forget(Owner::Session(session));
     put(place, abi::SESSION_NULL);
     Ok(())
 }

@@ -43,6 +43,10 @@ fn dense(count: i64, size: i64) -> Result<Form> {
 
 #[inline(never)]
 fn form_of_derived(count: i64, datatype: Datatype) -> Result<Form> {
+    // Programs give it for no data, which other libraries accept.
+    if count == 0 && datatype == abi::DATATYPE_NULL {
+        return Ok(Form::Bytes(0));
+    }
     let types = mpi().types.borrow();
     let of = types.committed(datatype)?;
     let copies = u64::try_from(count).map_err(|_| negative(count))?;
