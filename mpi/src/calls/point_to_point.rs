@@ -2,15 +2,15 @@
 
 #![allow(unsafe_code, reason = "lends the program's buffers to the library")]
 
-use super::types::{incoming, outgoing};
-use crate::abi::{Comm, Datatype, Request, Status, put};
+use super::types::{incoming, outgoing, usual_bytes};
+use crate::abi::{Comm, Datatype, Request, Status, put_status};
 use crate::communicator::Communicator;
 use crate::exports as abi;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::request::{Entry, Operation, Persistent, empty, from_nobody, of_receive, truncated};
 use crate::state::mpi;
 use core::ffi::{c_int, c_void};
-use refrain::{ReceiveBuffer, SendBuffer, SendTo};
+use refrain::{Ended, Error, ReceiveBuffer, SendBuffer, SendTo, Source, from, to};
 
 /// The mode of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,13 +65,49 @@ impl Data {
     }
 }
 
+/// What a usual message is made of: of items one behind the other, to or from one rank.
+///
+/// The fast paths make buffers and envelopes of it in place. Those that are moved are read as a whole
+/// right after their parts are written, and that waits until the processor has sent off the last
+/// message.
+struct Usual {
+    peer: u32,
+    context: u32,
+    bytes: usize,
+}
+
+#[inline(always)]
+fn usual(data: &Data, rank: c_int, tag: c_int, comm: Comm) -> Option<Usual> {
+    let bytes = usual_bytes(data.at, data.count, data.datatype)?;
+    let communicators = mpi().communicators.borrow();
+    let comm = communicators.get(comm).ok()?;
+    let peer = comm.peers().get(rank as usize).filter(|_| tag >= 0)?;
+    Some(Usual {
+        peer: peer.0,
+        context: comm.context,
+        bytes,
+    })
+}
+
 /// Sends, and returns when the data may be changed.
-#[inline]
-fn send_now(mode: Mode, data: Data, to: Destination) -> Result {
-    let comm = to.comm;
-    let Some(to) = to.find(mode)? else {
-        return Ok(());
-    };
+#[inline(always)]
+fn send_now(mode: Mode, data: Data, at: Destination) -> Result {
+    if mode == Mode::Standard
+        && let Some(usual) = usual(&data, at.rank, at.tag, at.comm)
+    {
+        // SAFETY: the standard asks the program to leave the buffer alone until the end.
+        let buffer = unsafe { SendBuffer::bytes(data.at.cast(), usual.bytes) };
+        let to = to(usual.peer).tag(at.tag).context(usual.context);
+        return Ok(mpi().world()?.send(buffer, to)?);
+    }
+    match at.find(mode)? {
+        None => Ok(()),
+        Some(to) => send_other(mode, data, at.comm, to),
+    }
+}
+
+#[inline(never)]
+fn send_other(mode: Mode, data: Data, comm: Comm, to: SendTo) -> Result {
     let buffer = data.outgoing(mode, comm)?;
     let mut world = mpi().world()?;
     if mode == Mode::Buffered {
@@ -165,7 +201,11 @@ sends! {
     bsend, ibsend, bsend_init: Buffered;
 }
 
-#[inline]
+#[inline(never)]
+fn receive_other(room: ReceiveBuffer, from: Source) -> Result<core::result::Result<Ended, Error>> {
+    Ok(mpi().world()?.receive(room, from))
+}
+
 pub fn recv(
     at: *mut c_void,
     count: i64,
@@ -175,17 +215,38 @@ pub fn recv(
     comm: Comm,
     status: *mut Status,
 ) -> Result {
-    let Some(from) = with(comm, |comm| comm.from(source, tag))? else {
-        put(status, from_nobody());
-        return Ok(());
+    let data = Data {
+        at,
+        count,
+        datatype,
     };
-    let room = incoming(at, count, datatype)?;
-    let ended = mpi().world()?.receive(room, from)?;
+    let ended = match usual(&data, source, tag, comm) {
+        Some(usual) => {
+            // SAFETY: the standard asks the program to leave the buffer alone until the end.
+            let room = unsafe { ReceiveBuffer::bytes(at.cast(), usual.bytes) };
+            let from = from(usual.peer).tag(tag).context(usual.context);
+            mpi().world()?.receive(room, from)
+        }
+        None => {
+            let Some(from) = with(comm, |comm| comm.from(source, tag))? else {
+                put_status(status, from_nobody());
+                return Ok(());
+            };
+            receive_other(incoming(at, count, datatype)?, from)?
+        }
+    };
+    let ended = match &ended {
+        Ok(ended) => ended,
+        Err(_) => return ended.map(drop).map_err(Failure::from),
+    };
     if !status.is_null() {
         let source = with(comm, |comm| Ok(comm.place(ended.status.source)))?;
-        put(status, of_receive(source, &ended));
+        put_status(status, of_receive(source, ended));
     }
-    truncated(&ended).map_or(Ok(()), Err)
+    match ended.truncated_to {
+        None => Ok(()),
+        Some(_) => truncated(ended).map_or(Ok(()), Err),
+    }
 }
 
 pub fn irecv(
@@ -264,9 +325,9 @@ pub fn sendrecv(
     )?;
     let mut statuses = [empty(); 2];
     let ended = super::requests::waitall(2, requests.as_mut_ptr(), statuses.as_mut_ptr());
-    put(status, statuses[0]);
+    put_status(status, statuses[0]);
     match ended {
-        Err(failure) if statuses[0].error != 0 => Err(crate::failure::Failure {
+        Err(failure) if statuses[0].error != 0 => Err(Failure {
             code: statuses[0].error,
             ..failure
         }),

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "reads the program's message handle")]
 
 use super::types::incoming;
-use crate::abi::{Comm, Datatype, Message, Request, Status, put};
+use crate::abi::{Comm, Datatype, Message, Request, Status, put, put_status};
 use crate::communicator::Finder;
 use crate::exports as abi;
 use crate::failure::{Failure, Result};
@@ -51,7 +51,7 @@ pub fn iprobe(
     };
     put(flag, found.is_some().into());
     if let Some(found) = found {
-        put(status, found);
+        put_status(status, found);
     }
     Ok(())
 }
@@ -63,7 +63,7 @@ fn give(
     place: *mut Message,
     status: *mut Status,
 ) -> Result {
-    put(status, status_of(&message.status, &source));
+    put_status(status, status_of(&message.status, &source));
     let matched = Matched { message, source };
     let handle = made(mpi().messages.borrow_mut().add(matched), "messages")?;
     put(place, Message(handle));
@@ -80,7 +80,7 @@ pub fn mprobe(
     let (from, finder) = from(source, tag, comm)?;
     let Some(from) = from else {
         put(place, abi::MESSAGE_NO_PROC);
-        put(status, from_nobody());
+        put_status(status, from_nobody());
         return Ok(());
     };
     let message = mpi().world()?.mprobe(from)?;
@@ -99,7 +99,7 @@ pub fn improbe(
     put(flag, 1);
     let Some(from) = from else {
         put(place, abi::MESSAGE_NO_PROC);
-        put(status, from_nobody());
+        put_status(status, from_nobody());
         return Ok(());
     };
     match mpi().world()?.improbe(from)? {
@@ -138,14 +138,14 @@ pub fn mrecv(
 ) -> Result {
     let room = incoming(at, count, datatype)?;
     let Some(Matched { message, source }) = take(place)? else {
-        put(status, from_nobody());
+        put_status(status, from_nobody());
         return Ok(());
     };
     let mut world = mpi().world()?;
     let mut request = world.start_matched_receive(room, message);
     let ended = world.wait(&mut request)?;
     drop(world);
-    put(status, Entry::library(request, Some(source)).ended(&ended));
+    put_status(status, Entry::library(request, Some(source)).ended(&ended));
     truncated(&ended).map_or(Ok(()), Err)
 }
 

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "reads and writes lists of the program")]
 
-use crate::abi::{Request, Status, list, list_mut, put};
+use crate::abi::{Request, Status, list, list_mut, put, put_status};
 use crate::exports as abi;
 use crate::failure::{Failure, Result};
 use crate::request::{CANCELLED_TESTS, Operation, Persistent, Progress, count, empty, truncated};
@@ -183,7 +183,7 @@ pub fn wait(request: *mut Request, status: *mut Status) -> Result {
         .active(*request)?
         .map(|it| it.progress())
     else {
-        put(status, empty());
+        put_status(status, empty());
         return Ok(());
     };
     let ended = match progress {
@@ -211,7 +211,7 @@ pub fn test(request: *mut Request, flag: *mut c_int, status: *mut Status) -> Res
         .map(|it| it.progress())
     else {
         put(flag, 1);
-        put(status, empty());
+        put_status(status, empty());
         return Ok(());
     };
     let ended = match progress {
@@ -235,7 +235,7 @@ pub fn test(request: *mut Request, flag: *mut c_int, status: *mut Status) -> Res
 /// The end of a call on one request.
 fn end_single(request: &mut Request, ended: Option<Ended>, status: *mut Status) -> Result {
     let over = mpi().requests.borrow().get(*request)?.over;
-    put(status, end(request, ended.as_ref())?);
+    put_status(status, end(request, ended.as_ref())?);
     let ended = ended.or(over);
     ended
         .and_then(|ended| truncated(&ended))
@@ -326,7 +326,7 @@ fn end_one(
 
 fn none_of(index: *mut c_int, status: *mut Status) {
     put(index, abi::UNDEFINED);
-    put(status, empty());
+    put_status(status, empty());
 }
 
 pub fn waitany(
@@ -564,7 +564,7 @@ pub fn request_get_status(request: Request, flag: *mut c_int, status: *mut Statu
     let over = peek(&[request])?;
     put(flag, over[0].is_some().into());
     if let Some(of) = over[0] {
-        put(status, of);
+        put_status(status, of);
     }
     Ok(())
 }
@@ -634,7 +634,7 @@ pub fn request_get_status_any(
     put(flag, found.is_some().into());
     put(index, found.map_or(abi::UNDEFINED, |place| place as c_int));
     if let Some(of) = found.and_then(|place| over[place]) {
-        put(status, of);
+        put_status(status, of);
     }
     Ok(())
 }

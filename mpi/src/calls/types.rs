@@ -20,6 +20,16 @@ pub enum Form {
     Copies(u64, Arc<Layout>),
 }
 
+/// Bytes of the usual buffer: one item of a predefined type behind the other.
+#[inline(always)]
+pub fn usual_bytes(at: *const c_void, count: i64, datatype: Datatype) -> Option<usize> {
+    let size = size_of_basic(datatype);
+    match !at.is_null() && size > 0 && count >= 0 {
+        true => usize::try_from(count.checked_mul(size)?).ok(),
+        false => None,
+    }
+}
+
 /// The form of `count` items of a type.
 #[inline]
 pub fn form(count: i64, datatype: Datatype) -> Result<Form> {

@@ -134,7 +134,7 @@ impl World {
         let buffer = unsafe { data.into().lent() };
         match self.engine.start_send(buffer, to)? {
             Started::Done(_) => Ok(()),
-            Started::Pending(id) => self.finish(id).map(|_| ()),
+            Started::Pending(id) => self.finish(id, |_| Ok(())),
         }
     }
 
@@ -180,7 +180,8 @@ impl World {
         buffer: impl Into<Incoming<'a>>,
         from: Source,
     ) -> Result<Status, Error> {
-        self.receive(buffer, from)?.status()
+        let id = self.post(buffer, from)?;
+        self.finish(id, |outcome| Ended::new(0, outcome).status())
     }
 
     /// As [`World::recv`], but a message that is longer than the buffer is no error: the result
@@ -188,18 +189,30 @@ impl World {
     ///
     /// # Errors
     /// As [`World::send`].
-    #[inline]
+    // Inlined: `from` is written in parts, and to read it as a whole waits for the last message to
+    // leave the processor.
+    #[inline(always)]
     pub fn receive<'a>(
         &mut self,
         buffer: impl Into<Incoming<'a>>,
         from: Source,
     ) -> Result<Ended, Error> {
+        let id = self.post(buffer, from)?;
+        self.finish(id, |outcome| Ok(Ended::new(0, outcome)))
+    }
+
+    /// Begins the receive of a blocking call.
+    #[inline(always)]
+    fn post<'a>(
+        &mut self,
+        buffer: impl Into<Incoming<'a>>,
+        from: Source,
+    ) -> Result<RequestId, Error> {
         let pattern = self.pattern(from)?;
-        // SAFETY: the buffer is borrowed until this call returns, and by then
+        // SAFETY: the buffer is borrowed until the call returns, and by then
         // the receive is done or detached.
         let buffer = unsafe { buffer.into().lent() };
-        let id = self.engine.start_receive(buffer, pattern);
-        Ok(Ended::new(0, self.finish(id)?))
+        Ok(self.engine.start_receive(buffer, pattern))
     }
 
     /// Sends and receives concurrently; neither operation waits for the other.
@@ -222,11 +235,11 @@ impl World {
         let data = unsafe { data.into().lent() };
         let sent = match self.engine.start_send(data, to) {
             Ok(Started::Done(_)) => Ok(()),
-            Ok(Started::Pending(id)) => self.finish(id).map(|_| ()),
+            Ok(Started::Pending(id)) => self.finish(id, |_| Ok(())),
             Err(error) => Err(error.into()),
         };
         match sent {
-            Ok(()) => Ended::new(0, self.finish(receive)?).status(),
+            Ok(()) => self.finish(receive, |outcome| Ended::new(0, outcome).status()),
             Err(error) => {
                 self.engine.detach(receive);
                 Err(error)
@@ -287,7 +300,7 @@ impl World {
         // SAFETY: as in `recv`.
         let buffer = unsafe { buffer.into().lent() };
         let id = self.engine.start_matched_receive(buffer, message);
-        Ended::new(0, self.finish(id)?).status()
+        self.finish(id, |outcome| Ended::new(0, outcome).status())
     }
 
     /// States that everything delivered so far lies before a stable, published checkpoint of this
@@ -367,16 +380,20 @@ impl World {
         }
     }
 
-    /// Waits for the request of a blocking call. Afterwards the request no longer uses its buffer,
-    /// also after an error.
+    /// Waits for the request of a blocking call, and makes its result of the outcome. Afterwards the
+    /// request no longer uses its buffer, also after an error.
     #[inline]
-    fn finish(&mut self, id: RequestId) -> Result<Outcome, Error> {
+    fn finish<T>(
+        &mut self,
+        id: RequestId,
+        result: impl Fn(Outcome) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         // Most requests have ended by now; in this path the compiler builds the result in place.
         if let Some(outcome) = self.engine.finish(id) {
-            return Ok(outcome);
+            return result(outcome);
         }
         match self.block_until(|world| world.engine.finish(id)) {
-            Ok(outcome) => Ok(outcome),
+            Ok(outcome) => result(outcome),
             Err(error) => {
                 self.under_way.give_up(Some(id), &mut self.engine);
                 self.engine.detach(id);

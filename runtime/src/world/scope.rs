@@ -256,7 +256,9 @@ impl<'env> Scope<'_, 'env> {
             let operation = self.world.requests.operation(request);
             if let Ok(operation) = operation
                 && let Some(id) = operation.id()
-                && let Err(error) = self.world.finish(id)
+                && let Err(error) = self
+                    .world
+                    .finish(id, |outcome| Ended::new(0, outcome).status())
             {
                 first_error.get_or_insert(error);
             }
