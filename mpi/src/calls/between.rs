@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code, reason = "combines into the program's buffers")]
 
-use super::collectives::{Described, Side};
+use super::described::{Described, Side};
 use super::types::negative;
 use crate::abi::{Datatype, Op, Start};
 use crate::communicator::{Communicator, Union};

@@ -67,7 +67,7 @@ pub fn reduce_local(
     if bytes == 0 {
         return Ok(());
     }
-    super::collectives::check_apart(input.cast(), output.cast())?;
+    super::described::check_apart(input.cast(), output.cast())?;
     // SAFETY: the standard asks the program for this many elements in both.
     unsafe {
         let left = core::slice::from_raw_parts(input.wrapping_offset(of.offset_bytes), bytes);
