@@ -10,6 +10,7 @@ use super::abi::{Errhandler, Request};
 use super::attribute::Keys;
 use super::calls::buffering::Attached;
 use super::calls::errors::Errors;
+use super::calls::requests::SpareLists;
 use super::calls::tools::Handle;
 use super::communicator::Communicators;
 use super::datatype::Types;
@@ -49,6 +50,7 @@ pub struct Mpi {
     pub sessions: RefCell<Table<Errhandler>>,
     /// The data of `MPI_Sendrecv_replace`.
     pub copy: RefCell<Vec<u8>>,
+    pub spare_lists: Cell<SpareLists>,
     /// Whether a send was ever cancelled.
     pub cancels_sends: Cell<bool>,
     /// Sessions and handles of tools.
@@ -80,6 +82,7 @@ static MPI: Shared = Shared(Mpi {
     keys: RefCell::new(Keys::new()),
     sessions: RefCell::new(Table::new()),
     copy: RefCell::new(Vec::new()),
+    spare_lists: Cell::new(SpareLists::new()),
     cancels_sends: Cell::new(false),
     tool_sessions: RefCell::new(Table::new()),
     tool_handles: RefCell::new(Table::new()),

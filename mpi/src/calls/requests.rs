@@ -8,10 +8,30 @@ use crate::failure::{Failure, Result};
 use crate::request::{CANCELLED_TESTS, Operation, Persistent, Progress, count, empty, truncated};
 use crate::state::mpi;
 use core::ffi::c_int;
+use core::mem::take;
 use refrain::Ended;
 
-/// The active operations of a call.
+/// The lists of the last call, empty, for the next one.
 #[derive(Default)]
+pub struct SpareLists {
+    over: Vec<usize>,
+    library: Vec<refrain::Request>,
+    places: Vec<(usize, u64)>,
+    ended: Vec<Ended>,
+}
+
+impl SpareLists {
+    pub const fn new() -> Self {
+        Self {
+            over: Vec::new(),
+            library: Vec::new(),
+            places: Vec::new(),
+            ended: Vec::new(),
+        }
+    }
+}
+
+/// The active operations of a call.
 struct Active {
     /// Places of requests that have ended.
     over: Vec<usize>,
@@ -30,7 +50,15 @@ impl Active {
         if mpi().cancels_sends.get() {
             complete_cancelled(requests, waits)?;
         }
-        let mut active = Self::default();
+        let spare = mpi().spare_lists.take();
+        let mut active = Self {
+            over: spare.over,
+            library: spare.library,
+            places: spare.places,
+            ended: spare.ended,
+            is_compound: false,
+            is_programs: false,
+        };
         let known = mpi().requests.borrow();
         for (place, request) in requests.iter().enumerate() {
             let Some(entry) = known.active(*request)? else {
@@ -53,7 +81,7 @@ impl Active {
                 Progress::Program => (active.is_compound, active.is_programs) = (true, true),
             }
         }
-        active.ended = vec![Ended::default(); active.library.len()];
+        active.ended.resize(active.library.len(), Ended::default());
         Ok(active)
     }
 
@@ -121,6 +149,21 @@ impl Active {
     }
 }
 
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.over.clear();
+        self.library.clear();
+        self.places.clear();
+        self.ended.clear();
+        mpi().spare_lists.set(SpareLists {
+            over: take(&mut self.over),
+            library: take(&mut self.library),
+            places: take(&mut self.places),
+            ended: take(&mut self.ended),
+        });
+    }
+}
+
 /// Completes cancelled sends: those that the call waits for, and those that were tested often.
 #[cold]
 fn complete_cancelled(requests: &[Request], waits: bool) -> Result {
@@ -183,7 +226,7 @@ pub fn wait(request: *mut Request, status: *mut Status) -> Result {
         .active(*request)?
         .map(|it| it.progress())
     else {
-        put_status(status, empty());
+        put(status, empty());
         return Ok(());
     };
     let ended = match progress {
@@ -211,7 +254,7 @@ pub fn test(request: *mut Request, flag: *mut c_int, status: *mut Status) -> Res
         .map(|it| it.progress())
     else {
         put(flag, 1);
-        put_status(status, empty());
+        put(status, empty());
         return Ok(());
     };
     let ended = match progress {
@@ -326,7 +369,7 @@ fn end_one(
 
 fn none_of(index: *mut c_int, status: *mut Status) {
     put(index, abi::UNDEFINED);
-    put_status(status, empty());
+    put(status, empty());
 }
 
 pub fn waitany(
@@ -561,6 +604,11 @@ pub fn cancel(request: *mut Request) -> Result {
 }
 
 pub fn request_get_status(request: Request, flag: *mut c_int, status: *mut Status) -> Result {
+    if !are_active(&[request])?[0] {
+        put(flag, 1);
+        put(status, empty());
+        return Ok(());
+    }
     let over = peek(&[request])?;
     put(flag, over[0].is_some().into());
     if let Some(of) = over[0] {

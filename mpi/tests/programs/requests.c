@@ -178,6 +178,11 @@ static void cancelled_sends(void)
     if (status.MPI_ERROR != 77)
         printf("the error of a status was changed\n");
     add(flag ? 17 : in);
+    /* An empty status has all fields. */
+    request = MPI_REQUEST_NULL;
+    MPI_Wait(&request, &status);
+    if (status.MPI_ERROR != MPI_SUCCESS || status.MPI_SOURCE != MPI_ANY_SOURCE)
+        printf("no empty status\n");
 }
 
 static void counters(void)
