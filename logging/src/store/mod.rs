@@ -21,6 +21,7 @@
 pub mod disk;
 #[cfg(any(test, feature = "test-doubles"))]
 pub mod faulty;
+pub mod late;
 
 #[cfg(test)]
 mod tests;

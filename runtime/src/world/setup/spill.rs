@@ -11,6 +11,7 @@ use refrain_logging::Member;
 use refrain_logging::spill::{SpillLog, SpillOptions};
 use refrain_logging::store::Store;
 use refrain_logging::store::disk::{DiskOptions, DiskStore};
+use refrain_logging::store::late::LateStore;
 use refrain_rank::spilling::{Environment, Spilling};
 use refrain_ring::Rank;
 use refrain_transport::spill::Spill;
@@ -41,23 +42,49 @@ pub(super) fn disk(
         disk_bytes: config.log_disk_bytes.unwrap_or(u64::MAX),
         writes_max: WRITES_MAX.min(chunks / 2).max(1) as usize,
     };
-    let store = DiskStore::new(DiskOptions {
+    let on_disk = DiskOptions {
         engine: choice::disk_engine("--spill-io", &config.spill_io)?,
         under_way_max: 2 * options.writes_max,
         cores: cores(config),
         ..DiskOptions::new(directory, &*config.spill_prefix, membership.job)
-    })
-    .map_err(|error| Error::Config(format!("--spill-dir {directory}: {error}")))?;
-    if config.verbose && membership.rank == Rank(0) {
+    };
+    let after_bytes = config.spill_after_bytes.unwrap_or(budget_bytes / 2);
+    let tells = config.verbose && membership.rank == Rank(0);
+    if config.spill_dir_is_default {
+        if tells {
+            report(format_args!(
+                "the log goes to {directory} when memory is short"
+            ));
+        }
+        let log = SpillLog::new(options, LateStore::new(on_disk));
+        return Ok(Some(spilling(log, directory, after_bytes)));
+    }
+    let store = DiskStore::new(on_disk)
+        .map_err(|error| Error::Config(format!("--spill-dir {directory}: {error}")))?;
+    if tells {
         let store = store.describe();
         report(format_args!("the log goes to {directory}: {store}"));
     }
-    let after_bytes = config.spill_after_bytes.unwrap_or(budget_bytes / 2);
-    let log = SpillLog::new(options, store);
+    Ok(Some(spilling(
+        SpillLog::new(options, store),
+        directory,
+        after_bytes,
+    )))
+}
+
+fn spilling<S: Store + Send + 'static>(
+    log: SpillLog<S>,
+    directory: &str,
+    after_bytes: u64,
+) -> Box<dyn Spill + Send> {
     let begin = Instant::now();
     let environment = ProcessEnvironment { begin };
-    let spilling = Spilling::new(log, directory.clone(), after_bytes, environment);
-    Ok(Some(Box::new(spilling)))
+    Box::new(Spilling::new(
+        log,
+        directory.to_owned(),
+        after_bytes,
+        environment,
+    ))
 }
 
 /// All cores of the job: the writing thread must not share the core of its rank.
