@@ -20,7 +20,7 @@ pub fn call(name: &'static str, subject: Subject, body: impl FnOnce() -> Result)
 }
 
 /// As [`call`], for a function of the interface for tools, which has no error handlers.
-pub fn tool(_name: &'static str, _subject: Subject, body: impl FnOnce() -> Result) -> c_int {
+pub fn tool(body: impl FnOnce() -> Result) -> c_int {
     own_stack::run(|| match refrain_border::catch(body) {
         Ok(Ok(())) => 0,
         Ok(Err(failure)) => failure.code.into(),

@@ -54,7 +54,7 @@ pub enum Side {
         is_posted: bool,
     },
     /// From or to `MPI_PROC_NULL`.
-    Nobody,
+    ProcNull,
 }
 
 /// What a receiver knows of its sender.
@@ -125,7 +125,7 @@ impl Parts {
                 has_arrived.fill(false);
                 *is_posted = false;
             }
-            Side::Nobody => {}
+            Side::ProcNull => {}
         }
         self.post(world)
     }
@@ -168,6 +168,23 @@ impl Parts {
         }
     }
 
+    /// The request is freed: its receive of the greeting is cancelled, as the memory of that goes
+    /// too. Returns the messages that are under way, which go on.
+    pub fn abandon(&mut self, world: &mut World) -> Result<Vec<Request>> {
+        if let Side::Receive {
+            sender: Sender::Unknown { greeting, .. },
+            ..
+        } = &mut self.side
+        {
+            world.free(greeting)?;
+        }
+        Ok(self
+            .under_way
+            .drain(..)
+            .map(|(_, request)| request)
+            .collect())
+    }
+
     /// Notes the end of an awaited message.
     pub fn note(&mut self, number: u64, ended: &Ended, world: &mut World) -> Result {
         let total = self.partitions * self.partition_bytes;
@@ -206,7 +223,7 @@ impl Parts {
             && match &self.side {
                 Side::Send { is_ready, .. } => !is_ready.contains(&false),
                 Side::Receive { is_posted, .. } => *is_posted,
-                Side::Nobody => true,
+                Side::ProcNull => true,
             }
     }
 
@@ -214,7 +231,7 @@ impl Parts {
     pub fn make_ready(&mut self, partition: u64, world: &mut World) -> Result {
         let Side::Send { data, to, is_ready } = &mut self.side else {
             return match self.side {
-                Side::Nobody => Ok(()),
+                Side::ProcNull => Ok(()),
                 _ => Err(Failure::new(
                     abi::ERR_REQUEST,
                     "the request is no partitioned send",
@@ -247,7 +264,7 @@ impl Parts {
         } = &self.side
         else {
             return match self.side {
-                Side::Nobody => Ok(true),
+                Side::ProcNull => Ok(true),
                 _ => Err(Failure::new(
                     abi::ERR_REQUEST,
                     "the request is no partitioned receive",

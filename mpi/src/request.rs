@@ -75,14 +75,14 @@ pub fn empty() -> Status {
 }
 
 /// The status of a receive from `MPI_PROC_NULL`.
-pub fn from_nobody() -> Status {
+pub fn from_proc_null() -> Status {
     Status::new(abi::PROC_NULL, abi::ANY_TAG, 0)
 }
 
 impl Entry {
     pub fn new(operation: Operation, source: Option<Finder>) -> Self {
         let status = match &source {
-            Some(_) => from_nobody(),
+            Some(_) => from_proc_null(),
             None => empty(),
         };
         Self {

@@ -8,9 +8,9 @@
 
 use super::abi::{Errhandler, Request};
 use super::attribute::Keys;
+use super::calls::active::SpareLists;
 use super::calls::buffering::Attached;
 use super::calls::errors::Errors;
-use super::calls::requests::SpareLists;
 use super::calls::tools::Handle;
 use super::communicator::Communicators;
 use super::datatype::Types;

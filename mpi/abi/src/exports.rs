@@ -96,9 +96,7 @@ fn call(function: &Function) -> String {
             name: body,
             is_told,
         } if prototype.result == "int" => {
-            let crossing = if *module == "tools" {
-                "tool"
-            } else if JOINING.contains(&&name[..]) {
+            let crossing = if JOINING.contains(&&name[..]) {
                 "join"
             } else {
                 "call"
@@ -107,7 +105,10 @@ fn call(function: &Function) -> String {
             if *is_told {
                 let _ = write!(arguments, ", {}", prototype.is_large == Some(true));
             }
-            let check = check_places(module, prototype);
+            if *module == "tools" {
+                return format!("border::tool(|| calls::{module}::{body}({arguments}))");
+            }
+            let check = check_places(prototype);
             format!(
                 "border::{crossing}(\"MPI_{name}\", {subject}, || {{ {check}calls::{module}::{body}({arguments}) }})"
             )
@@ -124,7 +125,7 @@ fn call(function: &Function) -> String {
                 Starts::Prepared => (all.len() - 2, "Start::Prepared(request)"),
             };
             let arguments = arguments(&all[..own]);
-            let check = check_places("collectives", prototype);
+            let check = check_places(prototype);
             format!(
                 "border::call(\"MPI_{name}\", {subject}, || {{ {check}calls::collectives::{body}({arguments}, {start}) }})"
             )
@@ -132,9 +133,8 @@ fn call(function: &Function) -> String {
     }
 }
 
-/// Refuses null pointers to places for results. Statuses, lengths of weights and what tools ask for
-/// may be null.
-fn check_places(module: &str, prototype: &Prototype) -> String {
+/// Refuses null pointers to places for results. Statuses and weights may be null.
+fn check_places(prototype: &Prototype) -> String {
     let is_place = |parameter: &&Parameter| {
         let of = prototype.type_of(parameter);
         let plain = of.strip_suffix('*').filter(|plain| !plain.ends_with('*'));
@@ -153,7 +153,7 @@ fn check_places(module: &str, prototype: &Prototype) -> String {
         }
         _ => String::new(),
     };
-    let checks = places.filter(|_| module != "tools").map(|place| {
+    let checks = places.map(|place| {
         let name = rust_name(place);
         format!("border::given(\"{name}\", {name})?; {}", made(place))
     });

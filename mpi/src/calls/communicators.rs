@@ -370,10 +370,10 @@ pub fn comm_split_type(
 fn host_color(old: &Communicator) -> Result<Option<u32>> {
     let mut world = mpi().world()?;
     let own = [world.answer_number(HOST_SERIES, host_number())?];
-    let mut all = vec![0; old.ranks.len()];
     if old.remote.is_some() {
         return Ok(Some(own[0] as u32 >> 1));
     }
+    let mut all = vec![0; old.ranks.len()];
     world.collective(allgather(old.group, &own, &mut all[..]))?;
     Ok(all
         .iter()

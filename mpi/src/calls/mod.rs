@@ -7,6 +7,7 @@
     reason = "the functions have the parameters of MPI's"
 )]
 
+pub mod active;
 pub mod attributes;
 pub mod between;
 pub mod buffering;

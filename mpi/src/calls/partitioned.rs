@@ -7,7 +7,7 @@ use crate::abi::{Comm, Datatype, Info, Request, Status, list, put};
 use crate::exports as abi;
 use crate::failure::{Failure, Result};
 use crate::parts::{Greeting, Parts, Side, greeting_context};
-use crate::request::{Entry, Operation, Persistent, empty, from_nobody};
+use crate::request::{Entry, Operation, Persistent, empty, from_proc_null};
 use crate::state::mpi;
 use core::ffi::{c_int, c_void};
 use core::ops::Range;
@@ -67,7 +67,7 @@ pub fn psend_init(
     let cut = cut(partitions, count, datatype)?;
     let to = mpi().communicators.borrow().get(comm)?.to(dest, tag)?;
     let side = match to {
-        None => Side::Nobody,
+        None => Side::ProcNull,
         Some(to) => {
             let mut world = mpi().world()?;
             let context = world.take_context()?;
@@ -116,7 +116,7 @@ pub fn precv_init(
         (comm.from(source, tag)?, comm.context)
     };
     let (side, status) = match from {
-        None => (Side::Nobody, from_nobody()),
+        None => (Side::ProcNull, from_proc_null()),
         Some(from) => {
             let total = cut.partitions as i64 * count;
             let room = move |part: Range<u64>| part_of(at, total, datatype, part);

@@ -7,7 +7,7 @@ use crate::abi::{Comm, Datatype, Request, Status, put_status};
 use crate::communicator::Communicator;
 use crate::exports as abi;
 use crate::failure::{Failure, Result};
-use crate::request::{Entry, Operation, Persistent, empty, from_nobody, of_receive, truncated};
+use crate::request::{Entry, Operation, Persistent, empty, from_proc_null, of_receive, truncated};
 use crate::state::mpi;
 use core::ffi::{c_int, c_void};
 use refrain::{Ended, Error, ReceiveBuffer, SendBuffer, SendTo, Source, from, to};
@@ -229,7 +229,7 @@ pub fn recv(
         }
         None => {
             let Some(from) = with(comm, |comm| comm.from(source, tag))? else {
-                put_status(status, from_nobody());
+                put_status(status, from_proc_null());
                 return Ok(());
             };
             receive_other(incoming(at, count, datatype)?, from)?
@@ -409,8 +409,11 @@ pub fn sendrecv_replace(
         comm,
         status,
     );
-    if copy.len() <= COPY_BYTES_MAX {
-        mpi().copy.replace(copy);
+    match &done {
+        Ok(()) if copy.len() <= COPY_BYTES_MAX => drop(mpi().copy.replace(copy)),
+        Ok(()) => {}
+        // The send may still read it.
+        Err(_) => core::mem::forget(copy),
     }
     done
 }

@@ -7,7 +7,7 @@ use crate::abi::{Comm, Datatype, Message, Request, Status, put, put_status};
 use crate::communicator::Finder;
 use crate::exports as abi;
 use crate::failure::{Failure, Result};
-use crate::request::{Entry, Matched, Operation, from_nobody, truncated};
+use crate::request::{Entry, Matched, Operation, from_proc_null, truncated};
 use crate::state::{made, mpi};
 use core::ffi::{c_int, c_void};
 use refrain::{Source, Status as Found};
@@ -27,7 +27,7 @@ pub fn probe(source: c_int, tag: c_int, comm: Comm, status: *mut Status) -> Resu
     put(
         status,
         match from {
-            None => from_nobody(),
+            None => from_proc_null(),
             Some(from) => status_of(&mpi().world()?.probe(from)?, &finder),
         },
     );
@@ -43,7 +43,7 @@ pub fn iprobe(
 ) -> Result {
     let (from, finder) = from(source, tag, comm)?;
     let found = match from {
-        None => Some(from_nobody()),
+        None => Some(from_proc_null()),
         Some(from) => {
             let found = mpi().world()?.iprobe(from)?;
             found.map(|found| status_of(&found, &finder))
@@ -80,7 +80,7 @@ pub fn mprobe(
     let (from, finder) = from(source, tag, comm)?;
     let Some(from) = from else {
         put(place, abi::MESSAGE_NO_PROC);
-        put_status(status, from_nobody());
+        put_status(status, from_proc_null());
         return Ok(());
     };
     let message = mpi().world()?.mprobe(from)?;
@@ -99,7 +99,7 @@ pub fn improbe(
     put(flag, 1);
     let Some(from) = from else {
         put(place, abi::MESSAGE_NO_PROC);
-        put_status(status, from_nobody());
+        put_status(status, from_proc_null());
         return Ok(());
     };
     match mpi().world()?.improbe(from)? {
@@ -138,7 +138,7 @@ pub fn mrecv(
 ) -> Result {
     let room = incoming(at, count, datatype)?;
     let Some(Matched { message, source }) = take(place)? else {
-        put_status(status, from_nobody());
+        put_status(status, from_proc_null());
         return Ok(());
     };
     let mut world = mpi().world()?;

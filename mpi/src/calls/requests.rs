@@ -2,186 +2,14 @@
 
 #![allow(unsafe_code, reason = "reads and writes lists of the program")]
 
+use super::active::{Active, complete_cancelled};
 use crate::abi::{Request, Status, list, list_mut, put, put_status};
 use crate::exports as abi;
 use crate::failure::{Failure, Result};
 use crate::request::{CANCELLED_TESTS, Operation, Persistent, Progress, count, empty, truncated};
 use crate::state::mpi;
 use core::ffi::c_int;
-use core::mem::take;
 use refrain::Ended;
-
-/// The lists of the last call, empty, for the next one.
-#[derive(Default)]
-pub struct SpareLists {
-    over: Vec<usize>,
-    library: Vec<refrain::Request>,
-    places: Vec<(usize, u64)>,
-    ended: Vec<Ended>,
-}
-
-impl SpareLists {
-    pub const fn new() -> Self {
-        Self {
-            over: Vec::new(),
-            library: Vec::new(),
-            places: Vec::new(),
-            ended: Vec::new(),
-        }
-    }
-}
-
-/// The active operations of a call.
-struct Active {
-    /// Places of requests that have ended.
-    over: Vec<usize>,
-    /// Requests of the library, and for each the place of its request and its number there.
-    library: Vec<refrain::Request>,
-    places: Vec<(usize, u64)>,
-    ended: Vec<Ended>,
-    /// Some consist of several requests of the library, or are ended by the program.
-    is_compound: bool,
-    /// Some are ended by the program.
-    is_programs: bool,
-}
-
-impl Active {
-    fn of(requests: &[Request], waits: bool) -> Result<Self> {
-        if mpi().cancels_sends.get() {
-            complete_cancelled(requests, waits)?;
-        }
-        let spare = mpi().spare_lists.take();
-        let mut active = Self {
-            over: spare.over,
-            library: spare.library,
-            places: spare.places,
-            ended: spare.ended,
-            is_compound: false,
-            is_programs: false,
-        };
-        let known = mpi().requests.borrow();
-        for (place, request) in requests.iter().enumerate() {
-            let Some(entry) = known.active(*request)? else {
-                continue;
-            };
-            match entry.progress() {
-                Progress::Over => active.over.push(place),
-                Progress::Pending(library) => {
-                    active.places.push((place, 0));
-                    active.library.push(library);
-                }
-                Progress::InParts(parts) => {
-                    active.is_compound = true;
-                    active.is_programs |= parts.is_empty();
-                    for (number, library) in parts {
-                        active.places.push((place, number));
-                        active.library.push(library);
-                    }
-                }
-                Progress::Program => (active.is_compound, active.is_programs) = (true, true),
-            }
-        }
-        active.ended.resize(active.library.len(), Ended::default());
-        Ok(active)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.over.is_empty() && self.library.is_empty() && !self.is_programs
-    }
-
-    /// Whether all requests have ended.
-    fn are_over(&self) -> bool {
-        self.library.is_empty() && !self.is_programs
-    }
-
-    fn is_one_over(&self) -> bool {
-        !self.over.is_empty() || self.is_empty()
-    }
-
-    /// Notes at their requests which requests of the library have ended.
-    fn note(&self, requests: &[Request], ended: usize) -> Result {
-        let mut known = mpi().requests.borrow_mut();
-        for ended in &self.ended[..ended] {
-            let (place, number) = self.places[ended.index];
-            let entry = known.get_mut(requests[place])?;
-            match &mut entry.operation {
-                Operation::Parts(parts) => parts.note(number, ended, &mut *mpi().world()?)?,
-                _ => entry.over = Some(*ended),
-            }
-        }
-        Ok(())
-    }
-
-    /// For requests that are compound, or together with such: ends requests of the library until
-    /// there are enough. A test gives up when none has ended.
-    fn with_enough(
-        requests: &[Request],
-        is_enough: impl Fn(&Self) -> bool,
-        waits: bool,
-    ) -> Result<Self> {
-        loop {
-            let mut active = Self::of(requests, waits)?;
-            if is_enough(&active) {
-                return Ok(active);
-            }
-            let ended = match (active.library.is_empty(), waits) {
-                (true, true) => {
-                    return Err(Failure::new(
-                        abi::ERR_PENDING,
-                        "the call would wait for ever: only the program itself can complete these requests (MPI_Grequest_complete, MPI_Pready)",
-                    ));
-                }
-                (true, false) => 0,
-                (false, true) => {
-                    let (library, ended) = (&mut active.library, &mut active.ended);
-                    mpi().world()?.wait_some(library, ended)?
-                }
-                (false, false) => {
-                    let (library, ended) = (&mut active.library, &mut active.ended);
-                    mpi().world()?.test_some(library, ended)?
-                }
-            };
-            if ended == 0 {
-                return Ok(active);
-            }
-            active.note(requests, ended)?;
-        }
-    }
-}
-
-impl Drop for Active {
-    fn drop(&mut self) {
-        self.over.clear();
-        self.library.clear();
-        self.places.clear();
-        self.ended.clear();
-        mpi().spare_lists.set(SpareLists {
-            over: take(&mut self.over),
-            library: take(&mut self.library),
-            places: take(&mut self.places),
-            ended: take(&mut self.ended),
-        });
-    }
-}
-
-/// Completes cancelled sends: those that the call waits for, and those that were tested often.
-#[cold]
-fn complete_cancelled(requests: &[Request], waits: bool) -> Result {
-    let mut known = mpi().requests.borrow_mut();
-    for request in requests {
-        let Ok(entry) = known.get_mut(*request) else {
-            continue;
-        };
-        let (Some(left), Operation::Library(library)) = (entry.tests_left, &entry.operation) else {
-            continue;
-        };
-        entry.tests_left = left.checked_sub(1).filter(|_| !waits);
-        if entry.tests_left.is_none() {
-            mpi().world()?.cancel(*library)?;
-        }
-    }
-    Ok(())
-}
 
 /// Takes what has ended of a request with parts.
 pub fn take_ended(request: Request) -> Result {
@@ -530,17 +358,18 @@ pub fn request_free(request: *mut Request) -> Result {
     }
     let entry = requests.remove(*request)?;
     *request = abi::REQUEST_NULL;
-    let parts = match entry.operation {
-        Operation::Library(library) => vec![(0, library)],
-        Operation::Parts(parts) => parts.awaited(),
-        Operation::Nothing => Vec::new(),
+    let mut of_library = Vec::new();
+    match entry.operation {
+        Operation::Library(library) => of_library.push(library),
+        Operation::Parts(mut parts) => of_library = parts.abandon(&mut *mpi().world()?)?,
+        Operation::Nothing => {}
         Operation::General(general) => {
             drop(requests);
             return general.free();
         }
-    };
+    }
     let mut world = mpi().world()?;
-    for (_, mut library) in parts {
+    for mut library in of_library {
         if world.is_active(library) {
             // It goes on; its buffer belongs to it until the program knows its end by other means.
             requests.freed.push(library);

@@ -27,54 +27,50 @@ struct Variable {
     read: fn(&Statistics) -> u64,
 }
 
+const fn counter(
+    name: &'static str,
+    about: &'static str,
+    read: fn(&Statistics) -> u64,
+) -> Variable {
+    Variable {
+        name,
+        about,
+        class: abi::T_PVAR_CLASS_COUNTER,
+        read,
+    }
+}
+
 const VARIABLES: [Variable; 8] = [
+    counter("messages_sent", "Messages sent", |of| of.messages_sent),
+    counter("bytes_sent", "Payload bytes of the messages sent", |of| {
+        of.bytes_sent
+    }),
+    counter("receives", "Receives posted", |of| of.receives),
+    counter(
+        "unexpected_messages",
+        "Messages that arrived before their receive",
+        |of| of.unexpected,
+    ),
+    counter(
+        "events",
+        "Non-deterministic outcomes, logged or not",
+        |of| of.events,
+    ),
+    counter(
+        "log_bytes_appended",
+        "Bytes appended to the log of messages, with headers",
+        |of| of.log_bytes_appended,
+    ),
+    counter(
+        "log_bytes_spilled",
+        "Bytes of the log that were written to disk",
+        |of| of.log_bytes_spilled,
+    ),
     Variable {
-        name: "messages_sent",
-        about: "Messages sent",
-        class: abi::T_PVAR_CLASS_COUNTER,
-        read: |of| of.messages_sent,
-    },
-    Variable {
-        name: "bytes_sent",
-        about: "Payload bytes of the messages sent",
-        class: abi::T_PVAR_CLASS_COUNTER,
-        read: |of| of.bytes_sent,
-    },
-    Variable {
-        name: "receives",
-        about: "Receives posted",
-        class: abi::T_PVAR_CLASS_COUNTER,
-        read: |of| of.receives,
-    },
-    Variable {
-        name: "unexpected_messages",
-        about: "Messages that arrived before their receive",
-        class: abi::T_PVAR_CLASS_COUNTER,
-        read: |of| of.unexpected,
-    },
-    Variable {
-        name: "events",
-        about: "Non-deterministic outcomes, logged or not",
-        class: abi::T_PVAR_CLASS_COUNTER,
-        read: |of| of.events,
-    },
-    Variable {
-        name: "log_bytes_appended",
-        about: "Bytes appended to the log of messages, with headers",
-        class: abi::T_PVAR_CLASS_COUNTER,
-        read: |of| of.log_bytes_appended,
-    },
-    Variable {
-        name: "log_bytes_spilled",
-        about: "Bytes of the log that were written to disk",
-        class: abi::T_PVAR_CLASS_COUNTER,
-        read: |of| of.log_bytes_spilled,
-    },
-    Variable {
-        name: "log_memory_bytes",
-        about: "Memory of the log in use",
         class: abi::T_PVAR_CLASS_LEVEL,
-        read: |of| of.log_bytes,
+        ..counter("log_memory_bytes", "Memory of the log in use", |of| {
+            of.log_bytes
+        })
     },
 ];
 
