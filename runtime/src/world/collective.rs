@@ -29,7 +29,7 @@
 mod layouts;
 
 use super::World;
-use super::group::Group;
+use super::group::{Group, Kind};
 use super::request::{Entry, Numbered, Request, Template};
 use crate::Error;
 use core::marker::PhantomData;
@@ -531,7 +531,7 @@ impl World {
     pub fn collective(&mut self, collective: Collective<'_>) -> Result<(), Error> {
         let group = collective.group;
         let plan = self.plan(collective)?;
-        let number = self.groups.count_collective(group)?;
+        let number = self.groups.count_collective(group, Kind::Blocking)?;
         // SAFETY: the buffers are borrowed until this call returns, and by then the collective is
         // complete or given up.
         unsafe { (self.under_way).begin_awaited(plan, number, &mut self.engine)? };
@@ -559,7 +559,7 @@ impl World {
     ) -> Result<Request, Error> {
         let group = collective.group;
         let plan = self.plan(collective)?;
-        let number = self.groups.count_begun(group)?;
+        let number = self.groups.count_collective(group, Kind::Begun)?;
         // SAFETY: the caller's promise.
         let handle = unsafe { self.under_way.begin(plan, number, &mut self.engine)? };
         Ok(self.add_request(Entry::once(handle)))
@@ -594,7 +594,7 @@ impl World {
         &mut self,
         collective: Collective<'_>,
     ) -> Result<Request, Error> {
-        let number = self.groups.count_prepared(collective.group)?;
+        let number = (self.groups).count_collective(collective.group, Kind::Prepared)?;
         self.prepare(collective, Numbered::ByPreparation(number))
     }
 

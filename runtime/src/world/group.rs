@@ -48,12 +48,8 @@ pub(super) struct Members {
     /// The place of this rank.
     pub me: u32,
     pub context: u32,
-    /// Blocking collectives so far.
-    pub collectives: u64,
-    /// Non-blocking collectives begun so far, without persistent ones.
-    pub begun: u64,
-    /// Persistent collectives prepared so far.
-    pub prepared: u64,
+    /// Collectives so far, by [`Kind`].
+    pub collectives: [u64; 3],
 }
 
 /// All groups of this rank.
@@ -73,9 +69,7 @@ impl Groups {
             ranks: (0..size).map(Rank).collect(),
             me: rank.0,
             context: CONTEXT_GROUP_MIN,
-            collectives: 0,
-            begun: 0,
-            prepared: 0,
+            collectives: [0; 3],
         };
         Self {
             all: insert(&mut table, all),
@@ -90,39 +84,32 @@ impl Groups {
         self.table.get(group.key).ok_or_else(released)
     }
 
-    /// Counts a blocking collective of the group, and returns its number. COLL-2
+    /// Counts a collective of the group, and returns its number; of a persistent one that of its
+    /// first start. COLL-2
     ///
     /// # Errors
     /// As [`Groups::get`].
-    pub fn count_collective(&mut self, group: Group) -> Result<i32, Error> {
+    pub fn count_collective(&mut self, group: Group, kind: Kind) -> Result<i32, Error> {
         let members = self.table.get_mut(group.key).ok_or_else(released)?;
-        let number = members.collectives % (1 << 29);
-        members.collectives += 1;
-        Ok(number as i32)
+        let count = &mut members.collectives[kind as usize];
+        let index = *count;
+        *count += 1;
+        Ok(match kind {
+            Kind::Blocking => (index % (1 << 29)) as i32,
+            Kind::Begun => 1 << 29 | (index % (1 << 29)) as i32,
+            Kind::Prepared => 1 << 30 | ((index % (1 << (30 - START_BITS))) as i32) << START_BITS,
+        })
     }
+}
 
-    /// Counts a non-blocking collective of the group, and returns its number. COLL-2
-    ///
-    /// # Errors
-    /// As [`Groups::get`].
-    pub fn count_begun(&mut self, group: Group) -> Result<i32, Error> {
-        let members = self.table.get_mut(group.key).ok_or_else(released)?;
-        let number = members.begun % (1 << 29);
-        members.begun += 1;
-        Ok(1 << 29 | number as i32)
-    }
-
-    /// Counts a persistent collective of the group, and returns the number of its first start.
-    /// COLL-2
-    ///
-    /// # Errors
-    /// As [`Groups::get`].
-    pub fn count_prepared(&mut self, group: Group) -> Result<i32, Error> {
-        let members = self.table.get_mut(group.key).ok_or_else(released)?;
-        let index = members.prepared % (1 << (30 - START_BITS));
-        members.prepared += 1;
-        Ok(1 << 30 | (index as i32) << START_BITS)
-    }
+/// How a collective is called: each kind has numbers of its own. COLL-2
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Blocking,
+    /// Non-blocking, and persistent where each start is counted.
+    Begun,
+    /// Persistent, counted when it is prepared.
+    Prepared,
 }
 
 /// Bits of a persistent collective's number that count its starts. Members are at most one start
@@ -224,9 +211,7 @@ impl World {
             ranks: ranks.into(),
             me: me as u32,
             context,
-            collectives: 0,
-            begun: 0,
-            prepared: 0,
+            collectives: [0; 3],
         };
         Ok(insert(&mut self.groups.table, members))
     }
@@ -276,9 +261,7 @@ impl World {
             ranks: chosen.iter().map(|(_, rank)| **rank).collect(),
             me: me.unwrap_or_default() as u32,
             context: first[2] as u32,
-            collectives: 0,
-            begun: 0,
-            prepared: 0,
+            collectives: [0; 3],
         };
         Ok(Some(insert(&mut self.groups.table, members)))
     }
@@ -296,9 +279,7 @@ impl World {
         self.collective(bcast(group, 0, &mut context))?;
         let members = Members {
             context: context[0],
-            collectives: 0,
-            begun: 0,
-            prepared: 0,
+            collectives: [0; 3],
             ..members
         };
         Ok(insert(&mut self.groups.table, members))

@@ -6,7 +6,7 @@
 //! write results into the caller's memory, and allocate nothing. A receive whose message was too
 //! long has [`Ended::truncated_to`] set; other requests of the call are not affected.
 
-use super::group::next_start;
+use super::group::{Kind, next_start};
 use super::request::{Chosen, Ended, Entry, Key, Numbered, Request, Template};
 use super::{Message, ReceiveBuffer, SendBuffer, SendTo, Source, Status, World};
 use crate::Error;
@@ -96,7 +96,9 @@ impl World {
             }
             Template::Collective { plan, numbered } => {
                 let number = match numbered {
-                    Numbered::ByStarts(group) => self.groups.count_begun(*group)?,
+                    Numbered::ByStarts(group) => {
+                        self.groups.count_collective(*group, Kind::Begun)?
+                    }
                     Numbered::ByPreparation(next) => {
                         let number = *next;
                         *next = next_start(number);
