@@ -1,14 +1,14 @@
-//! A store that begins at its first operation. A program whose log stays in memory has no thread of
+//! A disk that begins at its first operation, unless it is begun before. A program whose log stays in memory has no thread of
 //! it: the C library puts blocks of threads into the program's heap, with addresses that differ in
 //! each life.
 
-use super::disk::{DiskOptions, DiskStore};
+use super::disk::{DiskError, DiskOptions, DiskStore};
 use super::{Completion, Operation, Store, StoreError};
 use std::collections::VecDeque;
 use std::io;
 
-/// A [`DiskStore`] that begins at its first operation. If it cannot begin, that operation fails, and
-/// the next one tries again.
+/// A [`DiskStore`] that begins at its first operation. If it cannot, that operation fails, and the
+/// next one tries again.
 #[derive(Debug)]
 pub struct LateStore {
     options: DiskOptions,
@@ -24,6 +24,18 @@ impl LateStore {
             store: None,
             failed: VecDeque::new(),
         }
+    }
+
+    /// Begins now.
+    ///
+    /// # Errors
+    /// As [`DiskStore::new`].
+    pub fn begin(&mut self) -> Result<&mut DiskStore, DiskError> {
+        let store = match self.store.take() {
+            Some(store) => store,
+            None => DiskStore::new(self.options.clone())?,
+        };
+        Ok(self.store.insert(store))
     }
 }
 
@@ -52,20 +64,15 @@ fn fail(operation: Operation, error: StoreError) -> Completion {
 
 impl Store for LateStore {
     fn submit(&mut self, operation: Operation) {
-        if self.store.is_none() {
-            match DiskStore::new(self.options.clone()) {
-                Ok(store) => self.store = Some(store),
-                Err(error) => {
-                    let error = StoreError {
-                        attempted: "begin to write the log".into(),
-                        error: io::Error::other(error.to_string()),
-                    };
-                    return self.failed.push_back(fail(operation, error));
-                }
+        match self.begin() {
+            Ok(store) => store.submit(operation),
+            Err(error) => {
+                let error = StoreError {
+                    attempted: "begin to write the log".into(),
+                    error: io::Error::other(error.to_string()),
+                };
+                self.failed.push_back(fail(operation, error));
             }
-        }
-        if let Some(store) = &mut self.store {
-            store.submit(operation);
         }
     }
 
@@ -77,7 +84,7 @@ impl Store for LateStore {
     fn describe(&self) -> String {
         match &self.store {
             Some(store) => store.describe(),
-            None => "not begun".into(),
+            None => "begun when memory is short".into(),
         }
     }
 }
@@ -95,7 +102,7 @@ mod tests {
         let gone = folder.path().join("gone");
         let mut store = LateStore::new(DiskOptions::new(&gone, "test-", 7));
         assert!(store.poll().is_none());
-        assert_eq!(store.describe(), "not begun");
+        assert_eq!(store.describe(), "begun when memory is short");
         let file = FileNumber(0);
         store.submit(Operation::Delete { file });
         let Some(Completion::Deleted {
@@ -107,6 +114,6 @@ mod tests {
         assert!(error.to_string().contains("gone"), "{error}");
         fs::create_dir(&gone).unwrap();
         store.submit(Operation::Delete { file });
-        assert_ne!(store.describe(), "not begun");
+        assert_ne!(store.describe(), "begun when memory is short");
     }
 }

@@ -83,8 +83,7 @@ pub(super) fn log_size(
     })
 }
 
-/// Whether the log goes to disk: with a folder that nobody has named only if its memory is large
-/// enough for that.
+/// Whether the log goes to disk: to the default folder only if its memory is large enough for that.
 pub(super) fn spills(config: &JobConfig, membership: &Membership, budget: u64) -> bool {
     let peers = u64::from(membership.size.saturating_sub(1).max(1));
     let least = spilled_bytes_min(peers, config.recovery.max_restarts > 0);

@@ -10,7 +10,7 @@ use refrain_job::stderr::report;
 use refrain_logging::Member;
 use refrain_logging::spill::{SpillLog, SpillOptions};
 use refrain_logging::store::Store;
-use refrain_logging::store::disk::{DiskOptions, DiskStore};
+use refrain_logging::store::disk::DiskOptions;
 use refrain_logging::store::late::LateStore;
 use refrain_rank::spilling::{Environment, Spilling};
 use refrain_ring::Rank;
@@ -42,49 +42,27 @@ pub(super) fn disk(
         disk_bytes: config.log_disk_bytes.unwrap_or(u64::MAX),
         writes_max: WRITES_MAX.min(chunks / 2).max(1) as usize,
     };
-    let on_disk = DiskOptions {
+    let mut store = LateStore::new(DiskOptions {
         engine: choice::disk_engine("--spill-io", &config.spill_io)?,
         under_way_max: 2 * options.writes_max,
         cores: cores(config),
         ..DiskOptions::new(directory, &*config.spill_prefix, membership.job)
-    };
-    let after_bytes = config.spill_after_bytes.unwrap_or(budget_bytes / 2);
-    let tells = config.verbose && membership.rank == Rank(0);
-    if config.spill_dir_is_default {
-        if tells {
-            report(format_args!(
-                "the log goes to {directory} when memory is short"
-            ));
-        }
-        let log = SpillLog::new(options, LateStore::new(on_disk));
-        return Ok(Some(spilling(log, directory, after_bytes)));
+    });
+    // What is wrong with a folder that was asked for is said at the start.
+    if !config.spill_dir_is_default {
+        let begun = store.begin();
+        begun.map_err(|error| Error::Config(format!("--spill-dir {directory}: {error}")))?;
     }
-    let store = DiskStore::new(on_disk)
-        .map_err(|error| Error::Config(format!("--spill-dir {directory}: {error}")))?;
-    if tells {
+    if config.verbose && membership.rank == Rank(0) {
         let store = store.describe();
         report(format_args!("the log goes to {directory}: {store}"));
     }
-    Ok(Some(spilling(
-        SpillLog::new(options, store),
-        directory,
-        after_bytes,
-    )))
-}
-
-fn spilling<S: Store + Send + 'static>(
-    log: SpillLog<S>,
-    directory: &str,
-    after_bytes: u64,
-) -> Box<dyn Spill + Send> {
+    let after_bytes = config.spill_after_bytes.unwrap_or(budget_bytes / 2);
+    let log = SpillLog::new(options, store);
     let begin = Instant::now();
     let environment = ProcessEnvironment { begin };
-    Box::new(Spilling::new(
-        log,
-        directory.to_owned(),
-        after_bytes,
-        environment,
-    ))
+    let spilling = Spilling::new(log, directory.clone(), after_bytes, environment);
+    Ok(Some(Box::new(spilling)))
 }
 
 /// All cores of the job: the writing thread must not share the core of its rank.
