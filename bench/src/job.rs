@@ -30,7 +30,10 @@ impl Job {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
         let mut options: Vec<String> = words(options);
         let is_given = |name: &str| options.iter().any(|option| option == name);
-        if !is_given("none") && !is_given("--spill-dir") && !is_given("--log-disk") {
+        let logs = !options
+            .windows(2)
+            .any(|pair| pair == ["--protocol", "none"]);
+        if logs && !is_given("--spill-dir") && !is_given("--log-disk") {
             options.extend(["--log-disk", "0"].map(str::to_owned));
         }
         Self {

@@ -22,15 +22,8 @@ impl Endless {
     /// `started` is the shell command that starts the rank.
     fn start(library: Option<&PathBuf>, started: &str) -> Self {
         let mut command = refrain();
-        command.args([
-            "run",
-            "-n",
-            "2",
-            "--protocol",
-            "none",
-            "--fabric",
-            "ofi:shm",
-        ]);
+        command.args(["run", "-n", "2", "--protocol", "none"]);
+        command.args(["--fabric", "ofi:shm"]);
         if let Some(library) = library {
             command.arg("--libfabric").arg(library);
         }
@@ -146,15 +139,8 @@ fn a_silent_rank_is_suspected_if_that_was_asked_for() {
             continue;
         }
         let mut command = refrain();
-        command.args([
-            "run",
-            "-n",
-            "2",
-            "--protocol",
-            "none",
-            "--fabric",
-            "ofi:tcp",
-        ]);
+        command.args(["run", "-n", "2", "--protocol", "none"]);
+        command.args(["--fabric", "ofi:tcp"]);
         command.args(["--suspect-after", "1", "--peer-timeout", "5"]);
         if let Some(library) = &library {
             command.arg("--libfabric").arg(library);
