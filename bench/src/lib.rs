@@ -13,6 +13,8 @@ pub mod interrupt;
 mod job;
 pub mod log_bench;
 mod machine;
+pub mod mpi;
+mod mpi_libraries;
 pub mod netpipe;
 mod report;
 pub mod soak;

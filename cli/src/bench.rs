@@ -28,6 +28,8 @@ enum Command {
     Survivors(experiments::survivors::Arguments),
     /// Measure collectives, with each protocol and over MPI libraries.
     Collectives(refrain_bench::collectives::Arguments),
+    /// Measure MPI's messages on two ranks, beside other MPI libraries.
+    Mpi(refrain_bench::mpi::Arguments),
     /// Check what `refrain netpipe --json` wrote.
     #[command(hide = true)]
     CheckNetpipe(refrain_bench::netpipe::CheckArguments),
@@ -48,6 +50,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
         Command::Rollback(arguments) => status(experiments::rollback::run(arguments)),
         Command::Survivors(arguments) => status(experiments::survivors::run(arguments)),
         Command::Collectives(arguments) => status(refrain_bench::collectives::run(arguments)),
+        Command::Mpi(arguments) => status(refrain_bench::mpi::run(arguments)),
         Command::CheckNetpipe(arguments) => refrain_bench::netpipe::check(arguments),
         Command::CheckExperiment(arguments) => experiments::check(arguments),
     }

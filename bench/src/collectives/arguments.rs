@@ -3,6 +3,7 @@
 use crate::error::BenchError;
 use crate::experiments::Common;
 use crate::job::Job;
+use crate::mpi_libraries::Source;
 use crate::netpipe::message_cost_bytes;
 use crate::report::format_size;
 use clap::ValueEnum;
@@ -177,6 +178,15 @@ impl Arguments {
         ];
         words.extend(self.points(operation).map(|point| point.to_string()));
         words
+    }
+
+    /// The loop in C.
+    pub(super) fn source(&self) -> Source {
+        Source {
+            name: "collectives.c",
+            text: include_str!("../../peers/collectives.c"),
+            ranks: self.ranks,
+        }
     }
 
     /// Clocks are not recorded: reading them would be an event before the first message.

@@ -28,7 +28,6 @@
 
 mod arguments;
 mod figures;
-mod peers;
 pub(crate) mod rank;
 mod report;
 
@@ -37,10 +36,10 @@ pub use arguments::Arguments;
 use crate::error::BenchError;
 use crate::experiments::jobs::Jobs;
 use crate::experiments::{Common, repeat};
+use crate::mpi_libraries::{self, Compiled};
 use crate::report::print;
 use arguments::Operation;
 use figures::{Run, figures};
-use peers::Peer;
 
 /// Measures and prints.
 ///
@@ -56,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
     reporting.check()?;
     let jobs = Jobs::new()?;
     let (found, missing) = match arguments.peers {
-        true => peers::find(arguments.ranks, jobs.interrupt())?,
+        true => mpi_libraries::find(arguments.source(), jobs.interrupt())?,
         false => Default::default(),
     };
     for reason in missing {
@@ -109,7 +108,7 @@ fn is_interrupted(error: &BenchError) -> bool {
 enum Contestant<'a> {
     /// Refrain with this protocol.
     Own(&'a str),
-    Peer(&'a Peer),
+    Peer(&'a Compiled),
     /// A peer that has failed.
     LeftOut,
 }
@@ -135,7 +134,7 @@ impl Contestant<'_> {
                 let job = arguments.job(protocol, &words);
                 jobs.run(&job, None)?.ended.out
             }
-            Self::Peer(peer) => peer.run(&words)?,
+            Self::Peer(peer) => peer.run(&[], &words)?,
             Self::LeftOut => return Ok(Vec::new()),
         };
         let sizes: Vec<u64> = arguments.points(operation).map(|it| it.bytes).collect();

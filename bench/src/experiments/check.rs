@@ -47,6 +47,7 @@ fn read(text: &str, experiment: &str) -> Result<usize, String> {
         "rollback" => rollback(runs),
         "survivors" => survivors(settings, runs),
         "collectives" => collectives(settings, runs),
+        "mpi" => mpi(settings, runs),
         _ => Err("there is no such experiment".into()),
     }?;
     Ok(runs.len())
@@ -180,6 +181,21 @@ fn collectives(settings: &Value, runs: &[Value]) -> Result<(), String> {
     Ok(())
 }
 
+fn mpi(settings: &Value, runs: &[Value]) -> Result<(), String> {
+    let sizes = list(&settings["sizes"])?;
+    let cases = sizes.iter().map(|size| ("contiguous", size.clone()));
+    for (figure, size) in cases.chain([("start", 0.into())]) {
+        for protocol in list(&settings["protocol"])? {
+            let is_meant = |run: &Value| {
+                run["figure"] == figure && (&run["bytes"], &run["library"]) == (&size, protocol)
+            };
+            let name = format!("{figure}, {size} bytes, {protocol}");
+            positive(find(runs, is_meant, name)?, "value")?;
+        }
+    }
+    Ok(())
+}
+
 /// Checks the times that the launcher reports.
 fn figures(recovery: &Value) -> Result<(), String> {
     count(recovery, "noticed_us")?;
@@ -271,6 +287,17 @@ mod tests {
         let mut alone = all.clone();
         alone[1]["overlap"] = json!(null);
         assert!(of(json!(alone)).unwrap().contains("both_us"));
+    }
+
+    #[test]
+    fn mpi_has_every_size_and_the_start() {
+        let settings = json!({"sizes": [8], "protocol": ["none"]});
+        let run = |figure: &str, bytes: u64| json!({"figure": figure, "bytes": bytes, "library": "none", "value": 0.5});
+        let of = |runs| problem("mpi", settings.clone(), runs);
+        let all = [run("contiguous", 8), run("start", 0)];
+        assert_eq!(of(json!(all)), None);
+        assert!(of(json!(all[..1])).unwrap().contains("start"));
+        assert!(of(json!(all[1..])).unwrap().contains("8 bytes"));
     }
 
     #[test]
