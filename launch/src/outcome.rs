@@ -79,6 +79,7 @@ mod tests {
                 context: 0,
                 tag: 5,
                 bytes: 24,
+                call: String::new(),
                 ranges: vec![(4, 8)],
                 has_more: false,
             }),

@@ -56,6 +56,8 @@ pub struct FirstDifference {
     pub tag: i32,
     /// Its length.
     pub bytes: u64,
+    /// The call of the program that sent it, as the layer above names it, or empty.
+    pub call: String,
     /// Ranges of differing bytes: the offset of the first byte, and the offset behind the last
     /// byte. At most four ranges.
     pub ranges: Vec<(u64, u64)>,
@@ -140,6 +142,7 @@ impl Comparison {
             context: sent.context,
             tag: sent.tag,
             bytes: sent.payload.len() as u64,
+            call: String::new(),
             ranges: difference.ranges,
             has_more: difference.has_more,
         });
@@ -212,10 +215,14 @@ impl Difference {
 
 impl fmt::Display for FirstDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "message {} to rank {} (", self.ssn, self.to)?;
+        if !self.call.is_empty() {
+            write!(f, "{}, ", self.call)?;
+        }
         write!(
             f,
-            "message {} to rank {} (context {}, tag {}, {} bytes) has other bytes at ",
-            self.ssn, self.to, self.context, self.tag, self.bytes
+            "context {}, tag {}, {} bytes) has other bytes at ",
+            self.context, self.tag, self.bytes
         )?;
         write_ranges(&self.ranges, self.has_more, f)
     }

@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Version of the control messages.
-pub const CONTROL_VERSION: u8 = 13;
+pub const CONTROL_VERSION: u8 = 14;
 
 /// The protocol of launcher and ranks. Addresses and reasons are short: a message that is longer
 /// is damaged.
@@ -158,6 +158,8 @@ pub struct DifferenceFigures {
     pub tag: i32,
     /// Its length in bytes.
     pub bytes: u64,
+    /// The call of the program that sent it, or empty.
+    pub call: String,
     /// The first ranges of differing bytes, at most four: offset of the first byte, and offset
     /// after the last byte.
     pub ranges: Vec<(u64, u64)>,
@@ -174,6 +176,7 @@ impl From<&FirstDifference> for DifferenceFigures {
             context: first.context,
             tag: first.tag,
             bytes: first.bytes,
+            call: first.call.clone(),
             ranges: first.ranges.clone(),
             has_more: first.has_more,
         }
@@ -200,6 +203,7 @@ impl From<&DifferenceFigures> for FirstDifference {
             context: figures.context,
             tag: figures.tag,
             bytes: figures.bytes,
+            call: figures.call.clone(),
             ranges: figures.ranges.clone(),
             has_more: figures.has_more,
         }
@@ -497,7 +501,7 @@ mod tests {
             alone: false,
         };
         let expected = [
-            b"RJ\x0d\x01\x50\0\0\0".as_slice(),
+            b"RJ\x0e\x01\x50\0\0\0".as_slice(),
             b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x01\x90\x4e".as_slice(),
             b"\0\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),

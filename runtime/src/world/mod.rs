@@ -116,6 +116,12 @@ impl World {
         self.engine.fabric_name()
     }
 
+    /// For layers above: reports of messages that differ in a replay ask `name` for the call that
+    /// the program is in. REC-8
+    pub fn name_calls(&mut self, name: fn() -> String) {
+        self.engine.name_calls(name);
+    }
+
     /// The name of the protocol in use.
     pub fn protocol(&self) -> &str {
         self.engine.protocol().name()

@@ -50,6 +50,7 @@ impl<P: Protocol> fmt::Debug for Inside<'_, P> {
             previous_sends: _,
             unrecorded,
             comparison: _,
+            name_call: _,
             halt: _,
             packed_again: _,
             settling,

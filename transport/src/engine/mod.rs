@@ -201,6 +201,8 @@ pub struct Engine<P: Protocol> {
     unrecorded: Option<Unrecorded>,
     /// The result of the comparison with previous sends so far.
     comparison: Comparison,
+    /// Names the call that the program is in, for reports.
+    name_call: Option<fn() -> String>,
     /// The message that is compared. The memory is reused.
     packed_again: Vec<u8>,
     halt: Option<Halt>,
@@ -269,6 +271,7 @@ impl<P: Protocol> Engine<P> {
             previous_sends: None,
             unrecorded: (!is_first).then(|| Unrecorded::new(options.rank, options.size)),
             comparison: Comparison::default(),
+            name_call: None,
             packed_again: Vec::new(),
             halt: None,
             settling: Mark::default(),

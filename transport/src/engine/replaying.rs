@@ -39,6 +39,11 @@ impl<P: Protocol> Engine<P> {
         self
     }
 
+    /// Asks `name` for the call that the program is in, when a report needs it. REC-8
+    pub fn name_calls(&mut self, name: fn() -> String) {
+        self.name_call = Some(name);
+    }
+
     /// Whether earlier lives sent messages that this life has not sent yet.
     /// REC-8
     pub fn is_comparing(&mut self) -> bool {
@@ -392,6 +397,11 @@ impl<P: Protocol> Engine<P> {
             // recorded. Matches that come earlier in this life do not change that.
             Ok(Compared::OtherBytes(before)) => {
                 let noted = self.comparison.note_difference(clock, &sent, &before);
+                if let (Some(first), Some(name)) = (&mut self.comparison.first, self.name_call)
+                    && first.call.is_empty()
+                {
+                    first.call = name();
+                }
                 noted.map_err(|stops| self.stopped(clock, stops))?;
                 *buffer = SendBuffer::owned(before.into());
             }
