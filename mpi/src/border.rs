@@ -12,6 +12,7 @@ use refrain_border::own_stack;
 /// Runs the body of a function. Returns `MPI_SUCCESS`, or what the error handler leaves.
 #[inline]
 pub fn call(name: &'static str, subject: Subject, body: impl FnOnce() -> Result) -> c_int {
+    mpi().called.set((name, subject));
     own_stack::run(|| match refrain_border::catch(body) {
         Ok(Ok(())) => 0,
         Ok(Err(failure)) => failed(name, subject, failure).into(),
@@ -90,18 +91,25 @@ fn failed(name: &str, subject: Subject, failure: Failure) -> c_int {
     }
 }
 
+/// The function that the program has called, and its communicator.
+pub fn called() -> String {
+    let (name, subject) = mpi().called.get();
+    with_place(name, subject)
+}
+
+fn with_place(name: &str, subject: Subject) -> String {
+    match subject {
+        Subject::Comm(comm) => format!("{name} on {}", named(comm)),
+        _ => name.to_owned(),
+    }
+}
+
 fn fatal(name: &str, subject: Subject, failure: &Failure) -> ! {
-    let place = match subject {
-        Subject::Comm(comm) => format!(" on {}", named(comm)),
-        _ => String::new(),
-    };
+    let call = with_place(name, subject);
     let class = errors::name_of(failure.code);
     let rank = mpi().idle_world().map(|world| world.rank().0);
     let rank = rank.map_or_else(String::new, |rank| format!("rank {rank}: "));
-    eprintln!(
-        "refrain: {rank}{name}{place} failed: {class}: {}",
-        failure.text
-    );
+    eprintln!("refrain: {rank}{call} failed: {class}: {}", failure.text);
     std::process::exit(1)
 }
 

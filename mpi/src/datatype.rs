@@ -14,6 +14,7 @@ use std::sync::OnceLock;
 pub struct Known {
     pub of: Type,
     pub is_committed: bool,
+    dense_bytes: i64,
     /// Also of types without a name that the library makes, as those of Fortran by precision.
     pub is_predefined: bool,
     pub name: String,
@@ -26,10 +27,31 @@ impl Known {
         Self {
             of,
             is_committed: false,
+            dense_bytes: 0,
             is_predefined: false,
             name: String::new(),
             attributes: Attributes::new(),
         }
+    }
+
+    fn predefined(of: Type, name: &str) -> Self {
+        let mut known = Self::made(of);
+        known.commit();
+        known.is_predefined = true;
+        known.name = name.into();
+        known
+    }
+
+    pub fn commit(&mut self) {
+        self.is_committed = true;
+        if self.of.is_contiguous() && self.of.true_lb() == 0 {
+            self.dense_bytes = self.of.size();
+        }
+    }
+
+    /// The size of a committed type whose data are one block at its address; 0: it is another type.
+    pub fn dense_bytes(&self) -> i64 {
+        self.dense_bytes
     }
 }
 
@@ -84,13 +106,7 @@ impl Types {
     }
 
     fn named(&self) -> &Vec<Known> {
-        let known = |named: &'static Named| Known {
-            of: Type::named(named),
-            is_committed: true,
-            is_predefined: true,
-            name: named.name.into(),
-            attributes: Attributes::new(),
-        };
+        let known = |named: &'static Named| Known::predefined(Type::named(named), named.name);
         self.named.get_or_init(|| NAMED.iter().map(known).collect())
     }
 
@@ -113,11 +129,24 @@ impl Types {
         found.ok_or_else(|| unknown(datatype))
     }
 
+    /// [`Known::dense_bytes`] of a type that the program has made; 0: it is another type.
+    #[inline]
+    pub fn size_of_dense(&self, datatype: Datatype) -> i64 {
+        self.table
+            .get(datatype.0)
+            .map_or(0, |known| known.dense_bytes)
+    }
+
     /// A type that a message can have.
     pub fn committed(&self, datatype: Datatype) -> Result<&Type> {
+        Ok(&self.ready(datatype)?.of)
+    }
+
+    /// As [`committed`](Self::committed).
+    pub fn ready(&self, datatype: Datatype) -> Result<&Known> {
         let known = self.get(datatype)?;
         match known.is_committed {
-            true => Ok(&known.of),
+            true => Ok(known),
             false => Err(Failure::new(
                 abi::ERR_TYPE,
                 "the datatype is not committed: call MPI_Type_commit",
@@ -147,11 +176,7 @@ impl Types {
                 return Ok(*handle);
             }
         }
-        let handle = self.add(Known {
-            is_committed: true,
-            is_predefined: true,
-            ..Known::made(of)
-        })?;
+        let handle = self.add(Known::predefined(of, ""))?;
         self.unnamed.push(handle);
         Ok(handle)
     }

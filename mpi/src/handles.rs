@@ -34,6 +34,7 @@ impl<T> Table<T> {
     }
 
     /// Adds an object; returns its handle. `None`: a million objects exist.
+    #[inline]
     pub fn add(&mut self, object: T) -> Option<usize> {
         let index = match self.free.pop() {
             Some(index) => index,
@@ -73,12 +74,31 @@ impl<T> Table<T> {
     }
 
     pub fn remove(&mut self, handle: usize) -> Option<T> {
-        self.get(handle)?;
+        self.free(handle)?.object.take()
+    }
+
+    /// Removes an object without moving it.
+    #[inline]
+    pub fn discard(&mut self, handle: usize) {
+        if let Some(slot) = self.free(handle) {
+            slot.object = None;
+        }
+    }
+
+    /// Frees the slot of an object, which the caller takes out.
+    #[inline]
+    fn free(&mut self, handle: usize) -> Option<&mut Slot<T>> {
         let index = Self::index(handle);
-        let slot = &mut self.slots[index];
-        slot.generation = (slot.generation + 1) % GENERATIONS;
+        let slot = self.slots.get_mut(index)?;
+        if slot.object.is_none() || slot.generation != handle >> INDEX_BITS {
+            return None;
+        }
+        slot.generation = match slot.generation + 1 {
+            GENERATIONS => 0,
+            next => next,
+        };
         self.free.push(index);
-        slot.object.take()
+        Some(slot)
     }
 }
 

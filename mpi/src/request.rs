@@ -18,7 +18,7 @@ pub enum Operation {
     /// It ends as soon as the program asks: a message to or from `MPI_PROC_NULL`, a buffered send.
     Nothing,
     /// A generalized request.
-    General(General),
+    General(Box<General>),
     /// A message in parts.
     Parts(Box<Parts>),
 }
@@ -31,11 +31,9 @@ pub struct Entry {
     pub operation: Operation,
     /// Finds the source of a receive; `None`: the request is none.
     pub source: Option<Finder>,
-    /// The status of an operation that is nothing.
-    status: Status,
     /// How an operation of the library has ended, if the program has asked and not taken the end.
-    pub over: Option<Ended>,
-    pub persistent: Option<Persistent>,
+    pub over: Option<Box<Ended>>,
+    pub persistent: Option<Box<Persistent>>,
     /// What the end of the operation makes.
     pub then: Option<Then>,
     /// A persistent request is active from its start to its end, another one always.
@@ -80,15 +78,11 @@ pub fn from_proc_null() -> Status {
 }
 
 impl Entry {
+    #[inline]
     pub fn new(operation: Operation, source: Option<Finder>) -> Self {
-        let status = match &source {
-            Some(_) => from_proc_null(),
-            None => empty(),
-        };
         Self {
             operation,
             source,
-            status,
             over: None,
             persistent: None,
             then: None,
@@ -104,7 +98,7 @@ impl Entry {
 
     pub fn persistent(self, how: Persistent) -> Self {
         Self {
-            persistent: Some(how),
+            persistent: Some(Box::new(how)),
             is_active: false,
             ..self
         }
@@ -125,10 +119,11 @@ impl Entry {
 
     /// The status of a request that has ended, unless the program has to tell it.
     pub fn status(&self) -> Status {
-        match (&self.over, &self.operation) {
-            (Some(ended), _) => self.ended(ended),
-            (None, Operation::Parts(parts)) => parts.status,
-            (None, _) => self.status,
+        match (&self.over, &self.operation, &self.source) {
+            (Some(ended), ..) => self.ended(ended),
+            (None, Operation::Parts(parts), _) => parts.status,
+            (None, _, Some(_)) => from_proc_null(),
+            (None, _, None) => empty(),
         }
     }
 
@@ -161,6 +156,8 @@ pub fn of_receive(source: c_int, ended: &Ended) -> Status {
 /// All requests.
 pub struct Requests {
     table: Table<Entry>,
+    /// Stands for all sends that ended when they began; null before the first of them.
+    sent: Request,
     /// Operations whose request the program has freed before their end.
     pub freed: Vec<refrain::Request>,
 }
@@ -169,12 +166,23 @@ impl Requests {
     pub const fn new() -> Self {
         Self {
             table: Table::new(),
+            sent: abi::REQUEST_NULL,
             freed: Vec::new(),
         }
     }
 
+    #[inline]
     pub fn add(&mut self, entry: Entry) -> Result<Request> {
         Ok(Request(made(self.table.add(entry), "requests")?))
+    }
+
+    /// The request of a send that ended when it began.
+    #[inline]
+    pub fn sent(&mut self) -> Result<Request> {
+        if self.sent == abi::REQUEST_NULL {
+            self.sent = self.add(Entry::new(Operation::Nothing, None))?;
+        }
+        Ok(self.sent)
     }
 
     #[inline]
@@ -190,10 +198,14 @@ impl Requests {
     }
 
     pub fn remove(&mut self, request: Request) -> Result<Entry> {
+        if request == self.sent && request != abi::REQUEST_NULL {
+            return Ok(Entry::new(Operation::Nothing, None));
+        }
         self.table.remove(request.0).ok_or_else(|| unknown(request))
     }
 
     /// The active operation of a request; `None`: it is null or inactive.
+    #[inline]
     pub fn active(&self, request: Request) -> Result<Option<&Entry>> {
         if request == abi::REQUEST_NULL {
             return Ok(None);
@@ -203,15 +215,19 @@ impl Requests {
     }
 
     /// A request has ended: it becomes null, or inactive if it is persistent.
+    #[inline]
     pub fn end(&mut self, request: &mut Request) {
-        let Some(entry) = self.table.get_mut(request.0) else {
-            return;
-        };
-        entry.is_active = false;
-        entry.over = None;
-        if entry.persistent.is_none() {
-            self.table.remove(request.0);
-            *request = abi::REQUEST_NULL;
+        match self.table.get_mut(request.0) {
+            Some(entry) if entry.persistent.is_some() => {
+                entry.is_active = false;
+                entry.over = None;
+            }
+            _ => {
+                if *request != self.sent {
+                    self.table.discard(request.0);
+                }
+                *request = abi::REQUEST_NULL;
+            }
         }
     }
 }
@@ -237,7 +253,9 @@ pub struct Matched {
 }
 
 /// The failure of a message that was longer than its buffer.
+#[inline]
 pub fn truncated(ended: &Ended) -> Option<Failure> {
+    ended.truncated_to?;
     let error = ended.status().err()?;
     Some(Failure::new(abi::ERR_TRUNCATE, error))
 }

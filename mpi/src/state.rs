@@ -6,7 +6,7 @@
     reason = "shares the state between threads that take turns"
 )]
 
-use super::abi::{Errhandler, Request};
+use super::abi::{Errhandler, Request, Subject};
 use super::attribute::Keys;
 use super::calls::active::SpareLists;
 use super::calls::buffering::Attached;
@@ -36,6 +36,8 @@ pub enum Phase {
 pub struct Mpi {
     pub phase: Cell<Phase>,
     pub thread_level: Cell<c_int>,
+    /// Whether one buffer for input and output of a reduction is an error, or `MPI_IN_PLACE`.
+    pub checks: Cell<bool>,
     world: RefCell<Option<World>>,
     pub communicators: RefCell<Communicators>,
     pub requests: RefCell<Requests>,
@@ -59,6 +61,8 @@ pub struct Mpi {
     pub attached: RefCell<Vec<Attached>>,
     /// The last error, for `MPI_Error_string`.
     pub last_error: RefCell<(c_int, String)>,
+    /// The function that the program has called last, and its object.
+    pub called: Cell<(&'static str, Subject)>,
 }
 
 struct Shared(Mpi);
@@ -70,6 +74,7 @@ unsafe impl Sync for Shared {}
 static MPI: Shared = Shared(Mpi {
     phase: Cell::new(Phase::Before),
     thread_level: Cell::new(abi::THREAD_SINGLE),
+    checks: Cell::new(true),
     world: RefCell::new(None),
     communicators: RefCell::new(Communicators::new()),
     requests: RefCell::new(Requests::new()),
@@ -88,6 +93,7 @@ static MPI: Shared = Shared(Mpi {
     tool_handles: RefCell::new(Table::new()),
     attached: RefCell::new(Vec::new()),
     last_error: RefCell::new((0, String::new())),
+    called: Cell::new(("", Subject::None)),
 });
 
 #[inline]

@@ -62,6 +62,27 @@ fn requests_of_all_kinds_are_replayed() {
     same_with_kills("tests/programs/requests.c", &[3, 4], &kills);
 }
 
+// REC-4 REC-8
+#[test]
+fn short_sends_need_no_receiver_and_no_room() {
+    let Some(program) = program("tests/programs/short_sends.c") else {
+        return;
+    };
+    for options in [
+        "--protocol none --log-memory 1M",
+        "--protocol pessimist",
+        "--protocol pessimist --kill 0@clock=5000,1@clock=3000",
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let go = folder.path().join("go");
+        let ended = program.job(2, options, &go.to_string_lossy());
+        let out = ended.expect_success().out;
+        for line in ["rank 0: 0 wrong", "rank 1: 0 wrong"] {
+            assert!(out.contains(line), "{options}: {out}");
+        }
+    }
+}
+
 #[test]
 fn a_job_of_one_rank_needs_no_launcher() {
     let Some(program) = program("tests/programs/groups.c") else {
@@ -79,4 +100,38 @@ fn another_launcher_is_noticed() {
     let mut command = Command::new(program.path());
     let ended = built::end(command.env("OMPI_COMM_WORLD_SIZE", "4"));
     assert!(ended.err.contains("mpiexec"), "{}", ended.err);
+}
+
+// REC-8
+#[test]
+fn a_report_of_other_bytes_names_the_call() {
+    let Some(program) = program("tests/programs/differs.c") else {
+        return;
+    };
+    for (divergence, status, call) in [
+        ("auto", 80, "(MPI_Send on halo, context"),
+        ("stop", 1, "MPI_Send on halo failed"),
+    ] {
+        let options = format!("--protocol pessimist --kill 0@clock=30 --divergence {divergence}");
+        let ended = program.job(2, &options, "");
+        assert!(ended.err.contains(call), "{divergence}: {}", ended.err);
+        assert_eq!(ended.status, Some(status), "{}", ended.err);
+    }
+}
+
+#[test]
+fn checks_of_buffers_can_be_turned_off() {
+    let Some(program) = program("tests/programs/one_buffer.c") else {
+        return;
+    };
+    for (checks, refusal) in [
+        ("on", Some("the two buffers are one")),
+        ("off", None),
+        ("maybe", Some("set it to on or off")),
+    ] {
+        let mut command = Command::new(program.path());
+        let ended = built::end(command.env("REFRAIN_MPI_CHECKS", checks));
+        assert_eq!(ended.status == Some(0), refusal.is_none(), "{}", ended.err);
+        assert!(ended.err.contains(refusal.unwrap_or("")), "{}", ended.err);
+    }
 }

@@ -311,7 +311,7 @@ fn offsets_may_be_negative_or_addresses() {
         .collect();
     let mut into = vec![0; expected.len()];
     // SAFETY: all bytes lie in the grid, which stays valid.
-    let picked = unsafe { SendBuffer::laid_out(middle, 2, &back) }.expect("18 bytes");
+    let picked = unsafe { SendBuffer::laid_out(middle, 2, back) }.expect("18 bytes");
     let mut request = world
         .start_receive(room(&mut into), from(0))
         .expect("rank 0");
@@ -325,7 +325,7 @@ fn offsets_may_be_negative_or_addresses() {
     let blocks = [(address(&mut second, 4), 5), (address(&mut first, 1), 8)];
     let absolute = Arc::new(Layout::signed(&blocks, 0, 1).expect("they are addresses"));
     // SAFETY: all bytes lie in the two vectors, which stay valid.
-    let room = unsafe { ReceiveBuffer::laid_out(core::ptr::null_mut(), 1, &absolute) };
+    let room = unsafe { ReceiveBuffer::laid_out(core::ptr::null_mut(), 1, Arc::clone(&absolute)) };
     let room = room.expect("no byte twice");
     let mut request = world.start_receive(room, from(0)).expect("rank 0");
     world.send(b"firstthen the", to(0)).expect("to itself");
@@ -335,7 +335,7 @@ fn offsets_may_be_negative_or_addresses() {
         (&b"\0then the"[..], &b"\0\0\0\0first"[..])
     );
     // SAFETY: as above.
-    let data = unsafe { SendBuffer::laid_out(core::ptr::null(), 1, &absolute) };
+    let data = unsafe { SendBuffer::laid_out(core::ptr::null(), 1, absolute) };
     let mut back = [0; 13];
     world
         .send(data.expect("13 bytes"), to(0))
@@ -379,9 +379,12 @@ fn several_layouts_make_up_a_message() {
             }
             // SAFETY: all bytes lie in the two vectors, which are not touched.
             let (data, room) = unsafe {
-                let data = SendBuffer::laid_out(out[MIDDLE..].as_ptr(), count, &layout);
+                let data = SendBuffer::laid_out(out[MIDDLE..].as_ptr(), count, Arc::clone(&layout));
                 let middle = into.as_mut_ptr().add(MIDDLE);
-                (data, ReceiveBuffer::laid_out(middle, count, &layout))
+                (
+                    data,
+                    ReceiveBuffer::laid_out(middle, count, Arc::clone(&layout)),
+                )
             };
             let room = room.expect("no byte twice");
             let mut request = world.start_receive(room, from(0)).expect("rank 0");

@@ -102,7 +102,7 @@ fn a_message_beyond_4_gib_arrives_whole() {
     let buffer = unsafe { ReceiveBuffer::bytes(room.as_mut_ptr(), room.len()) };
     let receive = receiver.start_receive(buffer, pattern);
     // SAFETY: block and layout live unchanged until the send is complete.
-    let buffer = unsafe { SendBuffer::laid_out(block.as_ptr(), 1, &layout) };
+    let buffer = unsafe { SendBuffer::laid_out(block.as_ptr(), 1, layout) };
     let buffer = buffer.expect("fewer than 2^64 bytes");
     let to = SendTo {
         rank: Rank(1),

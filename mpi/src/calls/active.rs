@@ -103,7 +103,7 @@ impl Active {
             let entry = known.get_mut(requests[place])?;
             match &mut entry.operation {
                 Operation::Parts(parts) => parts.note(number, ended, &mut *mpi().world()?)?,
-                _ => entry.over = Some(*ended),
+                _ => entry.over = Some(Box::new(*ended)),
             }
         }
         Ok(())

@@ -258,11 +258,11 @@ pub fn type_dup(of: Datatype, place: *mut Datatype) -> Result {
     // What the program has if one of its functions refuses.
     put(place, abi::DATATYPE_NULL);
     let old = mpi().types.borrow().get(of)?.clone();
-    let made = Known {
-        is_committed: old.is_committed,
-        attributes: copied(of.0, &old.attributes)?,
-        ..Known::made(Type::duplicate(&old.of)?)
-    };
+    let mut made = Known::made(Type::duplicate(&old.of)?);
+    made.attributes = copied(of.0, &old.attributes)?;
+    if old.is_committed {
+        made.commit();
+    }
     put(place, mpi().types.borrow_mut().add(made)?);
     Ok(())
 }

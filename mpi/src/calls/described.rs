@@ -20,8 +20,10 @@ use refrain::{Group, Layout, World};
 use std::sync::Arc;
 
 /// `MPI_IN_PLACE`
+pub const IN_PLACE: *const c_void = core::ptr::without_provenance(1);
+
 pub fn is_in_place(buffer: *const c_void) -> bool {
-    buffer.addr() == 1
+    buffer == IN_PLACE
 }
 
 /// Checks two buffers that have data.

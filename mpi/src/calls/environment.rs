@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "allocates memory for the program")]
 
 use crate::abi::{Comm, Info, list, list_mut, put, put_text};
+use crate::border::called;
 use crate::communicator::Communicator;
 use crate::exports as abi;
 use crate::failure::{Failure, Result};
@@ -12,8 +13,8 @@ use core::ffi::{c_char, c_int, c_void};
 use refrain::World;
 use refrain_border::clocks::{self, Answers};
 use refrain_border::{addresses, same_memory};
-use std::process;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{env, process};
 
 /// Variables by which other launchers tell a process how many they have started.
 const OTHER_LAUNCHERS: [&str; 3] = ["PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"];
@@ -83,6 +84,20 @@ fn begin(level: c_int) -> Result {
     Ok(())
 }
 
+/// The variable that turns the check of one buffer for input and output on and off.
+const CHECKS: &str = "REFRAIN_MPI_CHECKS";
+
+fn checks() -> Result<bool> {
+    match env::var(CHECKS).as_deref() {
+        Ok("on") | Err(env::VarError::NotPresent) => Ok(true),
+        Ok("off") => Ok(false),
+        other => Err(Failure::argument(format_args!(
+            "{CHECKS} is {:?}: set it to on or off",
+            other.unwrap_or("no text")
+        ))),
+    }
+}
+
 /// Joins the job, unless a session or `MPI_Init` has done so.
 pub fn join() -> Result {
     let mpi = mpi();
@@ -90,9 +105,11 @@ pub fn join() -> Result {
         return Ok(());
     }
     same_memory::check().map_err(Failure::argument)?;
+    mpi.checks.set(checks()?);
     clocks::join();
     addresses::begin_elsewhere();
-    let world = World::init()?;
+    let mut world = World::init()?;
+    world.name_calls(called);
     addresses::begin_at_line();
     warn_of_other_launchers(&world);
     mpi.set_world(Some(world));

@@ -22,7 +22,10 @@ pub fn grequest_start(
         extra,
         is_complete: false,
     };
-    mpi().give(place, Entry::new(Operation::General(general), None))
+    mpi().give(
+        place,
+        Entry::new(Operation::General(Box::new(general)), None),
+    )
 }
 
 pub fn grequest_complete(request: Request) -> Result {
@@ -36,7 +39,7 @@ pub fn grequest_complete(request: Request) -> Result {
             ));
         };
         general.is_complete = true;
-        let general = *general;
+        let general = **general;
         match entry.is_freed {
             true => requests.remove(request).map(|_| Some(general))?,
             false => None,

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "lends the program's buffers to the library")]
 
 use super::types::{incoming, outgoing, usual_bytes};
-use crate::abi::{Comm, Datatype, Request, Status, put_status};
+use crate::abi::{Comm, Datatype, Request, Status, put, put_status};
 use crate::communicator::Communicator;
 use crate::exports as abi;
 use crate::failure::{Failure, Result};
@@ -21,6 +21,9 @@ enum Mode {
     /// Its end does not depend on the receiver.
     Buffered,
 }
+
+/// A standard send of so many bytes ends when it begins: from a copy, if it has to wait for room.
+const COPIED_BYTES_MAX: usize = 1024;
 
 /// A message as the program describes it.
 #[derive(Clone, Copy, Debug)]
@@ -118,19 +121,37 @@ fn send_other(mode: Mode, data: Data, comm: Comm, to: SendTo) -> Result {
     Ok(world.send(buffer, to)?)
 }
 
-fn begin_send(mode: Mode, data: Data, to: Destination, place: *mut Request) -> Result {
-    let operation = match (to.find(mode)?, mode) {
-        (None, _) => Operation::Nothing,
-        (Some(_), Mode::Buffered) => {
-            send_now(mode, data, to)?;
-            Operation::Nothing
-        }
+/// Begins a send that is not usual, or is long.
+#[inline(never)]
+fn begin_other(mode: Mode, data: Data, to: Destination, place: *mut Request) -> Result {
+    match (to.find(mode)?, mode) {
+        (None, _) => {}
+        (Some(_), Mode::Buffered) => send_now(mode, data, to)?,
         (Some(found), _) => {
             let buffer = data.outgoing(mode, to.comm)?;
-            Operation::Library(mpi().world()?.start_send(buffer, found)?)
+            let request = mpi().world()?.start_send(buffer, found)?;
+            return mpi().give(place, Entry::library(request, None));
         }
+    }
+    put(place, mpi().requests.borrow_mut().sent()?);
+    Ok(())
+}
+
+#[inline(always)]
+fn begin_send(mode: Mode, data: Data, at: Destination, place: *mut Request) -> Result {
+    let usual = match mode {
+        Mode::Standard => usual(&data, at.rank, at.tag, at.comm),
+        _ => None,
     };
-    mpi().give(place, Entry::new(operation, None))
+    let Some(usual) = usual.filter(|usual| usual.bytes <= COPIED_BYTES_MAX) else {
+        return begin_other(mode, data, at, place);
+    };
+    // SAFETY: the standard asks the program to leave the buffer alone until the end.
+    let buffer = unsafe { SendBuffer::bytes(data.at.cast(), usual.bytes) };
+    let to = to(usual.peer).tag(at.tag).context(usual.context);
+    mpi().world()?.send_or_copy(buffer, to)?;
+    put(place, mpi().requests.borrow_mut().sent()?);
+    Ok(())
 }
 
 fn prepare_send(mode: Mode, data: Data, to: Destination, place: *mut Request) -> Result {
@@ -258,15 +279,28 @@ pub fn irecv(
     comm: Comm,
     place: *mut Request,
 ) -> Result {
-    let (from, finder) = with(comm, |comm| Ok((comm.from(source, tag)?, comm.finder())))?;
-    let operation = match from {
-        None => Operation::Nothing,
-        Some(from) => {
+    let data = Data {
+        at,
+        count,
+        datatype,
+    };
+    let finder = with(comm, |comm| Ok(comm.finder()))?;
+    let request = match usual(&data, source, tag, comm) {
+        Some(usual) => {
+            // SAFETY: the standard asks the program to leave the buffer alone until the end.
+            let room = unsafe { ReceiveBuffer::bytes(at.cast(), usual.bytes) };
+            let from = from(usual.peer).tag(tag).context(usual.context);
+            mpi().world()?.start_receive(room, from)?
+        }
+        None => {
+            let Some(from) = with(comm, |comm| comm.from(source, tag))? else {
+                return mpi().give(place, Entry::new(Operation::Nothing, Some(finder)));
+            };
             let room = incoming(at, count, datatype)?;
-            Operation::Library(mpi().world()?.start_receive(room, from)?)
+            mpi().world()?.start_receive(room, from)?
         }
     };
-    mpi().give(place, Entry::new(operation, Some(finder)))
+    mpi().give(place, Entry::library(request, Some(finder)))
 }
 
 pub fn recv_init(

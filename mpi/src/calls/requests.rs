@@ -6,7 +6,9 @@ use super::active::{Active, complete_cancelled};
 use crate::abi::{Request, Status, list, list_mut, put, put_status};
 use crate::exports as abi;
 use crate::failure::{Failure, Result};
-use crate::request::{CANCELLED_TESTS, Operation, Persistent, Progress, count, empty, truncated};
+use crate::request::{
+    CANCELLED_TESTS, Entry, Operation, Persistent, Progress, count, empty, truncated,
+};
 use crate::state::mpi;
 use core::ffi::c_int;
 use refrain::Ended;
@@ -16,47 +18,44 @@ pub fn take_ended(request: Request) -> Result {
     Active::with_enough(&[request], Active::are_over, false).map(drop)
 }
 
-/// The status of a request that has ended; it becomes null or inactive.
-fn end(request: &mut Request, ended: Option<&Ended>) -> Result<Status> {
+/// Ends a request: it becomes null or inactive. Returns its status, and its error. `ended`: what
+/// the library has just said.
+#[inline]
+fn end(request: &mut Request, ended: Option<&Ended>) -> Result<(Status, Option<Failure>)> {
     let mut known = mpi().requests.borrow_mut();
     let entry = known.get_mut(*request)?;
     if let Some(then) = entry.then.take() {
         then()?;
     }
-    if let Operation::General(general) = entry.operation {
+    if let Operation::General(general) = &entry.operation {
+        let general = **general;
         known.end(request);
         drop(known);
         let status = general.status();
         general.free()?;
-        return status;
+        return Ok((status?, None));
     }
     let status = match ended {
         Some(ended) => entry.ended(ended),
         None => entry.status(),
     };
+    let failure = ended.or(entry.over.as_deref()).and_then(truncated);
     known.end(request);
-    Ok(status)
+    Ok((status, failure))
 }
 
 fn write_all_empty(statuses: &mut [Status]) {
     statuses.fill(empty());
 }
 
-pub fn wait(request: *mut Request, status: *mut Status) -> Result {
-    // SAFETY: the standard asks the program for a request.
-    let request = unsafe { &mut *request };
-    if mpi().cancels_sends.get() {
-        complete_cancelled(&[*request], true)?;
-    }
-    let Some(progress) = mpi()
-        .requests
-        .borrow()
-        .active(*request)?
-        .map(|it| it.progress())
-    else {
-        put(status, empty());
-        return Ok(());
+/// Waits for a request and ends it, as [`end`]. `None`: it is null or inactive.
+#[inline]
+fn wait_for(request: &mut Request) -> Result<Option<(Status, Option<Failure>)>> {
+    let known = mpi().requests.borrow();
+    let Some(progress) = known.active(*request)?.map(Entry::progress) else {
+        return Ok(None);
     };
+    drop(known);
     let ended = match progress {
         Progress::Pending(mut library) => Some(mpi().world()?.wait(&mut library)?),
         Progress::Over => None,
@@ -65,7 +64,21 @@ pub fn wait(request: *mut Request, status: *mut Status) -> Result {
             None
         }
     };
-    end_single(request, ended, status)
+    end(request, ended.as_ref()).map(Some)
+}
+
+pub fn wait(request: *mut Request, status: *mut Status) -> Result {
+    // SAFETY: the standard asks the program for a request.
+    let request = unsafe { &mut *request };
+    if mpi().cancels_sends.get() {
+        complete_cancelled(&[*request], true)?;
+    }
+    let Some((of, failure)) = wait_for(request)? else {
+        put(status, empty());
+        return Ok(());
+    };
+    put_status(status, of);
+    failure.map_or(Ok(()), Err)
 }
 
 pub fn test(request: *mut Request, flag: *mut c_int, status: *mut Status) -> Result {
@@ -105,12 +118,9 @@ pub fn test(request: *mut Request, flag: *mut c_int, status: *mut Status) -> Res
 
 /// The end of a call on one request.
 fn end_single(request: &mut Request, ended: Option<Ended>, status: *mut Status) -> Result {
-    let over = mpi().requests.borrow().get(*request)?.over;
-    put_status(status, end(request, ended.as_ref())?);
-    let ended = ended.or(over);
-    ended
-        .and_then(|ended| truncated(&ended))
-        .map_or(Ok(()), Err)
+    let (of, failure) = end(request, ended.as_ref())?;
+    put_status(status, of);
+    failure.map_or(Ok(()), Err)
 }
 
 /// Ends the requests of a call that are over, writes their statuses by place, and reports errors.
@@ -120,9 +130,8 @@ fn end_all(requests: &mut [Request], statuses: &mut [Status], active: &Active) -
     let over = over.map(|((place, _), ended)| (*place, Some(ended)));
     let nothing = active.over.iter().map(|place| (*place, None));
     for (place, ended) in over.chain(nothing) {
-        let over = mpi().requests.borrow().get(requests[place])?.over;
-        let status = end(&mut requests[place], ended)?;
-        failed = failed.or_else(|| truncated(ended.or(over.as_ref())?));
+        let (status, failure) = end(&mut requests[place], ended)?;
+        failed = failed.or(failure);
         if let Some(of) = statuses.get_mut(place) {
             *of = status;
         }
@@ -145,16 +154,19 @@ pub fn waitall(number: c_int, requests: *mut Request, statuses: *mut Status) -> 
     let number = count(number)?;
     // SAFETY: the standard asks the program for lists of this length.
     let (requests, statuses) = unsafe { (list_mut(requests, number), list_mut(statuses, number)) };
-    let mut active = Active::of(requests, true)?;
-    if active.is_compound {
-        active = Active::with_enough(requests, Active::are_over, true)?;
-    } else if !active.library.is_empty() {
-        mpi()
-            .world()?
-            .wait_all(&mut active.library, &mut active.ended)?;
+    if mpi().cancels_sends.get() {
+        complete_cancelled(requests, true)?;
     }
-    write_all_empty(statuses);
-    end_all(requests, statuses, &active)
+    let mut failed = None;
+    // One after the other: the order of waits that all must end is no event.
+    for (place, request) in requests.iter_mut().enumerate() {
+        let (status, failure) = wait_for(request)?.unwrap_or((empty(), None));
+        failed = failed.or(failure);
+        if let Some(of) = statuses.get_mut(place) {
+            *of = status;
+        }
+    }
+    several(failed)
 }
 
 pub fn testall(
@@ -330,9 +342,8 @@ fn some(
     let nothing = active.over.iter().map(|place| (*place, None));
     let (mut failed, mut at) = (None, 0);
     for (place, ended) in over.chain(nothing) {
-        let over = mpi().requests.borrow().get(requests[place])?.over;
-        let status = end(&mut requests[place], ended)?;
-        failed = failed.or_else(|| truncated(ended.or(over.as_ref())?));
+        let (status, failure) = end(&mut requests[place], ended)?;
+        failed = failed.or(failure);
         indices[at] = place as c_int;
         if let Some(of) = statuses.get_mut(at) {
             *of = status;
@@ -348,7 +359,7 @@ pub fn request_free(request: *mut Request) -> Result {
     let request = unsafe { &mut *request };
     let mut requests = mpi().requests.borrow_mut();
     let entry = requests.get_mut(*request)?;
-    if let Operation::General(general) = entry.operation
+    if let Operation::General(general) = &entry.operation
         && !general.is_complete
     {
         // The program completes it later, and its free function is called then.
@@ -392,7 +403,7 @@ pub fn start(request: *mut Request) -> Result {
         };
         return Err(Failure::new(abi::ERR_REQUEST, why));
     }
-    match (&entry.persistent, &mut entry.operation) {
+    match (entry.persistent.as_deref(), &mut entry.operation) {
         (Some(Persistent::By(send)), _) => send()?,
         (_, Operation::Library(library)) => mpi().world()?.start(*library)?,
         (_, Operation::Parts(parts)) => parts.start(&mut *mpi().world()?)?,
@@ -414,9 +425,9 @@ pub fn cancel(request: *mut Request) -> Result {
     let request = unsafe { *request };
     let mut requests = mpi().requests.borrow_mut();
     let entry = requests.get_mut(request)?;
-    match entry.operation {
+    match &entry.operation {
         Operation::Library(library) if entry.source.is_some() => {
-            Ok(mpi().world()?.cancel(library)?)
+            Ok(mpi().world()?.cancel(*library)?)
         }
         Operation::Library(_) => {
             entry.tests_left = Some(CANCELLED_TESTS);
@@ -424,6 +435,7 @@ pub fn cancel(request: *mut Request) -> Result {
             Ok(())
         }
         Operation::General(general) => {
+            let general = **general;
             drop(requests);
             general.cancel()
         }
@@ -462,8 +474,9 @@ fn peek(requests: &[Request]) -> Result<Vec<Option<Status>>> {
         }
         let known = mpi().requests.borrow();
         let entry = known.get(*request)?;
-        over.push(Some(match entry.operation {
+        over.push(Some(match &entry.operation {
             Operation::General(general) => {
+                let general = **general;
                 drop(known);
                 general.status()?
             }

@@ -25,7 +25,7 @@ pub fn type_commit(place: *mut Datatype) -> Result {
     let mut types = mpi().types.borrow_mut();
     let known = types.get_mut(datatype)?;
     known.of.layout()?;
-    known.is_committed = true;
+    known.commit();
     Ok(())
 }
 

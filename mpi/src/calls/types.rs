@@ -20,10 +20,13 @@ pub enum Form {
     Copies(u64, Arc<Layout>),
 }
 
-/// Bytes of the usual buffer: one item of a predefined type behind the other.
+/// Bytes of the usual buffer: one item of a type without gaps behind the other.
 #[inline(always)]
 pub fn usual_bytes(at: *const c_void, count: i64, datatype: Datatype) -> Option<usize> {
-    let size = size_of_basic(datatype);
+    let size = match size_of_basic(datatype) {
+        0 => mpi().types.borrow().size_of_dense(datatype),
+        size => size,
+    };
     match !at.is_null() && size > 0 && count >= 0 {
         true => usize::try_from(count.checked_mul(size)?).ok(),
         false => None,
@@ -33,11 +36,10 @@ pub fn usual_bytes(at: *const c_void, count: i64, datatype: Datatype) -> Option<
 /// The form of `count` items of a type.
 #[inline]
 pub fn form(count: i64, datatype: Datatype) -> Result<Form> {
-    let size = size_of_basic(datatype);
-    if size > 0 && count >= 0 {
-        return dense(count, size);
+    match size_of_basic(datatype) {
+        size if size > 0 && count >= 0 => dense(count, size),
+        _ => form_of_derived(count, datatype),
     }
-    form_of_derived(count, datatype)
 }
 
 #[inline]
@@ -58,12 +60,12 @@ fn form_of_derived(count: i64, datatype: Datatype) -> Result<Form> {
         return Ok(Form::Bytes(0));
     }
     let types = mpi().types.borrow();
-    let of = types.committed(datatype)?;
+    let known = types.ready(datatype)?;
     let copies = u64::try_from(count).map_err(|_| negative(count))?;
-    if of.is_contiguous() && of.true_lb() == 0 {
-        return dense(count, of.size());
+    match known.dense_bytes() {
+        0 => Ok(Form::Copies(copies, known.of.layout()?)),
+        bytes => dense(count, bytes),
     }
-    Ok(Form::Copies(copies, of.layout()?))
 }
 
 #[cold]
@@ -91,7 +93,7 @@ pub fn outgoing(at: *const c_void, count: i64, datatype: Datatype) -> Result<Sen
         Form::Bytes(bytes) => Ok(unsafe { SendBuffer::bytes(at.cast(), bytes) }),
         Form::Copies(copies, layout) => {
             // SAFETY: likewise. Absolute addresses come from `MPI_Get_address`.
-            let buffer = unsafe { SendBuffer::laid_out(at.cast(), copies, &layout) };
+            let buffer = unsafe { SendBuffer::laid_out(at.cast(), copies, layout) };
             buffer.map_err(|why| Failure::new(abi::ERR_TYPE, why))
         }
     }
@@ -106,7 +108,7 @@ pub fn incoming(at: *mut c_void, count: i64, datatype: Datatype) -> Result<Recei
         Form::Bytes(bytes) => Ok(unsafe { ReceiveBuffer::bytes(at.cast(), bytes) }),
         Form::Copies(copies, layout) => {
             // SAFETY: likewise.
-            let buffer = unsafe { ReceiveBuffer::laid_out(at.cast(), copies, &layout) };
+            let buffer = unsafe { ReceiveBuffer::laid_out(at.cast(), copies, layout) };
             buffer.map_err(|why| Failure::new(abi::ERR_TYPE, why))
         }
     }

@@ -17,7 +17,27 @@ struct Operation {
     id: Option<RequestId>,
     /// The outcome of a send, which is known when it begins; only the time of its end is not.
     /// `None`: a receive.
-    sent: Option<Outcome>,
+    sent: Option<Sent>,
+}
+
+/// The message of a send.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    to: Rank,
+    tag: i32,
+    bytes: u64,
+}
+
+impl From<Sent> for Outcome {
+    #[inline]
+    fn from(sent: Sent) -> Self {
+        Self::from(Status {
+            source: sent.to,
+            tag: sent.tag,
+            bytes: sent.bytes,
+            cancelled: false,
+        })
+    }
 }
 
 /// The handles of one call, in any container.
@@ -56,10 +76,16 @@ impl Handle {
     /// A send; `id`: `None` if it is complete.
     #[inline]
     pub fn send(posted_at: Clock, outcome: Outcome, id: Option<RequestId>) -> Self {
+        let of = outcome.status;
+        let sent = Some(Sent {
+            to: of.source,
+            tag: of.tag,
+            bytes: of.bytes,
+        });
         Self(Some(Operation {
             posted_at,
             id,
-            sent: Some(outcome),
+            sent,
         }))
     }
 
@@ -98,11 +124,11 @@ impl Handle {
     pub fn outcome(&self, engine: &Engine<impl Protocol>) -> Option<Outcome> {
         let Operation { id, sent, .. } = self.0?;
         let Some(id) = id else {
-            return sent;
+            return sent.map(Outcome::from);
         };
         let ended = engine.outcome(id);
         let ended = ended.or_else(|| engine.posted_at(id).is_none().then_some(NO_MESSAGE))?;
-        Some(sent.unwrap_or(ended))
+        Some(sent.map_or(ended, Outcome::from))
     }
 
     /// The id of the request in events: the clock at its post, also when its scope has ended.

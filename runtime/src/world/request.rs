@@ -7,6 +7,7 @@ use super::group::Group;
 use crate::Error;
 use refrain_rank::calls::{Handle, Handles};
 use refrain_rank::collective::Plan;
+use refrain_ring::Clock;
 use refrain_transport::engine::{Outcome, ReceiveBuffer, SendBuffer, SendTo, Status};
 use refrain_transport::matching::Pattern;
 use serde::{Deserialize, Serialize};
@@ -121,20 +122,19 @@ impl<T> Table<T> {
     #[inline]
     pub fn insert(&mut self, value: T) -> Key {
         self.made += 1;
-        let slot = Slot {
-            serial: self.made,
-            value: Some(value),
-        };
         let index = match self.free.pop() {
-            Some(index) => {
-                self.slots[index] = slot;
-                index
-            }
+            Some(index) => index,
             None => {
-                self.slots.push(slot);
+                self.slots.push(Slot {
+                    serial: 0,
+                    value: None,
+                });
                 self.slots.len() - 1
             }
         };
+        let slot = &mut self.slots[index];
+        slot.serial = self.made;
+        slot.value = Some(value);
         Key {
             serial: self.made,
             slot: index as u64,
@@ -153,12 +153,28 @@ impl<T> Table<T> {
         slot.value.as_mut().filter(|_| slot.serial == key.serial)
     }
 
-    #[inline]
     pub fn remove(&mut self, key: Key) -> Option<T> {
-        self.get(key)?;
-        let index = key.slot as usize;
+        self.free(key)?.take()
+    }
+
+    /// Removes a value without moving it.
+    #[inline]
+    fn discard(&mut self, key: Key) {
+        if let Some(value) = self.free(key) {
+            *value = None;
+        }
+    }
+
+    /// Frees the slot of a value, which the caller takes out.
+    #[inline]
+    fn free(&mut self, key: Key) -> Option<&mut Option<T>> {
+        let index = usize::try_from(key.slot).ok()?;
+        let slot = self.slots.get_mut(index)?;
+        if slot.value.is_none() || slot.serial != key.serial {
+            return None;
+        }
         self.free.push(index);
-        self.slots[index].value.take()
+        Some(&mut slot.value)
     }
 }
 
@@ -169,8 +185,8 @@ pub(super) struct Entry {
     pub handle: Handle,
     /// The operation that a persistent request starts.
     pub template: Option<Box<Template>>,
-    /// Set while `check` runs: the call names this request.
-    is_named: bool,
+    /// The last call that named this request among several.
+    named_by: Clock,
 }
 
 #[derive(Debug)]
@@ -195,7 +211,7 @@ impl Entry {
         Self {
             handle,
             template: None,
-            is_named: false,
+            named_by: Clock(0),
         }
     }
 
@@ -203,7 +219,7 @@ impl Entry {
         Self {
             handle: Handle::NULL,
             template: Some(Box::new(template)),
-            is_named: false,
+            named_by: Clock(0),
         }
     }
 }
@@ -235,25 +251,31 @@ impl Table<Entry> {
         entries.filter(|entry| !entry.handle.is_null()).count()
     }
 
-    /// Checks that each request is null or in the table, and named once.
+    /// Checks that each request is null or in the table, and that the call names it once.
     ///
     /// # Errors
     /// [`Error::Request`].
-    pub fn check(&mut self, requests: &[Request]) -> Result<(), Error> {
-        let name = |request: &Request| match self.get_mut(request.0) {
-            Some(entry) => !core::mem::replace(&mut entry.is_named, true),
-            None => request.is_null(),
-        };
-        let good = requests.iter().map(name).take_while(|is_good| *is_good);
-        let good = good.count();
-        for request in &requests[..good] {
-            if let Some(entry) = self.get_mut(request.0) {
-                entry.is_named = false;
+    pub fn check(&mut self, call: Clock, requests: &[Request]) -> Result<(), Error> {
+        for (index, request) in requests.iter().enumerate() {
+            let is_good = match self.get_mut(request.0) {
+                Some(entry) => core::mem::replace(&mut entry.named_by, call) != call,
+                None => request.is_null(),
+            };
+            if !is_good {
+                // The call counts no operation: the next one may have the same clock.
+                self.forget_names(&requests[..index]);
+                return Err(Error::Request { index });
             }
         }
-        match good == requests.len() {
-            true => Ok(()),
-            false => Err(Error::Request { index: good }),
+        Ok(())
+    }
+
+    #[cold]
+    fn forget_names(&mut self, requests: &[Request]) {
+        for request in requests {
+            if let Some(entry) = self.get_mut(request.0) {
+                entry.named_by = Clock(0);
+            }
         }
     }
 
@@ -265,7 +287,7 @@ impl Table<Entry> {
         };
         entry.handle = Handle::NULL;
         if entry.template.is_none() {
-            self.remove(request.0);
+            self.discard(request.0);
             *request = Request::NULL;
         }
     }

@@ -11,7 +11,8 @@ use super::request::{Chosen, Ended, Entry, Key, Numbered, Request, Template};
 use super::{Message, ReceiveBuffer, SendBuffer, SendTo, Source, Status, World};
 use crate::Error;
 use refrain_rank::calls;
-use refrain_transport::engine::Outcome;
+use refrain_ring::Clock;
+use refrain_transport::engine::{Outcome, Started};
 
 /// A [`Message`] that the world keeps. It becomes null once the message is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +30,20 @@ impl World {
         self.check(to.rank, to.context)?;
         let handle = calls::post_send(&mut self.engine, data, to)?;
         Ok(self.add_request(Entry::once(handle)))
+    }
+
+    /// Sends a message from a copy of the data, if they must wait: the data may be changed when this
+    /// returns, whatever the receiver does and however full the log is. Meant for short messages.
+    ///
+    /// # Errors
+    /// As [`World::send`].
+    #[inline(always)]
+    pub fn send_or_copy(&mut self, data: SendBuffer, to: SendTo) -> Result<(), Error> {
+        self.check(to.rank, to.context)?;
+        if let Started::Pending(id) = self.engine.start_send(data, to)? {
+            self.engine.detach(id);
+        }
+        Ok(())
     }
 
     /// Begins a receive.
@@ -216,7 +231,7 @@ impl World {
     /// As [`World::wait`].
     #[inline]
     pub fn wait_any(&mut self, requests: &mut [Request]) -> Result<Option<Ended>, Error> {
-        self.requests.check(requests)?;
+        self.check_names(requests)?;
         let clock = self.engine.tick();
         if self.are_inactive(requests) {
             return Ok(None);
@@ -234,7 +249,7 @@ impl World {
     /// # Errors
     /// As [`World::wait`].
     pub fn test_any(&mut self, requests: &mut [Request]) -> Result<Option<Ended>, Error> {
-        self.requests.check(requests)?;
+        self.check_names(requests)?;
         let clock = self.engine.tick();
         if self.are_inactive(requests) {
             return Ok(None);
@@ -299,10 +314,12 @@ impl World {
         self.check_several(requests, ended)?;
         self.engine.tick();
         self.empty_all(requests, ended);
+        let mut at_front = 0;
         self.block_until(|world| {
             let table = &mut world.requests;
             let mut chosen = Chosen { table, requests };
-            calls::try_all(&mut world.engine, &mut chosen, by_index(ended))
+            let engine = &mut world.engine;
+            calls::try_all(engine, &mut chosen, &mut at_front, by_index(ended))
         })
     }
 
@@ -361,7 +378,14 @@ impl World {
                 ended.len()
             )));
         }
-        self.requests.check(requests)
+        self.check_names(requests)
+    }
+
+    /// For the call that is the next operation of the clock.
+    #[inline]
+    fn check_names(&mut self, requests: &[Request]) -> Result<(), Error> {
+        let call = Clock(self.engine.now().0 + 1);
+        self.requests.check(call, requests)
     }
 
     fn empty_all(&self, requests: &[Request], ended: &mut [Ended]) {

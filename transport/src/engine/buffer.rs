@@ -191,19 +191,16 @@ impl SendBuffer {
     pub unsafe fn laid_out(
         base: *const u8,
         count: u64,
-        layout: &Arc<Layout>,
+        layout: Arc<Layout>,
     ) -> Result<Self, LayoutError> {
         let base = with_addresses(base.cast_mut());
-        let piece = one_piece(base, count, layout);
+        let piece = one_piece(base, count, &layout);
         Ok(Self {
             base: piece.unwrap_or(base),
-            message_bytes: message_bytes(count, layout)?,
+            message_bytes: message_bytes(count, &layout)?,
             shape: match piece {
                 Some(_) => Shape::Piece,
-                None => Shape::Layout {
-                    layout: Arc::clone(layout),
-                    skip: 0,
-                },
+                None => Shape::Layout { layout, skip: 0 },
             },
         })
     }
@@ -359,17 +356,17 @@ impl ReceiveBuffer {
     pub unsafe fn laid_out(
         base: *mut u8,
         count: u64,
-        layout: &Arc<Layout>,
+        layout: Arc<Layout>,
     ) -> Result<Self, LayoutError> {
         if layout.overlaps() {
             return Err(LayoutError::Overlap);
         }
         let base = with_addresses(base);
-        let piece = one_piece(base, count, layout);
+        let piece = one_piece(base, count, &layout);
         Ok(Self {
             base: piece.unwrap_or(base),
-            room_bytes: message_bytes(count, layout)?,
-            form: piece.is_none().then(|| Arc::clone(layout) as Arc<dyn Form>),
+            room_bytes: message_bytes(count, &layout)?,
+            form: piece.is_none().then_some(layout as Arc<dyn Form>),
         })
     }
 
@@ -480,7 +477,7 @@ impl<'a> Outgoing<'a> {
     pub fn with_layout(data: &'a [u8], layout: &Arc<Layout>) -> Result<Self, LayoutError> {
         layout.check_send(data.len())?;
         // SAFETY: all of the layout lies in `data`, which is borrowed for `'a`.
-        unsafe { SendBuffer::laid_out(data.as_ptr(), 1, layout) }.map(Self::from)
+        unsafe { SendBuffer::laid_out(data.as_ptr(), 1, Arc::clone(layout)) }.map(Self::from)
     }
 }
 
@@ -492,7 +489,7 @@ impl<'a> Incoming<'a> {
     pub fn with_layout(room: &'a mut [u8], layout: &Arc<Layout>) -> Result<Self, LayoutError> {
         layout.check_receive(room.len())?;
         // SAFETY: all of the layout lies in `room`, which is borrowed for `'a`.
-        unsafe { ReceiveBuffer::laid_out(room.as_mut_ptr(), 1, layout) }.map(Self::from)
+        unsafe { ReceiveBuffer::laid_out(room.as_mut_ptr(), 1, Arc::clone(layout)) }.map(Self::from)
     }
 }
 

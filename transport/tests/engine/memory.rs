@@ -54,7 +54,8 @@ pub fn send_layout(room: &Room, layout: &Arc<Layout>) -> SendBuffer {
         .check_send(room.0.len())
         .expect("the layout is of this room");
     // SAFETY: as above; the layout's span was checked.
-    unsafe { SendBuffer::laid_out(room.base(), 1, layout) }.expect("a message of this size")
+    unsafe { SendBuffer::laid_out(room.base(), 1, Arc::clone(layout)) }
+        .expect("a message of this size")
 }
 
 /// Lends the first `bytes` of a room to a receive.
@@ -70,7 +71,7 @@ pub fn receive_layout(room: &Room, layout: &Arc<Layout>) -> ReceiveBuffer {
         .check_receive(room.0.len())
         .expect("the layout is of this room");
     // SAFETY: as above; the layout's span was checked.
-    unsafe { ReceiveBuffer::laid_out(room.base(), 1, layout) }.expect("no overlap")
+    unsafe { ReceiveBuffer::laid_out(room.base(), 1, Arc::clone(layout)) }.expect("no overlap")
 }
 
 /// Bytes from `start` on of what copies of a layout pick, the first copy at `base` of a room.
