@@ -63,7 +63,7 @@ fn form_of_derived(count: i64, datatype: Datatype) -> Result<Form> {
     let known = types.ready(datatype)?;
     let copies = u64::try_from(count).map_err(|_| negative(count))?;
     match known.dense_bytes() {
-        0 => Ok(Form::Copies(copies, known.of.layout()?)),
+        0 if known.of.size() > 0 => Ok(Form::Copies(copies, known.of.layout()?)),
         bytes => dense(count, bytes),
     }
 }
