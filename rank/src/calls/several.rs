@@ -90,20 +90,14 @@ pub fn test_some<H: Handles + ?Sized>(
 }
 
 /// A wait for all: when all requests have ended, gives the index and outcome of each to `give`,
-/// except null ones, and makes the handles null. `ended`: 0 at the first try; the number of
-/// handles at the front that need no second look.
+/// except null ones, and makes the handles null.
 #[inline]
 pub fn try_all<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
     handles: &mut H,
-    ended: &mut usize,
     give: impl FnMut(usize, Outcome),
 ) -> Option<()> {
-    let rest = *ended..handles.count();
-    *ended += rest
-        .take_while(|index| has_ended(engine, handles.get(*index)))
-        .count();
-    (*ended == handles.count()).then(|| _ = end_all(engine, handles, give))
+    has_all_ended(engine, handles).then(|| _ = end_all(engine, handles, give))
 }
 
 /// A test of all; else as [`try_all`]. After [`NoAnswer::Nothing`] the caller calls
@@ -146,12 +140,7 @@ fn first_ended<H: Handles + ?Sized>(
 
 #[inline]
 fn has_all_ended<H: Handles + ?Sized>(engine: &Engine<impl Protocol>, handles: &H) -> bool {
-    all(handles).all(|handle| has_ended(engine, handle))
-}
-
-#[inline]
-fn has_ended(engine: &Engine<impl Protocol>, handle: &Handle) -> bool {
-    handle.is_null() || handle.outcome(engine).is_some()
+    all(handles).all(|handle| handle.is_null() || handle.outcome(engine).is_some())
 }
 
 /// Ends all requests that have ended; returns their number.

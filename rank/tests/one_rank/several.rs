@@ -81,7 +81,7 @@ fn a_wait_for_all_is_no_event_and_a_test_of_all_is() {
             let give = |index: usize, outcome| ended[index] = Some(outcome);
             let told = match is_test {
                 true => calls::test_all(&mut pair.rank, clock, handles, give).ok(),
-                false => calls::try_all(&mut pair.rank, handles, &mut 0, give),
+                false => calls::try_all(&mut pair.rank, handles, give),
             };
             told.map(|()| ended)
         };

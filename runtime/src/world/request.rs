@@ -7,7 +7,6 @@ use super::group::Group;
 use crate::Error;
 use refrain_rank::calls::{Handle, Handles};
 use refrain_rank::collective::Plan;
-use refrain_ring::Clock;
 use refrain_transport::engine::{Outcome, ReceiveBuffer, SendBuffer, SendTo, Status};
 use refrain_transport::matching::Pattern;
 use serde::{Deserialize, Serialize};
@@ -185,8 +184,8 @@ pub(super) struct Entry {
     pub handle: Handle,
     /// The operation that a persistent request starts.
     pub template: Option<Box<Template>>,
-    /// The last call that named this request among several.
-    named_by: Clock,
+    /// Set while `check` runs: the call names this request.
+    is_named: bool,
 }
 
 #[derive(Debug)]
@@ -211,7 +210,7 @@ impl Entry {
         Self {
             handle,
             template: None,
-            named_by: Clock(0),
+            is_named: false,
         }
     }
 
@@ -219,7 +218,7 @@ impl Entry {
         Self {
             handle: Handle::NULL,
             template: Some(Box::new(template)),
-            named_by: Clock(0),
+            is_named: false,
         }
     }
 }
@@ -251,31 +250,25 @@ impl Table<Entry> {
         entries.filter(|entry| !entry.handle.is_null()).count()
     }
 
-    /// Checks that each request is null or in the table, and that the call names it once.
+    /// Checks that each request is null or in the table, and named once.
     ///
     /// # Errors
     /// [`Error::Request`].
-    pub fn check(&mut self, call: Clock, requests: &[Request]) -> Result<(), Error> {
-        for (index, request) in requests.iter().enumerate() {
-            let is_good = match self.get_mut(request.0) {
-                Some(entry) => core::mem::replace(&mut entry.named_by, call) != call,
-                None => request.is_null(),
-            };
-            if !is_good {
-                // The call counts no operation: the next one may have the same clock.
-                self.forget_names(&requests[..index]);
-                return Err(Error::Request { index });
+    pub fn check(&mut self, requests: &[Request]) -> Result<(), Error> {
+        let name = |request: &Request| match self.get_mut(request.0) {
+            Some(entry) => !core::mem::replace(&mut entry.is_named, true),
+            None => request.is_null(),
+        };
+        let good = requests.iter().map(name).take_while(|is_good| *is_good);
+        let good = good.count();
+        for request in &requests[..good] {
+            if let Some(entry) = self.get_mut(request.0) {
+                entry.is_named = false;
             }
         }
-        Ok(())
-    }
-
-    #[cold]
-    fn forget_names(&mut self, requests: &[Request]) {
-        for request in requests {
-            if let Some(entry) = self.get_mut(request.0) {
-                entry.named_by = Clock(0);
-            }
+        match good == requests.len() {
+            true => Ok(()),
+            false => Err(Error::Request { index: good }),
         }
     }
 

@@ -11,7 +11,6 @@ use super::request::{Chosen, Ended, Entry, Key, Numbered, Request, Template};
 use super::{Message, ReceiveBuffer, SendBuffer, SendTo, Source, Status, World};
 use crate::Error;
 use refrain_rank::calls;
-use refrain_ring::Clock;
 use refrain_transport::engine::{Outcome, Started};
 
 /// A [`Message`] that the world keeps. It becomes null once the message is taken.
@@ -32,8 +31,8 @@ impl World {
         Ok(self.add_request(Entry::once(handle)))
     }
 
-    /// Sends a message from a copy of the data, if they must wait: the data may be changed when this
-    /// returns, whatever the receiver does and however full the log is. Meant for short messages.
+    /// Sends a message without waiting. If the log has no room, the engine copies the data and sends
+    /// the copy later, so the data may be changed when this returns. Meant for short messages.
     ///
     /// # Errors
     /// As [`World::send`].
@@ -231,7 +230,7 @@ impl World {
     /// As [`World::wait`].
     #[inline]
     pub fn wait_any(&mut self, requests: &mut [Request]) -> Result<Option<Ended>, Error> {
-        self.check_names(requests)?;
+        self.requests.check(requests)?;
         let clock = self.engine.tick();
         if self.are_inactive(requests) {
             return Ok(None);
@@ -249,7 +248,7 @@ impl World {
     /// # Errors
     /// As [`World::wait`].
     pub fn test_any(&mut self, requests: &mut [Request]) -> Result<Option<Ended>, Error> {
-        self.check_names(requests)?;
+        self.requests.check(requests)?;
         let clock = self.engine.tick();
         if self.are_inactive(requests) {
             return Ok(None);
@@ -314,12 +313,10 @@ impl World {
         self.check_several(requests, ended)?;
         self.engine.tick();
         self.empty_all(requests, ended);
-        let mut at_front = 0;
         self.block_until(|world| {
             let table = &mut world.requests;
             let mut chosen = Chosen { table, requests };
-            let engine = &mut world.engine;
-            calls::try_all(engine, &mut chosen, &mut at_front, by_index(ended))
+            calls::try_all(&mut world.engine, &mut chosen, by_index(ended))
         })
     }
 
@@ -378,14 +375,7 @@ impl World {
                 ended.len()
             )));
         }
-        self.check_names(requests)
-    }
-
-    /// For the call that is the next operation of the clock.
-    #[inline]
-    fn check_names(&mut self, requests: &[Request]) -> Result<(), Error> {
-        let call = Clock(self.engine.now().0 + 1);
-        self.requests.check(call, requests)
+        self.requests.check(requests)
     }
 
     fn empty_all(&self, requests: &[Request], ended: &mut [Ended]) {

@@ -299,9 +299,7 @@ impl Caller {
                 one.map(|(index, outcome)| give(index, outcome))
             }
             Several::Some => calls::test_some(engine, clock, &mut handles, give).map(|_count| ()),
-            Several::All => {
-                calls::try_all(engine, &mut handles, &mut 0, give).ok_or(NoAnswer::Nothing)
-            }
+            Several::All => calls::try_all(engine, &mut handles, give).ok_or(NoAnswer::Nothing),
             Several::TestedAll => calls::test_all(engine, clock, &mut handles, give),
         };
         answer.map(|()| {
