@@ -156,7 +156,7 @@ pub fn of_receive(source: c_int, ended: &Ended) -> Status {
 /// All requests.
 pub struct Requests {
     table: Table<Entry>,
-    /// Stands for all sends that ended when they began; null before the first of them.
+    /// The request of all sends that are complete when their call returns; null before the first one.
     sent: Request,
     /// Operations whose request the program has freed before their end.
     pub freed: Vec<refrain::Request>,
@@ -176,7 +176,7 @@ impl Requests {
         Ok(Request(made(self.table.add(entry), "requests")?))
     }
 
-    /// The request of a send that ended when it began.
+    /// The request of a send that is complete when its call returns.
     #[inline]
     pub fn sent(&mut self) -> Result<Request> {
         if self.sent == abi::REQUEST_NULL {
@@ -255,7 +255,6 @@ pub struct Matched {
 /// The failure of a message that was longer than its buffer.
 #[inline]
 pub fn truncated(ended: &Ended) -> Option<Failure> {
-    ended.truncated_to?;
     let error = ended.status().err()?;
     Some(Failure::new(abi::ERR_TRUNCATE, error))
 }

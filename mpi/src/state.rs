@@ -138,6 +138,13 @@ impl Mpi {
         self.world.replace(world)
     }
 
+    /// Gives the program the request of a send that is complete when its call returns.
+    #[inline]
+    pub fn give_sent(&self, place: *mut Request) -> Result {
+        super::abi::put(place, self.requests.borrow_mut().sent()?);
+        Ok(())
+    }
+
     /// Adds a request and gives its handle to the program.
     pub fn give(&self, place: *mut Request, entry: super::request::Entry) -> Result {
         let handle = self.requests.borrow_mut().add(entry)?;

@@ -87,11 +87,6 @@ pub fn forget(of: Owner) {
     mpi().attached.borrow_mut().retain(|it| it.of != of);
 }
 
-fn at_once(request: *mut Request) -> Result {
-    put(request, mpi().requests.borrow_mut().sent()?);
-    Ok(())
-}
-
 fn of_comm(comm: Comm) -> Result<Owner> {
     mpi().communicators.borrow().get(comm)?;
     Ok(Owner::Comm(comm))
@@ -115,7 +110,7 @@ pub fn buffer_flush() -> Result {
 }
 
 pub fn buffer_iflush(request: *mut Request) -> Result {
-    at_once(request)
+    mpi().give_sent(request)
 }
 
 pub fn comm_attach_buffer(comm: Comm, at: *mut c_void, bytes: i64) -> Result {
@@ -132,7 +127,7 @@ pub fn comm_flush_buffer(comm: Comm) -> Result {
 
 pub fn comm_iflush_buffer(comm: Comm, request: *mut Request) -> Result {
     of_comm(comm)?;
-    at_once(request)
+    mpi().give_sent(request)
 }
 
 pub fn session_attach_buffer(session: Session, at: *mut c_void, bytes: i64) -> Result {
@@ -149,5 +144,5 @@ pub fn session_flush_buffer(session: Session) -> Result {
 
 pub fn session_iflush_buffer(session: Session, request: *mut Request) -> Result {
     of_session(session)?;
-    at_once(request)
+    mpi().give_sent(request)
 }

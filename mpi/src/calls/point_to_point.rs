@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "lends the program's buffers to the library")]
 
 use super::types::{incoming, outgoing, usual_bytes};
-use crate::abi::{Comm, Datatype, Request, Status, put, put_status};
+use crate::abi::{Comm, Datatype, Request, Status, put_status};
 use crate::communicator::Communicator;
 use crate::exports as abi;
 use crate::failure::{Failure, Result};
@@ -22,7 +22,8 @@ enum Mode {
     Buffered,
 }
 
-/// A standard send of so many bytes ends when it begins: from a copy, if it has to wait for room.
+/// Maximum length of a message whose standard send is complete when the call returns. If the log has
+/// no room, the engine sends it later from a copy.
 const COPIED_BYTES_MAX: usize = 1024;
 
 /// A message as the program describes it.
@@ -133,8 +134,7 @@ fn begin_other(mode: Mode, data: Data, to: Destination, place: *mut Request) -> 
             return mpi().give(place, Entry::library(request, None));
         }
     }
-    put(place, mpi().requests.borrow_mut().sent()?);
-    Ok(())
+    mpi().give_sent(place)
 }
 
 #[inline(always)]
@@ -150,8 +150,7 @@ fn begin_send(mode: Mode, data: Data, at: Destination, place: *mut Request) -> R
     let buffer = unsafe { SendBuffer::bytes(data.at.cast(), usual.bytes) };
     let to = to(usual.peer).tag(at.tag).context(usual.context);
     mpi().world()?.send_or_copy(buffer, to)?;
-    put(place, mpi().requests.borrow_mut().sent()?);
-    Ok(())
+    mpi().give_sent(place)
 }
 
 fn prepare_send(mode: Mode, data: Data, to: Destination, place: *mut Request) -> Result {
