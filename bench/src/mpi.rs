@@ -11,13 +11,13 @@ use crate::drawing::axis::{Axis, LogAxis};
 use crate::drawing::chart::{Chart, Panel, Series, Shape};
 use crate::error::BenchError;
 use crate::experiments::jobs::Jobs;
-use crate::experiments::{Reporting, repeat};
+use crate::experiments::{Reporting, check_loop, repeat};
 use crate::machine;
 use crate::mpi_libraries::{self, Compiled, Source};
 use crate::report::{format_size, print, table};
 use crate::summary::Summary;
-use refrain_job::choice::check_protocol;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 const SOURCE: Source = Source {
@@ -92,16 +92,7 @@ impl Arguments {
             let problem = format!("messages of {bytes} bytes cannot be measured");
             return Err(BenchError::option("--sizes", problem, "give 8 to 256M"));
         }
-        for name in &self.protocol {
-            check_protocol(name).map_err(|error| {
-                BenchError::option("--protocol", error, "`refrain info` lists them")
-            })?;
-        }
-        if !(self.time > 0.0 && self.time <= 60.0) {
-            let problem = format!("{} seconds cannot be measured", self.time);
-            let help = "give more than 0 and at most 60";
-            return Err(BenchError::option("--time", problem, help));
-        }
+        check_loop(&self.protocol, self.time)?;
         let largest = self.sizes.iter().copied().max().unwrap_or(0);
         if self.log_memory < 32 * MEASUREMENTS * largest {
             let size = format_size(largest);
@@ -176,6 +167,7 @@ pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let cases: Vec<(u64, usize)> = (arguments.sizes.iter().chain(&[0]))
         .flat_map(|bytes| (0..libraries.len()).map(|index| (*bytes, index)))
         .collect();
+    let mut left_out = BTreeMap::new();
     let runs = repeat(
         &cases,
         arguments.repetitions,
@@ -183,14 +175,28 @@ pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
         |(bytes, index)| format!("{}, {}", format_size(bytes), libraries[index].name()),
         |repetition, (bytes, index)| {
             let library = libraries[index].name();
-            let options = match index < arguments.protocol.len() {
+            let is_own = index < arguments.protocol.len();
+            if left_out.contains_key(library) {
+                return Ok(Vec::new());
+            }
+            let options = match is_own {
                 true => arguments.options(bytes),
                 false => Vec::new(),
             };
-            let text = libraries[index].run(&options, &arguments.words(bytes))?;
-            let figures = figures(&text).ok_or_else(|| {
-                BenchError::failed(format!("{library}: no figures in what it printed:\n{text}"))
-            })?;
+            let ran = libraries[index].run(&options, &arguments.words(bytes));
+            let figures = ran.and_then(|text| {
+                figures(&text).ok_or_else(|| {
+                    let problem = format!("{library}: no figures in what it printed:\n{text}");
+                    BenchError::failed(problem)
+                })
+            });
+            let figures = match figures {
+                Err(error) if !is_own && !matches!(error, BenchError::Interrupted) => {
+                    left_out.insert(library, error.to_string());
+                    Vec::new()
+                }
+                figures => figures?,
+            };
             let figures = figures
                 .into_iter()
                 .filter(|(name, _)| bytes == 0 || name != "start");
@@ -213,7 +219,11 @@ pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
     };
     let (experiment, chart) = ("mpi", || results.chart(&arguments.sizes));
     (arguments.reporting).write(experiment, arguments, &runs, chart)?;
-    print(&results.text(arguments))
+    print(&results.text(arguments))?;
+    for (library, why) in left_out {
+        print(&format!("{library} is left out: {why}"))?;
+    }
+    Ok(())
 }
 
 /// The figures in the output of the program, among other lines.

@@ -1,13 +1,12 @@
 //! The options of `refrain bench collectives`, and what they mean for the loop.
 
 use crate::error::BenchError;
-use crate::experiments::Common;
+use crate::experiments::{Common, check_loop};
 use crate::job::Job;
 use crate::mpi_libraries::Source;
 use crate::netpipe::message_cost_bytes;
 use crate::report::format_size;
 use clap::ValueEnum;
-use refrain_job::choice::check_protocol;
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -139,17 +138,7 @@ impl Arguments {
             let help = "raise --log-memory, or lower --sizes";
             return Err(BenchError::option("--sizes", problem, help));
         }
-        for name in &self.protocol {
-            check_protocol(name).map_err(|error| {
-                BenchError::option("--protocol", error, "`refrain info` lists them")
-            })?;
-        }
-        if !(self.time > 0.0 && self.time <= 60.0) {
-            let problem = format!("{} seconds cannot be measured", self.time);
-            let help = "give more than 0 and at most 60";
-            return Err(BenchError::option("--time", problem, help));
-        }
-        Ok(())
+        check_loop(&self.protocol, self.time)
     }
 
     fn between_horizons(&self) -> u64 {

@@ -25,6 +25,7 @@ use crate::drawing::chart::Chart;
 use crate::error::BenchError;
 use crate::machine;
 use crate::report::{Progress, save};
+use refrain_job::choice::check_protocol;
 use serde::Serialize;
 use std::fs::File;
 use std::path::PathBuf;
@@ -125,6 +126,21 @@ pub(crate) fn repeat<Case: Copy, Run>(
         }
     }
     Ok(runs)
+}
+
+/// Checks the options of a loop that is measured with each protocol.
+pub(crate) fn check_loop(protocols: &[String], time_s: f64) -> Result<(), BenchError> {
+    for name in protocols {
+        check_protocol(name).map_err(|error| {
+            BenchError::option("--protocol", error, "`refrain info` lists them")
+        })?;
+    }
+    if !(time_s > 0.0 && time_s <= 60.0) {
+        let problem = format!("{time_s} seconds cannot be measured");
+        let help = "give more than 0 and at most 60";
+        return Err(BenchError::option("--time", problem, help));
+    }
+    Ok(())
 }
 
 fn milliseconds(microseconds: u64) -> f64 {
