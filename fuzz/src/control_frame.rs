@@ -2,7 +2,7 @@
 
 use crate::input::Input;
 use refrain_ring::{Incarnation, Rank, Ssn};
-use refrain_transport::control::{CONTROL_BYTES, CONTROL_VERSION, Control, ControlError};
+use refrain_transport::control::{CONTROL_BYTES, CONTROL_VERSION, Control, ControlError, Report};
 
 /// Checks both directions.
 pub fn check(bytes: &[u8]) {
@@ -36,9 +36,18 @@ fn decode_then_encode(bytes: &[u8]) {
     }
 }
 
+const REPORTS: [Report; 6] = [
+    Report::Finished,
+    Report::Closed,
+    Report::Gone,
+    Report::Covered,
+    Report::Ask,
+    Report::Missing,
+];
+
 fn encode_then_decode(input: &mut Input<'_>) {
     let ssn = Ssn(input.u64());
-    let control = match input.u8() % 5 {
+    let control = match input.u8() % 7 {
         0 => Control::ClearToSend { ssn },
         1 => Control::Matched { ssn },
         2 => Control::Horizon { ssn },
@@ -46,7 +55,13 @@ fn encode_then_decode(input: &mut Input<'_>) {
             ssn,
             others: input.u32(),
         },
-        _ => Control::AskMatched { ssn },
+        4 => Control::AskMatched { ssn },
+        5 => Control::Freed { ssn },
+        _ => Control::Collective {
+            report: REPORTS[usize::from(input.u8()) % REPORTS.len()],
+            context: input.u32(),
+            name: ssn.0,
+        },
     };
     let (source, incarnation) = (Rank(input.u32()), Incarnation(input.u32()));
     let words = control.encode(source, incarnation);
@@ -64,13 +79,19 @@ fn to_bytes(words: [u64; 4]) -> Vec<u8> {
 /// One frame of each kind, with counters on both sides of 2^32.
 pub fn seeds() -> Vec<Vec<u8>> {
     let ssn = Ssn((1 << 32) + 5);
-    [
+    let reports = REPORTS.map(|report| Control::Collective {
+        report,
+        context: 1 << 31,
+        name: ssn.0,
+    });
+    let others = [
         Control::ClearToSend { ssn },
         Control::Matched { ssn },
         Control::Horizon { ssn },
         Control::Restart { ssn, others: 7 },
         Control::AskMatched { ssn },
-    ]
-    .map(|control| to_bytes(control.encode(Rank(2), Incarnation(1))))
-    .to_vec()
+        Control::Freed { ssn },
+    ];
+    let encoded = |control: Control| to_bytes(control.encode(Rank(2), Incarnation(1)));
+    others.into_iter().chain(reports).map(encoded).collect()
 }

@@ -78,19 +78,22 @@ fn permitted(header: &RecordHeader) -> bool {
     );
     let with_payload = matches!(header.kind, RecordKind::Eager | RecordKind::Fragment);
     let has_room = header.payload_bytes as usize == Reference::BYTES;
-    let flags = match header.flags & !RecordHeader::WANT_ACK {
+    let flags = match header.flags & !PLAIN_FLAGS {
         0 => true,
         other => other == RecordHeader::REFERENCE && with_payload && has_room,
     };
     fits_message && in_log <= RECORD_BYTES_MAX && flags
 }
 
+/// The flags that any record may have.
+const PLAIN_FLAGS: u16 = RecordHeader::WANT_ACK | RecordHeader::FIRST;
+
 /// A reference in a record with a permitted header is accepted if a chunk and the message can hold
 /// its payload.
 fn refer(header: &RecordHeader, bytes: [u8; Reference::BYTES]) {
     let header = RecordHeader {
         payload_bytes: Reference::BYTES as u32,
-        flags: header.flags & RecordHeader::WANT_ACK | RecordHeader::REFERENCE,
+        flags: header.flags & PLAIN_FLAGS | RecordHeader::REFERENCE,
         ..*header
     };
     if !permitted(&header) {
@@ -101,7 +104,7 @@ fn refer(header: &RecordHeader, bytes: [u8; Reference::BYTES]) {
     let offset = position % CHUNK_BYTES as u64;
     let resolved = RecordHeader {
         payload_bytes: length,
-        flags: header.flags & RecordHeader::WANT_ACK,
+        flags: header.flags & PLAIN_FLAGS,
         ..header
     };
     let in_chunk = offset >= 64 && offset + u64::from(length) <= CHUNK_BYTES as u64;
@@ -137,7 +140,7 @@ fn from_input(input: &mut Input<'_>) -> RecordHeader {
         payload_bytes,
         kind,
         flags: if input.u8() < 200 {
-            RecordHeader::WANT_ACK & input.u16()
+            PLAIN_FLAGS & input.u16()
         } else {
             input.u16()
         },

@@ -5,20 +5,21 @@
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 0 | kind: 1 clear-to-send, 2 matched, 3 horizon, 5 restart, 6 ask-matched |
+//! | 0 | kind: 1 clear-to-send, 2 matched, 3 horizon, 5 restart, 6 ask-matched, 7 collective, 8 freed |
 //! | 1 | version ([`CONTROL_VERSION`]) |
-//! | 2..4 | 0 |
+//! | 2 | collective: the report, 0 to 5; else 0 |
+//! | 3 | 0 |
 //! | 4..8 | incarnation of the sender |
 //! | 8..12 | rank of the sender |
-//! | 12..16 | restart: frames of the same kind that go with it, one for each further stream; else 0 |
-//! | 16..24 | SSN |
+//! | 12..16 | restart: frames of the same kind that go with it, one for each further stream; collective: the context; else 0 |
+//! | 16..24 | SSN; collective: its name in the context |
 //! | 24..32 | 0 |
 
 use refrain_ring::{Incarnation, Rank, Ssn};
 use thiserror::Error;
 
 /// Version of the control frame. A reader refuses every other.
-pub const CONTROL_VERSION: u8 = 3;
+pub const CONTROL_VERSION: u8 = 4;
 /// Bytes of an encoded control frame.
 pub const CONTROL_BYTES: usize = 32;
 
@@ -57,6 +58,50 @@ pub enum Control {
         /// The message, on the channel to the addressee.
         ssn: Ssn,
     },
+    /// A report about collectives whose results are kept.
+    Collective {
+        /// What is reported.
+        report: Report,
+        /// The context of the group.
+        context: u32,
+        /// The collective, or the first one of its kind for which the report does not hold.
+        name: u64,
+    },
+    /// The messages to the addressee below this number belong to closed collectives, and are gone.
+    /// WHOLE-4
+    Freed {
+        /// The first message of its stream that is kept.
+        ssn: Ssn,
+    },
+}
+
+/// What ranks report to each other about collectives whose results are kept. WHOLE-3, WHOLE-4
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Report {
+    /// The sender has finished the collectives before this one.
+    Finished,
+    /// All members have finished the collectives before this one, and their results are kept.
+    Closed,
+    /// The sender has freed its messages of the collectives before this one.
+    Gone,
+    /// A stable checkpoint of the sender covers the collectives before this one.
+    Covered,
+    /// The sender asks for the result of this collective.
+    Ask,
+    /// The sender cannot give the result of this collective: it needs it, or an earlier one, itself, or has
+    /// finished the collective and keeps no result.
+    Missing,
+}
+
+impl Report {
+    const ALL: [Self; 6] = [
+        Self::Finished,
+        Self::Closed,
+        Self::Gone,
+        Self::Covered,
+        Self::Ask,
+        Self::Missing,
+    ];
 }
 
 /// Why bytes are not a control frame of this version.
@@ -83,7 +128,7 @@ impl Control {
     #[inline]
     pub fn encode(self, source: Rank, incarnation: Incarnation) -> [u64; 4] {
         let mut others = 0;
-        let (kind, ssn) = match self {
+        let (kind, word) = match self {
             Control::ClearToSend { ssn } => (1, ssn.0),
             Control::Matched { ssn } => (2, ssn.0),
             Control::Horizon { ssn } => (3, ssn.0),
@@ -92,11 +137,20 @@ impl Control {
                 (5, ssn.0)
             }
             Control::AskMatched { ssn } => (6, ssn.0),
+            Control::Collective {
+                report,
+                context,
+                name,
+            } => {
+                others = context;
+                (7 | (report as u64) << 16, name)
+            }
+            Control::Freed { ssn } => (8, ssn.0),
         };
         [
             kind | u64::from(CONTROL_VERSION) << 8 | u64::from(incarnation.0) << 32,
             u64::from(source.0) | u64::from(others) << 32,
-            ssn,
+            word,
             0,
         ]
     }
@@ -107,22 +161,34 @@ impl Control {
     /// When the words are not a frame that this version can have written.
     #[inline]
     pub fn decode(words: [u64; 4]) -> Result<(Self, Rank, Incarnation), ControlError> {
-        let [first, source, ssn, reserved] = words;
+        let [first, source, word, reserved] = words;
         let version = (first >> 8) as u8;
         if version != CONTROL_VERSION {
             return Err(ControlError::Version(version));
         }
+        let (kind, report) = (first as u8, usize::from((first >> 16) as u8));
         let others = (source >> 32) as u32;
-        if (first >> 16) as u16 != 0 || (others != 0 && first as u8 != 5) || reserved != 0 {
+        let is_strange = match kind {
+            7 => report >= Report::ALL.len(),
+            5 => report != 0,
+            _ => report != 0 || others != 0,
+        };
+        if is_strange || (first >> 24) as u8 != 0 || reserved != 0 {
             return Err(ControlError::Reserved);
         }
-        let ssn = Ssn(ssn);
-        let control = match first as u8 {
+        let ssn = Ssn(word);
+        let control = match kind {
             1 => Control::ClearToSend { ssn },
             2 => Control::Matched { ssn },
             3 => Control::Horizon { ssn },
             5 => Control::Restart { ssn, others },
             6 => Control::AskMatched { ssn },
+            7 => Control::Collective {
+                report: Report::ALL[report],
+                context: others,
+                name: word,
+            },
+            8 => Control::Freed { ssn },
             other => return Err(ControlError::Kind(other)),
         };
         Ok((

@@ -6,7 +6,7 @@
 //! | 0..4 | `payload_bytes` | bytes of payload in this record |
 //! | 4 | `kind` | [`RecordKind`]; never 0, so that the first word of a published record is never 0 |
 //! | 5 | `version` | [`RECORD_VERSION`] |
-//! | 6..8 | `flags` | [`RecordHeader::WANT_ACK`], [`RecordHeader::REFERENCE`] |
+//! | 6..8 | `flags` | [`RecordHeader::WANT_ACK`], [`RecordHeader::REFERENCE`], [`RecordHeader::FIRST`] |
 //! | 8..12 | `incarnation` | of the sender |
 //! | 12..16 | `source` | rank of the sender |
 //! | 16..24 | `ssn` | the message: its stream in the upper 12 bits, its number there in the lower 52 |
@@ -53,7 +53,7 @@ pub struct RecordHeader {
     pub payload_bytes: u32,
     /// The kind of the record.
     pub kind: RecordKind,
-    /// [`RecordHeader::WANT_ACK`] and [`RecordHeader::REFERENCE`].
+    /// [`RecordHeader::WANT_ACK`], [`RecordHeader::REFERENCE`] and [`RecordHeader::FIRST`].
     pub flags: u16,
     /// Incarnation of the sender.
     pub incarnation: Incarnation,
@@ -110,6 +110,9 @@ impl RecordHeader {
     pub const WANT_ACK: u16 = 1;
     /// Flag: the record holds a [`Reference`](crate::Reference) to its payload. LOG-6
     pub const REFERENCE: u16 = 2;
+    /// Flag: the first message of an internal operation to its receiver. Set where messages may be
+    /// left out: a stream goes on with such a message behind a gap. WHOLE-5
+    pub const FIRST: u16 = 4;
     /// The bits of a first word that only links and references have.
     pub(crate) const ELSEWHERE: u64 =
         (RecordKind::Link as u64) << 32 | (Self::REFERENCE as u64) << 48;
@@ -169,7 +172,7 @@ impl RecordHeader {
         };
         let flags = (first >> 48) as u16;
         let payload_bytes = first as u32;
-        if flags & !Self::WANT_ACK != 0 {
+        if flags & !(Self::WANT_ACK | Self::FIRST) != 0 {
             check_reference(flags, kind, payload_bytes)?;
         }
         let fits = match kind {
@@ -197,10 +200,11 @@ impl RecordHeader {
     }
 }
 
-/// Checks a record with other flags than `WANT_ACK`.
+/// Checks a record with other flags than `WANT_ACK` and `FIRST`.
 #[cold]
 fn check_reference(flags: u16, kind: RecordKind, payload_bytes: u32) -> Result<(), HeaderError> {
-    let is_known = flags & !(RecordHeader::WANT_ACK | RecordHeader::REFERENCE) == 0;
+    let known = RecordHeader::WANT_ACK | RecordHeader::REFERENCE | RecordHeader::FIRST;
+    let is_known = flags & !known == 0;
     let may_refer = matches!(kind, RecordKind::Eager | RecordKind::Fragment);
     match is_known && may_refer && payload_bytes as usize == crate::Reference::BYTES {
         true => Ok(()),

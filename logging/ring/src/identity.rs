@@ -81,6 +81,11 @@ impl Rank {
 impl Stream {
     /// The stream of the program's messages.
     pub const PROGRAM: Stream = Stream(0);
+    /// The stream of results of collectives: in a rank's log to itself those that it keeps, to
+    /// another rank those that it is given. WHOLE-2
+    pub const RESULTS: Stream = Stream(1);
+    /// The lowest stream of an internal operation.
+    pub const FIRST_OPERATION: Stream = Stream(2);
     /// The highest stream.
     pub const MAX: Stream = Stream((1 << (64 - Ssn::COUNT_BITS)) - 1);
 

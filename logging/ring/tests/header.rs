@@ -117,7 +117,8 @@ fn every_unknown_kind_is_refused() {
 
 #[test]
 fn every_unknown_flag_is_refused() {
-    for bit in 1..16 {
+    // Bit 1 needs the room of a reference; bit 2 may be set.
+    for bit in [1].into_iter().chain(3..16) {
         let flags = RecordHeader::WANT_ACK | 1 << bit;
         let mut bytes = FRAGMENT_BYTES;
         bytes[6..8].copy_from_slice(&flags.to_le_bytes());

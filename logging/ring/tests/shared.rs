@@ -175,7 +175,7 @@ fn only_records_with_payload_refer() {
     }
     .encode();
     assert!(RecordHeader::decode(&bytes).is_ok());
-    for (at, value) in [(0, 15), (0, 17), (4, 2), (4, 4), (6, 4), (6, 6)] {
+    for (at, value) in [(0, 15), (0, 17), (4, 2), (4, 4), (6, 8), (6, 10)] {
         let before = core::mem::replace(&mut bytes[at], value);
         let refused = RecordHeader::decode(&bytes);
         assert!(

@@ -281,7 +281,9 @@ impl Destination {
         let frame = (self.log).append(means.arena, payload.len(), true, *header, fill)?;
         frame.publish(means.arena.region());
         if !is_fragment {
-            if header.ssn != logged_until || begins == logged_until {
+            // Messages of internal streams may have been left out. WHOLE-5
+            let is_behind_gap = header.ssn != logged_until && header.ssn.is_program();
+            if is_behind_gap || begins == logged_until {
                 self.begins.set(header.ssn);
             }
             self.logged_until.set(header.ssn.next());

@@ -250,7 +250,7 @@ impl SendBuffer {
     }
 
     /// Bytes that the engine owns.
-    pub(super) fn owned(bytes: Box<[u8]>) -> Self {
+    pub fn owned(bytes: Box<[u8]>) -> Self {
         Self {
             base: bytes.as_ptr(),
             message_bytes: bytes.len() as u64,

@@ -17,10 +17,10 @@ use core::ops::Range;
 use refrain_ring::copy::Target;
 use refrain_ring::resend::Resend;
 use refrain_ring::{
-    Arena, CHUNK_BYTES, ChannelLog, Frame, Frontier, Incarnation, Position, Rank, RecordHeader,
-    RecordKind, ReserveError, Ssn, record_bytes,
+    Arena, CHUNK_BYTES, ChannelLog, Clock, Frame, Frontier, Incarnation, Position, Rank,
+    RecordHeader, RecordKind, ReserveError, Ssn, Stream, record_bytes,
 };
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// The sending side of one peer.
 #[derive(Debug)]
@@ -36,6 +36,9 @@ pub(super) struct Destination {
     pub recalled: Option<Resend>,
     /// The SSN of the next message, in each stream. STREAM-1
     pub next: Frontier,
+    /// Of each stream, the operation that has sent last, by the clock at which it began, and its first
+    /// message; empty unless messages may be left out. WHOLE-5
+    pub operations: BTreeMap<Stream, (Clock, Ssn)>,
     /// Rendezvous sends that are cleared to send; they go first.
     pub cleared: VecDeque<RequestId>,
     /// Sends that are not completely packed, in the order of their SSNs.
@@ -143,6 +146,34 @@ impl SendTo {
 }
 
 impl Destination {
+    /// Notes that the next message of a stream belongs to the operation that began at this clock.
+    #[cold]
+    pub fn note_operation(&mut self, stream: Stream, begun_at: Clock) {
+        let next = self.next.of(stream);
+        let operation = self.operations.entry(stream).or_insert((begun_at, next));
+        if operation.0 != begun_at {
+            *operation = (begun_at, next);
+        }
+    }
+
+    /// [`RecordHeader::FIRST`] if this is the first message of its operation.
+    #[inline]
+    pub fn first_flag(&self, ssn: Ssn) -> u16 {
+        match self.operations.is_empty() {
+            true => 0,
+            false => self.first_flag_of(ssn),
+        }
+    }
+
+    #[cold]
+    fn first_flag_of(&self, ssn: Ssn) -> u16 {
+        let operation = self.operations.get(&ssn.stream());
+        match operation.is_some_and(|(_, first)| *first == ssn) {
+            true => RecordHeader::FIRST,
+            false => 0,
+        }
+    }
+
     /// Whether a new send would be first in line.
     #[inline]
     pub fn is_clear(&self) -> bool {

@@ -95,9 +95,12 @@ impl<P: Protocol> Engine<P> {
         self.fabric.connect(peer, incarnation, address)?;
         self.lives[peer.index()].connect(incarnation);
         let source = &mut self.inbox.sources[peer.index()];
-        source.fenced = false;
-        let restart = is_later.then(|| source.first_missing());
+        let restart = source.start_again();
+        let restart = is_later.then_some(restart);
         self.outbox.connect(peer, restart, &source.horizon);
+        if is_later && self.outbox.frees_closed {
+            self.connected_again.push(peer);
+        }
         Ok(())
     }
 }

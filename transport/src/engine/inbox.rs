@@ -9,11 +9,12 @@ use super::request::{RequestId, RequestState, Requests};
 use super::source::{Delivered, Source, Target};
 use super::stored::{Message, MessageHead, Parts, Stored};
 use super::unrecorded::Unseen;
+use super::whole::ResultPart;
 use crate::control::Control;
 use crate::fabric::{Arrival, Attributes, Disposition, Landed, Payload, Sink};
 use crate::matching::Matcher;
 use crate::protocol::{Event, Protocol};
-use refrain_ring::{Clock, Frontier, Rank, RecordKind};
+use refrain_ring::{Clock, Frontier, Rank, RecordKind, Stream};
 use slab::Slab;
 
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub(super) struct Inbox {
     pub sources: Vec<Source>,
     /// Control frames that arrived in this poll, for the outbox.
     pub controls_in: Vec<(Rank, Control)>,
+    /// Parts of results of collectives that peers have given to this rank.
+    pub results: Vec<ResultPart>,
     /// Control frames that matches caused, for the outbox.
     pub controls_out: Vec<(Rank, Control)>,
     /// Sources that may stall because their kept frames hold memory.
@@ -85,6 +88,7 @@ impl Inbox {
             landings: Landings::default(),
             sources: (0..size).map(source).collect(),
             controls_in: Vec::new(),
+            results: Vec::new(),
             controls_out: Vec::new(),
             pressed: Vec::new(),
             violation: None,
@@ -118,7 +122,7 @@ impl Inbox {
     /// below may be freed once a checkpoint is stable. LOG-4
     pub fn horizon(&self, source: Rank) -> Frontier {
         let state = &self.sources[source.index()];
-        let mut horizon = state.first_missing();
+        let mut horizon = state.first_uncovered();
         let messages = self.messages.iter();
         let waiting = messages.filter(|(_, message)| message.is_from(source));
         waiting
@@ -157,6 +161,9 @@ impl<P: Protocol> Delivery<'_, P> {
     #[cold]
     fn begin_other(&mut self, arrival: &Arrival<'_>) -> Disposition {
         let header = arrival.header;
+        if header.ssn.stream() == Stream::RESULTS {
+            return self.take_result(arrival);
+        }
         let source = &mut self.inbox.sources[header.source.index()];
         if !source.missing.is_empty() || !source.next.pass_internal(header.ssn) {
             return self.begin_again(arrival);

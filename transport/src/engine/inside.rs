@@ -56,12 +56,16 @@ impl<P: Protocol> fmt::Debug for Inside<'_, P> {
             settling,
             has_read: _,
             operations,
+            reports,
+            connected_again,
+            results_given: _,
+            keeping,
             completed: _,
         } = self.0;
         write!(f, "{gate:?} {clock:?} {requests:?} {outbox:?} {lives:?} ")?;
         write!(
             f,
-            "{has_asked} {has_stopped_keeping} {closed_for:?} {published:?} {plays_again} {settling:?} {unrecorded:?} {operations:?} "
+            "{has_asked} {has_stopped_keeping} {closed_for:?} {published:?} {plays_again} {settling:?} {unrecorded:?} {operations:?} {reports:?} {connected_again:?} {keeping:?} "
         )?;
         write_inbox(inbox, f)
     }
@@ -75,6 +79,7 @@ fn write_inbox(inbox: &Inbox, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         landings,
         sources,
         controls_in,
+        results,
         controls_out,
         pressed,
         violation,
@@ -96,7 +101,10 @@ fn write_inbox(inbox: &Inbox, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             write!(f, "{unexpected:?} ")?;
         }
     }
-    write!(f, "{messages:?} {landings:?} {sources:?} {controls_in:?} ")?;
+    write!(
+        f,
+        "{messages:?} {landings:?} {sources:?} {controls_in:?} {results:?} "
+    )?;
     write!(f, "{controls_out:?} {pressed:?} {violation:?} {lost:?} ")?;
     write!(
         f,

@@ -299,12 +299,12 @@ impl Outbox {
     /// When a message that the peer misses is not in the log any more.
     pub fn restart(
         &mut self,
-        from: Rank,
+        peer: Rank,
         ssn: Ssn,
         others: u32,
         means: &mut Means<'_>,
     ) -> Result<Option<Frontier>, EngineError> {
-        let destination = &mut self.destinations[from.index()];
+        let destination = &mut self.destinations[peer.index()];
         let Lane::Awaiting(said) = &mut destination.lane else {
             return Ok(None);
         };
@@ -314,10 +314,19 @@ impl Outbox {
         }
         let mut misses = Frontier::default();
         said.iter().for_each(|ssn| misses.raise_to(*ssn));
-        let kept_from = destination.kept_from();
-        if let Some(kept_from) = kept_from.first_beyond(&misses) {
+        let mut kept_from = destination.kept_from();
+        // Results have no order in which one could be missed. WHOLE-2
+        kept_from.lower_to(Ssn::first(Stream::RESULTS));
+        let mut from = misses.clone();
+        let mut freed = Vec::new();
+        if self.frees_closed {
+            let internal = kept_from.all().filter(|ssn| !ssn.is_program());
+            freed.extend(internal.filter(|ssn| *ssn > misses.of(ssn.stream())));
+            freed.iter().for_each(|ssn| from.raise_to(*ssn));
+        }
+        if let Some(kept_from) = kept_from.first_beyond(&from) {
             return Err(EngineError::Freed {
-                peer: from,
+                peer,
                 ssn: misses.of(kept_from.stream()),
                 kept_from,
             });
@@ -328,14 +337,17 @@ impl Outbox {
             means.statistics.sends_suppressed += ssn.0.saturating_sub(begins);
         }
         destination.publish_packed(&mut means.log);
-        destination.begin_lane(misses.clone(), means);
+        destination.begin_lane(from, means);
         // Later messages are sent again, and their matches are reported then.
         let unanswered = destination.unanswered.iter().map(|(of, _)| *of);
         let asked: Vec<Ssn> = unanswered.filter(|of| misses.is_beyond(*of)).collect();
         for ssn in asked {
-            self.push_control(from, Control::AskMatched { ssn }, Mark::default());
+            self.push_control(peer, Control::AskMatched { ssn }, Mark::default());
         }
-        self.note_backlog(from);
+        for ssn in freed {
+            self.push_control(peer, Control::Freed { ssn }, Mark::default());
+        }
+        self.note_backlog(peer);
         Ok(sends_from.map(|_| misses))
     }
 

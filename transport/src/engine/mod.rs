@@ -56,6 +56,7 @@ mod to_self;
 mod unrecorded;
 mod void;
 mod waiting;
+mod whole;
 
 pub use beginning::{Beginning, NotBetween, ToSelf};
 pub use buffer::{Incoming, Outgoing, ReceiveBuffer, SendBuffer, Taker};
@@ -70,8 +71,9 @@ pub use request::{Outcome, RequestId, Status};
 pub use source::Delivered;
 pub use stalling::Stall;
 pub use statistics::Statistics;
+pub use whole::{ResultName, ResultPart};
 
-use crate::control::Control;
+use crate::control::{Control, Report};
 use crate::divergence::Comparison;
 use crate::fabric::{Fabric, FabricError};
 use crate::gate::{Gate, Mark};
@@ -211,6 +213,14 @@ pub struct Engine<P: Protocol> {
     /// Whether a part of a log was read and its reader continues.
     has_read: bool,
     operations: Operations,
+    /// Reports about collectives that have arrived. WHOLE-3
+    reports: Vec<(Rank, Report, u32, u64)>,
+    /// Peers that were connected, if they or this rank are later lives. WHOLE-3
+    connected_again: Vec<Rank>,
+    /// Parts of results that were given to other ranks.
+    results_given: u64,
+    /// A result that is not yet kept whole.
+    keeping: Option<Ssn>,
     /// Requests of one completion. The memory is reused.
     completed: Vec<Clock>,
 }
@@ -277,6 +287,10 @@ impl<P: Protocol> Engine<P> {
             settling: Mark::default(),
             has_read: false,
             operations: Operations::default(),
+            reports: Vec::new(),
+            connected_again: Vec::new(),
+            results_given: 0,
+            keeping: None,
             completed: Vec::new(),
             options,
             fabric,
@@ -293,7 +307,9 @@ impl<P: Protocol> Engine<P> {
     /// a protocol that keeps payload.
     #[must_use]
     pub fn with_spill(mut self, disk: Box<dyn Spill>) -> Self {
-        self.spilling = Spilling::new(disk, self.options.size - 1);
+        // The log to itself is a channel, too, if results are kept.
+        let channels = self.options.size - 1 + u32::from(self.keeps_results());
+        self.spilling = Spilling::new(disk, channels);
         // Messages of any length fit: the log is freed while they pass through it.
         for destination in &mut self.outbox.destinations {
             destination.limits.message_bytes_max = u64::MAX;
@@ -433,7 +449,8 @@ impl<P: Protocol> Engine<P> {
             spilling: &mut self.spilling,
         };
         let ssn = destination.next.of(stream);
-        let header = to.header(RecordKind::Eager, ssn, bytes);
+        let mut header = to.header(RecordKind::Eager, ssn, bytes);
+        header.flags |= destination.first_flag(ssn);
         let is_staged = destination.limits.staged_bytes.contains(&bytes)
             && (destination.stage(&buffer, 0, bytes as usize, true, header, log)).is_some();
         if is_staged {
@@ -634,6 +651,12 @@ impl<P: Protocol> Engine<P> {
                 }
                 Control::Restart { ssn, others } => self.peer_misses(from, ssn, others),
                 Control::AskMatched { ssn } => self.inbox.answer_again(from, ssn),
+                Control::Collective {
+                    report,
+                    context,
+                    name,
+                } => self.reports.push((from, report, context, name)),
+                Control::Freed { ssn } => self.inbox.sources[from.index()].pass_gap(ssn),
             }
         }
         while let Some(source) = self.inbox.pressed.pop() {

@@ -43,7 +43,7 @@ impl InternalOperation {
 /// The streams that have an operation.
 #[derive(Debug, Default)]
 pub(super) struct Operations {
-    /// By internal stream: the clock at which its operation began.
+    /// By stream, from [`Stream::FIRST_OPERATION`] on: the clock at which its operation began.
     begun_at: Vec<Option<Clock>>,
     open: usize,
 }
@@ -56,7 +56,9 @@ impl Operations {
 
     /// Streams of operations whose end the program has not seen.
     pub fn open_streams(&self) -> impl Iterator<Item = Stream> {
-        let streams = (1..).map(Stream).zip(&self.begun_at);
+        let streams = (Stream::FIRST_OPERATION.0..)
+            .map(Stream)
+            .zip(&self.begun_at);
         streams.filter_map(|(stream, begun_at)| begun_at.map(|_| stream))
     }
 
@@ -69,7 +71,11 @@ impl Operations {
     fn take(&mut self, clock: Clock) -> Option<Stream> {
         let free = self.begun_at.iter().position(Option::is_none);
         let index = free.unwrap_or(self.begun_at.len());
-        let stream = Stream(u16::try_from(index + 1).ok()?);
+        let stream = Stream(
+            u16::try_from(index)
+                .ok()?
+                .checked_add(Stream::FIRST_OPERATION.0)?,
+        );
         if stream > Stream::MAX {
             return None;
         }
@@ -82,7 +88,8 @@ impl Operations {
     }
 
     fn give_back(&mut self, stream: Stream) {
-        let begun_at = self.begun_at[stream.internal_index()].take();
+        let index = stream.0 - Stream::FIRST_OPERATION.0;
+        let begun_at = self.begun_at[usize::from(index)].take();
         self.open -= usize::from(begun_at.is_some());
     }
 }
@@ -144,6 +151,7 @@ impl<P: Protocol> Engine<P> {
         if self.plays_again {
             self.send_again(begun_at, stream, &mut buffer, to)?;
         }
+        self.note_operation(operation, to.rank);
         self.send_on(stream, begun_at, buffer, to)
     }
 

@@ -13,7 +13,7 @@ use refrain_ring::{
     Arena, ChannelLog, Frontier, Incarnation, Position, Rank, RecordKind, ReserveError,
     SharedPayload, Ssn,
 };
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes packed for one peer before other peers, and arrivals, have their turn.
 pub(super) const BURST_BYTES: u64 = 128 << 10;
@@ -25,6 +25,9 @@ pub(super) struct Outbox {
     backlog: Vec<Rank>,
     pub(super) controls: VecDeque<(Rank, Control, Mark)>,
     pub stall: Option<Stall>,
+    /// Whether messages of closed collectives are freed before a checkpoint of their receiver
+    /// covers them. WHOLE-4
+    pub frees_closed: bool,
     /// Whether a burst has ended and more waits: no arrival announces that it can continue.
     pub(super) is_mid_burst: bool,
 }
@@ -61,13 +64,15 @@ impl Outbox {
             rank: Rank(to),
             log: ChannelLog::new(rank, incarnation, Rank(to), window_bytes),
             limits: Limits::new(of(Rank(to)), log_bytes),
+            // Nobody reads a rank's log to itself.
             lane: match incarnation {
-                Incarnation(0) => Lane::Live,
+                Incarnation(0) if Rank(to) != rank => Lane::Live,
                 _ => Lane::Down,
             },
             lane_begins: Position(0),
             recalled: None,
             next: Frontier::default(),
+            operations: BTreeMap::new(),
             cleared: VecDeque::new(),
             queue: VecDeque::new(),
             unanswered: Vec::new(),
@@ -82,6 +87,7 @@ impl Outbox {
             backlog: Vec::new(),
             controls: VecDeque::new(),
             stall: None,
+            frees_closed: false,
             is_mid_burst: false,
         }
     }
@@ -161,12 +167,13 @@ impl Outbox {
             // GATE-1: an answer shows the sender's program that this rank reached that receive.
             // GATE-4: a frame that no program sees never waits.
             let pass = match control {
-                Control::ClearToSend { .. } | Control::Matched { .. } => {
-                    means.log.gate.pass_behind(mark)
-                }
-                Control::Horizon { .. } | Control::Restart { .. } | Control::AskMatched { .. } => {
-                    Some(means.log.gate.pass_unseen())
-                }
+                Control::ClearToSend { .. }
+                | Control::Matched { .. }
+                | Control::Collective { .. } => means.log.gate.pass_behind(mark),
+                Control::Horizon { .. }
+                | Control::Restart { .. }
+                | Control::AskMatched { .. }
+                | Control::Freed { .. } => Some(means.log.gate.pass_unseen()),
             };
             let posted =
                 pass.is_some_and(|pass| means.log.fabric.post_control(pass, to, control).is_ok());
@@ -232,7 +239,10 @@ impl Outbox {
             (false, SendMode::Eager) => (RecordKind::Eager, bytes),
             (false, SendMode::Rendezvous) => (RecordKind::Rendezvous, bytes),
         };
-        let header = sending.to.header(kind, sending.ssn, extent);
+        let mut header = sending.to.header(kind, sending.ssn, extent);
+        if kind != RecordKind::Fragment {
+            header.flags |= destination.first_flag(sending.ssn);
+        }
         let payload_bytes = destination.pack(sending, payload_bytes, header, &mut means.log)?;
         sending.packed_bytes += payload_bytes;
         sending.announced = true;

@@ -188,6 +188,7 @@ impl<P: Protocol> Engine<P> {
         }
         self.statistics.messages_sent += 1;
         self.statistics.bytes_sent += bytes;
+        self.note_operation(operation, to.rank);
         let (stream, clock) = (operation.stream(), operation.begun_at());
         // REC-8: other bytes are sent if an earlier life has sent others to this rank.
         let publication = (!buffer.is_owned()).then(|| publication.clone());

@@ -8,7 +8,7 @@ use core::fmt;
 use refrain_ring::read_back::{
     ChunkBytes, DiskChunks, Progress, ReadBack as LogReader, ReadBackError, Writer,
 };
-use refrain_ring::{Frontier, Rank, RecordHeader};
+use refrain_ring::{Frontier, Position, Rank, RecordHeader};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
@@ -39,6 +39,22 @@ impl<P: Protocol> Engine<P> {
             reader: LogReader::new(&self.outbox.destination(destination).log, from),
             mailbox: Rc::default(),
         }
+    }
+
+    /// Where the log to a rank ends.
+    ///
+    /// # Panics
+    /// When the job has no such rank.
+    pub fn log_end(&self, to: Rank) -> Position {
+        self.outbox.destination(to).log.tail()
+    }
+
+    /// Whether all records of a log before `end` can be read.
+    ///
+    /// # Panics
+    /// When the job has no such rank.
+    pub fn is_posted(&self, to: Rank, end: Position) -> bool {
+        end <= self.outbox.destination(to).posted()
     }
 
     /// Passes the next records that are present to `give`, of one chunk at most, in the order in
@@ -77,6 +93,11 @@ impl<P: Protocol> Engine<P> {
 }
 
 impl ReadBack {
+    /// The receiver of the log.
+    pub fn destination(&self) -> Rank {
+        self.reader.destination()
+    }
+
     /// The first message of each stream that the reader gives; a horizon may have raised it.
     pub fn from(&self) -> &Frontier {
         self.reader.from()

@@ -22,7 +22,8 @@
 //!
 //! An internal operation that is open at the first event may have come farther in an earlier life,
 //! because progress issues its steps. So its stream is compared when the operation is over. No
-//! earlier life can have sent messages behind those of the operation on that stream. STREAM-6
+//! earlier life can have sent messages behind those of the operation on that stream; no peer has
+//! one, and no log. STREAM-6
 //!
 //! [`Control::Restart`]: crate::control::Control::Restart
 
@@ -99,15 +100,19 @@ impl FirstEvent {
         reported.try_for_each(|(peer, misses)| self.check(peer, misses))
     }
 
-    /// Checks that logs of earlier lives have no message from after this event.
-    fn check_logs(&self, own: Rank, sends: &mut dyn PreviousSends) -> Result<(), EngineError> {
+    /// Checks that logs of earlier lives have no message from after this event, in these streams.
+    fn check_logs(
+        &self,
+        own: Rank,
+        sends: &mut dyn PreviousSends,
+        is_checked: impl Fn(Stream) -> bool,
+    ) -> Result<(), EngineError> {
         let peers = (0..).map(Rank).zip(&self.next);
         let of = |(peer, next): (Rank, &'_ Frontier)| {
             next.all().map(move |ssn| (peer, ssn)).collect::<Vec<_>>()
         };
         let mut next = peers.filter(|(peer, _)| *peer != own).flat_map(of);
-        let is_over = |ssn: &Ssn| !self.open.contains(&ssn.stream());
-        match next.find(|(peer, ssn)| is_over(ssn) && sends.has_from(*peer, *ssn)) {
+        match next.find(|(peer, ssn)| is_checked(ssn.stream()) && sends.has_from(*peer, *ssn)) {
             Some((peer, ssn)) => Err(self.record_missing(peer, ssn)),
             None => Ok(()),
         }
@@ -153,7 +158,8 @@ impl<P: Protocol> Engine<P> {
         let mut checked = first.check_all(&unrecorded.ahead);
         if let Some(sends) = &mut self.previous_sends {
             let own = self.options.rank;
-            checked = checked.and_then(|()| first.check_logs(own, &mut **sends));
+            let is_over = |stream| !first.open.contains(&stream);
+            checked = checked.and_then(|()| first.check_logs(own, &mut **sends, is_over));
         }
         if let Err(error) = checked {
             self.inbox.violation.get_or_insert(error);
@@ -190,7 +196,13 @@ impl<P: Protocol> Engine<P> {
         for (next, destination) in first.next.iter_mut().zip(destinations) {
             next.raise_to(destination.next.of(stream));
         }
-        if let Err(error) = first.check_all(ahead) {
+        let mut checked = first.check_all(ahead);
+        if let Some(sends) = &mut self.previous_sends {
+            let own = self.options.rank;
+            let is_it = |it| it == stream;
+            checked = checked.and_then(|()| first.check_logs(own, &mut **sends, is_it));
+        }
+        if let Err(error) = checked {
             self.inbox.violation.get_or_insert(error);
         }
         self.compared_all_streams();

@@ -8,7 +8,7 @@ use super::EngineError;
 use super::inbox::{Delivery, Inbox};
 use super::request::Requests;
 use super::source::{Judgement, Target};
-use super::stored::{Message, MessageHead, Stored, kept};
+use super::stored::{Message, MessageHead, Part, Stored, kept};
 use crate::control::Control;
 use crate::fabric::{Arrival, Disposition, Fabric};
 use crate::protocol::Protocol;
@@ -25,6 +25,12 @@ impl Message {
         };
         self.arrived_bytes >= self.head.bytes
             && self.parts.iter_mut().all(|part| is_own(&part.stored))
+    }
+
+    /// Whether payload is being fetched into memory of this rank.
+    pub fn is_landing(&mut self) -> bool {
+        let is_landing = |part: &mut Part| matches!(part.stored, Stored::Landing(_));
+        self.parts.iter_mut().any(is_landing)
     }
 }
 
@@ -142,7 +148,8 @@ impl<P: Protocol> Delivery<'_, P> {
     pub(super) fn begin_again(&mut self, arrival: &Arrival<'_>) -> Disposition {
         let header = arrival.header;
         let source = &mut self.inbox.sources[header.source.index()];
-        match source.judge(header.ssn) {
+        let is_first = header.flags & RecordHeader::FIRST != 0;
+        match source.judge(header.ssn, is_first) {
             Judgement::New if header.ssn.is_program() => return self.enter(arrival),
             Judgement::New => {
                 let head = MessageHead::of(header);
@@ -196,7 +203,9 @@ impl<P: Protocol> Delivery<'_, P> {
     #[cold]
     pub(super) fn stray_fragment(&mut self, header: &RecordHeader) -> Disposition {
         let source = &self.inbox.sources[header.source.index()];
-        if source.misses(header.ssn) {
+        if source.skips && !header.ssn.is_program() {
+            // The beginning of the message was freed with its collective. WHOLE-4
+        } else if source.misses(header.ssn) {
             self.gap(header, source.first_missing_of(header.ssn.stream()));
         } else {
             // The message was received before a restart of its sender.

@@ -113,6 +113,7 @@ fn common(near: &Attributes, far: &Attributes) -> Attributes {
         frame_payload_bytes_max: near
             .frame_payload_bytes_max
             .min(far.frame_payload_bytes_max),
+        attached_bytes_max: near.attached_bytes_max.min(far.attached_bytes_max),
         fragment_bytes: near.fragment_bytes.min(far.fragment_bytes),
         eager_bytes_max: near.eager_bytes_max.min(far.eager_bytes_max),
         staged_bytes: 0..0,

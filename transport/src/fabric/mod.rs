@@ -117,6 +117,8 @@ pub struct Attributes {
     pub follows_references: bool,
     /// Largest payload of one frame, in bytes.
     pub frame_payload_bytes_max: usize,
+    /// Longest payload that arrives with its frame: it never has to be fetched.
+    pub attached_bytes_max: usize,
     /// Payload bytes per frame that give the best throughput for long messages; a multiple of 16.
     pub fragment_bytes: usize,
     /// Payload bytes that may be sent without the receiver's clear-to-send; longer messages go by

@@ -171,10 +171,11 @@ fn the_program_and_operations_never_get_each_other_s_messages() {
 fn an_operation_has_the_lowest_free_stream_until_the_program_sees_its_end() {
     let mut rig = Setup::new(networks::calm()).build();
     let clock = rig.engines[0].now().0;
-    let [one, two, three] = [1, 2, 3].map(|stream| {
+    let stream = |index: u16| Stream(Stream::FIRST_OPERATION.0 + index);
+    let [one, two, three] = [0, 1, 2].map(|index| {
         let operation = rig.begin_internal(0);
-        assert_eq!(operation.stream(), Stream(stream));
-        assert_eq!(rig.engines[0].now().0, clock + u64::from(stream));
+        assert_eq!(operation.stream(), stream(index));
+        assert_eq!(rig.engines[0].now().0, clock + 1 + u64::from(index));
         operation
     });
     let id = request(&two);
@@ -182,12 +183,12 @@ fn an_operation_has_the_lowest_free_stream_until_the_program_sees_its_end() {
     assert_eq!(begun_at.map(|it| it.0), Some(clock + 2), "its id in events");
     rig.engines[0].finish_internal(two);
     let four = rig.begin_internal(0);
-    assert_eq!(four.stream(), Stream(4), "nobody has seen that two is over");
+    assert_eq!(four.stream(), stream(3), "nobody has seen that two is over");
     rig.engines[0].retire(id);
     rig.end_operation(0, one);
-    let again = [1, 2, 5].map(|stream| {
+    let again = [0, 1, 4].map(|index| {
         let operation = rig.begin_internal(0);
-        assert_eq!(operation.stream(), Stream(stream));
+        assert_eq!(operation.stream(), stream(index));
         operation
     });
     let all = again.into_iter().chain([three, four]);
@@ -205,7 +206,7 @@ fn an_awaited_operation_frees_its_stream_when_it_is_complete() {
     let clock = rig.engines[0].now().0;
     for count in 1..3 {
         let awaited = rig.engines[0].begin_awaited().expect("a stream is free");
-        assert_eq!(awaited.stream(), Stream(2));
+        assert_eq!(awaited.stream(), Stream(Stream::FIRST_OPERATION.0 + 1));
         assert_eq!(awaited.request(), None);
         assert_eq!(rig.engines[0].now().0, clock + count);
         assert!(rig.engines[0].state().is_err(), "it is open");
@@ -267,9 +268,10 @@ fn a_message_that_has_arrived_is_received_at_once() {
 #[test]
 fn more_operations_than_streams_are_an_error() {
     let mut rig = Setup::new(networks::calm()).build();
-    let mut operations: Vec<_> = (0..Stream::MAX.0).map(|_| rig.begin_internal(0)).collect();
+    let streams = Stream::FIRST_OPERATION.0..=Stream::MAX.0;
+    let mut operations: Vec<_> = streams.map(|_| rig.begin_internal(0)).collect();
     let refused = rig.engines[0].begin_internal();
-    assert!(matches!(refused, Err(EngineError::NoStream { open: 4095 })));
+    assert!(matches!(refused, Err(EngineError::NoStream { open: 4094 })));
     let last = operations.pop().expect("many");
     rig.end_operation(0, last);
     operations.push(rig.begin_internal(0));
@@ -327,14 +329,14 @@ fn an_open_operation_keeps_what_it_has_got() {
     rig.settle();
     let kept = rig.engines[0].log_kept_from(Rank(1));
     assert_eq!(kept.of(Stream::PROGRAM), Ssn(3));
-    assert_eq!(kept.of(Stream(1)).count(), 0);
+    assert_eq!(kept.of(Stream::FIRST_OPERATION).count(), 0);
     let [zero, one] = operations;
     rig.end_operation(1, one);
     assert!(rig.engines[1].state().is_ok());
     rig.engines[1].publish_horizon();
     rig.settle();
     let kept = rig.engines[0].log_kept_from(Rank(1));
-    assert_eq!(kept.of(Stream(1)).count(), 3);
+    assert_eq!(kept.of(Stream::FIRST_OPERATION).count(), 3);
     rig.end_operation(0, zero);
     rig.end();
 }
@@ -391,7 +393,7 @@ fn an_open_stream_is_compared_when_its_operation_is_over() {
         let Some(EngineError::RecordMissing { peer, first, .. }) = error else {
             panic!("{before}, {behind}: {error:?}");
         };
-        assert_eq!((peer, first.stream()), (Rank(1), Stream(1)));
+        assert_eq!((peer, first.stream()), (Rank(1), Stream::FIRST_OPERATION));
         assert_eq!(first.count(), (before + behind) as u64);
     }
 }

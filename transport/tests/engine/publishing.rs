@@ -280,7 +280,9 @@ fn what_was_published_is_read_back() {
     assert!(disk.chunk_count() > 10, "the first chunk is on disk");
     for to in 1..4 {
         let found = read_back(&mut rig, Rank(to), Ssn(0)).expect("all of it");
-        let mut of_stream = found.iter().filter(|(ssn, _)| ssn.stream() == Stream(1));
+        let mut of_stream = found
+            .iter()
+            .filter(|(ssn, _)| ssn.stream() == Stream::FIRST_OPERATION);
         for (message, bytes) in [100, 50_000, 200_000].into_iter().enumerate() {
             let (_, data) = of_stream.next().expect("a message");
             assert!(*data == payload(message as u64, bytes), "{bytes} to {to}");

@@ -28,6 +28,7 @@ impl Recorder {
                 reads_in_place: name == "near",
                 follows_references: name == "near",
                 frame_payload_bytes_max: 1000,
+                attached_bytes_max: if name == "near" { 1000 } else { 50 },
                 fragment_bytes: if name == "near" { 100 } else { 200 },
                 eager_bytes_max: if name == "near" { 90 } else { 80 },
                 staged_bytes: 0..0,

@@ -72,7 +72,7 @@ impl Choices {
             path.fragment_bytes = bytes.clamp(64, ChannelLog::PAYLOAD_BYTES_MAX);
         }
         if let Some(bytes) = overrides.distant_bytes_min {
-            path.distant_bytes_min = (bytes > 0).then_some(bytes);
+            path.distant_bytes_min = (bytes > 0).then_some(bytes.max(64));
         }
         if !limits.can_read {
             path.distant_bytes_min = None;
@@ -127,6 +127,12 @@ impl Choices {
     /// The longest payload that arrives in a message.
     pub fn slot_payload_bytes(&self) -> usize {
         slot_payload_bytes(self.fragment_bytes, self.distant_bytes_min)
+    }
+
+    /// The longest payload that is never read by the receiver.
+    pub fn attached_bytes_max(&self) -> usize {
+        let distant = self.distant_bytes_min;
+        distant.map_or(self.fragment_bytes, |bytes| bytes - 1)
     }
 
     /// The longest payload of a frame.

@@ -166,6 +166,7 @@ impl<E: MessageEndpoint> Network<E> {
                 reads_in_place: false,
                 follows_references: false,
                 frame_payload_bytes_max: choices.payload_bytes_max(),
+                attached_bytes_max: choices.attached_bytes_max(),
                 fragment_bytes: choices.fragment_bytes_in(options.window_bytes),
                 eager_bytes_max: options.window_bytes / 4,
                 staged_bytes: choices.staged_bytes.clone(),

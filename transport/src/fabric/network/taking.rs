@@ -148,7 +148,7 @@ impl<E: MessageEndpoint> FabricPeer<E> {
     #[inline]
     fn record_of(&self, brief: &BriefHeader, payload: &[u8]) -> Result<RecordHeader, FabricError> {
         let flags = u16::from(brief.flags);
-        if flags & !RecordHeader::WANT_ACK != 0 {
+        if flags & !(RecordHeader::WANT_ACK | RecordHeader::FIRST) != 0 {
             return Err(self.garbage(HeaderError::Flags(flags)));
         }
         Ok(RecordHeader {

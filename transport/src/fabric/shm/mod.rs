@@ -119,6 +119,7 @@ impl Shm {
                 reads_in_place: true,
                 follows_references: true,
                 frame_payload_bytes_max: ChannelLog::PAYLOAD_BYTES_MAX,
+                attached_bytes_max: ChannelLog::PAYLOAD_BYTES_MAX,
                 fragment_bytes: FRAGMENT_BYTES,
                 eager_bytes_max: options.window_bytes / 4,
                 staged_bytes: 0..0,

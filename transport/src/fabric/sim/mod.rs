@@ -117,6 +117,7 @@ impl Options {
                 reads_in_place: false,
                 follows_references: true,
                 frame_payload_bytes_max: ChannelLog::PAYLOAD_BYTES_MAX,
+                attached_bytes_max: ChannelLog::PAYLOAD_BYTES_MAX,
                 fragment_bytes: 8 << 10,
                 eager_bytes_max: 64 << 10,
                 staged_bytes: 0..0,
@@ -159,6 +160,7 @@ impl Options {
     #[must_use]
     pub fn distant_from(mut self, bytes_min: usize) -> Self {
         self.distant_bytes_min = Some(bytes_min);
+        self.attributes.attached_bytes_max = bytes_min - 1;
         self
     }
 
