@@ -2,6 +2,7 @@
 
 use crate::blocks::Blocks;
 use crate::group::Group;
+use crate::schedule::{Buffer, Part};
 use std::fmt;
 
 pub use crate::algorithms::scan::Prefix;
@@ -174,7 +175,76 @@ impl Operation {
     }
 }
 
+/// The results that a collective leaves at the members of its group, where they can stand for its
+/// messages. The others leave no less than they send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Results {
+    /// The same at all places: these parts of the output, one behind the other.
+    Same(Vec<Part>),
+    /// Of each place its own, at the beginning of its output.
+    Own(OwnResults),
+}
+
+/// Elements of the result of each place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnResults {
+    /// All have this many.
+    Each(u64),
+    /// All but place 0.
+    AllButFirst(u64),
+    /// Only this place has a result.
+    Root(u32, u64),
+    /// By place.
+    Listed(Vec<u64>),
+}
+
+impl OwnResults {
+    /// Elements of the result of a place.
+    pub fn count(&self, place: u32) -> u64 {
+        match self {
+            Self::Each(count) => *count,
+            Self::AllButFirst(count) => u64::from(place > 0) * count,
+            Self::Root(root, count) => u64::from(place == *root) * count,
+            Self::Listed(counts) => counts[place as usize],
+        }
+    }
+}
+
 impl Call<'_> {
+    /// The results, where they can stand for the messages. A scatter, gather or alltoall sends each
+    /// byte of its results once, or little more often; and where blocks are listed, a member does
+    /// not know the length of its neighbour's.
+    pub fn results(&self) -> Option<Results> {
+        let size = self.group.size;
+        Some(match &self.arguments {
+            Arguments::Barrier => Results::Same(Vec::new()),
+            Arguments::Bcast { count, .. } | Arguments::Allreduce { count, .. } => {
+                Results::Same(vec![Buffer::Output.first(*count)])
+            }
+            Arguments::Allgather { blocks } if blocks.is_dense(size) => {
+                Results::Same(vec![blocks.parts(Buffer::Output, 0, size)])
+            }
+            Arguments::Allgather { blocks } => {
+                let parts = (0..size).map(|place| blocks.part(Buffer::Output, place));
+                Results::Same(parts.collect())
+            }
+            Arguments::Reduce { root, count } => Results::Own(OwnResults::Root(*root, *count)),
+            Arguments::ReduceScatter { blocks } => Results::Own(match blocks.even() {
+                Some(count) => OwnResults::Each(count),
+                None => OwnResults::Listed((0..size).map(|place| blocks.count(place)).collect()),
+            }),
+            Arguments::Scan { count, prefix } => Results::Own(match prefix {
+                Prefix::Inclusive => OwnResults::Each(*count),
+                Prefix::Exclusive => OwnResults::AllButFirst(*count),
+            }),
+            Arguments::Gather { .. }
+            | Arguments::Scatter { .. }
+            | Arguments::Alltoall { .. }
+            | Arguments::NeighbourAllgather { .. }
+            | Arguments::NeighbourAlltoall { .. } => return None,
+        })
+    }
+
     /// The kind of collective.
     pub fn operation(&self) -> Operation {
         match self.arguments {

@@ -39,7 +39,7 @@ mod wrong_call;
 
 pub use algorithms::{Algorithm, Parameters};
 pub use blocks::Blocks;
-pub use call::{Arguments, Call, Operation, Prefix};
+pub use call::{Arguments, Call, Operation, OwnResults, Prefix, Results};
 pub use group::Group;
 pub use reduction::Reduction;
 pub use schedule::{Action, Buffer, Part, Schedule, Side, Step};

@@ -2,7 +2,7 @@
 
 use crate::algorithms::Algorithm;
 use crate::blocks::Blocks;
-use crate::call::{Arguments, Call};
+use crate::call::{Arguments, Call, Results};
 use crate::choice::Table;
 use crate::schedule::{Buffer, Schedule};
 use crate::wrong_call::WrongCall;
@@ -19,6 +19,8 @@ pub struct Chosen {
     pub input_elements: u64,
     /// Elements that the output must have.
     pub output_elements: u64,
+    /// What stands for the messages.
+    pub results: Option<Results>,
 }
 
 /// Makes schedules by a table of choice, and keeps the last ones. The result is that of the table,
@@ -75,6 +77,7 @@ impl Schedules {
             algorithm,
             input_elements: schedule.extent(Buffer::Input),
             output_elements: schedule.extent(Buffer::Output),
+            results: call.results(),
             schedule,
         });
         let Some(call) = without_lists(call) else {
