@@ -15,23 +15,28 @@
 mod combining;
 mod comparing;
 mod layouts;
+mod leaving;
+mod whole;
 
 use crate::calls::{Handle, begin_internal};
 use combining::{Combining, combine, not_in};
 use comparing::Check;
 pub use layouts::{Layouts, Stretch};
+use leaving::Leaving;
 use refrain_collectives::reduction::Reduction;
 use refrain_collectives::{Action, Buffer, Chosen, Part, Side};
 use refrain_ring::Rank;
 use refrain_transport::engine::{
-    Engine, EngineError, InternalOperation, Outcome, Publication, ReceiveBuffer, RequestId, SendTo,
-    Started, Taker,
+    Engine, EngineError, InternalOperation, Outcome, Publication, ReadBackError, ReceiveBuffer,
+    RequestId, SendTo, Started, Taker,
 };
 use refrain_transport::matching::Envelope;
 use refrain_transport::protocol::Protocol;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
+use whole::Taking;
+pub use whole::{Covers, Name, Whole, WholePart};
 
 /// What a collective does at this rank. Each start of a persistent collective has the same one.
 #[derive(Clone, Debug)]
@@ -92,6 +97,21 @@ pub enum CollectiveError {
     /// As of sends and receives.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// The log with the results that this rank keeps cannot be read.
+    #[error(transparent)]
+    ReadBack(#[from] ReadBackError),
+    /// A result was kept by ranks that have failed together.
+    #[error(
+        "collective {number} of the group with context {context}: all ranks that kept its result have failed: the results of collectives survive {failures} failures at a time (--collective-failures)"
+    )]
+    ResultLost {
+        /// The number of the collective.
+        number: i32,
+        /// The context of the group.
+        context: u32,
+        /// The setting.
+        failures: u32,
+    },
     /// The lengths of a message differ.
     #[error(
         "collective {number} of the group with context {context}: rank {source_rank} sent {sent_bytes} bytes where {expected_bytes} were expected: do all members call the same operation with the same counts?"
@@ -133,6 +153,23 @@ pub enum CollectiveError {
 pub struct UnderWay {
     running: Vec<Collective>,
     spare: Spare,
+    /// If results are kept instead of messages.
+    whole: Option<Box<Whole>>,
+}
+
+/// The number of a collective in its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Number {
+    /// As its messages carry it: collectives began in the group before, modulo 2^31. COLL-2
+    pub tag: i32,
+    /// As its result is named; `None`: its messages are kept whatever the setting.
+    pub name: Option<Name>,
+}
+
+impl From<i32> for Number {
+    fn from(tag: i32) -> Self {
+        Self { tag, name: None }
+    }
 }
 
 /// Memory of collectives that are complete, for later ones.
@@ -198,7 +235,7 @@ impl UnderWay {
         self.spare.plans.pop()
     }
 
-    /// Begins a collective: `number` collectives began in its group before, modulo 2^31. The handle
+    /// Begins a collective. The handle
     /// is for the program, which waits for it as for a send. STREAM-2
     ///
     /// # Errors
@@ -215,11 +252,11 @@ impl UnderWay {
     pub unsafe fn begin<P: Protocol>(
         &mut self,
         plan: Box<Plan>,
-        number: i32,
+        number: impl Into<Number>,
         engine: &mut Engine<P>,
     ) -> Result<Handle, CollectiveError> {
         let (operation, handle) = begin_internal(engine)?;
-        match self.run(operation, plan, number, engine) {
+        match self.run(operation, plan, number.into(), engine) {
             Ok(()) => Ok(handle),
             Err(error) => {
                 handle.id().into_iter().for_each(|id| engine.detach(id));
@@ -242,11 +279,11 @@ impl UnderWay {
     pub unsafe fn begin_awaited<P: Protocol>(
         &mut self,
         plan: Box<Plan>,
-        number: i32,
+        number: impl Into<Number>,
         engine: &mut Engine<P>,
     ) -> Result<(), CollectiveError> {
         let operation = engine.begin_awaited()?;
-        self.run(operation, plan, number, engine)
+        self.run(operation, plan, number.into(), engine)
     }
 
     /// Whether a collective is under way whose call waits for its end.
@@ -261,13 +298,20 @@ impl UnderWay {
         &mut self,
         operation: InternalOperation,
         plan: Box<Plan>,
-        number: i32,
+        number: Number,
         engine: &mut Engine<P>,
     ) -> Result<(), CollectiveError> {
+        let taking = match &mut self.whole {
+            Some(whole) => whole.enter(&plan, number.name, &operation, engine),
+            None => None,
+        };
         let scratch_bytes = plan.chosen.schedule.scratch() * plan.memory.element_bytes;
         self.running.push(Collective {
             operation,
-            number,
+            number: number.tag,
+            name: number.name,
+            taking,
+            leaving: None,
             scratch: self.spare.take(scratch_bytes as usize),
             plan,
             next: 0,
@@ -275,13 +319,30 @@ impl UnderWay {
             check: Check::NotBegun,
             mismatch: None,
         });
-        self.advance_at(self.running.len() - 1, engine)
+        let index = self.running.len() - 1;
+        if let Some(whole) = &self.whole {
+            self.running[index].take_results_if_whole(whole, engine);
+        }
+        self.advance_at(index, engine)
     }
 
-    /// Whether progress has steps to begin.
+    /// Keeps the results of collectives instead of their messages, on every rank of a job, with
+    /// engines that [keep them](Engine::keep_results).
+    #[must_use]
+    pub fn with_whole(mut self, whole: Whole) -> Self {
+        self.whole = Some(Box::new(whole));
+        self
+    }
+
+    /// What is known of results that are kept, if they are.
+    pub fn whole(&mut self) -> Option<&mut Whole> {
+        self.whole.as_deref_mut()
+    }
+
+    /// Whether progress has steps to begin, or may have to give results.
     #[inline]
     pub fn is_any(&self) -> bool {
-        !self.running.is_empty()
+        !self.running.is_empty() || self.whole.is_some()
     }
 
     /// Begins all steps that can begin, and ends the requests of collectives that are complete.
@@ -289,6 +350,9 @@ impl UnderWay {
     /// # Errors
     /// [`CollectiveError`] of one collective, which has ended or is given up.
     pub fn advance<P: Protocol>(&mut self, engine: &mut Engine<P>) -> Result<(), CollectiveError> {
+        if self.whole.is_some() {
+            self.attend(engine)?;
+        }
         for index in (0..self.running.len()).rev() {
             if !self.running[index].waits(engine) {
                 self.advance_at(index, engine)?;
@@ -302,10 +366,21 @@ impl UnderWay {
         index: usize,
         engine: &mut Engine<P>,
     ) -> Result<(), CollectiveError> {
-        match self.running[index].advance(&mut self.spare, engine) {
+        let collective = &mut self.running[index];
+        let advanced = match &self.whole {
+            None => collective.advance(&mut self.spare, engine),
+            Some(whole) => match collective.advance(&mut self.spare, engine) {
+                Ok(true) => collective.leaves_results(whole, engine),
+                still => still,
+            },
+        };
+        match advanced {
             Ok(false) => Ok(()),
             Ok(true) => {
                 let ended = self.running.swap_remove(index);
+                if let Some(whole) = &mut self.whole {
+                    whole.finish(&ended, engine);
+                }
                 engine.finish_internal(ended.operation);
                 self.spare.give_back(ended.scratch);
                 self.spare.queues.push(ended.waiting);
@@ -341,7 +416,12 @@ impl UnderWay {
 struct Collective {
     operation: InternalOperation,
     number: i32,
+    name: Option<Name>,
     plan: Box<Plan>,
+    /// In a later life, if results are kept: what may replace its messages.
+    taking: Option<Box<Taking>>,
+    /// The results, once all steps are complete, if they are kept.
+    leaving: Option<Box<Leaving>>,
     scratch: Vec<u8>,
     /// The step that begins next.
     next: usize,
@@ -401,18 +481,25 @@ impl Collective {
     }
 
     fn give_up(self, engine: &mut Engine<impl Protocol>) {
-        if let Check::UnderWay(exchange) = &self.check {
-            exchange
-                .requests
-                .iter()
-                .for_each(|request| engine.detach(*request));
-        }
-        for waiting in &self.waiting {
-            if let Started::Pending(request) = waiting.started {
-                engine.detach(request);
-            }
-        }
+        (self.under_way()).for_each(|request| engine.detach(request));
         engine.abandon_internal(self.operation);
+    }
+
+    /// The requests of its steps.
+    fn under_way(&self) -> impl Iterator<Item = RequestId> {
+        let compared = match &self.check {
+            Check::UnderWay(exchange) => &exchange.requests[..],
+            Check::NotBegun | Check::Done => &[],
+        };
+        let shared = self.leaving.iter().flat_map(|leaving| leaving.requests());
+        let steps = self
+            .waiting
+            .iter()
+            .filter_map(|waiting| match waiting.started {
+                Started::Pending(request) => Some(request),
+                Started::Done(_) => None,
+            });
+        compared.iter().chain(shared).copied().chain(steps)
     }
 
     /// The member at the place `distance` below this one, around the ring.

@@ -1,6 +1,6 @@
 //! Loads the log of a checkpoint into the engine of a later life.
 
-use super::log_part::{LogPartError, LogReader, Transfer};
+use super::log_part::{LogPartError, LogReader, Transfer, saved_until};
 use refrain_ring::{Frontier, Rank, RecordHeader, Ssn};
 use refrain_transport::engine::{Engine, EngineError};
 use refrain_transport::protocol::Protocol;
@@ -55,7 +55,8 @@ impl LogLoading {
     ) -> Result<Self, LoadError> {
         let reader = LogReader::begin(from)?;
         let found = (reader.source(), reader.destination(), reader.until());
-        if found != (source, destination, until) {
+        let until = saved_until((source, destination), until);
+        if found != (source, destination, &until) {
             return Err(LoadError::Another {
                 found_source: found.0,
                 found_destination: found.1,

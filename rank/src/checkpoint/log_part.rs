@@ -51,6 +51,15 @@ pub enum Transfer {
     Done,
 }
 
+/// Of each stream, the first message that is not in the log of this pair, if `next` is the next
+/// one. A rank's log to itself has results only: its messages to itself are saved apart.
+pub(super) fn saved_until((source, destination): (Rank, Rank), next: &Frontier) -> Frontier {
+    match source == destination {
+        true => Frontier::from(next.of(Stream::RESULTS)),
+        false => next.clone(),
+    }
+}
+
 /// Writes a log part, record by record. Each checksum covers everything before it.
 #[derive(Debug)]
 pub struct LogWriter {

@@ -1,7 +1,7 @@
 //! Writes the log to one rank that is not freed into a checkpoint, while the rank continues.
 
-use super::log_part::{LogWriter, Transfer};
-use refrain_ring::{Frontier, Rank, RecordHeader, RecordKind};
+use super::log_part::{LogWriter, Transfer, saved_until};
+use refrain_ring::{Frontier, Position, Rank, RecordHeader, RecordKind};
 use refrain_transport::engine::{Beginning, Engine, Progress, ReadBack, ReadBackError};
 use refrain_transport::protocol::Protocol;
 use std::io::{self, Write};
@@ -26,6 +26,8 @@ pub struct LogSaving {
     writer: Option<LogWriter>,
     position: Written,
     until: Frontier,
+    /// Where the log ended at the checkpoint.
+    end: Position,
 }
 
 /// The messages that are written.
@@ -54,7 +56,7 @@ impl LogSaving {
         beginning: &Beginning,
         out: &mut dyn Write,
     ) -> Result<Self, SaveError> {
-        let until = beginning.next[destination.index()].clone();
+        let until = saved_until((source, destination), &beginning.next[destination.index()]);
         let kept_from = engine.log_kept_from(destination);
         Ok(Self {
             reader: engine.read_back(destination, &kept_from),
@@ -65,6 +67,7 @@ impl LogSaving {
                 left_bytes: 0,
             },
             until,
+            end: engine.log_end(destination),
         })
     }
 
@@ -83,6 +86,7 @@ impl LogSaving {
         let Some(writer) = &mut self.writer else {
             return Ok(Transfer::Done);
         };
+        let to = self.reader.destination();
         let (until, position) = (&self.until, &mut self.position);
         let mut written = Ok(());
         let progress = engine.read_on(&mut self.reader, &mut |header, payload| {
@@ -99,9 +103,27 @@ impl LogSaving {
                 Transfer::More
             }
             Progress::Records(_) => Transfer::More,
+            Progress::End if engine.keeps_results() && engine.is_posted(to, self.end) => {
+                self.pass_left_out();
+                self.end_if_done(out)?;
+                Transfer::Done
+            }
             Progress::End | Progress::Waiting if self.end_if_done(out)? => Transfer::Done,
             Progress::End | Progress::Waiting => Transfer::Waiting,
         })
+    }
+
+    /// The last messages of a stream may have been left out: they are as good as freed. WHOLE-5
+    fn pass_left_out(&mut self) {
+        let Written {
+            next, kept_from, ..
+        } = &mut self.position;
+        for until in self.until.all() {
+            if next.of(until.stream()) < until && !until.is_program() {
+                kept_from.raise_to(until);
+                next.raise_to(until);
+            }
+        }
     }
 
     /// Ends the part if all records are written; returns whether they are.

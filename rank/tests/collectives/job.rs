@@ -5,7 +5,9 @@
 use crate::plain::{Case, reduction};
 use refrain_collectives::{Algorithm, Call, Chosen, Parameters, Schedule};
 use refrain_rank::calls::{Handle, try_wait};
-use refrain_rank::collective::{CollectiveError, Layouts, Memory, Plan, UnderWay};
+use refrain_rank::collective::{
+    CollectiveError, Layouts, Memory, Name, Number, Plan, UnderWay, Whole, WholePart,
+};
 use refrain_ring::{Incarnation, Rank, Stream};
 use refrain_transport::engine::{Engine, EngineOptions};
 use refrain_transport::fabric::Fabric;
@@ -15,15 +17,16 @@ use std::sync::Arc;
 
 const LOG_BYTES: usize = 8 << 20;
 
-struct KeepsNothing;
+/// Whether it keeps payload; there are no events.
+struct Keeps(bool);
 
-impl Protocol for KeepsNothing {
+impl Protocol for Keeps {
     fn name(&self) -> &'static str {
-        "none"
+        "without events"
     }
 
     fn keeps_payload(&self) -> bool {
-        false
+        self.0
     }
 
     fn event(&mut self, _event: Event<'_>) -> bool {
@@ -38,7 +41,7 @@ impl Protocol for KeepsNothing {
 pub struct Job {
     checks: bool,
     network: Network,
-    ranks: Vec<(Engine<KeepsNothing>, UnderWay)>,
+    ranks: Vec<(Engine<Keeps>, UnderWay)>,
 }
 
 /// A group at one of its members.
@@ -73,6 +76,11 @@ pub struct Running {
 
 impl Job {
     pub fn new(size: u32, seed: u64, checks: bool) -> Self {
+        Self::keeping(size, seed, checks, None)
+    }
+
+    /// `failures`: results are kept, and survive as many.
+    pub fn keeping(size: u32, seed: u64, checks: bool, failures: Option<u32>) -> Self {
         let network = Network::new(Options::rough(seed));
         let mut started: Vec<_> = (0..size)
             .map(|rank| network.start(Rank(rank), Incarnation(0), LOG_BYTES))
@@ -92,8 +100,15 @@ impl Job {
                 size,
                 window_bytes: LOG_BYTES as u64,
             };
-            let engine = Engine::new(options, arena, Box::new(fabric), KeepsNothing);
-            (engine, UnderWay::default())
+            let protocol = Keeps(failures.is_some());
+            let mut engine = Engine::new(options, arena, Box::new(fabric), protocol);
+            let under_way = UnderWay::default();
+            let Some(failures) = failures else {
+                return (engine, under_way);
+            };
+            engine.keep_results();
+            let whole = Whole::new(Rank(rank), failures, false, WholePart::default());
+            (engine, under_way.with_whole(whole))
         });
         Self {
             checks,
@@ -140,6 +155,7 @@ impl Job {
             me: member.me as u32,
             context: member.context,
             chosen: Arc::new(Chosen {
+                results: call.results(),
                 algorithm,
                 input_elements: input.len() as u64,
                 output_elements: output.len() as u64,
@@ -156,6 +172,10 @@ impl Job {
         };
         let rank = member.members[member.me].index();
         let (engine, under_way) = &mut self.ranks[rank];
+        let number = Number {
+            tag: number,
+            name: Some(Name::new(number as u64, false)),
+        };
         // SAFETY: the memory stays beside the handle.
         let handle = unsafe { under_way.begin(Box::new(plan), number, engine)? };
         Ok(Running {
@@ -200,6 +220,23 @@ impl Job {
         let (engine, _) = &mut self.ranks[rank];
         let (operation, _) = engine.begin_internal().expect("few are open");
         operation.stream()
+    }
+
+    /// Of the messages of operations from a rank to another one: how many were sent, and how many of
+    /// them are freed.
+    pub fn freed(&self, from: u32, to: u32) -> [u64; 2] {
+        let (engine, _) = &self.ranks[from as usize];
+        let stream = Stream::FIRST_OPERATION;
+        let next = engine.state().expect("nothing is open").next;
+        let kept_from = engine.log_kept_from(Rank(to));
+        [&next[to as usize], &kept_from].map(|it| it.of(stream).count())
+    }
+
+    /// The results that a rank keeps.
+    pub fn results(&mut self, rank: u32) -> u64 {
+        let (engine, _) = &mut self.ranks[rank as usize];
+        let next = engine.state().expect("nothing is open").next;
+        next[rank as usize].of(Stream::RESULTS).count()
     }
 
     /// Whether nothing is under way at a rank.

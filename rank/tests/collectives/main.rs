@@ -3,6 +3,7 @@
 mod job;
 mod laid_out;
 mod plain;
+mod whole;
 
 use job::{Job, Member, Running};
 use plain::{Case, KINDS};
@@ -185,5 +186,5 @@ fn a_collective_that_is_given_up_keeps_its_stream() {
     let running = job.begin(&member, 0, &case).expect("one is open");
     job.give_up(running);
     assert!(job.is_idle(1));
-    assert_eq!(job.begin_internal(1), Stream(2));
+    assert_eq!(job.begin_internal(1), Stream(Stream::FIRST_OPERATION.0 + 1));
 }

@@ -1,0 +1,320 @@
+//! The last part of a collective whose results are kept: places that have results of their own give
+//! them to their neighbours, and those that keep results write them into their logs. WHOLE-1, WHOLE-2
+
+#![allow(
+    unsafe_code,
+    reason = "works on the caller's memory while the collective is under way"
+)]
+
+use super::comparing::Check;
+use super::whole::{Name, Taking, Whole};
+use super::{Collective, CollectiveError, Plan};
+use refrain_collectives::{Action, Buffer, OwnResults, Part, Results};
+use refrain_ring::{Rank, Ssn};
+use refrain_transport::engine::{
+    Engine, EngineError, ReceiveBuffer, RequestId, SendBuffer, SendTo, Started,
+};
+use refrain_transport::matching::Envelope;
+use refrain_transport::protocol::Protocol;
+use std::collections::{BTreeMap, VecDeque};
+
+/// The results of a collective whose steps are complete.
+#[derive(Debug, Default)]
+pub(super) struct Leaving {
+    requests: Vec<RequestId>,
+    /// What the results in `to_keep` consist of, unless it is the caller's memory.
+    memory: Vec<Box<[u8]>>,
+    /// Each with its owner, if it is not the same at all places.
+    to_keep: VecDeque<(Option<u32>, SendBuffer)>,
+    /// Bytes of the first one that are kept.
+    kept_bytes: Option<u64>,
+    /// With their owners and bytes.
+    kept: Vec<(Option<u32>, Ssn, u64)>,
+}
+
+impl Plan {
+    /// The results that stand for the messages, if they are kept.
+    pub(super) fn results(&self, name: Option<Name>) -> Option<&Results> {
+        let has_others = self.members.len() > 1;
+        name.and(self.chosen.results.as_ref())
+            .filter(|_| has_others)
+    }
+
+    /// The number of messages that this member sends to each other one.
+    pub(super) fn sends(&self, name: Option<Name>, failures: u32) -> BTreeMap<Rank, u64> {
+        let mut sends = BTreeMap::new();
+        let size = self.members.len() as u32;
+        let mut add = |place: u32| {
+            *sends.entry(self.members[place as usize]).or_insert(0) += 1;
+        };
+        for step in self.chosen.schedule.steps() {
+            match step.action {
+                Action::Send { to, .. } => add(to),
+                Action::Publish { .. } => {
+                    (0..size)
+                        .filter(|place| *place != self.me)
+                        .for_each(&mut add);
+                }
+                Action::Receive { .. }
+                | Action::ReceiveReduce { .. }
+                | Action::Reduce { .. }
+                | Action::Copy { .. } => {}
+            }
+        }
+        if self.check.is_some() && size > 1 {
+            add((self.me + 1) % size);
+        }
+        let shares = self.shares(name, failures);
+        shares.filter_map(|(to, _)| to).for_each(add);
+        sends
+    }
+
+    /// The exchange of results that each place has for itself: at each distance the place to which
+    /// this one's goes, and the place from which one comes, with its bytes.
+    pub(super) fn shares(
+        &self,
+        name: Option<Name>,
+        failures: u32,
+    ) -> impl Iterator<Item = (Option<u32>, Option<(u32, u64)>)> {
+        let own = match self.results(name) {
+            Some(Results::Own(own)) => Some(own),
+            _ => None,
+        };
+        let (size, me) = (self.members.len() as u32, self.me);
+        let bytes = |own: &OwnResults, place| own.count(place) * self.memory.element_bytes;
+        own.into_iter().flat_map(move |own| {
+            (1..=failures.min(size - 1)).map(move |by| {
+                let from = (me + size - by) % size;
+                let to = (bytes(own, me) > 0).then_some((me + by) % size);
+                let has_any = bytes(own, from) > 0;
+                (to, has_any.then(|| (from, bytes(own, from))))
+            })
+        })
+    }
+
+    /// Whether this member keeps results that are the same at all places.
+    pub(super) fn keeps_same(&self, whole: &Whole) -> bool {
+        let own = self.members[self.me as usize];
+        whole.is_closer(self.context, own)
+    }
+}
+
+impl Leaving {
+    /// The requests that are under way.
+    pub fn requests(&self) -> impl Iterator<Item = &RequestId> {
+        self.requests.iter()
+    }
+
+    /// The results that are kept, with their owners and bytes.
+    pub fn kept(&self) -> impl Iterator<Item = (Option<u32>, Ssn, u64)> {
+        self.kept.iter().copied()
+    }
+
+    /// Keeps bytes of its own.
+    fn keep_own(&mut self, owner: Option<u32>, bytes: Box<[u8]>) {
+        // SAFETY: `memory` holds the bytes as long as the buffer is in `to_keep`.
+        let buffer = unsafe { SendBuffer::bytes(bytes.as_ptr(), bytes.len()) };
+        self.memory.push(bytes);
+        self.to_keep.push_back((owner, buffer));
+    }
+}
+
+impl Collective {
+    /// Keeps the results that belong to this rank. Returns whether the collective is complete.
+    pub(super) fn leaves_results(
+        &mut self,
+        whole: &Whole,
+        engine: &mut Engine<impl Protocol>,
+    ) -> Result<bool, CollectiveError> {
+        if self.leaving.is_none() {
+            if self.plan.results(self.name).is_none() {
+                return Ok(true);
+            }
+            self.begin_to_leave(whole, engine)?;
+        }
+        let Some(leaving) = &mut self.leaving else {
+            return Ok(true);
+        };
+        leaving
+            .requests
+            .retain(|request| engine.end_step(*request).is_none());
+        if !leaving.requests.is_empty() {
+            return Ok(false);
+        }
+        while let (Some((owner, result)), Some(name)) = (leaving.to_keep.front(), self.name) {
+            let name = name.of_result(self.plan.context, *owner);
+            let kept = engine.keep_result(name, result, &mut leaving.kept_bytes)?;
+            let Some(ssn) = kept else {
+                return Ok(false);
+            };
+            leaving.kept.push((*owner, ssn, result.message_bytes()));
+            leaving.kept_bytes = None;
+            leaving.to_keep.pop_front();
+        }
+        Ok(true)
+    }
+
+    fn begin_to_leave(
+        &mut self,
+        whole: &Whole,
+        engine: &mut Engine<impl Protocol>,
+    ) -> Result<(), EngineError> {
+        let mut leaving = Leaving::default();
+        match self.plan.results(self.name) {
+            Some(Results::Same(_)) if self.plan.keeps_same(whole) => {
+                self.keep_same(&mut leaving);
+            }
+            Some(Results::Same(_)) | None => {}
+            Some(Results::Own(own)) => {
+                let result = Buffer::Output.first(own.count(self.plan.me));
+                self.share(result, whole.failures, &mut leaving, engine)?;
+            }
+        }
+        self.leaving = Some(Box::new(leaving));
+        Ok(())
+    }
+
+    fn keep_same(&mut self, leaving: &mut Leaving) {
+        let Some(Results::Same(parts)) = self.plan.results(self.name) else {
+            return;
+        };
+        if let [part] = parts[..]
+            && part.count > 0
+        {
+            // SAFETY: the output, which stays until the collective is complete; no step is left
+            // that writes to it.
+            let result = unsafe { self.data(part) };
+            leaving.to_keep.push_back((None, result));
+            return;
+        }
+        let parts = parts.clone();
+        let mut bytes = Vec::new();
+        for part in parts.into_iter().filter(|part| part.count > 0) {
+            let start = bytes.len();
+            bytes.resize(start + self.bytes(part), 0);
+            // SAFETY: as above, and memory of this function.
+            unsafe {
+                let room = ReceiveBuffer::bytes(bytes[start..].as_mut_ptr(), bytes.len() - start);
+                self.data(part).copy_to(&room);
+            }
+        }
+        leaving.keep_own(None, bytes.into());
+    }
+
+    /// Gives this place's result to neighbours, and receives theirs.
+    fn share(
+        &mut self,
+        result: Part,
+        failures: u32,
+        leaving: &mut Leaving,
+        engine: &mut Engine<impl Protocol>,
+    ) -> Result<(), EngineError> {
+        let (context, tag) = (self.plan.context, self.number);
+        let shares: Vec<_> = self.plan.shares(self.name, failures).collect();
+        if result.count > 0 {
+            // SAFETY: as for `keep_same`.
+            let own = unsafe { self.data(result) };
+            leaving.to_keep.push_back((Some(self.plan.me), own));
+        }
+        for (to, from) in shares {
+            if let Some(to) = to {
+                let to = SendTo {
+                    rank: self.plan.members[to as usize],
+                    context,
+                    tag,
+                    synchronous: false,
+                };
+                // SAFETY: as for `keep_same`; the collective waits for this send.
+                let data = unsafe { self.data(result) };
+                if let Started::Pending(request) =
+                    engine.send_internal(&self.operation, data, to)?
+                {
+                    leaving.requests.push(request);
+                }
+            }
+            if let Some((owner, bytes)) = from {
+                let mut bytes = vec![0; bytes as usize].into_boxed_slice();
+                // SAFETY: `memory` holds the bytes until the request has ended or is given up.
+                let room = unsafe { ReceiveBuffer::bytes(bytes.as_mut_ptr(), bytes.len()) };
+                let from = Envelope {
+                    source: self.plan.members[owner as usize],
+                    context,
+                    tag,
+                };
+                let request = engine.receive_internal(&self.operation, room, from);
+                leaving.requests.push(request);
+                leaving.keep_own(Some(owner), bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the steps of a collective if all its results were given to this rank. WHOLE-5
+    pub(super) fn take_results_if_whole(
+        &mut self,
+        whole: &Whole,
+        engine: &mut Engine<impl Protocol>,
+    ) {
+        let context = self.plan.context;
+        let is_closed = self
+            .name
+            .is_some_and(|name| whole.is_closed((context, name)));
+        // Nothing is left then but to keep what is here.
+        let keeps = (self.leaving.as_ref()).is_some_and(|leaving| leaving.requests.is_empty());
+        let has_all = (self.taking.as_ref()).is_some_and(|taking| taking.is_whole());
+        let ends = is_closed && !keeps && has_all;
+        if ends
+            && !self.under_way().any(|step| engine.is_landing(step))
+            && let Some(taking) = self.taking.take()
+        {
+            self.take_results(*taking, whole, engine);
+        }
+    }
+
+    fn take_results(&mut self, taking: Taking, whole: &Whole, engine: &mut Engine<impl Protocol>) {
+        let under_way: Vec<RequestId> = self.under_way().collect();
+        under_way
+            .into_iter()
+            .for_each(|request| engine.drop_step(request));
+        taking.skip(engine);
+        self.check = Check::Done;
+        self.waiting.clear();
+        self.mismatch = None;
+        self.next = self.plan.chosen.schedule.steps().len();
+        let mut leaving = Leaving::default();
+        let mut results = taking.into_results();
+        if let Some((owner, result)) = results.next() {
+            self.put_result(&result);
+            let is_kept = owner.is_some() && !result.is_empty();
+            if is_kept || owner.is_none() && self.plan.keeps_same(whole) {
+                leaving.keep_own(owner, result);
+            }
+        }
+        for (owner, result) in results {
+            leaving.keep_own(owner, result);
+        }
+        self.leaving = Some(Box::new(leaving));
+    }
+
+    /// Writes a result into the output.
+    fn put_result(&mut self, result: &[u8]) {
+        let parts = match self.plan.results(self.name) {
+            Some(Results::Same(parts)) => parts.clone(),
+            Some(Results::Own(own)) => vec![Buffer::Output.first(own.count(self.plan.me))],
+            None => return,
+        };
+        let mut rest = result;
+        for part in parts.into_iter().filter(|part| part.count > 0) {
+            let Some((data, behind)) = rest.split_at_checked(self.bytes(part)) else {
+                return;
+            };
+            rest = behind;
+            // SAFETY: the output, which stays until the collective is complete; no step writes to
+            // it any more.
+            unsafe {
+                let data = SendBuffer::bytes(data.as_ptr(), data.len());
+                data.copy_to(&self.room(part));
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Results that stand for the messages of a collective in a later life. WHOLE-5
+
+use super::Whole;
+use super::group::{Name, names, owner_word};
+use crate::collective::{CollectiveError, Plan, UnderWay};
+use refrain_collectives::Results;
+use refrain_ring::{Rank, Ssn};
+use refrain_transport::control::Report;
+use refrain_transport::engine::{Engine, InternalOperation, ResultPart};
+use refrain_transport::protocol::Protocol;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The messages of a collective that begins in a later life, and the results that stand for them.
+#[derive(Debug)]
+pub(in crate::collective) struct Taking {
+    /// By receiver: the first message behind those of the collective.
+    sends: Vec<(Rank, Ssn)>,
+    /// The rank waits in this collective, or has waited.
+    has_waited: bool,
+    has_asked: bool,
+    /// Those that keep the results.
+    keepers: Vec<Rank>,
+    /// The other members: their messages are gone if they have finished the collective.
+    others: Vec<Rank>,
+    has_asked_others: bool,
+    /// Those that have said that they cannot give the result.
+    missing: BTreeSet<Rank>,
+    /// The results that this member gets or keeps; its own is the first one.
+    results: Vec<Taken>,
+}
+
+/// A result that is given to this rank.
+#[derive(Debug)]
+struct Taken {
+    owner: Option<u32>,
+    bytes: u64,
+    data: Vec<u8>,
+    /// By giver: bytes that have come.
+    come: BTreeMap<Rank, u64>,
+    is_whole: bool,
+}
+
+/// Most bytes of results that are given ahead of their collectives.
+const AHEAD_BYTES_MAX: usize = 4 << 20;
+
+/// Parts of results, by the context and name of their collective.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    parts: BTreeMap<(u32, Name), Vec<ResultPart>>,
+    bytes: usize,
+}
+
+impl Ahead {
+    /// Takes in a part; those that are here are dropped if there are too many: they can be asked
+    /// for.
+    fn put(&mut self, part: &ResultPart, name: Name) {
+        self.bytes += part.data.len();
+        if self.bytes > AHEAD_BYTES_MAX {
+            *self = Self::default();
+            return;
+        }
+        let its = self.parts.entry((part.name.context, name)).or_default();
+        its.push(part.clone());
+    }
+
+    /// The parts for a collective.
+    pub fn take(&mut self, context: u32, name: Name) -> Vec<ResultPart> {
+        let its = self.parts.remove(&(context, name)).unwrap_or_default();
+        self.bytes -= its.iter().map(|part| part.data.len()).sum::<usize>();
+        its
+    }
+}
+
+impl Whole {
+    pub(super) fn taking(
+        &mut self,
+        plan: &Plan,
+        name: Option<Name>,
+        operation: &InternalOperation,
+        engine: &mut Engine<impl Protocol>,
+    ) -> Option<Box<Taking>> {
+        let taken = |owner, bytes| Taken {
+            owner,
+            bytes,
+            data: Vec::new(),
+            come: BTreeMap::new(),
+            // A place without a result gets none.
+            is_whole: owner.is_some() && bytes == 0,
+        };
+        let element_bytes = plan.memory.element_bytes;
+        let results = match plan.results(name)? {
+            Results::Same(parts) => {
+                let count: u64 = parts.iter().map(|part| part.count).sum();
+                vec![taken(None, count * element_bytes)]
+            }
+            Results::Own(own) => {
+                let shared = plan
+                    .shares(name, self.failures)
+                    .filter_map(|(_, from)| from);
+                let mut results = vec![taken(Some(plan.me), own.count(plan.me) * element_bytes)];
+                results.extend(shared.map(|(owner, bytes)| taken(Some(owner), bytes)));
+                results
+            }
+        };
+        let sends = plan.sends(name, self.failures).into_iter();
+        let sends = sends.map(|(to, messages)| {
+            let next = engine.next_of(operation, to);
+            (to, Ssn(next.0 + messages))
+        });
+        let group = &self.groups[&plan.context];
+        let mut keepers: Vec<Rank> = match results[0].owner {
+            None => group.closers(self.failures).collect(),
+            Some(_) => group.neighbours(self.failures).collect(),
+        };
+        keepers.sort_unstable();
+        keepers.dedup();
+        keepers.retain(|it| *it != self.rank);
+        let others = group.members.iter().copied();
+        let others = others.filter(|it| *it != self.rank && !keepers.contains(it));
+        let mut taking = Taking {
+            has_waited: false,
+            has_asked: false,
+            sends: sends.collect(),
+            others: others.collect(),
+            has_asked_others: false,
+            keepers,
+            missing: BTreeSet::new(),
+            results,
+        };
+        let parts = name.map(|name| self.ahead.take(plan.context, name));
+        parts.iter().flatten().for_each(|part| taking.take(part));
+        Some(Box::new(taking))
+    }
+
+    /// Asks for the results of a closed collective; a rank that is not connected is asked when it is
+    /// back.
+    fn ask(&self, to: Rank, (context, name): (u32, Name), engine: &mut Engine<impl Protocol>) {
+        // It may not know that the collective is closed.
+        let known = self.groups.get(&context).map(|group| group.known_closed);
+        for closed in known.into_iter().flat_map(names) {
+            engine.report(to, Report::Closed, (context, closed.0));
+        }
+        engine.report(to, Report::Ask, (context, name.0));
+    }
+
+    /// Keeps a part of a result whose collective has not begun.
+    fn keep_ahead(&mut self, part: &ResultPart, name: Name) {
+        let group = self.groups.get(&part.name.context);
+        let is_over = group.is_some_and(|group| group.has_finished(name));
+        if self.is_later_life && !is_over {
+            self.ahead.put(part, name);
+        }
+    }
+
+    /// Whether all members have finished a collective, in some life.
+    pub(in crate::collective) fn is_closed(&self, (context, name): (u32, Name)) -> bool {
+        let group = self.groups.get(&context);
+        group.is_some_and(|group| name.is_before(&group.known_closed))
+    }
+
+    /// Whether messages of a collective are gone: then only its result is left.
+    fn is_gone(&self, (context, name): (u32, Name)) -> bool {
+        let group = self.groups.get(&context);
+        group.is_some_and(|group| name.is_before(&group.gone))
+    }
+}
+
+impl UnderWay {
+    /// Handles what concerns results: of other ranks, and of collectives that a later life is in.
+    pub(in crate::collective) fn attend(
+        &mut self,
+        engine: &mut Engine<impl Protocol>,
+    ) -> Result<(), CollectiveError> {
+        let Some(whole) = &mut self.whole else {
+            return Ok(());
+        };
+        let news = whole.attend(engine)?;
+        let mut takings = self.running.iter().filter_map(|it| it.taking.as_ref());
+        if news.is_none() && !takings.any(|taking| taking.is_whole()) {
+            return Ok(());
+        }
+        for part in &news.parts {
+            let name = Name(part.name.collective);
+            let its = (part.name.context, Some(name));
+            let mut running = self.running.iter();
+            if !running.any(|it| (it.plan.context, it.name) == its) {
+                whole.keep_ahead(part, name);
+            }
+        }
+        for collective in &mut self.running {
+            let (context, number) = (collective.plan.context, collective.number);
+            let (Some(name), Some(taking)) = (collective.name, &mut collective.taking) else {
+                continue;
+            };
+            let of_it = (context, name);
+            taking.has_waited |= news.has_waited;
+            for peer in &news.met {
+                taking.missing.remove(peer);
+            }
+            // Messages of other collectives come.
+            if taking.has_waited && whole.is_closed(of_it) {
+                let is_first = !core::mem::replace(&mut taking.has_asked, true);
+                let keepers = taking.keepers.iter();
+                for to in keepers.filter(|to| is_first || news.met.contains(to)) {
+                    whole.ask(*to, of_it, engine);
+                }
+            }
+            let is_gone = whole.is_gone(of_it);
+            if is_gone && taking.has_asked {
+                whole.tell_missing(of_it, engine);
+            }
+            let its = news.missing.iter().filter(|it| (it.1, it.2) == of_it);
+            taking.missing.extend(its.map(|(from, ..)| *from));
+            let is_kept = !is_gone || !taking.is_kept_by_none();
+            let had_asked = core::mem::replace(&mut taking.has_asked_others, !is_kept);
+            if !is_kept {
+                let others = taking.others.iter();
+                for to in others.filter(|to| !had_asked || news.met.contains(to)) {
+                    whole.ask(*to, of_it, engine);
+                }
+                if taking.is_lost() {
+                    return Err(CollectiveError::ResultLost {
+                        number,
+                        context,
+                        failures: whole.failures,
+                    });
+                }
+            }
+            let its = |part: &&ResultPart| (part.name.context, Name(part.name.collective)) == of_it;
+            (news.parts.iter().filter(its)).for_each(|part| taking.take(part));
+            collective.take_results_if_whole(whole, engine);
+        }
+        Ok(())
+    }
+}
+
+impl Taking {
+    /// Whether all results are here.
+    pub(in crate::collective) fn is_whole(&self) -> bool {
+        self.results.iter().all(|it| it.is_whole)
+    }
+
+    /// Takes in a part.
+    fn take(&mut self, part: &ResultPart) {
+        let is_its = |it: &&mut Taken| owner_word(it.owner) == part.name.owner;
+        let its = self.results.iter_mut().find(is_its);
+        if let Some(taken) = its.filter(|it| it.bytes == part.result_bytes) {
+            taken.data.resize(taken.bytes as usize, 0);
+            let come = taken.come.entry(part.source).or_insert(0);
+            if part.offset == 0 {
+                *come = 0;
+            }
+            let (begin, end) = (part.offset as usize, part.offset as usize + part.data.len());
+            if part.offset == *come && end <= taken.data.len() {
+                taken.data[begin..end].copy_from_slice(&part.data);
+                *come = end as u64;
+                taken.is_whole |= end == taken.data.len();
+            }
+        }
+    }
+
+    /// Whether all who keep the results wait for them themselves: then members exchange messages
+    /// again, unless one has finished the collective. WHOLE-5
+    fn is_kept_by_none(&self) -> bool {
+        self.keepers.iter().all(|it| self.missing.contains(it))
+    }
+
+    /// Whether a member that has finished the collective has neither results nor messages of it.
+    fn is_lost(&self) -> bool {
+        self.others.iter().any(|it| self.missing.contains(it))
+    }
+
+    /// The results with their owners; the first one is that of this member.
+    pub(in crate::collective) fn into_results(
+        self,
+    ) -> impl Iterator<Item = (Option<u32>, Box<[u8]>)> {
+        let results = self.results.into_iter();
+        results.map(|taken| (taken.owner, taken.data.into()))
+    }
+
+    /// Leaves out the messages.
+    pub(in crate::collective) fn skip(&self, engine: &mut Engine<impl Protocol>) {
+        for (to, until) in &self.sends {
+            engine.skip_sends(*to, *until);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Results that are kept instead of messages: where they are, and what is freed.
+
+use crate::job::{Job, Member, Running};
+use crate::plain::{Case, KINDS};
+use refrain_collectives::{Operation, Results};
+use refrain_ring::Rank;
+use std::sync::Arc;
+
+/// Collectives of each kind: more than a member finishes before it tells so.
+const ROUNDS: i32 = 40;
+
+fn run(job: &mut Job, members: &Arc<[Rank]>, number: i32, case: &Case) {
+    let begin = |me| {
+        let member = Member {
+            members: Arc::clone(members),
+            me,
+            context: 0,
+        };
+        job.begin(&member, number, case).expect("few are open")
+    };
+    let mut running: Vec<Running> = (0..members.len()).map(begin).collect();
+    while !running.is_empty() {
+        job.step().expect("all call the same");
+        running.retain_mut(|it| !job.has_ended(it));
+    }
+}
+
+/// The results that a place keeps of one collective.
+fn kept_by(case: &Case, size: u32, me: u32, failures: u32) -> u64 {
+    let closers = size.min(failures + 1);
+    let is_closer = (0..closers).any(|index| index * size / closers == me);
+    match case.call(me).results() {
+        _ if size == 1 => 0,
+        None => 0,
+        Some(Results::Same(_)) => u64::from(is_closer),
+        Some(Results::Own(own)) => {
+            let owners = (0..=failures.min(size - 1)).map(|by| (me + size - by) % size);
+            owners.filter(|owner| own.count(*owner) > 0).count() as u64
+        }
+    }
+}
+
+fn check(kind: Operation, size: u32, failures: u32) {
+    let mut rng = fastrand::Rng::with_seed(9);
+    let mut job = Job::keeping(size, 3, size.is_multiple_of(2), Some(failures));
+    let members: Arc<[Rank]> = (0..size).map(Rank).collect();
+    let mut kept = vec![0; size as usize];
+    let mut has_results = true;
+    for number in 0..ROUNDS {
+        let case = Case::new(kind, size, &mut rng);
+        run(&mut job, &members, number, &case);
+        has_results = case.call(0).results().is_some();
+        for me in 0..size {
+            kept[me as usize] += kept_by(&case, size, me, failures);
+        }
+    }
+    // Members that wait tell how far they are.
+    (0..200).for_each(|_| job.step().expect("nothing is under way"));
+    for rank in 0..size {
+        let case = format!("{kind} of {size} ranks, {failures} failures, rank {rank}");
+        assert_eq!(job.results(rank), kept[rank as usize], "{case}");
+        for to in (0..size).filter(|to| *to != rank) {
+            let [sent, freed] = job.freed(rank, to);
+            assert_eq!(freed, if has_results { sent } else { 0 }, "{case} to {to}");
+        }
+    }
+}
+
+// WHOLE-1 WHOLE-2 WHOLE-3 WHOLE-4
+#[test]
+fn results_are_where_they_belong_and_messages_are_freed() {
+    for kind in KINDS {
+        for size in 1..=6 {
+            for failures in 1..=3 {
+                check(kind, size, failures);
+            }
+        }
+    }
+}
