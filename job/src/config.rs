@@ -156,6 +156,9 @@ pub struct CollectivesConfig {
     pub table: String,
     /// `--check-collectives`: members compare their calls before each collective.
     pub check: bool,
+    /// `--collectives whole`: results are kept instead of the messages inside collectives, and
+    /// survive this many failures at a time (`--collective-failures`). `None`: messages are kept.
+    pub whole: Option<u32>,
     /// Whether all ranks could read one memory when the job began; filled in by the launcher. It
     /// decides about algorithms, and so does not change when a rank is restarted. COLL-1
     pub one_memory: bool,

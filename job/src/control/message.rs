@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Version of the control messages.
-pub const CONTROL_VERSION: u8 = 14;
+pub const CONTROL_VERSION: u8 = 15;
 
 /// The protocol of launcher and ranks. Addresses and reasons are short: a message that is longer
 /// is damaged.
@@ -501,13 +501,13 @@ mod tests {
             alone: false,
         };
         let expected = [
-            b"RJ\x0e\x01\x50\0\0\0".as_slice(),
+            b"RJ\x0f\x01\x51\0\0\0".as_slice(),
             b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x01\x90\x4e".as_slice(),
             b"\0\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),
             b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0\0\0".as_slice(),
             b"\x04none\xe8\x07\0\x01\x01\x01\x01\x02\0\0\0\0",
-            b"\0\0",
+            b"\0\0\0",
         ]
         .concat();
         let mut frame = BytesMut::new();

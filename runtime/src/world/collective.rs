@@ -595,7 +595,7 @@ impl World {
         collective: Collective<'_>,
     ) -> Result<Request, Error> {
         let number = (self.groups).count_collective(collective.group, Kind::Prepared)?;
-        self.prepare(collective, Numbered::ByPreparation(number))
+        self.prepare(collective, Numbered::ByPreparation(number.tag))
     }
 
     fn prepare(

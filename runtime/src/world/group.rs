@@ -9,6 +9,7 @@ use super::collective::{allgather, bcast};
 use super::envelope::{CONTEXT_RESERVED_MIN, Source, from, to};
 use super::request::{Key, Table};
 use crate::Error;
+use refrain_rank::collective::{Name, Number};
 use refrain_ring::Rank;
 use refrain_transport::engine::SendTo;
 use serde::{Deserialize, Serialize};
@@ -89,15 +90,22 @@ impl Groups {
     ///
     /// # Errors
     /// As [`Groups::get`].
-    pub fn count_collective(&mut self, group: Group, kind: Kind) -> Result<i32, Error> {
+    pub fn count_collective(&mut self, group: Group, kind: Kind) -> Result<Number, Error> {
         let members = self.table.get_mut(group.key).ok_or_else(released)?;
         let count = &mut members.collectives[kind as usize];
         let index = *count;
         *count += 1;
-        Ok(match kind {
-            Kind::Blocking => (index % (1 << 29)) as i32,
-            Kind::Begun => 1 << 29 | (index % (1 << 29)) as i32,
-            Kind::Prepared => 1 << 30 | ((index % (1 << (30 - START_BITS))) as i32) << START_BITS,
+        let (tag, is_begun) = match kind {
+            Kind::Blocking => ((index % (1 << 29)) as i32, false),
+            Kind::Begun => (1 << 29 | (index % (1 << 29)) as i32, true),
+            Kind::Prepared => {
+                let number = (index % (1 << (30 - START_BITS))) as i32;
+                return Ok(Number::from(1 << 30 | number << START_BITS));
+            }
+        };
+        Ok(Number {
+            tag,
+            name: Some(Name::new(index, is_begun)),
         })
     }
 }

@@ -317,6 +317,10 @@ impl World {
     /// As [`World::send`].
     pub fn publish_horizon(&mut self) -> Result<(), Error> {
         self.engine.publish_horizon();
+        if let Some(whole) = self.under_way.whole() {
+            let covers = whole.covers();
+            whole.publish(&covers, &mut self.engine);
+        }
         self.make_progress()?;
         Ok(())
     }

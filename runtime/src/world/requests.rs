@@ -116,7 +116,7 @@ impl World {
                     Numbered::ByPreparation(next) => {
                         let number = *next;
                         *next = next_start(number);
-                        number
+                        number.into()
                     }
                 };
                 let again = match self.under_way.spare_plan() {

@@ -9,6 +9,7 @@ use refrain_checkpoint::{SectionKind, Writing};
 use refrain_job::control::message::ToLauncher;
 use refrain_job::stderr::report;
 use refrain_rank::checkpoint::{LogSaving, Transfer, encode_engine};
+use refrain_rank::collective::WholePart;
 use refrain_ring::Rank;
 use refrain_transport::engine::{Beginning, NotBetween};
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,8 @@ pub(in crate::world) const WORLD_SECTION: u64 = 1;
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::world) struct WorldPart {
     pub(in crate::world) groups: Groups,
+    /// Results of collectives that are kept, if any are.
+    pub(in crate::world) whole: WholePart,
     /// Number of requests made so far.
     pub(in crate::world) requests: u64,
     /// Number of fences passed.
@@ -36,6 +39,7 @@ impl WorldPart {
     pub(in crate::world) fn at_the_beginning(rank: Rank, size: u32) -> Self {
         Self {
             groups: Groups::new(rank, size),
+            whole: WholePart::default(),
             requests: 0,
             fences: 0,
             time_ns: 0,
@@ -80,9 +84,24 @@ pub(super) fn take(
     world: &mut World,
     save: impl FnOnce(&mut Image<'_>) -> Result<(), Error>,
 ) -> Result<Checkpointed, Error> {
+    let taken = take_now(world, save);
+    if let Some(whole) = world.under_way.whole() {
+        whole.saved(&mut world.engine);
+    }
+    taken
+}
+
+fn take_now(
+    world: &mut World,
+    save: impl FnOnce(&mut Image<'_>) -> Result<(), Error>,
+) -> Result<Checkpointed, Error> {
     let began = Instant::now();
+    if let Some(whole) = world.under_way.whole() {
+        whole.tidy(&mut world.engine);
+    }
     let state = state_of(world)?;
     let horizon = world.engine.horizon();
+    let covers = world.under_way.whole().map(|it| it.covers());
     let statistics = world.engine.statistics();
     let traffic = Traffic {
         received_bytes: statistics.bytes_received,
@@ -123,6 +142,9 @@ pub(super) fn take(
     world.checkpoints.traffic_before = traffic;
     // GC-1: the horizon is published after the checkpoint is stable.
     world.engine.publish(&horizon);
+    if let (Some(whole), Some(covers)) = (world.under_way.whole(), covers) {
+        whole.publish(&covers, &mut world.engine);
+    }
     world.make_progress()?;
     Ok(Checkpointed {
         number,
@@ -144,6 +166,11 @@ fn state_of(world: &mut World) -> Result<Beginning, Error> {
 fn write_own(world: &mut World, state: &Beginning, writing: &mut Writing) -> Result<(), Error> {
     let part = WorldPart {
         groups: world.groups.clone(),
+        whole: world
+            .under_way
+            .whole()
+            .map(|it| it.part())
+            .unwrap_or_default(),
         requests: world.requests.made(),
         fences: world.control.as_ref().map_or(0, |it| it.fences_passed()),
         time_ns: world.job_time.last_ns(),
@@ -155,8 +182,9 @@ fn write_own(world: &mut World, state: &Beginning, writing: &mut Writing) -> Res
         let written = section.and_then(|()| writing.write(bytes));
         written.map_err(broken)?;
     }
-    let own = world.rank;
-    for to in (0..world.size).map(Rank).filter(|to| *to != own) {
+    // A rank's log to itself holds results of collectives, if any are kept.
+    let (own, has_own) = (world.rank, world.engine.keeps_results());
+    for to in (0..world.size).map(Rank).filter(|to| has_own || *to != own) {
         let section = writing.section(SectionKind::Log, to.0.into());
         section.map_err(broken)?;
         write_log(world, state, to, writing)?;

@@ -5,6 +5,7 @@
 //! there; the messages that it sends have already arrived. REC-3, LOG-2
 
 use super::Membership;
+use super::kept_results::KeptResults;
 use crate::Error;
 use crate::world::peers::bare;
 use core::time::Duration;
@@ -16,9 +17,9 @@ use refrain_logging::segment::Channel;
 use refrain_rank::dead_rank::open_log;
 use refrain_rank::previous_logs::ReadAhead;
 use refrain_ring::{
-    Frame, Frontier, Incarnation, Position, Rank, RecordHeader, RecordKind, Region, Ssn,
+    Frame, Frontier, Incarnation, Position, Rank, RecordHeader, RecordKind, Region, Ssn, Stream,
 };
-use refrain_transport::control::Control;
+use refrain_transport::control::{Control, Report};
 use refrain_transport::fabric::{
     Address, Arrival, Attributes, Disposition, Fabric, FabricError, Landing, Payload, Place,
     RELEASED_WHOLLY, Refusal, Sink,
@@ -43,6 +44,8 @@ pub(super) struct DepartedPeers {
     peers: Vec<Option<DepartedPeer>>,
     /// Answers in the place of the peers.
     answers: VecDeque<(Rank, Control)>,
+    /// Collectives for whose results this rank has asked: the peer, the context and the collective.
+    asked: VecDeque<(Rank, u32, u64)>,
     idle: Duration,
     idle_max: Duration,
 }
@@ -61,6 +64,8 @@ struct DepartedPeer {
     /// be read.
     next: Option<Frontier>,
     ahead: ReadAhead,
+    /// The results of collectives that it kept, if any are kept.
+    results: Option<KeptResults>,
 }
 
 /// The logs of the peers, by rank.
@@ -85,6 +90,16 @@ impl Collected {
             memory,
         } in departed
         {
+            let keeps_results = config.collectives.whole.is_some();
+            let results = keeps_results
+                .then(|| {
+                    KeptResults::open(
+                        &memory,
+                        folder,
+                        key(membership.job, (rank, incarnation), rank),
+                    )
+                })
+                .transpose()?;
             let image = open_log(memory, folder, Some(membership.rank))?;
             let before = sent_before.map(|all| all[rank.index()].clone());
             let sent = match &own {
@@ -99,6 +114,7 @@ impl Collected {
                 asked: Vec::new(),
                 next: None,
                 ahead: ReadAhead::default(),
+                results,
             });
         }
         Ok(Self(peers))
@@ -128,6 +144,7 @@ impl Collected {
             region,
             peers: self.0,
             answers: VecDeque::new(),
+            asked: VecDeque::new(),
             idle: Duration::ZERO,
             idle_max: IDLE_MAX.saturating_add(events_wait),
         };
@@ -252,8 +269,44 @@ impl DepartedPeers {
         self.peers.get_mut(rank.index())?.as_mut()
     }
 
+    /// Gives the results of a collective that a peer kept; returns their number.
+    fn give_results(
+        &mut self,
+        rank: Rank,
+        context: u32,
+        collective: u64,
+        sink: &mut dyn Sink,
+    ) -> Result<usize, FabricError> {
+        let Some(peer) = self.peer(rank) else {
+            return Ok(0);
+        };
+        let Some(results) = &mut peer.results else {
+            return Ok(0);
+        };
+        let parts = results.of(context, collective);
+        let parts = parts.map_err(|error| FabricError::Native {
+            attempted: format!("reading the results that rank {rank} has kept"),
+            words: error.to_string(),
+        })?;
+        for bytes in &parts {
+            let part = Message {
+                ssn: Ssn::first(Stream::RESULTS),
+                context,
+                tag: 0,
+                flags: 0,
+                kind: RecordKind::Eager,
+                position: Position(0),
+                bytes: bytes.clone(),
+            };
+            hand_over(&part, peer, bytes.len(), sink);
+        }
+        Ok(parts.len())
+    }
+
     fn has_more(&self) -> bool {
-        !self.answers.is_empty() || self.peers.iter().flatten().any(DepartedPeer::has_more)
+        !self.answers.is_empty()
+            || !self.asked.is_empty()
+            || self.peers.iter().flatten().any(DepartedPeer::has_more)
     }
 
     fn no_such_message(&mut self) -> FabricError {
@@ -336,7 +389,19 @@ impl Fabric for DepartedPeers {
             Control::AskMatched { ssn } => {
                 self.answers.push_back((to, Control::Matched { ssn }));
             }
-            Control::ClearToSend { .. } | Control::Matched { .. } | Control::Horizon { .. } => {}
+            Control::ClearToSend { .. }
+            | Control::Matched { .. }
+            | Control::Horizon { .. }
+            | Control::Freed { .. } => {}
+            Control::Collective {
+                report,
+                context,
+                name,
+            } => {
+                if report == Report::Ask {
+                    self.asked.push_back((to, context, name));
+                }
+            }
         }
         Ok(())
     }
@@ -353,6 +418,9 @@ impl Fabric for DepartedPeers {
         for (rank, control) in self.answers.drain(..) {
             sink.control(rank, control);
             calls += 1;
+        }
+        while let Some((rank, context, collective)) = self.asked.pop_front() {
+            calls += self.give_results(rank, context, collective, sink)?;
         }
         // One message of each peer at a time, so that a program that receives slowly holds few.
         for peer in self.peers.iter_mut().flatten() {

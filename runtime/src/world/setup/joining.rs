@@ -269,6 +269,9 @@ impl Joining<'_> {
         let fabric = means.made.fabric;
         let mut engine = Engine::new(options, means.arena, fabric, protocol)
             .with_shared_payload(means.size.shared_bytes, SHARED_MESSAGE_BYTES_MIN);
+        if self.config.collectives.whole.is_some() {
+            engine.keep_results();
+        }
         if self.config.log_full == LogFullPolicy::Unprotected {
             engine.limit_keeping();
         }

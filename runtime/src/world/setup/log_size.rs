@@ -51,7 +51,7 @@ pub(super) fn log_size(
             "--log-memory: {ranks} ranks × {budget} bytes are more than the {available} bytes of memory that are available: lower it"
         )));
     }
-    let peers = u64::from(membership.size.saturating_sub(1).max(1));
+    let peers = channels(config, membership);
     if member.keeps_payload() && spills(config, membership, budget) {
         return spilled_size(budget, peers, config.recovery.max_restarts > 0);
     }
@@ -83,9 +83,16 @@ pub(super) fn log_size(
     })
 }
 
+/// The logs that a rank writes: one for each peer, and one for results of collectives if any are
+/// kept.
+fn channels(config: &JobConfig, membership: &Membership) -> u64 {
+    let peers = u64::from(membership.size.saturating_sub(1).max(1));
+    peers + u64::from(config.collectives.whole.is_some())
+}
+
 /// Whether the log goes to disk: to the default folder only if its memory is large enough for that.
 pub(super) fn spills(config: &JobConfig, membership: &Membership, budget: u64) -> bool {
-    let peers = u64::from(membership.size.saturating_sub(1).max(1));
+    let peers = channels(config, membership);
     let least = spilled_bytes_min(peers, config.recovery.max_restarts > 0);
     config.spill_dir.is_some() && (budget >= least || !config.spill_dir_is_default)
 }

@@ -9,6 +9,7 @@ mod events;
 mod explain;
 mod fabric;
 mod joining;
+mod kept_results;
 mod log_size;
 mod low_numbers;
 mod neighbours;
@@ -29,7 +30,7 @@ use refrain_collectives::Schedules;
 use refrain_collectives::choice::Table as Algorithms;
 use refrain_job::config::JobConfig;
 use refrain_job::control::ControlPlane;
-use refrain_rank::collective::UnderWay;
+use refrain_rank::collective::{UnderWay, Whole};
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::FabricError;
 use std::time::Instant;
@@ -82,6 +83,12 @@ impl World {
             world,
             recovering,
         } = joined;
+        let mut under_way = UnderWay::default();
+        if let Some(failures) = config.collectives.whole {
+            let is_later_life = membership.incarnation > Incarnation(0);
+            let whole = Whole::new(membership.rank, failures, is_later_life, world.whole);
+            under_way = under_way.with_whole(whole);
+        }
         let mut world = Self {
             rank: membership.rank,
             size: membership.size,
@@ -101,7 +108,7 @@ impl World {
             groups: world.groups,
             schedules: Schedules::new(algorithms, config.collectives.one_memory),
             checks_collectives: config.collectives.check,
-            under_way: UnderWay::default(),
+            under_way,
             requests: Table::after(world.requests),
             messages: Table::after(0),
             spare_begun: Vec::new(),
