@@ -330,6 +330,7 @@ impl Part {
         let mut schedule = Schedule::default();
         algorithm.schedule(&call, &PARAMETERS, &mut schedule);
         Chosen {
+            results: call.results(),
             algorithm,
             input_elements: schedule.extent(Buffer::Input),
             output_elements: schedule.extent(Buffer::Output),

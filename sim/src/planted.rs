@@ -112,6 +112,10 @@ pub enum Planted {
     ContextsAnew,
     /// A later life counts the collectives of its groups anew. COLL-3
     CollectivesCountedAnew,
+    /// A later life begins without what its checkpoint knows of results that are kept. WHOLE-2
+    ResultsForgotten,
+    /// Members tell that they have finished more collectives than they have. WHOLE-3
+    FinishedEarly,
     /// A later life asks for all messages again.
     RestartFromStart,
     /// As [`Planted::RestartFromStart`], and a message that arrives again counts as the next one.
@@ -208,6 +212,8 @@ impl Planted {
             "collectives-counted-anew",
             200,
         ),
+        known(Planted::ResultsForgotten, "results-forgotten", 1000),
+        known(Planted::FinishedEarly, "finished-early", 500),
     ];
 
     /// The bug's entry in [`Planted::ALL`].

@@ -1,6 +1,7 @@
 //! The state with which a life begins: the beginning of its program, or a checkpoint.
 
 use crate::program::{Answer, Call, Ended, Program, Stamp};
+use refrain_rank::collective::WholePart;
 use refrain_ring::{Clock, Rank, Ssn};
 use std::collections::BTreeSet;
 
@@ -138,6 +139,8 @@ pub struct Saved {
 pub struct EnginePart {
     /// The encoded state of the engine.
     pub state: Vec<u8>,
+    /// Results of collectives that are kept.
+    pub whole: WholePart,
     /// By receiver: the log, without freed messages.
     pub logs: Vec<Vec<u8>>,
 }

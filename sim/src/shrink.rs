@@ -161,6 +161,7 @@ impl<F: FnMut(&Plan) -> bool> Shrinking<F> {
     }
 
     fn plainer_shape(&mut self) {
+        self.attempt(|plan| plan.whole = None);
         self.attempt(|plan| plan.network.is_rough = false);
         self.attempt(|plan| plan.network.distant_bytes_min = None);
         self.attempt(|plan| plan.network.is_staged = false);

@@ -246,6 +246,7 @@ impl Oracle for Collectives {
             Happening::Called(life, at, Call::Collective(call)) => {
                 return self.called(*life, *at, call);
             }
+            Happening::Posted(.., header, _) if header.ssn.stream() == Stream::RESULTS => {}
             Happening::Posted(from, to, header, payload) if !header.ssn.is_program() => {
                 let judged = self.posted(*from, *to, header, payload);
                 return judged

@@ -12,7 +12,7 @@ use crate::happening::{Happening, Life};
 use crate::plan::Process;
 use crate::program::{Call, Stamp};
 use refrain_logging::determinant::Determinant;
-use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, RecordKind, Ssn, Stream};
 use refrain_transport::control::Control;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -125,6 +125,9 @@ impl Gate {
         header: &RecordHeader,
         world: &dyn Witness,
     ) -> Result<(), String> {
+        if header.ssn.stream() == Stream::RESULTS {
+            return Ok(());
+        }
         if !header.ssn.is_program() {
             return self.posted_step(from, to, header, world);
         }
@@ -192,7 +195,10 @@ impl Gate {
                 self.asked(from.rank, to, ssn);
                 return Ok(());
             }
-            Control::Horizon { .. } | Control::Restart { .. } => {
+            Control::Horizon { .. }
+            | Control::Restart { .. }
+            | Control::Collective { .. }
+            | Control::Freed { .. } => {
                 return Ok(());
             }
         };

@@ -104,7 +104,8 @@ impl Oracles {
         messages: &BTreeMap<Ssn, Vec<u8>>,
     ) -> Result<(), Breach> {
         self.log.read_back(sender, receiver, from, messages)?;
-        let is_needed = |id| self.log.may_need(receiver, id);
+        // Of collectives whose results are kept, the results count. WHOLE-4
+        let is_needed = |id| !self.channel.leaves_out && self.log.may_need(receiver, id);
         let judged = self
             .collective
             .read_back((sender, receiver), is_needed, messages);

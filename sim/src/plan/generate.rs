@@ -85,10 +85,12 @@ impl Plan {
                 memory_bytes: 0,
                 disk_bytes: 0,
             },
+            whole: None,
             first_clock,
             faults: Vec::new(),
             planted: options.planted,
         };
+        plan.whole = chance(7).bool().then_some(ranks - 1);
         plan.log = log(&plan, lengths);
         if options.has_faults {
             plan.faults = faults(&mut chance(5), &plan, options.operations);
@@ -323,17 +325,19 @@ fn log(plan: &Plan, lengths: Lengths) -> LogPlan {
     let chunk = CHUNK_BYTES as u64;
     let most = (0..plan.ranks).map(|rank| needed_bytes(plan, Rank(rank)));
     let most = most.max().unwrap_or_default();
+    // Results that are kept go to one more channel.
+    let channels = peers + u64::from(plan.whole.is_some());
     if lengths == Lengths::Long {
         LogPlan {
             // The minimum of a real rank: two chunks for each channel, and one to recall spilled
             // messages that a peer needs.
-            memory_bytes: (2 * peers + 1) * chunk,
-            disk_bytes: (peers * SpillOptions::DISK_BYTES_MIN).max(2 * most)
+            memory_bytes: (2 * channels + 1) * chunk,
+            disk_bytes: (channels * SpillOptions::DISK_BYTES_MIN).max(2 * most)
                 + SpillOptions::DISK_BYTES_MIN,
         }
     } else {
         LogPlan {
-            memory_bytes: (most + 2 * peers * chunk).next_multiple_of(chunk),
+            memory_bytes: (most + 2 * channels * chunk).next_multiple_of(chunk),
             disk_bytes: 0,
         }
     }
@@ -345,8 +349,15 @@ fn needed_bytes(plan: &Plan, rank: Rank) -> u64 {
     let its = messages.filter(|message| message.from == rank);
     let messages = its.map(|message| u64::from(message.bytes));
     let collectives = plan.rounds.iter().flat_map(|round| &round.collectives);
-    let steps = collectives.flat_map(|collective| steps_of(plan, collective, rank));
-    let all = messages.chain(steps);
+    let steps = collectives.clone();
+    let steps = steps.flat_map(|collective| steps_of(plan, collective, rank));
+    // Results of all members may be kept, and be given to all of them.
+    let kept = plan.whole.map_or(0, |failures| 2 * (failures as usize + 1));
+    let results = collectives.flat_map(|collective| {
+        let elements = collective.shape.count * 2 * u64::from(plan.ranks);
+        core::iter::repeat_n(elements * ELEMENT_BYTES as u64, kept)
+    });
+    let all = messages.chain(steps).chain(results);
     all.map(|bytes| bytes + bytes / 2 + FRAME_BYTES * (1 + bytes / FRAGMENT_BYTES))
         .sum()
 }

@@ -190,13 +190,13 @@ pub struct LogPlan {
 impl LogPlan {
     /// The part of the memory that one channel may hold, in bytes, as in the runtime: with a disk
     /// an equal share, so that no channel waits for memory that another receiver holds.
-    pub fn window_bytes(&self, ranks: u32) -> u64 {
+    pub fn window_bytes(&self, ranks: u32, keeps_results: bool) -> u64 {
         match self.disk_bytes {
             0 => self.memory_bytes,
             _ => {
                 let chunk = CHUNK_BYTES as u64;
-                let peers = u64::from(ranks.saturating_sub(1).max(1));
-                self.memory_bytes / peers / chunk * chunk
+                let channels = u64::from(ranks.saturating_sub(1).max(1)) + u64::from(keeps_results);
+                self.memory_bytes / channels / chunk * chunk
             }
         }
     }
@@ -223,6 +223,9 @@ pub struct Plan {
     pub network: NetworkPlan,
     /// The payload logs.
     pub log: LogPlan,
+    /// The failures at a time that results of collectives survive, which are kept instead of their
+    /// messages; `None`: messages are kept.
+    pub whole: Option<u32>,
     /// The first clock of all ranks (to begin near 2^32).
     pub first_clock: u64,
     /// The faults.
@@ -350,6 +353,9 @@ impl fmt::Display for Plan {
             "  {:?}\n  {:?}\n  {:?}",
             self.loggers, self.network, self.log
         )?;
+        if let Some(failures) = self.whole {
+            writeln!(f, "  whole collectives, which survive {failures} failures")?;
+        }
         if let Some(planted) = self.planted {
             writeln!(f, "  planted: {planted:?}")?;
         }

@@ -157,7 +157,7 @@ impl Assembly<'_> {
             rank: life.rank,
             incarnation: life.incarnation,
             size: plan.ranks,
-            window_bytes: plan.log.window_bytes(plan.ranks),
+            window_bytes: plan.log.window_bytes(plan.ranks, plan.whole.is_some()),
         };
         let RankEnd { fabric, arena } = place;
         let memory = arena.region().clone();
@@ -172,6 +172,9 @@ impl Assembly<'_> {
         let mut engine = Engine::new(options, arena, Box::new(fabric), protocol)
             .with_clock(Clock(plan.first_clock))
             .with_shared_payload(plan.shared_bytes(), 1);
+        if plan.whole.is_some() {
+            engine.keep_results();
+        }
         let mut disk = None;
         if plan.log.disk_bytes > 0 {
             let store = store(plan.seed.wrapping_mul(31) ^ u64::from(life.rank.0));
@@ -196,6 +199,7 @@ impl Assembly<'_> {
             disk,
             stage: self.stage.clone(),
             planted: plan.planted,
+            whole: plan.whole,
             spills: plan.log.disk_bytes > 0,
         }))
     }
@@ -304,7 +308,7 @@ pub fn network(plan: &Plan) -> Network {
             fence_off,
             ..options.faults
         },
-        window_bytes: plan.log.window_bytes(plan.ranks),
+        window_bytes: plan.log.window_bytes(plan.ranks, plan.whole.is_some()),
         ..options
     }
     .reading_in_place(plan.network.reads_in_place);

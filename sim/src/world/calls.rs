@@ -10,6 +10,7 @@ use crate::planted::Planted;
 use crate::program::{Answer, Call, Ended, Found, From, RequestNumber, TakenNumber};
 use fastrand::Rng;
 use refrain_rank::calls::{self, Answer as Told, Handle, Handles, NoAnswer};
+use refrain_rank::collective::{Covers, Whole, WholePart};
 use refrain_ring::Clock;
 use refrain_transport::engine::{EngineError, Matched, Outcome, SendTo, Status};
 use refrain_transport::matching::Pattern;
@@ -69,13 +70,19 @@ fn found(status: Status) -> Found {
 impl Caller {
     /// For a life whose program has made `requests` requests and taken `taken` messages in earlier
     /// lives; none of them is open. No other life gets the same values from outside.
-    pub fn new(life: Life, requests: u32, taken: u32, planted: Option<Planted>) -> Self {
+    pub fn new(
+        life: Life,
+        requests: u32,
+        taken: u32,
+        planted: Option<Planted>,
+        whole: Option<Whole>,
+    ) -> Self {
         let seed = u64::from(life.rank.0) << 32 | u64::from(life.incarnation.0);
         Self {
             requests: (0..requests).map(|_| None).collect(),
             taken: (0..taken).map(|_| None).collect(),
             receiving: None,
-            collectives: Collectives::new(planted),
+            collectives: Collectives::new(planted, whole),
             fresh: Fresh {
                 chance: Rng::with_seed(seed),
                 last: 0,
@@ -115,6 +122,38 @@ impl Caller {
             {
                 *handle = Handle::send(lent.begun_at, outcome, None);
             }
+        }
+    }
+
+    /// Drops messages that no collective receives any more, before a checkpoint.
+    pub fn tidy(&mut self, engine: &mut SimEngine) {
+        if let Some(whole) = self.collectives.whole() {
+            whole.tidy(engine);
+        }
+    }
+
+    /// For a checkpoint: the results that are kept.
+    pub fn whole_part(&mut self) -> WholePart {
+        let whole = self.collectives.whole();
+        whole.map(|it| it.part()).unwrap_or_default()
+    }
+
+    /// The logs of a checkpoint are saved.
+    pub fn saved(&mut self, engine: &mut SimEngine) {
+        if let Some(whole) = self.collectives.whole() {
+            whole.saved(engine);
+        }
+    }
+
+    /// What a checkpoint covers that is taken now.
+    pub fn covers(&mut self) -> Option<Covers> {
+        self.collectives.whole().map(|it| it.covers())
+    }
+
+    /// Publishes what a stable checkpoint covers.
+    pub fn publish(&mut self, covers: Option<&Covers>, engine: &mut SimEngine) {
+        if let (Some(whole), Some(covers)) = (self.collectives.whole(), covers) {
+            whole.publish(covers, engine);
         }
     }
 

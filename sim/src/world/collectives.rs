@@ -10,7 +10,7 @@ use super::room::Room;
 use crate::collective::{Collective, ELEMENT_BYTES};
 use crate::planted::Planted;
 use refrain_rank::calls::Handle;
-use refrain_rank::collective::{CollectiveError, Memory, Plan, UnderWay};
+use refrain_rank::collective::{CollectiveError, Memory, Name, Number, Plan, UnderWay, Whole};
 use refrain_ring::Clock;
 use refrain_transport::engine::EngineError;
 use std::sync::Arc;
@@ -37,12 +37,21 @@ pub struct Lent {
 
 impl Collectives {
     /// No collective is under way.
-    pub fn new(planted: Option<Planted>) -> Self {
+    pub fn new(planted: Option<Planted>, whole: Option<Whole>) -> Self {
+        let under_way = UnderWay::default();
         Self {
-            under_way: UnderWay::default(),
+            under_way: match whole {
+                Some(whole) => under_way.with_whole(whole),
+                None => under_way,
+            },
             planted,
             complaint: None,
         }
+    }
+
+    /// What is known of results that are kept, if they are.
+    pub fn whole(&mut self) -> Option<&mut Whole> {
+        self.under_way.whole()
     }
 
     /// Begins a collective. The caller keeps the memory until its request has ended or the engine is
@@ -79,6 +88,10 @@ impl Collectives {
         let number = match self.planted {
             Some(Planted::CollectiveNumberForgotten) => 0,
             _ => call.number,
+        };
+        let number = Number {
+            tag: number,
+            name: Some(Name::new(call.number as u64, false)),
         };
         // SAFETY: the rooms have all elements that the schedule uses, and the caller keeps them.
         // They consist of cells, and the simulation does not access them before the request ends.

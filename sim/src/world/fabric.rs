@@ -6,7 +6,7 @@ use crate::happening::{Happening, Life};
 use crate::planted::Planted;
 use core::time::Duration;
 use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader, RecordKind, Ssn};
-use refrain_transport::control::Control;
+use refrain_transport::control::{Control, Report};
 use refrain_transport::fabric::sim::SimFabric;
 use refrain_transport::fabric::{
     Address, Arrival, Attributes, Disposition, Fabric, FabricError, Landed, Landing, Place,
@@ -51,9 +51,23 @@ impl RankFabric {
     /// The control frame to post, as a planted bug changes it; `None`: post none.
     fn bent(&self, peer: Rank, control: Control) -> Option<Control> {
         let Control::Restart { ssn, others } = control else {
-            let is_lost = self.planted == Some(Planted::MatchNotAsked)
-                && matches!(control, Control::AskMatched { .. });
-            return (!is_lost).then_some(control);
+            return match (self.planted, control) {
+                (Some(Planted::MatchNotAsked), Control::AskMatched { .. }) => None,
+                (
+                    Some(Planted::FinishedEarly),
+                    Control::Collective {
+                        report: Report::Finished,
+                        context,
+                        name,
+                    },
+                ) => Some(Control::Collective {
+                    report: Report::Finished,
+                    context,
+                    // The kind is in the lowest bit.
+                    name: name + 16,
+                }),
+                _ => Some(control),
+            };
         };
         let ssn = match self.planted {
             Some(Planted::RestartTooFar) => ssn.next(),

@@ -7,6 +7,7 @@ use core::fmt::Display;
 use refrain_logging::store::faulty::MemoryStore;
 use refrain_logging::store::{Completion, Operation, Store};
 use refrain_rank::checkpoint::{LogLoading, LogSaving, Transfer, encode_engine};
+use refrain_rank::collective::{Covers, WholePart};
 use refrain_ring::{Frontier, Rank};
 use refrain_transport::engine::{Beginning, Engine, Horizon};
 use refrain_transport::protocol::Protocol;
@@ -64,8 +65,11 @@ pub struct Saving {
     pub number: u32,
     /// What the program had received when the checkpoint was taken.
     pub horizon: Horizon,
+    /// As `horizon`, of collectives whose results are kept.
+    pub covers: Option<Covers>,
     rank: Rank,
     state: Beginning,
+    whole: WholePart,
     logs: Vec<Vec<u8>>,
     /// The log that is being read, with the bytes so far.
     open: Option<(LogSaving, Vec<u8>)>,
@@ -73,12 +77,19 @@ pub struct Saving {
 
 impl Saving {
     /// Begins to read the logs of the engine of `rank`.
-    pub fn new(number: u32, rank: Rank, engine: &Engine<impl Protocol>, state: Beginning) -> Self {
+    pub fn new(
+        (number, rank): (u32, Rank),
+        engine: &Engine<impl Protocol>,
+        state: Beginning,
+        (whole, covers): (WholePart, Option<Covers>),
+    ) -> Self {
         Self {
             number,
             horizon: engine.horizon(),
+            covers,
             rank,
             state,
+            whole,
             logs: Vec::new(),
             open: None,
         }
@@ -94,7 +105,7 @@ impl Saving {
     ) -> Result<Option<EnginePart>, String> {
         while self.logs.len() < self.state.next.len() {
             let to = Rank(self.logs.len() as u32);
-            if to == self.rank {
+            if to == self.rank && !engine.keeps_results() {
                 self.logs.push(Vec::new());
                 continue;
             }
@@ -121,6 +132,7 @@ impl Saving {
         }
         Ok(Some(EnginePart {
             state: encode_engine(self.rank, &self.state),
+            whole: self.whole.clone(),
             logs: core::mem::take(&mut self.logs),
         }))
     }
@@ -138,8 +150,8 @@ pub fn load_logs(
     part: &EnginePart,
     crash_point: &CrashPoint,
 ) -> Result<(), String> {
-    let others = (0..).map(Rank).zip(&part.logs);
-    for (to, log) in others.filter(|(to, _)| *to != rank) {
+    let logs = (0..).map(Rank).zip(&part.logs);
+    for (to, log) in logs.filter(|(_, log)| !log.is_empty()) {
         let mut from = &log[..];
         let until = &next[to.index()];
         let loading = LogLoading::begin(&mut from, (rank, to), until);

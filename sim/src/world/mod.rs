@@ -111,6 +111,7 @@ impl<'a> World<'a> {
         let seed = plan.seed ^ 0x10_66_e5;
         let loggers = Loggers::new(plan.loggers, crash_points.clone(), seed, plan.planted);
         let stage = Rc::new(Stage::new(plan.ranks, loggers.clone(), is_loud));
+        stage.oracles.borrow_mut().channel.leaves_out = plan.whole.is_some();
         let ranks = plan.ranks as usize;
         let checkpoints_crash_point = Injector::crash_point(plan, Process::Checkpoints);
         let mut job = Self {

@@ -16,6 +16,7 @@ use crate::program::{Answer, Call, Program, litter};
 use crate::saved::{Beginning as ProgramBeginning, Saved, Tally};
 use refrain_logging::pessimist::Pessimist;
 use refrain_logging::store::faulty::MemoryDisk;
+use refrain_rank::collective::{Covers, Whole};
 use refrain_rank::protocol::Logging;
 use refrain_ring::{Clock, Incarnation, Rank, Region, Ssn};
 use refrain_transport::engine::{Beginning, Engine, EngineError, Horizon};
@@ -41,6 +42,9 @@ enum Activity {
     Checkpointing(u32),
     Finished,
 }
+
+/// What a checkpoint covers: messages and events, and collectives whose results are kept.
+type Published = (Horizon, Option<Covers>);
 
 /// The result of one step of a rank.
 #[derive(Debug)]
@@ -72,8 +76,8 @@ pub struct RankProcess {
     /// The number of the latest checkpoint.
     checkpoints: u32,
     /// Horizons of the checkpoint that is being written, and of the newest stable one.
-    taking: Option<Horizon>,
-    newest: Option<Horizon>,
+    taking: Option<Published>,
+    newest: Option<Published>,
     newest_number: u32,
     stage: Rc<Stage>,
     planted: Option<Planted>,
@@ -111,6 +115,8 @@ pub struct Parts {
     pub engine: SimEngine,
     pub stage: Rc<Stage>,
     pub planted: Option<Planted>,
+    /// The failures that results of collectives survive, if they are kept.
+    pub whole: Option<u32>,
     pub spills: bool,
     pub begins: LifeBeginning,
     pub memory: Region,
@@ -124,12 +130,24 @@ impl RankProcess {
             number,
             next_number,
             seen_before,
-            saved: Saved { beginning, .. },
+            saved: Saved { beginning, engine },
             ..
         } = parts.begins;
+        let whole = parts.whole.map(|failures| {
+            let is_later_life = parts.life.incarnation > Incarnation(0);
+            let engine = engine.filter(|_| parts.planted != Some(Planted::ResultsForgotten));
+            let part = engine.map(|engine| engine.whole).unwrap_or_default();
+            Whole::new(parts.life.rank, failures, is_later_life, part)
+        });
         let tally = beginning.tally;
-        let caller = Caller::new(parts.life, tally.requests, tally.taken, parts.planted);
-        let horizon = parts.engine.horizon();
+        let mut caller = Caller::new(
+            parts.life,
+            tally.requests,
+            tally.taken,
+            parts.planted,
+            whole,
+        );
+        let horizon = (parts.engine.horizon(), caller.covers());
         let mut program = beginning.program;
         match parts.planted {
             Some(Planted::ContextsAnew) => program.give_contexts_anew(),
@@ -365,6 +383,7 @@ impl RankProcess {
             self.activity = Activity::TakingCheckpoint;
             return;
         }
+        self.caller.tidy(&mut self.engine);
         let state = match self.engine.state() {
             Ok(state) => state,
             Err(error) => {
@@ -380,7 +399,8 @@ impl RankProcess {
         self.stage
             .tell(&Happening::CheckpointTaken(self.life, number, clock));
         let state = self.bent(state);
-        let saving = Saving::new(number, self.life.rank, &self.engine, state);
+        let whole = (self.caller.whole_part(), self.caller.covers());
+        let saving = Saving::new((number, self.life.rank), &self.engine, state, whole);
         if self.planted == Some(Planted::FreedBeforeStable) {
             self.engine.publish(&saving.horizon);
         }
@@ -416,8 +436,9 @@ impl RankProcess {
                 return Stepped::Idle;
             }
         };
+        self.caller.saved(&mut self.engine);
         let (number, clock) = (saving.number, self.engine.now());
-        self.taking = Some(saving.horizon);
+        self.taking = Some((saving.horizon, saving.covers));
         self.activity = Activity::Checkpointing(number);
         Stepped::Takes(Box::new(Checkpoint {
             number,
@@ -447,12 +468,13 @@ impl RankProcess {
             Some(Planted::OneGeneration) => self.newest.clone(),
             _ => before,
         };
-        if let Some(published) = published {
+        if let Some((published, covers)) = published {
             // This checkpoint and the one before it are kept.
             let superseded = superseded.saturating_sub(1);
             let told = Happening::CheckpointsSuperseded(self.life.rank, superseded);
             self.stage.tell(&told);
             self.engine.publish(&published);
+            self.caller.publish(covers.as_ref(), &mut self.engine);
         }
         self.answered(Answer::Done);
     }

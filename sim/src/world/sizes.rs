@@ -148,6 +148,7 @@ impl Size {
             seed: 1,
             ranks: self.programs.len() as u32,
             protocol: Member::Pessimist,
+            whole: None,
             rounds: Vec::new(),
             groups: vec![
                 (0..self.programs.len() as u32)

@@ -325,7 +325,7 @@ impl Process {
             return None;
         }
         let state = self.engine.state().ok()?;
-        let mut saving = Saving::new(0, self.life.rank, &self.engine, state);
+        let mut saving = Saving::new((0, self.life.rank), &self.engine, state, Default::default());
         let part = saving.step(&mut self.engine).expect("all is in memory");
         let engine = part?;
         self.engine.publish(&saving.horizon);

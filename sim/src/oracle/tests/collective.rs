@@ -58,7 +58,7 @@ fn step(stream: u16, count: u64, number: i32) -> RecordHeader {
         flags: 0,
         incarnation: Incarnation(0),
         source: Rank(0),
-        ssn: Ssn(Ssn::first(Stream(stream)).0 + count),
+        ssn: Ssn(Ssn::first(Stream(Stream::RESULTS.0 + stream)).0 + count),
         context: CONTEXT,
         tag: number,
         extent: 8,
