@@ -92,7 +92,7 @@ impl Arguments {
             let problem = format!("messages of {bytes} bytes cannot be measured");
             return Err(BenchError::option("--sizes", problem, "give 8 to 256M"));
         }
-        check_loop(&self.protocol, self.time)?;
+        check_loop(self.protocol.iter().map(String::as_str), self.time)?;
         let largest = self.sizes.iter().copied().max().unwrap_or(0);
         if self.log_memory < 32 * MEASUREMENTS * largest {
             let size = format_size(largest);

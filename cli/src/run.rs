@@ -2,7 +2,7 @@
 
 mod arguments;
 
-pub use arguments::Arguments;
+pub use arguments::{Arguments, KeptOfCollectives};
 
 use crate::secret;
 use crate::statistics;
@@ -101,12 +101,32 @@ fn config(arguments: &Arguments) -> miette::Result<JobConfig> {
                 .clone()
                 .unwrap_or_default(),
             check: arguments.collectives.check_collectives,
+            whole: whole_collectives(arguments)?,
             ..CollectivesConfig::default()
         },
         recovery: recovery_config(arguments)?,
         verbose: arguments.verbose,
         ..JobConfig::default()
     })
+}
+
+/// How many failures the results of collectives survive, if they are kept.
+fn whole_collectives(arguments: &Arguments) -> miette::Result<Option<u32>> {
+    let collectives = &arguments.collectives;
+    if collectives.collectives == KeptOfCollectives::Messages {
+        if collectives.collective_failures.is_some() {
+            miette::bail!(
+                "--collective-failures is about results that are kept: give --collectives whole, too"
+            );
+        }
+        return Ok(None);
+    }
+    if arguments.protocol == "none" {
+        miette::bail!(
+            "--collectives whole keeps results for replays, and protocol none has no replays: choose another --protocol"
+        );
+    }
+    Ok(Some(collectives.collective_failures.unwrap_or(1)))
 }
 
 /// The folder of the log's files; `None`: the log stays in memory.

@@ -32,7 +32,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = refrain_launch::size::parse,
           default_value = "4,8,16,32,64,128,256,512,1K,2K,4K,8K,16K,32K,64K,128K,256K,512K,1M,2M,4M")]
     pub(super) sizes: Vec<u64>,
-    /// Protocols to compare.
+    /// Protocols to compare; with `+whole`, results are kept instead of messages.
     #[arg(
         long,
         value_name = "A,B,…",
@@ -117,6 +117,14 @@ pub fn log_bytes(bytes: u64, ranks: u32) -> u64 {
     2 * u64::from(ranks - 1) * message_cost_bytes(bytes)
 }
 
+/// A protocol, and what is kept of collectives.
+fn split(protocol: &str) -> (&str, &str) {
+    match protocol.strip_suffix("+whole") {
+        Some(protocol) => (protocol, "whole"),
+        None => (protocol, "messages"),
+    }
+}
+
 impl Arguments {
     pub(super) fn check(&self) -> Result<(), BenchError> {
         let wrong = |bytes: &&u64| {
@@ -138,7 +146,7 @@ impl Arguments {
             let help = "raise --log-memory, or lower --sizes";
             return Err(BenchError::option("--sizes", problem, help));
         }
-        check_loop(&self.protocol, self.time)
+        check_loop(self.protocol.iter().map(|it| split(it).0), self.time)
     }
 
     fn between_horizons(&self) -> u64 {
@@ -180,8 +188,9 @@ impl Arguments {
 
     /// Clocks are not recorded: reading them would be an event before the first message.
     pub(super) fn job(&self, protocol: &str, words: &[String]) -> Job {
+        let (protocol, collectives) = split(protocol);
         let options = format!(
-            "--protocol {protocol} --fabric {} --log-memory {} --log-prefault --record-clocks off",
+            "--protocol {protocol} --collectives {collectives} --fabric {} --log-memory {} --log-prefault --record-clocks off",
             self.common.fabric, self.log_memory
         );
         let mut job = Job::new(self.ranks, &options, "collective-loop");

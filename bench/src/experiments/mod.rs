@@ -129,7 +129,10 @@ pub(crate) fn repeat<Case: Copy, Run>(
 }
 
 /// Checks the options of a loop that is measured with each protocol.
-pub(crate) fn check_loop(protocols: &[String], time_s: f64) -> Result<(), BenchError> {
+pub(crate) fn check_loop<'a>(
+    protocols: impl IntoIterator<Item = &'a str>,
+    time_s: f64,
+) -> Result<(), BenchError> {
     for name in protocols {
         check_protocol(name).map_err(|error| {
             BenchError::option("--protocol", error, "`refrain info` lists them")

@@ -1,6 +1,6 @@
 //! The options of `refrain run`.
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 use refrain_checkpoint::policy::Choice;
 use refrain_eventlog::Level;
 use refrain_job::choice;
@@ -132,6 +132,20 @@ pub struct Collectives {
     /// Compare the calls of a group's ranks before each collective, and stop where they differ.
     #[arg(long)]
     pub check_collectives: bool,
+    /// What is kept of collectives: the messages inside them, or, as a whole, their results
+    /// where these are smaller.
+    #[arg(long, value_name = "messages|whole", default_value = "messages")]
+    pub collectives: KeptOfCollectives,
+    /// Failures at a time that the results of whole collectives survive [default: 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub collective_failures: Option<u32>,
+}
+
+/// What is kept of collectives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KeptOfCollectives {
+    Messages,
+    Whole,
 }
 
 /// Recording of events, and replay.

@@ -98,3 +98,46 @@ fn groups_survive_in_checkpoints() {
     }
     batch.finish(24);
 }
+
+/// Results are kept instead of messages: every few clocks of a short job, one rank after the other.
+// WHOLE-1 WHOLE-3 WHOLE-5
+#[test]
+fn a_rank_that_dies_anywhere_takes_results() {
+    let mut batch = Batch::new("whole collectives");
+    for clock in (1..400).step_by(11) {
+        let options = format!("--collectives whole --kill {}@clock={clock}", clock % 3);
+        let deaths = batch.survives(3, &options, &workload(1, ""));
+        assert_eq!(deaths, 1, "{options}");
+    }
+    batch.finish(36);
+}
+
+/// As many ranks at once as the results survive, all ranks, and again while they recover; with
+/// checkpoints, with results that go to disk, and with calls that are compared.
+// WHOLE-2 WHOLE-4 WHOLE-5 LOG-5
+#[test]
+fn several_ranks_take_results() {
+    let mut batch = Batch::new("whole collectives, several");
+    let mut chance = Chance::new(27);
+    let spilled = batch.spilled().display().to_string();
+    for seed in 0..24 {
+        let ranks = 2 + chance.below(4) as u32;
+        let clocks = (0..ranks).map(|rank| format!("{rank}@clock={}", 1 + chance.below(400)));
+        let mut kills: Vec<_> = clocks.collect();
+        kills.push(format!(
+            "{}@{}",
+            chance.below(ranks.into()),
+            chance.seconds(300)
+        ));
+        let spill = format!("--spill-dir {spilled} --log-memory {}M", 4 + ranks);
+        let more = chance.one_of(&["", "--check-collectives", &spill]);
+        let options = format!(
+            "--collectives whole --collective-failures {} --max-restarts 50 {more} --kill {}",
+            ranks - 1,
+            kills.join(",")
+        );
+        let every = chance.one_of(&["", "--checkpoint-every 2", "--checkpoint-every 5"]);
+        batch.survives(ranks, &options, &workload(seed, every));
+    }
+    batch.finish(24);
+}
