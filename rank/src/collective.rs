@@ -25,7 +25,7 @@ pub use layouts::{Layouts, Stretch};
 use leaving::Leaving;
 use refrain_collectives::reduction::Reduction;
 use refrain_collectives::{Action, Buffer, Chosen, Part, Side};
-use refrain_ring::Rank;
+use refrain_ring::{Rank, Ssn};
 use refrain_transport::engine::{
     Engine, EngineError, InternalOperation, Outcome, Publication, ReadBackError, ReceiveBuffer,
     RequestId, SendTo, Started, Taker,
@@ -311,6 +311,8 @@ impl UnderWay {
             number: number.tag,
             name: number.name,
             taking,
+            kept_bytes: None,
+            kept: None,
             leaving: None,
             scratch: self.spare.take(scratch_bytes as usize),
             plan,
@@ -420,7 +422,11 @@ struct Collective {
     plan: Box<Plan>,
     /// In a later life, if results are kept: what may replace its messages.
     taking: Option<Box<Taking>>,
-    /// The results, once all steps are complete, if they are kept.
+    /// Bytes of the result that are kept, and its SSN and bytes once it is; if it is the same at all
+    /// places and in one piece.
+    kept_bytes: Option<u64>,
+    kept: Option<(Ssn, u64)>,
+    /// Other results, once all steps are complete, if they are kept.
     leaving: Option<Box<Leaving>>,
     scratch: Vec<u8>,
     /// The step that begins next.
@@ -482,6 +488,9 @@ impl Collective {
 
     fn give_up(self, engine: &mut Engine<impl Protocol>) {
         (self.under_way()).for_each(|request| engine.detach(request));
+        if self.keeps_in_part() {
+            engine.leave_result_incomplete();
+        }
         engine.abandon_internal(self.operation);
     }
 

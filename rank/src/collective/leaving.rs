@@ -105,11 +105,6 @@ impl Leaving {
         self.requests.iter()
     }
 
-    /// The results that are kept, with their owners and bytes.
-    pub fn kept(&self) -> impl Iterator<Item = (Option<u32>, Ssn, u64)> {
-        self.kept.iter().copied()
-    }
-
     /// Keeps bytes of its own.
     fn keep_own(&mut self, owner: Option<u32>, bytes: Box<[u8]>) {
         // SAFETY: `memory` holds the bytes as long as the buffer is in `to_keep`.
@@ -120,6 +115,19 @@ impl Leaving {
 }
 
 impl Collective {
+    /// The results that are kept, with their owners and bytes.
+    pub(super) fn kept(&self) -> impl Iterator<Item = (Option<u32>, Ssn, u64)> {
+        let piece = self.kept.map(|(ssn, bytes)| (None, ssn, bytes));
+        let others = self.leaving.iter().flat_map(|leaving| &leaving.kept);
+        piece.into_iter().chain(others.copied())
+    }
+
+    /// Whether a part of a result is kept.
+    pub(super) fn keeps_in_part(&self) -> bool {
+        let others = self.leaving.as_ref().and_then(|it| it.kept_bytes);
+        self.kept.is_none() && self.kept_bytes.or(others).is_some()
+    }
+
     /// Keeps the results that belong to this rank. Returns whether the collective is complete.
     pub(super) fn leaves_results(
         &mut self,
@@ -127,10 +135,20 @@ impl Collective {
         engine: &mut Engine<impl Protocol>,
     ) -> Result<bool, CollectiveError> {
         if self.leaving.is_none() {
-            if self.plan.results(self.name).is_none() {
-                return Ok(true);
+            let mut leaving = Leaving::default();
+            match self.plan.results(self.name) {
+                None => return Ok(true),
+                Some(Results::Same(_)) if !self.plan.keeps_same(whole) => return Ok(true),
+                Some(Results::Same(parts)) => match parts[..] {
+                    [part] if part.count > 0 => return self.keeps_piece(part, engine),
+                    _ => self.keep_pieces(&mut leaving),
+                },
+                Some(Results::Own(own)) => {
+                    let result = Buffer::Output.first(own.count(self.plan.me));
+                    self.share(result, whole.failures, &mut leaving, engine)?;
+                }
             }
-            self.begin_to_leave(whole, engine)?;
+            self.leaving = Some(Box::new(leaving));
         }
         let Some(leaving) = &mut self.leaving else {
             return Ok(true);
@@ -154,39 +172,29 @@ impl Collective {
         Ok(true)
     }
 
-    fn begin_to_leave(
+    /// Keeps a result that is the same at all places and in one piece: nothing else is to be done.
+    /// Returns whether it is kept.
+    fn keeps_piece(
         &mut self,
-        whole: &Whole,
+        part: Part,
         engine: &mut Engine<impl Protocol>,
-    ) -> Result<(), EngineError> {
-        let mut leaving = Leaving::default();
-        match self.plan.results(self.name) {
-            Some(Results::Same(_)) if self.plan.keeps_same(whole) => {
-                self.keep_same(&mut leaving);
-            }
-            Some(Results::Same(_)) | None => {}
-            Some(Results::Own(own)) => {
-                let result = Buffer::Output.first(own.count(self.plan.me));
-                self.share(result, whole.failures, &mut leaving, engine)?;
-            }
-        }
-        self.leaving = Some(Box::new(leaving));
-        Ok(())
+    ) -> Result<bool, CollectiveError> {
+        let Some(name) = self.name else {
+            return Ok(true);
+        };
+        // SAFETY: the output, which stays until the collective is complete; no step is left that
+        // writes to it.
+        let result = unsafe { self.data(part) };
+        let name = name.of_result(self.plan.context, None);
+        let ssn = engine.keep_result(name, &result, &mut self.kept_bytes)?;
+        self.kept = ssn.map(|ssn| (ssn, result.message_bytes()));
+        Ok(self.kept.is_some())
     }
 
-    fn keep_same(&mut self, leaving: &mut Leaving) {
+    fn keep_pieces(&mut self, leaving: &mut Leaving) {
         let Some(Results::Same(parts)) = self.plan.results(self.name) else {
             return;
         };
-        if let [part] = parts[..]
-            && part.count > 0
-        {
-            // SAFETY: the output, which stays until the collective is complete; no step is left
-            // that writes to it.
-            let result = unsafe { self.data(part) };
-            leaving.to_keep.push_back((None, result));
-            return;
-        }
         let parts = parts.clone();
         let mut bytes = Vec::new();
         for part in parts.into_iter().filter(|part| part.count > 0) {
@@ -212,7 +220,7 @@ impl Collective {
         let (context, tag) = (self.plan.context, self.number);
         let shares: Vec<_> = self.plan.shares(self.name, failures).collect();
         if result.count > 0 {
-            // SAFETY: as for `keep_same`.
+            // SAFETY: as for `keeps_piece`.
             let own = unsafe { self.data(result) };
             leaving.to_keep.push_back((Some(self.plan.me), own));
         }
@@ -224,7 +232,7 @@ impl Collective {
                     tag,
                     synchronous: false,
                 };
-                // SAFETY: as for `keep_same`; the collective waits for this send.
+                // SAFETY: as for `keeps_piece`; the collective waits for this send.
                 let data = unsafe { self.data(result) };
                 if let Started::Pending(request) =
                     engine.send_internal(&self.operation, data, to)?
@@ -260,7 +268,8 @@ impl Collective {
             .name
             .is_some_and(|name| whole.is_closed((context, name)));
         // Nothing is left then but to keep what is here.
-        let keeps = (self.leaving.as_ref()).is_some_and(|leaving| leaving.requests.is_empty());
+        let has_shared = (self.leaving.as_ref()).is_some_and(|leaving| leaving.requests.is_empty());
+        let keeps = has_shared || self.kept_bytes.is_some();
         let has_all = (self.taking.as_ref()).is_some_and(|taking| taking.is_whole());
         let ends = is_closed && !keeps && has_all;
         if ends

@@ -98,10 +98,10 @@ pub struct Whole {
     sent: BTreeMap<(Rank, u16), VecDeque<Sent>>,
     /// Of the last collective.
     receivers: Option<Receivers>,
-    /// In the order of the log.
-    kept: VecDeque<(Key, Ssn)>,
-    /// With the bytes of each.
-    index: BTreeMap<Key, (Ssn, u64)>,
+    /// In the order of the log, with the bytes of each.
+    kept: VecDeque<(Key, Ssn, u64)>,
+    /// The same by key, while others ask.
+    index: Option<BTreeMap<Key, (Ssn, u64)>>,
     /// Parts of results that were given to this rank before it has begun their collectives.
     ahead: Ahead,
     /// Collectives for whose results others have asked.
@@ -132,7 +132,6 @@ impl Whole {
             (context, group)
         };
         let kept = part.kept.iter();
-        let index = part.kept.iter();
         let sent = part.sent.into_iter();
         Self {
             rank,
@@ -140,10 +139,10 @@ impl Whole {
             is_later_life,
             groups: part.groups.into_iter().map(group).collect(),
             sent: sent.map(|(to, all)| (to, all.into())).collect(),
-            kept: kept.map(|(key, ssn, _)| (*key, Ssn(*ssn))).collect(),
-            index: index
-                .map(|(key, ssn, bytes)| (*key, (Ssn(*ssn), *bytes)))
+            kept: kept
+                .map(|(key, ssn, bytes)| (*key, Ssn(*ssn), *bytes))
                 .collect(),
+            index: None,
             receivers: None,
             ahead: Ahead::default(),
             asked: Vec::new(),
@@ -180,7 +179,7 @@ impl Whole {
             kept: self
                 .kept
                 .iter()
-                .map(|(key, ssn)| (*key, ssn.0, self.index[key].1))
+                .map(|(key, ssn, bytes)| (*key, ssn.0, *bytes))
                 .collect(),
         }
     }
@@ -239,7 +238,6 @@ impl Whole {
             plan,
             name,
             operation,
-            leaving,
             ..
         } = ended;
         let (context, name) = (plan.context, *name);
@@ -250,8 +248,7 @@ impl Whole {
                 self.tidy(engine);
             }
         }
-        let kept = leaving.iter().flat_map(|leaving| leaving.kept());
-        for (owner, ssn, bytes) in kept {
+        for (owner, ssn, bytes) in ended.kept() {
             let Some(name) = name else {
                 continue;
             };
@@ -260,8 +257,8 @@ impl Whole {
                 name,
                 owner,
             };
-            self.kept.push_back((key, ssn));
-            self.index.insert(key, (ssn, bytes));
+            self.kept.push_back((key, ssn, bytes));
+            self.index = None;
         }
         let has_results = plan.results(name).is_some();
         self.find_receivers(plan, name);
@@ -304,6 +301,14 @@ impl Whole {
         }
     }
 
+    /// Counts a poll. Returns whether nothing is to be done.
+    #[inline]
+    pub(super) fn is_calm(&mut self, engine: &Engine<impl Protocol>) -> bool {
+        self.polls = self.polls.saturating_add(1);
+        let is_asked = !(self.asked.is_empty() & self.giving.is_empty());
+        !(engine.has_collective_news() | is_asked | (self.polls == POLLS_MAX))
+    }
+
     /// Handles reports, peers that are back, and questions of others. Returns the parts of results
     /// that have arrived, and the ranks that miss a result.
     pub(super) fn attend(
@@ -327,7 +332,6 @@ impl Whole {
         }
         self.begin_to_give(engine);
         self.give(engine)?;
-        self.polls = self.polls.saturating_add(1);
         if self.polls == POLLS_MAX {
             news.has_waited = true;
             let untold = self.groups.iter().filter(|(_, group)| group.untold > 0);

@@ -199,6 +199,13 @@ impl<P: Protocol> Engine<P> {
         Ok(Some(self.next_ssn(own, Stream::RESULTS)))
     }
 
+    /// The result of which a part is kept stays incomplete: its collective is given up, and nobody
+    /// knows its SSN.
+    pub fn leave_result_incomplete(&mut self) {
+        self.keeping = None;
+        self.next_ssn(self.options.rank, Stream::RESULTS);
+    }
+
     /// Frees the results below `ssn`. WHOLE-4
     pub fn free_results(&mut self, ssn: Ssn) {
         let own = self.options.rank;

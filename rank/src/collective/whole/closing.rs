@@ -170,7 +170,7 @@ impl Whole {
     /// Frees the results that checkpoints of all those cover that may ask for them. LOG-4
     pub(super) fn free_results(&mut self, engine: &mut Engine<impl Protocol>) {
         let mut until = None;
-        while let Some((key, ssn)) = self.kept.front() {
+        while let Some((key, ssn, _)) = self.kept.front() {
             let group = &self.groups[&key.context];
             let is_covered = |member: &Rank| {
                 let covered = group.covered_by.get(member);
@@ -190,7 +190,7 @@ impl Whole {
                 break;
             }
             until = Some(ssn.next());
-            self.index.remove(key);
+            self.index = None;
             self.kept.pop_front();
         }
         if let Some(until) = until {

@@ -33,8 +33,15 @@ const AHEAD_BYTES_MAX: u64 = 64 << 10;
 impl Whole {
     /// Begins to read the results that others have asked for, of collectives that are closed.
     pub(super) fn begin_to_give(&mut self, engine: &mut Engine<impl Protocol>) {
-        let (groups, index, giving) = (&self.groups, &self.index, &mut self.giving);
-        let own = self.rank;
+        if self.asked.is_empty() {
+            return;
+        }
+        let index = self.index.get_or_insert_with(|| {
+            let kept = self.kept.iter();
+            kept.map(|(key, ssn, bytes)| (*key, (*ssn, *bytes)))
+                .collect()
+        });
+        let (groups, giving, own) = (&self.groups, &mut self.giving, self.rank);
         let mut asked = core::mem::take(&mut self.asked);
         asked.retain(|(to, context, name)| {
             let Some(group) = groups.get(context) else {

@@ -140,6 +140,10 @@ impl Group {
     }
 
     pub fn finish(&mut self, name: Name) {
+        if self.ahead.is_empty() && name.number() == self.finished[name.kind()] {
+            self.finished[name.kind()] += 1;
+            return;
+        }
         self.ahead.insert(name);
         for next in names(self.finished) {
             let mut next = next;

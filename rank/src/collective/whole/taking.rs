@@ -2,7 +2,7 @@
 
 use super::Whole;
 use super::group::{Name, names, owner_word};
-use crate::collective::{CollectiveError, Plan, UnderWay};
+use crate::collective::{Collective, CollectiveError, Plan, UnderWay};
 use refrain_collectives::Results;
 use refrain_ring::{Rank, Ssn};
 use refrain_transport::control::Report;
@@ -174,9 +174,14 @@ impl UnderWay {
         let Some(whole) = &mut self.whole else {
             return Ok(());
         };
+        // A result may be here while payload still lands for a step.
+        let is_taken = |it: &Collective| it.taking.as_ref().is_some_and(|it| it.is_whole());
+        let is_any_taken = self.running.iter().any(is_taken);
+        if whole.is_calm(engine) && !is_any_taken {
+            return Ok(());
+        }
         let news = whole.attend(engine)?;
-        let mut takings = self.running.iter().filter_map(|it| it.taking.as_ref());
-        if news.is_none() && !takings.any(|taking| taking.is_whole()) {
+        if news.is_none() && !is_any_taken {
             return Ok(());
         }
         for part in &news.parts {
