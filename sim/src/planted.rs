@@ -169,7 +169,7 @@ impl Planted {
         ),
         known(Planted::TornAccepted, "torn-accepted", 1000),
         known(Planted::TrimTooFar, "trim-too-far", 400),
-        known(Planted::RingsForgotten, "rings-forgotten", 500),
+        known(Planted::RingsForgotten, "rings-forgotten", 2000),
         known(
             Planted::LoggerSleepsOnWrites,
             "logger-sleeps-on-writes",
