@@ -37,31 +37,25 @@ pub struct ResultPart {
 pub struct ResultName {
     /// The context of the group.
     pub context: u32,
+    /// Whose result it is: a tag.
+    pub owner: i32,
     /// The collective in the group.
     pub collective: u64,
-    /// Whose result it is.
-    pub owner: u64,
 }
 
 impl ResultName {
-    /// Bytes before those of a result in the log of the rank that keeps it.
-    pub const BYTES: usize = 16;
-
-    /// Encodes the name, apart from the context.
-    fn encode(self) -> [u8; Self::BYTES] {
-        let words = [self.collective, self.owner].map(u64::to_le_bytes);
-        words.as_flattened().try_into().expect("two words")
-    }
+    /// Bytes before those of a result in the log of the rank that keeps it: the collective. The header
+    /// has the rest.
+    pub const BYTES: usize = 8;
 
     /// The name and the result that a message of [`Stream::RESULTS`] holds in the log of a rank to
     /// itself.
-    pub fn split(context: u32, message: &[u8]) -> Option<(Self, &[u8])> {
-        let (head, result) = message.split_first_chunk::<{ Self::BYTES }>()?;
-        let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|byte| head[at + byte]));
+    pub fn split(context: u32, tag: i32, message: &[u8]) -> Option<(Self, &[u8])> {
+        let (head, result) = message.split_first_chunk()?;
         let name = Self {
             context,
-            collective: word(0),
-            owner: word(8),
+            owner: tag,
+            collective: u64::from_le_bytes(*head),
         };
         Some((name, result))
     }
@@ -69,9 +63,9 @@ impl ResultName {
     /// The payload of a record that gives the part of a result from `offset` on.
     pub fn part(self, result: &[u8], offset: usize, bytes_max: usize) -> Vec<u8> {
         let end = result.len().min(offset + bytes_max);
-        let place = [offset, result.len()].map(|word| (word as u64).to_le_bytes());
-        let head = [&self.encode()[..], place.as_flattened()];
-        [head.concat(), result[offset..end].to_vec()].concat()
+        let place = [offset, result.len()].map(|word| word as u64);
+        let head = [self.collective, place[0], place[1]].map(u64::to_le_bytes);
+        [head.as_flattened(), &result[offset..end]].concat()
     }
 }
 
@@ -86,7 +80,7 @@ impl<P: Protocol> Delivery<'_, P> {
     pub(super) fn take_result(&mut self, arrival: &Arrival<'_>) -> Disposition {
         let header = arrival.header;
         if let Payload::Here(payload) = arrival.payload
-            && let Some((name, rest)) = ResultName::split(header.context, payload)
+            && let Some((name, rest)) = ResultName::split(header.context, header.tag, payload)
             && let Some((place, data)) = rest.split_first_chunk::<16>()
         {
             let word =
@@ -153,10 +147,10 @@ impl<P: Protocol> Engine<P> {
         let to = SendTo {
             rank: own,
             context: name.context,
-            tag: 0,
+            tag: name.owner,
             synchronous: false,
         };
-        let head = name.encode();
+        let head = name.collective.to_le_bytes();
         let bytes = head.len() as u64 + result.message_bytes();
         let (outbox, mut means) = self.sending();
         outbox.stall = None;
@@ -251,7 +245,7 @@ impl<P: Protocol> Engine<P> {
         let send_to = SendTo {
             rank: to,
             context: name.context,
-            tag: 0,
+            tag: name.owner,
             synchronous: false,
         };
         let bytes = payload.len();

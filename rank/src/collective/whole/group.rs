@@ -32,7 +32,7 @@ impl Name {
         ResultName {
             context,
             collective: self.0,
-            owner: owner_word(owner),
+            owner: owner_tag(owner),
         }
     }
 
@@ -49,8 +49,9 @@ impl Name {
     }
 }
 
-pub(super) fn owner_word(owner: Option<u32>) -> u64 {
-    owner.map_or(u64::MAX, u64::from)
+/// −1: it is the same at all places.
+pub(super) fn owner_tag(owner: Option<u32>) -> i32 {
+    owner.map_or(-1, |place| place as i32)
 }
 
 /// What a rank knows of one of its groups.

@@ -1,7 +1,7 @@
 //! Results that stand for the messages of a collective in a later life. WHOLE-5
 
 use super::Whole;
-use super::group::{Name, names, owner_word};
+use super::group::{Name, names, owner_tag};
 use crate::collective::{Collective, CollectiveError, Plan, UnderWay};
 use refrain_collectives::Results;
 use refrain_ring::{Rank, Ssn};
@@ -247,7 +247,7 @@ impl Taking {
 
     /// Takes in a part.
     fn take(&mut self, part: &ResultPart) {
-        let is_its = |it: &&mut Taken| owner_word(it.owner) == part.name.owner;
+        let is_its = |it: &&mut Taken| owner_tag(it.owner) == part.name.owner;
         let its = self.results.iter_mut().find(is_its);
         if let Some(taken) = its.filter(|it| it.bytes == part.result_bytes) {
             taken.data.resize(taken.bytes as usize, 0);

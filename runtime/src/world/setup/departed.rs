@@ -288,11 +288,11 @@ impl DepartedPeers {
             attempted: format!("reading the results that rank {rank} has kept"),
             words: error.to_string(),
         })?;
-        for bytes in &parts {
+        for (owner, bytes) in &parts {
             let part = Message {
                 ssn: Ssn::first(Stream::RESULTS),
                 context,
-                tag: 0,
+                tag: *owner,
                 flags: 0,
                 kind: RecordKind::Eager,
                 position: Position(0),

@@ -40,12 +40,12 @@ impl KeptResults {
         })
     }
 
-    /// The results of a collective, each in one part.
+    /// The results of a collective, each in one part, with their owners.
     pub(super) fn of(
         &mut self,
         context: u32,
         collective: u64,
-    ) -> Result<Vec<Vec<u8>>, ReadFailure> {
+    ) -> Result<Vec<(i32, Vec<u8>)>, ReadFailure> {
         let first = Ssn::first(Stream::RESULTS);
         if self.places.is_none() {
             let mut places = Places::new();
@@ -54,8 +54,8 @@ impl KeptResults {
                 Err(error) => return Err(error),
                 Ok(mut messages) => {
                     while let Some(message) = messages.next()? {
-                        if let Some((name, _)) = ResultName::split(message.context, &message.bytes)
-                        {
+                        let (context, tag) = (message.context, message.tag);
+                        if let Some((name, _)) = ResultName::split(context, tag, &message.bytes) {
                             let its = places.entry((name.context, name.collective)).or_default();
                             its.push((message.ssn, message.position));
                         }
@@ -72,9 +72,10 @@ impl KeptResults {
         for (ssn, position) in places.flatten().copied() {
             let mut messages = self.image.messages_behind(&self.key, ssn, position)?;
             if let Some(message) = messages.next()?
-                && let Some((name, result)) = ResultName::split(context, &message.bytes)
+                && let Some((name, result)) =
+                    ResultName::split(context, message.tag, &message.bytes)
             {
-                parts.push(name.part(result, 0, usize::MAX / 2));
+                parts.push((name.owner, name.part(result, 0, usize::MAX / 2)));
             }
         }
         Ok(parts)
