@@ -16,6 +16,7 @@ mod combining;
 mod comparing;
 mod layouts;
 mod leaving;
+mod sharing;
 mod whole;
 
 use crate::calls::{Handle, begin_internal};
@@ -25,13 +26,14 @@ pub use layouts::{Layouts, Stretch};
 use leaving::Leaving;
 use refrain_collectives::reduction::Reduction;
 use refrain_collectives::{Action, Buffer, Chosen, Part, Side};
-use refrain_ring::{Rank, Ssn};
+use refrain_ring::Rank;
 use refrain_transport::engine::{
     Engine, EngineError, InternalOperation, Outcome, Publication, ReadBackError, ReceiveBuffer,
     RequestId, SendTo, Started, Taker,
 };
 use refrain_transport::matching::Envelope;
 use refrain_transport::protocol::Protocol;
+use sharing::Sharing;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
@@ -152,6 +154,8 @@ pub enum CollectiveError {
 #[derive(Debug, Default)]
 pub struct UnderWay {
     running: Vec<Collective>,
+    /// Those whose calls are over, and whose neighbours' results are not kept yet.
+    sharing: VecDeque<Sharing>,
     spare: Spare,
     /// If results are kept instead of messages.
     whole: Option<Box<Whole>>,
@@ -312,7 +316,6 @@ impl UnderWay {
             name: number.name,
             taking,
             kept_bytes: None,
-            kept: None,
             leaving: None,
             scratch: self.spare.take(scratch_bytes as usize),
             plan,
@@ -354,6 +357,7 @@ impl UnderWay {
     pub fn advance<P: Protocol>(&mut self, engine: &mut Engine<P>) -> Result<(), CollectiveError> {
         if self.whole.is_some() {
             self.attend(engine)?;
+            self.share(engine)?;
         }
         for index in (0..self.running.len()).rev() {
             if !self.running[index].waits(engine) {
@@ -368,10 +372,12 @@ impl UnderWay {
         index: usize,
         engine: &mut Engine<P>,
     ) -> Result<(), CollectiveError> {
+        let shares_most = self.shares_most();
         let collective = &mut self.running[index];
-        let advanced = match &self.whole {
+        let advanced = match &mut self.whole {
             None => collective.advance(&mut self.spare, engine),
             Some(whole) => match collective.advance(&mut self.spare, engine) {
+                Ok(true) if shares_most => Ok(false),
                 Ok(true) => collective.leaves_results(whole, engine),
                 still => still,
             },
@@ -379,9 +385,17 @@ impl UnderWay {
         match advanced {
             Ok(false) => Ok(()),
             Ok(true) => {
-                let ended = self.running.swap_remove(index);
+                let mut ended = self.running.swap_remove(index);
                 if let Some(whole) = &mut self.whole {
-                    whole.finish(&ended, engine);
+                    whole.end(&ended, engine);
+                    match (Sharing::of(&mut ended), ended.name) {
+                        (Some(sharing), _) => self.sharing.push_back(sharing),
+                        (None, Some(name)) => {
+                            let of = (ended.plan.context, name);
+                            whole.finish(of, ended.plan.result_bytes(), engine);
+                        }
+                        (None, None) => {}
+                    }
                 }
                 engine.finish_internal(ended.operation);
                 self.spare.give_back(ended.scratch);
@@ -390,7 +404,8 @@ impl UnderWay {
                 ended.mismatch.map_or(Ok(()), Err)
             }
             Err(error) => {
-                self.running.swap_remove(index).give_up(engine);
+                let ended = self.running.swap_remove(index);
+                ended.give_up(self.whole.as_deref_mut(), engine);
                 Err(error)
             }
         }
@@ -409,7 +424,8 @@ impl UnderWay {
     pub fn give_up<P: Protocol>(&mut self, request: Option<RequestId>, engine: &mut Engine<P>) {
         let index = (self.running.iter()).position(|it| it.operation.request() == request);
         if let Some(index) = index {
-            self.running.swap_remove(index).give_up(engine);
+            let ended = self.running.swap_remove(index);
+            ended.give_up(self.whole.as_deref_mut(), engine);
         }
     }
 }
@@ -422,10 +438,8 @@ struct Collective {
     plan: Box<Plan>,
     /// In a later life, if results are kept: what may replace its messages.
     taking: Option<Box<Taking>>,
-    /// Bytes of the result that are kept, and its SSN and bytes once it is; if it is the same at all
-    /// places and in one piece.
+    /// Bytes of the result that are kept, if it is the same at all places and in one piece.
     kept_bytes: Option<u64>,
-    kept: Option<(Ssn, u64)>,
     /// Other results, once all steps are complete, if they are kept.
     leaving: Option<Box<Leaving>>,
     scratch: Vec<u8>,
@@ -486,7 +500,10 @@ impl Collective {
         }
     }
 
-    fn give_up(self, engine: &mut Engine<impl Protocol>) {
+    fn give_up(self, whole: Option<&mut Whole>, engine: &mut Engine<impl Protocol>) {
+        if let (Some(whole), Some(name)) = (whole, self.name) {
+            whole.give_up((self.plan.context, name));
+        }
         (self.under_way()).for_each(|request| engine.detach(request));
         if self.keeps_in_part() {
             engine.leave_result_incomplete();

@@ -10,7 +10,7 @@ use super::comparing::Check;
 use super::whole::{Name, Taking, Whole};
 use super::{Collective, CollectiveError, Plan};
 use refrain_collectives::{Action, Buffer, OwnResults, Part, Results};
-use refrain_ring::{Rank, Ssn};
+use refrain_ring::Rank;
 use refrain_transport::engine::{
     Engine, EngineError, ReceiveBuffer, RequestId, SendBuffer, SendTo, Started,
 };
@@ -21,15 +21,25 @@ use std::collections::{BTreeMap, VecDeque};
 /// The results of a collective whose steps are complete.
 #[derive(Debug, Default)]
 pub(super) struct Leaving {
-    requests: Vec<RequestId>,
+    /// Gives this place's result to neighbours.
+    sends: Vec<RequestId>,
+    /// The results of neighbours. The call does not wait for them.
+    pub(super) incoming: VecDeque<Incoming>,
     /// What the results in `to_keep` consist of, unless it is the caller's memory.
     memory: Vec<Box<[u8]>>,
     /// Each with its owner, if it is not the same at all places.
     to_keep: VecDeque<(Option<u32>, SendBuffer)>,
     /// Bytes of the first one that are kept.
     kept_bytes: Option<u64>,
-    /// With their owners and bytes.
-    kept: Vec<(Option<u32>, Ssn, u64)>,
+}
+
+/// The result of a neighbour.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub owner: u32,
+    pub request: RequestId,
+    /// Where it arrives.
+    pub bytes: Box<[u8]>,
 }
 
 impl Plan {
@@ -92,6 +102,11 @@ impl Plan {
         })
     }
 
+    /// Bytes of the output: the work of keeping it.
+    pub(super) fn result_bytes(&self) -> u64 {
+        self.chosen.output_elements * self.memory.element_bytes
+    }
+
     /// Whether this member keeps results that are the same at all places.
     pub(super) fn keeps_same(&self, whole: &Whole) -> bool {
         let own = self.members[self.me as usize];
@@ -102,36 +117,54 @@ impl Plan {
 impl Leaving {
     /// The requests that are under way.
     pub fn requests(&self) -> impl Iterator<Item = &RequestId> {
-        self.requests.iter()
+        let incoming = self.incoming.iter().map(|it| &it.request);
+        self.sends.iter().chain(incoming)
     }
 
     /// Keeps bytes of its own.
-    fn keep_own(&mut self, owner: Option<u32>, bytes: Box<[u8]>) {
+    pub fn keep_own(&mut self, owner: Option<u32>, bytes: Box<[u8]>) {
         // SAFETY: `memory` holds the bytes as long as the buffer is in `to_keep`.
         let buffer = unsafe { SendBuffer::bytes(bytes.as_ptr(), bytes.len()) };
         self.memory.push(bytes);
         self.to_keep.push_back((owner, buffer));
     }
-}
 
-impl Collective {
-    /// The results that are kept, with their owners and bytes.
-    pub(super) fn kept(&self) -> impl Iterator<Item = (Option<u32>, Ssn, u64)> {
-        let piece = self.kept.map(|(ssn, bytes)| (None, ssn, bytes));
-        let others = self.leaving.iter().flat_map(|leaving| &leaving.kept);
-        piece.into_iter().chain(others.copied())
+    /// Keeps what is here. Returns whether all of it is kept.
+    pub fn keep(
+        &mut self,
+        (context, name): (u32, Name),
+        whole: &mut Whole,
+        engine: &mut Engine<impl Protocol>,
+    ) -> Result<bool, CollectiveError> {
+        while let Some((owner, result)) = self.to_keep.front() {
+            let of = name.of_result(context, *owner);
+            let Some(ssn) = engine.keep_result(of, result, &mut self.kept_bytes)? else {
+                return Ok(false);
+            };
+            whole.has_kept((context, name, *owner), ssn, result.message_bytes());
+            self.kept_bytes = None;
+            self.to_keep.pop_front();
+        }
+        Ok(true)
     }
 
     /// Whether a part of a result is kept.
+    pub fn keeps_in_part(&self) -> bool {
+        self.kept_bytes.is_some()
+    }
+}
+
+impl Collective {
+    /// Whether a part of a result is kept.
     pub(super) fn keeps_in_part(&self) -> bool {
-        let others = self.leaving.as_ref().and_then(|it| it.kept_bytes);
-        self.kept.is_none() && self.kept_bytes.or(others).is_some()
+        let others = self.leaving.as_ref();
+        self.kept_bytes.is_some() || others.is_some_and(|it| it.keeps_in_part())
     }
 
-    /// Keeps the results that belong to this rank. Returns whether the collective is complete.
+    /// Keeps the results that belong to this rank. Returns whether the call is over.
     pub(super) fn leaves_results(
         &mut self,
-        whole: &Whole,
+        whole: &mut Whole,
         engine: &mut Engine<impl Protocol>,
     ) -> Result<bool, CollectiveError> {
         if self.leaving.is_none() {
@@ -140,7 +173,7 @@ impl Collective {
                 None => return Ok(true),
                 Some(Results::Same(_)) if !self.plan.keeps_same(whole) => return Ok(true),
                 Some(Results::Same(parts)) => match parts[..] {
-                    [part] if part.count > 0 => return self.keeps_piece(part, engine),
+                    [part] if part.count > 0 => return self.keeps_piece(part, whole, engine),
                     _ => self.keep_pieces(&mut leaving),
                 },
                 Some(Results::Own(own)) => {
@@ -150,26 +183,12 @@ impl Collective {
             }
             self.leaving = Some(Box::new(leaving));
         }
-        let Some(leaving) = &mut self.leaving else {
+        let (Some(leaving), Some(name)) = (&mut self.leaving, self.name) else {
             return Ok(true);
         };
-        leaving
-            .requests
-            .retain(|request| engine.end_step(*request).is_none());
-        if !leaving.requests.is_empty() {
-            return Ok(false);
-        }
-        while let (Some((owner, result)), Some(name)) = (leaving.to_keep.front(), self.name) {
-            let name = name.of_result(self.plan.context, *owner);
-            let kept = engine.keep_result(name, result, &mut leaving.kept_bytes)?;
-            let Some(ssn) = kept else {
-                return Ok(false);
-            };
-            leaving.kept.push((*owner, ssn, result.message_bytes()));
-            leaving.kept_bytes = None;
-            leaving.to_keep.pop_front();
-        }
-        Ok(true)
+        (leaving.sends).retain(|request| engine.end_step(*request).is_none());
+        let is_kept = leaving.keep((self.plan.context, name), whole, engine)?;
+        Ok(is_kept && leaving.sends.is_empty())
     }
 
     /// Keeps a result that is the same at all places and in one piece: nothing else is to be done.
@@ -177,18 +196,22 @@ impl Collective {
     fn keeps_piece(
         &mut self,
         part: Part,
+        whole: &mut Whole,
         engine: &mut Engine<impl Protocol>,
     ) -> Result<bool, CollectiveError> {
-        let Some(name) = self.name else {
+        let (context, Some(name)) = (self.plan.context, self.name) else {
             return Ok(true);
         };
         // SAFETY: the output, which stays until the collective is complete; no step is left that
         // writes to it.
         let result = unsafe { self.data(part) };
-        let name = name.of_result(self.plan.context, None);
-        let ssn = engine.keep_result(name, &result, &mut self.kept_bytes)?;
-        self.kept = ssn.map(|ssn| (ssn, result.message_bytes()));
-        Ok(self.kept.is_some())
+        let of = name.of_result(context, None);
+        let Some(ssn) = engine.keep_result(of, &result, &mut self.kept_bytes)? else {
+            return Ok(false);
+        };
+        self.kept_bytes = None;
+        whole.has_kept((context, name, None), ssn, result.message_bytes());
+        Ok(true)
     }
 
     fn keep_pieces(&mut self, leaving: &mut Leaving) {
@@ -237,12 +260,12 @@ impl Collective {
                 if let Started::Pending(request) =
                     engine.send_internal(&self.operation, data, to)?
                 {
-                    leaving.requests.push(request);
+                    leaving.sends.push(request);
                 }
             }
             if let Some((owner, bytes)) = from {
                 let mut bytes = vec![0; bytes as usize].into_boxed_slice();
-                // SAFETY: `memory` holds the bytes until the request has ended or is given up.
+                // SAFETY: `incoming` holds the bytes until the request has ended or is given up.
                 let room = unsafe { ReceiveBuffer::bytes(bytes.as_mut_ptr(), bytes.len()) };
                 let from = Envelope {
                     source: self.plan.members[owner as usize],
@@ -250,8 +273,11 @@ impl Collective {
                     tag,
                 };
                 let request = engine.receive_internal(&self.operation, room, from);
-                leaving.requests.push(request);
-                leaving.keep_own(Some(owner), bytes);
+                leaving.incoming.push_back(Incoming {
+                    owner,
+                    request,
+                    bytes,
+                });
             }
         }
         Ok(())
@@ -263,16 +289,14 @@ impl Collective {
         whole: &Whole,
         engine: &mut Engine<impl Protocol>,
     ) {
-        let context = self.plan.context;
-        let is_closed = self
-            .name
-            .is_some_and(|name| whole.is_closed((context, name)));
-        // Nothing is left then but to keep what is here.
-        let has_shared = (self.leaving.as_ref()).is_some_and(|leaving| leaving.requests.is_empty());
-        let keeps = has_shared || self.kept_bytes.is_some();
+        // Once the steps are complete nothing is left but to keep what is here.
+        let is_leaving = self.leaving.is_some() || self.kept_bytes.is_some();
+        let of = self.name.map(|name| (self.plan.context, name));
+        if is_leaving || !of.is_some_and(|of| whole.is_closed(of)) {
+            return;
+        }
         let has_all = (self.taking.as_ref()).is_some_and(|taking| taking.is_whole());
-        let ends = is_closed && !keeps && has_all;
-        if ends
+        if has_all
             && !self.under_way().any(|step| engine.is_landing(step))
             && let Some(taking) = self.taking.take()
         {

@@ -73,6 +73,16 @@ pub struct WholePart {
     kept: Vec<(Key, u64, u64)>,
 }
 
+/// A rank has asked for the results of a collective of this group.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    by: Rank,
+    context: u32,
+    name: Name,
+    /// It knows that this rank needs them itself.
+    knows_missing: bool,
+}
+
 /// The ranks to which a collective sends messages.
 #[derive(Debug)]
 struct Receivers {
@@ -104,8 +114,7 @@ pub struct Whole {
     index: Option<BTreeMap<Key, (Ssn, u64)>>,
     /// Parts of results that were given to this rank before it has begun their collectives.
     ahead: Ahead,
-    /// Collectives for whose results others have asked.
-    asked: Vec<(Rank, u32, Name)>,
+    asked: Vec<Asked>,
     giving: Vec<Giving>,
     /// Polls since a collective has begun or ended.
     polls: u32,
@@ -232,8 +241,31 @@ impl Whole {
         }
     }
 
-    /// Notes that this rank has finished a collective, and that its results are kept here.
-    pub(super) fn finish(&mut self, ended: &Collective, engine: &mut Engine<impl Protocol>) {
+    /// Notes that a result is kept here.
+    pub(super) fn has_kept(
+        &mut self,
+        (context, name, owner): (u32, Name, Option<u32>),
+        ssn: Ssn,
+        bytes: u64,
+    ) {
+        let key = Key {
+            context,
+            name,
+            owner,
+        };
+        self.kept.push_back((key, ssn, bytes));
+        self.index = None;
+    }
+
+    /// Notes that a collective is given up: its results are nobody's.
+    pub(super) fn give_up(&mut self, (context, name): (u32, Name)) {
+        self.kept
+            .retain(|(key, ..)| (key.context, key.name) != (context, name));
+        self.index = None;
+    }
+
+    /// Notes that the call of a collective is over, which has sent all its messages.
+    pub(super) fn end(&mut self, ended: &Collective, engine: &mut Engine<impl Protocol>) {
         let Collective {
             plan,
             name,
@@ -248,18 +280,6 @@ impl Whole {
                 self.tidy(engine);
             }
         }
-        for (owner, ssn, bytes) in ended.kept() {
-            let Some(name) = name else {
-                continue;
-            };
-            let key = Key {
-                context,
-                name,
-                owner,
-            };
-            self.kept.push_back((key, ssn, bytes));
-            self.index = None;
-        }
         let has_results = plan.results(name).is_some();
         self.find_receivers(plan, name);
         for to in self.receivers.iter().flat_map(|it| &it.ranks).copied() {
@@ -270,17 +290,28 @@ impl Whole {
                 until: engine.next_of(operation, to).0,
             });
         }
-        let Some(name) = name else {
-            return;
-        };
-        let bytes = plan.chosen.output_elements * plan.memory.element_bytes;
+    }
+
+    /// Notes that this rank has finished a collective: its results are kept here.
+    pub(super) fn finish(
+        &mut self,
+        (context, name): (u32, Name),
+        result_bytes: u64,
+        engine: &mut Engine<impl Protocol>,
+    ) {
+        self.polls = 0;
         let group = self.groups.entry(context).or_default();
         group.finish(name);
         self.ahead.take(context, name);
-        group.untold += 1 + bytes / 4096;
+        group.untold += 1 + result_bytes / 4096;
         if group.untold >= UNTOLD_MAX {
             self.tell_finished(context, engine);
         }
+    }
+
+    /// Whether the rank has waited for some time, now and then.
+    pub(super) fn has_waited(&self) -> bool {
+        self.polls.is_multiple_of(POLLS_MAX)
     }
 
     /// Finds the ranks to which a collective has sent messages, unless it is like the last one.
@@ -304,7 +335,7 @@ impl Whole {
     /// Counts a poll. Returns whether nothing is to be done.
     #[inline]
     pub(super) fn is_calm(&mut self, engine: &Engine<impl Protocol>) -> bool {
-        self.polls = self.polls.saturating_add(1);
+        self.polls = self.polls.wrapping_add(1);
         let is_asked = !(self.asked.is_empty() & self.giving.is_empty());
         !(engine.has_collective_news() | is_asked | (self.polls == POLLS_MAX))
     }

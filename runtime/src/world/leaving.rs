@@ -37,13 +37,14 @@ impl World {
         self.fence_while(true, Self::progress_to_the_end)
     }
 
-    /// Waits, for a limited time, until no frame has to leave this rank. All ranks were in the
+    /// Waits, for a limited time, until no frame has to leave this rank, and results of neighbours are
+    /// kept. All ranks were in the
     /// barrier, so every message that a rank waits for has arrived.
     fn drain(&mut self) -> Result<(), Error> {
         let give_up_at = Instant::now() + DRAIN_MAX;
         self.block_until(|world| {
-            let is_done = !world.engine.has_unsent() || Instant::now() >= give_up_at;
-            is_done.then_some(())
+            let is_over = !world.engine.has_unsent() && !world.under_way.is_sharing();
+            (is_over || Instant::now() >= give_up_at).then_some(())
         })
     }
 

@@ -125,6 +125,11 @@ impl Caller {
         }
     }
 
+    /// Whether results of neighbours are still to be kept.
+    pub fn is_sharing(&self) -> bool {
+        self.collectives.is_sharing()
+    }
+
     /// Drops messages that no collective receives any more, before a checkpoint.
     pub fn tidy(&mut self, engine: &mut SimEngine) {
         if let Some(whole) = self.collectives.whole() {

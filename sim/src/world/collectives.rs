@@ -49,6 +49,11 @@ impl Collectives {
         }
     }
 
+    /// Whether results of neighbours are still to be kept.
+    pub fn is_sharing(&self) -> bool {
+        self.under_way.is_sharing()
+    }
+
     /// What is known of results that are kept, if they are.
     pub fn whole(&mut self) -> Option<&mut Whole> {
         self.under_way.whole()

@@ -376,10 +376,11 @@ impl RankProcess {
         Stepped::Moved
     }
 
-    /// Takes a checkpoint, unless output waits or messages are still on their way into the log.
+    /// Takes a checkpoint, unless output waits, or messages are still on their way into the log, or
+    /// results of neighbours to this rank.
     fn take_checkpoint(&mut self) {
         // Words printed before a checkpoint are not printed again after it.
-        if !self.prints.is_empty() {
+        if !self.prints.is_empty() || self.caller.is_sharing() {
             self.activity = Activity::TakingCheckpoint;
             return;
         }

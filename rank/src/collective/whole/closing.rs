@@ -1,8 +1,8 @@
 //! Reports about collectives: which ones members have finished, which ones are closed, and what is
 //! free then. WHOLE-3, WHOLE-4
 
-use super::Whole;
 use super::group::{Name, least, names, raise};
+use super::{Asked, Whole};
 use refrain_ring::{Rank, Ssn};
 use refrain_transport::control::Report;
 use refrain_transport::engine::Engine;
@@ -88,8 +88,14 @@ impl Whole {
                 self.free_results(engine);
             }
             Report::Ask => {
-                if !self.asked.contains(&(from, context, name)) {
-                    self.asked.push((from, context, name));
+                let is_it = |it: &Asked| (it.by, it.context, it.name) == (from, context, name);
+                if !self.asked.iter().any(is_it) {
+                    self.asked.push(Asked {
+                        by: from,
+                        context,
+                        name,
+                        knows_missing: false,
+                    });
                 }
             }
             Report::Missing => {}
@@ -200,7 +206,7 @@ impl Whole {
 
     /// Tells a peer, or a rank that knows nothing of this later life, all that it has to know.
     pub(super) fn meet(&mut self, peer: Rank, engine: &mut Engine<impl Protocol>) {
-        self.asked.retain(|(of, ..)| *of != peer);
+        self.asked.retain(|it| it.by != peer);
         self.giving.retain(|giving| giving.to != peer);
         let mut reports = Vec::new();
         for (context, group) in &mut self.groups {

@@ -1,7 +1,7 @@
 //! Results that this rank gives to those that ask. WHOLE-5
 
 use super::group::{Name, names};
-use super::{Key, Whole};
+use super::{Asked, Key, Whole};
 use crate::collective::CollectiveError;
 use refrain_ring::{Rank, RecordKind, Ssn};
 use refrain_transport::control::Report;
@@ -43,7 +43,13 @@ impl Whole {
         });
         let (groups, giving, own) = (&self.groups, &mut self.giving, self.rank);
         let mut asked = core::mem::take(&mut self.asked);
-        asked.retain(|(to, context, name)| {
+        asked.retain(|it| {
+            let Asked {
+                by: to,
+                context,
+                name,
+                ..
+            } = it;
             let Some(group) = groups.get(context) else {
                 return true;
             };
@@ -106,15 +112,17 @@ impl Whole {
     }
 
     /// Tells those who ask for this collective, or a later one of its group, that this rank waits
-    /// for the result itself. WHOLE-5
+    /// for the result itself. Each is told once: it may wait for this rank, too. WHOLE-5
     pub(super) fn tell_missing(
-        &self,
+        &mut self,
         (context, name): (u32, Name),
         engine: &mut Engine<impl Protocol>,
     ) {
-        for (to, of, asked) in &self.asked {
-            if *of == context && asked.kind() == name.kind() && *asked >= name {
-                engine.report(*to, Report::Missing, (context, asked.0));
+        for asked in &mut self.asked {
+            let is_later = asked.name.kind() == name.kind() && asked.name >= name;
+            if asked.context == context && is_later && !asked.knows_missing {
+                asked.knows_missing = true;
+                engine.report(asked.by, Report::Missing, (context, asked.name.0));
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Results that stand for the messages of a collective in a later life. WHOLE-5
 
-use super::Whole;
 use super::group::{Name, names, owner_tag};
+use super::{News, Whole};
+use crate::collective::sharing::Sharing;
 use crate::collective::{Collective, CollectiveError, Plan, UnderWay};
 use refrain_collectives::Results;
 use refrain_ring::{Rank, Ssn};
@@ -175,8 +176,9 @@ impl UnderWay {
             return Ok(());
         };
         // A result may be here while payload still lands for a step.
-        let is_taken = |it: &Collective| it.taking.as_ref().is_some_and(|it| it.is_whole());
-        let is_any_taken = self.running.iter().any(is_taken);
+        let running = self.running.iter().map(|it| &it.taking);
+        let mut takings = running.chain(self.sharing.iter().map(|it| &it.taking));
+        let is_any_taken = takings.any(|it| it.as_ref().is_some_and(|it| it.is_whole()));
         if whole.is_calm(engine) && !is_any_taken {
             return Ok(());
         }
@@ -185,61 +187,80 @@ impl UnderWay {
             return Ok(());
         }
         for part in &news.parts {
-            let name = Name(part.name.collective);
-            let its = (part.name.context, Some(name));
-            let mut running = self.running.iter();
-            if !running.any(|it| (it.plan.context, it.name) == its) {
-                whole.keep_ahead(part, name);
+            let its = (part.name.context, Name(part.name.collective));
+            let is_its = |context, name| (context, name) == (its.0, Some(its.1));
+            let is_running = |it: &Collective| is_its(it.plan.context, it.name);
+            let is_sharing = |it: &Sharing| is_its(it.context, Some(it.name));
+            if !self.running.iter().any(is_running) && !self.sharing.iter().any(is_sharing) {
+                whole.keep_ahead(part, its.1);
             }
         }
         for collective in &mut self.running {
             let (context, number) = (collective.plan.context, collective.number);
-            let (Some(name), Some(taking)) = (collective.name, &mut collective.taking) else {
-                continue;
-            };
-            let of_it = (context, name);
-            taking.has_waited |= news.has_waited;
-            for peer in &news.met {
-                taking.missing.remove(peer);
+            if let (Some(name), Some(taking)) = (collective.name, &mut collective.taking) {
+                taking.attend((context, name, number), &news, whole, engine)?;
+                collective.take_results_if_whole(whole, engine);
             }
-            // Messages of other collectives come.
-            if taking.has_waited && whole.is_closed(of_it) {
-                let is_first = !core::mem::replace(&mut taking.has_asked, true);
-                let keepers = taking.keepers.iter();
-                for to in keepers.filter(|to| is_first || news.met.contains(to)) {
-                    whole.ask(*to, of_it, engine);
-                }
+        }
+        for sharing in &mut self.sharing {
+            let of = (sharing.context, sharing.name, sharing.number);
+            if let Some(taking) = &mut sharing.taking {
+                taking.attend(of, &news, whole, engine)?;
+                sharing.take_results_if_whole(whole, engine);
             }
-            let is_gone = whole.is_gone(of_it);
-            if is_gone && taking.has_asked {
-                whole.tell_missing(of_it, engine);
-            }
-            let its = news.missing.iter().filter(|it| (it.1, it.2) == of_it);
-            taking.missing.extend(its.map(|(from, ..)| *from));
-            let is_kept = !is_gone || !taking.is_kept_by_none();
-            let had_asked = core::mem::replace(&mut taking.has_asked_others, !is_kept);
-            if !is_kept {
-                let others = taking.others.iter();
-                for to in others.filter(|to| !had_asked || news.met.contains(to)) {
-                    whole.ask(*to, of_it, engine);
-                }
-                if taking.is_lost() {
-                    return Err(CollectiveError::ResultLost {
-                        number,
-                        context,
-                        failures: whole.failures,
-                    });
-                }
-            }
-            let its = |part: &&ResultPart| (part.name.context, Name(part.name.collective)) == of_it;
-            (news.parts.iter().filter(its)).for_each(|part| taking.take(part));
-            collective.take_results_if_whole(whole, engine);
         }
         Ok(())
     }
 }
 
 impl Taking {
+    /// Handles news: asks, and takes in what comes.
+    fn attend(
+        &mut self,
+        (context, name, number): (u32, Name, i32),
+        news: &News,
+        whole: &mut Whole,
+        engine: &mut Engine<impl Protocol>,
+    ) -> Result<(), CollectiveError> {
+        let of_it = (context, name);
+        self.has_waited |= news.has_waited;
+        for peer in &news.met {
+            self.missing.remove(peer);
+        }
+        // Messages of other collectives come.
+        if self.has_waited && whole.is_closed(of_it) {
+            let had_asked = core::mem::replace(&mut self.has_asked, true);
+            let keepers = self.keepers.iter();
+            for to in keepers.filter(|to| !had_asked || news.met.contains(to)) {
+                whole.ask(*to, of_it, engine);
+            }
+        }
+        let is_gone = whole.is_gone(of_it);
+        if is_gone && self.has_asked {
+            whole.tell_missing(of_it, engine);
+        }
+        let its = news.missing.iter().filter(|it| (it.1, it.2) == of_it);
+        self.missing.extend(its.map(|(from, ..)| *from));
+        let is_kept = !is_gone || !self.is_kept_by_none();
+        let had_asked = core::mem::replace(&mut self.has_asked_others, !is_kept);
+        if !is_kept {
+            let others = self.others.iter();
+            for to in others.filter(|to| !had_asked || news.met.contains(to)) {
+                whole.ask(*to, of_it, engine);
+            }
+            if self.is_lost() {
+                return Err(CollectiveError::ResultLost {
+                    number,
+                    context,
+                    failures: whole.failures,
+                });
+            }
+        }
+        let its = |part: &&ResultPart| (part.name.context, Name(part.name.collective)) == of_it;
+        (news.parts.iter().filter(its)).for_each(|part| self.take(part));
+        Ok(())
+    }
+
     /// Whether all results are here.
     pub(in crate::collective) fn is_whole(&self) -> bool {
         self.results.iter().all(|it| it.is_whole)

@@ -156,6 +156,7 @@ fn take_now(
 /// Waits until all sends are in the log, and returns the engine's state.
 fn state_of(world: &mut World) -> Result<Beginning, Error> {
     world.block_until(|world| match world.engine.state() {
+        _ if world.under_way.is_sharing() => None,
         Err(error) if NotBetween::ends_by_progress(error) => None,
         Err(error) => Some(Err(Error::Argument(format!("checkpoint: {error}")))),
         Ok(state) => Some(Ok(state)),
