@@ -1,7 +1,8 @@
 //! How long it takes to write a schedule into memory that is there.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use refrain_collectives::{Algorithm, Arguments, Blocks, Call, Group, Parameters, Schedule};
+use refrain_collectives::choice::Table;
+use refrain_collectives::{Algorithm, Arguments, Blocks, Call, Group, Hosts, Schedule};
 use std::hint::black_box;
 
 fn schedules(criterion: &mut Criterion) {
@@ -36,17 +37,18 @@ fn schedules(criterion: &mut Criterion) {
         ),
         ("alltoall linear", Algorithm::Linear, 65_536, alltoall),
     ] {
-        let mut schedule = Schedule::default();
+        let (table, mut schedule) = (Table::default(), Schedule::default());
         group.bench_function(format!("{name} {size}"), |bench| {
             bench.iter(|| {
                 let call = Call {
                     group: Group { size, me: 1 },
+                    hosts: Hosts::APART,
                     arguments: black_box(arguments),
                     in_place: false,
                     element_bytes: 8,
                 };
                 schedule.clear();
-                algorithm.schedule(&call, &Parameters::default(), &mut schedule);
+                table.schedule(algorithm, &call, &mut schedule);
             });
         });
     }

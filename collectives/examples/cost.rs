@@ -1,4 +1,4 @@
-//! Prints what algorithms cost: `cost [PLACES] [BYTES …]`.
+//! Prints what algorithms cost: `cost [PLACES [PLACES_OF_A_HOST [BYTES …]]]`.
 
 use refrain_collectives::cost::{Case, Method, Model};
 use refrain_collectives::{Algorithm, Operation};
@@ -21,12 +21,17 @@ fn main() {
         .skip(1)
         .map(|it| it.parse().expect("a number"));
     let size = arguments.next().unwrap_or(1024);
-    let size = u32::try_from(size).expect("less than 2^32 places");
+    let host_places = arguments.next().unwrap_or(1).max(1);
+    let [size, host_places] =
+        [size, host_places].map(|it| u32::try_from(it).expect("less than 2^32 places"));
     let mut lengths: Vec<u64> = arguments.collect();
     if lengths.is_empty() {
         lengths = vec![8, 1 << 16, 1 << 20];
     }
-    println!("{size} places, {:?}", Model::default());
+    println!(
+        "{size} places, {host_places} on a host, {:?}",
+        Model::default()
+    );
     println!("critical path of: * one place among alike; + scatter, then allgather");
     println!(
         "{:<15}{:<19}{:>9}{:>15}{:>12}{:>12}{:>15}",
@@ -46,10 +51,15 @@ fn main() {
                 if is_ring && is_split && bytes < size.into() {
                     continue;
                 }
+                let has_hosts = 1 < host_places && host_places < size;
+                if *algorithm == Algorithm::Hierarchical && !has_hosts {
+                    continue;
+                }
                 print_row(Case {
                     operation,
                     algorithm: *algorithm,
                     size,
+                    host_places,
                     bytes,
                 });
             }

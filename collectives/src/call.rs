@@ -2,6 +2,7 @@
 
 use crate::blocks::Blocks;
 use crate::group::Group;
+use crate::hosts::Hosts;
 use crate::schedule::{Buffer, Part};
 use std::fmt;
 
@@ -12,6 +13,8 @@ pub use crate::algorithms::scan::Prefix;
 pub struct Call<'a> {
     /// The group and the place.
     pub group: Group,
+    /// Where the places are; the same at all places and in all lives.
+    pub hosts: Hosts<'a>,
     /// The collective.
     pub arguments: Arguments<'a>,
     /// Whether this place's contribution is in its output, where MPI puts it for `MPI_IN_PLACE`.

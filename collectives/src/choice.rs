@@ -15,7 +15,8 @@
 //! Lines `segment-bytes N` (of chains) and `window N` (rounds of a linear alltoall) set parameters.
 //! `places` is the size of the group. `bytes` is [`Call::bytes`]: of the vector, or of one block.
 //! A rule with `bytes` does not apply where places do not know them: gatherv, scatterv, alltoallv.
-//! `shared` is for jobs whose ranks can all read one memory.
+//! `shared` is for groups whose members can all read one memory; `hierarchical` is for those of several
+//! hosts.
 
 use crate::algorithms::{Algorithm, Parameters};
 use crate::call::{Call, Operation};
@@ -66,7 +67,7 @@ const OPERATIONS: [(Operation, &str); 13] = [
     (Operation::NeighbourAlltoall, "neighbour-alltoall"),
 ];
 
-const ALGORITHMS: [(Algorithm, &str); 14] = [
+const ALGORITHMS: [(Algorithm, &str); 15] = [
     (Algorithm::Linear, "linear"),
     (Algorithm::Flat, "flat"),
     (Algorithm::Binomial, "binomial"),
@@ -81,13 +82,17 @@ const ALGORITHMS: [(Algorithm, &str); 14] = [
     (Algorithm::Pairwise, "pairwise"),
     (Algorithm::Rabenseifner, "rabenseifner"),
     (Algorithm::HalvingFlat, "halving-flat"),
+    (Algorithm::Hierarchical, "hierarchical"),
 ];
 
 /// Sizes where the model of `cost` changes sides; below them where the faster algorithm sends, and
-/// so logs, more bytes. Not measured, except those with `shared`: for 4 places on 2 cores.
+/// so logs, more bytes. Measured are those with `shared`, for 4 places on 2 cores, and those with
+/// `hierarchical`, for 4 and 8 places on two hosts.
 const DEFAULT: &str = "
 barrier shared places<=8 flat
+barrier hierarchical
 barrier dissemination
+bcast hierarchical
 bcast bytes<=8192 binomial
 bcast shared flat
 bcast bytes<=16384 binomial
@@ -103,6 +108,7 @@ gather linear
 scatter bytes<=4096 binomial
 scatter linear
 allgather shared places<=8 flat
+allgather hierarchical
 allgather bytes<=16384 recursive-doubling
 allgather bytes<=16384 bruck
 allgather shared flat
@@ -111,9 +117,11 @@ alltoall places<=8 linear
 alltoall bytes<=256 bruck
 alltoall bytes<=32768 linear
 alltoall pairwise
+reduce bytes<=131072 hierarchical
 reduce bytes<=4096 binomial
 reduce rabenseifner
 allreduce shared places<=8 bytes<=4096 flat
+allreduce bytes<=131072 hierarchical
 allreduce bytes<=4096 recursive-doubling
 allreduce places<=4 bytes<=16384 recursive-doubling
 allreduce shared halving-flat
@@ -134,9 +142,9 @@ impl Default for Table {
 }
 
 impl Table {
-    /// The algorithm for `call`. `shared`: all members of the group can read one memory.
-    pub fn choose(&self, call: &Call, shared: bool) -> Algorithm {
-        let (operation, size) = (call.operation(), call.group.size);
+    /// The algorithm for `call`.
+    pub fn choose(&self, call: &Call) -> Algorithm {
+        let (operation, size, shared) = (call.operation(), call.group.size, call.hosts.are_one());
         let applies = |rule: &&Rule| {
             rule.operation == operation
                 && (shared || !rule.shared)

@@ -9,20 +9,30 @@
 //! all places with their dependencies; one place whose partners are as far as it is; a sum of
 //! two collectives.
 
-use crate::algorithms::{Algorithm, Parameters};
+use crate::algorithms::Algorithm;
 use crate::blocks::Blocks;
 use crate::call::{Arguments, Call, Operation, Prefix};
+use crate::choice::Table;
 use crate::group::Group;
+use crate::hosts::Hosts;
 use crate::schedule::{Action, Part, Schedule, Step};
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::LazyLock;
+
+static TABLE: LazyLock<Table> = LazyLock::new(Table::default);
 
 /// Nanoseconds of messages and bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Model {
-    /// α: of each message.
+    /// α: of each message between hosts.
     pub message_ns: f64,
-    /// β: of each byte of a message.
+    /// β: of each byte of a message between hosts.
     pub byte_ns: f64,
+    /// α within a host.
+    pub near_message_ns: f64,
+    /// β within a host.
+    pub near_byte_ns: f64,
     /// γ: of each byte of a result of the operator.
     pub reduce_byte_ns: f64,
     /// δ: of each byte that is copied within a place.
@@ -35,6 +45,8 @@ impl Default for Model {
         Self {
             message_ns: 1000.0,
             byte_ns: 0.08,
+            near_message_ns: 200.0,
+            near_byte_ns: 0.1,
             reduce_byte_ns: 0.1,
             copy_byte_ns: 0.05,
         }
@@ -50,6 +62,8 @@ pub struct Case {
     pub algorithm: Algorithm,
     /// Places.
     pub size: u32,
+    /// Places of each host, the last one may have fewer. 1: each place is alone.
+    pub host_places: u32,
     /// Bytes of the vector, or of each block.
     pub bytes: u64,
 }
@@ -60,7 +74,7 @@ pub enum Method {
     /// Steps of all places, each message with its sender's time.
     AllPlaces,
     /// Steps of one place; each message is sent when its receive begins. Exact where partners do
-    /// the same at the same time, as the tests show for groups of 2^k places.
+    /// the same at the same time, as the tests show for groups of 2^k places that are alone.
     OnePlace,
     /// An upper bound: scatter, and allgather after it, of blocks of the vector.
     Sum,
@@ -105,6 +119,7 @@ impl Case {
     /// critical path.
     fn in_step(&self) -> bool {
         match self.operation {
+            _ if self.algorithm == Algorithm::Hierarchical => false,
             Operation::Bcast | Operation::Gather | Operation::Scatter => false,
             Operation::Scan | Operation::Exscan => self.algorithm != Algorithm::Linear,
             // A vector that is shorter than the group: some places have no block.
@@ -125,8 +140,8 @@ impl Case {
         let part = |operation, algorithm| Self {
             operation,
             algorithm,
-            size: self.size,
             bytes: self.bytes.div_ceil(self.size.into()),
+            ..*self
         };
         let scatter = part(Operation::Scatter, Algorithm::Binomial).cost(model);
         let allgather = part(Operation::Allgather, Algorithm::Ring).cost(model);
@@ -139,7 +154,16 @@ impl Case {
         }
     }
 
-    fn call(&self, me: u32) -> Call<'static> {
+    /// The first place of each host.
+    fn hosts(&self) -> Vec<u32> {
+        Hosts::first_places((0..self.size).map(|place| self.host(place)))
+    }
+
+    fn host(&self, place: u32) -> u32 {
+        place / self.host_places
+    }
+
+    fn call<'a>(&self, me: u32, hosts: &'a [u32]) -> Call<'a> {
         let (root, count, blocks) = (0, self.bytes, Blocks::Even(self.bytes));
         let scan = |prefix| Arguments::Scan { count, prefix };
         let arguments = match self.operation {
@@ -178,33 +202,33 @@ impl Case {
         };
         Call {
             group,
+            hosts: Hosts::new(hosts),
             arguments,
             in_place: false,
             element_bytes: 1,
         }
     }
 
-    fn schedule(&self, me: u32, schedule: &mut Schedule) {
+    fn schedule(&self, me: u32, hosts: &[u32], schedule: &mut Schedule) {
         schedule.clear();
-        self.algorithm
-            .schedule(&self.call(me), &Parameters::default(), schedule);
+        TABLE.schedule(self.algorithm, &self.call(me, hosts), schedule);
     }
 
     /// Messages and bytes of all places. Where there are too many steps, and places are alike, the
     /// counts of place 0 stand for those of each place.
     fn volume(&self) -> Cost {
-        let mut schedule = Schedule::default();
-        self.schedule(0, &mut schedule);
+        let (hosts, mut schedule) = (self.hosts(), Schedule::default());
+        self.schedule(0, &hosts, &mut schedule);
         let size = u64::from(self.size);
         let is_alike = self.in_step() && schedule.steps().len() as u64 * size > STEPS_MAX;
         let counted = if is_alike { 1 } else { self.size };
         let (mut messages, mut bytes, mut logged_bytes) = (0, 0, 0);
         for place in 0..counted {
-            self.schedule(place, &mut schedule);
+            self.schedule(place, &hosts, &mut schedule);
             for step in schedule.steps() {
                 let (from, receivers) = match step.action {
                     Action::Send { from, .. } => (from, 1),
-                    Action::Publish { from } => (from, size - 1),
+                    Action::Publish { number, from, .. } => (from, u64::from(number) - 1),
                     _ => continue,
                 };
                 messages += receivers;
@@ -230,12 +254,20 @@ impl Case {
             _ => 0,
         };
         let mut schedule = Schedule::default();
-        self.schedule(place, &mut schedule);
+        self.schedule(place, &self.hosts(), &mut schedule);
         let mut walk = Walk::default();
-        let arrival = |begin: f64, _, count| Some(begin + model.transfer(count));
-        let is_done = walk.advance(schedule.steps(), model, arrival, |_, _| {});
+        let way = |other| self.way(place, other);
+        let arrival = |begin: f64, source, count| Some(begin + model.transfer(way(source), count));
+        let is_done = walk.advance(schedule.steps(), model, way, arrival, |_, _| {});
         assert!(is_done, "each message arrives");
         walk.horizon.max(walk.begin)
+    }
+
+    fn way(&self, one: u32, other: u32) -> Way {
+        match self.host(one) == self.host(other) {
+            true => Way::Near,
+            false => Way::Far,
+        }
     }
 
     /// The critical path from the steps of all places.
@@ -243,24 +275,21 @@ impl Case {
         let mut walks: Vec<Walk> = vec![Walk::default(); self.size as usize];
         let mut arrived: HashMap<(u32, u32), VecDeque<f64>> = HashMap::new();
         let mut ready: VecDeque<u32> = (0..self.size).collect();
-        let mut schedule = Schedule::default();
+        let (hosts, mut schedule) = (self.hosts(), Schedule::default());
         let mut end = 0_f64;
         while let Some(place) = ready.pop_front() {
             // Written again each time: all schedules together are too long to be kept. A place that
             // can go on does so behind the others, so that it seldom stops.
-            self.schedule(place, &mut schedule);
+            self.schedule(place, &hosts, &mut schedule);
             let mut sent = Vec::new();
             let arrival = |_, source, _| arrived.get_mut(&(source, place))?.pop_front();
             let send = |to, time| sent.push((to, time));
             let walk = &mut walks[place as usize];
-            if walk.advance(schedule.steps(), model, arrival, send) {
+            let way = |other| self.way(place, other);
+            if walk.advance(schedule.steps(), model, way, arrival, send) {
                 end = end.max(walk.horizon).max(walk.begin);
             }
-            for (to, time) in sent {
-                let receivers = match to {
-                    Some(to) => to..to + 1,
-                    None => 0..self.size,
-                };
+            for (receivers, time) in sent {
                 for to in receivers.filter(|to| *to != place) {
                     arrived.entry((place, to)).or_default().push_back(time);
                     if walks[to as usize].waits_for == Some(place) {
@@ -274,9 +303,20 @@ impl Case {
     }
 }
 
+/// Where a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    Near,
+    Far,
+}
+
 impl Model {
-    fn transfer(&self, bytes: u64) -> f64 {
-        self.message_ns + self.byte_ns * bytes as f64
+    fn transfer(&self, way: Way, bytes: u64) -> f64 {
+        let (message_ns, byte_ns) = match way {
+            Way::Near => (self.near_message_ns, self.near_byte_ns),
+            Way::Far => (self.message_ns, self.byte_ns),
+        };
+        message_ns + byte_ns * bytes as f64
     }
 }
 
@@ -311,18 +351,19 @@ enum Open {
 
 impl Walk {
     /// Does steps until one waits for a message that has not arrived; returns whether all are
-    /// done. `arrival` gives the time at which the next message of a place has arrived, from
-    /// the beginning of its receive, the place and the bytes; `send` takes the receiver, none for
-    /// all, and this time.
+    /// done. `way` is the way to or from a place. `arrival` gives the time at which the next message of a place has arrived, from
+    /// the beginning of its receive, the place and the bytes; `send` takes the receivers and this
+    /// time.
     fn advance(
         &mut self,
         steps: &[Step],
         model: &Model,
+        way: impl Fn(u32) -> Way,
         mut arrival: impl FnMut(f64, u32, u64) -> Option<f64>,
-        mut send: impl FnMut(Option<u32>, f64),
+        mut send: impl FnMut(Range<u32>, f64),
     ) -> bool {
         while let Some(step) = steps.get(self.next) {
-            if !self.wait(step.after, model, &mut arrival) {
+            if !self.wait(step.after, model, &way, &mut arrival) {
                 return false;
             }
             let begin = self.begin.max(self.horizon);
@@ -349,20 +390,23 @@ impl Walk {
                 Action::ReceiveReduce { source, into, .. } => {
                     receive(source, into, model.reduce_byte_ns);
                 }
-                Action::Send { from, .. } | Action::Publish { from } => {
-                    let complete = begin.max(self.way_out_free) + model.transfer(from.count);
+                Action::Send { from, .. } | Action::Publish { from, .. } => {
+                    let to = match step.action {
+                        Action::Send { to, .. } => to..to + 1,
+                        Action::Publish { first, number, .. } => first..first + number,
+                        _ => unreachable!("it sends"),
+                    };
+                    let way = way(to.start).max(way(to.end - 1));
+                    let transfer = model.transfer(way, from.count);
+                    let complete = begin.max(self.way_out_free) + transfer;
                     self.way_out_free = complete;
                     self.open.push_back((number, Open::Sent { complete }));
-                    let to = match step.action {
-                        Action::Send { to, .. } => Some(to),
-                        _ => None,
-                    };
                     send(to, complete);
                 }
             }
             self.next += 1;
         }
-        self.wait(u32::MAX, model, &mut arrival)
+        self.wait(u32::MAX, model, &way, &mut arrival)
     }
 
     /// Lets the horizon pass all steps before `after`; whether they are all complete.
@@ -370,6 +414,7 @@ impl Walk {
         &mut self,
         after: u32,
         model: &Model,
+        way: &impl Fn(u32) -> Way,
         arrival: &mut impl FnMut(f64, u32, u64) -> Option<f64>,
     ) -> bool {
         while let Some((_, open)) = self.open.front().filter(|(step, _)| *step < after) {
@@ -385,7 +430,8 @@ impl Walk {
                         self.waits_for = Some(source);
                         return false;
                     };
-                    self.way_in_free = arrived.max(self.way_in_free + model.transfer(bytes));
+                    let transfer = model.transfer(way(source), bytes);
+                    self.way_in_free = arrived.max(self.way_in_free + transfer);
                     self.way_in_free.max(begin) + combine_ns
                 }
             };
@@ -412,9 +458,9 @@ mod tests {
             !matches!(it, NeighbourAllgather | NeighbourAlltoall)
         };
         for operation in Operation::ALL.into_iter().filter(of_groups) {
-            for (algorithm, size) in operation
-                .algorithms()
-                .iter()
+            let apart = operation.algorithms().iter();
+            for (algorithm, size) in apart
+                .filter(|it| **it != Algorithm::Hierarchical)
                 .flat_map(|it| [1, 2, 4, 8, 64].map(|size| (*it, size)))
             {
                 for bytes in [4, 64, 1 << 16] {
@@ -422,6 +468,7 @@ mod tests {
                         operation,
                         algorithm,
                         size,
+                        host_places: 1,
                         bytes,
                     };
                     if !case.in_step() {
@@ -493,6 +540,7 @@ mod tests {
                 operation,
                 algorithm,
                 size,
+                host_places: 1,
                 bytes,
             };
             let is = case.cost(&model).critical_path_ns;
@@ -503,12 +551,42 @@ mod tests {
         }
     }
 
+    /// Within hosts to and from the leader, between hosts the stage of 16 places.
+    #[test]
+    fn a_hierarchical_path_is_that_of_its_stages() {
+        use Operation::{Allgather, Allreduce, Barrier, Bcast, Reduce};
+        let model = Model {
+            copy_byte_ns: 0.0,
+            reduce_byte_ns: 0.0,
+            ..Model::default()
+        };
+        for (operation, near, far) in [(Barrier, 4.0, 4.0), (Bcast, 2.0, 4.0), (Reduce, 2.0, 4.0)]
+            .into_iter()
+            .chain([(Allreduce, 4.0, 4.0), (Allgather, 7.0, 4.0)])
+        {
+            let case = Case {
+                operation,
+                algorithm: Algorithm::Hierarchical,
+                size: 64,
+                host_places: 4,
+                bytes: 1,
+            };
+            let is = case.cost(&model).critical_path_ns;
+            let expected = near * model.near_message_ns + far * model.message_ns;
+            assert!(
+                is_close(is, expected, 1e-2),
+                "{operation}: {is}, not {expected}"
+            );
+        }
+    }
+
     #[test]
     fn a_sum_bounds_what_it_stands_for() {
         let case = Case {
             operation: Operation::Bcast,
             algorithm: Algorithm::ScatterAllgather,
             size: 256,
+            host_places: 1,
             bytes: 1 << 20,
         };
         let (sum, exact) = (case.sum(&Model::default()), case.cost(&Model::default()));

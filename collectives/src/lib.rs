@@ -13,10 +13,11 @@
 //! | `choice` | [`choice::Table`]: which algorithm for which call |
 //! | `reduction` | [`Reduction`]: operators on bytes |
 //! | `cost` | messages, bytes and critical path of an algorithm, counted from its schedules |
-//! | `group`, `tree`, `cube`, `blocks` | places, and shapes that algorithms share |
+//! | `hierarchical` | algorithms of several hosts, made of stages |
+//! | `group`, `hosts`, `tree`, `cube`, `blocks` | places, and shapes that algorithms share |
 //! | `check` | executes the schedules of all places without a network (feature `test-doubles`) |
 //!
-//! Must never know: ranks of a job, hosts, messages, protocols.
+//! Must never know: ranks of a job, messages, protocols.
 //!
 //! Docs: `docs/design/collectives.md`.
 
@@ -31,6 +32,8 @@ pub mod choice;
 pub mod cost;
 mod cube;
 mod group;
+mod hierarchical;
+mod hosts;
 pub mod reduction;
 mod schedule;
 mod schedules;
@@ -41,6 +44,7 @@ pub use algorithms::{Algorithm, Parameters};
 pub use blocks::Blocks;
 pub use call::{Arguments, Call, Operation, OwnResults, Prefix, Results};
 pub use group::Group;
+pub use hosts::Hosts;
 pub use reduction::Reduction;
 pub use schedule::{Action, Buffer, Part, Schedule, Side, Step};
 pub use schedules::{Chosen, Schedules};

@@ -100,9 +100,13 @@ pub enum Action {
         /// What is sent; may be empty.
         from: Part,
     },
-    /// Sends one message to each other place of the group: written once where all can read it,
+    /// Sends one message to each other place of a range: written once where all can read it,
     /// or as many sends.
     Publish {
+        /// The first place.
+        first: u32,
+        /// Number of places.
+        number: u32,
         /// What is sent; may be empty.
         from: Part,
     },
@@ -147,12 +151,48 @@ impl Action {
     /// The parts that the action reads.
     pub fn reads(self) -> [Option<Part>; 2] {
         match self {
-            Self::Send { from, .. } | Self::Publish { from } | Self::Copy { from, .. } => {
+            Self::Send { from, .. } | Self::Publish { from, .. } | Self::Copy { from, .. } => {
                 [Some(from), None]
             }
             Self::Receive { .. } => [None; 2],
             Self::ReceiveReduce { with, .. } => [Some(with), None],
             Self::Reduce { left, right, .. } => [Some(left), Some(right)],
+        }
+    }
+
+    /// The action between other places and parts; not to publish.
+    fn moved(self, places: &[u32], part: impl Fn(Part) -> Part) -> Self {
+        let place = |place: u32| places[place as usize];
+        match self {
+            Self::Send { to, from } => Self::Send {
+                to: place(to),
+                from: part(from),
+            },
+            Self::Publish { .. } => unreachable!("its readers may be no range"),
+            Self::Receive { source, into } => Self::Receive {
+                source: place(source),
+                into: part(into),
+            },
+            Self::ReceiveReduce {
+                source,
+                message,
+                with,
+                into,
+            } => Self::ReceiveReduce {
+                source: place(source),
+                message,
+                with: part(with),
+                into: part(into),
+            },
+            Self::Reduce { left, right, into } => Self::Reduce {
+                left: part(left),
+                right: part(right),
+                into: part(into),
+            },
+            Self::Copy { from, into } => Self::Copy {
+                from: part(from),
+                into: part(into),
+            },
         }
     }
 
@@ -254,10 +294,14 @@ impl Schedule {
         }
     }
 
-    /// Sends `from` to every other place.
-    pub fn publish(&mut self, from: Part) {
+    /// Sends `from` to every other place of a group of `size`.
+    pub fn publish(&mut self, size: u32, from: Part) {
         if from.count > 0 {
-            self.push(Action::Publish { from });
+            self.push(Action::Publish {
+                first: 0,
+                number: size,
+                from,
+            });
         }
     }
 
@@ -291,6 +335,50 @@ impl Schedule {
     pub fn copy(&mut self, from: Part, into: Part) {
         if into.count > 0 && from != into {
             self.push(Action::Copy { from, into });
+        }
+    }
+
+    /// Adds the steps that the place `me` has in a stage, which waits for all steps so far. The
+    /// places of the stage are `places`, its input and its output are `buffers`.
+    pub fn append(&mut self, stage: &Self, me: u32, places: &[u32], buffers: [Part; 2]) {
+        self.fence();
+        let scratch = self.take_scratch(stage.scratch);
+        let part = |part: Part| {
+            let [input, output] = buffers;
+            let whole = match part.buffer {
+                Buffer::Input => input,
+                Buffer::Output => output,
+                Buffer::Scratch => scratch,
+            };
+            whole.part(part.start, part.count)
+        };
+        // One that is published to places that are no range becomes several.
+        let mut numbers = Vec::with_capacity(stage.steps.len());
+        for step in &stage.steps {
+            numbers.push(self.next());
+            self.after(numbers[step.after as usize]);
+            let Action::Publish {
+                first,
+                number,
+                from,
+            } = step.action
+            else {
+                self.push(step.action.moved(places, part));
+                continue;
+            };
+            let readers = &places[first as usize..][..number as usize];
+            let from = part(from);
+            if readers.windows(2).all(|pair| pair[0] + 1 == pair[1]) {
+                self.push(Action::Publish {
+                    first: readers[0],
+                    number,
+                    from,
+                });
+            } else {
+                for to in readers.iter().copied().filter(|to| *to != me) {
+                    self.push(Action::Send { to, from });
+                }
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::algorithms::Algorithm;
 use crate::blocks::Blocks;
 use crate::call::{Arguments, Call, Results};
 use crate::choice::Table;
+use crate::hosts::Hosts;
 use crate::schedule::{Buffer, Schedule};
 use crate::wrong_call::WrongCall;
 use std::sync::Arc;
@@ -28,23 +29,29 @@ pub struct Chosen {
 #[derive(Debug, Default)]
 pub struct Schedules {
     table: Table,
-    /// Whether all members of each group can read one memory.
-    shared: bool,
     /// By call, those that were used last more or less in front.
-    kept: Vec<(Call<'static>, Arc<Chosen>)>,
+    kept: Vec<Kept>,
     /// Of the last call with lists.
     listed: Option<Arc<Chosen>>,
+}
+
+/// What was chosen for a call without lists.
+#[derive(Debug)]
+struct Kept {
+    /// Without its hosts.
+    call: Call<'static>,
+    hosts: Box<[u32]>,
+    chosen: Arc<Chosen>,
 }
 
 /// Schedules that are kept: a broadcast has one for each root.
 const KEPT_MAX: usize = 16;
 
 impl Schedules {
-    /// Schedules by `table`. `shared`: all members of each group can read one memory.
-    pub fn new(table: Table, shared: bool) -> Self {
+    /// Schedules by `table`.
+    pub fn new(table: Table) -> Self {
         Self {
             table,
-            shared,
             kept: Vec::new(),
             listed: None,
         }
@@ -56,7 +63,7 @@ impl Schedules {
     /// [`WrongCall`], as far as this place sees it.
     #[inline]
     pub fn of(&mut self, call: &Call) -> Result<&Arc<Chosen>, WrongCall> {
-        let index = self.kept.iter().position(|(kept, _)| kept == call);
+        let index = self.kept.iter().position(|kept| kept.is_of(call));
         let Some(index) = index else {
             return self.make(call);
         };
@@ -64,15 +71,15 @@ impl Schedules {
         if index != before {
             self.kept.swap(index, before);
         }
-        Ok(&self.kept[before].1)
+        Ok(&self.kept[before].chosen)
     }
 
     #[cold]
     fn make(&mut self, call: &Call) -> Result<&Arc<Chosen>, WrongCall> {
         call.check()?;
-        let algorithm = self.table.choose(call, self.shared);
+        let algorithm = self.table.choose(call);
         let mut schedule = Schedule::default();
-        algorithm.schedule(call, &self.table.parameters, &mut schedule);
+        self.table.schedule(algorithm, call, &mut schedule);
         let chosen = Arc::new(Chosen {
             algorithm,
             input_elements: schedule.extent(Buffer::Input),
@@ -80,13 +87,27 @@ impl Schedules {
             results: call.results(),
             schedule,
         });
+        let hosts = call.hosts.starts().into();
         let Some(call) = without_lists(call) else {
             return Ok(self.listed.insert(chosen));
         };
         self.kept.truncate(KEPT_MAX - 1);
-        self.kept.push((call, chosen));
-        let last = self.kept.last().map(|(_, chosen)| chosen);
+        self.kept.push(Kept {
+            call,
+            hosts,
+            chosen,
+        });
+        let last = self.kept.last().map(|kept| &kept.chosen);
         Ok(last.expect("it was just added"))
+    }
+}
+
+impl Kept {
+    fn is_of(&self, call: &Call) -> bool {
+        self.call.group == call.group
+            && self.call.arguments == call.arguments
+            && (self.call.in_place, self.call.element_bytes) == (call.in_place, call.element_bytes)
+            && *self.hosts == *call.hosts.starts()
     }
 }
 
@@ -133,7 +154,13 @@ fn without_lists(call: &Call) -> Option<Call<'static>> {
         Arguments::Scan { count, prefix } => Arguments::Scan { count, prefix },
         Arguments::NeighbourAllgather { .. } | Arguments::NeighbourAlltoall { .. } => return None,
     };
-    Some(Call { arguments, ..*call })
+    Some(Call {
+        group: call.group,
+        hosts: Hosts::APART,
+        arguments,
+        in_place: call.in_place,
+        element_bytes: call.element_bytes,
+    })
 }
 
 #[cfg(test)]
@@ -144,6 +171,7 @@ mod tests {
     fn call(root: u32, count: u64) -> Call<'static> {
         Call {
             group: Group { size: 40, me: 3 },
+            hosts: Hosts::APART,
             arguments: Arguments::Bcast { root, count },
             in_place: false,
             element_bytes: 8,

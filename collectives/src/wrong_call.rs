@@ -150,6 +150,7 @@ mod tests {
     fn check(me: u32, arguments: Arguments) -> Result<(), WrongCall> {
         let group = Group { size: 3, me };
         Call {
+            hosts: crate::Hosts::APART,
             group,
             arguments,
             in_place: false,

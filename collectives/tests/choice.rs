@@ -1,14 +1,22 @@
 //! Tables: printed and parsed, and what they choose.
 
 use refrain_collectives::choice::Table;
-use refrain_collectives::{Algorithm, Arguments, Blocks, Call, Group, Schedules};
+use refrain_collectives::{Algorithm, Arguments, Blocks, Call, Group, Hosts, Schedules};
 
 fn call(size: u32, arguments: Arguments) -> Call {
     Call {
         group: Group { size, me: size / 2 },
+        hosts: Hosts::APART,
         arguments,
         in_place: false,
         element_bytes: 8,
+    }
+}
+
+fn call_on<'a>(hosts: Hosts<'a>, size: u32, arguments: Arguments<'a>) -> Call<'a> {
+    Call {
+        hosts,
+        ..call(size, arguments)
     }
 }
 
@@ -33,17 +41,17 @@ fn the_first_rule_that_applies_decides() {
         allreduce shared flat
         allreduce ring";
     let table: Table = rules.parse().unwrap();
-    let choose = |size, count, shared| table.choose(&call(size, allreduce(count)), shared);
-    assert_eq!(choose(4, 8, false), Algorithm::Rabenseifner);
-    assert_eq!(choose(5, 8, false), Algorithm::RecursiveDoubling);
-    assert_eq!(choose(4, 9, true), Algorithm::Flat);
+    let choose = |size, count, hosts| table.choose(&call_on(hosts, size, allreduce(count)));
+    assert_eq!(choose(4, 8, Hosts::APART), Algorithm::Rabenseifner);
+    assert_eq!(choose(5, 8, Hosts::APART), Algorithm::RecursiveDoubling);
+    assert_eq!(choose(4, 9, Hosts::ONE), Algorithm::Flat);
     // A ring does not fit an operator that does not commute: the first of all algorithms.
-    assert_eq!(choose(4, 9, false), Algorithm::RecursiveDoubling);
+    assert_eq!(choose(4, 9, Hosts::APART), Algorithm::RecursiveDoubling);
     let arguments = Arguments::Allreduce {
         count: 9,
         commutative: true,
     };
-    assert_eq!(table.choose(&call(4, arguments), false), Algorithm::Ring);
+    assert_eq!(table.choose(&call(4, arguments)), Algorithm::Ring);
 }
 
 #[test]
@@ -54,11 +62,11 @@ fn a_text_overrides_a_table() {
         .unwrap();
     assert_eq!(table.parameters.segment_bytes, 99);
     assert_eq!(
-        table.choose(&call(4, allreduce(1)), false),
+        table.choose(&call(4, allreduce(1))),
         Algorithm::Rabenseifner
     );
     assert_eq!(
-        table.choose(&call(4, allreduce(2)), false),
+        table.choose(&call(4, allreduce(2))),
         Algorithm::RecursiveDoubling
     );
 }
@@ -73,19 +81,44 @@ fn the_default_table_publishes_in_one_memory() {
         blocks: Blocks::Even(count),
     };
     for (size, arguments) in [(4, bcast(8000)), (16, bcast(1 << 20)), (4, allgather(1))] {
-        let call = call(size, arguments);
-        assert_eq!(table.choose(&call, true), Algorithm::Flat, "{call}");
-        assert_ne!(table.choose(&call, false), Algorithm::Flat, "{call}");
-        let mut schedules = Schedules::new(table.clone(), true);
+        let call = call_on(Hosts::ONE, size, arguments);
+        assert_eq!(table.choose(&call), Algorithm::Flat, "{call}");
+        let apart = call_on(Hosts::APART, size, arguments);
+        assert_ne!(table.choose(&apart), Algorithm::Flat, "{call}");
+        let mut schedules = Schedules::new(table.clone());
         let chosen = schedules.of(&call).unwrap();
         assert_eq!(chosen.algorithm, Algorithm::Flat);
     }
     let long = call(4, allreduce(8000));
-    assert_eq!(table.choose(&long, true), Algorithm::HalvingFlat);
-    assert_eq!(table.choose(&long, false), Algorithm::RecursiveDoubling);
+    let choose = |hosts| table.choose(&Call { hosts, ..long });
+    assert_eq!(choose(Hosts::ONE), Algorithm::HalvingFlat);
+    assert_eq!(choose(Hosts::APART), Algorithm::RecursiveDoubling);
     for (size, arguments) in [(4, bcast(8)), (16, allgather(8))] {
-        let call = call(size, arguments);
-        assert_ne!(table.choose(&call, true), Algorithm::Flat, "{call}");
+        let call = call_on(Hosts::ONE, size, arguments);
+        assert_ne!(table.choose(&call), Algorithm::Flat, "{call}");
+    }
+}
+
+/// Between hosts, one place of each speaks. COLL-1
+#[test]
+fn the_default_table_has_stages_on_several_hosts() {
+    let table = Table::default();
+    let count = 1 << 10;
+    let (root, blocks) = (0, Blocks::Even(count));
+    let choose = |starts, arguments| {
+        let hosts = Hosts::new(starts);
+        table.choose(&call_on(hosts, 6, arguments))
+    };
+    for arguments in [
+        Arguments::Barrier,
+        Arguments::Bcast { root, count },
+        Arguments::Reduce { root, count },
+        Arguments::Allgather { blocks },
+        allreduce(count),
+    ] {
+        assert_eq!(choose(&[0, 4], arguments), Algorithm::Hierarchical);
+        assert_ne!(choose(&[0], arguments), Algorithm::Hierarchical);
+        assert_ne!(choose(&[], arguments), Algorithm::Hierarchical);
     }
 }
 
@@ -114,7 +147,7 @@ fn places_with_other_counts_choose_the_same() {
                 send: blocks,
                 receive: blocks,
             };
-            [gather, scatter, alltoall].map(|it| table.choose(&call(size, it), false))
+            [gather, scatter, alltoall].map(|it| table.choose(&call(size, it)))
         });
         assert_eq!(choices[0], choices[1]);
     }
@@ -126,7 +159,7 @@ fn errors_say_what_to_write() {
     assert_eq!(
         error("\nbcast ring"),
         "line 2 of the table of algorithms: ring is no algorithm of bcast: take binomial, flat, \
-         chain, scatter-allgather, scatter-doubling"
+         chain, scatter-allgather, scatter-doubling, hierarchical"
     );
     for (text, expected) in [
         ("window many", "\"many\" is no number"),

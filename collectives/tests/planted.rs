@@ -1,9 +1,9 @@
 //! The checker finds what is wrong: each wrong schedule is one change away from a right one.
 
 use refrain_collectives::check::{Fault, Outcome, Place, Sends, execute};
+use refrain_collectives::choice::Table;
 use refrain_collectives::{
-    Action, Algorithm, Arguments, Blocks, Buffer, Call, Group, Parameters, Part, Schedule, Side,
-    Step,
+    Action, Algorithm, Arguments, Blocks, Buffer, Call, Group, Hosts, Part, Schedule, Side, Step,
 };
 
 const COUNT: u64 = 6;
@@ -12,12 +12,13 @@ fn right(size: u32, algorithm: Algorithm, arguments: Arguments, in_place: bool) 
     let schedule = |me| {
         let call = Call {
             group: Group { size, me },
+            hosts: Hosts::APART,
             arguments,
             in_place,
             element_bytes: 8,
         };
         let mut schedule = Schedule::default();
-        algorithm.schedule(&call, &Parameters::default(), &mut schedule);
+        Table::default().schedule(algorithm, &call, &mut schedule);
         schedule.steps().to_vec()
     };
     (0..size).map(schedule).collect()

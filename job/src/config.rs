@@ -159,9 +159,10 @@ pub struct CollectivesConfig {
     /// `--collectives whole`: results are kept instead of the messages inside collectives, and
     /// survive this many failures at a time (`--collective-failures`). `None`: messages are kept.
     pub whole: Option<u32>,
-    /// Whether all ranks could read one memory when the job began; filled in by the launcher. It
-    /// decides about algorithms, and so does not change when a rank is restarted. COLL-1
-    pub one_memory: bool,
+    /// The number of each rank's host when the job began, if ranks of one host can read each other's
+    /// memory; filled in by the launcher. It decides about algorithms, and so does not change when
+    /// a rank is restarted. COLL-1
+    pub host_of_rank: Vec<u32>,
 }
 
 /// Choice of the RDMA port of the fabric `verbs`, as far as it is given.

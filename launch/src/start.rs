@@ -80,7 +80,9 @@ pub fn prepare(mut part: HostPart) -> Result<Prepared, LaunchError> {
     choice::verbs::check(config)?;
     let chosen = FabricChoice::parse(&config.fabric);
     let is_near = matches!(chosen, Ok(FabricChoice::Auto | FabricChoice::Shm));
-    config.collectives.one_memory = is_near && ranks == size;
+    if !is_near {
+        config.collectives.host_of_rank.clear();
+    }
     let for_verbs = choice::verbs::environment(config, size);
     setup.environment.extend(for_verbs);
     let files = limits::raise_open_files(ranks, restarts)?;
@@ -267,6 +269,7 @@ fn setup(spec: &mut JobSpec, id: u64) -> Setup {
 }
 
 fn start_here(spec: &mut JobSpec, id: u64) -> Result<HostParts, LaunchError> {
+    spec.config.collectives.host_of_rank = vec![0; spec.ranks() as usize];
     let mut prepared = prepare(HostPart {
         setup: Setup {
             ranks: (0..spec.ranks()).collect(),
@@ -306,7 +309,7 @@ fn start_agents(
     let mut setup = setup(spec, id);
     setup.environment.splice(..0, passed_on);
     setup.folder = std::env::current_dir().ok();
-    let hosts = gathering::gather(&spec.hosts, &setup, signals)?;
+    let hosts = gathering::gather(&spec.hosts, setup, signals)?;
     spec.config.fabric = hosts.fabric()?;
     let spilled = SpilledFiles::none(spec.ranks() as usize);
     Ok((

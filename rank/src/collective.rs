@@ -542,12 +542,16 @@ impl Collective {
     ) -> Result<(), EngineError> {
         match action {
             Action::Send { to, from } => self.send(to, from, None, engine)?,
-            Action::Publish { from } => {
-                let (me, size) = (self.plan.me, self.plan.members.len() as u32);
-                let publication = (size > 2)
+            Action::Publish {
+                first,
+                number,
+                from,
+            } => {
+                let (me, end) = (self.plan.me, first + number);
+                let publication = (number > 2)
                     .then(|| engine.publication(self.bytes(from) as u64))
                     .flatten();
-                for place in (0..me).chain(me + 1..size) {
+                for place in (first..me).chain(me + 1..end) {
                     self.send(place, from, publication.as_ref(), engine)?;
                 }
             }

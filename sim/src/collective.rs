@@ -4,15 +4,16 @@
 //! An element is a matrix of 2 × 2 numbers modulo 251, whose product does not commute, or a number
 //! of 64 bits, whose sum does.
 
+use refrain_collectives::choice::Table;
 use refrain_collectives::reduction::{Element as Kind, Number, Operator};
 use refrain_collectives::{
-    Algorithm, Arguments, Blocks, Buffer, Call, Chosen, Group, Operation, Parameters, Prefix,
-    Reduction, Schedule,
+    Algorithm, Arguments, Blocks, Buffer, Call, Chosen, Group, Hosts, Operation, Parameters,
+    Prefix, Reduction, Schedule,
 };
 use refrain_ring::Rank;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Bytes of an element.
 pub const ELEMENT_BYTES: usize = 8;
@@ -20,10 +21,17 @@ pub const ELEMENT_BYTES: usize = 8;
 const MODULUS: u32 = 251;
 
 /// Short segments and windows, so that short vectors have several.
-const PARAMETERS: Parameters = Parameters {
-    segment_bytes: 64,
-    window: 2,
-};
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    let mut table = Table::default();
+    table.parameters = Parameters {
+        segment_bytes: 64,
+        window: 2,
+    };
+    table
+});
+
+/// First places of hosts, as far as a group has them.
+const HOSTS: [u32; 6] = [0, 2, 3, 6, 8, 12];
 
 /// What all members of a group call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -312,11 +320,13 @@ impl Part {
                 receive: from.blocks(self),
             },
         };
+        let hosts = HOSTS.iter().filter(|first| **first < self.size).count();
         let call = Call {
             group: Group {
                 size: self.size,
                 me: self.me,
             },
+            hosts: Hosts::new(&HOSTS[..hosts]),
             arguments,
             in_place: self.shape.in_place && self.shape.operation != Operation::Scatter,
             element_bytes: ELEMENT_BYTES as u64,
@@ -328,7 +338,7 @@ impl Part {
         let chosen = drawn.unwrap_or_default() + usize::from(bent);
         let algorithm = *fitting[chosen % fitting.len()];
         let mut schedule = Schedule::default();
-        algorithm.schedule(&call, &PARAMETERS, &mut schedule);
+        TABLE.schedule(algorithm, &call, &mut schedule);
         Chosen {
             results: call.results(),
             algorithm,

@@ -79,7 +79,7 @@ pub fn bruck(schedule: &mut Schedule, group: Group, own: Option<Part>, blocks: &
 pub fn flat(schedule: &mut Schedule, group: Group, own: Option<Part>, blocks: &Blocks) {
     let mine = blocks.part(Buffer::Output, group.me);
     if group.size > 1 {
-        schedule.publish(own.unwrap_or(mine));
+        schedule.publish(group.size, own.unwrap_or(mine));
     }
     for distance in 1..group.size {
         let source = group.below(distance);

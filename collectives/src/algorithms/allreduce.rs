@@ -85,7 +85,7 @@ pub fn halving_flat(schedule: &mut Schedule, group: Group, input: Part) {
         let result = reduce::scatter(schedule, cube, node, operand, output);
         schedule.copy(result, output);
         if group.size > 1 {
-            schedule.publish(share(node));
+            schedule.publish(group.size, share(node));
         }
     }
     for other in (0..cube.nodes()).filter(|other| cube.place(*other) != group.me) {
@@ -130,7 +130,7 @@ pub fn ring(schedule: &mut Schedule, group: Group, input: Part) {
 pub fn flat(schedule: &mut Schedule, group: Group, input: Part) {
     let output = Buffer::Output.first(input.count);
     if group.size > 1 {
-        schedule.publish(input);
+        schedule.publish(group.size, input);
     }
     let operands: Vec<Part> = (0..group.size)
         .map(|place| {

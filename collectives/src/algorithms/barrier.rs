@@ -19,7 +19,11 @@ pub fn dissemination(schedule: &mut Schedule, group: Group) {
 pub fn flat(schedule: &mut Schedule, group: Group) {
     let into = Buffer::Input.first(0);
     if group.size > 1 {
-        schedule.push(Action::Publish { from: into });
+        schedule.push(Action::Publish {
+            first: 0,
+            number: group.size,
+            from: into,
+        });
     }
     for distance in 1..group.size {
         let source = group.below(distance);

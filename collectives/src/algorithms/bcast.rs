@@ -20,7 +20,7 @@ pub fn binomial(schedule: &mut Schedule, group: Group, root: u32, data: Part) {
 /// The root writes once, all others read.
 pub fn flat(schedule: &mut Schedule, group: Group, root: u32, data: Part) {
     match group.me == root {
-        true if group.size > 1 => schedule.publish(data),
+        true if group.size > 1 => schedule.publish(group.size, data),
         true => {}
         false => schedule.receive(root, data),
     }

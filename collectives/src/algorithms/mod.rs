@@ -46,6 +46,8 @@ pub enum Algorithm {
     Rabenseifner,
     /// Recursive halving, then records that all other places read.
     HalvingFlat,
+    /// Stages within hosts and between them: for several hosts.
+    Hierarchical,
 }
 
 /// Parameters of algorithms; the same at all places of a group.
@@ -71,13 +73,27 @@ impl Operation {
     pub fn algorithms(self) -> &'static [Algorithm] {
         use Algorithm::*;
         match self {
-            Self::Barrier => &[Dissemination, Flat],
-            Self::Bcast => &[Binomial, Flat, Chain, ScatterAllgather, ScatterDoubling],
+            Self::Barrier => &[Dissemination, Flat, Hierarchical],
+            Self::Bcast => &[
+                Binomial,
+                Flat,
+                Chain,
+                ScatterAllgather,
+                ScatterDoubling,
+                Hierarchical,
+            ],
             Self::Gather | Self::Scatter => &[Linear, Binomial],
-            Self::Allgather => &[Ring, Flat, RecursiveDoubling, Bruck],
+            Self::Allgather => &[Ring, Flat, RecursiveDoubling, Bruck, Hierarchical],
             Self::Alltoall => &[Pairwise, Linear, Bruck],
-            Self::Reduce => &[Binomial, Rabenseifner],
-            Self::Allreduce => &[RecursiveDoubling, Flat, Rabenseifner, HalvingFlat, Ring],
+            Self::Reduce => &[Binomial, Rabenseifner, Hierarchical],
+            Self::Allreduce => &[
+                RecursiveDoubling,
+                Flat,
+                Rabenseifner,
+                HalvingFlat,
+                Ring,
+                Hierarchical,
+            ],
             Self::ReduceScatter => &[RecursiveHalving, Pairwise],
             Self::Scan | Self::Exscan => &[RecursiveDoubling, Linear],
             Self::NeighbourAllgather | Self::NeighbourAlltoall => &[Linear],
@@ -101,6 +117,7 @@ impl Algorithm {
             (Arguments::Allgather { .. }, Self::RecursiveDoubling)
             | (Arguments::Bcast { .. }, Self::ScatterDoubling) => group.size.is_power_of_two(),
             (Arguments::Allreduce { commutative, .. }, Self::Ring) => *commutative,
+            (_, Self::Hierarchical) => call.hosts.are_several(),
             _ => true,
         };
         special && call.operation().algorithms().contains(&self)
@@ -111,9 +128,10 @@ impl Algorithm {
     ///
     /// # Panics
     ///
-    /// If the algorithm does not [fit](Self::fits) the call.
-    pub fn schedule(self, call: &Call, parameters: &Parameters, schedule: &mut Schedule) {
-        assert!(self.fits(call), "{self:?} cannot do {:?}", call.operation());
+    /// If the algorithm does not [fit](Self::fits) the call, or is made of stages.
+    pub(crate) fn schedule(self, call: &Call, parameters: &Parameters, schedule: &mut Schedule) {
+        let fits = self != Self::Hierarchical && self.fits(call);
+        assert!(fits, "{self:?} cannot do {:?}", call.operation());
         match call.arguments {
             Arguments::Barrier => match self {
                 Self::Flat => barrier::flat(schedule, call.group),

@@ -162,7 +162,6 @@ fn index(buffer: Buffer) -> usize {
 
 impl<T: Clone> Execution<'_, T> {
     fn begin(&mut self, me: u32) {
-        let size = self.places.len() as u32;
         let place = &mut self.places[me as usize];
         place.advance();
         let step = place.next;
@@ -175,7 +174,11 @@ impl<T: Clone> Execution<'_, T> {
         place.next += 1;
         match it.action {
             Action::Send { to, from } => self.send(me, step, to..to + 1, from),
-            Action::Publish { from } => self.send(me, step, 0..size, from),
+            Action::Publish {
+                first,
+                number,
+                from,
+            } => self.send(me, step, first..first + number, from),
             Action::Receive { source, .. } | Action::ReceiveReduce { source, .. } => {
                 place.open[step] = 1;
                 self.channels

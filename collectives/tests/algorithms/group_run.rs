@@ -1,6 +1,7 @@
 //! Executes one collective on all places of a group, with every algorithm that fits.
 
 use refrain_collectives::check::{Outcome, Place, Sends, execute};
+use refrain_collectives::choice::Table;
 use refrain_collectives::{Algorithm, Call, Parameters, Schedule};
 use std::fmt::Debug;
 
@@ -90,11 +91,12 @@ pub fn run<'a, T: Element>(
     sends: Sends,
     seed: u64,
 ) -> Outcome<T> {
+    let mut table = Table::default();
+    table.parameters = parameters(call(0).group.size);
     let places = (0..).zip(buffers.inputs.iter().zip(&buffers.outputs));
     let places = places.map(|(me, (input, output))| {
         let mut schedule = Schedule::default();
-        let call = call(me);
-        algorithm.schedule(&call, &parameters(call.group.size), &mut schedule);
+        table.schedule(algorithm, &call(me), &mut schedule);
         Place {
             schedule,
             input: input.clone(),

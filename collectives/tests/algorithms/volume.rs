@@ -3,9 +3,8 @@
 use crate::call;
 use crate::group_run::{Buffers, run, unwritten};
 use refrain_collectives::check::{Sends, Volume};
-use refrain_collectives::{
-    Action, Algorithm, Arguments, Blocks, Parameters, Prefix, Schedule, Step,
-};
+use refrain_collectives::choice::Table;
+use refrain_collectives::{Action, Algorithm, Arguments, Blocks, Prefix, Schedule, Step};
 
 /// Elements of a vector or block that all sizes divide.
 const COUNT: u64 = 96;
@@ -154,7 +153,7 @@ fn recursive_doubling_copies_nothing() {
         };
         let mut schedule = Schedule::default();
         let call = call(size, 1, false, arguments);
-        Algorithm::RecursiveDoubling.schedule(&call, &Parameters::default(), &mut schedule);
+        Table::default().schedule(Algorithm::RecursiveDoubling, &call, &mut schedule);
         let is_copy = |step: &Step| matches!(step.action, Action::Copy { .. });
         assert!(!schedule.steps().iter().any(is_copy), "{size} places");
     }

@@ -33,7 +33,7 @@ struct Waiting {
 
 /// All agents that are started but not ready. Dropping it ends them.
 struct Gathering<'a> {
-    setup: &'a Setup,
+    setup: Setup,
     /// Signals that may end the wait.
     signals: Option<&'a mut Signals>,
     door: Door,
@@ -51,12 +51,13 @@ struct Gathering<'a> {
 /// has arrived. No process is left running then.
 pub fn gather(
     spec: &HostsSpec,
-    setup: &Setup,
+    mut setup: Setup,
     signals: Option<&mut Signals>,
 ) -> Result<Hosts, LaunchError> {
     let wrong = |error: listing::NotAHost| JobError::Config(error.to_string());
     let of_rank = listing::place(setup.size, &spec.hosts).map_err(wrong)?;
-    check_setup(setup)?;
+    setup.config.collectives.host_of_rank = of_rank.iter().map(|host| *host as u32).collect();
+    check_setup(&setup)?;
     let system = |error| JobError::control("listening for the agents of the job", error);
     let secret = Secret::random().map_err(system)?;
     let (door, port) = Door::open(secret.clone(), &AGENT).map_err(system)?;
@@ -69,13 +70,13 @@ pub fn gather(
     };
     let addresses = addresses_of_this_host();
     for (number, host) in spec.hosts.iter().enumerate() {
-        let ranks = (0..setup.size).filter(|rank| of_rank[*rank as usize] == number);
+        let ranks = (0..gathering.setup.size).filter(|rank| of_rank[*rank as usize] == number);
         let ranks: Vec<u32> = ranks.collect();
         if ranks.is_empty() {
             continue;
         }
         let invitation = Invitation {
-            job: setup.job,
+            job: gathering.setup.job,
             host: number as u32,
             secret: secret.clone(),
             port,

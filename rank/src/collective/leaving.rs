@@ -60,8 +60,8 @@ impl Plan {
         for step in self.chosen.schedule.steps() {
             match step.action {
                 Action::Send { to, .. } => add(to),
-                Action::Publish { .. } => {
-                    (0..size)
+                Action::Publish { first, number, .. } => {
+                    (first..first + number)
                         .filter(|place| *place != self.me)
                         .for_each(&mut add);
                 }

@@ -3,7 +3,8 @@
 #![allow(unsafe_code, reason = "the tests lend their memory to collectives")]
 
 use crate::plain::{Case, reduction};
-use refrain_collectives::{Algorithm, Call, Chosen, Parameters, Schedule};
+use refrain_collectives::choice::Table;
+use refrain_collectives::{Algorithm, Call, Chosen, Schedule};
 use refrain_rank::calls::{Handle, try_wait};
 use refrain_rank::collective::{
     CollectiveError, Layouts, Memory, Name, Number, Plan, UnderWay, Whole, WholePart,
@@ -148,7 +149,7 @@ impl Job {
         let Part {
             call, algorithm, ..
         } = part;
-        algorithm.schedule(&call, &Parameters::default(), &mut schedule);
+        Table::default().schedule(algorithm, &call, &mut schedule);
         let (input, mut output) = (part.input, part.output);
         let plan = Plan {
             members: Arc::clone(&member.members),

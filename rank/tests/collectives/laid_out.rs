@@ -1,6 +1,7 @@
 //! Calls whose buffers have layouts, with their results, which are written the plainest way.
 
 use crate::job::Part;
+use crate::plain::hosts;
 use refrain_collectives::{Algorithm, Arguments, Blocks, Call, Group, Operation};
 use refrain_rank::collective::{Layouts, Stretch};
 use refrain_transport::layout::Layout;
@@ -228,6 +229,7 @@ impl Case {
         let (size, element_bytes) = (self.size, 1);
         Call {
             group: Group { size, me },
+            hosts: hosts(size),
             arguments: match self.kind {
                 Bcast => Arguments::Bcast { root, count: own },
                 Gather => Arguments::Gather {

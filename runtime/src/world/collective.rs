@@ -627,6 +627,7 @@ impl World {
                 size: members.ranks.len() as u32,
                 me: members.me,
             },
+            hosts: members.hosts(&self.host_of_rank),
             arguments: collective.arguments,
             in_place: collective.in_place,
             element_bytes: collective.memory.element_bytes,

@@ -9,10 +9,12 @@ use super::collective::{allgather, bcast};
 use super::envelope::{CONTEXT_RESERVED_MIN, Source, from, to};
 use super::request::{Key, Table};
 use crate::Error;
+use refrain_collectives::Hosts;
 use refrain_rank::collective::{Name, Number};
 use refrain_ring::Rank;
 use refrain_transport::engine::SendTo;
 use serde::{Deserialize, Serialize};
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// Contexts of groups begin here; those below are the program's choice.
@@ -51,6 +53,33 @@ pub(super) struct Members {
     pub context: u32,
     /// Collectives so far, by [`Kind`].
     pub collectives: [u64; 3],
+    /// First places of hosts.
+    #[serde(skip)]
+    hosts: OnceCell<Vec<u32>>,
+}
+
+impl Members {
+    fn new(ranks: Arc<[Rank]>, me: u32, context: u32) -> Self {
+        Self {
+            ranks,
+            me,
+            context,
+            collectives: [0; 3],
+            hosts: OnceCell::new(),
+        }
+    }
+
+    /// Where the members are.
+    pub fn hosts(&self, host_of_rank: &[u32]) -> Hosts<'_> {
+        let first_places = || {
+            let hosts = self
+                .ranks
+                .iter()
+                .map(|rank| host_of_rank.get(rank.0 as usize));
+            Hosts::first_places(hosts.map_while(|host| host.copied()))
+        };
+        Hosts::new(self.hosts.get_or_init(first_places))
+    }
 }
 
 /// All groups of this rank.
@@ -66,12 +95,7 @@ impl Groups {
     /// Of a program that begins: the group of all ranks is there.
     pub fn new(rank: Rank, size: u32) -> Self {
         let mut table = Table::after(0);
-        let all = Members {
-            ranks: (0..size).map(Rank).collect(),
-            me: rank.0,
-            context: CONTEXT_GROUP_MIN,
-            collectives: [0; 3],
-        };
+        let all = Members::new((0..size).map(Rank).collect(), rank.0, CONTEXT_GROUP_MIN);
         Self {
             all: insert(&mut table, all),
             table,
@@ -215,12 +239,7 @@ impl World {
                 "rank {rank} is not in the group that it makes"
             )));
         };
-        let members = Members {
-            ranks: ranks.into(),
-            me: me as u32,
-            context,
-            collectives: [0; 3],
-        };
+        let members = Members::new(ranks.into(), me as u32, context);
         Ok(insert(&mut self.groups.table, members))
     }
 
@@ -265,12 +284,8 @@ impl World {
         if me == Some(0) {
             self.groups.given += 1;
         }
-        let members = Members {
-            ranks: chosen.iter().map(|(_, rank)| **rank).collect(),
-            me: me.unwrap_or_default() as u32,
-            context: first[2] as u32,
-            collectives: [0; 3],
-        };
+        let ranks = chosen.iter().map(|(_, rank)| **rank).collect();
+        let members = Members::new(ranks, me.unwrap_or_default() as u32, first[2] as u32);
         Ok(Some(insert(&mut self.groups.table, members)))
     }
 
@@ -285,11 +300,7 @@ impl World {
             context[0] = self.take_context()?;
         }
         self.collective(bcast(group, 0, &mut context))?;
-        let members = Members {
-            context: context[0],
-            collectives: [0; 3],
-            ..members
-        };
+        let members = Members::new(members.ranks, members.me, context[0]);
         Ok(insert(&mut self.groups.table, members))
     }
 

@@ -85,6 +85,8 @@ pub struct World {
     job_time: JobTime,
     groups: Groups,
     schedules: Schedules,
+    /// For the choice of algorithms. COLL-1
+    host_of_rank: Vec<u32>,
     /// Members compare their calls before each collective.
     checks_collectives: bool,
     under_way: UnderWay,

@@ -376,7 +376,7 @@ fn steps_of(plan: &Plan, collective: &CollectivePlan, rank: Rank) -> Vec<u64> {
     let schedule = part.schedule(false).schedule;
     let sends = schedule.steps().iter().flat_map(|step| match step.action {
         Action::Send { from, .. } => vec![from.count],
-        Action::Publish { from } => vec![from.count; members.len() - 1],
+        Action::Publish { number, from, .. } => vec![from.count; number as usize - 1],
         _ => Vec::new(),
     });
     sends.map(|count| count * ELEMENT_BYTES as u64).collect()

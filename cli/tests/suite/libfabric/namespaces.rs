@@ -81,7 +81,7 @@ fn auto_takes_shm_inside_a_host_and_libfabric_between_hosts() {
 }
 
 /// What goes to ranks of both hosts is logged once for those of this host; a rank of each host is
-/// killed. LOG-6
+/// killed. LOG-6 COLL-1
 #[test]
 fn collectives_survive_inside_and_between_hosts() {
     let Some(hosts) = Hosts::make() else { return };
@@ -107,6 +107,17 @@ fn collectives_survive_inside_and_between_hosts() {
             let ended = hosts.run(&options, library.as_ref(), &workload).expect(0);
             assert_eq!(ended.out, expected, "{kills}");
             assert_eq!(ended.err.matches("was killed by SIGKILL").count(), 2);
+            // Where the launcher knows the hosts, one rank of each speaks, and sums are made by hosts.
+            let by_agents = |options: &[&str]| {
+                let ended = hosts.run_by_agents(options, library.as_ref(), &workload);
+                ended.expect(0).out
+            };
+            let expected = by_agents(&["--protocol", "none"]);
+            let whole = ["--collectives", "whole", "--collective-failures", "2"];
+            for kept in [&[][..], &whole] {
+                let options = [&["--protocol", "pessimist", "--kill", kills], kept].concat();
+                assert_eq!(by_agents(&options), expected, "{kills}, {kept:?}");
+            }
         }
     }
 }
@@ -123,8 +134,12 @@ fn shared_memory_alone_does_not_lead_to_other_hosts() {
 fn an_address_without_a_route_is_one_clear_error() {
     let Some(hosts) = Hosts::make() else { return };
     hosts.cut();
-    for library in libraries() {
-        let options = ["--protocol", "none", "--peer-timeout", "2"];
+    let protocols = ["none", "pessimist"];
+    for (library, protocol) in libraries()
+        .into_iter()
+        .flat_map(|library| protocols.map(|protocol| (library.clone(), protocol)))
+    {
+        let options = ["--protocol", protocol, "--peer-timeout", "2"];
         let ended = hosts.run(&options, library.as_ref(), "token-ring");
         assert_eq!(ended.status, Some(1), "{ended:?}");
         let verdict: Vec<&str> = ended
