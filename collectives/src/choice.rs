@@ -129,7 +129,19 @@ allreduce places<=4 bytes<=65536 recursive-doubling
 allreduce rabenseifner
 reduce-scatter bytes<=16384 recursive-halving
 reduce-scatter pairwise
+scan shared places<=16 chain
+scan places<=2 chain
+scan bytes<=16384 recursive-doubling
+scan places<=64 chain
+scan bytes<=1048576 recursive-doubling
+scan places<=1024 chain
 scan recursive-doubling
+exscan shared places<=16 chain
+exscan places<=2 chain
+exscan bytes<=16384 recursive-doubling
+exscan places<=64 chain
+exscan bytes<=1048576 recursive-doubling
+exscan places<=1024 chain
 exscan recursive-doubling
 neighbour-allgather linear
 neighbour-alltoall linear

@@ -121,7 +121,7 @@ impl Case {
         match self.operation {
             _ if self.algorithm == Algorithm::Hierarchical => false,
             Operation::Bcast | Operation::Gather | Operation::Scatter => false,
-            Operation::Scan | Operation::Exscan => self.algorithm != Algorithm::Linear,
+            Operation::Scan | Operation::Exscan => self.algorithm == Algorithm::RecursiveDoubling,
             // A vector that is shorter than the group: some places have no block.
             Operation::Allreduce => match self.algorithm {
                 Algorithm::Ring | Algorithm::HalvingFlat => self.bytes >= self.size.into(),

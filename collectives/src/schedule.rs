@@ -66,6 +66,12 @@ impl Part {
         }
     }
 
+    /// Segment `index` of this part, in segments of `segment` elements; the last one may be shorter.
+    pub fn segment(self, index: u64, segment: u64) -> Self {
+        let start = index * segment;
+        self.part(start, segment.min(self.count - start))
+    }
+
     /// Whether both parts have an element in common.
     pub fn overlaps(self, other: Self) -> bool {
         self.buffer == other.buffer

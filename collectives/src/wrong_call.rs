@@ -41,7 +41,7 @@ pub enum WrongCall {
 }
 
 impl Call<'_> {
-    /// Finds what [`crate::Algorithm::schedule`] must not be asked for.
+    /// Finds what [`crate::choice::Table::schedule`] must not be asked for.
     pub fn check(&self) -> Result<(), WrongCall> {
         let size = self.group.size;
         let in_group = |place| match place < size {

@@ -31,13 +31,9 @@ pub fn flat(schedule: &mut Schedule, group: Group, root: u32, data: Part) {
 pub fn chain(schedule: &mut Schedule, group: Group, root: u32, data: Part, segment: u64) {
     let relative = group.seen_from(root).me;
     let segments = data.count.div_ceil(segment);
-    let part = |index: u64| {
-        let start = index * segment;
-        data.part(start, segment.min(data.count - start))
-    };
     let receive = |schedule: &mut Schedule, index| {
         if relative > 0 && index < segments {
-            schedule.receive(group.below(1), part(index));
+            schedule.receive(group.below(1), data.segment(index, segment));
         }
         schedule.next()
     };
@@ -46,7 +42,7 @@ pub fn chain(schedule: &mut Schedule, group: Group, root: u32, data: Part, segme
         let next = receive(schedule, index + 1);
         schedule.after(here);
         if relative + 1 < group.size {
-            schedule.send(group.above(1), part(index));
+            schedule.send(group.above(1), data.segment(index, segment));
         }
         here = next;
     }

@@ -59,6 +59,13 @@ pub struct Parameters {
     pub window: u32,
 }
 
+impl Parameters {
+    /// Elements of a segment.
+    fn segment(&self, call: &Call) -> u64 {
+        (self.segment_bytes / call.element_bytes).max(1)
+    }
+}
+
 impl Default for Parameters {
     fn default() -> Self {
         Self {
@@ -95,7 +102,7 @@ impl Operation {
                 Hierarchical,
             ],
             Self::ReduceScatter => &[RecursiveHalving, Pairwise],
-            Self::Scan | Self::Exscan => &[RecursiveDoubling, Linear],
+            Self::Scan | Self::Exscan => &[RecursiveDoubling, Linear, Chain],
             Self::NeighbourAllgather | Self::NeighbourAlltoall => &[Linear],
         }
     }
@@ -147,7 +154,7 @@ impl Algorithm {
             Arguments::Reduce { .. }
             | Arguments::Allreduce { .. }
             | Arguments::ReduceScatter { .. }
-            | Arguments::Scan { .. } => self.reduction(call, schedule),
+            | Arguments::Scan { .. } => self.reduction(call, parameters, schedule),
         }
     }
 
@@ -159,7 +166,7 @@ impl Algorithm {
         match call.arguments {
             Arguments::Bcast { root, count } => {
                 let data = Buffer::Output.first(count);
-                let segment = (parameters.segment_bytes / call.element_bytes).max(1);
+                let segment = parameters.segment(call);
                 match self {
                     Self::Flat => bcast::flat(schedule, group, root, data),
                     Self::Chain => bcast::chain(schedule, group, root, data, segment),
@@ -252,8 +259,9 @@ impl Algorithm {
     }
 
     /// Collectives that combine.
-    fn reduction(self, call: &Call, schedule: &mut Schedule) {
+    fn reduction(self, call: &Call, parameters: &Parameters, schedule: &mut Schedule) {
         let group = call.group;
+        let segment = parameters.segment(call);
         let input = input(call);
         match call.arguments {
             Arguments::Reduce { root, count } => {
@@ -286,7 +294,8 @@ impl Algorithm {
             Arguments::Scan { count, prefix } => {
                 let input = input.first(count);
                 match self {
-                    Self::Linear => scan::linear(schedule, group, input, prefix),
+                    Self::Linear => scan::chain(schedule, group, input, prefix, u64::MAX),
+                    Self::Chain => scan::chain(schedule, group, input, prefix, segment),
                     _ => scan::recursive_doubling(schedule, group, input, prefix),
                 }
             }

@@ -54,34 +54,52 @@ pub fn recursive_doubling(schedule: &mut Schedule, group: Group, input: Part, pr
     }
 }
 
-/// Each place waits for the one below: least messages, latency of the size.
-/// ((x_0 ∘ x_1) ∘ …) ∘ x_me.
-pub fn linear(schedule: &mut Schedule, group: Group, input: Part, prefix: Prefix) {
+/// Each place waits for the one below, in segments: a place combines one while the next one comes.
+/// Least messages and bytes, latency of the size. ((x_0 ∘ x_1) ∘ …) ∘ x_me.
+pub fn chain(schedule: &mut Schedule, group: Group, input: Part, prefix: Prefix, segment: u64) {
     let output = Buffer::Output.first(input.count);
+    let segments = input.count.div_ceil(segment);
     let is_last = group.me + 1 == group.size;
-    let mut passed = input;
-    if let Some(below) = group.me.checked_sub(1) {
-        match prefix {
-            Prefix::Inclusive => {
-                schedule.receive_reduce(below, Side::Left, input, output);
-                passed = output;
-                schedule.fence();
-            }
-            Prefix::Exclusive => {
-                let received = schedule.take_scratch(input.count);
-                schedule.receive(below, received);
-                schedule.fence();
-                if !is_last {
-                    passed = schedule.take_scratch(input.count);
-                    schedule.reduce(received, input, passed);
-                }
-                schedule.copy(received, output);
+    let Some(below) = group.me.checked_sub(1) else {
+        if prefix == Prefix::Inclusive {
+            schedule.copy(input, output);
+        }
+        for index in (0..segments).filter(|_| !is_last) {
+            schedule.send(1, input.segment(index, segment));
+        }
+        return;
+    };
+    // What comes is the result of an exclusive scan. In place it replaces the input, after both are
+    // combined for the place above.
+    let [received, combined] = match prefix {
+        Prefix::Inclusive => [output; 2],
+        Prefix::Exclusive => [(); 2].map(|()| schedule.take_scratch(input.count)),
+    };
+    let receive = |schedule: &mut Schedule, index| {
+        if index < segments {
+            let [with, into] = [input, received].map(|part| part.segment(index, segment));
+            match prefix {
+                Prefix::Inclusive => schedule.receive_reduce(below, Side::Left, with, into),
+                Prefix::Exclusive => schedule.receive(below, into),
             }
         }
-    } else if prefix == Prefix::Inclusive {
-        schedule.copy(input, output);
-    }
-    if !is_last {
-        schedule.send(group.me + 1, passed);
+        schedule.next()
+    };
+    let mut here = receive(schedule, 0);
+    for index in 0..segments {
+        let next = receive(schedule, index + 1);
+        schedule.after(here);
+        let [own, came, passed] =
+            [input, received, combined].map(|part| part.segment(index, segment));
+        if prefix == Prefix::Exclusive {
+            if !is_last {
+                schedule.reduce(came, own, passed);
+            }
+            schedule.copy(came, output.segment(index, segment));
+        }
+        if !is_last {
+            schedule.send(group.me + 1, passed);
+        }
+        here = next;
     }
 }
