@@ -86,7 +86,7 @@ const ALGORITHMS: [(Algorithm, &str); 15] = [
 ];
 
 /// Sizes where the model of `cost` changes sides; below them where the faster algorithm sends, and
-/// so logs, more bytes. Measured are those with `shared`, for 4 places on 2 cores, and those with
+/// so logs, more bytes. Measured are those with `shared`, for 2 to 8 places on 2 cores, and those with
 /// `hierarchical`, for 4 and 8 places on two hosts.
 const DEFAULT: &str = "
 barrier shared places<=8 flat
@@ -119,6 +119,8 @@ alltoall bytes<=32768 linear
 alltoall pairwise
 reduce bytes<=131072 hierarchical
 reduce bytes<=4096 binomial
+reduce shared places<=2 binomial
+reduce shared places<=8 bytes<=262144 binomial
 reduce rabenseifner
 allreduce shared places<=8 bytes<=4096 flat
 allreduce bytes<=131072 hierarchical
@@ -131,17 +133,17 @@ reduce-scatter bytes<=16384 recursive-halving
 reduce-scatter pairwise
 scan shared places<=16 chain
 scan places<=2 chain
-scan bytes<=16384 recursive-doubling
-scan places<=64 chain
-scan bytes<=1048576 recursive-doubling
-scan places<=1024 chain
+scan bytes<=65536 recursive-doubling
+scan places<=16 chain
+scan bytes<=524288 recursive-doubling
+scan places<=128 chain
 scan recursive-doubling
 exscan shared places<=16 chain
 exscan places<=2 chain
-exscan bytes<=16384 recursive-doubling
-exscan places<=64 chain
-exscan bytes<=1048576 recursive-doubling
-exscan places<=1024 chain
+exscan bytes<=65536 recursive-doubling
+exscan places<=16 chain
+exscan bytes<=524288 recursive-doubling
+exscan places<=128 chain
 exscan recursive-doubling
 neighbour-allgather linear
 neighbour-alltoall linear
