@@ -217,7 +217,7 @@ impl Call<'_> {
     /// The results, where they can stand for the messages. A scatter, gather or alltoall sends each
     /// byte of its results once, or little more often; and where blocks are listed, a member does
     /// not know the length of its neighbour's.
-    pub fn results(&self) -> Option<Results> {
+    pub(crate) fn results(&self) -> Option<Results> {
         let size = self.group.size;
         Some(match &self.arguments {
             Arguments::Barrier => Results::Same(Vec::new()),

@@ -84,7 +84,7 @@ impl Schedules {
             algorithm,
             input_elements: schedule.extent(Buffer::Input),
             output_elements: schedule.extent(Buffer::Output),
-            results: call.results(),
+            results: algorithm.results(call),
             schedule,
         });
         let hosts = call.hosts.starts().into();

@@ -340,7 +340,7 @@ impl Part {
         let mut schedule = Schedule::default();
         TABLE.schedule(algorithm, &call, &mut schedule);
         Chosen {
-            results: call.results(),
+            results: algorithm.results(&call),
             algorithm,
             input_elements: schedule.extent(Buffer::Input),
             output_elements: schedule.extent(Buffer::Output),

@@ -12,7 +12,7 @@ pub mod reduce_scatter;
 pub mod scan;
 pub mod scatter;
 
-use crate::call::{Arguments, Call, Operation};
+use crate::call::{Arguments, Call, Operation, Results};
 use crate::schedule::{Buffer, Schedule};
 
 /// The name of an algorithm; several collectives have one of the same name.
@@ -128,6 +128,15 @@ impl Algorithm {
             _ => true,
         };
         special && call.operation().algorithms().contains(&self)
+    }
+
+    /// The results of `call`, where they can stand for the messages of this algorithm. In a chain each
+    /// byte of the results of a scan is sent once.
+    pub fn results(self, call: &Call) -> Option<Results> {
+        match call.arguments {
+            Arguments::Scan { .. } if self != Self::RecursiveDoubling => None,
+            _ => call.results(),
+        }
     }
 
     /// Writes what this place does into `schedule`, which must be empty. The result depends on

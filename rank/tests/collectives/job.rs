@@ -156,7 +156,7 @@ impl Job {
             me: member.me as u32,
             context: member.context,
             chosen: Arc::new(Chosen {
-                results: call.results(),
+                results: algorithm.results(&call),
                 algorithm,
                 input_elements: input.len() as u64,
                 output_elements: output.len() as u64,
