@@ -131,15 +131,13 @@ allreduce places<=4 bytes<=65536 recursive-doubling
 allreduce rabenseifner
 reduce-scatter bytes<=16384 recursive-halving
 reduce-scatter pairwise
-scan shared places<=16 chain
-scan places<=2 chain
+scan places<=8 chain
 scan bytes<=65536 recursive-doubling
 scan places<=16 chain
 scan bytes<=524288 recursive-doubling
 scan places<=128 chain
 scan recursive-doubling
-exscan shared places<=16 chain
-exscan places<=2 chain
+exscan places<=8 chain
 exscan bytes<=65536 recursive-doubling
 exscan places<=16 chain
 exscan bytes<=524288 recursive-doubling
