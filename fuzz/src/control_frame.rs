@@ -36,13 +36,14 @@ fn decode_then_encode(bytes: &[u8]) {
     }
 }
 
-const REPORTS: [Report; 6] = [
+const REPORTS: [Report; 7] = [
     Report::Finished,
     Report::Closed,
     Report::Gone,
     Report::Covered,
     Report::Ask,
-    Report::Missing,
+    Report::Past,
+    Report::Behind,
 ];
 
 fn encode_then_decode(input: &mut Input<'_>) {

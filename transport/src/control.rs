@@ -88,19 +88,21 @@ pub enum Report {
     Covered,
     /// The sender asks for the result of this collective.
     Ask,
-    /// The sender cannot give the result of this collective: it needs it, or an earlier one, itself, or has
-    /// finished the collective and keeps no result.
-    Missing,
+    /// The sender has finished this collective, and its messages are gone.
+    Past,
+    /// The sender has not finished this collective, which is closed, in its present life.
+    Behind,
 }
 
 impl Report {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Finished,
         Self::Closed,
         Self::Gone,
         Self::Covered,
         Self::Ask,
-        Self::Missing,
+        Self::Past,
+        Self::Behind,
     ];
 }
 

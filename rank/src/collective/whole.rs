@@ -79,8 +79,8 @@ struct Asked {
     by: Rank,
     context: u32,
     name: Name,
-    /// It knows that this rank needs them itself.
-    knows_missing: bool,
+    /// It knows that this rank has not finished the collective either.
+    knows_behind: bool,
 }
 
 /// The ranks to which a collective sends messages.
@@ -341,7 +341,7 @@ impl Whole {
     }
 
     /// Handles reports, peers that are back, and questions of others. Returns the parts of results
-    /// that have arrived, and the ranks that miss a result.
+    /// that have arrived, and answers.
     pub(super) fn attend(
         &mut self,
         engine: &mut Engine<impl Protocol>,
@@ -353,8 +353,8 @@ impl Whole {
                 news.met.push(peer);
             }
             while let Some((from, report, context, name)) = engine.next_report() {
-                if report == Report::Missing {
-                    news.missing.push((from, context, Name(name)));
+                if let Report::Past | Report::Behind = report {
+                    news.answers.push((from, report, (context, Name(name))));
                 }
                 news.has_reports = true;
                 self.told(from, report, (context, Name(name)), engine);
@@ -394,7 +394,8 @@ impl Whole {
 pub(super) struct News {
     pub met: Vec<Rank>,
     pub parts: Vec<ResultPart>,
-    pub missing: Vec<(Rank, u32, Name)>,
+    /// How far those are that were asked for a result.
+    pub answers: Vec<(Rank, Report, (u32, Name))>,
     /// Reports have come.
     pub has_reports: bool,
     /// The rank waits.
@@ -403,7 +404,7 @@ pub(super) struct News {
 
 impl News {
     fn is_none(&self) -> bool {
-        let is_empty = self.met.is_empty() && self.parts.is_empty() && self.missing.is_empty();
+        let is_empty = self.met.is_empty() && self.parts.is_empty() && self.answers.is_empty();
         is_empty && !self.has_waited && !self.has_reports
     }
 }

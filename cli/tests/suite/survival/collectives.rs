@@ -141,3 +141,30 @@ fn several_ranks_take_results() {
     }
     batch.finish(24);
 }
+
+/// More ranks at once than the results survive: those that kept results of which the messages are gone,
+/// also where they wait in another collective by then. The job says so.
+// WHOLE-5
+#[test]
+fn results_that_nobody_keeps_are_an_error() {
+    let mut batch = Batch::new("lost results");
+    let table = batch.file("table");
+    std::fs::write(&table, "scan recursive-doubling\n").expect("a new file");
+    let options = format!(
+        "--collectives whole --collectives-table {} --protocol pessimist --kill",
+        table.display()
+    );
+    for (operation, kills) in [
+        ("allgather", "0@clock=3000,2@clock=3000"),
+        ("scan", "1@clock=3000,2@clock=3000"),
+        ("reduce-scatter", "1@clock=3000,2@clock=3000"),
+    ] {
+        let workload = ["refrain-workload", "collective-loop", operation];
+        let workload = [&workload[..], &["60", "0", "false", "64:100"]].concat();
+        let ended = batch.run_program(4, &format!("{options} {kills}"), &workload);
+        assert_eq!(ended.status, Some(1), "{operation}: {ended:?}");
+        let told = ended.out.contains("(--collective-failures)")
+            || ended.err.contains("(--collective-failures)");
+        assert!(told, "{operation}: {ended:?}");
+    }
+}

@@ -88,17 +88,19 @@ impl Whole {
                 self.free_results(engine);
             }
             Report::Ask => {
-                let is_it = |it: &Asked| (it.by, it.context, it.name) == (from, context, name);
-                if !self.asked.iter().any(is_it) {
+                let is_it = |it: &&mut Asked| (it.by, it.context, it.name) == (from, context, name);
+                if let Some(again) = self.asked.iter_mut().find(is_it) {
+                    again.knows_behind = false;
+                } else {
                     self.asked.push(Asked {
                         by: from,
                         context,
                         name,
-                        knows_missing: false,
+                        knows_behind: false,
                     });
                 }
             }
-            Report::Missing => {}
+            Report::Past | Report::Behind => {}
         }
     }
 
@@ -186,10 +188,8 @@ impl Whole {
                 None => group.members.iter().all(is_covered),
                 Some(owner) => {
                     // The neighbours of the owner get it again for their own part.
-                    let size = group.members.len() as u32;
-                    let near = 0..=self.failures.min(size - 1);
-                    let mut near = near.map(|by| &group.members[((owner + by) % size) as usize]);
-                    near.all(is_covered)
+                    let mut keepers = group.keepers(owner, self.failures);
+                    keepers.all(|it| is_covered(&it))
                 }
             };
             if !is_over {

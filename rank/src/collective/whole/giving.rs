@@ -1,7 +1,7 @@
 //! Results that this rank gives to those that ask. WHOLE-5
 
-use super::group::{Name, names};
-use super::{Asked, Key, Whole};
+use super::group::names;
+use super::{Asked, Key, Sent, Whole};
 use crate::collective::CollectiveError;
 use refrain_ring::{Rank, RecordKind, Ssn};
 use refrain_transport::control::Report;
@@ -42,19 +42,26 @@ impl Whole {
                 .collect()
         });
         let (groups, giving, own) = (&self.groups, &mut self.giving, self.rank);
+        let sent = &self.sent;
         let mut asked = core::mem::take(&mut self.asked);
-        asked.retain(|it| {
+        asked.retain_mut(|it| {
             let Asked {
                 by: to,
                 context,
                 name,
-                ..
+                knows_behind,
             } = it;
             let Some(group) = groups.get(context) else {
                 return true;
             };
-            // A later life may not have the results yet itself.
-            if !name.is_before(&group.known_closed) || !group.has_finished(*name) {
+            if !name.is_before(&group.known_closed) {
+                return true;
+            }
+            // A later life gives the results when it has them itself.
+            if !group.has_finished(*name) {
+                if !core::mem::replace(knows_behind, true) {
+                    engine.report(*to, Report::Behind, (*context, name.0));
+                }
                 return true;
             }
             // Also where there is no result to give.
@@ -79,8 +86,9 @@ impl Whole {
                 }
                 wanted.push((*ssn, *key));
             }
-            if wanted.iter().all(|(_, key)| key.name != *name) {
-                engine.report(*to, Report::Missing, (*context, name.0));
+            let is_its = |sent: &Sent| (sent.context, sent.name) == (*context, Some(*name));
+            if !sent.values().flatten().any(is_its) {
+                engine.report(*to, Report::Past, (*context, name.0));
             }
             wanted.sort_unstable();
             if let Some((begin, _)) = wanted.first() {
@@ -109,22 +117,6 @@ impl Whole {
         }
         self.giving.retain(|giving| !giving.is_over());
         Ok(())
-    }
-
-    /// Tells those who ask for this collective, or a later one of its group, that this rank waits
-    /// for the result itself. Each is told once: it may wait for this rank, too. WHOLE-5
-    pub(super) fn tell_missing(
-        &mut self,
-        (context, name): (u32, Name),
-        engine: &mut Engine<impl Protocol>,
-    ) {
-        for asked in &mut self.asked {
-            let is_later = asked.name.kind() == name.kind() && asked.name >= name;
-            if asked.context == context && is_later && !asked.knows_missing {
-                asked.knows_missing = true;
-                engine.report(asked.by, Report::Missing, (context, asked.name.0));
-            }
-        }
     }
 }
 

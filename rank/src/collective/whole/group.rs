@@ -113,6 +113,13 @@ impl Group {
         places.map(move |place| self.members[(place % size) as usize])
     }
 
+    /// The members that keep the result of a place that has one for itself.
+    pub fn keepers(&self, owner: u32, failures: u32) -> impl Iterator<Item = Rank> {
+        let size = self.members.len() as u32;
+        let distances = 0..=failures.min(size - 1);
+        distances.map(move |by| self.members[((owner + by) % size) as usize])
+    }
+
     /// What all closers have closed: its messages may be freed.
     pub fn closed_by_all(&self, failures: u32) -> Until {
         least(self.closers(failures).map(|it| self.closed_by.get(&it)))

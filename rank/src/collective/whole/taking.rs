@@ -9,7 +9,7 @@ use refrain_ring::{Rank, Ssn};
 use refrain_transport::control::Report;
 use refrain_transport::engine::{Engine, InternalOperation, ResultPart};
 use refrain_transport::protocol::Protocol;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The messages of a collective that begins in a later life, and the results that stand for them.
 #[derive(Debug)]
@@ -19,13 +19,15 @@ pub(in crate::collective) struct Taking {
     /// The rank waits in this collective, or has waited.
     has_waited: bool,
     has_asked: bool,
-    /// Those that keep the results.
+    /// The other members that keep one of the results.
     keepers: Vec<Rank>,
-    /// The other members: their messages are gone if they have finished the collective.
+    /// All others.
     others: Vec<Rank>,
     has_asked_others: bool,
-    /// Those that have said that they cannot give the result.
-    missing: BTreeSet<Rank>,
+    /// The keepers were asked twice: one may have got a result from another that has died since.
+    has_asked_again: bool,
+    /// How far others are.
+    answers: BTreeMap<Rank, Report>,
     /// The results that this member gets or keeps; its own is the first one.
     results: Vec<Taken>,
 }
@@ -34,6 +36,8 @@ pub(in crate::collective) struct Taking {
 #[derive(Debug)]
 struct Taken {
     owner: Option<u32>,
+    /// The other members that keep it.
+    keepers: Vec<Rank>,
     bytes: u64,
     data: Vec<u8>,
     /// By giver: bytes that have come.
@@ -80,8 +84,13 @@ impl Whole {
         operation: &InternalOperation,
         engine: &mut Engine<impl Protocol>,
     ) -> Option<Box<Taking>> {
+        let group = &self.groups[&plan.context];
         let taken = |owner, bytes| Taken {
             owner,
+            keepers: match owner {
+                None => group.closers(self.failures).collect(),
+                Some(place) => group.keepers(place, self.failures).collect(),
+            },
             bytes,
             data: Vec::new(),
             come: BTreeMap::new(),
@@ -89,7 +98,7 @@ impl Whole {
             is_whole: owner.is_some() && bytes == 0,
         };
         let element_bytes = plan.memory.element_bytes;
-        let results = match plan.results(name)? {
+        let mut results = match plan.results(name)? {
             Results::Same(parts) => {
                 let count: u64 = parts.iter().map(|part| part.count).sum();
                 vec![taken(None, count * element_bytes)]
@@ -108,24 +117,22 @@ impl Whole {
             let next = engine.next_of(operation, to);
             (to, Ssn(next.0 + messages))
         });
-        let group = &self.groups[&plan.context];
-        let mut keepers: Vec<Rank> = match results[0].owner {
-            None => group.closers(self.failures).collect(),
-            Some(_) => group.neighbours(self.failures).collect(),
-        };
-        keepers.sort_unstable();
-        keepers.dedup();
-        keepers.retain(|it| *it != self.rank);
-        let others = group.members.iter().copied();
-        let others = others.filter(|it| *it != self.rank && !keepers.contains(it));
+        results
+            .iter_mut()
+            .for_each(|it| it.keepers.retain(|keeper| *keeper != self.rank));
+        let members = group.members.iter().copied();
+        let (keepers, others): (Vec<Rank>, Vec<Rank>) = members
+            .filter(|member| *member != self.rank)
+            .partition(|member| results.iter().any(|it| it.keepers.contains(member)));
         let mut taking = Taking {
             has_waited: false,
             has_asked: false,
             sends: sends.collect(),
-            others: others.collect(),
+            others,
             has_asked_others: false,
+            has_asked_again: false,
             keepers,
-            missing: BTreeSet::new(),
+            answers: BTreeMap::new(),
             results,
         };
         let parts = name.map(|name| self.ahead.take(plan.context, name));
@@ -225,7 +232,7 @@ impl Taking {
         let of_it = (context, name);
         self.has_waited |= news.has_waited;
         for peer in &news.met {
-            self.missing.remove(peer);
+            self.answers.remove(peer);
         }
         // Messages of other collectives come.
         if self.has_waited && whole.is_closed(of_it) {
@@ -235,20 +242,23 @@ impl Taking {
                 whole.ask(*to, of_it, engine);
             }
         }
-        let is_gone = whole.is_gone(of_it);
-        if is_gone && self.has_asked {
-            whole.tell_missing(of_it, engine);
-        }
-        let its = news.missing.iter().filter(|it| (it.1, it.2) == of_it);
-        self.missing.extend(its.map(|(from, ..)| *from));
-        let is_kept = !is_gone || !self.is_kept_by_none();
+        let its = news.answers.iter().filter(|it| it.2 == of_it);
+        self.answers
+            .extend(its.map(|(from, report, _)| (*from, *report)));
+        let is_kept = !whole.is_gone(of_it) || self.are_kept();
         let had_asked = core::mem::replace(&mut self.has_asked_others, !is_kept);
         if !is_kept {
             let others = self.others.iter();
             for to in others.filter(|to| !had_asked || news.met.contains(to)) {
                 whole.ask(*to, of_it, engine);
             }
-            if self.is_lost() {
+            let is_past = self.answers.values().any(|it| *it == Report::Past);
+            if is_past && !core::mem::replace(&mut self.has_asked_again, true) {
+                self.answers.retain(|_, it| *it != Report::Behind);
+                for to in &self.keepers {
+                    whole.ask(*to, of_it, engine);
+                }
+            } else if is_past {
                 return Err(CollectiveError::ResultLost {
                     number,
                     context,
@@ -285,15 +295,12 @@ impl Taking {
         }
     }
 
-    /// Whether all who keep the results wait for them themselves: then members exchange messages
-    /// again, unless one has finished the collective. WHOLE-5
-    fn is_kept_by_none(&self) -> bool {
-        self.keepers.iter().all(|it| self.missing.contains(it))
-    }
-
-    /// Whether a member that has finished the collective has neither results nor messages of it.
-    fn is_lost(&self) -> bool {
-        self.others.iter().any(|it| self.missing.contains(it))
+    /// Whether each result that has not come is, or may be, with somebody. Otherwise members exchange
+    /// messages again, unless those of one that has finished the collective are gone. WHOLE-5
+    fn are_kept(&self) -> bool {
+        let is_behind = |it: &Rank| self.answers.get(it) == Some(&Report::Behind);
+        let mut missing = self.results.iter().filter(|it| !it.is_whole);
+        missing.all(|it| !it.keepers.iter().all(is_behind))
     }
 
     /// The results with their owners; the first one is that of this member.
