@@ -340,6 +340,12 @@ impl ControlPlane {
         self.news.pop_front()
     }
 
+    /// Whether some news says that a life of a rank has ended or can be reached.
+    pub fn has_news_of_lives(&self) -> bool {
+        let mut news = self.news.iter();
+        news.any(|it| matches!(it, News::Down { .. } | News::Up { .. }))
+    }
+
     /// The oldest news, if it is of this kind.
     pub fn next_news_if(&mut self, is_wanted: impl FnOnce(&News) -> bool) -> Option<News> {
         let is_next = self.news.front().is_some_and(is_wanted);

@@ -14,9 +14,9 @@ use crate::world::peers::{Peers, Published, Reach, STRANGER};
 use core::time::Duration;
 use refrain_job::choice::{self, FabricChoice, provider};
 use refrain_job::config::JobConfig;
+use refrain_job::control::ControlPlane;
 use refrain_job::control::business_card::BusinessCard;
 use refrain_job::control::host::HostIdentity;
-use refrain_job::control::{ControlPlane, News};
 use refrain_job::stderr::report;
 use refrain_ring::{Incarnation, Rank, Region};
 use refrain_transport::fabric::mixed::{Mixed, Side};
@@ -28,10 +28,6 @@ use refrain_transport::fabric::{Address, Fabric, FabricError};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
-
-/// How long a rank greets others before it looks whether one of them has died.
-const GREETING_SLICE: Duration = Duration::from_millis(100);
 
 /// A rank that has started and has no fabric yet.
 pub(super) struct Making<'a> {
@@ -406,33 +402,14 @@ impl Making<'_> {
         }
         let Greetings { to, from } = greetings(self.membership.rank, self.membership.size, is_far);
         let timeout = self.peer_timeout();
-        let begin = Instant::now();
-        loop {
-            let left = timeout.saturating_sub(begin.elapsed());
-            match network.greet(to, &from, left.min(GREETING_SLICE)) {
-                Err(FabricError::Silent { .. }) if begin.elapsed() < timeout => {}
-                Err(FabricError::Silent { peer, address, .. }) => {
-                    let waited_s = timeout.as_secs();
-                    return Err(FabricError::Silent {
-                        peer,
-                        address,
-                        waited_s,
-                    }
-                    .into());
-                }
-                ended => return Ok(ended?),
-            }
+        let mut checked = Ok(());
+        let greeted = network.greet(to, &from, timeout, &mut || {
+            checked = self.control.check();
             // A rank that dies now is restarted, and connected when it has joined. REC-3
-            self.control.check()?;
-            let mut has_died = false;
-            self.control.next_news_if(|news| {
-                has_died = matches!(news, News::Down { .. } | News::Up { .. });
-                false
-            });
-            if has_died {
-                return Ok(());
-            }
-        }
+            checked.is_err() || self.control.has_news_of_lives()
+        });
+        checked?;
+        Ok(greeted?)
     }
 }
 

@@ -84,7 +84,8 @@ impl<E: MessageEndpoint> Network<E> {
     /// Exchanges greetings with other ranks, so that an address that does not answer is found at
     /// the start. Sends a greeting to `to`, waits for its answer, and answers the greetings of
     /// `from`. All ranks of the job call this at about the same time, after they have connected; a
-    /// rank is in `from` of the rank that it greets.
+    /// rank is in `from` of the rank that it greets. Ends early when `is_void`: a rank has died, and
+    /// cannot answer.
     ///
     /// # Errors
     /// [`FabricError::Silent`] after `timeout`.
@@ -93,6 +94,7 @@ impl<E: MessageEndpoint> Network<E> {
         to: Option<Rank>,
         from: &[Rank],
         timeout: Duration,
+        is_void: &mut dyn FnMut() -> bool,
     ) -> Result<(), FabricError> {
         let begin = self.now();
         let mut greet_at = begin;
@@ -105,7 +107,7 @@ impl<E: MessageEndpoint> Network<E> {
                 !peer.is_some_and(|peer| peer.was_answered)
             };
             let silent = unanswered.or_else(|| from.iter().find(has_not_greeted).copied());
-            let Some(silent) = silent else {
+            let Some(silent) = silent.filter(|_| !is_void()) else {
                 break;
             };
             if now.saturating_sub(begin) >= timeout {
