@@ -106,3 +106,38 @@ impl Blocks<'_> {
             .all(|(is, expected)| is == expected)
     }
 }
+
+/// The lists of [`Blocks::Listed`] whose blocks lie one behind the other.
+#[derive(Clone, Debug)]
+pub struct DenseBlocks {
+    counts: Vec<u64>,
+    starts: Vec<u64>,
+}
+
+impl DenseBlocks {
+    /// Blocks with these elements.
+    pub fn of(counts: impl Iterator<Item = u64>) -> Self {
+        let counts: Vec<u64> = counts.collect();
+        let starts = counts.iter().scan(0, |end, count| {
+            *end += count;
+            Some(*end - count)
+        });
+        Self {
+            starts: starts.collect(),
+            counts,
+        }
+    }
+
+    /// The blocks.
+    pub fn blocks(&self) -> Blocks<'_> {
+        Blocks::Listed {
+            counts: &self.counts,
+            starts: &self.starts,
+        }
+    }
+
+    /// Elements of all blocks.
+    pub fn sum(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}

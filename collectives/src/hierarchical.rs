@@ -6,7 +6,7 @@
 //! combined first.
 
 use crate::algorithms::Algorithm;
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, DenseBlocks};
 use crate::call::{Arguments, Call};
 use crate::choice::Table;
 use crate::group::Group;
@@ -38,10 +38,7 @@ impl Table {
         let stages = Stages {
             table: self,
             call,
-            neighbours: (call.hosts.ranges(call.group.size).nth(host))
-                .into_iter()
-                .flatten()
-                .collect(),
+            neighbours: call.hosts.places(host, call.group.size).collect(),
             leaders: leaders.collect(),
             host,
         };
@@ -233,7 +230,7 @@ impl Stages<'_> {
         let in_place = self.call.in_place && !staged;
         let (first, number) = (self.neighbours[0], self.neighbours.len() as u32);
         let counts = self.neighbours.iter().map(|place| blocks.count(*place));
-        let here = Dense::of(counts);
+        let here = DenseBlocks::of(counts);
         let blocks_here = match blocks.even() {
             Some(count) => Blocks::Even(count),
             None => here.blocks(),
@@ -243,7 +240,7 @@ impl Stages<'_> {
         };
         self.here(schedule, arguments, in_place, [input, range(first, number)]);
         let hosts = self.call.hosts.ranges(size);
-        let of_hosts = Dense::of(hosts.map(|it| blocks.sum(it.start, it.end - it.start)));
+        let of_hosts = DenseBlocks::of(hosts.map(|it| blocks.sum(it.start, it.end - it.start)));
         let arguments = Arguments::Allgather {
             blocks: of_hosts.blocks(),
         };
@@ -257,34 +254,6 @@ impl Stages<'_> {
             for place in 0..size {
                 schedule.copy(range(place, 1), blocks.part(Buffer::Output, place));
             }
-        }
-    }
-}
-
-/// Dense blocks of any counts.
-struct Dense {
-    counts: Vec<u64>,
-    starts: Vec<u64>,
-}
-
-impl Dense {
-    fn of(counts: impl Iterator<Item = u64>) -> Self {
-        let counts: Vec<u64> = counts.collect();
-        let mut end = 0;
-        let starts = counts.iter().map(|count| {
-            end += count;
-            end - count
-        });
-        Self {
-            starts: starts.collect(),
-            counts,
-        }
-    }
-
-    fn blocks(&self) -> Blocks<'_> {
-        Blocks::Listed {
-            counts: &self.counts,
-            starts: &self.starts,
         }
     }
 }

@@ -56,14 +56,15 @@ impl<'a> Hosts<'a> {
         self.starts.len() > 1
     }
 
-    /// The places of each of [several](Self::are_several) hosts, of a group of `size` places.
+    /// The places of a host, of [several](Self::are_several) in a group of `size` places.
+    pub(crate) fn places(self, host: usize, size: u32) -> Range<u32> {
+        let end = self.starts.get(host + 1).copied();
+        self.starts[host]..end.unwrap_or(size)
+    }
+
+    /// The places of each of several hosts.
     pub(crate) fn ranges(self, size: u32) -> impl Iterator<Item = Range<u32>> {
-        let ends = self.starts.iter().skip(1).copied().chain([size]);
-        self.starts
-            .iter()
-            .copied()
-            .zip(ends)
-            .map(|(first, end)| first..end)
+        (0..self.starts.len()).map(move |host| self.places(host, size))
     }
 
     /// The number of the host of a place, of several.

@@ -41,7 +41,7 @@ mod tree;
 mod wrong_call;
 
 pub use algorithms::{Algorithm, Parameters};
-pub use blocks::Blocks;
+pub use blocks::{Blocks, DenseBlocks};
 pub use call::{Arguments, Call, Operation, OwnResults, Prefix, Results};
 pub use group::Group;
 pub use hosts::Hosts;

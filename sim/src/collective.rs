@@ -7,8 +7,8 @@
 use refrain_collectives::choice::Table;
 use refrain_collectives::reduction::{Element as Kind, Number, Operator};
 use refrain_collectives::{
-    Algorithm, Arguments, Blocks, Buffer, Call, Chosen, Group, Hosts, Operation, Parameters,
-    Prefix, Reduction, Schedule,
+    Algorithm, Arguments, Blocks, Buffer, Call, Chosen, DenseBlocks, Group, Hosts, Operation,
+    Parameters, Prefix, Reduction, Schedule,
 };
 use refrain_ring::Rank;
 use std::collections::BTreeMap;
@@ -79,47 +79,22 @@ pub struct Collective {
     pub input: Vec<u8>,
 }
 
-/// Counts and starts of blocks.
-struct Listed {
-    counts: Vec<u64>,
-    starts: Vec<u64>,
-}
-
-impl Listed {
-    fn of(counts: impl Iterator<Item = u64>) -> Self {
-        let counts: Vec<u64> = counts.collect();
-        let starts = counts.iter().scan(0, |end, count| {
-            *end += count;
-            Some(*end - count)
-        });
-        Self {
-            starts: starts.collect(),
-            counts,
-        }
-    }
-
-    fn sum(&self) -> u64 {
-        self.counts.iter().sum()
-    }
-
-    fn blocks(&self, part: &Part) -> Blocks<'_> {
-        match part.shape.is_ragged {
-            true => Blocks::Listed {
-                counts: &self.counts,
-                starts: &self.starts,
-            },
-            false => Blocks::Even(part.shape.count),
-        }
-    }
-
-    /// The bytes of a block.
-    fn bytes(&self, index: usize) -> Range<usize> {
-        let [start, count] = [&self.starts, &self.counts].map(|of| of[index] as usize);
-        start * ELEMENT_BYTES..(start + count) * ELEMENT_BYTES
-    }
+/// The bytes of a block.
+fn bytes_of(blocks: &DenseBlocks, index: u32) -> Range<usize> {
+    let blocks = blocks.blocks();
+    let [start, count] = [blocks.start(index), blocks.count(index)].map(|it| it as usize);
+    start * ELEMENT_BYTES..(start + count) * ELEMENT_BYTES
 }
 
 impl Part {
+    /// Blocks of the shape.
+    fn blocks<'a>(&self, ragged: &'a DenseBlocks) -> Blocks<'a> {
+        match self.shape.is_ragged {
+            true => ragged.blocks(),
+            false => Blocks::Even(self.shape.count),
+        }
+    }
+
     fn root(&self) -> u32 {
         self.shape.root % self.size
     }
@@ -134,13 +109,13 @@ impl Part {
     }
 
     /// A block for each place.
-    fn of_places(&self) -> Listed {
-        Listed::of((0..self.size).map(|place| self.count_of(place)))
+    fn of_places(&self) -> DenseBlocks {
+        DenseBlocks::of((0..self.size).map(|place| self.count_of(place)))
     }
 
     /// A block for each of these partners of a place; both partners have the same count.
-    fn of_partners(&self, place: u32, partners: &[u32]) -> Listed {
-        Listed::of(partners.iter().map(|other| self.count_of(place + other)))
+    fn of_partners(&self, place: u32, partners: &[u32]) -> DenseBlocks {
+        DenseBlocks::of(partners.iter().map(|other| self.count_of(place + other)))
     }
 
     fn places(&self) -> Vec<u32> {
@@ -204,7 +179,7 @@ impl Part {
     /// The first element of the contribution in the output; `None`: it is in the input.
     fn in_output(&self) -> Option<u64> {
         let is_root = self.me == self.root();
-        let of_place = |place: u32| self.of_places().starts[place as usize];
+        let of_place = |place: u32| self.of_places().blocks().start(place);
         match self.shape.operation {
             Operation::Bcast => is_root.then_some(0),
             _ if !self.shape.in_place => None,
@@ -267,7 +242,7 @@ impl Part {
         let of_all = self.of_partners(self.me, &places);
         let to = self.of_partners(self.me, &destinations);
         let from = self.of_partners(self.me, &sources);
-        let gathered = Listed::of(sources.iter().map(|from| self.count_of(*from)));
+        let gathered = DenseBlocks::of(sources.iter().map(|from| self.count_of(*from)));
         let (root, count) = (self.root(), self.shape.count);
         let own = self.count_of(self.me);
         let (sources, destinations) = (&sources[..], &destinations[..]);
@@ -277,19 +252,19 @@ impl Part {
             Operation::Gather => Arguments::Gather {
                 root,
                 count: own,
-                blocks: of_places.blocks(self),
+                blocks: self.blocks(&of_places),
             },
             Operation::Scatter => Arguments::Scatter {
                 root,
                 count: own,
-                blocks: of_places.blocks(self),
+                blocks: self.blocks(&of_places),
             },
             Operation::Allgather => Arguments::Allgather {
-                blocks: of_places.blocks(self),
+                blocks: self.blocks(&of_places),
             },
             Operation::Alltoall => Arguments::Alltoall {
-                send: of_all.blocks(self),
-                receive: of_all.blocks(self),
+                send: self.blocks(&of_all),
+                receive: self.blocks(&of_all),
             },
             Operation::Reduce => Arguments::Reduce { root, count },
             Operation::Allreduce => Arguments::Allreduce {
@@ -297,7 +272,7 @@ impl Part {
                 commutative: self.commutes(),
             },
             Operation::ReduceScatter => Arguments::ReduceScatter {
-                blocks: of_places.blocks(self),
+                blocks: self.blocks(&of_places),
             },
             Operation::Scan => Arguments::Scan {
                 count,
@@ -311,13 +286,13 @@ impl Part {
                 sources,
                 destinations,
                 count: own,
-                receive: gathered.blocks(self),
+                receive: self.blocks(&gathered),
             },
             Operation::NeighbourAlltoall => Arguments::NeighbourAlltoall {
                 sources,
                 destinations,
-                send: to.blocks(self),
-                receive: from.blocks(self),
+                send: self.blocks(&to),
+                receive: self.blocks(&from),
             },
         };
         let hosts = HOSTS.iter().filter(|first| **first < self.size).count();
@@ -382,17 +357,17 @@ impl Part {
             Operation::Barrier => all(&self.places()).map(|_| Vec::new())?,
             Operation::Bcast => inputs(root)?.to_vec(),
             Operation::Gather | Operation::Allgather => all(&self.places())?.concat(),
-            Operation::Scatter => inputs(root)?[self.of_places().bytes(me as usize)].to_vec(),
+            Operation::Scatter => inputs(root)?[bytes_of(&self.of_places(), me)].to_vec(),
             Operation::Alltoall => {
                 let block = |place: u32| {
                     let blocks = self.of_partners(place, &self.places());
-                    block_of(place, blocks.bytes(me as usize))
+                    block_of(place, bytes_of(&blocks, me))
                 };
                 (0..size).map(block).collect::<Option<Vec<_>>>()?.concat()
             }
             Operation::Reduce | Operation::Allreduce => combined(0..size)?,
             Operation::ReduceScatter => {
-                combined(0..size)?[self.of_places().bytes(me as usize)].to_vec()
+                combined(0..size)?[bytes_of(&self.of_places(), me)].to_vec()
             }
             Operation::Scan => combined(0..me + 1)?,
             Operation::Exscan if me == 0 && self.shape.in_place => inputs(me)?.to_vec(),
@@ -403,7 +378,7 @@ impl Part {
                 // An edge has the same index at both ends.
                 let block = |(edge, source): (usize, &u32)| {
                     let blocks = self.of_partners(*source, &at(*source).destinations());
-                    block_of(*source, blocks.bytes(edge))
+                    block_of(*source, bytes_of(&blocks, edge as u32))
                 };
                 let blocks = self.sources().iter().enumerate().map(block).collect();
                 let blocks: Option<Vec<_>> = blocks;
