@@ -14,29 +14,32 @@
 
 mod combining;
 mod comparing;
+mod error;
 mod layouts;
 mod leaving;
 mod sharing;
+mod spare;
 mod whole;
 
 use crate::calls::{Handle, begin_internal};
 use combining::{Combining, combine, not_in};
 use comparing::Check;
+pub use error::CollectiveError;
 pub use layouts::{Layouts, Stretch};
 use leaving::Leaving;
 use refrain_collectives::reduction::Reduction;
 use refrain_collectives::{Action, Buffer, Chosen, Part, Side};
 use refrain_ring::Rank;
 use refrain_transport::engine::{
-    Engine, EngineError, InternalOperation, Outcome, Publication, ReadBackError, ReceiveBuffer,
-    RequestId, SendTo, Started, Taker,
+    Engine, EngineError, InternalOperation, Outcome, Publication, ReceiveBuffer, RequestId, SendTo,
+    Started, Taker,
 };
 use refrain_transport::matching::Envelope;
 use refrain_transport::protocol::Protocol;
 use sharing::Sharing;
+use spare::Spare;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use thiserror::Error;
 use whole::Taking;
 pub use whole::{Covers, Name, Whole, WholePart};
 
@@ -93,63 +96,6 @@ unsafe impl Send for Memory {}
 // SAFETY: a shared `Memory` gives addresses only.
 unsafe impl Sync for Memory {}
 
-/// Why a collective ended without its result.
-#[derive(Debug, Error)]
-pub enum CollectiveError {
-    /// As of sends and receives.
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-    /// The log with the results that this rank keeps cannot be read.
-    #[error(transparent)]
-    ReadBack(#[from] ReadBackError),
-    /// A result was kept by ranks that have failed together.
-    #[error(
-        "collective {number} of the group with context {context}: all ranks that kept its result have failed: the results of collectives survive {failures} failures at a time (--collective-failures)"
-    )]
-    ResultLost {
-        /// The number of the collective.
-        number: i32,
-        /// The context of the group.
-        context: u32,
-        /// The setting.
-        failures: u32,
-    },
-    /// The lengths of a message differ.
-    #[error(
-        "collective {number} of the group with context {context}: rank {source_rank} sent {sent_bytes} bytes where {expected_bytes} were expected: do all members call the same operation with the same counts?"
-    )]
-    Mismatch {
-        /// The number of the collective.
-        number: i32,
-        /// The context of the group.
-        context: u32,
-        /// Who sent the message.
-        source_rank: Rank,
-        /// Its length.
-        sent_bytes: u64,
-        /// The length that the schedule of this rank has.
-        expected_bytes: u64,
-    },
-    /// Two members did not call the same.
-    #[error(
-        "collective {number} of the group with context {context}: rank {rank} calls {own}, and rank {other} calls {theirs}: all members make the same calls in the same order"
-    )]
-    Differs {
-        /// The number of the collective.
-        number: i32,
-        /// The context of the group.
-        context: u32,
-        /// This rank.
-        rank: Rank,
-        /// Its call.
-        own: String,
-        /// The member at the place below.
-        other: Rank,
-        /// Its call.
-        theirs: String,
-    },
-}
-
 /// The collectives that are under way at this rank.
 #[derive(Debug, Default)]
 pub struct UnderWay {
@@ -176,61 +122,6 @@ impl From<i32> for Number {
     }
 }
 
-/// Memory of collectives that are complete, for later ones.
-#[derive(Debug, Default)]
-struct Spare {
-    #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
-    plans: Vec<Box<Plan>>,
-    buffers: Vec<Vec<u8>>,
-    queues: Vec<VecDeque<Waiting>>,
-}
-
-impl Spare {
-    /// Plans that are kept.
-    const PLANS_MAX: usize = 8;
-    /// Buffers that are kept, and bytes of the longest one.
-    const BUFFERS_MAX: usize = 8;
-    const BUFFER_BYTES_MAX: usize = 8 << 20;
-
-    /// A buffer of at least `bytes` bytes; its content is arbitrary.
-    #[inline]
-    fn take(&mut self, bytes: usize) -> Vec<u8> {
-        match bytes {
-            0 => Vec::new(),
-            _ => self.take_some(bytes),
-        }
-    }
-
-    fn take_some(&mut self, bytes: usize) -> Vec<u8> {
-        let fits = |buffer: &Vec<u8>| buffer.len() >= bytes;
-        let index = self.buffers.iter().rposition(fits);
-        let last = self.buffers.len().checked_sub(1);
-        let mut buffer = match index.or(last) {
-            Some(index) => self.buffers.swap_remove(index),
-            None => Vec::new(),
-        };
-        if buffer.len() < bytes {
-            buffer.resize(bytes, 0);
-        }
-        buffer
-    }
-
-    #[inline]
-    fn give_back_plan(&mut self, plan: Box<Plan>) {
-        if self.plans.len() < Self::PLANS_MAX {
-            self.plans.push(plan);
-        }
-    }
-
-    #[inline]
-    fn give_back(&mut self, buffer: Vec<u8>) {
-        let is_kept = (1..=Self::BUFFER_BYTES_MAX).contains(&buffer.len());
-        if is_kept && self.buffers.len() < Self::BUFFERS_MAX {
-            self.buffers.push(buffer);
-        }
-    }
-}
-
 impl UnderWay {
     /// The memory of a plan whose collective is complete, for the next one: see
     /// [`Plan::set`].
@@ -239,8 +130,7 @@ impl UnderWay {
         self.spare.plans.pop()
     }
 
-    /// Begins a collective. The handle
-    /// is for the program, which waits for it as for a send. STREAM-2
+    /// Begins a collective. The handle is for the program, which waits for it as for a send. STREAM-2
     ///
     /// # Errors
     /// [`CollectiveError`]; nothing is under way then.
