@@ -7,7 +7,7 @@
 //! |---|---|
 //! | 0 | kind: 1 clear-to-send, 2 matched, 3 horizon, 5 restart, 6 ask-matched, 7 collective, 8 freed |
 //! | 1 | version ([`CONTROL_VERSION`]) |
-//! | 2 | collective: the report, 0 to 5; else 0 |
+//! | 2 | collective: the report, 0 to 6; else 0 |
 //! | 3 | 0 |
 //! | 4..8 | incarnation of the sender |
 //! | 8..12 | rank of the sender |

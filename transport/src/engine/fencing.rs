@@ -3,7 +3,7 @@
 use super::{Engine, EngineError};
 use crate::fabric::Address;
 use crate::protocol::Protocol;
-use refrain_ring::{Incarnation, Rank};
+use refrain_ring::{Incarnation, Rank, Ssn};
 
 /// The lives of a peer. FENCE-1
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,8 +99,19 @@ impl<P: Protocol> Engine<P> {
         let restart = is_later.then_some(restart);
         self.outbox.connect(peer, restart, &source.horizon);
         if is_later && self.outbox.frees_closed {
-            self.connected_again.push(peer);
+            self.whole.connected_again.push(peer);
         }
         Ok(())
+    }
+
+    /// Handles a peer's report of the messages that it misses. REC-3
+    #[cold]
+    pub(super) fn peer_misses(&mut self, peer: Rank, ssn: Ssn, others: u32) {
+        let (outbox, mut means) = self.sending();
+        match outbox.restart(peer, ssn, others, &mut means) {
+            Ok(Some(misses)) => self.note_what_peer_misses(peer, misses),
+            Ok(None) => {}
+            Err(error) => drop(self.inbox.violation.get_or_insert(error)),
+        }
     }
 }

@@ -56,16 +56,13 @@ impl<P: Protocol> fmt::Debug for Inside<'_, P> {
             settling,
             has_read: _,
             operations,
-            reports,
-            connected_again,
-            results_given: _,
-            keeping,
+            whole,
             completed: _,
         } = self.0;
         write!(f, "{gate:?} {clock:?} {requests:?} {outbox:?} {lives:?} ")?;
         write!(
             f,
-            "{has_asked} {has_stopped_keeping} {closed_for:?} {published:?} {plays_again} {settling:?} {unrecorded:?} {operations:?} {reports:?} {connected_again:?} {keeping:?} "
+            "{has_asked} {has_stopped_keeping} {closed_for:?} {published:?} {plays_again} {settling:?} {unrecorded:?} {operations:?} {whole:?} "
         )?;
         write_inbox(inbox, f)
     }

@@ -73,7 +73,7 @@ pub use stalling::Stall;
 pub use statistics::Statistics;
 pub use whole::{ResultName, ResultPart};
 
-use crate::control::{Control, Report};
+use crate::control::Control;
 use crate::divergence::Comparison;
 use crate::fabric::{Fabric, FabricError};
 use crate::gate::{Gate, Mark};
@@ -89,6 +89,7 @@ use refrain_ring::{Arena, Clock, Incarnation, Rank, RecordKind, SharedPayload, S
 use request::{RequestState, Requests, Sending};
 use spilling::Spilling;
 use unrecorded::Unrecorded;
+use whole::WholeState;
 
 /// Maximum number of events that are not stable before commits are polled, while messages arrive
 /// and none leaves.
@@ -213,14 +214,8 @@ pub struct Engine<P: Protocol> {
     /// Whether a part of a log was read and its reader continues.
     has_read: bool,
     operations: Operations,
-    /// Reports about collectives that have arrived. WHOLE-3
-    reports: Vec<(Rank, Report, u32, u64)>,
-    /// Peers that were connected, if they or this rank are later lives. WHOLE-3
-    connected_again: Vec<Rank>,
-    /// Parts of results that were given to other ranks.
-    results_given: u64,
-    /// A result that is not yet kept whole.
-    keeping: Option<Ssn>,
+    /// Of collectives whose results are kept.
+    whole: WholeState,
     /// Requests of one completion. The memory is reused.
     completed: Vec<Clock>,
 }
@@ -287,10 +282,7 @@ impl<P: Protocol> Engine<P> {
             settling: Mark::default(),
             has_read: false,
             operations: Operations::default(),
-            reports: Vec::new(),
-            connected_again: Vec::new(),
-            results_given: 0,
-            keeping: None,
+            whole: WholeState::default(),
             completed: Vec::new(),
             options,
             fabric,
@@ -655,7 +647,7 @@ impl<P: Protocol> Engine<P> {
                     report,
                     context,
                     name,
-                } => self.reports.push((from, report, context, name)),
+                } => self.whole.reports.push((from, report, context, name)),
                 Control::Freed { ssn } => self.inbox.sources[from.index()].pass_gap(ssn),
             }
         }
@@ -665,17 +657,6 @@ impl<P: Protocol> Engine<P> {
         self.after_matches();
         polled?;
         self.noted_fault()
-    }
-
-    /// Handles a peer's report of the messages that it misses. REC-3
-    #[cold]
-    fn peer_misses(&mut self, peer: Rank, ssn: Ssn, others: u32) {
-        let (outbox, mut means) = self.sending();
-        match outbox.restart(peer, ssn, others, &mut means) {
-            Ok(Some(misses)) => self.note_what_peer_misses(peer, misses),
-            Ok(None) => {}
-            Err(error) => drop(self.inbox.violation.get_or_insert(error)),
-        }
     }
 
     fn after_matches(&mut self) {

@@ -15,7 +15,7 @@ use crate::control::{Control, Report};
 use crate::fabric::{Arrival, Disposition, Payload};
 use crate::matching::Envelope;
 use crate::protocol::Protocol;
-use refrain_ring::{ChannelLog, Incarnation, Rank, RecordKind, Ssn, Stream};
+use refrain_ring::{ChannelLog, Rank, RecordKind, Ssn, Stream};
 
 /// A part of a result that another rank has given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +67,19 @@ impl ResultName {
         let head = [self.collective, place[0], place[1]].map(u64::to_le_bytes);
         [head.as_flattened(), &result[offset..end]].concat()
     }
+}
+
+/// What an engine holds of collectives whose results are kept.
+#[derive(Debug, Default)]
+pub(super) struct WholeState {
+    /// Reports that have arrived. WHOLE-3
+    pub reports: Vec<(Rank, Report, u32, u64)>,
+    /// Peers that were connected, if they or this rank are later lives. WHOLE-3
+    pub connected_again: Vec<Rank>,
+    /// Parts of results that were given to other ranks.
+    parts_given: u64,
+    /// Whether a part of a result is kept, and the rest is not.
+    is_in_part: bool,
 }
 
 /// Bytes before those of the result in a part: its name, offset and length.
@@ -121,11 +134,6 @@ impl<P: Protocol> Engine<P> {
         self.outbox.frees_closed
     }
 
-    /// Whether this is a later life, which may take results of an earlier one.
-    pub fn is_later_life(&self) -> bool {
-        self.options.incarnation > Incarnation(0)
-    }
-
     /// Writes a result of a collective into the log of this rank to itself, as far as there is room.
     /// `kept_bytes`: how much was written so far; `None` at first. Returns its SSN once it is
     /// kept. LOG-3, WHOLE-2
@@ -141,7 +149,7 @@ impl<P: Protocol> Engine<P> {
         let own = self.options.rank;
         let ssn = self.outbox.destination(own).next.of(Stream::RESULTS);
         // The records of one result stand together.
-        if kept_bytes.is_none() && self.keeping.is_some() {
+        if kept_bytes.is_none() && self.whole.is_in_part {
             return Ok(None);
         }
         let to = SendTo {
@@ -183,20 +191,20 @@ impl<P: Protocol> Engine<P> {
                 }
                 Err(stop) => {
                     if !outbox.makes_room(own, stop, &mut means)? {
-                        self.keeping = kept_bytes.map(|_| ssn);
+                        self.whole.is_in_part = kept_bytes.is_some();
                         return Ok(None);
                     }
                 }
             }
         }
-        self.keeping = None;
+        self.whole.is_in_part = false;
         Ok(Some(self.next_ssn(own, Stream::RESULTS)))
     }
 
-    /// The result of which a part is kept stays incomplete: its collective is given up, and nobody
-    /// knows its SSN.
+    /// The result of which a part is kept stays incomplete, since its collective is given up. No index of
+    /// results has its SSN.
     pub fn leave_result_incomplete(&mut self) {
-        self.keeping = None;
+        self.whole.is_in_part = false;
         self.next_ssn(self.options.rank, Stream::RESULTS);
     }
 
@@ -241,7 +249,7 @@ impl<P: Protocol> Engine<P> {
         let at_once = destination.limits.at_once_bytes_max as usize;
         let longest = attached.min(at_once).min(PART_BYTES_MAX) - PART_HEAD_BYTES;
         let payload = name.part(result, offset, longest);
-        let ssn = Ssn(Ssn::first(Stream::RESULTS).0 + self.results_given);
+        let ssn = Ssn(Ssn::first(Stream::RESULTS).0 + self.whole.parts_given);
         let send_to = SendTo {
             rank: to,
             context: name.context,
@@ -267,7 +275,7 @@ impl<P: Protocol> Engine<P> {
         destination.horizon.raise_to(ssn.next());
         destination.post_packed(to, &mut means);
         outbox.note_backlog(to);
-        self.results_given += 1;
+        self.whole.parts_given += 1;
         Ok(Some(bytes - PART_HEAD_BYTES))
     }
 
@@ -289,20 +297,21 @@ impl<P: Protocol> Engine<P> {
 
     /// A report that has arrived: its sender, the context of the group and the collective.
     pub fn next_report(&mut self) -> Option<(Rank, Report, u32, u64)> {
-        self.reports.pop()
+        self.whole.reports.pop()
     }
 
     /// A peer that was connected, where it or this rank is a later life: reports before do not
     /// count for that life.
     pub fn next_connected_again(&mut self) -> Option<Rank> {
-        self.connected_again.pop()
+        self.whole.connected_again.pop()
     }
 
     /// Whether the executor of collectives has news: reports, peers or results.
     #[inline]
     pub fn has_collective_news(&self) -> bool {
+        let (whole, results) = (&self.whole, &self.inbox.results);
         // One branch: `&`.
-        !(self.reports.is_empty() & self.connected_again.is_empty() & self.inbox.results.is_empty())
+        !(whole.reports.is_empty() & whole.connected_again.is_empty() & results.is_empty())
     }
 
     /// The next message to `to` on the stream of an operation.
