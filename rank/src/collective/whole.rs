@@ -257,7 +257,7 @@ impl Whole {
         self.index = None;
     }
 
-    /// Notes that a collective is given up: its results are nobody's.
+    /// Notes that a collective is given up: what is kept of its results is not given to others.
     pub(super) fn give_up(&mut self, (context, name): (u32, Name)) {
         self.kept
             .retain(|(key, ..)| (key.context, key.name) != (context, name));

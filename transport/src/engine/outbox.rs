@@ -64,7 +64,7 @@ impl Outbox {
             rank: Rank(to),
             log: ChannelLog::new(rank, incarnation, Rank(to), window_bytes),
             limits: Limits::new(of(Rank(to)), log_bytes),
-            // Nobody reads a rank's log to itself.
+            // A rank's log to itself has no reader.
             lane: match incarnation {
                 Incarnation(0) if Rank(to) != rank => Lane::Live,
                 _ => Lane::Down,

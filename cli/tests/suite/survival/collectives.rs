@@ -142,11 +142,11 @@ fn several_ranks_take_results() {
     batch.finish(24);
 }
 
-/// More ranks at once than the results survive: those that kept results of which the messages are gone,
-/// also where they wait in another collective by then. The job says so.
+/// More ranks die at once than the results survive. The messages of the first collectives are freed, so
+/// their results are lost: the job ends with an error.
 // WHOLE-5
 #[test]
-fn results_that_nobody_keeps_are_an_error() {
+fn results_that_no_rank_keeps_are_an_error() {
     let mut batch = Batch::new("lost results");
     let table = batch.file("table");
     std::fs::write(&table, "scan recursive-doubling\n").expect("a new file");

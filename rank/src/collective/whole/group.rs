@@ -98,7 +98,7 @@ pub(super) fn names(until: Until) -> [Name; KINDS] {
 }
 
 impl Group {
-    /// The members that close collectives: as many as may fail, and one more, far apart.
+    /// The members that close collectives, `failures` + 1 of them, as far apart by place as possible.
     pub fn closers(&self, failures: u32) -> impl Iterator<Item = Rank> {
         let size = self.members.len();
         let count = size.min(failures as usize + 1);

@@ -295,8 +295,8 @@ impl Taking {
         }
     }
 
-    /// Whether each result that has not come is, or may be, with somebody. Otherwise members exchange
-    /// messages again, unless those of one that has finished the collective are gone. WHOLE-5
+    /// Whether each result that has not come has a keeper that is not behind. Otherwise members exchange
+    /// messages again, unless a member that has finished the collective has freed its own. WHOLE-5
     fn are_kept(&self) -> bool {
         let is_behind = |it: &Rank| self.answers.get(it) == Some(&Report::Behind);
         let mut missing = self.results.iter().filter(|it| !it.is_whole);
