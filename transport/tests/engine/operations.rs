@@ -183,7 +183,11 @@ fn an_operation_has_the_lowest_free_stream_until_the_program_sees_its_end() {
     assert_eq!(begun_at.map(|it| it.0), Some(clock + 2), "its id in events");
     rig.engines[0].finish_internal(two);
     let four = rig.begin_internal(0);
-    assert_eq!(four.stream(), stream(3), "the program has not seen the end of two");
+    assert_eq!(
+        four.stream(),
+        stream(3),
+        "the program has not seen the end of two"
+    );
     rig.engines[0].retire(id);
     rig.end_operation(0, one);
     let again = [0, 1, 4].map(|index| {
