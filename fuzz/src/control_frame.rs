@@ -2,7 +2,9 @@
 
 use crate::input::Input;
 use refrain_ring::{Incarnation, Rank, Ssn};
-use refrain_transport::control::{CONTROL_BYTES, CONTROL_VERSION, Control, ControlError, Report};
+use refrain_transport::control::{
+    CONTROL_BYTES, CONTROL_VERSION, CONTROL_WORDS, Control, ControlError, Piece, Report,
+};
 
 /// Checks both directions.
 pub fn check(bytes: &[u8]) {
@@ -30,7 +32,7 @@ fn decode_then_encode(bytes: &[u8]) {
         }
         Err(ControlError::Kind(found)) => assert_eq!(found, bytes[0]),
         Err(ControlError::Reserved) => {
-            let reserved = [&bytes[2..4], &bytes[12..16], &bytes[24..32]];
+            let reserved = [&bytes[2..4], &bytes[12..16], &bytes[24..CONTROL_BYTES]];
             assert!(reserved.concat().iter().any(|&byte| byte != 0));
         }
     }
@@ -48,7 +50,7 @@ const REPORTS: [Report; 7] = [
 
 fn encode_then_decode(input: &mut Input<'_>) {
     let ssn = Ssn(input.u64());
-    let control = match input.u8() % 7 {
+    let control = match input.u8() % 8 {
         0 => Control::ClearToSend { ssn },
         1 => Control::Matched { ssn },
         2 => Control::Horizon { ssn },
@@ -58,6 +60,14 @@ fn encode_then_decode(input: &mut Input<'_>) {
         },
         4 => Control::AskMatched { ssn },
         5 => Control::Freed { ssn },
+        6 => {
+            let bytes: [u8; Piece::BYTES_MAX] = core::array::from_fn(|_| input.u8());
+            let count = 1 + usize::from(input.u8()) % bytes.len();
+            let piece = Piece::first_of(&bytes[..count]);
+            assert_eq!(piece.count(), count);
+            assert_eq!(piece.padded()[..count], bytes[..count]);
+            Control::Protocol(piece)
+        }
         _ => Control::Collective {
             report: REPORTS[usize::from(input.u8()) % REPORTS.len()],
             context: input.u32(),
@@ -73,7 +83,7 @@ fn encode_then_decode(input: &mut Input<'_>) {
     );
 }
 
-fn to_bytes(words: [u64; 4]) -> Vec<u8> {
+fn to_bytes(words: [u64; CONTROL_WORDS]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
@@ -92,6 +102,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
         Control::Restart { ssn, others: 7 },
         Control::AskMatched { ssn },
         Control::Freed { ssn },
+        Control::Protocol(Piece::first_of(&[9; 17])),
+        Control::Protocol(Piece::first_of(&[8; Piece::BYTES_MAX])),
     ];
     let encoded = |control: Control| to_bytes(control.encode(Rank(2), Incarnation(1)));
     others.into_iter().chain(reports).map(encoded).collect()

@@ -54,6 +54,7 @@ mod error;
 mod fault_plan;
 mod faults;
 mod fencing;
+mod held_events;
 mod hosts;
 mod job_folder;
 mod key_values;
@@ -103,6 +104,7 @@ use checkpoint_schedule::Schedule;
 use checkpoints::CheckpointPlace;
 use ending::Phase;
 use faults::Faults;
+use held_events::HeldEvents;
 use key_values::KeyValues;
 use lives::Lives;
 use loggers::EventLoggers;
@@ -186,6 +188,7 @@ pub struct Job {
     /// `--progress`.
     progress: Option<Progress>,
     key_values: KeyValues,
+    held_events: HeldEvents,
     /// All ranks have passed the last fence: their logs no longer grow, and a restarted rank
     /// connects to no peer.
     past_last_fence: bool,

@@ -20,7 +20,7 @@ use refrain_job::JobError;
 use refrain_job::choice::events::{Loggers, REPLICAS_MAX, SHARDS_MAX};
 use refrain_job::choice::verbs;
 use refrain_job::config::JobConfig;
-use refrain_logging::Member;
+use refrain_logging::{EventStore, Member};
 use refrain_wire::Secret;
 use rustix::process::Signal;
 use std::ffi::OsString;
@@ -101,7 +101,7 @@ impl EventLoggers {
         reach: Reach,
     ) -> Result<Self, JobError> {
         let member = config.protocol.parse::<Member>();
-        if !member.is_ok_and(Member::logs_events) {
+        if !member.is_ok_and(|member| member.events() == EventStore::Loggers) {
             config.events.shards = Vec::new();
             return Ok(Self::default());
         }

@@ -1,5 +1,6 @@
 //! Fences a killed rank, restarts it, and informs the other ranks.
 
+use super::held_events::Collected;
 use super::link::Memory;
 use super::lives::Pending;
 use super::membership::{PeerState, after_address, after_death, after_welcome};
@@ -8,7 +9,7 @@ use super::restarts::{Departure, RestartDecision, Stage};
 use super::start::Placement;
 use super::verdict::{End, Membership};
 use super::{Job, restarts};
-use refrain_job::control::message::ToRank;
+use refrain_job::control::message::{HELD_BYTES_MAX, ToRank};
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
@@ -100,9 +101,15 @@ impl Job {
         };
         // After the last fence ranks do not communicate.
         if !self.past_last_fence {
-            for other in after_death(&self.peer_states(), rank) {
-                self.tell(other, &down, None);
+            let survivors = after_death(&self.peer_states(), rank);
+            for other in &survivors {
+                self.tell(*other, &down, None);
             }
+            let told = self.held_events.died(rank, incarnation, survivors);
+            if let Err(gone) = told {
+                return self.lose_events(rank, end, &gone);
+            }
+            self.give_events();
         }
         let lives = &mut self.lives[rank];
         lives.allowance.spend(end, lives.has_caught_up);
@@ -131,6 +138,35 @@ impl Job {
         }
         if wait.is_zero() {
             self.start_next(rank);
+        }
+    }
+
+    /// More ranks are gone at once than the protocol stands. TICKET-4
+    fn lose_events(&mut self, rank: usize, end: End, gone: &[usize]) {
+        let gone: Vec<_> = gone.iter().map(usize::to_string).collect();
+        self.fail(
+            1,
+            format!(
+                "rank {rank} {end}; ranks {} are gone at once, and with --protocol {} their events may be lost: it stands one death at a time, until the others have made it good; pessimist stands any number",
+                gone.join(" and "),
+                self.config.protocol
+            ),
+        );
+    }
+
+    /// Gives the events that other ranks hold to the next lives that wait for them. TICKET-2
+    pub(super) fn give_events(&mut self) {
+        while let Some(Collected { rank, held }) = self.held_events.next_collected() {
+            for (holder, bytes) in &held {
+                for part in bytes.chunks(HELD_BYTES_MAX) {
+                    let part = ToRank::Held {
+                        holder: *holder as u32,
+                        part: part.to_vec(),
+                    };
+                    self.tell(rank, &part, None);
+                }
+            }
+            self.tell(rank, &ToRank::AllHeld, None);
         }
     }
 

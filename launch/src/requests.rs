@@ -61,6 +61,8 @@ impl Job {
                 | ToLauncher::Unprotected(_)
                 | ToLauncher::Suspect { .. }
                 | ToLauncher::Taking(_)
+                | ToLauncher::Held { .. }
+                | ToLauncher::Restored { .. }
                 | ToLauncher::Stable { .. },
                 Membership::Left,
             ) => Ok(()),
@@ -128,6 +130,24 @@ impl Job {
             } => self.suspect(suspect as usize, incarnation, rank),
             ToLauncher::Replaying(figures) => self.lives[rank].replay = Some(figures),
             ToLauncher::Recovered(figures) => self.note_recovery(rank, *figures),
+            ToLauncher::CollectEvents => {
+                self.held_events.asked(rank);
+                self.give_events();
+            }
+            ToLauncher::Held {
+                of,
+                incarnation,
+                part,
+                is_last,
+            } => {
+                let of = (of as usize, incarnation);
+                self.held_events.held(rank, of, &part, is_last);
+                self.give_events();
+            }
+            ToLauncher::Restored {
+                rank: of,
+                incarnation,
+            } => self.held_events.restored(rank, (of as usize, incarnation)),
             ToLauncher::Finalize => self.ranks[rank].membership = Membership::Left,
             ToLauncher::Abort(message) => self.abort(rank, &message),
         }
@@ -212,6 +232,8 @@ impl Job {
                 self.answer(rank, &done, None)
             }
             Fencing::Opens { leaving } => {
+                // With events at ranks the first fence is the end of joining.
+                self.held_events.begin();
                 self.past_last_fence = leaving.len() == self.ranks.len();
                 for rank in leaving {
                     self.ranks[rank].membership = Membership::Left;

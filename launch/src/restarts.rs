@@ -48,6 +48,22 @@ pub fn check(config: &JobConfig) -> Result<(), JobError> {
     )))
 }
 
+/// How many ranks may be dead at once. `None`: any number.
+///
+/// # Errors
+/// In a job of one rank no other rank can hold its events.
+pub fn gone_max(config: &JobConfig, ranks: u32) -> Result<Option<usize>, JobError> {
+    let member = config.protocol.parse::<Member>().ok();
+    let gone_max = member.and_then(Member::deaths_at_once_max);
+    match gone_max {
+        Some(_) if ranks == 1 => Err(JobError::Config(format!(
+            "--protocol {}: other ranks hold the events of a rank, and this job has one rank: choose pessimist",
+            config.protocol
+        ))),
+        _ => Ok(gone_max),
+    }
+}
+
 /// Decision after a rank's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestartDecision {

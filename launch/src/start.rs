@@ -5,6 +5,7 @@ use super::checkpoints::CheckpointPlace;
 use super::clocks;
 use super::ending::Phase;
 use super::faults::Faults;
+use super::held_events::HeldEvents;
 use super::hosts::Hosts;
 use super::hosts::gathering;
 use super::hosts::message::Setup;
@@ -181,6 +182,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     limits::check_ranks(spec.ranks())?;
     choice::check(&spec.config)?;
     restarts::check(&spec.config)?;
+    let held_events = HeldEvents::new(restarts::gone_max(&spec.config, spec.ranks())?);
     check_descriptors(&spec)?;
     let schedule = Schedule::new(&spec.config.recovery, spec.ranks())?;
     // Before the first file and process, since a launcher that a signal ends leaves both behind.
@@ -211,6 +213,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         schedule,
         progress: None,
         key_values: KeyValues::new(ranks as usize),
+        held_events,
         past_last_fence: false,
         unprotected_since: None,
         placement,

@@ -14,7 +14,48 @@ pub enum Member {
     Pessimist,
     /// As [`Member::Pessimist`], but every reception is an event, as in MPICH-V2: for comparison.
     PessimistClassic,
+    /// As [`Member::Pessimist`], but the sender of a message keeps the event of its reception:
+    /// simple pessimistic logging in Charm++. TICKET-1
+    Ticket,
+    /// As [`Member::Ticket`], but every reception is an event, as in Charm++: for comparison.
+    TicketClassic,
 }
+
+/// Where a protocol makes events stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventStore {
+    /// Nowhere: it logs none.
+    Nowhere,
+    /// At the event loggers of the job.
+    Loggers,
+    /// In the memory of other ranks. TICKET-1
+    Ranks,
+}
+
+/// What distinguishes a member.
+struct Traits {
+    member: Member,
+    name: &'static str,
+    summary: &'static str,
+    events: EventStore,
+    /// Whether a reception is an event even if its source was named.
+    logs_every_reception: bool,
+}
+
+/// One line for each member, in their order.
+#[rustfmt::skip]
+const TABLE: [Traits; 5] = [
+    Traits { member: Member::None, name: "none", events: EventStore::Nowhere, logs_every_reception: false,
+        summary: "no logging: the baseline" },
+    Traits { member: Member::Pessimist, name: "pessimist", events: EventStore::Loggers, logs_every_reception: false,
+        summary: "sender-based payload log; non-deterministic events are stable before a send" },
+    Traits { member: Member::PessimistClassic, name: "pessimist-classic", events: EventStore::Loggers, logs_every_reception: true,
+        summary: "the same, but every reception is an event, as in MPICH-V2" },
+    Traits { member: Member::Ticket, name: "ticket", events: EventStore::Ranks, logs_every_reception: false,
+        summary: "as pessimist, but senders keep the events of their receivers: no event logger; one death at a time" },
+    Traits { member: Member::TicketClassic, name: "ticket-classic", events: EventStore::Ranks, logs_every_reception: true,
+        summary: "the same, but every reception is an event, as in Charm++" },
+];
 
 /// The name of an unknown protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -26,47 +67,63 @@ pub struct UnknownProtocol {
 
 impl Member {
     /// All members.
-    pub const ALL: [Member; 3] = [Member::None, Member::Pessimist, Member::PessimistClassic];
+    pub const ALL: [Member; TABLE.len()] = {
+        let mut all = [Member::None; TABLE.len()];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = TABLE[at].member;
+            assert!(all[at] as usize == at, "the table is in the order of members");
+            at += 1;
+        }
+        all
+    };
+
+    const fn traits(self) -> &'static Traits {
+        &TABLE[self as usize]
+    }
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
-        match self {
-            Member::None => "none",
-            Member::Pessimist => "pessimist",
-            Member::PessimistClassic => "pessimist-classic",
-        }
+        self.traits().name
     }
 
     /// A short description.
     pub const fn summary(self) -> &'static str {
-        match self {
-            Member::None => "no logging: the baseline",
-            Member::Pessimist => {
-                "sender-based payload log; non-deterministic events are stable before a send"
-            }
-            Member::PessimistClassic => "the same, but every reception is an event, as in MPICH-V2",
-        }
+        self.traits().summary
     }
 
     /// The names of all members.
-    pub fn names() -> [&'static str; Self::ALL.len()] {
+    pub fn names() -> [&'static str; TABLE.len()] {
         Self::ALL.map(Member::name)
     }
 
     /// Whether the sender keeps sent messages until a checkpoint of the receiver
     /// covers them. LOG-1, LOG-4
     pub fn keeps_payload(self) -> bool {
-        self != Member::None
+        self.logs_events()
     }
 
-    /// Whether events go to an event logger, and sends wait for them. GATE-1
+    /// Where it makes events stable.
+    pub fn events(self) -> EventStore {
+        self.traits().events
+    }
+
+    /// Whether it makes events stable, and sends wait for them. GATE-1
     pub fn logs_events(self) -> bool {
-        self != Member::None
+        self.events() != EventStore::Nowhere
+    }
+
+    /// How many ranks may be dead at once. `None`: any number. TICKET-4
+    pub fn deaths_at_once_max(self) -> Option<usize> {
+        match self.events() {
+            EventStore::Ranks => Some(1),
+            EventStore::Nowhere | EventStore::Loggers => None,
+        }
     }
 
     /// Whether a reception is an event even if its source was named.
     pub fn logs_every_reception(self) -> bool {
-        self == Member::PessimistClassic
+        self.traits().logs_every_reception
     }
 }
 
@@ -93,7 +150,7 @@ mod tests {
         let error = "optimist".parse::<Member>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "unknown protocol `optimist`: known are none, pessimist, pessimist-classic"
+            "unknown protocol `optimist`: known are none, pessimist, pessimist-classic, ticket, ticket-classic"
         );
     }
 

@@ -10,10 +10,12 @@
 pub mod assembly;
 pub mod determinant;
 mod family;
+pub mod held;
 pub mod image;
 pub mod pessimist;
 pub mod segment;
 pub mod spill;
 pub mod store;
+pub mod ticket;
 
-pub use family::{Member, UnknownProtocol};
+pub use family::{EventStore, Member, UnknownProtocol};

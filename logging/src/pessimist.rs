@@ -6,7 +6,7 @@ use crate::determinant::EventIndex;
 use crate::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
 use crate::determinant::recorder::{Counts, Foreseen, Identity, Recorder};
 use core::hash::{Hash, Hasher};
-use refrain_ring::Clock;
+use refrain_ring::{Clock, Rank};
 use std::collections::VecDeque;
 
 /// Makes batches stable.
@@ -43,6 +43,31 @@ pub trait Commits {
     fn leave(&mut self) -> bool {
         true
     }
+
+    /// A receive was matched with a message of this rank.
+    #[inline]
+    fn matched(&mut self, _source: Rank) {}
+
+    /// Moves the next bytes that are for another rank's store into `piece`; returns which rank, and
+    /// how many. For stores that are at other ranks. GATE-4
+    #[inline]
+    fn tell(&mut self, _piece: &mut [u8]) -> Option<(Rank, usize)> {
+        None
+    }
+
+    /// Takes bytes of another rank's store.
+    ///
+    /// # Errors
+    /// When no store tells them.
+    fn hear(&mut self, _from: Rank, _piece: &[u8]) -> Result<(), &'static str> {
+        Err("this rank's events are not kept by ranks")
+    }
+
+    /// Nothing arrives from the present life of a peer any more.
+    fn fenced(&mut self, _peer: Rank) {}
+
+    /// A peer was connected.
+    fn connected(&mut self, _peer: Rank) {}
 
     /// Why a commit does not become stable, for messages to the user.
     fn explain(&self) -> Option<String> {
@@ -286,7 +311,7 @@ impl<C: Commits> Pessimist<C> {
 mod tests {
     use super::*;
     use crate::determinant::Matched;
-    use refrain_ring::{Incarnation, Rank, Ssn};
+    use refrain_ring::{Incarnation, Ssn};
 
     /// Acknowledges a commit at the second poll after it.
     #[derive(Debug, Default)]

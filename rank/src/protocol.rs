@@ -3,7 +3,8 @@
 use refrain_logging::Member;
 use refrain_logging::determinant::Matched;
 use refrain_logging::pessimist::{Commits, Pessimist};
-use refrain_ring::Clock;
+use refrain_ring::{Clock, Rank};
+use refrain_transport::control::Piece;
 use refrain_transport::protocol::{Event, Protocol};
 
 /// The parts of a rank's process that depend on the stability of its events: gated output, which
@@ -118,6 +119,7 @@ impl<C: Commits, W: Watch> Protocol for Logging<C, W> {
                     ssn,
                 };
                 recorder.matched(at, matched, is_named);
+                events.commits_mut().matched(source);
             }
             Event::Probe {
                 clock,
@@ -191,6 +193,32 @@ impl<C: Commits, W: Watch> Protocol for Logging<C, W> {
             stable: events.stable(),
         });
         has_left
+    }
+
+    #[inline]
+    fn next_piece(&mut self) -> Option<(Rank, Piece)> {
+        let mut piece = [0; Piece::BYTES_MAX];
+        let (to, bytes) = self.events.as_mut()?.commits_mut().tell(&mut piece)?;
+        Some((to, Piece::first_of(&piece[..bytes])))
+    }
+
+    fn hear(&mut self, from: Rank, piece: &[u8]) -> Result<(), &'static str> {
+        match &mut self.events {
+            Some(events) => events.commits_mut().hear(from, piece),
+            None => Err("this rank logs no events"),
+        }
+    }
+
+    fn fenced(&mut self, peer: Rank) {
+        if let Some(events) = &mut self.events {
+            events.commits_mut().fenced(peer);
+        }
+    }
+
+    fn connected(&mut self, peer: Rank) {
+        if let Some(events) = &mut self.events {
+            events.commits_mut().connected(peer);
+        }
     }
 
     fn explain(&self) -> Option<String> {

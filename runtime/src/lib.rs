@@ -22,6 +22,7 @@
 //! ```
 
 mod error;
+mod event_store;
 mod protocol;
 mod stdio;
 mod world;

@@ -1,7 +1,7 @@
 //! The engine of a rank's process, and the parts of the process that wait for its events.
 
+use crate::event_store::EventStore;
 use core::time::Duration;
-use refrain_eventlog::client::Client;
 use refrain_job::output_gate::OutputGate;
 use refrain_job::statistics::GateWaits;
 use refrain_rank::protocol::{Advance, Logging, Watch};
@@ -9,7 +9,7 @@ use refrain_transport::engine;
 use std::time::Instant;
 
 /// The engine of a rank that is a process.
-pub(crate) type Engine = engine::Engine<Logging<Client, Waiting>>;
+pub(crate) type Engine = engine::Engine<Logging<EventStore, Waiting>>;
 
 /// How long emissions, also output, wait for the gate.
 #[derive(Debug, Default)]

@@ -1,27 +1,29 @@
 //! Control frames: small, unlogged, on a lane of their own.
 //!
-//! Format (little endian, 32 bytes; the shm fabric puts it behind a sequence
+//! Format (little endian, 56 bytes; the shm fabric puts it behind a sequence
 //! word in a 64-byte slot, other fabrics send it as it is):
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 0 | kind: 1 clear-to-send, 2 matched, 3 horizon, 5 restart, 6 ask-matched, 7 collective, 8 freed |
+//! | 0 | kind: 1 clear-to-send, 2 matched, 3 horizon, 5 restart, 6 ask-matched, 7 collective, 8 freed, 9 protocol |
 //! | 1 | version ([`CONTROL_VERSION`]) |
-//! | 2 | collective: the report, 0 to 6; else 0 |
+//! | 2 | collective: the report, 0 to 6; protocol: the number of bytes, 1 to 40; else 0 |
 //! | 3 | 0 |
 //! | 4..8 | incarnation of the sender |
 //! | 8..12 | rank of the sender |
 //! | 12..16 | restart: frames of the same kind that go with it, one for each further stream; collective: the context; else 0 |
-//! | 16..24 | SSN; collective: its name in the context |
-//! | 24..32 | 0 |
+//! | 16..24 | SSN; collective: its name in the context; protocol: its first bytes |
+//! | 24..56 | protocol: its further bytes; else 0 |
 
 use refrain_ring::{Incarnation, Rank, Ssn};
 use thiserror::Error;
 
 /// Version of the control frame. A reader refuses every other.
-pub const CONTROL_VERSION: u8 = 4;
+pub const CONTROL_VERSION: u8 = 5;
 /// Bytes of an encoded control frame.
-pub const CONTROL_BYTES: usize = 32;
+pub const CONTROL_BYTES: usize = 56;
+/// Words of an encoded control frame.
+pub const CONTROL_WORDS: usize = CONTROL_BYTES / 8;
 
 /// The content of a control frame from one rank's engine to another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,6 +75,49 @@ pub enum Control {
         /// The first message of its stream that is kept.
         ssn: Ssn,
     },
+    /// What the sender's logging protocol tells that of the addressee. GATE-4
+    Protocol(Piece),
+}
+
+/// A piece of what the logging protocols of two ranks tell each other: 1 to [`Piece::BYTES_MAX`]
+/// bytes of a stream of bytes that begins with each connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Piece {
+    words: [u64; Self::BYTES_MAX / 8],
+    bytes: u8,
+}
+
+impl Piece {
+    /// Maximum number of bytes.
+    pub const BYTES_MAX: usize = CONTROL_BYTES - 16;
+
+    /// The first bytes of `stream`, as many as fit.
+    ///
+    /// # Panics
+    /// When there are none.
+    pub fn first_of(stream: &[u8]) -> Self {
+        let taken = &stream[..stream.len().min(Self::BYTES_MAX)];
+        assert!(!taken.is_empty(), "a piece has bytes");
+        let mut words = [[0; 8]; Self::BYTES_MAX / 8];
+        words.as_flattened_mut()[..taken.len()].copy_from_slice(taken);
+        Self {
+            words: words.map(u64::from_le_bytes),
+            bytes: taken.len() as u8,
+        }
+    }
+
+    /// The bytes; those after the first [`Piece::count`] are 0.
+    pub fn padded(&self) -> [u8; Self::BYTES_MAX] {
+        let mut bytes = [0; Self::BYTES_MAX];
+        let words = self.words.map(u64::to_le_bytes);
+        bytes.copy_from_slice(words.as_flattened());
+        bytes
+    }
+
+    /// Number of bytes.
+    pub fn count(&self) -> usize {
+        self.bytes.into()
+    }
 }
 
 /// What ranks report to each other about collectives whose results are kept. WHOLE-3, WHOLE-4
@@ -110,7 +155,7 @@ impl Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ControlError {
     /// Fewer bytes than a frame has.
-    #[error("cut short: {0} of 32 bytes")]
+    #[error("cut short: {0} of {CONTROL_BYTES} bytes")]
     Short(usize),
     /// Written by another version.
     #[error(
@@ -128,8 +173,9 @@ pub enum ControlError {
 impl Control {
     /// Encodes the frame with its sender's identity.
     #[inline]
-    pub fn encode(self, source: Rank, incarnation: Incarnation) -> [u64; 4] {
+    pub fn encode(self, source: Rank, incarnation: Incarnation) -> [u64; CONTROL_WORDS] {
         let mut others = 0;
+        let mut words = [0; Piece::BYTES_MAX / 8];
         let (kind, word) = match self {
             Control::ClearToSend { ssn } => (1, ssn.0),
             Control::Matched { ssn } => (2, ssn.0),
@@ -148,12 +194,20 @@ impl Control {
                 (7 | (report as u64) << 16, name)
             }
             Control::Freed { ssn } => (8, ssn.0),
+            Control::Protocol(piece) => {
+                words = piece.words;
+                (9 | u64::from(piece.bytes) << 16, piece.words[0])
+            }
         };
+        let [_, a, b, c, d] = words;
         [
             kind | u64::from(CONTROL_VERSION) << 8 | u64::from(incarnation.0) << 32,
             u64::from(source.0) | u64::from(others) << 32,
             word,
-            0,
+            a,
+            b,
+            c,
+            d,
         ]
     }
 
@@ -162,20 +216,23 @@ impl Control {
     /// # Errors
     /// When the words are not a frame that this version can have written.
     #[inline]
-    pub fn decode(words: [u64; 4]) -> Result<(Self, Rank, Incarnation), ControlError> {
-        let [first, source, word, reserved] = words;
+    pub fn decode(
+        words: [u64; CONTROL_WORDS],
+    ) -> Result<(Self, Rank, Incarnation), ControlError> {
+        let [first, source, word, reserved @ ..] = words;
         let version = (first >> 8) as u8;
         if version != CONTROL_VERSION {
             return Err(ControlError::Version(version));
         }
-        let (kind, report) = (first as u8, usize::from((first >> 16) as u8));
+        let (kind, detail) = (first as u8, usize::from((first >> 16) as u8));
         let others = (source >> 32) as u32;
         let is_strange = match kind {
-            7 => report >= Report::ALL.len(),
-            5 => report != 0,
-            _ => report != 0 || others != 0,
+            9 => others != 0 || !is_piece(detail, &words[2..]),
+            7 => detail >= Report::ALL.len() || reserved != [0; 4],
+            5 => detail != 0 || reserved != [0; 4],
+            _ => detail != 0 || others != 0 || reserved != [0; 4],
         };
-        if is_strange || (first >> 24) as u8 != 0 || reserved != 0 {
+        if is_strange || (first >> 24) as u8 != 0 {
             return Err(ControlError::Reserved);
         }
         let ssn = Ssn(word);
@@ -186,11 +243,18 @@ impl Control {
             5 => Control::Restart { ssn, others },
             6 => Control::AskMatched { ssn },
             7 => Control::Collective {
-                report: Report::ALL[report],
+                report: Report::ALL[detail],
                 context: others,
                 name: word,
             },
             8 => Control::Freed { ssn },
+            9 => {
+                let [a, b, c, d] = reserved;
+                Control::Protocol(Piece {
+                    words: [word, a, b, c, d],
+                    bytes: detail as u8,
+                })
+            }
             other => return Err(ControlError::Kind(other)),
         };
         Ok((
@@ -206,9 +270,16 @@ impl Control {
     /// As [`Control::decode`].
     pub fn decode_bytes(bytes: &[u8]) -> Result<(Self, Rank, Incarnation), ControlError> {
         let (words, _) = bytes.as_chunks::<8>();
-        let words: &[[u8; 8]; 4] = words
+        let words: &[[u8; 8]; CONTROL_WORDS] = words
             .first_chunk()
             .ok_or(ControlError::Short(bytes.len()))?;
         Self::decode(words.map(u64::from_le_bytes))
     }
+}
+
+/// Whether so many bytes of these words may be a piece: the others are 0.
+fn is_piece(bytes: usize, words: &[u64]) -> bool {
+    let is_after = |at: usize| at >= bytes;
+    let mut all = words.iter().flat_map(|word| word.to_le_bytes()).enumerate();
+    (1..=Piece::BYTES_MAX).contains(&bytes) && all.all(|(at, byte)| byte == 0 || !is_after(at))
 }

@@ -4,6 +4,7 @@
 //! paths; the protocol decides whether they are logged, and when the gate may
 //! open. Implementations live above this crate.
 
+use crate::control::Piece;
 use refrain_ring::{Clock, Rank, Ssn};
 
 /// A non-deterministic outcome (Open MPI-V, sections 2.3 and 3.2).
@@ -128,6 +129,28 @@ pub trait Protocol {
     fn leave(&mut self) -> bool {
         true
     }
+
+    /// The next piece that this protocol has to tell that of another rank, after any of its methods
+    /// was called. Pieces to one rank arrive in order; those to a rank that is not connected are
+    /// dropped. GATE-4
+    fn next_piece(&mut self) -> Option<(Rank, Piece)> {
+        None
+    }
+
+    /// Takes a piece of another rank's protocol.
+    ///
+    /// # Errors
+    /// When it is nothing that a protocol tells.
+    fn hear(&mut self, _from: Rank, _piece: &[u8]) -> Result<(), &'static str> {
+        Err("this rank's protocol tells others nothing")
+    }
+
+    /// Nothing arrives from the present life of a peer any more. FENCE-1
+    fn fenced(&mut self, _peer: Rank) {}
+
+    /// A later life of a peer, or this later life and a peer, were connected. The peers of a first
+    /// life are connected from the start.
+    fn connected(&mut self, _peer: Rank) {}
 
     /// Why emissions still wait after [`advance`](Protocol::advance), for messages to the
     /// user.

@@ -14,7 +14,10 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Version of the control messages.
-pub const CONTROL_VERSION: u8 = 15;
+pub const CONTROL_VERSION: u8 = 16;
+
+/// Maximum number of bytes in one part of the events that a rank holds of another.
+pub const HELD_BYTES_MAX: usize = 512 << 10;
 
 /// The protocol of launcher and ranks. Addresses and reasons are short: a message that is longer
 /// is damaged.
@@ -92,6 +95,28 @@ pub enum ToLauncher {
     Replaying(ReplayFigures),
     /// The replay of a later life has ended.
     Recovered(Box<RecoveryFigures>),
+    /// A part of the events that this rank holds of a dead life: of a rank, with its incarnation.
+    /// TICKET-2
+    Held {
+        /// The rank.
+        of: u32,
+        /// Its incarnation.
+        incarnation: u32,
+        /// At most [`HELD_BYTES_MAX`] bytes.
+        part: Vec<u8>,
+        /// No more parts follow.
+        is_last: bool,
+    },
+    /// What a dead life held of this rank has other holders. TICKET-4
+    Restored {
+        /// The rank of that life.
+        rank: u32,
+        /// Its incarnation.
+        incarnation: u32,
+    },
+    /// A later life asks for its events, which other ranks hold. Answered with [`ToRank::Held`] and
+    /// [`ToRank::AllHeld`].
+    CollectEvents,
     /// The statistics of this rank before it leaves.
     Statistics(Box<Statistics>),
     /// This rank leaves the job in order; it may exit with status 0 now.
@@ -294,6 +319,15 @@ pub enum ToRank {
     /// The answer to [`ToLauncher::Mark`] and [`ToLauncher::Beginning`], with the number of
     /// the checkpoint.
     Marked(u64),
+    /// A part of the answer to [`ToLauncher::CollectEvents`]: what `holder` holds.
+    Held {
+        /// The rank that holds it.
+        holder: u32,
+        /// The part, behind those before it from the same rank.
+        part: Vec<u8>,
+    },
+    /// The end of the answer to [`ToLauncher::CollectEvents`].
+    AllHeld,
     /// Checkpoint request to this rank.
     CheckpointWanted,
     /// Asks for [`ToLauncher::Status`]; not sent again before the answer.

@@ -12,7 +12,7 @@ pub mod host;
 pub mod message;
 
 use crate::{JobError, config::JobConfig};
-use message::{Accompanied as _, CONTROL, ToLauncher, ToRank};
+use message::{Accompanied as _, CONTROL, HELD_BYTES_MAX, ToLauncher, ToRank};
 use refrain_ring::{Incarnation, Rank};
 use refrain_wire::{Connection, WireError};
 use std::collections::VecDeque;
@@ -381,6 +381,50 @@ impl ControlPlane {
             }
             self.read(ATTEMPTED)?;
         }
+    }
+
+    /// The events of this later life that other ranks hold, by holder. Blocks until all survivors
+    /// have answered. TICKET-2
+    ///
+    /// # Errors
+    /// The job is being ended, or the launcher is gone.
+    pub fn collect_events(&mut self) -> Result<Vec<(Rank, Vec<u8>)>, JobError> {
+        const ATTEMPTED: &str = "collecting the events of this rank from the others";
+        self.send(ATTEMPTED, &ToLauncher::CollectEvents, None)?;
+        let mut held: Vec<(Rank, Vec<u8>)> = Vec::new();
+        loop {
+            match self.receive(ATTEMPTED)?.0 {
+                ToRank::Held { holder, part } => match held.last_mut() {
+                    Some((last, bytes)) if last.0 == holder => bytes.extend(part),
+                    _ => held.push((Rank(holder), part)),
+                },
+                ToRank::AllHeld => return Ok(held),
+                other => return Err(out_of_turn(ATTEMPTED, &other)),
+            }
+        }
+    }
+
+    /// Tells what this rank holds of a dead life. TICKET-2
+    ///
+    /// # Errors
+    /// As [`report`](Self::report).
+    pub fn tell_held(
+        &mut self,
+        of: Rank,
+        incarnation: Incarnation,
+        held: &[u8],
+    ) -> Result<(), JobError> {
+        let parts = held.len().div_ceil(HELD_BYTES_MAX).max(1);
+        for at in 0..parts {
+            let rest = &held[at * HELD_BYTES_MAX..];
+            self.report(&ToLauncher::Held {
+                of: of.0,
+                incarnation: incarnation.0,
+                part: rest[..rest.len().min(HELD_BYTES_MAX)].to_vec(),
+                is_last: at + 1 == parts,
+            })?;
+        }
+        Ok(())
     }
 
     /// A copy of the descriptor of the newest earlier life's memory, with its incarnation. The

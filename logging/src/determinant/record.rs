@@ -5,7 +5,7 @@ mod alone;
 mod decoder;
 mod encoder;
 mod prediction;
-mod varint;
+pub(crate) mod varint;
 
 pub(super) use alone::{ALONE_BYTES_MAX, match_alone};
 pub(super) use encoder::Encoder;

@@ -3,9 +3,17 @@
 use super::World;
 use crate::Error;
 use core::time::Duration;
+use refrain_job::control::ControlPlane;
 use refrain_job::control::message::ToLauncher;
+use refrain_logging::held::Row;
+use refrain_ring::Rank;
 use refrain_transport::engine::EngineError;
 use refrain_transport::protocol::Protocol as _;
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
 use std::time::Instant;
 
 /// How long a leaving rank waits until its log is acknowledged.
@@ -25,6 +33,7 @@ impl World {
         self.tell_recovered()?;
         self.drain()?;
         self.leave_protocol()?;
+        self.leave_own_events()?;
         if self.tells_statistics {
             let statistics = ToLauncher::Statistics(Box::new(self.statistics()));
             self.tell(|control| control.report(&statistics))?;
@@ -74,6 +83,34 @@ impl World {
         Ok(())
     }
 
+    /// Leaves the events of this rank with the launcher, where other ranks hold them: they end with
+    /// this one, and it may be restarted after the last fence. TICKET-2
+    fn leave_own_events(&mut self) -> Result<(), Error> {
+        let Some(tickets) = self.tickets() else {
+            return Ok(());
+        };
+        let row = tickets.own().clone();
+        let failed = |error: std::io::Error| {
+            Error::Config(format!("leaving the events of this rank with the launcher: {error}"))
+        };
+        let file = memfd_create("refrain-events", MemfdFlags::CLOEXEC);
+        let mut file = File::from(file.map_err(|error| failed(error.into()))?);
+        file.write_all(row.as_bytes()).map_err(failed)?;
+        self.tell(|control| control.put(&own_events_key(control.rank()), &[], Some(file.as_fd())))
+    }
+
+    /// Waits for all ranks before the first event, if ranks hold events for each other: from then on
+    /// each answers what it holds. TICKET-2
+    pub(super) fn meet_holders(&mut self) -> Result<(), Error> {
+        if self.tickets().is_none() {
+            return Ok(());
+        }
+        match &mut self.control {
+            Some(control) if control.fences_passed() == 0 => Ok(control.fence()?),
+            _ => Ok(()),
+        }
+    }
+
     /// Makes progress and ignores errors of the fabric. A peer that has passed the fence before
     /// this rank may have ended by now, and a provider may report that as an error, while other
     /// peers still need answers. A request that cannot be answered stays an error: a later life
@@ -89,4 +126,27 @@ impl World {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// The key under which a rank leaves its events.
+fn own_events_key(rank: Rank) -> String {
+    format!("events/{rank}")
+}
+
+/// The events that an earlier life of this rank has left, in batches.
+pub(super) fn read_own_events(control: &mut ControlPlane) -> Result<Vec<Vec<u8>>, Error> {
+    let (rank, job) = (control.rank(), control.job());
+    let (_, file) = control.get(&own_events_key(rank))?;
+    let failed = |why: &dyn core::fmt::Display| {
+        Error::Config(format!(
+            "rank {rank} cannot replay, the events that it left cannot be read: {why}"
+        ))
+    };
+    let file = File::from(file.ok_or_else(|| failed(&"there is no memory"))?);
+    let bytes = file.metadata().map_err(|error| failed(&error))?.len();
+    let mut row = vec![0; bytes as usize];
+    file.read_exact_at(&mut row, 0)
+        .map_err(|error| failed(&error))?;
+    let row = Row::read(&row).map_err(|why| failed(&why))?;
+    Ok(row.batches().map(|batch| batch.sealed(job, rank)).collect())
 }

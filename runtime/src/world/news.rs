@@ -8,6 +8,9 @@ use super::peers::Published;
 use crate::Error;
 use core::time::Duration;
 use refrain_job::control::News;
+use refrain_job::control::message::ToLauncher;
+use refrain_logging::ticket::Tickets;
+use refrain_ring::{Incarnation, Rank};
 use refrain_transport::engine::EngineError;
 use std::time::Instant;
 
@@ -115,6 +118,7 @@ impl World {
                     if rank != self.rank && connected.is_none_or(|life| life <= incarnation) {
                         self.engine.fence(rank);
                     }
+                    self.tell_held(rank, incarnation)?;
                 }
                 News::Up {
                     rank,
@@ -135,6 +139,34 @@ impl World {
                 // Used only while a rank joins.
                 News::Remains { .. } | News::Departed(_) => {}
             }
+        }
+        self.tell_restored()
+    }
+
+    /// The events at ranks, if they are there.
+    pub(super) fn tickets(&mut self) -> Option<&mut Tickets> {
+        let events = self.engine.protocol_mut().events_mut()?;
+        events.commits_mut().tickets()
+    }
+
+    /// Gives the events that this rank holds of a fenced life for the next one. TICKET-2
+    fn tell_held(&mut self, of: Rank, incarnation: Incarnation) -> Result<(), Error> {
+        let Some(tickets) = self.tickets() else {
+            return Ok(());
+        };
+        let held = tickets.answer(of);
+        tickets.note_death(of, incarnation);
+        self.tell(|control| control.tell_held(of, incarnation, &held))
+    }
+
+    /// Tells which deaths are made good. TICKET-4
+    fn tell_restored(&mut self) -> Result<(), Error> {
+        while let Some((rank, incarnation)) = self.tickets().and_then(Tickets::next_restored) {
+            let restored = ToLauncher::Restored {
+                rank: rank.0,
+                incarnation: incarnation.0,
+            };
+            self.tell(|control| control.report(&restored))?;
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use crate::error::LogFull;
 use core::time::Duration;
 use refrain_job::config::LogFullPolicy;
 use refrain_job::control::message::ToLauncher;
+use refrain_logging::{EventStore, Member};
 use refrain_rank::calls::{self, Answer, NoAnswer};
 use refrain_ring::Clock;
 use refrain_transport::engine::EngineError;
@@ -43,6 +44,8 @@ pub(super) struct Patience {
     spin: Duration,
     /// Whether ranks share cores.
     shares_core: bool,
+    /// Whether events go to event loggers, which may need a core.
+    has_loggers: bool,
     /// Limit of a wait for log memory; then the log counts as full.
     log_full_wait: Duration,
     /// As `log_full_wait`, until a checkpoint of a receiver has freed a part of the log.
@@ -59,13 +62,19 @@ impl Patience {
             true => SPIN_SHARED_CORE,
             false => SPIN_OWN_CORE,
         };
+        let events = config.protocol.parse().map(Member::events);
         let log_full_wait = Duration::from_millis(config.log_full_wait_ms);
         let expects_checkpoints =
             config.log_full == LogFullPolicy::Stop || config.recovery.checkpoint_policy != "none";
         Self {
             spin: config.spin_us.map_or(default, Duration::from_micros),
             shares_core,
-            events_wait: Duration::from_millis(config.events.wait_ms),
+            has_loggers: events == Ok(EventStore::Loggers),
+            events_wait: match events {
+                // Another rank may compute for any time.
+                Ok(EventStore::Ranks) => Duration::MAX,
+                _ => Duration::from_millis(config.events.wait_ms),
+            },
             log_full_wait,
             log_full_wait_at_first: match expects_checkpoints {
                 true => log_full_wait,
@@ -162,7 +171,9 @@ impl World {
     /// Pauses between two polls that found nothing.
     #[inline]
     fn pause(&self) {
-        if self.patience.shares_core || self.engine.awaits_commit() {
+        if self.patience.shares_core
+            || self.patience.has_loggers && self.engine.awaits_commit()
+        {
             // Another rank, or the event logger, may need this core.
             std::thread::yield_now();
         } else {

@@ -198,7 +198,8 @@ impl Gate {
             Control::Horizon { .. }
             | Control::Restart { .. }
             | Control::Collective { .. }
-            | Control::Freed { .. } => {
+            | Control::Freed { .. }
+            | Control::Protocol(_) => {
                 return Ok(());
             }
         };

@@ -46,6 +46,14 @@ pub enum EngineError {
     /// The log cannot be read for a peer that was restarted.
     #[error(transparent)]
     Resend(Box<ReadBackError>),
+    /// What the protocol of a peer tells cannot be read.
+    #[error("the logging protocol of rank {peer} tells what cannot be read: {why}: run the same refrain on every rank")]
+    StrangePiece {
+        /// The peer.
+        peer: Rank,
+        /// What is wrong.
+        why: &'static str,
+    },
     /// This rank or the peer is a later life, and the protocol keeps no messages.
     #[error(
         "rank {peer} was restarted, but the protocol `{protocol}` keeps no messages for its replay: choose a protocol that logs messages"

@@ -49,6 +49,8 @@ impl<P: Protocol> Engine<P> {
         self.outbox.fence(peer);
         self.end_landings(|engine| engine.inbox.landings.any_from(peer).then_some(peer));
         self.inbox.void(peer, &mut self.requests);
+        self.protocol.fenced(peer);
+        self.tell_protocols();
     }
 
     /// The connected life of a peer, if there is one.
@@ -101,6 +103,8 @@ impl<P: Protocol> Engine<P> {
         if is_later && self.outbox.frees_closed {
             self.whole.connected_again.push(peer);
         }
+        self.protocol.connected(peer);
+        self.tell_protocols();
         Ok(())
     }
 

@@ -59,6 +59,7 @@ impl<P: Protocol> Engine<P> {
         if horizon.clock >= self.published {
             self.published = horizon.clock;
             self.protocol.checkpoint_published(horizon.clock);
+            self.tell_protocols();
         }
         let mark = self.gate.mark();
         for (source, delivered) in (0..).map(Rank).zip(&horizon.delivered) {

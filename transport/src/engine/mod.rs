@@ -73,7 +73,7 @@ pub use stalling::Stall;
 pub use statistics::Statistics;
 pub use whole::{ResultName, ResultPart};
 
-use crate::control::Control;
+use crate::control::{Control, Piece};
 use crate::divergence::Comparison;
 use crate::fabric::{Fabric, FabricError};
 use crate::gate::{Gate, Mark};
@@ -594,6 +594,37 @@ impl<P: Protocol> Engine<P> {
         let stable = self.protocol.advance(wanted.0);
         self.gate.note_stable(stable);
         self.protocol_worked = true;
+        self.tell_protocols();
+    }
+
+    /// Sends what the protocol has to tell those of other ranks. GATE-4
+    #[inline]
+    fn tell_protocols(&mut self) {
+        if let Some(first) = self.protocol.next_piece() {
+            self.tell_pieces(first);
+        }
+    }
+
+    #[cold]
+    fn tell_pieces(&mut self, first: (Rank, Piece)) {
+        let mut next = Some(first);
+        while let Some((to, piece)) = next {
+            let control = Control::Protocol(piece);
+            self.outbox.push_control(to, control, Mark::default());
+            next = self.protocol.next_piece();
+        }
+        // The program may compute for long now.
+        self.post_controls();
+    }
+
+    /// Hands a piece of another rank to the protocol, and sends its answer.
+    #[cold]
+    fn protocol_hears(&mut self, from: Rank, piece: &Piece) {
+        if let Err(why) = self.protocol.hear(from, &piece.padded()[..piece.count()]) {
+            let error = EngineError::StrangePiece { peer: from, why };
+            self.inbox.violation.get_or_insert(error);
+        }
+        self.tell_protocols();
     }
 
     /// The outcome of a blocking call's request, if it has ended. The request is retired then, and
@@ -618,6 +649,7 @@ impl<P: Protocol> Engine<P> {
     pub fn operation_ended(&mut self) {
         if self.commits_early && self.gate.is_closed() {
             self.protocol.operation_ended();
+            self.tell_protocols();
         }
     }
 
@@ -633,7 +665,8 @@ impl<P: Protocol> Engine<P> {
     /// Handles arrivals, also after a fault: earlier arrivals count, and their matches close the
     /// gate (GATE-1).
     fn after_arrivals(&mut self, polled: Result<usize, FabricError>) -> Result<(), EngineError> {
-        while let Some((from, control)) = self.inbox.controls_in.pop() {
+        let mut controls = core::mem::take(&mut self.inbox.controls_in);
+        for (from, control) in controls.drain(..) {
             match control {
                 Control::ClearToSend { ssn } => self.outbox.clear_to_send(from, ssn),
                 Control::Matched { ssn } => self.outbox.matched(from, ssn, &mut self.requests),
@@ -649,8 +682,11 @@ impl<P: Protocol> Engine<P> {
                     name,
                 } => self.whole.reports.push((from, report, context, name)),
                 Control::Freed { ssn } => self.inbox.sources[from.index()].pass_gap(ssn),
+                Control::Protocol(piece) => self.protocol_hears(from, &piece),
             }
         }
+        // The memory is reused.
+        self.inbox.controls_in = controls;
         while let Some(source) = self.inbox.pressed.pop() {
             self.inbox.copy_out(source, &mut *self.fabric);
         }

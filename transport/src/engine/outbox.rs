@@ -160,6 +160,8 @@ impl Outbox {
 
     /// Posts the control frames that gate and fabric allow now.
     pub(super) fn post_controls(&mut self, means: &mut Means<'_>) {
+        // Peers to which a piece was refused: the next ones wait behind it.
+        let mut refused = Vec::new();
         for _ in 0..self.controls.len() {
             let Some((to, control, mark)) = self.controls.pop_front() else {
                 break;
@@ -174,10 +176,16 @@ impl Outbox {
                 | Control::Restart { .. }
                 | Control::AskMatched { .. }
                 | Control::Freed { .. } => Some(means.log.gate.pass_unseen()),
+                Control::Protocol(_) => {
+                    (!refused.contains(&to)).then(|| means.log.gate.pass_unseen())
+                }
             };
             let posted =
                 pass.is_some_and(|pass| means.log.fabric.post_control(pass, to, control).is_ok());
             if !posted {
+                if matches!(control, Control::Protocol(_)) {
+                    refused.push(to);
+                }
                 self.controls.push_back((to, control, mark));
             }
         }

@@ -2,11 +2,11 @@
 //! on all bytes except the last (LEB128). Each number has one encoding: the shortest.
 
 /// Maximum length of a number in bytes.
-pub(super) const VARINT_BYTES_MAX: usize = 10;
+pub(crate) const VARINT_BYTES_MAX: usize = 10;
 
 /// Writes a number.
 #[inline]
-pub(super) fn put(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -17,38 +17,38 @@ pub(super) fn put(out: &mut Vec<u8>, mut value: u64) {
 /// Maps a difference modulo 2⁶⁴ to a number that is small when the difference is near 0, in
 /// either direction.
 #[inline]
-pub(super) fn zigzag(difference: u64) -> u64 {
+pub(crate) fn zigzag(difference: u64) -> u64 {
     difference << 1 ^ (difference as i64 >> 63) as u64
 }
 
 /// The inverse of [`zigzag`].
 #[inline]
-pub(super) fn unzigzag(number: u64) -> u64 {
+pub(crate) fn unzigzag(number: u64) -> u64 {
     number >> 1 ^ (number & 1).wrapping_neg()
 }
 
 /// The bytes that are still to be read.
-pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
+pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
-impl Bytes<'_> {
+impl<'a> Bytes<'a> {
     /// Number of bytes left.
-    pub(super) fn left(&self) -> usize {
+    pub(crate) fn left(&self) -> usize {
         self.0.len()
     }
 
-    pub(super) fn byte(&mut self) -> Result<u8, &'static str> {
+    pub(crate) fn byte(&mut self) -> Result<u8, &'static str> {
         let (&byte, rest) = self.0.split_first().ok_or("it is cut short")?;
         self.0 = rest;
         Ok(byte)
     }
 
-    pub(super) fn take(&mut self, count: usize) -> Result<&[u8], &'static str> {
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], &'static str> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or("it is cut short")?;
         self.0 = rest;
         Ok(taken)
     }
 
-    pub(super) fn number(&mut self) -> Result<u64, &'static str> {
+    pub(crate) fn number(&mut self) -> Result<u64, &'static str> {
         let mut value = 0;
         for shift in (0..).step_by(7).take(VARINT_BYTES_MAX) {
             let byte = self.byte()?;
@@ -68,7 +68,7 @@ impl Bytes<'_> {
     }
 
     /// A number of 32 bits.
-    pub(super) fn number_u32(&mut self) -> Result<u32, &'static str> {
+    pub(crate) fn number_u32(&mut self) -> Result<u32, &'static str> {
         u32::try_from(self.number()?).map_err(|_| "a number is above 2^32")
     }
 }

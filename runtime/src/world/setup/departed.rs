@@ -392,7 +392,8 @@ impl Fabric for DepartedPeers {
             Control::ClearToSend { .. }
             | Control::Matched { .. }
             | Control::Horizon { .. }
-            | Control::Freed { .. } => {}
+            | Control::Freed { .. }
+            | Control::Protocol(_) => {}
             Control::Collective {
                 report,
                 context,

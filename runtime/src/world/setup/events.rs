@@ -1,8 +1,10 @@
-//! Connects a rank to its event loggers.
+//! Connects a rank to where its events become stable: event loggers, or other ranks.
 
 use super::Membership;
 use crate::Error;
+use crate::event_store::EventStore;
 use crate::protocol::Waiting;
+use crate::world::leaving;
 use core::time::Duration;
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::message::CommitPath;
@@ -10,36 +12,122 @@ use refrain_job::choice::events::{CommitPathChoice, commit_path};
 use refrain_job::config::JobConfig;
 use refrain_job::control::ControlPlane;
 use refrain_job::output_gate::{self, OutputGate};
-use refrain_logging::Member;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::recorder::Identity;
+use refrain_logging::held::Collected;
 use refrain_logging::pessimist::Pessimist;
+use refrain_logging::ticket::Tickets;
+use refrain_logging::{EventStore as Store, Member};
 use refrain_ring::Incarnation;
 use std::os::fd::AsFd;
 
-/// The connection to the loggers, and the end of the per-rank event log.
+/// The connection to where events become stable.
 pub(super) struct Connected {
-    pub(super) events: Pessimist<Client>,
+    /// `None`: the life makes none that anyone needs.
+    pub(super) events: Option<Pessimist<EventStore>>,
     pub(super) waiting: Waiting,
-    pub(super) loggers: Vec<ServerAddress>,
-    pub(super) quorum: usize,
-    /// One past the last determinant of earlier lives.
-    pub(super) next: EventIndex,
-    /// The life that wrote the last determinant.
-    pub(super) follows: Incarnation,
+    pub(super) earlier: Earlier,
 }
 
-/// Connects to the loggers of this rank's shard, if the protocol logs events and the job has
-/// loggers. A rank that was started without a launcher is never restarted, and has none. EL-4
+/// The events of earlier lives.
+pub(super) enum Earlier {
+    /// At event loggers.
+    AtLoggers {
+        loggers: Vec<ServerAddress>,
+        quorum: usize,
+        /// One past the last determinant.
+        next: EventIndex,
+        /// The life that wrote the last determinant.
+        follows: Incarnation,
+    },
+    /// Collected from other ranks: batches in order.
+    Collected(Vec<Vec<u8>>),
+}
+
+/// Connects to where the events of this rank become stable, if its protocol logs events.
 pub(super) fn connect(
     config: &JobConfig,
     membership: &Membership,
     member: Member,
     control: Option<&mut ControlPlane>,
 ) -> Result<Option<Connected>, Error> {
+    match member.events() {
+        Store::Nowhere => Ok(None),
+        Store::Loggers => connect_loggers(config, membership, control),
+        Store::Ranks => match control {
+            Some(control) => collect(config, membership, control).map(Some),
+            // Without a launcher no rank is restarted.
+            None => Ok(None),
+        },
+    }
+}
+
+/// The events of a later life, from the ranks that hold them. After the last fence no rank holds
+/// anything any more: each has left its own. TICKET-2
+fn collect(
+    config: &JobConfig,
+    membership: &Membership,
+    control: &mut ControlPlane,
+) -> Result<Connected, Error> {
+    let (rank, job) = (membership.rank, membership.job);
+    let waiting = Waiting::new(open_output(config, control)?);
+    if control.is_alone() {
+        let batches = leaving::read_own_events(control)?;
+        return Ok(Connected {
+            events: None,
+            waiting,
+            earlier: Earlier::Collected(batches),
+        });
+    }
+    let mut collected = None;
+    if membership.incarnation > Incarnation(0) {
+        let held = control.collect_events()?;
+        let answers = held.iter().map(|(holder, bytes)| (*holder, &**bytes));
+        let of = Collected::of(answers).map_err(|error| {
+            Error::Config(format!("rank {rank} cannot replay its events: {error}"))
+        })?;
+        collected = Some(of);
+    }
+    let batches = collected.as_ref().map(|it| it.sealed(job, rank));
+    let next = collected.as_ref().map_or(EventIndex(0), |it| it.end);
+    let tickets = Tickets::new(rank, membership.incarnation, membership.size, collected);
+    let store = EventStore::Ranks(Box::new(tickets));
+    Ok(Connected {
+        events: Some(Pessimist::new(identity(membership), next, store)),
+        waiting,
+        earlier: Earlier::Collected(batches.unwrap_or_default()),
+    })
+}
+
+fn identity(membership: &Membership) -> Identity {
+    Identity {
+        job: membership.job,
+        rank: membership.rank,
+        incarnation: membership.incarnation,
+    }
+}
+
+/// With `--gate-output`, the page for it.
+fn open_output(
+    config: &JobConfig,
+    control: &mut ControlPlane,
+) -> Result<Option<OutputGate>, Error> {
+    match config.events.gate_output {
+        true => output_gate(control).map(Some),
+        false => Ok(None),
+    }
+}
+
+/// Connects to the loggers of this rank's shard, if the job has loggers. A rank that was started
+/// without a launcher is never restarted, and has none. EL-4
+fn connect_loggers(
+    config: &JobConfig,
+    membership: &Membership,
+    control: Option<&mut ControlPlane>,
+) -> Result<Option<Connected>, Error> {
     let settings = &config.events;
     let shards = settings.shards.len();
-    if !member.logs_events() || shards == 0 {
+    if shards == 0 {
         return Ok(None);
     }
     let loggers = settings.shards[membership.rank.index() % shards]
@@ -68,23 +156,21 @@ pub(super) fn connect(
         verbs_port: refrain_job::choice::verbs::port(&config.verbs),
     })
     .map_err(|error| Error::Config(error.to_string()))?;
-    let identity = Identity {
-        job: membership.job,
-        rank: membership.rank,
-        incarnation: membership.incarnation,
-    };
     let (next, follows) = (client.next(), client.follows());
-    let output = match control.filter(|_| settings.gate_output) {
-        Some(control) => Some(output_gate(control)?),
+    let output = match control {
+        Some(control) => open_output(config, control)?,
         None => None,
     };
+    let store = EventStore::Loggers(client);
     Ok(Some(Connected {
-        events: Pessimist::new(identity, next, client),
+        events: Some(Pessimist::new(identity(membership), next, store)),
         waiting: Waiting::new(output),
-        loggers,
-        quorum,
-        next,
-        follows,
+        earlier: Earlier::AtLoggers {
+            loggers,
+            quorum,
+            next,
+            follows,
+        },
     }))
 }
 

@@ -8,12 +8,12 @@ use super::fabric::{Made, Making};
 use super::log_size::{LogSize, SHARED_MESSAGE_BYTES_MIN, log_size};
 use super::{Membership, events, recorded, spill};
 use crate::Error;
+use crate::event_store::EventStore;
 use crate::protocol::{Engine, Waiting};
 use crate::world::checkpoint::{Checkpoints, Restored, WorldPart};
 use crate::world::peers::Peers;
 use crate::world::recovering::{Recovering, microseconds};
 use refrain_checkpoint::Store;
-use refrain_eventlog::client::Client;
 use refrain_job::choice::{self, FabricChoice};
 use refrain_job::config::{JobConfig, LogFullPolicy};
 use refrain_job::control::ControlPlane;
@@ -94,7 +94,7 @@ impl Joining<'_> {
         let to_connect = core::mem::take(&mut means.made.to_connect);
         let connected = found.connected.take();
         let (events, waiting) =
-            connected.map_or_else(Default::default, |it| (Some(it.events), it.waiting));
+            connected.map_or_else(Default::default, |it| (it.events, it.waiting));
         let next = found.opened.as_ref().map_or(1, |opened| opened.next);
         let opened = found.opened.take();
         let (engine, world, restored) = self.engine(means, (member, events, waiting), opened)?;
@@ -254,7 +254,7 @@ impl Joining<'_> {
     fn engine(
         &self,
         means: Means,
-        (member, events, waiting): (Member, Option<Pessimist<Client>>, Waiting),
+        (member, events, waiting): (Member, Option<Pessimist<EventStore>>, Waiting),
         opened: Option<Opened>,
     ) -> Result<Begun, Error> {
         let membership = self.membership;

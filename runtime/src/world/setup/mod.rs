@@ -115,6 +115,7 @@ impl World {
             spare_begun: Vec::new(),
             _only: only,
         };
+        world.meet_holders()?;
         world.heed_news()?;
         Ok(world)
     }

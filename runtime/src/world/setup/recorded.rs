@@ -1,8 +1,8 @@
-//! Collects the state of earlier lives for a later life: their events from the loggers, and their
+//! Collects the state of earlier lives for a later life: their events from the loggers or other ranks, and their
 //! messages from the memory and files that they left. REC-2, REC-8
 
 use super::Membership;
-use super::events::Connected;
+use super::events::{Connected, Earlier};
 use crate::Error;
 use core::time::Duration;
 use refrain_eventlog::client::read::{ReadRequest, read_events};
@@ -37,19 +37,31 @@ impl Collecting<'_> {
                 "rank {rank} cannot replay, its events cannot be read: {error}"
             ))
         };
-        let request = ReadRequest {
-            job: self.membership.job,
-            rank,
-            from: EventIndex(0),
-            after_clock: self.after,
-            until: connected.next,
-            follows: Some(connected.follows),
-            quorum: connected.quorum,
-            timeout: Duration::from_millis(self.config.events.wait_ms),
+        let job = self.membership.job;
+        let events = match &connected.earlier {
+            Earlier::AtLoggers {
+                loggers,
+                quorum,
+                next,
+                follows,
+            } => {
+                let request = ReadRequest {
+                    job,
+                    rank,
+                    from: EventIndex(0),
+                    after_clock: self.after,
+                    until: *next,
+                    follows: Some(*follows),
+                    quorum: *quorum,
+                    timeout: Duration::from_millis(self.config.events.wait_ms),
+                };
+                let row = read_events(loggers, &request).map_err(|error| broken(&error))?;
+                determinants(rank, job, row.whole_batches(), self.after)
+            }
+            Earlier::Collected(batches) => {
+                determinants(rank, job, batches.iter().map(Vec::as_slice), self.after)
+            }
         };
-        let row = read_events(&connected.loggers, &request).map_err(|error| broken(&error))?;
-        let batches = row.whole_batches();
-        let events = determinants(rank, self.membership.job, batches, self.after);
         let events = events.map_err(|error| broken(&error))?;
         recorded_events(&events).map_err(|error| broken(&error))
     }

@@ -6,7 +6,7 @@ use super::operation::Operation;
 use super::peer::{Connection, FabricPeer};
 use super::slots::Slots;
 use super::wire::{BRIEF_BYTES, BriefHeader, Kind, WIRE_BYTES, WireHeader, connection_key};
-use crate::control::CONTROL_BYTES;
+use crate::control::{CONTROL_BYTES, CONTROL_WORDS};
 use refrain_libfabric::native::{MemoryId, MessageEndpoint, Part, Refused};
 use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind};
 use std::time::Instant;
@@ -24,7 +24,7 @@ pub enum Body {
         bytes: usize,
     },
     /// A control frame.
-    Words([u64; 4]),
+    Words([u64; CONTROL_WORDS]),
     /// The payload, from `offset` on, of a message that is whole in one record. It follows a short
     /// header.
     Whole {

@@ -6,6 +6,7 @@ use super::ledger::Ledger;
 use super::random::Random;
 use super::trace::{Event, Life, Route, Trace};
 use super::{LaneKind, Options, TICK_NS};
+use crate::control::CONTROL_WORDS;
 use crate::fabric::{RELEASED_WHOLLY, Refusal};
 use core::time::Duration;
 use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader, Region};
@@ -156,7 +157,7 @@ impl NetworkState {
         &mut self,
         from: Life,
         to: Rank,
-        words: [u64; 4],
+        words: [u64; CONTROL_WORDS],
     ) -> Result<(), Refusal> {
         let route = self.admit(from, to, LaneKind::Control)?;
         let due = self.due();

@@ -1,5 +1,6 @@
 //! The sending side of one peer.
 
+use crate::control::CONTROL_WORDS;
 use super::receiving::Counters;
 use refrain_ring::Position;
 use std::collections::VecDeque;
@@ -45,7 +46,7 @@ pub struct Sending {
     let_go: u64,
     released: Position,
     /// Control frames that are not acknowledged, from number `control_taken` on.
-    controls: VecDeque<[u64; 4]>,
+    controls: VecDeque<[u64; CONTROL_WORDS]>,
     control_taken: u64,
     control_cursor: u64,
 }
@@ -122,7 +123,7 @@ impl Sending {
     }
 
     /// Takes a control frame, if there is credit.
-    pub fn push_control(&mut self, words: [u64; 4]) -> bool {
+    pub fn push_control(&mut self, words: [u64; CONTROL_WORDS]) -> bool {
         let has_room = (self.controls.len() as u64) < self.control_credits;
         if has_room {
             self.controls.push_back(words);
@@ -131,7 +132,7 @@ impl Sending {
     }
 
     /// The control frame that is to be transmitted next.
-    pub fn next_control(&self) -> Option<(u64, [u64; 4])> {
+    pub fn next_control(&self) -> Option<(u64, [u64; CONTROL_WORDS])> {
         let index = usize::try_from(self.control_cursor - self.control_taken).ok()?;
         Some((self.control_cursor, *self.controls.get(index)?))
     }

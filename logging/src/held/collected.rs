@@ -1,0 +1,93 @@
+//! The determinants of a dead rank, from the ranks that hold them.
+
+use super::batch::Batch;
+use super::row::Row;
+use crate::determinant::EventIndex;
+use crate::determinant::record::varint::{Bytes, put};
+use core::cmp::Reverse;
+use refrain_ring::Rank;
+use thiserror::Error;
+
+/// Why what a rank says that it holds cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("what rank {holder} holds cannot be read: {why}")]
+pub struct HeldError {
+    /// The holder.
+    pub holder: Rank,
+    /// What is wrong.
+    pub why: &'static str,
+}
+
+/// What a rank holds of another, as bytes.
+pub(crate) fn answer(floor: EventIndex, row: Option<&Row>) -> Vec<u8> {
+    let mut answer = Vec::new();
+    put(&mut answer, floor.0);
+    answer.extend_from_slice(row.map_or(&[], Row::as_bytes));
+    answer
+}
+
+/// A rank's determinants after its checkpoints, as far as they follow each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// The first determinant that was not trimmed.
+    pub floor: EventIndex,
+    /// Its batches in order.
+    pub row: Row,
+    /// The holder of each.
+    pub holders: Vec<Rank>,
+    /// One past the last determinant.
+    pub end: EventIndex,
+}
+
+impl Collected {
+    /// Orders the answers of all holders.
+    ///
+    /// A batch behind a missing one was never stable, because nothing is that has an unstable one
+    /// before it: no emission followed. It is left out, and so is a batch of an earlier life behind
+    /// one of a later life, which began without it. TICKET-3
+    ///
+    /// # Errors
+    /// When an answer is damaged.
+    pub fn of<'a>(
+        answers: impl IntoIterator<Item = (Rank, &'a [u8])>,
+    ) -> Result<Self, HeldError> {
+        let mut rows = Vec::new();
+        let mut floor = EventIndex(0);
+        for (holder, answer) in answers {
+            let mut bytes = Bytes(answer);
+            let its_floor = bytes.number();
+            let read = its_floor.and_then(|floor| Ok((floor, Row::read(bytes.0)?)));
+            let (its_floor, row) = read.map_err(|why| HeldError { holder, why })?;
+            floor = floor.max(EventIndex(its_floor));
+            rows.push((holder, row));
+        }
+        let mut batches: Vec<(Batch<'_>, Rank)> = Vec::new();
+        for (holder, row) in &rows {
+            batches.extend(row.batches().map(|batch| (batch, *holder)));
+        }
+        batches.sort_by_key(|(batch, holder)| (batch.first, Reverse(batch.incarnation), *holder));
+        let mut collected = Self {
+            floor,
+            end: floor,
+            ..Self::default()
+        };
+        let mut life = None;
+        for (batch, holder) in batches {
+            if batch.first == collected.end && Some(batch.incarnation) >= life {
+                life = Some(batch.incarnation);
+                collected.end = batch.end();
+                collected.row.push(&batch);
+                collected.holders.push(holder);
+            }
+        }
+        Ok(collected)
+    }
+
+    /// The batches as loggers store them.
+    pub fn sealed(&self, job: u64, rank: Rank) -> Vec<Vec<u8>> {
+        self.row
+            .batches()
+            .map(|batch| batch.sealed(job, rank))
+            .collect()
+    }
+}

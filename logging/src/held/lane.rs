@@ -1,0 +1,157 @@
+//! What the protocols of two ranks tell each other, as a stream of bytes.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0 | kind: 1 hold, 2 holds, 3 trim |
+//! | 1.. | length of the rest, a number |
+//! | hold | a batch, against the one before it in the stream |
+//! | holds | incarnation; one past the last determinant of a batch |
+//! | trim | a clock; a number of a determinant |
+//!
+//! Numbers and batches are encoded as in docs/formats/event-format.md.
+
+use super::batch::{Batch, Previous};
+use crate::determinant::EventIndex;
+use crate::determinant::record::varint::{Bytes, put};
+use refrain_ring::{Clock, Incarnation};
+use std::collections::VecDeque;
+
+const HOLD: u8 = 1;
+const HOLDS: u8 = 2;
+const TRIM: u8 = 3;
+/// Maximum length of a message without its kind and length.
+const BODY_BYTES_MAX: u64 = 4200;
+
+/// A message from one rank's protocol to another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Message<'a> {
+    /// The addressee is to hold this batch of the sender.
+    Hold(Batch<'a>),
+    /// The sender holds the addressee's batches up to this one, in the order of the connection.
+    Holds {
+        /// The incarnation that made the batch.
+        incarnation: Incarnation,
+        /// One past its last determinant.
+        end: EventIndex,
+    },
+    /// The sender's determinants up to a clock are not needed any more.
+    Trim {
+        /// The clock.
+        before: Clock,
+        /// The first determinant behind them.
+        floor: EventIndex,
+    },
+}
+
+/// The stream to one rank and the stream from it, over one connection.
+#[derive(Clone, Debug, Default, Hash)]
+pub(crate) struct Lane {
+    outgoing: VecDeque<u8>,
+    incoming: Vec<u8>,
+    sent: Previous,
+    received: Previous,
+    body: Vec<u8>,
+}
+
+impl Lane {
+    /// Adds a message to the stream.
+    pub fn say(&mut self, message: Message<'_>) {
+        self.body.clear();
+        let kind = match message {
+            Message::Hold(batch) => {
+                batch.put(&mut self.sent, &mut self.body);
+                HOLD
+            }
+            Message::Holds { incarnation, end } => {
+                put(&mut self.body, incarnation.0.into());
+                put(&mut self.body, end.0);
+                HOLDS
+            }
+            Message::Trim { before, floor } => {
+                put(&mut self.body, before.0);
+                put(&mut self.body, floor.0);
+                TRIM
+            }
+        };
+        let mut head = vec![kind];
+        put(&mut head, self.body.len() as u64);
+        self.outgoing.extend(head);
+        self.outgoing.extend(&self.body);
+    }
+
+    /// Moves the next bytes of the stream into `piece`; returns how many.
+    pub fn next_piece(&mut self, piece: &mut [u8]) -> usize {
+        let count = piece.len().min(self.outgoing.len());
+        for (place, byte) in piece.iter_mut().zip(self.outgoing.drain(..count)) {
+            *place = byte;
+        }
+        count
+    }
+
+    /// Whether there is something to send.
+    pub fn has_piece(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// Takes bytes of the other rank's stream, and hands each whole message to `hears`.
+    ///
+    /// # Errors
+    /// When no protocol says that.
+    pub fn hear(
+        &mut self,
+        piece: &[u8],
+        mut hears: impl FnMut(Message<'_>),
+    ) -> Result<(), &'static str> {
+        self.incoming.extend_from_slice(piece);
+        let mut rest = Bytes(&self.incoming);
+        loop {
+            let before = rest.left();
+            let mut ahead = Bytes(rest.0);
+            let (Ok(kind), Ok(bytes)) = (ahead.byte(), ahead.number()) else {
+                // No kind and length are as long.
+                let is_cut = before < 12;
+                return self.keep(before).and(match is_cut {
+                    true => Ok(()),
+                    false => Err("a message has no length"),
+                });
+            };
+            if bytes > BODY_BYTES_MAX {
+                return Err("a message is too long");
+            }
+            let Ok(body) = ahead.take(bytes as usize) else {
+                return self.keep(before);
+            };
+            hears(Message::read(kind, body, &mut self.received)?);
+            rest = ahead;
+        }
+    }
+
+    /// Keeps the last bytes of what has arrived.
+    fn keep(&mut self, bytes: usize) -> Result<(), &'static str> {
+        let taken = self.incoming.len() - bytes;
+        self.incoming.drain(..taken);
+        Ok(())
+    }
+}
+
+impl<'a> Message<'a> {
+    fn read(kind: u8, body: &'a [u8], received: &mut Previous) -> Result<Self, &'static str> {
+        let mut body = Bytes(body);
+        let message = match kind {
+            HOLD => Self::Hold(Batch::take(&mut body, received)?),
+            HOLDS => Self::Holds {
+                incarnation: Incarnation(body.number_u32()?),
+                end: EventIndex(body.number()?),
+            },
+            TRIM => Self::Trim {
+                before: Clock(body.number()?),
+                floor: EventIndex(body.number()?),
+            },
+            _ => return Err("a message is of no known kind"),
+        };
+        match body.left() {
+            0 => Ok(message),
+            _ => Err("bytes follow a message"),
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Determinants in the memory of other ranks, for the protocols that use no event logger
+//! (docs/design/events-at-ranks.md). Pure.
+//!
+//! A rank's batches go to *holders*, one to each; a holder keeps them until a checkpoint of their
+//! owner covers them. The owner keeps them, too: it gives them to another rank when a holder dies.
+
+mod batch;
+mod collected;
+mod lane;
+mod row;
+
+pub use batch::Batch;
+pub use collected::{Collected, HeldError};
+pub use row::Row;
+
+pub(crate) use collected::answer;
+pub(crate) use lane::{Lane, Message};

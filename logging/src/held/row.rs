@@ -1,0 +1,70 @@
+//! A sequence of batches in memory, in the order in which they came.
+
+use super::batch::{Batch, Previous};
+use crate::determinant::record::varint::Bytes;
+use refrain_ring::Clock;
+
+/// Batches of one rank, in about 6 bytes each besides their payload.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Row {
+    bytes: Vec<u8>,
+    last: Previous,
+    count: usize,
+}
+
+impl Row {
+    /// Appends a batch.
+    pub fn push(&mut self, batch: &Batch<'_>) {
+        batch.put(&mut self.last, &mut self.bytes);
+        self.count += 1;
+    }
+
+    /// The batches, in the order in which they came.
+    pub fn batches(&self) -> impl Iterator<Item = Batch<'_>> {
+        let mut rest = Bytes(&self.bytes);
+        let mut previous = Previous::default();
+        // Only `push` and `read` make rows: there is nothing else in them.
+        core::iter::from_fn(move || Batch::take(&mut rest, &mut previous).ok())
+    }
+
+    /// Number of batches.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The row as bytes, for [`Row::read`].
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The row with these bytes.
+    ///
+    /// # Errors
+    /// When no row has them.
+    pub fn read(bytes: &[u8]) -> Result<Self, &'static str> {
+        let mut row = Self::default();
+        let mut rest = Bytes(bytes);
+        let mut previous = Previous::default();
+        while rest.left() > 0 {
+            row.push(&Batch::take(&mut rest, &mut previous)?);
+        }
+        match row.bytes == bytes {
+            true => Ok(row),
+            false => Err("a batch is not encoded as this version encodes it"),
+        }
+    }
+
+    /// Drops the batches of which `keeps` does not hold.
+    pub fn retain(&mut self, mut keeps: impl FnMut(&Batch<'_>) -> bool) {
+        let mut kept = Self::default();
+        for batch in self.batches().filter(|batch| keeps(batch)) {
+            kept.push(&batch);
+        }
+        *self = kept;
+    }
+
+    /// Drops the batches whose determinants all have this clock or an earlier one. GC-1
+    pub fn trim(&mut self, before: Clock) {
+        self.retain(|batch| batch.last_clock > before);
+    }
+}

@@ -1,0 +1,363 @@
+//! The protocol with tickets (simple pessimistic logging in Charm++): no event logger; the rank
+//! that sent a message keeps the number of its reception, and a recovering rank gets its order from
+//! the senders. docs/design/events-at-ranks.md
+//!
+//! A ticket is a batch of determinants. It goes to the sender of the newest message that it orders,
+//! and no emission leaves before the sender has confirmed it: the rank that handles the message has
+//! done nothing by then that another rank could see. TICKET-1, GATE-1
+
+use crate::determinant::EventIndex;
+use crate::determinant::batch::BatchHeader;
+use crate::held::{Batch, Collected, Lane, Message, Row, answer};
+use crate::pessimist::Commits;
+use refrain_ring::{Clock, Incarnation, Rank};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A batch of this rank that was not stable when it was made.
+#[derive(Clone, Copy, Debug, Hash)]
+struct Waiting {
+    end: EventIndex,
+    is_held: bool,
+}
+
+/// A peer, as the protocol sees it.
+#[derive(Clone, Debug, Hash)]
+struct Peer {
+    is_live: bool,
+    lane: Lane,
+    /// Ends of the batches that it was given and has not confirmed, in this order.
+    given: VecDeque<EventIndex>,
+    /// Number of batches given, and of these confirmed or given to another rank since.
+    counts: (u64, u64),
+    /// The newest batch that this rank holds of it and has not confirmed.
+    to_confirm: Option<(Incarnation, EventIndex)>,
+    /// It is in the queue of those to which there is something to tell.
+    is_queued: bool,
+}
+
+/// What another rank held of this one when it died, on its way to other holders.
+#[derive(Clone, Debug, Hash)]
+struct Restoring {
+    rank: Rank,
+    incarnation: Incarnation,
+    /// By peer, how many batches have to be confirmed. `None`: no other rank lives.
+    until: Option<Vec<u64>>,
+}
+
+/// The tickets of one rank: where its determinants are, and those that it holds of others.
+#[derive(Clone, Debug, Hash)]
+pub struct Tickets {
+    rank: Rank,
+    incarnation: Incarnation,
+    peers: Vec<Peer>,
+    /// The sender of the newest message that was matched.
+    sender: Option<Rank>,
+    /// Own batches after the checkpoints.
+    own: Row,
+    /// The holder of each of these.
+    holders: Vec<Rank>,
+    /// The first own determinant that was not trimmed, and the clock up to which they were.
+    floor: (EventIndex, Clock),
+    waiting: VecDeque<Waiting>,
+    stable: EventIndex,
+    /// What this rank holds of others, each with the first determinant that is not trimmed.
+    held: BTreeMap<Rank, (EventIndex, Row)>,
+    queue: VecDeque<Rank>,
+    restoring: Vec<Restoring>,
+}
+
+impl Tickets {
+    /// The tickets of a rank of a job with `size` ranks. `collected`: what holders gave to a later
+    /// life; a first one begins with nothing, and with its peers connected.
+    pub fn new(
+        rank: Rank,
+        incarnation: Incarnation,
+        size: u32,
+        collected: Option<Collected>,
+    ) -> Self {
+        let is_first = collected.is_none();
+        let peer = |of: u32| Peer {
+            is_live: is_first && Rank(of) != rank,
+            lane: Lane::default(),
+            given: VecDeque::new(),
+            counts: (0, 0),
+            to_confirm: None,
+            is_queued: false,
+        };
+        let collected = collected.unwrap_or_default();
+        Self {
+            rank,
+            incarnation,
+            peers: (0..size).map(peer).collect(),
+            sender: None,
+            own: collected.row,
+            holders: collected.holders,
+            floor: (collected.floor, Clock(0)),
+            waiting: VecDeque::new(),
+            stable: collected.end,
+            held: BTreeMap::new(),
+            queue: VecDeque::new(),
+            restoring: Vec::new(),
+        }
+    }
+
+    /// What this rank holds of another, for that rank's next life. Called when the other's present
+    /// life is fenced. TICKET-2
+    pub fn answer(&self, of: Rank) -> Vec<u8> {
+        let held = self.held.get(&of);
+        let floor = held.map_or(EventIndex(0), |(floor, _)| *floor);
+        answer(floor, held.map(|(_, row)| row))
+    }
+
+    /// The batches of this rank after its checkpoints, in order.
+    pub fn own(&self) -> &Row {
+        &self.own
+    }
+
+    /// Bytes of memory of the batches of this rank and of those that it holds of others.
+    pub fn held_bytes(&self) -> u64 {
+        let held = self.held.values().map(|(_, row)| row);
+        let rows = held.chain([&self.own]);
+        rows.map(|row| row.as_bytes().len() as u64).sum()
+    }
+
+    /// A life of a peer is over and fenced: [`Tickets::next_restored`] tells when what it held of
+    /// this rank has another holder. TICKET-4
+    pub fn note_death(&mut self, rank: Rank, incarnation: Incarnation) {
+        self.restoring.push(Restoring {
+            rank,
+            incarnation,
+            until: self.is_any_live().then(|| self.given()),
+        });
+    }
+
+    /// A dead life whose loss this rank has made good.
+    pub fn next_restored(&mut self) -> Option<(Rank, Incarnation)> {
+        let is_over = |it: &Restoring| {
+            let mut peers = self.peers.iter().zip(it.until.iter().flatten());
+            it.until.is_some() && peers.all(|(peer, until)| peer.counts.1 >= *until)
+        };
+        let over = self.restoring.iter().position(is_over)?;
+        let Restoring {
+            rank, incarnation, ..
+        } = self.restoring.swap_remove(over);
+        Some((rank, incarnation))
+    }
+
+    fn given(&self) -> Vec<u64> {
+        self.peers.iter().map(|peer| peer.counts.0).collect()
+    }
+
+    fn is_any_live(&self) -> bool {
+        self.peers.iter().any(|peer| peer.is_live)
+    }
+
+    /// The rank that is to hold the next batch: `wanted`, or the next one that lives. `wanted`
+    /// itself if none lives: it gets the batch when it is back. TICKET-1
+    fn holder(&self, wanted: Rank) -> Rank {
+        let size = self.peers.len() as u32;
+        let mut after = (0..size).map(|step| Rank((wanted.0 + step) % size));
+        let live = after.find(|rank| self.peers[rank.index()].is_live);
+        live.unwrap_or(wanted)
+    }
+
+    /// The rank next to this one.
+    fn next_rank(&self) -> Rank {
+        Rank((self.rank.0 + 1) % self.peers.len() as u32)
+    }
+
+    fn say(&mut self, to: Rank, message: Message<'_>) {
+        let peer = &mut self.peers[to.index()];
+        peer.lane.say(message);
+        if !peer.is_queued {
+            peer.is_queued = true;
+            self.queue.push_back(to);
+        }
+    }
+
+    fn give(&mut self, to: Rank, batch: Batch<'_>) {
+        if self.peers[to.index()].is_live {
+            self.say(to, Message::Hold(batch));
+            let peer = &mut self.peers[to.index()];
+            peer.given.push_back(batch.end());
+            peer.counts.0 += 1;
+        }
+    }
+
+    /// Gives to `to` what `holder` was to hold.
+    fn give_all_of(&mut self, holder: Rank, to: Rank) {
+        let own = core::mem::take(&mut self.own);
+        for (at, batch) in own.batches().enumerate() {
+            if self.holders[at] == holder {
+                self.holders[at] = to;
+                self.give(to, batch);
+            }
+        }
+        self.own = own;
+    }
+
+    /// A holder has confirmed its batches up to this one.
+    fn confirmed(&mut self, by: Rank, end: EventIndex) {
+        let peer = &mut self.peers[by.index()];
+        // Batches of before a death may be given twice: one that it was not given counts for none.
+        let Some(last) = peer.given.iter().position(|given| *given == end) else {
+            return;
+        };
+        peer.counts.1 += last as u64 + 1;
+        for end in peer.given.drain(..=last) {
+            let place = self.waiting.binary_search_by_key(&end, |it| it.end);
+            if let Ok(place) = place {
+                self.waiting[place].is_held = true;
+            }
+        }
+        while let Some(first) = self.waiting.front()
+            && first.is_held
+        {
+            self.stable = first.end;
+            self.waiting.pop_front();
+        }
+    }
+
+    fn heard(&mut self, from: Rank, message: Message<'_>) {
+        match message {
+            Message::Hold(batch) => {
+                let (_, row) = self.held.entry(from).or_default();
+                row.push(&batch);
+                let peer = &mut self.peers[from.index()];
+                peer.to_confirm = Some((batch.incarnation, batch.end()));
+                if !peer.is_queued {
+                    peer.is_queued = true;
+                    self.queue.push_back(from);
+                }
+            }
+            // GATE-3: of which life, and which batch. The connection says by whom. A later life
+            // gives away batches of earlier ones, too.
+            Message::Holds { incarnation, end } => {
+                if incarnation <= self.incarnation {
+                    self.confirmed(from, end);
+                }
+            }
+            Message::Trim { before, floor } => {
+                let (its_floor, row) = self.held.entry(from).or_default();
+                *its_floor = floor.max(*its_floor);
+                row.trim(before);
+            }
+        }
+    }
+}
+
+impl Commits for Tickets {
+    fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
+        let batch = Batch::of(header, batch);
+        let sender = self.sender.filter(|sender| *sender != self.rank);
+        let holder = self.holder(sender.unwrap_or_else(|| self.next_rank()));
+        self.own.push(&batch);
+        self.holders.push(holder);
+        self.waiting.push_back(Waiting {
+            end: batch.end(),
+            is_held: false,
+        });
+        self.give(holder, batch);
+    }
+
+    fn stable_end(&self) -> EventIndex {
+        self.stable
+    }
+
+    fn poll(&mut self) -> EventIndex {
+        self.stable
+    }
+
+    fn is_instant(&self) -> bool {
+        false
+    }
+
+    fn trim(&mut self, before: Clock) {
+        let of_kept = self.own.batches().zip(&self.holders);
+        let of_kept = of_kept.filter(|(batch, _)| batch.last_clock > before);
+        self.holders = of_kept.map(|(_, holder)| *holder).collect();
+        self.own.trim(before);
+        let first = self.own.batches().next().map(|batch| batch.first);
+        let next = self.waiting.back().map_or(self.stable, |last| last.end);
+        self.floor = (first.unwrap_or(next), before);
+        for peer in (0..self.peers.len() as u32).map(Rank) {
+            self.tell_floor(peer);
+        }
+    }
+
+    fn matched(&mut self, source: Rank) {
+        self.sender = Some(source);
+    }
+
+    fn tell(&mut self, piece: &mut [u8]) -> Option<(Rank, usize)> {
+        let to = *self.queue.front()?;
+        let peer = &mut self.peers[to.index()];
+        if let Some((incarnation, end)) = peer.to_confirm.take() {
+            peer.lane.say(Message::Holds { incarnation, end });
+        }
+        let bytes = peer.lane.next_piece(piece);
+        if !peer.lane.has_piece() {
+            peer.is_queued = false;
+            self.queue.pop_front();
+        }
+        Some((to, bytes))
+    }
+
+    fn hear(&mut self, from: Rank, piece: &[u8]) -> Result<(), &'static str> {
+        // FENCE-1
+        if !self.peers[from.index()].is_live {
+            return Ok(());
+        }
+        let mut lane = core::mem::take(&mut self.peers[from.index()].lane);
+        let heard = lane.hear(piece, |message| self.heard(from, message));
+        self.peers[from.index()].lane = lane;
+        heard
+    }
+
+    fn fenced(&mut self, peer: Rank) {
+        let dead = &mut self.peers[peer.index()];
+        dead.is_live = false;
+        dead.lane = Lane::default();
+        dead.given.clear();
+        dead.counts.1 = dead.counts.0;
+        dead.to_confirm = None;
+        dead.is_queued = false;
+        self.queue.retain(|queued| *queued != peer);
+        // TICKET-4
+        let heir = self.holder(peer);
+        if heir != peer {
+            self.give_all_of(peer, heir);
+        }
+    }
+
+    fn connected(&mut self, peer: Rank) {
+        if self.peers[peer.index()].is_live {
+            return;
+        }
+        self.peers[peer.index()].is_live = true;
+        self.tell_floor(peer);
+        self.give_all_of(peer, peer);
+        let given = self.given();
+        for restoring in &mut self.restoring {
+            restoring.until.get_or_insert_with(|| given.clone());
+        }
+    }
+
+    fn explain(&self) -> Option<String> {
+        let waits = |peer: &Peer| !peer.given.is_empty();
+        let holder = self.peers.iter().position(waits);
+        Some(match holder {
+            Some(rank) => format!("rank {rank} has not confirmed that it holds them"),
+            None => "no other rank is there to hold them".into(),
+        })
+    }
+}
+
+impl Tickets {
+    fn tell_floor(&mut self, peer: Rank) {
+        let (floor, before) = self.floor;
+        if self.peers[peer.index()].is_live && floor > EventIndex(0) {
+            self.say(peer, Message::Trim { before, floor });
+        }
+    }
+}
