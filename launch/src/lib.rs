@@ -54,7 +54,6 @@ mod error;
 mod fault_plan;
 mod faults;
 mod fencing;
-mod held_events;
 mod hosts;
 mod job_folder;
 mod key_values;
@@ -104,7 +103,6 @@ use checkpoint_schedule::Schedule;
 use checkpoints::CheckpointPlace;
 use ending::Phase;
 use faults::Faults;
-use held_events::HeldEvents;
 use key_values::KeyValues;
 use lives::Lives;
 use loggers::EventLoggers;
@@ -113,6 +111,7 @@ use progress::Progress;
 use rate_limit::RateLimit;
 use recoveries::Recoveries;
 use refrain_job::{Statistics, config::JobConfig};
+use refrain_logging::held::Losses;
 use signals::Signals;
 use sink::Sink;
 use spill::SpilledFiles;
@@ -188,7 +187,7 @@ pub struct Job {
     /// `--progress`.
     progress: Option<Progress>,
     key_values: KeyValues,
-    held_events: HeldEvents,
+    losses: Losses,
     /// All ranks have passed the last fence: their logs no longer grow, and a restarted rank
     /// connects to no peer.
     past_last_fence: bool,

@@ -1,6 +1,5 @@
 //! Fences a killed rank, restarts it, and informs the other ranks.
 
-use super::held_events::Collected;
 use super::link::Memory;
 use super::lives::Pending;
 use super::membership::{PeerState, after_address, after_death, after_welcome};
@@ -10,6 +9,8 @@ use super::start::Placement;
 use super::verdict::{End, Membership};
 use super::{Job, restarts};
 use refrain_job::control::message::{HELD_BYTES_MAX, ToRank};
+use refrain_logging::held::Answers;
+use refrain_ring::{Incarnation, Rank};
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
@@ -105,7 +106,9 @@ impl Job {
             for other in &survivors {
                 self.tell(*other, &down, None);
             }
-            let told = self.held_events.died(rank, incarnation, survivors);
+            let survivors = survivors.into_iter().map(|other| Rank(other as u32));
+            let of = (Rank(rank as u32), Incarnation(incarnation));
+            let told = self.losses.died(of.0, of.1, survivors);
             if let Err(gone) = told {
                 return self.lose_events(rank, end, &gone);
             }
@@ -142,8 +145,8 @@ impl Job {
     }
 
     /// More ranks are gone at once than the protocol stands. TICKET-4
-    fn lose_events(&mut self, rank: usize, end: End, gone: &[usize]) {
-        let gone: Vec<_> = gone.iter().map(usize::to_string).collect();
+    fn lose_events(&mut self, rank: usize, end: End, gone: &[Rank]) {
+        let gone: Vec<_> = gone.iter().map(Rank::to_string).collect();
         self.fail(
             1,
             format!(
@@ -156,11 +159,12 @@ impl Job {
 
     /// Gives the events that other ranks hold to the next lives that wait for them. TICKET-2
     pub(super) fn give_events(&mut self) {
-        while let Some(Collected { rank, held }) = self.held_events.next_collected() {
+        while let Some(Answers { rank, held }) = self.losses.next_answers() {
+            let rank = rank.index();
             for (holder, bytes) in &held {
                 for part in bytes.chunks(HELD_BYTES_MAX) {
                     let part = ToRank::Held {
-                        holder: *holder as u32,
+                        holder: holder.0,
                         part: part.to_vec(),
                     };
                     self.tell(rank, &part, None);

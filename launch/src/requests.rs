@@ -9,6 +9,7 @@ use super::start::Placement;
 use super::verdict::Membership;
 use refrain_job::control::message::{RecoveryFigures, ToLauncher, ToRank};
 use refrain_job::output_gate::{self, OutputGate};
+use refrain_ring::{Incarnation, Rank};
 use std::time::Instant;
 
 impl Job {
@@ -131,7 +132,7 @@ impl Job {
             ToLauncher::Replaying(figures) => self.lives[rank].replay = Some(figures),
             ToLauncher::Recovered(figures) => self.note_recovery(rank, *figures),
             ToLauncher::CollectEvents => {
-                self.held_events.asked(rank);
+                self.losses.asked(Rank(rank as u32));
                 self.give_events();
             }
             ToLauncher::Held {
@@ -140,14 +141,18 @@ impl Job {
                 part,
                 is_last,
             } => {
-                let of = (of as usize, incarnation);
-                self.held_events.held(rank, of, &part, is_last);
+                let of = (Rank(of), Incarnation(incarnation));
+                let holder = Rank(rank as u32);
+                self.losses.held(holder, of, &part, is_last);
                 self.give_events();
             }
             ToLauncher::Restored {
                 rank: of,
                 incarnation,
-            } => self.held_events.restored(rank, (of as usize, incarnation)),
+            } => {
+                let of = (Rank(of), Incarnation(incarnation));
+                self.losses.restored(Rank(rank as u32), of);
+            }
             ToLauncher::Finalize => self.ranks[rank].membership = Membership::Left,
             ToLauncher::Abort(message) => self.abort(rank, &message),
         }
@@ -233,7 +238,7 @@ impl Job {
             }
             Fencing::Opens { leaving } => {
                 // With events at ranks the first fence is the end of joining.
-                self.held_events.begin();
+                self.losses.begin();
                 self.past_last_fence = leaving.len() == self.ranks.len();
                 for rank in leaving {
                     self.ranks[rank].membership = Membership::Left;

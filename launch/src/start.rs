@@ -5,7 +5,6 @@ use super::checkpoints::CheckpointPlace;
 use super::clocks;
 use super::ending::Phase;
 use super::faults::Faults;
-use super::held_events::HeldEvents;
 use super::hosts::Hosts;
 use super::hosts::gathering;
 use super::hosts::message::Setup;
@@ -34,6 +33,7 @@ use refrain_job::choice::{self, FabricChoice, provider};
 use refrain_job::control::claim::{FD_VARIABLE, GREETING_VARIABLE};
 use refrain_job::machine::unix_ns;
 use refrain_job::same_memory::VARIABLE as SAME_MEMORY_VARIABLE;
+use refrain_logging::held::Losses;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::ffi::OsString;
@@ -182,7 +182,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     limits::check_ranks(spec.ranks())?;
     choice::check(&spec.config)?;
     restarts::check(&spec.config)?;
-    let held_events = HeldEvents::new(restarts::gone_max(&spec.config, spec.ranks())?);
+    let losses = Losses::new(restarts::gone_max(&spec.config, spec.ranks())?);
     check_descriptors(&spec)?;
     let schedule = Schedule::new(&spec.config.recovery, spec.ranks())?;
     // Before the first file and process, since a launcher that a signal ends leaves both behind.
@@ -213,7 +213,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         schedule,
         progress: None,
         key_values: KeyValues::new(ranks as usize),
-        held_events,
+        losses,
         past_last_fence: false,
         unprotected_since: None,
         placement,

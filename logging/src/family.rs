@@ -72,7 +72,10 @@ impl Member {
         let mut at = 0;
         while at < all.len() {
             all[at] = TABLE[at].member;
-            assert!(all[at] as usize == at, "the table is in the order of members");
+            assert!(
+                all[at] as usize == at,
+                "the table is in the order of members"
+            );
             at += 1;
         }
         all

@@ -295,6 +295,7 @@ impl Commits for Tickets {
         if let Some((incarnation, end)) = peer.to_confirm.take() {
             peer.lane.say(Message::Holds { incarnation, end });
         }
+        // Who is queued has something to say.
         let bytes = peer.lane.next_piece(piece);
         if !peer.lane.has_piece() {
             peer.is_queued = false;

@@ -216,9 +216,7 @@ impl Control {
     /// # Errors
     /// When the words are not a frame that this version can have written.
     #[inline]
-    pub fn decode(
-        words: [u64; CONTROL_WORDS],
-    ) -> Result<(Self, Rank, Incarnation), ControlError> {
+    pub fn decode(words: [u64; CONTROL_WORDS]) -> Result<(Self, Rank, Incarnation), ControlError> {
         let [first, source, word, reserved @ ..] = words;
         let version = (first >> 8) as u8;
         if version != CONTROL_VERSION {

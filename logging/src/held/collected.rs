@@ -48,9 +48,7 @@ impl Collected {
     ///
     /// # Errors
     /// When an answer is damaged.
-    pub fn of<'a>(
-        answers: impl IntoIterator<Item = (Rank, &'a [u8])>,
-    ) -> Result<Self, HeldError> {
+    pub fn of<'a>(answers: impl IntoIterator<Item = (Rank, &'a [u8])>) -> Result<Self, HeldError> {
         let mut rows = Vec::new();
         let mut floor = EventIndex(0);
         for (holder, answer) in answers {

@@ -7,10 +7,12 @@
 mod batch;
 mod collected;
 mod lane;
+mod losses;
 mod row;
 
 pub use batch::Batch;
 pub use collected::{Collected, HeldError};
+pub use losses::{Answers, Losses};
 pub use row::Row;
 
 pub(crate) use collected::answer;

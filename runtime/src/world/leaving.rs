@@ -91,7 +91,9 @@ impl World {
         };
         let row = tickets.own().clone();
         let failed = |error: std::io::Error| {
-            Error::Config(format!("leaving the events of this rank with the launcher: {error}"))
+            Error::Config(format!(
+                "leaving the events of this rank with the launcher: {error}"
+            ))
         };
         let file = memfd_create("refrain-events", MemfdFlags::CLOEXEC);
         let mut file = File::from(file.map_err(|error| failed(error.into()))?);

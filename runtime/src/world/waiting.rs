@@ -171,9 +171,7 @@ impl World {
     /// Pauses between two polls that found nothing.
     #[inline]
     fn pause(&self) {
-        if self.patience.shares_core
-            || self.patience.has_loggers && self.engine.awaits_commit()
-        {
+        if self.patience.shares_core || self.patience.has_loggers && self.engine.awaits_commit() {
             // Another rank, or the event logger, may need this core.
             std::thread::yield_now();
         } else {

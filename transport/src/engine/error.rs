@@ -47,7 +47,9 @@ pub enum EngineError {
     #[error(transparent)]
     Resend(Box<ReadBackError>),
     /// What the protocol of a peer tells cannot be read.
-    #[error("the logging protocol of rank {peer} tells what cannot be read: {why}: run the same refrain on every rank")]
+    #[error(
+        "the logging protocol of rank {peer} tells what cannot be read: {why}: run the same refrain on every rank"
+    )]
     StrangePiece {
         /// The peer.
         peer: Rank,

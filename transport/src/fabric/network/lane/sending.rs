@@ -1,7 +1,7 @@
 //! The sending side of one peer.
 
-use crate::control::CONTROL_WORDS;
 use super::receiving::Counters;
+use crate::control::CONTROL_WORDS;
 use refrain_ring::Position;
 use std::collections::VecDeque;
 use thiserror::Error;

@@ -1,46 +1,47 @@
-//! Events that ranks hold for each other: collects those of a dead rank for its next life, and
-//! knows when each loss is made good. Pure.
+//! What the launcher knows of events that ranks hold for each other: collects those of a dead rank
+//! for its next life, and knows when each loss is made good.
 //!
 //! Survivors answer in any order, some after another death; a next life may ask before or after. A
 //! rank counts as *gone* from its death until every survivor has given what the dead life held of it
 //! to another rank: more ranks gone at once than a protocol stands end the job. TICKET-2, TICKET-4
 
+use refrain_ring::{Incarnation, Rank};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What became of a dead life.
 #[derive(Clone, Debug, Default)]
 struct Loss {
-    incarnation: u32,
+    incarnation: Incarnation,
     /// Ranks that have not said yet what they hold of it.
-    awaited: BTreeSet<usize>,
+    awaited: BTreeSet<Rank>,
     /// What others hold of it, by holder.
-    held: BTreeMap<usize, Vec<u8>>,
+    held: BTreeMap<Rank, Vec<u8>>,
     /// Its next life has asked.
     is_asked: bool,
     /// Ranks that have not made their part of the loss good.
-    to_restore: BTreeSet<usize>,
+    to_restore: BTreeSet<Rank>,
 }
 
-/// The events of a dead rank, for its next life.
+/// What other ranks hold of a dead rank, for its next life.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Collected {
+pub struct Answers {
     /// The rank.
-    pub rank: usize,
+    pub rank: Rank,
     /// What each holder holds.
-    pub held: Vec<(usize, Vec<u8>)>,
+    pub held: Vec<(Rank, Vec<u8>)>,
 }
 
 /// The events that the ranks of a job hold for each other.
 #[derive(Clone, Debug, Default)]
-pub struct HeldEvents {
+pub struct Losses {
     /// Ranks that may be gone at once. `None`: ranks hold no events.
     gone_max: Option<usize>,
     /// All ranks have joined: before, no rank holds anything.
     is_begun: bool,
-    losses: BTreeMap<usize, Loss>,
+    losses: BTreeMap<Rank, Loss>,
 }
 
-impl HeldEvents {
+impl Losses {
     /// `gone_max`: how many ranks may be gone at once. `None`: ranks hold no events.
     pub fn new(gone_max: Option<usize>) -> Self {
         Self {
@@ -60,15 +61,15 @@ impl HeldEvents {
     /// The ranks that are gone, if they are too many: events may be lost.
     pub fn died(
         &mut self,
-        rank: usize,
-        incarnation: u32,
-        survivors: impl IntoIterator<Item = usize>,
-    ) -> Result<(), Vec<usize>> {
+        rank: Rank,
+        incarnation: Incarnation,
+        survivors: impl IntoIterator<Item = Rank>,
+    ) -> Result<(), Vec<Rank>> {
         let Some(gone_max) = self.gone_max.filter(|_| self.is_begun) else {
             return Ok(());
         };
         // Also those that this rank was to make good: it cannot any more.
-        let is_gone = |(of, loss): (&usize, &Loss)| (!loss.to_restore.is_empty()).then_some(*of);
+        let is_gone = |(of, loss): (&Rank, &Loss)| (!loss.to_restore.is_empty()).then_some(*of);
         let mut gone: BTreeSet<_> = self.losses.iter().filter_map(is_gone).collect();
         gone.insert(rank);
         for loss in self.losses.values_mut() {
@@ -76,7 +77,7 @@ impl HeldEvents {
             loss.to_restore.remove(&rank);
         }
         // A rank that is itself still collecting holds nothing, and answers only later.
-        let collects = |of: &usize| self.losses.get(of).is_some_and(|loss| !loss.is_over());
+        let collects = |of: &Rank| self.losses.get(of).is_some_and(|loss| !loss.is_over());
         let survivors: BTreeSet<_> = survivors.into_iter().filter(|of| !collects(of)).collect();
         let loss = Loss {
             incarnation,
@@ -92,7 +93,7 @@ impl HeldEvents {
     }
 
     /// A part of what `holder` holds of a dead life. `is_last`: there is no more.
-    pub fn held(&mut self, holder: usize, of: (usize, u32), part: &[u8], is_last: bool) {
+    pub fn held(&mut self, holder: Rank, of: (Rank, Incarnation), part: &[u8], is_last: bool) {
         let loss = self.losses.get_mut(&of.0);
         if let Some(loss) = loss.filter(|loss| loss.incarnation == of.1)
             && loss.awaited.contains(&holder)
@@ -105,13 +106,13 @@ impl HeldEvents {
     }
 
     /// The next life of a rank asks for its events.
-    pub fn asked(&mut self, rank: usize) {
+    pub fn asked(&mut self, rank: Rank) {
         // Without a loss, its earlier lives have ended before all ranks had joined.
         self.losses.entry(rank).or_default().is_asked = true;
     }
 
     /// What `holder` was to hold of a dead life before its death has another holder.
-    pub fn restored(&mut self, holder: usize, of: (usize, u32)) {
+    pub fn restored(&mut self, holder: Rank, of: (Rank, Incarnation)) {
         let loss = self.losses.get_mut(&of.0);
         if let Some(loss) = loss.filter(|loss| loss.incarnation == of.1) {
             loss.to_restore.remove(&holder);
@@ -119,12 +120,12 @@ impl HeldEvents {
     }
 
     /// Events that are complete and that a next life has asked for.
-    pub fn next_collected(&mut self) -> Option<Collected> {
+    pub fn next_answers(&mut self) -> Option<Answers> {
         let is_ready = |loss: &Loss| loss.is_asked && loss.awaited.is_empty();
         let (rank, loss) = self.losses.iter_mut().find(|(_, loss)| is_ready(loss))?;
         loss.is_asked = false;
         let held = core::mem::take(&mut loss.held);
-        Some(Collected {
+        Some(Answers {
             rank: *rank,
             held: held.into_iter().collect(),
         })
