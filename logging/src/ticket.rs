@@ -8,7 +8,7 @@
 
 use crate::determinant::EventIndex;
 use crate::determinant::batch::BatchHeader;
-use crate::held::{Batch, Collected, Lane, Message, Row, answer};
+use crate::held::{Batch, Collected, Floor, Lane, Message, Row, Taken, answer};
 use crate::pessimist::Commits;
 use refrain_ring::{Clock, Incarnation, Rank};
 use std::collections::{BTreeMap, VecDeque};
@@ -25,12 +25,14 @@ struct Waiting {
 struct Peer {
     is_live: bool,
     lane: Lane,
-    /// Ends of the batches that it was given and has not confirmed, in this order.
-    given: VecDeque<EventIndex>,
-    /// Number of batches given, and of these confirmed or given to another rank since.
+    /// What it was given and has not confirmed, in this order.
+    given: VecDeque<Taken>,
+    /// Number of these since the start, and of those confirmed or given to another rank since.
     counts: (u64, u64),
-    /// The newest batch that this rank holds of it and has not confirmed.
-    to_confirm: Option<(Incarnation, EventIndex)>,
+    /// The newest floor that it was told over this connection.
+    told: EventIndex,
+    /// What this rank has taken last of it and has not confirmed.
+    to_confirm: Option<Taken>,
     /// It is in the queue of those to which there is something to tell.
     is_queued: bool,
 }
@@ -61,7 +63,7 @@ pub struct Tickets {
     waiting: VecDeque<Waiting>,
     stable: EventIndex,
     /// What this rank holds of others, each with the first determinant that is not trimmed.
-    held: BTreeMap<Rank, (EventIndex, Row)>,
+    held: BTreeMap<Rank, (Floor, Row)>,
     queue: VecDeque<Rank>,
     restoring: Vec<Restoring>,
 }
@@ -81,6 +83,7 @@ impl Tickets {
             lane: Lane::default(),
             given: VecDeque::new(),
             counts: (0, 0),
+            told: EventIndex(0),
             to_confirm: None,
             is_queued: false,
         };
@@ -105,8 +108,13 @@ impl Tickets {
     /// life is fenced. TICKET-2
     pub fn answer(&self, of: Rank) -> Vec<u8> {
         let held = self.held.get(&of);
-        let floor = held.map_or(EventIndex(0), |(floor, _)| *floor);
+        let floor = held.map_or(Floor::default(), |(floor, _)| *floor);
         answer(floor, held.map(|(_, row)| row))
+    }
+
+    /// The batches that this rank holds of another.
+    pub fn held_of(&self, rank: Rank) -> Option<&Row> {
+        self.held.get(&rank).map(|(_, row)| row)
     }
 
     /// The batches of this rank after its checkpoints, in order.
@@ -178,10 +186,15 @@ impl Tickets {
     fn give(&mut self, to: Rank, batch: Batch<'_>) {
         if self.peers[to.index()].is_live {
             self.say(to, Message::Hold(batch));
-            let peer = &mut self.peers[to.index()];
-            peer.given.push_back(batch.end());
-            peer.counts.0 += 1;
+            let (incarnation, end) = (batch.incarnation, batch.end());
+            self.await_of(to, Taken::Batch { incarnation, end });
         }
+    }
+
+    fn await_of(&mut self, peer: Rank, taken: Taken) {
+        let peer = &mut self.peers[peer.index()];
+        peer.given.push_back(taken);
+        peer.counts.0 += 1;
     }
 
     /// Gives to `to` what `holder` was to hold.
@@ -190,24 +203,35 @@ impl Tickets {
         for (at, batch) in own.batches().enumerate() {
             if self.holders[at] == holder {
                 self.holders[at] = to;
+                if let Some(waiting) = self.waiting_at(batch.end()) {
+                    waiting.is_held = false;
+                }
                 self.give(to, batch);
             }
         }
         self.own = own;
     }
 
-    /// A holder has confirmed its batches up to this one.
-    fn confirmed(&mut self, by: Rank, end: EventIndex) {
+    /// The own batch that ends there, if it is not stable.
+    fn waiting_at(&mut self, end: EventIndex) -> Option<&mut Waiting> {
+        let place = self.waiting.binary_search_by_key(&end, |it| it.end);
+        place.ok().map(|place| &mut self.waiting[place])
+    }
+
+    /// A peer has confirmed what it was given up to this. GATE-3: of which life, and which batch.
+    /// The connection says by whom.
+    fn confirmed(&mut self, by: Rank, taken: Taken) {
         let peer = &mut self.peers[by.index()];
-        // Batches of before a death may be given twice: one that it was not given counts for none.
-        let Some(last) = peer.given.iter().position(|given| *given == end) else {
+        let Some(last) = peer.given.iter().position(|given| *given == taken) else {
             return;
         };
         peer.counts.1 += last as u64 + 1;
-        for end in peer.given.drain(..=last) {
-            let place = self.waiting.binary_search_by_key(&end, |it| it.end);
-            if let Ok(place) = place {
-                self.waiting[place].is_held = true;
+        for _ in 0..=last {
+            let given = self.peers[by.index()].given.pop_front();
+            if let Some(Taken::Batch { end, .. }) = given
+                && let Some(waiting) = self.waiting_at(end)
+            {
+                waiting.is_held = true;
             }
         }
         while let Some(first) = self.waiting.front()
@@ -223,25 +247,26 @@ impl Tickets {
             Message::Hold(batch) => {
                 let (_, row) = self.held.entry(from).or_default();
                 row.push(&batch);
-                let peer = &mut self.peers[from.index()];
-                peer.to_confirm = Some((batch.incarnation, batch.end()));
-                if !peer.is_queued {
-                    peer.is_queued = true;
-                    self.queue.push_back(from);
-                }
+                let (incarnation, end) = (batch.incarnation, batch.end());
+                self.took(from, Taken::Batch { incarnation, end });
             }
-            // GATE-3: of which life, and which batch. The connection says by whom. A later life
-            // gives away batches of earlier ones, too.
-            Message::Holds { incarnation, end } => {
-                if incarnation <= self.incarnation {
-                    self.confirmed(from, end);
-                }
-            }
+            Message::Took(taken) => self.confirmed(from, taken),
             Message::Trim { before, floor } => {
                 let (its_floor, row) = self.held.entry(from).or_default();
                 *its_floor = floor.max(*its_floor);
                 row.trim(before);
+                self.took(from, Taken::Floor(floor.first));
             }
+        }
+    }
+
+    /// Confirms this, and all before it, with the next piece.
+    fn took(&mut self, from: Rank, taken: Taken) {
+        let peer = &mut self.peers[from.index()];
+        peer.to_confirm = Some(taken);
+        if !peer.is_queued {
+            peer.is_queued = true;
+            self.queue.push_back(from);
         }
     }
 }
@@ -292,8 +317,8 @@ impl Commits for Tickets {
     fn tell(&mut self, piece: &mut [u8]) -> Option<(Rank, usize)> {
         let to = *self.queue.front()?;
         let peer = &mut self.peers[to.index()];
-        if let Some((incarnation, end)) = peer.to_confirm.take() {
-            peer.lane.say(Message::Holds { incarnation, end });
+        if let Some(taken) = peer.to_confirm.take() {
+            peer.lane.say(Message::Took(taken));
         }
         // Who is queued has something to say.
         let bytes = peer.lane.next_piece(piece);
@@ -321,14 +346,13 @@ impl Commits for Tickets {
         dead.lane = Lane::default();
         dead.given.clear();
         dead.counts.1 = dead.counts.0;
+        dead.told = EventIndex(0);
         dead.to_confirm = None;
         dead.is_queued = false;
         self.queue.retain(|queued| *queued != peer);
         // TICKET-4
         let heir = self.holder(peer);
-        if heir != peer {
-            self.give_all_of(peer, heir);
-        }
+        self.give_all_of(peer, heir);
     }
 
     fn connected(&mut self, peer: Rank) {
@@ -338,6 +362,12 @@ impl Commits for Tickets {
         self.peers[peer.index()].is_live = true;
         self.tell_floor(peer);
         self.give_all_of(peer, peer);
+        // TICKET-4: when these died, no rank was there to hold what they had held.
+        let no_heir = self.restoring.iter().filter(|it| it.until.is_none());
+        let dead: Vec<_> = no_heir.map(|it| it.rank).collect();
+        for dead in dead.into_iter().filter(|dead| *dead != peer) {
+            self.give_all_of(dead, peer);
+        }
         let given = self.given();
         for restoring in &mut self.restoring {
             restoring.until.get_or_insert_with(|| given.clone());
@@ -355,10 +385,18 @@ impl Commits for Tickets {
 }
 
 impl Tickets {
-    fn tell_floor(&mut self, peer: Rank) {
-        let (floor, before) = self.floor;
-        if self.peers[peer.index()].is_live && floor > EventIndex(0) {
-            self.say(peer, Message::Trim { before, floor });
+    /// A later life cannot do without the floor: it would take trimmed batches for missing ones.
+    /// So peers confirm it, too. TICKET-3, TICKET-4
+    fn tell_floor(&mut self, to: Rank) {
+        let (first, before) = self.floor;
+        let peer = &mut self.peers[to.index()];
+        if peer.is_live && first > peer.told {
+            peer.told = first;
+            let made = self.own.batches().next();
+            let life = made.map_or(self.incarnation, |batch| batch.incarnation);
+            let floor = Floor { first, life };
+            self.say(to, Message::Trim { before, floor });
+            self.await_of(to, Taken::Floor(first));
         }
     }
 }

@@ -31,6 +31,7 @@ pub mod collective;
 pub mod crash_point;
 pub mod explorer;
 pub mod happening;
+mod held;
 pub mod loggers;
 pub mod model;
 pub mod oracle;

@@ -126,6 +126,10 @@ pub enum Planted {
     StaleDown,
     /// The gate of a later life never closes.
     GateOpenLater,
+    /// A rank does not give away again what a dead rank held of it. TICKET-4
+    HoldersForgotten,
+    /// A later life numbers its determinants as its earlier life did. TICKET-3
+    TicketsReused,
     /// A later life does not know its last record.
     LastRecordLost,
     /// A checkpoint counts arrived messages as received.
@@ -214,6 +218,8 @@ impl Planted {
         ),
         known(Planted::ResultsForgotten, "results-forgotten", 1000),
         known(Planted::FinishedEarly, "finished-early", 500),
+        known(Planted::HoldersForgotten, "holders-forgotten", 1000),
+        known(Planted::TicketsReused, "tickets-reused", 200),
     ];
 
     /// The bug's entry in [`Planted::ALL`].

@@ -5,7 +5,7 @@ use super::row::Row;
 use crate::determinant::EventIndex;
 use crate::determinant::record::varint::{Bytes, put};
 use core::cmp::Reverse;
-use refrain_ring::Rank;
+use refrain_ring::{Incarnation, Rank};
 use thiserror::Error;
 
 /// Why what a rank says that it holds cannot be read.
@@ -18,10 +18,33 @@ pub struct HeldError {
     pub why: &'static str,
 }
 
+/// The first determinant of a rank that was not trimmed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Floor {
+    /// Its number.
+    pub first: EventIndex,
+    /// The life that made it, or that will: one of an earlier life was never stable. TICKET-3
+    pub life: Incarnation,
+}
+
+impl Floor {
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        put(out, self.first.0);
+        put(out, self.life.0.into());
+    }
+
+    pub(super) fn take(from: &mut Bytes<'_>) -> Result<Self, &'static str> {
+        Ok(Self {
+            first: EventIndex(from.number()?),
+            life: Incarnation(from.number_u32()?),
+        })
+    }
+}
+
 /// What a rank holds of another, as bytes.
-pub(crate) fn answer(floor: EventIndex, row: Option<&Row>) -> Vec<u8> {
+pub(crate) fn answer(floor: Floor, row: Option<&Row>) -> Vec<u8> {
     let mut answer = Vec::new();
-    put(&mut answer, floor.0);
+    floor.put(&mut answer);
     answer.extend_from_slice(row.map_or(&[], Row::as_bytes));
     answer
 }
@@ -44,19 +67,19 @@ impl Collected {
     ///
     /// A batch behind a missing one was never stable, because nothing is that has an unstable one
     /// before it: no emission followed. It is left out, and so is a batch of an earlier life behind
-    /// one of a later life, which began without it. TICKET-3
+    /// one of a later life, which began without it, also if that one was trimmed. TICKET-3
     ///
     /// # Errors
     /// When an answer is damaged.
     pub fn of<'a>(answers: impl IntoIterator<Item = (Rank, &'a [u8])>) -> Result<Self, HeldError> {
         let mut rows = Vec::new();
-        let mut floor = EventIndex(0);
+        let mut floor = Floor::default();
         for (holder, answer) in answers {
             let mut bytes = Bytes(answer);
-            let its_floor = bytes.number();
+            let its_floor = Floor::take(&mut bytes);
             let read = its_floor.and_then(|floor| Ok((floor, Row::read(bytes.0)?)));
             let (its_floor, row) = read.map_err(|why| HeldError { holder, why })?;
-            floor = floor.max(EventIndex(its_floor));
+            floor = floor.max(its_floor);
             rows.push((holder, row));
         }
         let mut batches: Vec<(Batch<'_>, Rank)> = Vec::new();
@@ -65,14 +88,14 @@ impl Collected {
         }
         batches.sort_by_key(|(batch, holder)| (batch.first, Reverse(batch.incarnation), *holder));
         let mut collected = Self {
-            floor,
-            end: floor,
+            floor: floor.first,
+            end: floor.first,
             ..Self::default()
         };
-        let mut life = None;
+        let mut life = floor.life;
         for (batch, holder) in batches {
-            if batch.first == collected.end && Some(batch.incarnation) >= life {
-                life = Some(batch.incarnation);
+            if batch.first == collected.end && batch.incarnation >= life {
+                life = batch.incarnation;
                 collected.end = batch.end();
                 collected.row.push(&batch);
                 collected.holders.push(holder);

@@ -2,15 +2,17 @@
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 0 | kind: 1 hold, 2 holds, 3 trim |
+//! | 0 | kind: 1 hold, 2 holds, 3 trim, 4 trimmed |
 //! | 1.. | length of the rest, a number |
 //! | hold | a batch, against the one before it in the stream |
 //! | holds | incarnation; one past the last determinant of a batch |
-//! | trim | a clock; a number of a determinant |
+//! | trim | a clock; a number of a determinant, and the incarnation that makes it |
+//! | trimmed | a number of a determinant |
 //!
 //! Numbers and batches are encoded as in docs/formats/event-format.md.
 
 use super::batch::{Batch, Previous};
+use super::collected::Floor;
 use crate::determinant::EventIndex;
 use crate::determinant::record::varint::{Bytes, put};
 use refrain_ring::{Clock, Incarnation};
@@ -19,27 +21,37 @@ use std::collections::VecDeque;
 const HOLD: u8 = 1;
 const HOLDS: u8 = 2;
 const TRIM: u8 = 3;
+const TRIMMED: u8 = 4;
 /// Maximum length of a message without its kind and length.
 const BODY_BYTES_MAX: u64 = 4200;
+
+/// What a rank has taken of another, over one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Taken {
+    /// A batch.
+    Batch {
+        /// The incarnation that made it.
+        incarnation: Incarnation,
+        /// One past its last determinant.
+        end: EventIndex,
+    },
+    /// The number of the first determinant that is not trimmed.
+    Floor(EventIndex),
+}
 
 /// A message from one rank's protocol to another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message<'a> {
     /// The addressee is to hold this batch of the sender.
     Hold(Batch<'a>),
-    /// The sender holds the addressee's batches up to this one, in the order of the connection.
-    Holds {
-        /// The incarnation that made the batch.
-        incarnation: Incarnation,
-        /// One past its last determinant.
-        end: EventIndex,
-    },
+    /// The sender has taken all that the addressee gave up to this, in the order of the connection.
+    Took(Taken),
     /// The sender's determinants up to a clock are not needed any more.
     Trim {
         /// The clock.
         before: Clock,
         /// The first determinant behind them.
-        floor: EventIndex,
+        floor: Floor,
     },
 }
 
@@ -62,14 +74,18 @@ impl Lane {
                 batch.put(&mut self.sent, &mut self.body);
                 HOLD
             }
-            Message::Holds { incarnation, end } => {
+            Message::Took(Taken::Batch { incarnation, end }) => {
                 put(&mut self.body, incarnation.0.into());
                 put(&mut self.body, end.0);
                 HOLDS
             }
+            Message::Took(Taken::Floor(first)) => {
+                put(&mut self.body, first.0);
+                TRIMMED
+            }
             Message::Trim { before, floor } => {
                 put(&mut self.body, before.0);
-                put(&mut self.body, floor.0);
+                floor.put(&mut self.body);
                 TRIM
             }
         };
@@ -139,14 +155,15 @@ impl<'a> Message<'a> {
         let mut body = Bytes(body);
         let message = match kind {
             HOLD => Self::Hold(Batch::take(&mut body, received)?),
-            HOLDS => Self::Holds {
+            HOLDS => Self::Took(Taken::Batch {
                 incarnation: Incarnation(body.number_u32()?),
                 end: EventIndex(body.number()?),
-            },
+            }),
             TRIM => Self::Trim {
                 before: Clock(body.number()?),
-                floor: EventIndex(body.number()?),
+                floor: Floor::take(&mut body)?,
             },
+            TRIMMED => Self::Took(Taken::Floor(EventIndex(body.number()?))),
             _ => return Err("a message is of no known kind"),
         };
         match body.left() {

@@ -2,8 +2,9 @@
 //! for its next life, and knows when each loss is made good.
 //!
 //! Survivors answer in any order, some after another death; a next life may ask before or after. A
-//! rank counts as *gone* from its death until every survivor has given what the dead life held of it
-//! to another rank: more ranks gone at once than a protocol stands end the job. TICKET-2, TICKET-4
+//! rank counts as *gone* from its death until its next life has its events, and every survivor has
+//! given what the dead life held of it to another rank: more ranks gone at once than a protocol
+//! stands end the job. TICKET-2, TICKET-4
 
 use refrain_ring::{Incarnation, Rank};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,8 @@ struct Loss {
     held: BTreeMap<Rank, Vec<u8>>,
     /// Its next life has asked.
     is_asked: bool,
+    /// Its next life has the answers.
+    is_answered: bool,
     /// Ranks that have not made their part of the loss good.
     to_restore: BTreeSet<Rank>,
 }
@@ -69,7 +72,7 @@ impl Losses {
             return Ok(());
         };
         // Also those that this rank was to make good: it cannot any more.
-        let is_gone = |(of, loss): (&Rank, &Loss)| (!loss.to_restore.is_empty()).then_some(*of);
+        let is_gone = |(of, loss): (&Rank, &Loss)| loss.is_gone().then_some(*of);
         let mut gone: BTreeSet<_> = self.losses.iter().filter_map(is_gone).collect();
         gone.insert(rank);
         for loss in self.losses.values_mut() {
@@ -77,7 +80,7 @@ impl Losses {
             loss.to_restore.remove(&rank);
         }
         // A rank that is itself still collecting holds nothing, and answers only later.
-        let collects = |of: &Rank| self.losses.get(of).is_some_and(|loss| !loss.is_over());
+        let collects = |of: &Rank| self.losses.get(of).is_some_and(|loss| !loss.is_answered);
         let survivors: BTreeSet<_> = survivors.into_iter().filter(|of| !collects(of)).collect();
         let loss = Loss {
             incarnation,
@@ -123,7 +126,7 @@ impl Losses {
     pub fn next_answers(&mut self) -> Option<Answers> {
         let is_ready = |loss: &Loss| loss.is_asked && loss.awaited.is_empty();
         let (rank, loss) = self.losses.iter_mut().find(|(_, loss)| is_ready(loss))?;
-        loss.is_asked = false;
+        (loss.is_asked, loss.is_answered) = (false, true);
         let held = core::mem::take(&mut loss.held);
         Some(Answers {
             rank: *rank,
@@ -133,8 +136,7 @@ impl Losses {
 }
 
 impl Loss {
-    /// Its next life has its events.
-    fn is_over(&self) -> bool {
-        self.awaited.is_empty() && self.held.is_empty() && !self.is_asked
+    fn is_gone(&self) -> bool {
+        !self.is_answered || !self.to_restore.is_empty()
     }
 }

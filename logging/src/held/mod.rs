@@ -15,5 +15,5 @@ pub use collected::{Collected, HeldError};
 pub use losses::{Answers, Losses};
 pub use row::Row;
 
-pub(crate) use collected::answer;
-pub(crate) use lane::{Lane, Message};
+pub(crate) use collected::{Floor, answer};
+pub(crate) use lane::{Lane, Message, Taken};

@@ -10,7 +10,7 @@ use crate::planted::Planted;
 use fastrand::Rng;
 use refrain_collectives::{Action, Operation};
 use refrain_eventlog::Level;
-use refrain_logging::Member;
+use refrain_logging::{EventStore, Member};
 use refrain_logging::spill::SpillOptions;
 use refrain_ring::{CHUNK_BYTES, Rank};
 
@@ -60,9 +60,12 @@ impl Plan {
             .ranks
             .unwrap_or(drawn)
             .clamp(2, PlanOptions::RANKS_MAX);
-        let drawn = match rng.u32(0..4) {
-            0 => Member::PessimistClassic,
-            _ => Member::Pessimist,
+        let is_classic = rng.u32(0..4) == 0;
+        let drawn = match (is_classic, chance(8).u32(0..4) == 0) {
+            (false, false) => Member::Pessimist,
+            (true, false) => Member::PessimistClassic,
+            (false, true) => Member::Ticket,
+            (true, true) => Member::TicketClassic,
         };
         let lengths = Lengths::new(&mut rng);
         let mut rounds = rounds(&mut chance(2), ranks, options.operations, lengths);
@@ -94,6 +97,9 @@ impl Plan {
         plan.log = log(&plan, lengths);
         if options.has_faults {
             plan.faults = faults(&mut chance(5), &plan, options.operations);
+            if plan.protocol.events() == EventStore::Ranks {
+                keep_faults_of_two_ranks(&mut plan.faults);
+            }
             if plan.loses_events() {
                 // REC-9 compares the messages that peers have, not output.
                 plan.rounds
@@ -103,6 +109,22 @@ impl Plan {
         }
         plan
     }
+}
+
+/// Where ranks hold events for each other, most jobs would stop because too many ranks die at once:
+/// keeps the deaths of two ranks only, which still may do so. There are no loggers.
+fn keep_faults_of_two_ranks(faults: &mut Vec<FaultPlan>) {
+    let mut dying = Vec::new();
+    faults.retain(|fault| match (fault.process, fault.kind) {
+        (Process::Logger(_), _) => false,
+        (Process::Rank(rank), FaultKind::Kill | FaultKind::PowerLoss | FaultKind::Suspect) => {
+            if !dying.contains(&rank) && dying.len() < 2 {
+                dying.push(rank);
+            }
+            dying.contains(&rank)
+        }
+        _ => true,
+    });
 }
 
 /// Number of calls for one message, of its sender and its receiver together, in tenths.

@@ -210,6 +210,8 @@ impl Assembly<'_> {
         events: EventStore,
         start: EventIndex,
     ) -> Watched<Logging<SimCommitments, SimOutput>> {
+        let mut events = events;
+        events.begin(self.plan.ranks);
         let commitments = SimCommitments::new(events, start, self.plan.planted);
         let identity = Identity {
             job: JOB,

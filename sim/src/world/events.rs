@@ -4,13 +4,17 @@
 use super::stage::Stage;
 use crate::choices::determinant;
 use crate::happening::{Happening, Life};
+use crate::held::HeldLedger;
 use crate::loggers::LoggerClient;
 use crate::planted::Planted;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::{Determinant, EventIndex};
+use refrain_logging::held::Collected;
 use refrain_logging::pessimist::Commits;
+use refrain_logging::ticket::Tickets;
 use refrain_rank::protocol::Watch;
-use refrain_ring::{Clock, Incarnation};
+use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_transport::control::Piece;
 use refrain_transport::protocol::{Event, Protocol};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -139,6 +143,22 @@ impl<P: Protocol> Protocol for Watched<P> {
         self.inner.leave()
     }
 
+    fn next_piece(&mut self) -> Option<(Rank, Piece)> {
+        self.inner.next_piece()
+    }
+
+    fn hear(&mut self, from: Rank, piece: &[u8]) -> Result<(), &'static str> {
+        self.inner.hear(from, piece)
+    }
+
+    fn fenced(&mut self, peer: Rank) {
+        self.inner.fenced(peer);
+    }
+
+    fn connected(&mut self, peer: Rank) {
+        self.inner.connected(peer);
+    }
+
     fn explain(&self) -> Option<String> {
         self.inner.explain()
     }
@@ -149,8 +169,33 @@ impl<P: Protocol> Protocol for Watched<P> {
 pub enum EventStore {
     /// At simulated loggers, by the real client.
     Loggers(Box<LoggerClient>),
+    /// At other ranks.
+    Ranks(Box<HeldStore>),
     /// When the explorer decides it.
     Explored(ExploredEvents),
+}
+
+/// The events of a life at other ranks.
+#[derive(Debug)]
+pub struct HeldStore {
+    /// `None`: it has not begun.
+    pub tickets: Option<Tickets>,
+    /// What a later life has collected.
+    pub collected: Option<Collected>,
+    /// The oracle's account.
+    pub ledger: HeldLedger,
+    /// The life.
+    pub life: Life,
+}
+
+impl HeldStore {
+    fn begun(&self) -> &Tickets {
+        self.tickets.as_ref().expect("it has begun")
+    }
+
+    fn begun_mut(&mut self) -> &mut Tickets {
+        self.tickets.as_mut().expect("it has begun")
+    }
 }
 
 /// Batches of a life that become stable when the explorer decides it. Quorums, fences and replicas
@@ -176,7 +221,28 @@ impl EventStore {
     pub fn start(&mut self) -> Option<EventIndex> {
         match self {
             Self::Loggers(client) => client.start(),
+            Self::Ranks(store) => match store.life.incarnation {
+                Incarnation(0) => Some(EventIndex(0)),
+                _ => store.collected.as_ref().map(|collected| collected.end),
+            },
             Self::Explored(events) => Some(events.0.borrow().start),
+        }
+    }
+
+    /// The events at other ranks, if they are there.
+    pub fn held(&mut self) -> Option<&mut HeldStore> {
+        match self {
+            Self::Ranks(store) => Some(store),
+            Self::Loggers(_) | Self::Explored(_) => None,
+        }
+    }
+
+    /// The life begins, in a job with this many ranks.
+    pub fn begin(&mut self, ranks: u32) {
+        if let Self::Ranks(store) = self {
+            let Life { rank, incarnation } = store.life;
+            let collected = store.collected.take();
+            store.tickets = Some(Tickets::new(rank, incarnation, ranks, collected));
         }
     }
 
@@ -184,7 +250,7 @@ impl EventStore {
     pub fn explored(&self) -> ExploredEvents {
         match self {
             Self::Explored(events) => events.clone(),
-            Self::Loggers(_) => unreachable!("a seed decides in this job"),
+            Self::Loggers(_) | Self::Ranks(_) => unreachable!("a seed decides in this job"),
         }
     }
 
@@ -192,13 +258,14 @@ impl EventStore {
     pub fn live(&self) -> usize {
         match self {
             Self::Loggers(client) => client.live(),
-            Self::Explored(_) => usize::MAX,
+            Self::Ranks(_) | Self::Explored(_) => usize::MAX,
         }
     }
 
     fn stable_end(&self) -> EventIndex {
         match self {
             Self::Loggers(client) => client.stable_end(),
+            Self::Ranks(store) => store.begun().stable_end(),
             Self::Explored(events) => events.0.borrow().stable,
         }
     }
@@ -239,6 +306,11 @@ impl SimCommitments {
         }
     }
 
+    /// The events at other ranks, if they are there.
+    pub fn held(&mut self) -> Option<&mut Tickets> {
+        self.store.held()?.tickets.as_mut()
+    }
+
     fn waits_behind_gate(&self) -> bool {
         self.planted == Some(Planted::CommitBehindGate) && self.store.stable_end() < self.begun
     }
@@ -250,6 +322,10 @@ impl Commits for SimCommitments {
         self.prepared = None;
         match &mut self.store {
             EventStore::Loggers(client) => client.commit(header, batch),
+            EventStore::Ranks(store) => {
+                store.ledger.committed(header);
+                store.begun_mut().commit(header, batch);
+            }
             EventStore::Explored(events) => {
                 let pending = &mut events.0.borrow_mut().pending;
                 pending.push((header.end(), batch.into()));
@@ -286,6 +362,10 @@ impl Commits for SimCommitments {
     fn trim(&mut self, before: Clock) {
         match &mut self.store {
             EventStore::Loggers(client) => client.trim(before),
+            EventStore::Ranks(store) => {
+                store.ledger.trimmed(store.life.rank, before);
+                store.begun_mut().trim(before);
+            }
             EventStore::Explored(events) => events.0.borrow_mut().trimmed = before,
         }
     }
@@ -293,13 +373,54 @@ impl Commits for SimCommitments {
     fn leave(&mut self) -> bool {
         match &mut self.store {
             EventStore::Loggers(client) => client.leave(),
+            EventStore::Ranks(store) => store.begun_mut().leave(),
             EventStore::Explored(_) => true,
+        }
+    }
+
+    fn matched(&mut self, source: Rank) {
+        if let Some(store) = self.store.held() {
+            store.begun_mut().matched(source);
+        }
+    }
+
+    fn tell(&mut self, piece: &mut [u8]) -> Option<(Rank, usize)> {
+        self.store.held()?.begun_mut().tell(piece)
+    }
+
+    fn hear(&mut self, from: Rank, piece: &[u8]) -> Result<(), &'static str> {
+        let Some(store) = self.store.held() else {
+            return Err("its events are at loggers");
+        };
+        store.begun_mut().hear(from, piece)?;
+        let row = store.begun().held_of(from).map(|row| row.batches());
+        store.ledger.holds(from, row.into_iter().flatten());
+        Ok(())
+    }
+
+    fn fenced(&mut self, peer: Rank) {
+        let forgets = self.planted == Some(Planted::HoldersForgotten);
+        if let Some(store) = self.store.held()
+            && !forgets
+        {
+            store.begun_mut().fenced(peer);
+        }
+    }
+
+    fn connected(&mut self, peer: Rank) {
+        let forgets = self.planted == Some(Planted::HoldersForgotten);
+        if let Some(store) = self.store.held() {
+            if forgets {
+                store.begun_mut().fenced(peer);
+            }
+            store.begun_mut().connected(peer);
         }
     }
 
     fn explain(&self) -> Option<String> {
         match &self.store {
             EventStore::Loggers(client) => client.explain(),
+            EventStore::Ranks(store) => store.begun().explain(),
             EventStore::Explored(_) => None,
         }
     }

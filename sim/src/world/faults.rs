@@ -142,12 +142,14 @@ impl World<'_> {
         }
     }
 
-    /// All loggers die; events of a rank are lost with them. REC-9
+    /// All loggers die; events of a rank are lost with them. Where ranks hold events, they lose them.
+    /// REC-9
     fn lose_events(&mut self, rank: Rank, percent: u8) {
         for logger in 0..self.logger_back.len() as u32 {
             self.logger_fails(logger, FaultKind::Kill);
         }
-        if self.loggers.lose_events(rank, percent) {
+        self.held_percent = Some(percent);
+        if self.held.is_some() || self.loggers.lose_events(rank, percent) {
             self.stage.count(Count::Losses);
             self.lossy = Some(rank);
             let oracles = &mut *self.stage.oracles.borrow_mut();

@@ -12,6 +12,7 @@ use crate::loggers::JOB;
 use crate::plan::Process;
 use crate::planted::Planted;
 use crate::recollect::Remains;
+use refrain_logging::held::{Answers, Collected};
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::{Address, Fabric};
 
@@ -89,6 +90,7 @@ impl World<'_> {
         let planted = self.plan.planted;
         let (News::Down(of) | News::Up(of, _)) = &news;
         let (of, by) = (*of, process.life);
+        let is_down = matches!(news, News::Down(_));
         let connected = process.engine.connected(of.rank);
         // The life whose frames are no longer taken, if there is one.
         let mut fenced = None;
@@ -118,6 +120,12 @@ impl World<'_> {
                 of.incarnation
             }
         };
+        if is_down && let Some(tickets) = process.tickets() {
+            let held = tickets.answer(of.rank);
+            tickets.note_death(of.rank, of.incarnation);
+            let loss = (of.rank, of.incarnation);
+            self.losses.held(rank, loss, &held, true);
+        }
         self.stage.facts.tell(rank, of.rank, told);
         if let Some(of) = fenced {
             self.stage.tell(&Happening::Fenced(by, of));
@@ -225,6 +233,20 @@ impl World<'_> {
             }
         }
         self.tell_others(rank, &News::Down(of));
+        // Whose death nobody has noticed yet counts as a survivor.
+        let is_survivor = |peer: &Rank| {
+            *peer != rank
+                && !matches!(self.statuses[peer.index()], RankStatus::Fenced(_))
+                && matches!(
+                    self.slots[peer.index()],
+                    RankSlot::Living(_) | RankSlot::Dead(_)
+                )
+        };
+        let survivors: Vec<_> = self.ranks().filter(is_survivor).collect();
+        if self.losses.died(rank, of.incarnation, survivors).is_err() {
+            self.stage.count(Count::Stops);
+            self.has_stopped = true;
+        }
         let starts = self.step + self.rng.u64(0..=START_STEPS_MAX);
         self.statuses[rank.index()] = RankStatus::Fenced(starts);
     }
@@ -253,6 +275,7 @@ impl World<'_> {
             }
             self.stage.count(Count::RankKills);
         }
+        self.losses.asked(rank);
         let crash_point = self.crash_points[index].successor();
         self.crash_points[index] = crash_point.clone();
         self.news[index].clear();
@@ -263,4 +286,70 @@ impl World<'_> {
             self.plan.ranks,
         )));
     }
+}
+
+impl World<'_> {
+    /// Events that ranks hold for each other: which losses are made good, and which next lives have
+    /// all answers. TICKET-2, TICKET-4
+    pub(super) fn look_after_losses(&mut self) -> Result<(), Breach> {
+        if self.held.is_none() || self.has_stopped {
+            return Ok(());
+        }
+        for rank in self.ranks() {
+            if let RankSlot::Living(process) = &mut self.slots[rank.index()]
+                && let Some(tickets) = process.tickets()
+            {
+                while let Some(of) = tickets.next_restored() {
+                    self.losses.restored(rank, of);
+                }
+            }
+        }
+        while let Some(Answers { rank, held }) = self.losses.next_answers() {
+            let answers = held.iter().map(|(holder, bytes)| (*holder, &**bytes));
+            let breach = |what| Breach {
+                oracle: "recollect",
+                what,
+            };
+            let collected = Collected::of(answers).map_err(|error| breach(error.to_string()))?;
+            let collected = match self.held_percent.filter(|_| self.lossy == Some(rank)) {
+                Some(percent) => cut(collected, percent),
+                None => collected,
+            };
+            if let RankSlot::Returning(collecting) = &mut self.slots[rank.index()] {
+                let joining = &mut collecting.joining;
+                let incarnation = joining.life.incarnation;
+                let bent = self.plan.planted == Some(Planted::TicketsReused);
+                if let Some(store) = joining.events.held() {
+                    let began = store.ledger.began(rank, incarnation, collected.end);
+                    if self.lossy != Some(rank) {
+                        began.map_err(breach)?;
+                    }
+                    store.collected = Some(match bent {
+                        true => Collected {
+                            end: collected.floor,
+                            ..collected
+                        },
+                        false => collected,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first batches of what was collected, in percent.
+fn cut(collected: Collected, percent: u8) -> Collected {
+    let left = collected.row.count() * usize::from(percent) / 100;
+    let mut cut = Collected {
+        floor: collected.floor,
+        end: collected.floor,
+        ..Collected::default()
+    };
+    for (batch, holder) in collected.row.batches().zip(&collected.holders).take(left) {
+        cut.row.push(&batch);
+        cut.holders.push(*holder);
+        cut.end = batch.end();
+    }
+    cut
 }

@@ -30,17 +30,20 @@ pub use stage::{Count, Counts, Failure, Totals};
 use crate::checkpoints::Checkpoints;
 use crate::crash_point::CrashPoint;
 use crate::happening::{Breach, Happening, Life};
+use crate::held::HeldLedger;
 use crate::loggers::Loggers;
 use crate::plan::{Plan, Process};
 use crate::recollect::Remains;
 use crate::saved::Saved;
 use assembly::{Assembly, RankEnd, network};
-use events::EventStore;
+use events::{EventStore, HeldStore};
 use explored::LogMemories;
 use fastrand::Rng;
 use faults::Injector;
 use launcher::{News, RankStatus};
 use rank::{Joining, RankProcess, RankSlot};
+use refrain_logging::EventStore as Store;
+use refrain_logging::held::Losses;
 use refrain_logging::store::faulty::MemoryDisk;
 use refrain_ring::{Arena, Incarnation, Rank};
 use refrain_transport::fabric::sim::Network;
@@ -64,6 +67,9 @@ struct World<'a> {
     stage: Rc<Stage>,
     network: Network,
     loggers: Loggers,
+    /// Present where ranks hold events: the oracle's account, and what the launcher knows.
+    held: Option<HeldLedger>,
+    losses: Losses,
     /// For the newest life of each rank.
     crash_points: Vec<CrashPoint>,
     logger_crash_points: Vec<CrashPoint>,
@@ -93,9 +99,12 @@ struct World<'a> {
     disk_back: Vec<Option<u64>>,
     step: u64,
     is_healed: bool,
-    /// The rank whose acknowledged events loggers have lost.
+    /// The rank whose acknowledged events loggers or other ranks have lost.
     lossy: Option<Rank>,
-    /// Whether that rank has noticed the loss, which ends the job. REC-9
+    /// How many of that rank's events are left at other ranks, in percent.
+    held_percent: Option<u8>,
+    /// Whether that rank has noticed the loss (REC-9), or more ranks were gone than the protocol
+    /// stands (TICKET-4): either ends the job.
     has_stopped: bool,
     /// Log memory that an explorer reuses. The last field: it is returned when nothing uses it.
     memories: Option<LogMemories>,
@@ -110,7 +119,9 @@ impl<'a> World<'a> {
             .collect();
         let seed = plan.seed ^ 0x10_66_e5;
         let loggers = Loggers::new(plan.loggers, crash_points.clone(), seed, plan.planted);
-        let stage = Rc::new(Stage::new(plan.ranks, loggers.clone(), is_loud));
+        let held = (plan.protocol.events() == Store::Ranks).then(HeldLedger::default);
+        let accounts = (loggers.clone(), held.clone());
+        let stage = Rc::new(Stage::new(plan.ranks, accounts, is_loud));
         stage.oracles.borrow_mut().channel.leaves_out = plan.whole.is_some();
         let ranks = plan.ranks as usize;
         let checkpoints_crash_point = Injector::crash_point(plan, Process::Checkpoints);
@@ -120,6 +131,8 @@ impl<'a> World<'a> {
             stage,
             network,
             loggers,
+            held,
+            losses: Losses::new(plan.protocol.deaths_at_once_max()),
             crash_points: Vec::new(),
             logger_crash_points: crash_points,
             checkpoints_crash_point: checkpoints_crash_point.clone(),
@@ -140,9 +153,11 @@ impl<'a> World<'a> {
             step: 0,
             is_healed: false,
             lossy: None,
+            held_percent: None,
             has_stopped: false,
             memories: plan.is_explored().then(LogMemories::default),
         };
+        job.losses.begin();
         job.begin();
         job
     }
@@ -199,6 +214,12 @@ impl<'a> World<'a> {
     fn join(&self, life: Life, crash_point: CrashPoint) -> Joining {
         let events = match self.plan.is_explored() {
             true => EventStore::Explored(Default::default()),
+            false if self.held.is_some() => EventStore::Ranks(Box::new(HeldStore {
+                tickets: None,
+                collected: None,
+                ledger: self.held.clone().unwrap_or_default(),
+                life,
+            })),
             false => EventStore::Loggers(Box::new(self.loggers.connect(life, crash_point.clone()))),
         };
         Joining {

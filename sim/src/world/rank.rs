@@ -16,6 +16,7 @@ use crate::program::{Answer, Call, Program, litter};
 use crate::saved::{Beginning as ProgramBeginning, Saved, Tally};
 use refrain_logging::pessimist::Pessimist;
 use refrain_logging::store::faulty::MemoryDisk;
+use refrain_logging::ticket::Tickets;
 use refrain_rank::collective::{Covers, Whole};
 use refrain_rank::protocol::Logging;
 use refrain_ring::{Clock, Incarnation, Rank, Region, Ssn};
@@ -192,6 +193,11 @@ impl RankProcess {
     fn events_mut(&mut self) -> &mut Pessimist<SimCommitments> {
         let logging = &mut self.engine.protocol_mut().inner;
         logging.events_mut().expect("simulated ranks log events")
+    }
+
+    /// The events at other ranks, if they are there.
+    pub fn tickets(&mut self) -> Option<&mut Tickets> {
+        self.events_mut().commits_mut().held()
     }
 
     /// Sets the life that determines the arbitrary bytes in its messages.

@@ -3,6 +3,7 @@
 
 use super::World;
 use super::assembly::LifeBeginning;
+use super::events::HeldStore;
 use super::launcher::News;
 use super::rank::{Joining, RankSlot};
 use super::stage::Count;
@@ -67,6 +68,9 @@ impl World<'_> {
         // Until a quorum has admitted the life, a survey may still find what a dead life wrote
         // after this life's beginning. FENCE-1
         let client = &mut collecting.joining.events;
+        if client.held().is_some() && client.start().is_none() {
+            return Ok(false);
+        }
         if client.start().is_none() || client.live() < self.plan.loggers.quorum as usize {
             return Ok(false);
         }
@@ -204,9 +208,16 @@ impl World<'_> {
         let after = saved.beginning.clock;
         let after_checkpoint = (*number > 0).then_some(after);
         let incarnation = collecting.joining.life.incarnation;
-        // Too few loggers answer: try again later.
-        let Ok(batches) = loggers.read(rank, incarnation, after) else {
-            return Ok(false);
+        let batches = match collecting.joining.events.held() {
+            Some(HeldStore {
+                collected: Some(collected),
+                ..
+            }) => collected.sealed(JOB, rank),
+            // Too few loggers answer: try again later.
+            _ => match loggers.read(rank, incarnation, after) {
+                Ok(batches) => batches,
+                Err(_) => return Ok(false),
+            },
         };
         let batches = batches.iter().map(Vec::as_slice);
         let events = determinants(rank, JOB, batches, after_checkpoint);

@@ -47,6 +47,7 @@ impl World<'_> {
             self.launch();
             let moved = self.act()?;
             self.bury();
+            self.look_after_losses()?;
             self.check()?;
             if self.has_stopped {
                 return Ok(self.sum());

@@ -2,6 +2,7 @@
 //! oracles may ask and cannot observe, and the totals of a run.
 
 use crate::happening::{Breach, Happening};
+use crate::held::HeldLedger;
 use crate::loggers::Loggers;
 use crate::oracle::Oracles;
 use crate::oracle::rule::Witness;
@@ -34,10 +35,14 @@ impl fmt::Debug for Stage {
 
 impl Stage {
     /// The stage of a new job. `is_loud`: all happenings are printed.
-    pub fn new(ranks: u32, loggers: Loggers, is_loud: bool) -> Self {
+    pub fn new(
+        ranks: u32,
+        (loggers, held): (Loggers, Option<HeldLedger>),
+        is_loud: bool,
+    ) -> Self {
         Self {
             oracles: RefCell::new(Oracles::new(ranks)),
-            facts: Facts::new(ranks, loggers),
+            facts: Facts::new(ranks, loggers, held),
             counts: RefCell::default(),
             breach: RefCell::new(None),
             digest: Cell::new(0xcbf2_9ce4_8422_2325),
@@ -108,6 +113,8 @@ impl Stage {
 #[derive(Debug)]
 pub struct Facts {
     loggers: Loggers,
+    /// Present where ranks hold events.
+    held: Option<HeldLedger>,
     /// By rank: the life that runs.
     pub alive: RefCell<Vec<Option<Incarnation>>>,
     /// By peer: the latest life of each rank that the peer knows of.
@@ -118,10 +125,11 @@ pub struct Facts {
 
 impl Facts {
     /// The facts of a new job.
-    pub fn new(ranks: u32, loggers: Loggers) -> Self {
+    pub fn new(ranks: u32, loggers: Loggers, held: Option<HeldLedger>) -> Self {
         let first = vec![Incarnation(0); ranks as usize];
         Self {
             loggers,
+            held,
             alive: RefCell::new(vec![None; ranks as usize]),
             told: RefCell::new(vec![first; ranks as usize]),
             stable: RefCell::new(vec![None; ranks as usize]),
@@ -142,7 +150,10 @@ impl Witness for Facts {
 
     fn stable_clock(&self, rank: Rank) -> Option<Clock> {
         let explored = self.stable.borrow()[rank.index()];
-        explored.or_else(|| self.loggers.reach(rank))
+        explored.or_else(|| match &self.held {
+            Some(held) => held.reach(rank),
+            None => self.loggers.reach(rank),
+        })
     }
 
     fn told_of(&self, peer: Rank, of: Rank) -> Incarnation {
@@ -150,7 +161,10 @@ impl Witness for Facts {
     }
 
     fn forgotten_clock(&self, rank: Rank) -> Option<Clock> {
-        self.loggers.trimmed(rank)
+        match &self.held {
+            Some(held) => held.trimmed_clock(rank),
+            None => self.loggers.trimmed(rank),
+        }
     }
 }
 

@@ -1,0 +1,394 @@
+//! The tickets of all ranks of a job in one process, the network between them, and the launcher.
+//!
+//! Pieces arrive in order from one rank at another, any time later. What a dead life held of a
+//! survivor counts as held until that survivor has made the loss good: nothing else dies before.
+
+use crate::batches::{Stored, batches_of, batches_of_answer};
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::batch::BatchHeader;
+use refrain_logging::held::Collected;
+use refrain_logging::pessimist::Commits;
+use refrain_logging::ticket::Tickets;
+use refrain_ring::{Clock, Incarnation, Rank};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+const JOB: u64 = 0x1122_3344_5566_7788;
+
+/// A piece, with the lives of its sender and of its addressee.
+#[derive(Clone, Debug)]
+struct Piece {
+    lives: (u32, u32),
+    bytes: Vec<u8>,
+}
+
+/// A rank: its present life, or the one that has died if the next has not begun.
+#[derive(Clone, Debug)]
+struct Process {
+    incarnation: u32,
+    tickets: Tickets,
+    is_living: bool,
+    clock: u64,
+    /// All batches of the rank as this life knows them, also those that were trimmed.
+    list: Vec<Stored>,
+    /// Batches up to this clock were trimmed by this life or an earlier one.
+    trimmed: u64,
+    /// The life of each peer that is connected.
+    connected: Vec<Option<u32>>,
+    /// Of a dead life: what each survivor holds of it, and the survivors that have not answered.
+    answers: Vec<(Rank, Vec<u8>)>,
+    awaited: BTreeSet<usize>,
+}
+
+/// A job.
+#[derive(Clone, Debug)]
+pub struct Network {
+    ranks: Vec<Process>,
+    /// By sender and addressee.
+    wires: BTreeMap<(usize, usize), VecDeque<Piece>>,
+    /// By survivor and dead rank: what the dead life held of a survivor that has not made it good.
+    to_restore: BTreeMap<(usize, usize), Vec<Stored>>,
+    pub deaths: u32,
+}
+
+impl Network {
+    pub fn new(size: usize, clock: u64) -> Self {
+        let process = |rank: usize| Process {
+            incarnation: 0,
+            tickets: Tickets::new(Rank(rank as u32), Incarnation(0), size as u32, None),
+            is_living: true,
+            clock,
+            list: Vec::new(),
+            trimmed: 0,
+            connected: (0..size).map(|of| (of != rank).then_some(0)).collect(),
+            answers: Vec::new(),
+            awaited: BTreeSet::new(),
+        };
+        Self {
+            ranks: (0..size).map(process).collect(),
+            wires: BTreeMap::new(),
+            to_restore: BTreeMap::new(),
+            deaths: 0,
+        }
+    }
+
+    pub fn size(&self) -> usize {
+        self.ranks.len()
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let size = self.size();
+        let all = (0..size * size).map(move |at| (at / size, at % size));
+        all.filter(|(one, other)| one != other)
+    }
+
+    /// A rank matches a message of `source`, and commits a batch.
+    pub fn commit(&mut self, rank: usize, source: usize, step: u64, count: u16, payload: &[u8]) {
+        let process = &mut self.ranks[rank];
+        if !process.is_living {
+            return;
+        }
+        process.tickets.matched(Rank(source as u32));
+        let first_clock = process.clock + step / 2;
+        process.clock += step;
+        let end = process.list.last().map_or(0, Stored::end);
+        let batch = Stored {
+            incarnation: process.incarnation,
+            first: end,
+            count,
+            clocks: (first_clock, process.clock),
+            payload: payload.to_vec(),
+        };
+        let sealed = batch.as_batch().sealed(JOB, Rank(rank as u32));
+        let (header, _) = BatchHeader::read(&sealed).expect("it was sealed");
+        process.tickets.commit(&header, &sealed);
+        process.list.push(batch);
+    }
+
+    /// A rank sends a piece of at most `bytes` bytes. Returns whether it had one.
+    pub fn tell(&mut self, rank: usize, bytes: usize) -> bool {
+        let process = &mut self.ranks[rank];
+        let mut piece = vec![0; bytes];
+        if !process.is_living {
+            return false;
+        }
+        let Some((to, count)) = process.tickets.tell(&mut piece) else {
+            return false;
+        };
+        assert!(count > 0, "a piece has bytes");
+        let its_life = process.connected[to.index()].expect("it tells connected peers only");
+        let piece = Piece {
+            lives: (process.incarnation, its_life),
+            bytes: piece[..count].to_vec(),
+        };
+        let wire = self.wires.entry((rank, to.index())).or_default();
+        wire.push_back(piece);
+        true
+    }
+
+    /// The oldest piece between two ranks arrives, or is dropped with a life that is over. Returns
+    /// whether there was one that could arrive.
+    pub fn deliver(&mut self, from: usize, to: usize) -> bool {
+        let Some(wire) = self.wires.get_mut(&(from, to)) else {
+            return false;
+        };
+        let process = &mut self.ranks[to];
+        let is_over = |piece: &Piece| {
+            let later = process.connected[from].is_some_and(|life| life > piece.lives.0);
+            later || piece.lives.1 < process.incarnation || !process.is_living
+        };
+        while wire.front().is_some_and(is_over) {
+            wire.pop_front();
+        }
+        // A connection exists when both sides have made it.
+        let arrives = |piece: &Piece| process.connected[from] == Some(piece.lives.0);
+        if !wire.front().is_some_and(arrives) {
+            return false;
+        }
+        let piece = wire.pop_front().expect("it is there");
+        let heard = process.tickets.hear(Rank(from as u32), &piece.bytes);
+        assert_eq!(heard, Ok(()));
+        true
+    }
+
+    /// A checkpoint of a rank is published, if all its events are stable: `back` batches and half
+    /// of one more are behind it.
+    pub fn trim(&mut self, rank: usize, back: usize) {
+        let process = &mut self.ranks[rank];
+        let end = process.list.last().map_or(0, Stored::end);
+        if !process.is_living || process.tickets.stable_end() < EventIndex(end) {
+            return;
+        }
+        let behind = process.list.iter().rev().nth(back);
+        let before = match (back, behind) {
+            (0, _) => process.clock,
+            (_, Some(batch)) => batch.clocks.0,
+            (_, None) => return,
+        };
+        // Later checkpoints have later clocks.
+        process.trimmed = process.trimmed.max(before);
+        process.tickets.trim(Clock(process.trimmed));
+    }
+
+    /// Whether a rank may die: the deaths before are made good, and the next lives have begun.
+    /// TICKET-4
+    fn stands_a_death(&self) -> bool {
+        self.to_restore.is_empty() && self.ranks.iter().all(|process| process.is_living)
+    }
+
+    /// A rank dies, if the protocol stands it.
+    pub fn kill(&mut self, rank: usize) {
+        if !self.stands_a_death() {
+            return;
+        }
+        self.deaths += 1;
+        let survivors: BTreeSet<_> = (0..self.size()).filter(|other| *other != rank).collect();
+        for of in &survivors {
+            self.to_restore.insert((*of, rank), self.held(rank, *of));
+        }
+        let process = &mut self.ranks[rank];
+        process.is_living = false;
+        process.answers.clear();
+        process.awaited = survivors;
+    }
+
+    /// A survivor learns of a death: it fences the dead life, and answers.
+    pub fn notice(&mut self, survivor: usize, dead: usize) {
+        if !self.ranks[dead].awaited.remove(&survivor) {
+            return;
+        }
+        let incarnation = self.ranks[dead].incarnation;
+        let of = Rank(dead as u32);
+        let process = &mut self.ranks[survivor];
+        process.connected[dead] = None;
+        process.tickets.fenced(of);
+        let answer = process.tickets.answer(of);
+        process.tickets.note_death(of, Incarnation(incarnation));
+        let dead = &mut self.ranks[dead];
+        dead.answers.push((Rank(survivor as u32), answer));
+    }
+
+    /// A rank tells which deaths it has made good.
+    pub fn restore(&mut self, survivor: usize) {
+        if !self.ranks[survivor].is_living {
+            return;
+        }
+        while let Some((dead, life)) = self.ranks[survivor].tickets.next_restored() {
+            assert_eq!(life.0, self.lives_of(dead.index()));
+            let was = self.to_restore.remove(&(survivor, dead.index()));
+            assert!(was.is_some(), "rank {survivor} restores {dead} once");
+        }
+    }
+
+    /// The incarnation of the newest life of a rank that has died.
+    fn lives_of(&self, rank: usize) -> u32 {
+        let process = &self.ranks[rank];
+        process.incarnation - u32::from(process.is_living)
+    }
+
+    /// The next life of a dead rank begins, if all survivors have answered. `reversed`: their
+    /// answers came in another order.
+    pub fn begin(&mut self, rank: usize, reversed: bool) {
+        let size = self.size();
+        let process = &mut self.ranks[rank];
+        if process.is_living || !process.awaited.is_empty() {
+            return;
+        }
+        if reversed {
+            process.answers.reverse();
+        }
+        let answers = process.answers.iter();
+        let collected = collected_of(process, answers.map(|(of, bytes)| (*of, &**bytes)));
+        process.incarnation += 1;
+        process.list.retain(|batch| batch.end() <= collected.end.0);
+        let last_clock = process.list.last().map_or(0, |batch| batch.clocks.1);
+        process.clock = last_clock.max(process.trimmed);
+        let life = Incarnation(process.incarnation);
+        let rank = Rank(rank as u32);
+        process.tickets = Tickets::new(rank, life, size as u32, Some(collected));
+        process.is_living = true;
+        process.connected = vec![None; size];
+    }
+
+    /// A rank connects the present life of another, if it knows of it.
+    pub fn connect(&mut self, rank: usize, peer: usize) {
+        let life = self.ranks[peer].incarnation;
+        let has_begun = rank != peer && self.ranks[peer].is_living;
+        let process = &mut self.ranks[rank];
+        if process.is_living && has_begun && process.connected[peer].is_none() {
+            process.connected[peer] = Some(life);
+            process.tickets.connected(Rank(peer as u32));
+        }
+    }
+
+    /// Pieces are sent and arrive until none is left.
+    pub fn drain(&mut self, bytes: usize) {
+        let mut moves = true;
+        while moves {
+            moves = false;
+            for rank in 0..self.size() {
+                while self.tell(rank, bytes) {
+                    moves = true;
+                }
+            }
+            for (from, to) in self.pairs() {
+                while self.deliver(from, to) {
+                    moves = true;
+                }
+            }
+        }
+    }
+
+    /// All that must happen some time happens: all learn of deaths, next lives begin, all are
+    /// connected.
+    pub fn heal(&mut self) {
+        for (survivor, dead) in self.pairs() {
+            self.notice(survivor, dead);
+        }
+        (0..self.size()).for_each(|rank| self.begin(rank, false));
+        for (rank, peer) in self.pairs() {
+            self.connect(rank, peer);
+        }
+        self.drain(40);
+        (0..self.size()).for_each(|rank| self.restore(rank));
+    }
+
+    /// A batch is stable only if another rank holds it, or its owner has trimmed it. A holder that
+    /// has died counts until the owner has made that loss good. TICKET-1
+    pub fn assert_stable_is_held(&self) {
+        for (rank, process) in self.ranks.iter().enumerate() {
+            if !process.is_living {
+                continue;
+            }
+            let others = (0..self.size()).filter(|of| *of != rank && self.ranks[*of].is_living);
+            let held = others.flat_map(|of| self.held(of, rank));
+            let of_dead = self.to_restore.iter().filter(|(of, _)| of.0 == rank);
+            let of_dead = of_dead.flat_map(|(_, held)| held.iter().cloned());
+            let held: Vec<_> = held.chain(of_dead).collect();
+            let stable = process.tickets.stable_end().0;
+            for batch in batches_of(process.tickets.own()) {
+                assert!(
+                    batch.end() > stable || held.contains(&batch),
+                    "rank {rank}: {batch:?} is stable, and no rank holds it"
+                );
+            }
+        }
+    }
+
+    fn held(&self, holder: usize, of: usize) -> Vec<Stored> {
+        let tickets = &self.ranks[holder].tickets;
+        batches_of_answer(&tickets.answer(Rank(of as u32)))
+    }
+
+    /// The death of any rank would lose nothing stable. TICKET-4
+    pub fn assert_stands_any_death(&self) {
+        for rank in (0..self.size()).filter(|_| self.stands_a_death()) {
+            let others = (0..self.size()).filter(|other| *other != rank);
+            let answers = others.map(|other| {
+                let tickets = &self.ranks[other].tickets;
+                (Rank(other as u32), tickets.answer(Rank(rank as u32)))
+            });
+            let answers: Vec<_> = answers.collect();
+            let answers = answers.iter().map(|(of, bytes)| (*of, &**bytes));
+            collected_of(&self.ranks[rank], answers);
+        }
+    }
+
+    /// Nothing waits: every loss is made good, and every batch is stable.
+    pub fn assert_is_at_rest(&mut self) {
+        assert!(self.to_restore.is_empty(), "{:?}", self.to_restore);
+        for rank in 0..self.size() {
+            assert!(!self.tell(rank, 40));
+            let process = &self.ranks[rank];
+            let end = process.list.last().map_or(0, Stored::end);
+            let tickets = &process.tickets;
+            assert_eq!(tickets.stable_end().0, end, "{:?}", tickets.explain());
+            let own = batches_of(tickets.own());
+            assert!(process.list.ends_with(&own));
+            let is_needed = |batch: &&Stored| batch.clocks.1 > process.trimmed;
+            assert!(own.len() >= process.list.iter().filter(is_needed).count());
+        }
+    }
+
+    pub fn held_bytes(&self) -> u64 {
+        let tickets = self.ranks.iter().map(|process| &process.tickets);
+        tickets.map(Tickets::held_bytes).sum()
+    }
+
+    pub fn stable_end(&self, rank: usize) -> u64 {
+        self.ranks[rank].tickets.stable_end().0
+    }
+
+    /// Number of copies of all batches of a rank at other ranks.
+    pub fn copies(&self, rank: usize) -> usize {
+        (0..self.size()).map(|of| self.held(of, rank).len()).sum()
+    }
+}
+
+/// The next life's events from these answers: those of the dead life in order, without a gap, at
+/// least as far as they were stable. TICKET-2, TICKET-3
+fn collected_of<'a>(
+    dead: &Process,
+    answers: impl Iterator<Item = (Rank, &'a [u8])>,
+) -> Collected {
+    let collected = Collected::of(answers).expect("answers are readable");
+    let stable = dead.tickets.stable_end();
+    assert!(
+        collected.end >= stable,
+        "stable events are lost: {} of {stable}",
+        collected.end
+    );
+    assert!(collected.floor <= stable);
+    let (floor, end) = (collected.floor.0, collected.end.0);
+    let expected = dead.list.iter();
+    let expected = expected.filter(|batch| batch.first >= floor && batch.end() <= end);
+    let expected: Vec<_> = expected.cloned().collect();
+    assert_eq!(batches_of(&collected.row), expected);
+    assert_eq!(expected.last().map_or(floor, Stored::end), end);
+    assert_eq!(collected.holders.len(), expected.len());
+    let behind = dead.list.iter().find(|batch| batch.end() > floor);
+    assert!(behind.is_none_or(|batch| batch.first == floor));
+    let is_covered = |batch: &Stored| batch.clocks.1 <= dead.trimmed;
+    let before = dead.list.iter().filter(|batch| batch.first < floor);
+    assert!(before.into_iter().all(is_covered), "the floor is {floor}");
+    collected
+}
