@@ -20,6 +20,7 @@ pub mod event_ring;
 pub mod file_header;
 mod frames;
 mod generated;
+pub mod held_events;
 mod input;
 pub mod launcher_message;
 pub mod log_image;
@@ -72,6 +73,7 @@ pub const TARGETS: &[Target] = &[
     Target::new("event_batch", event_batch::check, event_batch::seeds),
     Target::new("event_message", event_message::check, event_message::seeds),
     Target::new("event_ring", event_ring::check, event_ring::seeds),
+    Target::new("held_events", held_events::check, held_events::seeds),
     Target::new(
         "checkpoint_engine",
         checkpoint_engine::check,

@@ -24,6 +24,8 @@ struct Waiting {
 #[derive(Clone, Debug, Hash)]
 struct Peer {
     is_live: bool,
+    /// It still holds what an earlier life of this rank has given it.
+    has_held: bool,
     lane: Lane,
     /// What it was given and has not confirmed, in this order.
     given: VecDeque<Taken>,
@@ -80,6 +82,7 @@ impl Tickets {
         let is_first = collected.is_none();
         let peer = |of: u32| Peer {
             is_live: is_first && Rank(of) != rank,
+            has_held: !is_first,
             lane: Lane::default(),
             given: VecDeque::new(),
             counts: (0, 0),
@@ -197,11 +200,19 @@ impl Tickets {
         peer.counts.0 += 1;
     }
 
-    /// Gives to `to` what `holder` was to hold.
-    fn give_all_of(&mut self, holder: Rank, to: Rank) {
+    /// Gives `to` the batches that no rank holds any more, or yet. `new`: a rank that was just
+    /// connected. TICKET-4
+    fn give_lost(&mut self, to: Rank, new: Option<Rank>) {
         let own = core::mem::take(&mut self.own);
         for (at, batch) in own.batches().enumerate() {
-            if self.holders[at] == holder {
+            let holder = self.holders[at];
+            let Peer {
+                is_live, has_held, ..
+            } = self.peers[holder.index()];
+            let waits = self.waiting_at(batch.end());
+            let was_given = waits.is_none_or(|waiting| waiting.is_held);
+            let is_there = is_live && new != Some(holder);
+            if !is_there && !(has_held && was_given) {
                 self.holders[at] = to;
                 if let Some(waiting) = self.waiting_at(batch.end()) {
                     waiting.is_held = false;
@@ -342,7 +353,7 @@ impl Commits for Tickets {
 
     fn fenced(&mut self, peer: Rank) {
         let dead = &mut self.peers[peer.index()];
-        dead.is_live = false;
+        (dead.is_live, dead.has_held) = (false, false);
         dead.lane = Lane::default();
         dead.given.clear();
         dead.counts.1 = dead.counts.0;
@@ -352,7 +363,7 @@ impl Commits for Tickets {
         self.queue.retain(|queued| *queued != peer);
         // TICKET-4
         let heir = self.holder(peer);
-        self.give_all_of(peer, heir);
+        self.give_lost(heir, None);
     }
 
     fn connected(&mut self, peer: Rank) {
@@ -361,13 +372,7 @@ impl Commits for Tickets {
         }
         self.peers[peer.index()].is_live = true;
         self.tell_floor(peer);
-        self.give_all_of(peer, peer);
-        // TICKET-4: when these died, no rank was there to hold what they had held.
-        let no_heir = self.restoring.iter().filter(|it| it.until.is_none());
-        let dead: Vec<_> = no_heir.map(|it| it.rank).collect();
-        for dead in dead.into_iter().filter(|dead| *dead != peer) {
-            self.give_all_of(dead, peer);
-        }
+        self.give_lost(peer, Some(peer));
         let given = self.given();
         for restoring in &mut self.restoring {
             restoring.until.get_or_insert_with(|| given.clone());

@@ -88,7 +88,7 @@ pub struct Arguments {
     /// Silence after which the peer is taken for dead; of ofi and verbs.
     #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = seconds::limit)]
     pub suspect_after: Limit,
-    /// Protocols to compare, interleaved size by size: none, pessimist.
+    /// Protocols to compare, interleaved size by size; all: each of them.
     #[arg(
         long,
         value_name = "A,B,…",
@@ -194,6 +194,9 @@ impl Arguments {
         mut self,
         available_bytes: Option<u64>,
     ) -> Result<Settings, BenchError> {
+        if self.protocol == ["all"] {
+            self.protocol = choice::PROTOCOLS.iter().map(|it| it.name.into()).collect();
+        }
         self.check_names()?;
         self.libfabric = fabrics::library(&LIBFABRIC, self.libfabric)?;
         self.libibverbs = fabrics::library(&LIBIBVERBS, self.libibverbs)?;

@@ -18,7 +18,7 @@ fn play(folder: &Path, ranks: u32, options: &str, victims: (&str, u32), every: u
     let options = options.replace('$', folder.to_str().unwrap());
     let mut command = refrain();
     command
-        .args(["run", "--no-prefix", "--protocol", "pessimist", "-n"])
+        .args(["run", "--no-prefix", "-n"])
         .arg(ranks.to_string())
         .args(options.split_whitespace())
         .arg("--")
@@ -66,6 +66,13 @@ fn a_rank_that_is_killed_when_all_others_have_ended_does_the_rest() {
 }
 
 // REC-6
+/// Where ranks hold events for each other, each has left its own before the fence. TICKET-2
+#[test]
+fn ranks_that_hold_events_are_killed_behind_the_last_fence() {
+    survives(3, "--protocol ticket", ("0,2", 1), 0, 2);
+    survives(2, "--protocol ticket-classic", ("1", 2), 0, 2);
+}
+
 #[test]
 fn several_ranks_are_killed_behind_the_last_fence_and_again() {
     survives(3, "", ("0,2", 2), 0, 4);

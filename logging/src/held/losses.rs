@@ -76,7 +76,10 @@ impl Losses {
         let mut gone: BTreeSet<_> = self.losses.iter().filter_map(is_gone).collect();
         gone.insert(rank);
         for loss in self.losses.values_mut() {
-            loss.awaited.remove(&rank);
+            // A part of an answer is none.
+            if loss.awaited.remove(&rank) {
+                loss.held.remove(&rank);
+            }
             loss.to_restore.remove(&rank);
         }
         // A rank that is itself still collecting holds nothing, and answers only later.

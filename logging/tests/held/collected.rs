@@ -266,7 +266,8 @@ fn without_batches_a_life_begins_at_the_floor() {
 #[test]
 fn a_batch_behind_a_missing_one_is_left_out() {
     let (first, second, third) = (batch(0, 0, 1), batch(0, 1, 2), batch(0, 2, 3));
-    let with = |held: &[Stored]| collected(&[((0, 0), &[first.clone()]), ((0, 0), held)]);
+    let with =
+        |held: &[Stored]| collected(&[((0, 0), core::slice::from_ref(&first)), ((0, 0), held)]);
     assert_eq!(with(core::slice::from_ref(&third)), (vec![(0, 0)], 1));
     let all = (vec![(0, 0), (0, 1), (0, 2)], 3);
     assert_eq!(with(&[third.clone(), second.clone()]), all);
@@ -283,6 +284,12 @@ fn a_batch_of_an_earlier_life_is_not_mixed_with_those_of_a_later_one() {
         collected(&[((0, 0), &kept), ((0, 0), &anew)]),
         (vec![(0, 0), (1, 1)], 2),
         "the others of the first life had another batch before them"
+    );
+    let both = [batch(0, 0, 1), batch(0, 1, 5)];
+    assert_eq!(
+        collected(&[((0, 0), &both), ((0, 0), &anew)]),
+        (vec![(0, 0), (1, 1)], 2),
+        "the second life began without the second batch"
     );
     // A checkpoint covers the batch of the second life, and not the clock of the old ones.
     assert_eq!(
@@ -316,7 +323,10 @@ fn an_answer_that_cannot_be_read_names_its_holder() {
         let error = error.expect_err("it is damaged");
         assert_eq!(error.holder, Rank(4));
         let text = error.to_string();
-        assert!(text.starts_with("what rank 4 holds cannot be read: "), "{text}");
+        assert!(
+            text.starts_with("what rank 4 holds cannot be read: "),
+            "{text}"
+        );
     }
 }
 

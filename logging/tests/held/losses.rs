@@ -190,7 +190,11 @@ fn a_late_answer_about_an_older_life_is_ignored() {
     launcher.asked(0);
     launcher.answered(2, 0, 0);
     launcher.answered(1, 0, 1);
-    assert_eq!(launcher.next_answers(), None, "rank 2 spoke of another life");
+    assert_eq!(
+        launcher.next_answers(),
+        None,
+        "rank 2 spoke of another life"
+    );
     launcher.answered(2, 0, 1);
     assert_eq!(launcher.next_answers(), Some((0, vec![1, 2])));
 }
@@ -214,9 +218,17 @@ fn a_rank_that_dies_twice_in_a_row_counts_once() {
     for life in 0..4 {
         launcher.died(0, life, &[1, 2]).unwrap();
     }
-    launcher.restored(1, 0, 2);
-    launcher.restored(2, 0, 2);
-    assert_eq!(launcher.died(1, 0, &[2]), Err(vec![0, 1]));
+    launcher.asked(0);
+    for survivor in [1, 2] {
+        launcher.answered(survivor, 0, 3);
+        launcher.restored(survivor, 0, 2);
+    }
+    assert_eq!(launcher.next_answers(), Some((0, vec![1, 2])));
+    let mut of_older_life = Launcher(launcher.0.clone());
+    assert_eq!(of_older_life.died(1, 0, &[0, 2]), Err(vec![0, 1]));
+    launcher.restored(1, 0, 3);
+    launcher.restored(2, 0, 3);
+    launcher.died(1, 0, &[0, 2]).unwrap();
 }
 
 // TICKET-4

@@ -32,6 +32,8 @@ struct Process {
     list: Vec<Stored>,
     /// Batches up to this clock were trimmed by this life or an earlier one.
     trimmed: u64,
+    /// The stable end at the last check.
+    checked: u64,
     /// The life of each peer that is connected.
     connected: Vec<Option<u32>>,
     /// Of a dead life: what each survivor holds of it, and the survivors that have not answered.
@@ -59,6 +61,7 @@ impl Network {
             clock,
             list: Vec::new(),
             trimmed: 0,
+            checked: 0,
             connected: (0..size).map(|of| (of != rank).then_some(0)).collect(),
             answers: Vec::new(),
             awaited: BTreeSet::new(),
@@ -244,6 +247,7 @@ impl Network {
         process.clock = last_clock.max(process.trimmed);
         let life = Incarnation(process.incarnation);
         let rank = Rank(rank as u32);
+        process.checked = collected.end.0;
         process.tickets = Tickets::new(rank, life, size as u32, Some(collected));
         process.is_living = true;
         process.connected = vec![None; size];
@@ -293,24 +297,34 @@ impl Network {
     }
 
     /// A batch is stable only if another rank holds it, or its owner has trimmed it. A holder that
-    /// has died counts until the owner has made that loss good. TICKET-1
-    pub fn assert_stable_is_held(&self) {
-        for (rank, process) in self.ranks.iter().enumerate() {
-            if !process.is_living {
+    /// has died counts until the owner has made that loss good, and not for batches that become
+    /// stable when the owner knows of the death. TICKET-1
+    pub fn assert_stable_is_held(&mut self) {
+        for rank in 0..self.size() {
+            if !self.ranks[rank].is_living {
                 continue;
             }
             let others = (0..self.size()).filter(|of| *of != rank && self.ranks[*of].is_living);
-            let held = others.flat_map(|of| self.held(of, rank));
-            let of_dead = self.to_restore.iter().filter(|(of, _)| of.0 == rank);
-            let of_dead = of_dead.flat_map(|(_, held)| held.iter().cloned());
-            let held: Vec<_> = held.chain(of_dead).collect();
+            let of_living: Vec<_> = others.flat_map(|of| self.held(of, rank)).collect();
+            let (mut of_dead, mut of_unknown) = (Vec::new(), Vec::new());
+            for ((_, dead), held) in self.to_restore.iter().filter(|(of, _)| of.0 == rank) {
+                match self.ranks[*dead].awaited.contains(&rank) {
+                    true => of_unknown.extend(held),
+                    false => of_dead.extend(held),
+                }
+            }
+            let process = &self.ranks[rank];
             let stable = process.tickets.stable_end().0;
             for batch in batches_of(process.tickets.own()) {
+                let is_held = of_living.contains(&batch)
+                    || of_unknown.contains(&&batch)
+                    || of_dead.contains(&&batch) && batch.end() <= process.checked;
                 assert!(
-                    batch.end() > stable || held.contains(&batch),
+                    is_held || batch.end() > stable,
                     "rank {rank}: {batch:?} is stable, and no rank holds it"
                 );
             }
+            self.ranks[rank].checked = stable;
         }
     }
 
@@ -358,6 +372,10 @@ impl Network {
         self.ranks[rank].tickets.stable_end().0
     }
 
+    pub fn explain(&self, rank: usize) -> Option<String> {
+        self.ranks[rank].tickets.explain()
+    }
+
     /// Number of copies of all batches of a rank at other ranks.
     pub fn copies(&self, rank: usize) -> usize {
         (0..self.size()).map(|of| self.held(of, rank).len()).sum()
@@ -366,10 +384,7 @@ impl Network {
 
 /// The next life's events from these answers: those of the dead life in order, without a gap, at
 /// least as far as they were stable. TICKET-2, TICKET-3
-fn collected_of<'a>(
-    dead: &Process,
-    answers: impl Iterator<Item = (Rank, &'a [u8])>,
-) -> Collected {
+fn collected_of<'a>(dead: &Process, answers: impl Iterator<Item = (Rank, &'a [u8])>) -> Collected {
     let collected = Collected::of(answers).expect("answers are readable");
     let stable = dead.tickets.stable_end();
     assert!(

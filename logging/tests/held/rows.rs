@@ -30,15 +30,22 @@ fn batch() -> impl Strategy<Value = Stored> {
         8 => prop::collection::vec(any::<u8>(), 1..20),
         1 => prop::collection::vec(any::<u8>(), 100..300),
     ];
-    (incarnation(), number(), count, (number(), number()), payload).prop_map(
-        |(incarnation, first, count, (clock, lasts), payload)| Stored {
-            incarnation,
-            first: first.min(u64::MAX - u64::from(count)),
-            count,
-            clocks: (clock, clock.saturating_add(lasts)),
-            payload,
-        },
+    (
+        incarnation(),
+        number(),
+        count,
+        (number(), number()),
+        payload,
     )
+        .prop_map(
+            |(incarnation, first, count, (clock, lasts), payload)| Stored {
+                incarnation,
+                first: first.min(u64::MAX - u64::from(count)),
+                count,
+                clocks: (clock, clock.saturating_add(lasts)),
+                payload,
+            },
+        )
 }
 
 #[derive(Clone, Debug)]

@@ -1,8 +1,13 @@
 //! Tickets of a job under random delays and deaths.
 
+use crate::batches::{Stored, batches_of_answer};
 use crate::fixed_seed::cases;
 use crate::network::Network;
 use proptest::prelude::*;
+use refrain_logging::determinant::batch::BatchHeader;
+use refrain_logging::pessimist::Commits;
+use refrain_logging::ticket::Tickets;
+use refrain_ring::{Incarnation, Rank};
 
 /// What happens next. Numbers choose among the ranks.
 #[derive(Clone, Debug)]
@@ -133,6 +138,7 @@ fn at_rest(size: usize) -> Network {
     }
     network.heal();
     network.assert_is_at_rest();
+    network.assert_stable_is_held();
     network
 }
 
@@ -260,4 +266,50 @@ fn a_batch_behind_a_missing_one_does_not_come_back_after_a_checkpoint() {
     network.heal();
     assert_eq!(network.stable_end(0), 2);
     network.assert_is_at_rest();
+}
+
+fn commit(tickets: &mut Tickets, rank: Rank, batch: &Stored) {
+    let sealed = batch.as_batch().sealed(7, rank);
+    let (header, _) = BatchHeader::read(&sealed).expect("it was sealed");
+    tickets.commit(&header, &sealed);
+}
+
+/// A piece of a dead life is late.
+// FENCE-1
+#[test]
+fn a_fenced_life_is_not_heard() {
+    let [mut owner, mut holder] =
+        [0, 1].map(|rank| Tickets::new(Rank(rank), Incarnation(0), 2, None));
+    let batch = Stored {
+        incarnation: 0,
+        first: 0,
+        count: 1,
+        clocks: (1, 1),
+        payload: BATCH.into(),
+    };
+    commit(&mut owner, Rank(0), &batch);
+    let mut piece = [0; 40];
+    let (to, bytes) = owner.tell(&mut piece).expect("it gives the batch away");
+    assert_eq!(to, Rank(1));
+    holder.fenced(Rank(0));
+    assert_eq!(holder.hear(Rank(0), &piece[..bytes]), Ok(()));
+    assert_eq!(batches_of_answer(&holder.answer(Rank(0))), []);
+    assert_eq!(holder.tell(&mut piece), None);
+    holder.connected(Rank(0));
+    assert_eq!(holder.hear(Rank(0), &piece[..bytes]), Ok(()));
+    assert_eq!(batches_of_answer(&holder.answer(Rank(0))), [batch]);
+}
+
+#[test]
+fn a_wait_is_explained() {
+    let mut network = Network::new(2, 0);
+    network.commit(0, 1, 1, 1, BATCH);
+    let explained = |network: &Network| network.explain(0).expect("it waits");
+    assert!(
+        explained(&network).starts_with("rank 1 "),
+        "its peer is slow"
+    );
+    network.kill(1);
+    network.notice(0, 1);
+    assert!(explained(&network).starts_with("no other rank "));
 }

@@ -233,6 +233,11 @@ impl World<'_> {
             }
         }
         self.tell_others(rank, &News::Down(of));
+        for peer in self.ranks().filter(|peer| *peer != rank) {
+            if let RankSlot::Returning(_) = self.slots[peer.index()] {
+                self.news[peer.index()].push_back(News::Down(of));
+            }
+        }
         // Whose death nobody has noticed yet counts as a survivor.
         let is_survivor = |peer: &Rank| {
             *peer != rank

@@ -159,7 +159,8 @@ impl World<'_> {
         self.stage.count(Count::LaterLives);
         let others = self.reachable.iter().flatten();
         let ups = others.map(|(life, address)| News::Up(*life, address.clone()));
-        self.news[index] = ups.collect();
+        // Behind what it was told while it collected.
+        self.news[index].extend(ups);
         self.reachable[index] = Some((life, address.clone()));
         self.tell_others(rank, &News::Up(life, address));
         Ok(())

@@ -44,6 +44,19 @@ fn without_options_everything_has_its_default() {
 }
 
 #[test]
+fn all_protocols_can_be_compared() {
+    let settings = check(&["--protocol", "all", "--log-memory", "1M", "--max", "4K"]).unwrap();
+    let protocols = [
+        "none",
+        "pessimist",
+        "pessimist-classic",
+        "ticket",
+        "ticket-classic",
+    ];
+    assert_eq!(settings.arguments.protocol, protocols);
+}
+
+#[test]
 fn options_arrive() {
     let settings = check(&[
         "--protocol",

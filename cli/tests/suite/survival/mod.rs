@@ -21,3 +21,4 @@ mod pauses;
 mod program;
 mod random;
 mod several;
+mod tickets;
