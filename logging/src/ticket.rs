@@ -211,8 +211,8 @@ impl Tickets {
             } = self.peers[holder.index()];
             let waits = self.waiting_at(batch.end());
             let was_given = waits.is_none_or(|waiting| waiting.is_held);
-            let is_there = is_live && new != Some(holder);
-            if !is_there && !(has_held && was_given) {
+            let holds = is_live && new != Some(holder) || has_held && was_given;
+            if !holds {
                 self.holders[at] = to;
                 if let Some(waiting) = self.waiting_at(batch.end()) {
                     waiting.is_held = false;

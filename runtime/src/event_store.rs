@@ -11,7 +11,7 @@ use refrain_ring::{Clock, Rank};
 #[derive(Debug)]
 pub(crate) enum EventStore {
     /// Event loggers.
-    Loggers(Client),
+    Loggers(Box<Client>),
     /// Other ranks.
     Ranks(Box<Tickets>),
 }

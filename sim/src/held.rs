@@ -35,8 +35,7 @@ struct Account {
 impl Account {
     fn settle(&mut self) {
         while let Some(batch) = self.row.get(self.reached)
-            && (batch.last_clock <= self.trimmed
-                || self.held.contains(batch))
+            && (batch.last_clock <= self.trimmed || self.held.contains(batch))
         {
             self.reached += 1;
         }
@@ -72,11 +71,7 @@ impl HeldLedger {
     }
 
     /// Another rank holds these batches of a rank.
-    pub fn holds<'a>(
-        &self,
-        of: Rank,
-        batches: impl Iterator<Item = Batch<'a>>,
-    ) {
+    pub fn holds<'a>(&self, of: Rank, batches: impl Iterator<Item = Batch<'a>>) {
         let held = batches.map(|batch| BatchId {
             incarnation: batch.incarnation,
             end: batch.end(),

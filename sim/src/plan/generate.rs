@@ -10,8 +10,8 @@ use crate::planted::Planted;
 use fastrand::Rng;
 use refrain_collectives::{Action, Operation};
 use refrain_eventlog::Level;
-use refrain_logging::{EventStore, Member};
 use refrain_logging::spill::SpillOptions;
+use refrain_logging::{EventStore, Member};
 use refrain_ring::{CHUNK_BYTES, Rank};
 
 /// Options of generated plans; the seed decides the rest.

@@ -35,11 +35,7 @@ impl fmt::Debug for Stage {
 
 impl Stage {
     /// The stage of a new job. `is_loud`: all happenings are printed.
-    pub fn new(
-        ranks: u32,
-        (loggers, held): (Loggers, Option<HeldLedger>),
-        is_loud: bool,
-    ) -> Self {
+    pub fn new(ranks: u32, (loggers, held): (Loggers, Option<HeldLedger>), is_loud: bool) -> Self {
         Self {
             oracles: RefCell::new(Oracles::new(ranks)),
             facts: Facts::new(ranks, loggers, held),

@@ -52,6 +52,7 @@ mod spilling;
 mod stalling;
 mod statistics;
 mod stored;
+mod telling;
 mod to_self;
 mod unrecorded;
 mod void;
@@ -73,7 +74,7 @@ pub use stalling::Stall;
 pub use statistics::Statistics;
 pub use whole::{ResultName, ResultPart};
 
-use crate::control::{Control, Piece};
+use crate::control::Control;
 use crate::divergence::Comparison;
 use crate::fabric::{Fabric, FabricError};
 use crate::gate::{Gate, Mark};
@@ -594,36 +595,6 @@ impl<P: Protocol> Engine<P> {
         let stable = self.protocol.advance(wanted.0);
         self.gate.note_stable(stable);
         self.protocol_worked = true;
-        self.tell_protocols();
-    }
-
-    /// Sends what the protocol has to tell those of other ranks. GATE-4
-    #[inline]
-    fn tell_protocols(&mut self) {
-        if let Some(first) = self.protocol.next_piece() {
-            self.tell_pieces(first);
-        }
-    }
-
-    #[cold]
-    fn tell_pieces(&mut self, first: (Rank, Piece)) {
-        let mut next = Some(first);
-        while let Some((to, piece)) = next {
-            let control = Control::Protocol(piece);
-            self.outbox.push_control(to, control, Mark::default());
-            next = self.protocol.next_piece();
-        }
-        // The program may compute for long now.
-        self.post_controls();
-    }
-
-    /// Hands a piece of another rank to the protocol, and sends its answer.
-    #[cold]
-    fn protocol_hears(&mut self, from: Rank, piece: &Piece) {
-        if let Err(why) = self.protocol.hear(from, &piece.padded()[..piece.count()]) {
-            let error = EngineError::StrangePiece { peer: from, why };
-            self.inbox.violation.get_or_insert(error);
-        }
         self.tell_protocols();
     }
 

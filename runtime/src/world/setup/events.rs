@@ -161,7 +161,7 @@ fn connect_loggers(
         Some(control) => open_output(config, control)?,
         None => None,
     };
-    let store = EventStore::Loggers(client);
+    let store = EventStore::Loggers(Box::new(client));
     Ok(Some(Connected {
         events: Some(Pessimist::new(identity(membership), next, store)),
         waiting: Waiting::new(output),
