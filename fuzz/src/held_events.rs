@@ -5,8 +5,8 @@ use crate::input::Input;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::held::{Batch, Collected, Row};
+use refrain_logging::held::{Gives, Holdings};
 use refrain_logging::pessimist::Commits;
-use refrain_logging::ticket::Tickets;
 use refrain_ring::{Clock, Incarnation, Rank};
 
 const ROW: u8 = 0;
@@ -88,7 +88,7 @@ fn any_stream(bytes: &[u8]) {
 const CUTS: usize = 4;
 const PIECE_BYTES_MAX: usize = 40;
 
-fn tell_all(tickets: &mut Tickets) -> Vec<u8> {
+fn tell_all(tickets: &mut Holdings) -> Vec<u8> {
     let mut told = Vec::new();
     let mut piece = [0; PIECE_BYTES_MAX];
     while let Some((_, bytes)) = tickets.tell(&mut piece) {
@@ -98,9 +98,9 @@ fn tell_all(tickets: &mut Tickets) -> Vec<u8> {
 }
 
 /// Two ranks; each has committed two batches, and the other has not heard of them.
-fn job() -> [Tickets; 2] {
+fn job() -> [Holdings; 2] {
     [Rank(0), Rank(1)].map(|rank| {
-        let mut tickets = Tickets::new(rank, Incarnation(0), 2, None);
+        let mut tickets = Holdings::new(Gives::AtCommit, (rank, Incarnation(0)), 2, None);
         for batch in &BATCHES[..2] {
             let sealed = batch.sealed(3, rank);
             let (header, _) = BatchHeader::read(&sealed).expect("it was sealed");

@@ -1,6 +1,7 @@
 //! The protocol family (docs/design/protocol.md): its members, and what each member
 //! keeps.
 
+use crate::held::Gives;
 use core::str::FromStr;
 use thiserror::Error;
 
@@ -19,6 +20,11 @@ pub enum Member {
     Ticket,
     /// As [`Member::Ticket`], but every reception is an event, as in Charm++: for comparison.
     TicketClassic,
+    /// Events travel with messages until another rank holds them, and no message waits: simple
+    /// causal logging. CAUSAL-1
+    Causal,
+    /// As [`Member::Causal`], but every reception is an event, as in Charm++: for comparison.
+    CausalClassic,
 }
 
 /// Where a protocol makes events stable.
@@ -28,8 +34,8 @@ pub enum EventStore {
     Nowhere,
     /// At the event loggers of the job.
     Loggers,
-    /// In the memory of other ranks. TICKET-1
-    Ranks,
+    /// In the memory of other ranks. TICKET-1, CAUSAL-1
+    Ranks(Gives),
 }
 
 /// What distinguishes a member.
@@ -44,16 +50,20 @@ struct Traits {
 
 /// One line for each member, in their order.
 #[rustfmt::skip]
-const TABLE: [Traits; 5] = [
+const TABLE: [Traits; 7] = [
     Traits { member: Member::None, name: "none", events: EventStore::Nowhere, logs_every_reception: false,
         summary: "no logging: the baseline" },
     Traits { member: Member::Pessimist, name: "pessimist", events: EventStore::Loggers, logs_every_reception: false,
         summary: "sender-based payload log; non-deterministic events are stable before a send" },
     Traits { member: Member::PessimistClassic, name: "pessimist-classic", events: EventStore::Loggers, logs_every_reception: true,
         summary: "the same, but every reception is an event, as in MPICH-V2" },
-    Traits { member: Member::Ticket, name: "ticket", events: EventStore::Ranks, logs_every_reception: false,
+    Traits { member: Member::Ticket, name: "ticket", events: EventStore::Ranks(Gives::AtCommit), logs_every_reception: false,
         summary: "as pessimist, but senders keep the events of their receivers: no event logger; one death at a time" },
-    Traits { member: Member::TicketClassic, name: "ticket-classic", events: EventStore::Ranks, logs_every_reception: true,
+    Traits { member: Member::TicketClassic, name: "ticket-classic", events: EventStore::Ranks(Gives::AtCommit), logs_every_reception: true,
+        summary: "the same, but every reception is an event, as in Charm++" },
+    Traits { member: Member::Causal, name: "causal", events: EventStore::Ranks(Gives::WithMessages), logs_every_reception: false,
+        summary: "events travel with messages to ranks that keep them, and no message waits: no event logger; one death at a time" },
+    Traits { member: Member::CausalClassic, name: "causal-classic", events: EventStore::Ranks(Gives::WithMessages), logs_every_reception: true,
         summary: "the same, but every reception is an event, as in Charm++" },
 ];
 
@@ -119,9 +129,14 @@ impl Member {
     /// How many ranks may be dead at once. `None`: any number. TICKET-4
     pub fn deaths_at_once_max(self) -> Option<usize> {
         match self.events() {
-            EventStore::Ranks => Some(1),
+            EventStore::Ranks(_) => Some(1),
             EventStore::Nowhere | EventStore::Loggers => None,
         }
+    }
+
+    /// Whether messages carry events, and do not wait for them. CAUSAL-1
+    pub fn carries(self) -> bool {
+        self.events() == EventStore::Ranks(Gives::WithMessages)
     }
 
     /// Whether a reception is an event even if its source was named.
@@ -153,7 +168,7 @@ mod tests {
         let error = "optimist".parse::<Member>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "unknown protocol `optimist`: known are none, pessimist, pessimist-classic, ticket, ticket-classic"
+            "unknown protocol `optimist`: known are none, pessimist, pessimist-classic, ticket, ticket-classic, causal, causal-classic"
         );
     }
 

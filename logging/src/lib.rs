@@ -8,6 +8,7 @@
 //! Knows nothing of sockets, NICs or processes.
 
 pub mod assembly;
+mod causal;
 pub mod determinant;
 mod family;
 pub mod held;
@@ -16,6 +17,7 @@ pub mod pessimist;
 pub mod segment;
 pub mod spill;
 pub mod store;
-pub mod ticket;
+mod ticket;
 
+pub use causal::answer_of_carriers;
 pub use family::{EventStore, Member, UnknownProtocol};

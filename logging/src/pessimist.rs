@@ -44,6 +44,32 @@ pub trait Commits {
         true
     }
 
+    /// An emission waits for batches that were committed. For stores where commits alone do not make
+    /// them stable. CAUSAL-3
+    #[inline]
+    fn press(&mut self) {}
+
+    /// Nothing arrives.
+    #[inline]
+    fn idle(&mut self) {}
+
+    /// Writes what the next message to a rank has to carry, as far as one carrier of about
+    /// `bytes_max` bytes holds it; more only if the first batch is longer. Nothing: there is none. CAUSAL-1
+    #[inline]
+    fn carry(&mut self, _to: Rank, _bytes_max: usize, _carrier: &mut Vec<u8>) {}
+
+    /// What [`Commits::carry`] wrote last for this rank is in the log.
+    #[inline]
+    fn carried(&mut self, _to: Rank) {}
+
+    /// Takes what messages of a rank carried.
+    ///
+    /// # Errors
+    /// When it is no carrier.
+    fn take_carried(&mut self, _from: Rank, _carrier: &[u8]) -> Result<(), &'static str> {
+        Err("messages to this rank carry no events")
+    }
+
     /// A receive was matched with a message of this rank.
     #[inline]
     fn matched(&mut self, _source: Rank) {}
@@ -136,6 +162,17 @@ impl<C: Commits> Pessimist<C> {
         }
     }
 
+    /// As [`Pessimist::new`], where determinants before `next` may not be stable yet: together they
+    /// count as an event before all others. CAUSAL-4
+    pub fn after_unstable(identity: Identity, next: EventIndex, commits: C) -> Self {
+        let mut pessimist = Self::new(identity, next, commits);
+        if pessimist.commits.stable_end() < next {
+            (pessimist.recorded, pessimist.committed, pessimist.covered) = (1, 1, 1);
+            pessimist.under_way.push_back((next, 1));
+        }
+        pessimist
+    }
+
     /// Counts an event and returns the recorder for it.
     #[inline]
     pub fn record(&mut self) -> &mut Recorder {
@@ -213,6 +250,7 @@ impl<C: Commits> Pessimist<C> {
 
     /// Called while nothing arrives: prepares the next commit, if it can be predicted.
     pub fn idle(&mut self) {
+        self.commits.idle();
         if self.ahead.foreseen.is_none()
             && let Some(foreseen) = self.recorder.foresee(&mut self.ahead.batch)
         {

@@ -1,8 +1,9 @@
 //! The log of a dead rank: its segment, which exists as long as a process of the host holds it, and
 //! its spilled segment files. LOG-2
 
-use refrain_logging::image::{LogImage, OpenError, RankMemory, Selection};
-use refrain_ring::Rank;
+use refrain_logging::image::{LogImage, OpenError, RankMemory, ReadFailure, Selection};
+use refrain_ring::{Rank, Ssn, Stream};
+use refrain_transport::engine::CARRIER_CONTEXT;
 use refrain_transport::fabric::shm::{self, DeadLogError};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -50,4 +51,22 @@ pub fn open_log(
         incarnation: dead.incarnation,
     });
     Ok(image)
+}
+
+/// The carriers in the logs of a dead rank: the events that it gave to others with its messages.
+/// CAUSAL-4
+///
+/// # Errors
+/// When a log is damaged.
+pub fn carriers(image: &LogImage) -> Result<Vec<Vec<u8>>, ReadFailure> {
+    let mut carriers = Vec::new();
+    for (key, _) in image.logs() {
+        let mut messages = image.messages(&key, Ssn::first(Stream::RESULTS))?;
+        while let Some(message) = messages.next()? {
+            if message.context == CARRIER_CONTEXT && message.ssn.stream() == Stream::RESULTS {
+                carriers.push(message.bytes);
+            }
+        }
+    }
+    Ok(carriers)
 }

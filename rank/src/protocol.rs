@@ -148,7 +148,12 @@ impl<C: Commits, W: Watch> Protocol for Logging<C, W> {
         };
         let stable_before = events.stable();
         // GATE-1: output is an emission.
-        let stable = events.advance(wanted.max(self.watch.wanted()));
+        let wanted_of_all = wanted.max(self.watch.wanted());
+        let mut stable = events.advance(wanted_of_all);
+        if stable < wanted_of_all {
+            events.commits_mut().press();
+            stable = events.stable();
+        }
         self.watch.advanced(Advance {
             wanted,
             stable_before,
@@ -205,6 +210,36 @@ impl<C: Commits, W: Watch> Protocol for Logging<C, W> {
     fn hear(&mut self, from: Rank, piece: &[u8]) -> Result<(), &'static str> {
         match &mut self.events {
             Some(events) => events.commits_mut().hear(from, piece),
+            None => Err("this rank logs no events"),
+        }
+    }
+
+    fn carries(&self) -> bool {
+        self.member.carries()
+    }
+
+    fn unstable_at_start(&self) -> u64 {
+        self.events.as_ref().map_or(0, Pessimist::recorded)
+    }
+
+    // Everything that was recorded so far precedes the message.
+    fn carry(&mut self, to: Rank, bytes_max: usize, carrier: &mut Vec<u8>) {
+        if let Some(events) = &mut self.events {
+            let recorded = events.recorded();
+            events.advance(recorded);
+            events.commits_mut().carry(to, bytes_max, carrier);
+        }
+    }
+
+    fn carried(&mut self, to: Rank) {
+        if let Some(events) = &mut self.events {
+            events.commits_mut().carried(to);
+        }
+    }
+
+    fn take_carried(&mut self, from: Rank, carrier: &[u8]) -> Result<(), &'static str> {
+        match &mut self.events {
+            Some(events) => events.commits_mut().take_carried(from, carrier),
             None => Err("this rank logs no events"),
         }
     }

@@ -3,8 +3,8 @@
 use refrain_eventlog::client::Client;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
+use refrain_logging::held::Holdings;
 use refrain_logging::pessimist::Commits;
-use refrain_logging::ticket::Tickets;
 use refrain_ring::{Clock, Rank};
 
 /// The store of a rank's events.
@@ -13,15 +13,15 @@ pub(crate) enum EventStore {
     /// Event loggers.
     Loggers(Box<Client>),
     /// Other ranks.
-    Ranks(Box<Tickets>),
+    Ranks(Box<Holdings>),
 }
 
 impl EventStore {
     /// The events at ranks, if that is the store.
-    pub(crate) fn tickets(&mut self) -> Option<&mut Tickets> {
+    pub(crate) fn holdings(&mut self) -> Option<&mut Holdings> {
         match self {
             Self::Loggers(_) => None,
-            Self::Ranks(tickets) => Some(tickets),
+            Self::Ranks(holdings) => Some(holdings),
         }
     }
 }
@@ -31,7 +31,7 @@ impl Commits for EventStore {
     fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
         match self {
             Self::Loggers(client) => client.commit(header, batch),
-            Self::Ranks(tickets) => tickets.commit(header, batch),
+            Self::Ranks(holdings) => holdings.commit(header, batch),
         }
     }
 
@@ -39,7 +39,7 @@ impl Commits for EventStore {
     fn stable_end(&self) -> EventIndex {
         match self {
             Self::Loggers(client) => client.stable_end(),
-            Self::Ranks(tickets) => tickets.stable_end(),
+            Self::Ranks(holdings) => holdings.stable_end(),
         }
     }
 
@@ -47,7 +47,7 @@ impl Commits for EventStore {
     fn poll(&mut self) -> EventIndex {
         match self {
             Self::Loggers(client) => client.poll(),
-            Self::Ranks(tickets) => tickets.poll(),
+            Self::Ranks(holdings) => holdings.poll(),
         }
     }
 
@@ -55,7 +55,7 @@ impl Commits for EventStore {
     fn prepare(&mut self, header: &BatchHeader, batch: &[u8]) {
         match self {
             Self::Loggers(client) => client.prepare(header, batch),
-            Self::Ranks(tickets) => tickets.prepare(header, batch),
+            Self::Ranks(holdings) => holdings.prepare(header, batch),
         }
     }
 
@@ -63,35 +63,66 @@ impl Commits for EventStore {
     fn commit_prepared(&mut self, header: &BatchHeader, batch: &[u8]) {
         match self {
             Self::Loggers(client) => client.commit_prepared(header, batch),
-            Self::Ranks(tickets) => tickets.commit_prepared(header, batch),
+            Self::Ranks(holdings) => holdings.commit_prepared(header, batch),
         }
     }
 
     fn is_instant(&self) -> bool {
         match self {
             Self::Loggers(client) => client.is_instant(),
-            Self::Ranks(tickets) => tickets.is_instant(),
+            Self::Ranks(holdings) => holdings.is_instant(),
         }
     }
 
     fn trim(&mut self, before: Clock) {
         match self {
             Self::Loggers(client) => client.trim(before),
-            Self::Ranks(tickets) => tickets.trim(before),
+            Self::Ranks(holdings) => holdings.trim(before),
         }
     }
 
     fn leave(&mut self) -> bool {
         match self {
             Self::Loggers(client) => client.leave(),
-            Self::Ranks(tickets) => tickets.leave(),
+            Self::Ranks(holdings) => holdings.leave(),
+        }
+    }
+
+    fn press(&mut self) {
+        if let Self::Ranks(holdings) = self {
+            holdings.press();
+        }
+    }
+
+    fn idle(&mut self) {
+        if let Self::Ranks(holdings) = self {
+            holdings.idle();
+        }
+    }
+
+    fn carry(&mut self, to: Rank, bytes_max: usize, carrier: &mut Vec<u8>) {
+        if let Self::Ranks(holdings) = self {
+            holdings.carry(to, bytes_max, carrier);
+        }
+    }
+
+    fn carried(&mut self, to: Rank) {
+        if let Self::Ranks(holdings) = self {
+            holdings.carried(to);
+        }
+    }
+
+    fn take_carried(&mut self, from: Rank, carrier: &[u8]) -> Result<(), &'static str> {
+        match self {
+            Self::Loggers(client) => client.take_carried(from, carrier),
+            Self::Ranks(holdings) => holdings.take_carried(from, carrier),
         }
     }
 
     #[inline]
     fn matched(&mut self, source: Rank) {
-        if let Self::Ranks(tickets) = self {
-            tickets.matched(source);
+        if let Self::Ranks(holdings) = self {
+            holdings.matched(source);
         }
     }
 
@@ -99,33 +130,33 @@ impl Commits for EventStore {
     fn tell(&mut self, piece: &mut [u8]) -> Option<(Rank, usize)> {
         match self {
             Self::Loggers(_) => None,
-            Self::Ranks(tickets) => tickets.tell(piece),
+            Self::Ranks(holdings) => holdings.tell(piece),
         }
     }
 
     fn hear(&mut self, from: Rank, piece: &[u8]) -> Result<(), &'static str> {
         match self {
             Self::Loggers(client) => client.hear(from, piece),
-            Self::Ranks(tickets) => tickets.hear(from, piece),
+            Self::Ranks(holdings) => holdings.hear(from, piece),
         }
     }
 
     fn fenced(&mut self, peer: Rank) {
-        if let Self::Ranks(tickets) = self {
-            tickets.fenced(peer);
+        if let Self::Ranks(holdings) = self {
+            holdings.fenced(peer);
         }
     }
 
     fn connected(&mut self, peer: Rank) {
-        if let Self::Ranks(tickets) = self {
-            tickets.connected(peer);
+        if let Self::Ranks(holdings) = self {
+            holdings.connected(peer);
         }
     }
 
     fn explain(&self) -> Option<String> {
         match self {
             Self::Loggers(client) => client.explain(),
-            Self::Ranks(tickets) => tickets.explain(),
+            Self::Ranks(holdings) => holdings.explain(),
         }
     }
 }

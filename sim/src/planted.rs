@@ -130,6 +130,10 @@ pub enum Planted {
     HoldersForgotten,
     /// A later life numbers its determinants as its earlier life did. TICKET-3
     TicketsReused,
+    /// What was carried to one rank is not carried to others. CAUSAL-1
+    CarriedOnce,
+    /// A later life does not read the carriers in the logs of its earlier lives. CAUSAL-4
+    OwnCarriersForgotten,
     /// A later life does not know its last record.
     LastRecordLost,
     /// A checkpoint counts arrived messages as received.
@@ -220,6 +224,8 @@ impl Planted {
         known(Planted::FinishedEarly, "finished-early", 500),
         known(Planted::HoldersForgotten, "holders-forgotten", 1000),
         known(Planted::TicketsReused, "tickets-reused", 200),
+        known(Planted::CarriedOnce, "carried-once", 100),
+        known(Planted::OwnCarriersForgotten, "own-carriers-forgotten", 200),
     ];
 
     /// The bug's entry in [`Planted::ALL`].

@@ -145,6 +145,32 @@ pub trait Protocol {
         Err("this rank's protocol tells others nothing")
     }
 
+    /// Whether messages carry events: then a message waits for none that its receiver is given with
+    /// it. Called once.
+    fn carries(&self) -> bool {
+        false
+    }
+
+    /// Number of events that are not stable when the engine begins. Called once.
+    fn unstable_at_start(&self) -> u64 {
+        0
+    }
+
+    /// Writes the events that have to precede the next message to a rank, as far as one record of
+    /// about `bytes_max` bytes holds them. Nothing: there are none. CAUSAL-1
+    fn carry(&mut self, _to: Rank, _bytes_max: usize, _carrier: &mut Vec<u8>) {}
+
+    /// What [`carry`](Protocol::carry) wrote last for this rank precedes the message in the log.
+    fn carried(&mut self, _to: Rank) {}
+
+    /// Takes the events that precede messages of a rank.
+    ///
+    /// # Errors
+    /// When they are nothing that a protocol carries.
+    fn take_carried(&mut self, _from: Rank, _carrier: &[u8]) -> Result<(), &'static str> {
+        Err("messages to this rank carry no events")
+    }
+
     /// Nothing arrives from the present life of a peer any more. FENCE-1
     fn fenced(&mut self, _peer: Rank) {}
 

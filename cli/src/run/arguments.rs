@@ -30,7 +30,7 @@ pub struct Arguments {
     /// Fabric of messages: auto, shm, verbs, ofi or ofi:PROVIDER; see `refrain info`.
     #[arg(long, value_name = "FABRIC", default_value = "auto", value_parser = checked(choice::check_fabric))]
     pub fabric: String,
-    /// Logging protocol: none, pessimist, ticket, pessimist-classic or ticket-classic.
+    /// Logging protocol: none, pessimist, ticket, causal, or pessimist-classic, ticket-classic, causal-classic.
     #[arg(long, value_name = "PROTOCOL", default_value = "pessimist", value_parser = checked(choice::check_protocol))]
     pub protocol: String,
     /// Memory of the payload log per rank, such as 512M or 2GiB [default: 512 MiB, less if

@@ -71,6 +71,7 @@ fn a_rank_that_is_killed_when_all_others_have_ended_does_the_rest() {
 fn ranks_that_hold_events_are_killed_behind_the_last_fence() {
     survives(3, "--protocol ticket", ("0,2", 1), 0, 2);
     survives(2, "--protocol ticket-classic", ("1", 2), 0, 2);
+    survives(3, "--protocol causal", ("1,2", 2), 0, 4);
 }
 
 #[test]

@@ -439,6 +439,18 @@ impl ControlPlane {
         })
     }
 
+    /// As [`ControlPlane::remains`], of all earlier lives whose memory was passed.
+    pub fn all_remains(&self) -> Vec<(Incarnation, OwnedFd)> {
+        let of = |news: &News| match news {
+            News::Remains {
+                incarnation,
+                memory,
+            } => Some((*incarnation, memory.try_clone().ok()?)),
+            _ => None,
+        };
+        self.news.iter().filter_map(of).collect()
+    }
+
     /// Reports the checkpoint from which this later life continues; 0: from the beginning. Returns
     /// when the launcher has read what this process has printed until now: that output is from the
     /// start of the program, not from after the checkpoint.

@@ -24,7 +24,7 @@ pub struct Batch<'a> {
 
 /// What the next batch of a sequence is encoded against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Previous {
+pub(crate) struct Previous {
     incarnation: u32,
     end: u64,
     clock: u64,
@@ -70,7 +70,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Appends it to a sequence.
-    pub(super) fn put(&self, previous: &mut Previous, out: &mut Vec<u8>) {
+    pub(crate) fn put(&self, previous: &mut Previous, out: &mut Vec<u8>) {
         let lives = self.incarnation.0.wrapping_sub(previous.incarnation) as i32;
         put(out, zigzag(self.first.0.wrapping_sub(previous.end)));
         put(out, zigzag(i64::from(lives) as u64));
@@ -83,7 +83,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Reads the next batch of a sequence.
-    pub(super) fn take(
+    pub(crate) fn take(
         from: &mut Bytes<'a>,
         previous: &mut Previous,
     ) -> Result<Self, &'static str> {

@@ -2,12 +2,13 @@
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 0 | kind: 1 hold, 2 holds, 3 trim, 4 trimmed |
+//! | 0 | kind: 1 hold, 2 holds, 3 trim, 4 trimmed, 5 took carried |
 //! | 1.. | length of the rest, a number |
 //! | hold | a batch, against the one before it in the stream |
 //! | holds | incarnation; one past the last determinant of a batch |
 //! | trim | a clock; a number of a determinant, and the incarnation that makes it |
 //! | trimmed | a number of a determinant |
+//! | took carried | one past the last determinant of a batch |
 //!
 //! Numbers and batches are encoded as in docs/formats/event-format.md.
 
@@ -22,6 +23,7 @@ const HOLD: u8 = 1;
 const HOLDS: u8 = 2;
 const TRIM: u8 = 3;
 const TRIMMED: u8 = 4;
+const TOOK_CARRIED: u8 = 5;
 /// Maximum length of a message without its kind and length.
 const BODY_BYTES_MAX: u64 = 4200;
 
@@ -46,6 +48,11 @@ pub(crate) enum Message<'a> {
     Hold(Batch<'a>),
     /// The sender has taken all that the addressee gave up to this, in the order of the connection.
     Took(Taken),
+    /// The sender holds everything that messages carried to it, up to here. CAUSAL-2
+    TookCarried {
+        /// One past the last determinant.
+        end: EventIndex,
+    },
     /// The sender's determinants up to a clock are not needed any more.
     Trim {
         /// The clock.
@@ -78,6 +85,10 @@ impl Lane {
                 put(&mut self.body, incarnation.0.into());
                 put(&mut self.body, end.0);
                 HOLDS
+            }
+            Message::TookCarried { end } => {
+                put(&mut self.body, end.0);
+                TOOK_CARRIED
             }
             Message::Took(Taken::Floor(first)) => {
                 put(&mut self.body, first.0);
@@ -162,6 +173,9 @@ impl<'a> Message<'a> {
             TRIM => Self::Trim {
                 before: Clock(body.number()?),
                 floor: Floor::take(&mut body)?,
+            },
+            TOOK_CARRIED => Self::TookCarried {
+                end: EventIndex(body.number()?),
             },
             TRIMMED => Self::Took(Taken::Floor(EventIndex(body.number()?))),
             _ => return Err("a message is of no known kind"),

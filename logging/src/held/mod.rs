@@ -5,15 +5,20 @@
 //! owner covers them. The owner keeps them, too: it gives them to another rank when a holder dies.
 
 mod batch;
+mod carried;
 mod collected;
+mod holdings;
 mod lane;
 mod losses;
 mod row;
 
 pub use batch::Batch;
+pub(crate) use batch::Previous;
 pub use collected::{Collected, HeldError};
+pub use holdings::{Gives, Holdings};
 pub use losses::{Answers, Losses};
 pub use row::Row;
 
+pub(crate) use carried::Unstable;
 pub(crate) use collected::{Floor, answer};
-pub(crate) use lane::{Lane, Message, Taken};
+pub(crate) use lane::Message;

@@ -2,6 +2,7 @@
 //! `ticket`, and what the launcher knows of deaths.
 
 mod batches;
+mod carriers;
 mod collected;
 #[path = "../spill/fixed_seed.rs"]
 mod fixed_seed;

@@ -7,8 +7,8 @@ use crate::batches::{Stored, batches_of, batches_of_answer};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::held::Collected;
+use refrain_logging::held::{Gives, Holdings};
 use refrain_logging::pessimist::Commits;
-use refrain_logging::ticket::Tickets;
 use refrain_ring::{Clock, Incarnation, Rank};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -25,7 +25,7 @@ struct Piece {
 #[derive(Clone, Debug)]
 struct Process {
     incarnation: u32,
-    tickets: Tickets,
+    tickets: Holdings,
     is_living: bool,
     clock: u64,
     /// All batches of the rank as this life knows them, also those that were trimmed.
@@ -56,7 +56,12 @@ impl Network {
     pub fn new(size: usize, clock: u64) -> Self {
         let process = |rank: usize| Process {
             incarnation: 0,
-            tickets: Tickets::new(Rank(rank as u32), Incarnation(0), size as u32, None),
+            tickets: Holdings::new(
+                Gives::AtCommit,
+                (Rank(rank as u32), Incarnation(0)),
+                size as u32,
+                None,
+            ),
             is_living: true,
             clock,
             list: Vec::new(),
@@ -248,7 +253,8 @@ impl Network {
         let life = Incarnation(process.incarnation);
         let rank = Rank(rank as u32);
         process.checked = collected.end.0;
-        process.tickets = Tickets::new(rank, life, size as u32, Some(collected));
+        process.tickets =
+            Holdings::new(Gives::AtCommit, (rank, life), size as u32, Some(collected));
         process.is_living = true;
         process.connected = vec![None; size];
     }
@@ -365,7 +371,7 @@ impl Network {
 
     pub fn held_bytes(&self) -> u64 {
         let tickets = self.ranks.iter().map(|process| &process.tickets);
-        tickets.map(Tickets::held_bytes).sum()
+        tickets.map(Holdings::held_bytes).sum()
     }
 
     pub fn stable_end(&self, rank: usize) -> u64 {

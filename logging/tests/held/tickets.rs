@@ -5,8 +5,8 @@ use crate::fixed_seed::cases;
 use crate::network::Network;
 use proptest::prelude::*;
 use refrain_logging::determinant::batch::BatchHeader;
+use refrain_logging::held::{Gives, Holdings};
 use refrain_logging::pessimist::Commits;
-use refrain_logging::ticket::Tickets;
 use refrain_ring::{Incarnation, Rank};
 
 /// What happens next. Numbers choose among the ranks.
@@ -268,7 +268,7 @@ fn a_batch_behind_a_missing_one_does_not_come_back_after_a_checkpoint() {
     network.assert_is_at_rest();
 }
 
-fn commit(tickets: &mut Tickets, rank: Rank, batch: &Stored) {
+fn commit(tickets: &mut Holdings, rank: Rank, batch: &Stored) {
     let sealed = batch.as_batch().sealed(7, rank);
     let (header, _) = BatchHeader::read(&sealed).expect("it was sealed");
     tickets.commit(&header, &sealed);
@@ -279,7 +279,7 @@ fn commit(tickets: &mut Tickets, rank: Rank, batch: &Stored) {
 #[test]
 fn a_fenced_life_is_not_heard() {
     let [mut owner, mut holder] =
-        [0, 1].map(|rank| Tickets::new(Rank(rank), Incarnation(0), 2, None));
+        [0, 1].map(|rank| Holdings::new(Gives::AtCommit, (Rank(rank), Incarnation(0)), 2, None));
     let batch = Stored {
         incarnation: 0,
         first: 0,

@@ -86,10 +86,10 @@ impl World {
     /// Leaves the events of this rank with the launcher, where other ranks hold them: they end with
     /// this one, and it may be restarted after the last fence. TICKET-2
     fn leave_own_events(&mut self) -> Result<(), Error> {
-        let Some(tickets) = self.tickets() else {
+        let Some(holdings) = self.holdings() else {
             return Ok(());
         };
-        let row = tickets.own().clone();
+        let row = holdings.own().clone();
         let failed = |error: std::io::Error| {
             Error::Config(format!(
                 "leaving the events of this rank with the launcher: {error}"
@@ -104,7 +104,7 @@ impl World {
     /// Waits for all ranks before the first event, if ranks hold events for each other: from then on
     /// each answers what it holds. TICKET-2
     pub(super) fn meet_holders(&mut self) -> Result<(), Error> {
-        if self.tickets().is_none() {
+        if self.holdings().is_none() {
             return Ok(());
         }
         match &mut self.control {

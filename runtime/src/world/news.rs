@@ -9,7 +9,7 @@ use crate::Error;
 use core::time::Duration;
 use refrain_job::control::News;
 use refrain_job::control::message::ToLauncher;
-use refrain_logging::ticket::Tickets;
+use refrain_logging::held::Holdings;
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::engine::EngineError;
 use std::time::Instant;
@@ -144,24 +144,24 @@ impl World {
     }
 
     /// The events at ranks, if they are there.
-    pub(super) fn tickets(&mut self) -> Option<&mut Tickets> {
+    pub(super) fn holdings(&mut self) -> Option<&mut Holdings> {
         let events = self.engine.protocol_mut().events_mut()?;
-        events.commits_mut().tickets()
+        events.commits_mut().holdings()
     }
 
     /// Gives the events that this rank holds of a fenced life for the next one. TICKET-2
     fn tell_held(&mut self, of: Rank, incarnation: Incarnation) -> Result<(), Error> {
-        let Some(tickets) = self.tickets() else {
+        let Some(holdings) = self.holdings() else {
             return Ok(());
         };
-        let held = tickets.answer(of);
-        tickets.note_death(of, incarnation);
+        let held = holdings.answer(of);
+        holdings.note_death(of, incarnation);
         self.tell(|control| control.tell_held(of, incarnation, &held))
     }
 
     /// Tells which deaths are made good. TICKET-4
     fn tell_restored(&mut self) -> Result<(), Error> {
-        while let Some((rank, incarnation)) = self.tickets().and_then(Tickets::next_restored) {
+        while let Some((rank, incarnation)) = self.holdings().and_then(Holdings::next_restored) {
             let restored = ToLauncher::Restored {
                 rank: rank.0,
                 incarnation: incarnation.0,

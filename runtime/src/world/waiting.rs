@@ -72,7 +72,7 @@ impl Patience {
             has_loggers: events == Ok(EventStore::Loggers),
             events_wait: match events {
                 // Another rank may compute for any time.
-                Ok(EventStore::Ranks) => Duration::MAX,
+                Ok(EventStore::Ranks(_)) => Duration::MAX,
                 _ => Duration::from_millis(config.events.wait_ms),
             },
             log_full_wait,

@@ -6,15 +6,23 @@
 //! that is an event must itself be stable. For a match that is no event, only the events before the
 //! message was posted are known to come before. A clear-to-send for a named receive carries no
 //! information to a program (GATE-4), nor does a horizon.
+//!
+//! Where messages carry events, what counts for a message is that the events before it are stable or
+//! were posted to its receiver in an earlier carrier, by an account of the carriers' bytes (CAUSAL-1).
+//! To a later life of the receiver, messages that were made before are sent again without: as long as
+//! it has not got their events, it counts as gone (TICKET-4).
 
 use super::rule::{Oracle, Pairs, Witness, index};
 use crate::happening::{Happening, Life};
 use crate::plan::Process;
 use crate::program::{Call, Stamp};
+use refrain_logging::answer_of_carriers;
 use refrain_logging::determinant::Determinant;
+use refrain_logging::held::Row;
 use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, RecordKind, Ssn, Stream};
 use refrain_transport::control::Control;
-use std::collections::{BTreeMap, VecDeque};
+use refrain_transport::engine::CARRIER_CONTEXT;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The clock of the latest event before an emission; `None`: there was no event.
 type Before = Option<Clock>;
@@ -37,6 +45,19 @@ pub struct Gate {
     sends: Pairs<Sends>,
     /// By (sender, receiver): messages whose match the receiver confirms.
     awaited: Pairs<BTreeMap<Ssn, Awaited>>,
+    /// By (sender, receiver).
+    carried: Pairs<CarriedTo>,
+}
+
+/// What messages carried to a rank.
+#[derive(Debug, Default)]
+struct CarriedTo {
+    /// The clock of the last event.
+    until: Before,
+    /// The messages before this one, and these collectives, were made before the sender fenced the last
+    /// life of the receiver.
+    made_before: usize,
+    begun_before: BTreeSet<(u32, i32)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -63,10 +84,14 @@ impl Gate {
             ranks: vec![Present::default(); ranks as usize],
             sends: Pairs::new(ranks),
             awaited: Pairs::new(ranks),
+            carried: Pairs::new(ranks),
         }
     }
 
     fn began(&mut self, rank: Rank) {
+        for carried in self.carried.row(rank) {
+            *carried = CarriedTo::default();
+        }
         self.ranks[rank.index()] = Present::default();
         for sends in self.sends.row(rank) {
             *sends = Sends::default();
@@ -77,6 +102,17 @@ impl Gate {
                 (awaited.before, awaited.is_event) = (None, false);
             }
         }
+    }
+
+    /// What a rank makes from now on is for the next life of the other.
+    fn fenced(&mut self, by: Rank, of: Rank) {
+        let sends = &self.sends[(by, of)];
+        let begun = &self.ranks[by.index()].collectives;
+        self.carried[(by, of)] = CarriedTo {
+            until: None,
+            made_before: sends.first + sends.made.len(),
+            begun_before: begun.keys().copied().collect(),
+        };
     }
 
     /// Messages before the checkpoint are covered by it, and the events before them were stable.
@@ -122,10 +158,15 @@ impl Gate {
         &mut self,
         from: Life,
         to: Rank,
-        header: &RecordHeader,
+        (header, payload): (&RecordHeader, &[u8]),
         world: &dyn Witness,
     ) -> Result<(), String> {
         if header.ssn.stream() == Stream::RESULTS {
+            if header.context == CARRIER_CONTEXT {
+                let last = last_clock(payload)?;
+                let until = &mut self.carried[(from.rank, to)].until;
+                *until = last.max(*until);
+            }
             return Ok(());
         }
         if !header.ssn.is_program() {
@@ -143,9 +184,15 @@ impl Gate {
                 "{from:?} posts message {ssn} to {to}, which its program has not sent"
             ));
         };
-        judge(from.rank, *before, world, || {
-            format!("{from:?} posts a frame of message {ssn} to {to}")
-        })?;
+        let carried = &self.carried[(from.rank, to)];
+        let is_carried = *before <= carried.until
+            || ssn < carried.made_before
+            || is_for_the_dead(from.rank, to, world);
+        if !(world.carries() && is_carried) {
+            judge(from.rank, *before, world, || {
+                format!("{from:?} posts a frame of message {ssn} to {to}")
+            })?;
+        }
         let is_announced = header.kind == RecordKind::Rendezvous;
         if is_announced || header.flags & RecordHeader::WANT_ACK != 0 {
             self.asked(from.rank, to, header.ssn);
@@ -162,7 +209,15 @@ impl Gate {
     ) -> Result<(), String> {
         let collectives = &self.ranks[from.rank.index()].collectives;
         // A later fragment, or the step of a collective before the checkpoint, follows others.
-        let before = collectives.get(&(header.context, header.tag));
+        let name = (header.context, header.tag);
+        let before = collectives.get(&name);
+        let carried = &self.carried[(from.rank, to)];
+        let is_carried = |before: &Before| {
+            *before <= carried.until
+                || carried.begun_before.contains(&name)
+                || is_for_the_dead(from.rank, to, world)
+        };
+        let before = before.filter(|before| !(world.carries() && is_carried(before)));
         before.map_or(Ok(()), |before| {
             judge(from.rank, *before, world, || {
                 format!("{from:?} posts a step of a collective to {to}")
@@ -235,6 +290,22 @@ impl Gate {
     }
 }
 
+/// Whether a sender does not know the present life of a receiver: what it posts reaches nobody.
+fn is_for_the_dead(from: Rank, to: Rank, world: &dyn Witness) -> bool {
+    world
+        .alive(to)
+        .is_none_or(|life| world.told_of(from, to) < life)
+}
+
+/// The clock of the last event in a carrier.
+fn last_clock(carrier: &[u8]) -> Result<Before, String> {
+    let wrong = |why: &str| format!("a carrier cannot be read: {why}");
+    let answer = answer_of_carriers([carrier]).map_err(wrong)?;
+    // An answer begins with the floor: two numbers, here 0.
+    let row = Row::read(&answer[2..]).map_err(wrong)?;
+    Ok(row.batches().map(|batch| batch.last_clock).max())
+}
+
 /// Fails if the latest event before an emission is not stable.
 fn judge(
     rank: Rank,
@@ -276,10 +347,11 @@ impl Oracle for Gate {
             | Happening::Seen(life, _)
             | Happening::SeenBefore(life, _)
                 if !world.is_present(*life) => {}
+            Happening::Fenced(by, of) => self.fenced(by.rank, of.rank),
             Happening::Called(life, _, call) => self.called(*life, call),
             Happening::Event(life, event) => self.happened(*life, event),
-            Happening::Posted(from, to, header, _) => {
-                return self.posted(*from, *to, header, world);
+            Happening::Posted(from, to, header, payload) => {
+                return self.posted(*from, *to, (header, payload), world);
             }
             Happening::PostedControl(life, to, control) => {
                 return self.posted_control(*life, *to, *control, world);

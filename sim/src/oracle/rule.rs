@@ -20,6 +20,11 @@ pub trait Witness {
     /// failures that the job promises to survive. `None`: not even one is safe. EL-1
     fn stable_clock(&self, rank: Rank) -> Option<Clock>;
 
+    /// Whether messages carry events, and do not wait for them. CAUSAL-1
+    fn carries(&self) -> bool {
+        false
+    }
+
     /// The lowest incarnation of `of` whose frames this peer takes.
     fn told_of(&self, peer: Rank, of: Rank) -> Incarnation;
 

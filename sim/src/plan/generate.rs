@@ -61,11 +61,13 @@ impl Plan {
             .unwrap_or(drawn)
             .clamp(2, PlanOptions::RANKS_MAX);
         let is_classic = rng.u32(0..4) == 0;
-        let drawn = match (is_classic, chance(8).u32(0..4) == 0) {
-            (false, false) => Member::Pessimist,
-            (true, false) => Member::PessimistClassic,
-            (false, true) => Member::Ticket,
-            (true, true) => Member::TicketClassic,
+        let drawn = match (is_classic, chance(8).u64(..) >> 20 & 7) {
+            (false, 0) => Member::Ticket,
+            (true, 0) => Member::TicketClassic,
+            (false, 1) => Member::Causal,
+            (true, 1) => Member::CausalClassic,
+            (false, _) => Member::Pessimist,
+            (true, _) => Member::PessimistClassic,
         };
         let lengths = Lengths::new(&mut rng);
         let mut rounds = rounds(&mut chance(2), ranks, options.operations, lengths);
@@ -97,7 +99,7 @@ impl Plan {
         plan.log = log(&plan, lengths);
         if options.has_faults {
             plan.faults = faults(&mut chance(5), &plan, options.operations);
-            if plan.protocol.events() == EventStore::Ranks {
+            if matches!(plan.protocol.events(), EventStore::Ranks(_)) {
                 keep_faults_of_two_ranks(&mut plan.faults);
             }
             if plan.loses_events() {

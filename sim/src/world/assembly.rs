@@ -218,7 +218,10 @@ impl Assembly<'_> {
             rank: life.rank,
             incarnation: life.incarnation,
         };
-        let pessimist = Pessimist::new(identity, start, commitments);
+        let pessimist = match self.plan.protocol.carries() {
+            true => Pessimist::after_unstable(identity, start, commitments),
+            false => Pessimist::new(identity, start, commitments),
+        };
         Watched {
             inner: Logging::new(self.plan.protocol, Some(pessimist), SimOutput::default()),
             life,

@@ -9,9 +9,8 @@ use crate::loggers::LoggerClient;
 use crate::planted::Planted;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::{Determinant, EventIndex};
-use refrain_logging::held::Collected;
+use refrain_logging::held::{Collected, Gives, Holdings};
 use refrain_logging::pessimist::Commits;
-use refrain_logging::ticket::Tickets;
 use refrain_rank::protocol::Watch;
 use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_transport::control::Piece;
@@ -151,6 +150,26 @@ impl<P: Protocol> Protocol for Watched<P> {
         self.inner.hear(from, piece)
     }
 
+    fn carries(&self) -> bool {
+        self.inner.carries()
+    }
+
+    fn unstable_at_start(&self) -> u64 {
+        self.inner.unstable_at_start()
+    }
+
+    fn carry(&mut self, to: Rank, bytes_max: usize, carrier: &mut Vec<u8>) {
+        self.inner.carry(to, bytes_max, carrier);
+    }
+
+    fn carried(&mut self, to: Rank) {
+        self.inner.carried(to);
+    }
+
+    fn take_carried(&mut self, from: Rank, carrier: &[u8]) -> Result<(), &'static str> {
+        self.inner.take_carried(from, carrier)
+    }
+
     fn fenced(&mut self, peer: Rank) {
         self.inner.fenced(peer);
     }
@@ -179,7 +198,11 @@ pub enum EventStore {
 #[derive(Debug)]
 pub struct HeldStore {
     /// `None`: it has not begun.
-    pub tickets: Option<Tickets>,
+    pub holdings: Option<Holdings>,
+    /// When it gives its batches to others.
+    pub gives: Gives,
+    /// Ranks of the job.
+    pub ranks: u32,
     /// What a later life has collected.
     pub collected: Option<Collected>,
     /// The oracle's account.
@@ -189,12 +212,12 @@ pub struct HeldStore {
 }
 
 impl HeldStore {
-    fn begun(&self) -> &Tickets {
-        self.tickets.as_ref().expect("it has begun")
+    fn begun(&self) -> &Holdings {
+        self.holdings.as_ref().expect("it has begun")
     }
 
-    fn begun_mut(&mut self) -> &mut Tickets {
-        self.tickets.as_mut().expect("it has begun")
+    fn begun_mut(&mut self) -> &mut Holdings {
+        self.holdings.as_mut().expect("it has begun")
     }
 }
 
@@ -241,8 +264,14 @@ impl EventStore {
     pub fn begin(&mut self, ranks: u32) {
         if let Self::Ranks(store) = self {
             let Life { rank, incarnation } = store.life;
+            store.ranks = ranks;
             let collected = store.collected.take();
-            store.tickets = Some(Tickets::new(rank, incarnation, ranks, collected));
+            store.holdings = Some(Holdings::new(
+                store.gives,
+                (rank, incarnation),
+                ranks,
+                collected,
+            ));
         }
     }
 
@@ -307,8 +336,8 @@ impl SimCommitments {
     }
 
     /// The events at other ranks, if they are there.
-    pub fn held(&mut self) -> Option<&mut Tickets> {
-        self.store.held()?.tickets.as_mut()
+    pub fn held(&mut self) -> Option<&mut Holdings> {
+        self.store.held()?.holdings.as_mut()
     }
 
     fn waits_behind_gate(&self) -> bool {
@@ -376,6 +405,48 @@ impl Commits for SimCommitments {
             EventStore::Ranks(store) => store.begun_mut().leave(),
             EventStore::Explored(_) => true,
         }
+    }
+
+    fn press(&mut self) {
+        if let Some(store) = self.store.held() {
+            store.begun_mut().press();
+        }
+    }
+
+    fn idle(&mut self) {
+        if let Some(store) = self.store.held() {
+            store.begun_mut().idle();
+        }
+    }
+
+    fn carry(&mut self, to: Rank, bytes_max: usize, carrier: &mut Vec<u8>) {
+        if let Some(store) = self.store.held() {
+            store.begun_mut().carry(to, bytes_max, carrier);
+        }
+    }
+
+    fn carried(&mut self, to: Rank) {
+        let once = self.planted == Some(Planted::CarriedOnce);
+        let Some(store) = self.store.held() else {
+            return;
+        };
+        let ranks = if once { store.ranks } else { 0 };
+        let holdings = store.begun_mut();
+        holdings.carried(to);
+        for other in (0..ranks).map(Rank) {
+            holdings.carry(other, usize::MAX, &mut Vec::new());
+            holdings.carried(other);
+        }
+    }
+
+    fn take_carried(&mut self, from: Rank, carrier: &[u8]) -> Result<(), &'static str> {
+        let Some(store) = self.store.held() else {
+            return Err("its events are at loggers");
+        };
+        store.begun_mut().take_carried(from, carrier)?;
+        let row = store.begun().held_of(from).map(|row| row.batches());
+        store.ledger.holds(from, row.into_iter().flatten());
+        Ok(())
     }
 
     fn matched(&mut self, source: Rank) {

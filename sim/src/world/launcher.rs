@@ -11,8 +11,10 @@ use crate::happening::{Breach, Happening, Life};
 use crate::loggers::JOB;
 use crate::plan::Process;
 use crate::planted::Planted;
-use crate::recollect::Remains;
+use crate::recollect::{Remains, image_of};
+use refrain_logging::answer_of_carriers;
 use refrain_logging::held::{Answers, Collected};
+use refrain_rank::dead_rank::carriers;
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::{Address, Fabric};
 
@@ -120,9 +122,9 @@ impl World<'_> {
                 of.incarnation
             }
         };
-        if is_down && let Some(tickets) = process.tickets() {
-            let held = tickets.answer(of.rank);
-            tickets.note_death(of.rank, of.incarnation);
+        if is_down && let Some(holdings) = process.holdings() {
+            let held = holdings.answer(of.rank);
+            holdings.note_death(of.rank, of.incarnation);
             let loss = (of.rank, of.incarnation);
             self.losses.held(rank, loss, &held, true);
         }
@@ -280,7 +282,6 @@ impl World<'_> {
             }
             self.stage.count(Count::RankKills);
         }
-        self.losses.asked(rank);
         let crash_point = self.crash_points[index].successor();
         self.crash_points[index] = crash_point.clone();
         self.news[index].clear();
@@ -302,19 +303,40 @@ impl World<'_> {
         }
         for rank in self.ranks() {
             if let RankSlot::Living(process) = &mut self.slots[rank.index()]
-                && let Some(tickets) = process.tickets()
+                && let Some(holdings) = process.holdings()
             {
-                while let Some(of) = tickets.next_restored() {
+                while let Some(of) = holdings.next_restored() {
                     self.losses.restored(rank, of);
                 }
             }
         }
+        for rank in self.ranks() {
+            // A life that was replaced and still runs leaves its logs later. FENCE-1
+            let still_runs = self.replaced.iter().any(|old| old.life.rank == rank);
+            if let RankSlot::Returning(collecting) = &mut self.slots[rank.index()]
+                && collecting.joining.events.start().is_none()
+                && !still_runs
+            {
+                self.losses.asked(rank);
+            }
+        }
         while let Some(Answers { rank, held }) = self.losses.next_answers() {
-            let answers = held.iter().map(|(holder, bytes)| (*holder, &**bytes));
             let breach = |what| Breach {
                 oracle: "recollect",
                 what,
             };
+            let mut held = held;
+            let forgets = self.plan.planted == Some(Planted::OwnCarriersForgotten);
+            if self.plan.protocol.carries() && !forgets {
+                let mut all = Vec::new();
+                for remains in &self.remains[rank.index()] {
+                    let found = carriers(&image_of(remains, None));
+                    all.extend(found.map_err(|error| breach(error.to_string()))?);
+                }
+                let answer = answer_of_carriers(all.iter().map(Vec::as_slice));
+                held.push((rank, answer.map_err(|why| breach(why.to_owned()))?));
+            }
+            let answers = held.iter().map(|(holder, bytes)| (*holder, &**bytes));
             let collected = Collected::of(answers).map_err(|error| breach(error.to_string()))?;
             let collected = match self.held_percent.filter(|_| self.lossy == Some(rank)) {
                 Some(percent) => cut(collected, percent),

@@ -119,9 +119,10 @@ impl<'a> World<'a> {
             .collect();
         let seed = plan.seed ^ 0x10_66_e5;
         let loggers = Loggers::new(plan.loggers, crash_points.clone(), seed, plan.planted);
-        let held = (plan.protocol.events() == Store::Ranks).then(HeldLedger::default);
+        let held = matches!(plan.protocol.events(), Store::Ranks(_)).then(HeldLedger::default);
         let accounts = (loggers.clone(), held.clone());
         let stage = Rc::new(Stage::new(plan.ranks, accounts, is_loud));
+        stage.facts.carries.set(plan.protocol.carries());
         stage.oracles.borrow_mut().channel.leaves_out = plan.whole.is_some();
         let ranks = plan.ranks as usize;
         let checkpoints_crash_point = Injector::crash_point(plan, Process::Checkpoints);
@@ -215,7 +216,12 @@ impl<'a> World<'a> {
         let events = match self.plan.is_explored() {
             true => EventStore::Explored(Default::default()),
             false if self.held.is_some() => EventStore::Ranks(Box::new(HeldStore {
-                tickets: None,
+                holdings: None,
+                ranks: 0,
+                gives: match self.plan.protocol.events() {
+                    Store::Ranks(gives) => gives,
+                    _ => unreachable!("its ranks hold events"),
+                },
                 collected: None,
                 ledger: self.held.clone().unwrap_or_default(),
                 life,

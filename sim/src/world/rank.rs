@@ -14,9 +14,9 @@ use crate::happening::{Breach, Happening, Life};
 use crate::planted::Planted;
 use crate::program::{Answer, Call, Program, litter};
 use crate::saved::{Beginning as ProgramBeginning, Saved, Tally};
+use refrain_logging::held::Holdings;
 use refrain_logging::pessimist::Pessimist;
 use refrain_logging::store::faulty::MemoryDisk;
-use refrain_logging::ticket::Tickets;
 use refrain_rank::collective::{Covers, Whole};
 use refrain_rank::protocol::Logging;
 use refrain_ring::{Clock, Incarnation, Rank, Region, Ssn};
@@ -196,7 +196,7 @@ impl RankProcess {
     }
 
     /// The events at other ranks, if they are there.
-    pub fn tickets(&mut self) -> Option<&mut Tickets> {
+    pub fn holdings(&mut self) -> Option<&mut Holdings> {
         self.events_mut().commits_mut().held()
     }
 

@@ -111,6 +111,8 @@ pub struct Facts {
     loggers: Loggers,
     /// Present where ranks hold events.
     held: Option<HeldLedger>,
+    /// Whether messages carry events.
+    pub carries: Cell<bool>,
     /// By rank: the life that runs.
     pub alive: RefCell<Vec<Option<Incarnation>>>,
     /// By peer: the latest life of each rank that the peer knows of.
@@ -126,6 +128,7 @@ impl Facts {
         Self {
             loggers,
             held,
+            carries: Cell::new(false),
             alive: RefCell::new(vec![None; ranks as usize]),
             told: RefCell::new(vec![first; ranks as usize]),
             stable: RefCell::new(vec![None; ranks as usize]),
@@ -150,6 +153,10 @@ impl Witness for Facts {
             Some(held) => held.reach(rank),
             None => self.loggers.reach(rank),
         })
+    }
+
+    fn carries(&self) -> bool {
+        self.carries.get()
     }
 
     fn told_of(&self, peer: Rank, of: Rank) -> Incarnation {

@@ -26,6 +26,8 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug)]
 pub(super) struct Destination {
     pub rank: Rank,
+    /// The life of the peer to which the lane leads, or led last.
+    pub life: Incarnation,
     pub log: ChannelLog,
     pub limits: Limits,
     pub lane: Lane,
@@ -228,6 +230,12 @@ impl Destination {
         }
     }
 
+    /// Adds a frame to the packed ones. It waits for what those before it wait for, too.
+    pub fn push_packed(&mut self, frame: Frame, mark: Mark) {
+        let before = self.packed.back().map_or(mark, |(_, before)| *before);
+        self.packed.push_back((frame, mark.max(before)));
+    }
+
     /// Removes the send that is first in line from its queue.
     pub fn step_down(&mut self, id: RequestId) {
         if self.cleared.front() == Some(&id) {
@@ -265,7 +273,7 @@ impl Destination {
         // LOG-1: this is the log's copy and the network's at once.
         let fill = |place: &mut [u8]| buffer.pack(offset, place, target);
         let frame = (self.log).append(log.arena, bytes_max, whole, header, fill)?;
-        self.packed.push_back((frame, log.gate.mark()));
+        self.push_packed(frame, sending.mark(log.gate));
         Ok(frame.payload_bytes() as u64)
     }
 

@@ -99,7 +99,8 @@ impl<P: Protocol> Engine<P> {
         let source = &mut self.inbox.sources[peer.index()];
         let restart = source.start_again();
         let restart = is_later.then_some(restart);
-        self.outbox.connect(peer, restart, &source.horizon);
+        let life = (peer, incarnation);
+        self.outbox.connect(life, restart, &source.horizon);
         if is_later && self.outbox.frees_closed {
             self.whole.connected_again.push(peer);
         }

@@ -14,7 +14,7 @@ use crate::control::Control;
 use crate::fabric::{Arrival, Attributes, Disposition, Landed, Payload, Sink};
 use crate::matching::Matcher;
 use crate::protocol::{Event, Protocol};
-use refrain_ring::{Clock, Frontier, Rank, RecordKind, Stream};
+use refrain_ring::{Clock, Frontier, Incarnation, Rank, RecordKind, Stream};
 use slab::Slab;
 
 #[derive(Debug)]
@@ -53,6 +53,8 @@ pub(super) struct Inbox {
     /// Matches of a later life that have no record and that the program has not seen. `None`: such
     /// matches are not (or no longer) relevant. REC-9
     pub unseen: Option<Vec<Unseen>>,
+    /// The life of this rank.
+    pub incarnation: Incarnation,
     /// The replay of an earlier life's records, while there is one.
     pub replay: Option<Box<ReplayMatcher>>,
 }
@@ -74,7 +76,7 @@ impl Inbox {
         size: u32,
         senders_keep: bool,
         every_reception: bool,
-        is_first_life: bool,
+        incarnation: Incarnation,
         of: impl Fn(Rank) -> &'a Attributes,
     ) -> Self {
         let source = |rank: u32| Source {
@@ -98,7 +100,8 @@ impl Inbox {
             every_reception,
             match_events: 0,
             senders_keep,
-            unseen: (!is_first_life).then(Vec::new),
+            unseen: (incarnation > Incarnation(0)).then(Vec::new),
+            incarnation,
             replay: None,
         }
     }

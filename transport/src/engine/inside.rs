@@ -27,6 +27,7 @@ impl<P: Protocol> fmt::Debug for Inside<'_, P> {
             options: _,
             fabric: _,
             protocol: _,
+            carries: _,
             commits_early: _,
             // How early the next commit is prepared, not its content.
             protocol_worked: _,
@@ -88,6 +89,7 @@ fn write_inbox(inbox: &Inbox, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         senders_keep: _,
         unseen,
         replay,
+        incarnation: _,
     } = inbox;
     // The requests show which receives are posted, and in which order.
     for source in (0..sources.len() as u32).map(Rank) {

@@ -18,7 +18,7 @@ use crate::gate::Mark;
 use crate::protocol::Protocol;
 use core::fmt;
 use refrain_ring::resend::{Lane as ResendLane, Resend, Resent};
-use refrain_ring::{Frame, Frontier, Position, Rank, RecordKind, Ssn, Stream};
+use refrain_ring::{Frame, Frontier, Incarnation, Position, Rank, RecordKind, Ssn, Stream};
 use std::rc::Rc;
 
 /// Bytes posted again to one peer before other peers, and arrivals, have their turn.
@@ -273,8 +273,14 @@ impl Outbox {
     /// Connects a peer. If this rank or the peer is a later life, `restart` holds the first
     /// messages of the peer that this rank misses. Then nothing is posted to the peer before it has
     /// reported which messages it misses, and its horizons are sent again. REC-3
-    pub fn connect(&mut self, peer: Rank, restart: Option<Frontier>, horizon_told: &Frontier) {
+    pub fn connect(
+        &mut self,
+        (peer, life): (Rank, Incarnation),
+        restart: Option<Frontier>,
+        horizon_told: &Frontier,
+    ) {
         let destination = &mut self.destinations[peer.index()];
+        destination.life = life;
         let Some(restart) = restart else {
             destination.lane = Lane::Live;
             return;

@@ -28,6 +28,7 @@
 
 mod beginning;
 mod buffer;
+mod carrying;
 mod destination;
 mod detaching;
 mod error;
@@ -61,6 +62,7 @@ mod whole;
 
 pub use beginning::{Beginning, NotBetween, ToSelf};
 pub use buffer::{Incoming, Outgoing, ReceiveBuffer, SendBuffer, Taker};
+pub use carrying::CARRIER_CONTEXT;
 pub use error::EngineError;
 pub use horizon::Horizon;
 pub use inside::Inside;
@@ -81,6 +83,7 @@ use crate::gate::{Gate, Mark};
 use crate::protocol::Protocol;
 use crate::recorded::PreviousSends;
 use crate::spill::Spill;
+use carrying::Carrier;
 use fencing::{Lives, lives_at_start};
 use inbox::{Delivery, Inbox};
 use operation::Operations;
@@ -174,6 +177,8 @@ pub struct Engine<P: Protocol> {
     protocol: P,
     /// See [`Protocol::commits_early`].
     commits_early: bool,
+    /// See [`Protocol::carries`].
+    carries: bool,
     /// Whether commits were advanced since the protocol was last idle.
     protocol_worked: bool,
     arena: Arena,
@@ -247,15 +252,17 @@ impl<P: Protocol> Engine<P> {
             true => fabric.attributes(),
             false => fabric.attributes_to(peer),
         };
+        let mut gate = Gate::default();
+        gate.note_events(protocol.unstable_at_start());
         Self {
             clock: Clock(0),
-            gate: Gate::default(),
+            gate,
             requests: Requests::default(),
             inbox: Inbox::new(
                 options.size,
                 keeps_payload,
                 protocol.logs_every_reception(),
-                is_first,
+                options.incarnation,
                 attributes,
             ),
             outbox: Outbox::new(
@@ -288,6 +295,7 @@ impl<P: Protocol> Engine<P> {
             options,
             fabric,
             commits_early: protocol.commits_early(),
+            carries: protocol.carries(),
             protocol,
             protocol_worked: false,
             shared: SharedPayload::new(options.rank, options.incarnation, 0),
@@ -388,6 +396,10 @@ impl<P: Protocol> Engine<P> {
             log,
             requests: &mut self.requests,
             statistics: &mut self.statistics,
+            carrier: match self.carries {
+                true => Some(Carrier(&mut self.protocol)),
+                false => None,
+            },
         };
         (&mut self.outbox, means)
     }
@@ -414,7 +426,7 @@ impl<P: Protocol> Engine<P> {
         to: SendTo,
     ) -> Result<Started, EngineError> {
         let bytes = buffer.message_bytes();
-        if self.gate.is_closed() {
+        if self.gate.is_closed() && !self.carries {
             self.advance_protocol(self.gate.mark());
         }
         self.statistics.messages_sent += 1;
@@ -583,9 +595,10 @@ impl<P: Protocol> Engine<P> {
             outbox.progress(&mut means)?;
             self.ask_for_checkpoint();
         }
-        if self.protocol_worked && !arrived {
+        if (self.protocol_worked || self.carries) && !arrived {
             self.protocol_worked = false;
             self.protocol.idle();
+            self.tell_protocols();
         }
         Ok(arrived)
     }

@@ -1,5 +1,6 @@
 //! Outgoing messages: packs them into the channel logs and posts the frames.
 
+use super::carrying::Carrier;
 use super::destination::{Destination, Limits};
 use super::lane::Lane;
 use super::request::{RequestId, Requests, SendMode};
@@ -30,6 +31,10 @@ pub(super) struct Outbox {
     pub frees_closed: bool,
     /// Whether a burst has ended and more waits: no arrival announces that it can continue.
     pub(super) is_mid_burst: bool,
+    /// Number of records so far on the stream that numbers nothing: carriers, and parts of results.
+    pub(super) unnumbered: u64,
+    /// The carrier that is made. The memory is reused.
+    pub(super) carrier: Vec<u8>,
 }
 
 /// The parts of the engine that a destination needs to write into its log.
@@ -46,6 +51,8 @@ pub(super) struct Means<'a> {
     pub log: LogMeans<'a>,
     pub requests: &'a mut Requests,
     pub statistics: &'a mut Statistics,
+    /// Present where messages carry events.
+    pub carrier: Option<Carrier<'a>>,
 }
 
 impl Outbox {
@@ -62,6 +69,7 @@ impl Outbox {
         let log_bytes = kept_bytes.map(|budget_bytes| budget_bytes.min(window_bytes));
         let destination = |to: u32| Destination {
             rank: Rank(to),
+            life: Incarnation(0),
             log: ChannelLog::new(rank, incarnation, Rank(to), window_bytes),
             limits: Limits::new(of(Rank(to)), log_bytes),
             // A rank's log to itself has no reader.
@@ -89,6 +97,8 @@ impl Outbox {
             stall: None,
             frees_closed: false,
             is_mid_burst: false,
+            unnumbered: 0,
+            carrier: Vec::new(),
         }
     }
 
@@ -224,6 +234,9 @@ impl Outbox {
         id: RequestId,
         means: &mut Means<'_>,
     ) -> Result<u64, ReserveError> {
+        if means.carrier.is_some() && means.log.gate.is_closed() {
+            self.precede(to, id, means)?;
+        }
         let Some(sending) = means.requests.sending(id) else {
             self.destinations[to.index()].step_down(id);
             return Ok(0);

@@ -109,7 +109,7 @@ impl Destination {
         let frame = (self.log).append(log.arena, Reference::BYTES, true, header, fill)?;
         let until = self.log.tail();
         (log.shared).refer(&reference, self.rank, until, header.ssn);
-        self.packed.push_back((frame, log.gate.mark()));
+        self.push_packed(frame, sending.mark(log.gate));
         Ok(Some(reference.bytes.into()))
     }
 
@@ -183,7 +183,7 @@ impl<P: Protocol> Engine<P> {
         if self.plays_again {
             self.send_again(operation.begun_at(), operation.stream(), &mut buffer, to)?;
         }
-        if self.gate.is_closed() {
+        if self.gate.is_closed() && !self.carries {
             self.advance_protocol(self.gate.mark());
         }
         self.statistics.messages_sent += 1;

@@ -3,6 +3,7 @@
 use super::SendTo;
 use super::buffer::{ReceiveBuffer, SendBuffer};
 use super::publishing::Publication;
+use crate::gate::{Gate, Mark};
 use crate::matching::PostedId;
 use refrain_ring::{Clock, Rank, Ssn, Stream};
 use slab::Slab;
@@ -101,6 +102,8 @@ pub(super) struct Sending {
     pub mode: SendMode,
     /// Of a message that goes to several ranks.
     pub publication: Option<Publication>,
+    /// The events before it precede it: it waits for none. CAUSAL-1
+    pub is_preceded: bool,
 }
 
 impl Sending {
@@ -113,6 +116,15 @@ impl Sending {
             announced: false,
             mode: SendMode::Eager,
             publication: None,
+            is_preceded: false,
+        }
+    }
+
+    /// The events for which its next record waits.
+    pub fn mark(&self, gate: &Gate) -> Mark {
+        match self.is_preceded {
+            true => Mark::default(),
+            false => gate.mark(),
         }
     }
 

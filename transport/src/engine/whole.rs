@@ -7,6 +7,7 @@
 //! that comes twice, or from a dead rank's log, is as good as the first.
 
 use super::buffer::{ReceiveBuffer, SendBuffer};
+use super::carrying::CARRIER_CONTEXT;
 use super::inbox::Delivery;
 use super::lane::Lane;
 use super::request::{RequestId, RequestKind, RequestState};
@@ -76,8 +77,6 @@ pub(super) struct WholeState {
     pub reports: Vec<(Rank, Report, u32, u64)>,
     /// Peers that were connected, if they or this rank are later lives. WHOLE-3
     pub connected_again: Vec<Rank>,
-    /// Parts of results that were given to other ranks.
-    parts_given: u64,
     /// Whether a part of a result is kept, and the rest is not.
     is_in_part: bool,
 }
@@ -92,6 +91,9 @@ impl<P: Protocol> Delivery<'_, P> {
     #[cold]
     pub(super) fn take_result(&mut self, arrival: &Arrival<'_>) -> Disposition {
         let header = arrival.header;
+        if header.context == CARRIER_CONTEXT {
+            return self.take_carrier(arrival);
+        }
         if let Payload::Here(payload) = arrival.payload
             && let Some((name, rest)) = ResultName::split(header.context, header.tag, payload)
             && let Some((place, data)) = rest.split_first_chunk::<16>()
@@ -249,7 +251,7 @@ impl<P: Protocol> Engine<P> {
         let at_once = destination.limits.at_once_bytes_max as usize;
         let longest = attached.min(at_once).min(PART_BYTES_MAX) - PART_HEAD_BYTES;
         let payload = name.part(result, offset, longest);
-        let ssn = Ssn(Ssn::first(Stream::RESULTS).0 + self.whole.parts_given);
+        let ssn = Ssn(Ssn::first(Stream::RESULTS).0 + self.outbox.unnumbered);
         let send_to = SendTo {
             rank: to,
             context: name.context,
@@ -275,7 +277,7 @@ impl<P: Protocol> Engine<P> {
         destination.horizon.raise_to(ssn.next());
         destination.post_packed(to, &mut means);
         outbox.note_backlog(to);
-        self.whole.parts_given += 1;
+        outbox.unnumbered += 1;
         Ok(Some(bytes - PART_HEAD_BYTES))
     }
 

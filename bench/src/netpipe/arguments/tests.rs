@@ -52,6 +52,8 @@ fn all_protocols_can_be_compared() {
         "pessimist-classic",
         "ticket",
         "ticket-classic",
+        "causal",
+        "causal-classic",
     ];
     assert_eq!(settings.arguments.protocol, protocols);
 }

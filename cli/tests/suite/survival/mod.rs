@@ -5,6 +5,7 @@
 //! or miss, depending on the machine's speed: for these a batch asserts that many hit.
 //! `REFRAIN_SURVIVAL_SEEDS=7,8,9` adds random jobs.
 
+mod at_ranks;
 mod batch;
 mod chance;
 mod checkpoints;
@@ -21,4 +22,3 @@ mod pauses;
 mod program;
 mod random;
 mod several;
-mod tickets;

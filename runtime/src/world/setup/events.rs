@@ -1,6 +1,6 @@
 //! Connects a rank to where its events become stable: event loggers, or other ranks.
 
-use super::Membership;
+use super::{Membership, recorded};
 use crate::Error;
 use crate::event_store::EventStore;
 use crate::protocol::Waiting;
@@ -14,9 +14,8 @@ use refrain_job::control::ControlPlane;
 use refrain_job::output_gate::{self, OutputGate};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::recorder::Identity;
-use refrain_logging::held::Collected;
+use refrain_logging::held::{Collected, Gives, Holdings};
 use refrain_logging::pessimist::Pessimist;
-use refrain_logging::ticket::Tickets;
 use refrain_logging::{EventStore as Store, Member};
 use refrain_ring::Incarnation;
 use std::os::fd::AsFd;
@@ -54,8 +53,8 @@ pub(super) fn connect(
     match member.events() {
         Store::Nowhere => Ok(None),
         Store::Loggers => connect_loggers(config, membership, control),
-        Store::Ranks => match control {
-            Some(control) => collect(config, membership, control).map(Some),
+        Store::Ranks(gives) => match control {
+            Some(control) => collect(config, membership, gives, control).map(Some),
             // Without a launcher no rank is restarted.
             None => Ok(None),
         },
@@ -67,6 +66,7 @@ pub(super) fn connect(
 fn collect(
     config: &JobConfig,
     membership: &Membership,
+    gives: Gives,
     control: &mut ControlPlane,
 ) -> Result<Connected, Error> {
     let (rank, job) = (membership.rank, membership.job);
@@ -81,7 +81,10 @@ fn collect(
     }
     let mut collected = None;
     if membership.incarnation > Incarnation(0) {
-        let held = control.collect_events()?;
+        let mut held = control.collect_events()?;
+        if gives == Gives::WithMessages {
+            held.push((rank, recorded::carried_events(control, config)?));
+        }
         let answers = held.iter().map(|(holder, bytes)| (*holder, &**bytes));
         let of = Collected::of(answers).map_err(|error| {
             Error::Config(format!("rank {rank} cannot replay its events: {error}"))
@@ -90,10 +93,11 @@ fn collect(
     }
     let batches = collected.as_ref().map(|it| it.sealed(job, rank));
     let next = collected.as_ref().map_or(EventIndex(0), |it| it.end);
-    let tickets = Tickets::new(rank, membership.incarnation, membership.size, collected);
-    let store = EventStore::Ranks(Box::new(tickets));
+    let life = (rank, membership.incarnation);
+    let holdings = Holdings::new(gives, life, membership.size, collected);
+    let store = EventStore::Ranks(Box::new(holdings));
     Ok(Connected {
-        events: Some(Pessimist::new(identity(membership), next, store)),
+        events: Some(Pessimist::after_unstable(identity(membership), next, store)),
         waiting,
         earlier: Earlier::Collected(batches.unwrap_or_default()),
     })

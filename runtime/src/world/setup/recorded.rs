@@ -9,10 +9,11 @@ use refrain_eventlog::client::read::{ReadRequest, read_events};
 use refrain_job::config::JobConfig;
 use refrain_job::control::{ControlPlane, News};
 use refrain_job::stderr::report;
+use refrain_logging::answer_of_carriers;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::recorded::recorded_events;
 use refrain_logging::determinant::row::determinants;
-use refrain_rank::dead_rank::open_log;
+use refrain_rank::dead_rank::{carriers, open_log};
 use refrain_rank::previous_logs::PreviousLogs;
 use refrain_ring::Clock;
 use refrain_ring::recorded::RecordedEvents;
@@ -93,4 +94,27 @@ impl Collecting<'_> {
         }
         (!sends.is_empty()).then(|| -> Box<dyn PreviousSends + Send> { Box::new(sends) })
     }
+}
+
+/// The events that earlier lives of this rank had carried to others, from the logs that they left: what
+/// is there may have left the rank, and the program has to do it again. CAUSAL-4
+pub(super) fn carried_events(control: &ControlPlane, config: &JobConfig) -> Result<Vec<u8>, Error> {
+    let rank = control.rank();
+    let mut all = Vec::new();
+    for (incarnation, memory) in control.all_remains() {
+        let broken = |error: &dyn core::fmt::Display| {
+            Error::Config(format!(
+                "rank {rank} cannot replay, the log of its life {incarnation} cannot be read: {error}"
+            ))
+        };
+        let folder = config.spill_dir.as_ref().map(Path::new);
+        let image = open_log(memory, folder, None).map_err(|error| broken(&error))?;
+        all.extend(carriers(&image).map_err(|error| broken(&error))?);
+    }
+    let answer = answer_of_carriers(all.iter().map(Vec::as_slice));
+    answer.map_err(|why| {
+        Error::Config(format!(
+            "rank {rank} cannot replay, the events in the logs of its earlier lives cannot be read: {why}"
+        ))
+    })
 }

@@ -42,7 +42,7 @@ pub struct Arguments {
     #[arg(long, value_parser = value_parser!(u32).range(2..=i64::from(PlanOptions::RANKS_MAX)))]
     ranks: Option<u32>,
     /// Protocol of every job [default: the seed decides].
-    #[arg(long, value_parser = PossibleValuesParser::new(["pessimist", "pessimist-classic", "ticket", "ticket-classic"])
+    #[arg(long, value_parser = PossibleValuesParser::new(["pessimist", "pessimist-classic", "ticket", "ticket-classic", "causal", "causal-classic"])
         .try_map(|name| name.parse::<Member>()))]
     protocol: Option<Member>,
     /// Approximate number of operations of each rank.

@@ -101,7 +101,10 @@ impl Side {
     }
 
     fn control(&mut self) {
-        if self.sending.push_control([self.controls_posted, 0, 0, 0, 0, 0, 0]) {
+        if self
+            .sending
+            .push_control([self.controls_posted, 0, 0, 0, 0, 0, 0])
+        {
             self.controls_posted += 1;
         }
         self.pump();

@@ -1,0 +1,489 @@
+//! What ranks hold of each other's determinants, and what they tell each other about it: the part that
+//! the protocols without event loggers share. docs/design/events-at-ranks.md
+
+use super::batch::Batch;
+use super::carried::{Carried, Unstable};
+use super::collected::{Collected, Floor, answer};
+use super::lane::{Lane, Message, Taken};
+use super::row::Row;
+use crate::determinant::EventIndex;
+use crate::determinant::batch::BatchHeader;
+use crate::pessimist::Commits;
+use refrain_ring::{Clock, Incarnation, Rank};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A batch of this rank that was not stable when it was made.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(crate) struct Waiting {
+    pub end: EventIndex,
+    pub is_held: bool,
+}
+
+/// When a rank gives its batches to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Gives {
+    /// At once, to the sender of the newest message: `ticket`.
+    AtCommit,
+    /// With its messages, to their receivers: `causal`.
+    WithMessages,
+}
+
+/// A peer, as the protocol sees it.
+#[derive(Clone, Debug, Hash)]
+pub(crate) struct Peer {
+    pub is_live: bool,
+    /// It still holds what an earlier life of this rank has given it.
+    has_held: bool,
+    lane: Lane,
+    /// What it was given and has not confirmed, in this order.
+    given: VecDeque<Taken>,
+    /// Number of these since the start, and of those confirmed or given to another rank since.
+    counts: (u64, u64),
+    /// What messages carried to it and from it over this connection.
+    pub carried: Carried,
+    /// The newest floor that it was told over this connection.
+    told: EventIndex,
+    /// What this rank has taken last of it and has not confirmed.
+    to_confirm: Option<Taken>,
+    /// It is in the queue of those to which there is something to tell.
+    is_queued: bool,
+}
+
+/// What another rank held of this one when it died, on its way to other holders.
+#[derive(Clone, Debug, Hash)]
+struct Restoring {
+    rank: Rank,
+    incarnation: Incarnation,
+    /// By peer, how many batches have to be confirmed. `None`: no other rank lives.
+    until: Option<Vec<u64>>,
+}
+
+/// Where the determinants of one rank are, and those that it holds of others.
+#[derive(Clone, Debug, Hash)]
+pub struct Holdings {
+    pub(crate) rank: Rank,
+    incarnation: Incarnation,
+    gives: Gives,
+    /// The sender of the newest message that was matched.
+    pub(crate) sender: Option<Rank>,
+    pub(crate) peers: Vec<Peer>,
+    /// Own batches after the checkpoints.
+    pub(crate) own: Row,
+    /// The holder of each of these; this rank itself: none yet.
+    holders: Vec<Rank>,
+    /// The first own determinant that was not trimmed, and the clock up to which they were.
+    floor: (EventIndex, Clock),
+    pub(crate) waiting: VecDeque<Waiting>,
+    pub(crate) stable: EventIndex,
+    /// What this rank holds of others, each with the first determinant that is not trimmed.
+    pub(crate) held: BTreeMap<Rank, (Floor, Row)>,
+    queue: VecDeque<Rank>,
+    /// Where messages carry batches: the own ones that are not stable.
+    pub(crate) unstable: VecDeque<Unstable>,
+    /// Peers whose carriers are to be confirmed.
+    pub(crate) unconfirmed: Vec<Rank>,
+    restoring: Vec<Restoring>,
+}
+
+impl Holdings {
+    /// The holdings of a rank of a job with `size` ranks. `collected`: what holders gave to a later
+    /// life; a first one begins with nothing, and with its peers connected.
+    pub fn new(
+        gives: Gives,
+        (rank, incarnation): (Rank, Incarnation),
+        size: u32,
+        collected: Option<Collected>,
+    ) -> Self {
+        let is_first = collected.is_none();
+        let peer = |of: u32| Peer {
+            is_live: is_first && Rank(of) != rank,
+            has_held: !is_first && Rank(of) != rank,
+            lane: Lane::default(),
+            given: VecDeque::new(),
+            counts: (0, 0),
+            carried: Carried::default(),
+            told: EventIndex(0),
+            to_confirm: None,
+            is_queued: false,
+        };
+        let collected = collected.unwrap_or_default();
+        // What only this rank's own earlier lives had has no holder. CAUSAL-4
+        let first = collected.holders.iter().position(|holder| *holder == rank);
+        let first = first.unwrap_or(collected.holders.len());
+        let mut waiting = VecDeque::new();
+        let mut unstable = VecDeque::new();
+        let mut stable = collected.floor;
+        for (at, batch) in collected.row.batches().enumerate() {
+            if at < first {
+                stable = batch.end();
+                continue;
+            }
+            waiting.push_back(Waiting {
+                end: batch.end(),
+                is_held: collected.holders[at] != rank,
+            });
+            unstable.push_back(Unstable::of(batch));
+        }
+        Self {
+            rank,
+            incarnation,
+            gives,
+            sender: None,
+            peers: (0..size).map(peer).collect(),
+            own: collected.row,
+            holders: collected.holders,
+            floor: (collected.floor, Clock(0)),
+            waiting,
+            stable,
+            held: BTreeMap::new(),
+            queue: VecDeque::new(),
+            unstable,
+            unconfirmed: Vec::new(),
+            restoring: Vec::new(),
+        }
+    }
+
+    /// What this rank holds of another, for that rank's next life. Called when the other's present
+    /// life is fenced. TICKET-2
+    pub fn answer(&self, of: Rank) -> Vec<u8> {
+        let held = self.held.get(&of);
+        let floor = held.map_or(Floor::default(), |(floor, _)| *floor);
+        answer(floor, held.map(|(_, row)| row))
+    }
+
+    /// The batches that this rank holds of another.
+    pub fn held_of(&self, rank: Rank) -> Option<&Row> {
+        self.held.get(&rank).map(|(_, row)| row)
+    }
+
+    /// The batches of this rank after its checkpoints, in order.
+    pub fn own(&self) -> &Row {
+        &self.own
+    }
+
+    /// Bytes of memory of the batches of this rank and of those that it holds of others.
+    pub fn held_bytes(&self) -> u64 {
+        let held = self.held.values().map(|(_, row)| row);
+        let rows = held.chain([&self.own]);
+        rows.map(|row| row.as_bytes().len() as u64).sum()
+    }
+
+    /// A life of a peer is over and fenced: [`Holdings::next_restored`] tells when what it held of
+    /// this rank has another holder. TICKET-4
+    pub fn note_death(&mut self, rank: Rank, incarnation: Incarnation) {
+        self.restoring.push(Restoring {
+            rank,
+            incarnation,
+            until: self.is_any_live().then(|| self.given()),
+        });
+    }
+
+    /// A dead life whose loss this rank has made good.
+    pub fn next_restored(&mut self) -> Option<(Rank, Incarnation)> {
+        let is_over = |it: &Restoring| {
+            let mut peers = self.peers.iter().zip(it.until.iter().flatten());
+            it.until.is_some() && peers.all(|(peer, until)| peer.counts.1 >= *until)
+        };
+        let over = self.restoring.iter().position(is_over)?;
+        let Restoring {
+            rank, incarnation, ..
+        } = self.restoring.swap_remove(over);
+        Some((rank, incarnation))
+    }
+
+    fn given(&self) -> Vec<u64> {
+        self.peers.iter().map(|peer| peer.counts.0).collect()
+    }
+
+    fn is_any_live(&self) -> bool {
+        self.peers.iter().any(|peer| peer.is_live)
+    }
+
+    /// The rank that is to hold the next batch: `wanted`, or the next one that lives. `wanted`
+    /// itself if none lives: it gets the batch when it is back. TICKET-1
+    pub(crate) fn holder(&self, wanted: Rank) -> Rank {
+        let size = self.peers.len() as u32;
+        let mut after = (0..size).map(|step| Rank((wanted.0 + step) % size));
+        let live = after.find(|rank| self.peers[rank.index()].is_live);
+        live.unwrap_or(wanted)
+    }
+
+    /// The rank next to this one.
+    pub(crate) fn next_rank(&self) -> Rank {
+        Rank((self.rank.0 + 1) % self.peers.len() as u32)
+    }
+
+    pub(crate) fn say(&mut self, to: Rank, message: Message<'_>) {
+        let peer = &mut self.peers[to.index()];
+        peer.lane.say(message);
+        if !peer.is_queued {
+            peer.is_queued = true;
+            self.queue.push_back(to);
+        }
+    }
+
+    pub(crate) fn give(&mut self, to: Rank, batch: Batch<'_>) {
+        if self.peers[to.index()].is_live {
+            self.say(to, Message::Hold(batch));
+            let (incarnation, end) = (batch.incarnation, batch.end());
+            self.await_of(to, Taken::Batch { incarnation, end });
+        }
+    }
+
+    fn await_of(&mut self, peer: Rank, taken: Taken) {
+        let peer = &mut self.peers[peer.index()];
+        peer.given.push_back(taken);
+        peer.counts.0 += 1;
+    }
+
+    /// Gives `to` the batches that no rank holds any more, or yet. `new`: a rank that was just
+    /// connected. TICKET-4
+    fn give_lost(&mut self, to: Rank, new: Option<Rank>) {
+        let own = core::mem::take(&mut self.own);
+        for (at, batch) in own.batches().enumerate() {
+            let holder = self.holders[at];
+            let Peer {
+                is_live, has_held, ..
+            } = self.peers[holder.index()];
+            let waits = self.waiting_at(batch.end());
+            let was_given = waits.is_none_or(|waiting| waiting.is_held);
+            let holds = is_live && new != Some(holder) || has_held && was_given;
+            if !holds {
+                self.holders[at] = to;
+                if let Some(waiting) = self.waiting_at(batch.end()) {
+                    waiting.is_held = false;
+                }
+                self.give(to, batch);
+            }
+        }
+        self.own = own;
+    }
+
+    /// The own batch that ends there, if it is not stable.
+    fn waiting_at(&mut self, end: EventIndex) -> Option<&mut Waiting> {
+        let place = self.waiting.binary_search_by_key(&end, |it| it.end);
+        place.ok().map(|place| &mut self.waiting[place])
+    }
+
+    /// A peer has confirmed what it was given up to this. GATE-3: of which life, and which batch.
+    /// The connection says by whom.
+    fn confirmed(&mut self, by: Rank, taken: Taken) {
+        let peer = &mut self.peers[by.index()];
+        let Some(last) = peer.given.iter().position(|given| *given == taken) else {
+            return;
+        };
+        peer.counts.1 += last as u64 + 1;
+        for _ in 0..=last {
+            let given = self.peers[by.index()].given.pop_front();
+            if let Some(Taken::Batch { end, .. }) = given
+                && let Ok(place) = self.waiting.binary_search_by_key(&end, |it| it.end)
+            {
+                self.is_held_by(place, by);
+            }
+        }
+        self.settle();
+    }
+
+    /// The unstable batch at this place has a holder.
+    pub(crate) fn is_held_by(&mut self, place: usize, by: Rank) {
+        self.waiting[place].is_held = true;
+        // The unstable batches are the last of all.
+        let at = self.holders.len() - self.waiting.len() + place;
+        if self.holders[at] == self.rank {
+            self.holders[at] = by;
+        }
+    }
+
+    /// Batches become stable in their order. TICKET-1
+    pub(crate) fn settle(&mut self) {
+        while let Some(first) = self.waiting.front()
+            && first.is_held
+        {
+            self.stable = first.end;
+            self.waiting.pop_front();
+            self.unstable.pop_front();
+        }
+    }
+
+    fn heard(&mut self, from: Rank, message: Message<'_>) {
+        match message {
+            Message::Hold(batch) => {
+                let (_, row) = self.held.entry(from).or_default();
+                row.push(&batch);
+                let (incarnation, end) = (batch.incarnation, batch.end());
+                self.took(from, Taken::Batch { incarnation, end });
+            }
+            Message::Took(taken) => self.confirmed(from, taken),
+            Message::TookCarried { end } => self.carried_confirmed(from, end),
+            Message::Trim { before, floor } => {
+                let (its_floor, row) = self.held.entry(from).or_default();
+                *its_floor = floor.max(*its_floor);
+                row.trim(before);
+                self.took(from, Taken::Floor(floor.first));
+            }
+        }
+    }
+
+    /// Confirms this, and all before it, with the next piece.
+    fn took(&mut self, from: Rank, taken: Taken) {
+        let peer = &mut self.peers[from.index()];
+        peer.to_confirm = Some(taken);
+        if !peer.is_queued {
+            peer.is_queued = true;
+            self.queue.push_back(from);
+        }
+    }
+}
+
+impl Commits for Holdings {
+    fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
+        let batch = Batch::of(header, batch);
+        let holder = match self.gives {
+            Gives::AtCommit => self.ticket_holder(),
+            Gives::WithMessages => self.rank,
+        };
+        self.own.push(&batch);
+        self.holders.push(holder);
+        self.waiting.push_back(Waiting {
+            end: batch.end(),
+            is_held: false,
+        });
+        match self.gives {
+            Gives::AtCommit => self.give(holder, batch),
+            Gives::WithMessages => self.note_unstable(batch),
+        }
+    }
+
+    fn stable_end(&self) -> EventIndex {
+        self.stable
+    }
+
+    fn poll(&mut self) -> EventIndex {
+        self.stable
+    }
+
+    fn is_instant(&self) -> bool {
+        // An early commit gains nothing where messages carry the batches.
+        self.gives == Gives::WithMessages
+    }
+
+    fn press(&mut self) {
+        if self.gives == Gives::WithMessages {
+            self.give_unstable();
+        }
+    }
+
+    fn idle(&mut self) {
+        self.confirm_carried();
+    }
+
+    fn carry(&mut self, to: Rank, bytes_max: usize, carrier: &mut Vec<u8>) {
+        self.carry_to(to, bytes_max, carrier);
+    }
+
+    fn carried(&mut self, to: Rank) {
+        self.carried_to(to);
+    }
+
+    fn take_carried(&mut self, from: Rank, carrier: &[u8]) -> Result<(), &'static str> {
+        self.take_carried_from(from, carrier)
+    }
+
+    fn trim(&mut self, before: Clock) {
+        let of_kept = self.own.batches().zip(&self.holders);
+        let of_kept = of_kept.filter(|(batch, _)| batch.last_clock > before);
+        self.holders = of_kept.map(|(_, holder)| *holder).collect();
+        self.own.trim(before);
+        let first = self.own.batches().next().map(|batch| batch.first);
+        let next = self.waiting.back().map_or(self.stable, |last| last.end);
+        self.floor = (first.unwrap_or(next), before);
+        for peer in (0..self.peers.len() as u32).map(Rank) {
+            self.tell_floor(peer);
+        }
+    }
+
+    fn matched(&mut self, source: Rank) {
+        self.sender = Some(source);
+    }
+
+    fn tell(&mut self, piece: &mut [u8]) -> Option<(Rank, usize)> {
+        let to = *self.queue.front()?;
+        let peer = &mut self.peers[to.index()];
+        if let Some(taken) = peer.to_confirm.take() {
+            peer.lane.say(Message::Took(taken));
+        }
+        // Who is queued has something to say.
+        let bytes = peer.lane.next_piece(piece);
+        if !peer.lane.has_piece() {
+            peer.is_queued = false;
+            self.queue.pop_front();
+        }
+        Some((to, bytes))
+    }
+
+    fn hear(&mut self, from: Rank, piece: &[u8]) -> Result<(), &'static str> {
+        // FENCE-1
+        if !self.peers[from.index()].is_live {
+            return Ok(());
+        }
+        let mut lane = core::mem::take(&mut self.peers[from.index()].lane);
+        let heard = lane.hear(piece, |message| self.heard(from, message));
+        self.peers[from.index()].lane = lane;
+        heard
+    }
+
+    fn fenced(&mut self, peer: Rank) {
+        let dead = &mut self.peers[peer.index()];
+        (dead.is_live, dead.has_held) = (false, false);
+        dead.lane = Lane::default();
+        dead.given.clear();
+        dead.counts.1 = dead.counts.0;
+        dead.carried = Carried::default();
+        dead.told = EventIndex(0);
+        dead.to_confirm = None;
+        dead.is_queued = false;
+        self.queue.retain(|queued| *queued != peer);
+        // TICKET-4
+        let heir = self.holder(peer);
+        self.give_lost(heir, None);
+    }
+
+    fn connected(&mut self, peer: Rank) {
+        if self.peers[peer.index()].is_live {
+            return;
+        }
+        self.peers[peer.index()].is_live = true;
+        self.tell_floor(peer);
+        self.give_lost(peer, Some(peer));
+        let given = self.given();
+        for restoring in &mut self.restoring {
+            restoring.until.get_or_insert_with(|| given.clone());
+        }
+    }
+
+    fn explain(&self) -> Option<String> {
+        let waits = |peer: &Peer| !peer.given.is_empty();
+        let holder = self.peers.iter().position(waits);
+        Some(match holder {
+            Some(rank) => format!("rank {rank} has not confirmed that it holds them"),
+            None => "no other rank is there to hold them".into(),
+        })
+    }
+}
+
+impl Holdings {
+    /// A later life cannot do without the floor: it would take trimmed batches for missing ones.
+    /// So peers confirm it, too. TICKET-3, TICKET-4
+    fn tell_floor(&mut self, to: Rank) {
+        let (first, before) = self.floor;
+        let peer = &mut self.peers[to.index()];
+        if peer.is_live && first > peer.told {
+            peer.told = first;
+            let made = self.own.batches().next();
+            let life = made.map_or(self.incarnation, |batch| batch.incarnation);
+            let floor = Floor { first, life };
+            self.say(to, Message::Trim { before, floor });
+            self.await_of(to, Taken::Floor(first));
+        }
+    }
+}
