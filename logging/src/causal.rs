@@ -129,7 +129,7 @@ impl Holdings {
 }
 
 /// The batches in the carriers that an earlier life of a rank has left in its logs, as an answer for
-/// [`Collected::of`]: what it has published may have left, and depends on no others. CAUSAL-4
+/// [`Collected::of`](crate::held::Collected::of): what it has published may have left, and depends on no others. CAUSAL-4
 ///
 /// # Errors
 /// When one of them is no carrier.
