@@ -12,17 +12,13 @@
 
 use crate::determinant::EventIndex;
 use crate::determinant::record::varint::{Bytes, put};
-use crate::held::{Batch, Floor, Holdings, Message, Previous, Row, Unstable, answer};
+use crate::held::{Batch, Floor, Holdings, Message, Previous, Row, answer};
 use refrain_ring::Rank;
 
 /// Carriers that may arrive before they are confirmed by a message of their own.
 const UNCONFIRMED_MAX: u32 = 32;
 
 impl Holdings {
-    pub(crate) fn note_unstable(&mut self, batch: Batch<'_>) {
-        self.unstable.push_back(Unstable::of(batch));
-    }
-
     /// Writes what the next message to a rank has to carry, as far as one carrier holds it: a
     /// confirmation (one past the last batch that came from it, or 0), then batches. Nothing: there
     /// is none. CAUSAL-1
@@ -30,13 +26,12 @@ impl Holdings {
         let carried = &mut self.peers[to.index()].carried;
         carried.next = carried.until;
         let mut previous = Previous::default();
-        let is_old = |it: &Unstable| it.batch().end() <= carried.until;
-        let begin = self.unstable.partition_point(is_old);
-        for unstable in self.unstable.range(begin..) {
-            if carrier.is_empty() {
-                put(carrier, carried.to_confirm.map_or(0, |end| end.0));
-            }
-            let batch = unstable.batch();
+        let begin = self.waiting.partition_point(|it| it.end <= carried.until);
+        let Some(first) = self.waiting.get(begin) else {
+            return;
+        };
+        put(carrier, carried.to_confirm.map_or(0, |end| end.0));
+        for batch in self.own.batches_from(first.place) {
             let before = carrier.len();
             batch.put(&mut previous, carrier);
             if carrier.len() > bytes_max && carried.next > carried.until {
@@ -114,22 +109,28 @@ impl Holdings {
 
     /// Something waits for batches that no message carries: gives them to the next rank. CAUSAL-3
     pub(crate) fn give_unstable(&mut self) {
-        if self.unstable.back().is_none_or(|newest| newest.is_pressed) {
+        let to = self.holder(self.next_rank());
+        let begin = self.waiting.partition_point(|it| it.is_pressed);
+        let Some(first) = self.waiting.get(begin).map(|it| it.place) else {
+            return;
+        };
+        if !self.peers[to.index()].is_live {
             return;
         }
-        let to = self.holder(self.next_rank());
-        let is_live = self.peers[to.index()].is_live;
-        let mut unstable = core::mem::take(&mut self.unstable);
-        for it in unstable.iter_mut().filter(|it| is_live && !it.is_pressed) {
-            it.is_pressed = true;
-            self.give(to, it.batch());
+        let own = core::mem::take(&mut self.own);
+        for batch in own.batches_from(first) {
+            self.give(to, batch);
         }
-        self.unstable = unstable;
+        self.own = own;
+        for waiting in self.waiting.range_mut(begin..) {
+            waiting.is_pressed = true;
+        }
     }
 }
 
 /// The batches in the carriers that an earlier life of a rank has left in its logs, as an answer for
-/// [`Collected::of`](crate::held::Collected::of): what it has published may have left, and depends on no others. CAUSAL-4
+/// [`Collected::of`](crate::held::Collected::of): what it has published may have left, and depends on
+/// no others. CAUSAL-4
 ///
 /// # Errors
 /// When one of them is no carrier.

@@ -2,10 +2,9 @@
 //! the protocols without event loggers share. docs/design/events-at-ranks.md
 
 use super::batch::Batch;
-use super::carried::{Carried, Unstable};
 use super::collected::{Collected, Floor, answer};
 use super::lane::{Lane, Message, Taken};
-use super::row::Row;
+use super::row::{Place, Row};
 use crate::determinant::EventIndex;
 use crate::determinant::batch::BatchHeader;
 use crate::pessimist::Commits;
@@ -16,7 +15,36 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Waiting {
     pub end: EventIndex,
+    /// In the row of own batches.
+    pub place: Place,
+    /// Another rank has confirmed it.
     pub is_held: bool,
+    /// It was given to the next rank because something waits for it. CAUSAL-3
+    pub is_pressed: bool,
+}
+
+impl Waiting {
+    fn new(batch: &Batch<'_>, place: Place, is_held: bool) -> Self {
+        Self {
+            end: batch.end(),
+            place,
+            is_held,
+            is_pressed: false,
+        }
+    }
+}
+
+/// What messages carried to a peer and from it, over one connection. CAUSAL-1
+#[derive(Clone, Debug, Default, Hash)]
+pub(crate) struct Carried {
+    /// Everything unstable before this was carried to it.
+    pub until: EventIndex,
+    /// The same behind the carrier that is being made.
+    pub next: EventIndex,
+    /// One past the last batch that came from it, if that is not confirmed.
+    pub to_confirm: Option<EventIndex>,
+    /// Carriers that came from it since the last confirmation.
+    pub unconfirmed: u32,
 }
 
 /// When a rank gives its batches to others.
@@ -73,13 +101,12 @@ pub struct Holdings {
     holders: Vec<Rank>,
     /// The first own determinant that was not trimmed, and the clock up to which they were.
     floor: (EventIndex, Clock),
+    /// Those that are not stable, the last ones.
     pub(crate) waiting: VecDeque<Waiting>,
     pub(crate) stable: EventIndex,
     /// What this rank holds of others, each with the first determinant that is not trimmed.
     pub(crate) held: BTreeMap<Rank, (Floor, Row)>,
     queue: VecDeque<Rank>,
-    /// Where messages carry batches: the own ones that are not stable.
-    pub(crate) unstable: VecDeque<Unstable>,
     /// Peers whose carriers are to be confirmed.
     pub(crate) unconfirmed: Vec<Rank>,
     restoring: Vec<Restoring>,
@@ -110,19 +137,19 @@ impl Holdings {
         // What only this rank's own earlier lives had has no holder. CAUSAL-4
         let first = collected.holders.iter().position(|holder| *holder == rank);
         let first = first.unwrap_or(collected.holders.len());
+        let mut own = Row::default();
         let mut waiting = VecDeque::new();
-        let mut unstable = VecDeque::new();
         let mut stable = collected.floor;
         for (at, batch) in collected.row.batches().enumerate() {
-            if at < first {
-                stable = batch.end();
-                continue;
+            let place = own.end();
+            own.push(&batch);
+            match at < first {
+                true => stable = batch.end(),
+                false => {
+                    let is_held = collected.holders[at] != rank;
+                    waiting.push_back(Waiting::new(&batch, place, is_held));
+                }
             }
-            waiting.push_back(Waiting {
-                end: batch.end(),
-                is_held: collected.holders[at] != rank,
-            });
-            unstable.push_back(Unstable::of(batch));
         }
         Self {
             rank,
@@ -130,14 +157,13 @@ impl Holdings {
             gives,
             sender: None,
             peers: (0..size).map(peer).collect(),
-            own: collected.row,
+            own,
             holders: collected.holders,
             floor: (collected.floor, Clock(0)),
             waiting,
             stable,
             held: BTreeMap::new(),
             queue: VecDeque::new(),
-            unstable,
             unconfirmed: Vec::new(),
             restoring: Vec::new(),
         }
@@ -301,7 +327,6 @@ impl Holdings {
         {
             self.stable = first.end;
             self.waiting.pop_front();
-            self.unstable.pop_front();
         }
     }
 
@@ -342,15 +367,12 @@ impl Commits for Holdings {
             Gives::AtCommit => self.ticket_holder(),
             Gives::WithMessages => self.rank,
         };
+        let waiting = Waiting::new(&batch, self.own.end(), false);
         self.own.push(&batch);
         self.holders.push(holder);
-        self.waiting.push_back(Waiting {
-            end: batch.end(),
-            is_held: false,
-        });
-        match self.gives {
-            Gives::AtCommit => self.give(holder, batch),
-            Gives::WithMessages => self.note_unstable(batch),
+        self.waiting.push_back(waiting);
+        if self.gives == Gives::AtCommit {
+            self.give(holder, batch);
         }
     }
 
@@ -390,10 +412,18 @@ impl Commits for Holdings {
     }
 
     fn trim(&mut self, before: Clock) {
-        let of_kept = self.own.batches().zip(&self.holders);
-        let of_kept = of_kept.filter(|(batch, _)| batch.last_clock > before);
-        self.holders = of_kept.map(|(_, holder)| *holder).collect();
-        self.own.trim(before);
+        let own = core::mem::take(&mut self.own);
+        let holders = core::mem::take(&mut self.holders);
+        let stable = holders.len() - self.waiting.len();
+        for (at, (batch, holder)) in own.batches().zip(holders).enumerate() {
+            if let Some(waiting) = at.checked_sub(stable) {
+                self.waiting[waiting].place = self.own.end();
+            } else if batch.last_clock <= before {
+                continue;
+            }
+            self.own.push(&batch);
+            self.holders.push(holder);
+        }
         let first = self.own.batches().next().map(|batch| batch.first);
         let next = self.waiting.back().map_or(self.stable, |last| last.end);
         self.floor = (first.unwrap_or(next), before);
@@ -412,7 +442,7 @@ impl Commits for Holdings {
         if let Some(taken) = peer.to_confirm.take() {
             peer.lane.say(Message::Took(taken));
         }
-        // Who is queued has something to say.
+        // A queued peer has a piece or a confirmation to come.
         let bytes = peer.lane.next_piece(piece);
         if !peer.lane.has_piece() {
             peer.is_queued = false;

@@ -69,6 +69,8 @@ pub(crate) struct Lane {
     incoming: Vec<u8>,
     sent: Previous,
     received: Previous,
+    /// The length of the message that is said, and the rest of it. The memory is reused.
+    head: Vec<u8>,
     body: Vec<u8>,
 }
 
@@ -100,9 +102,10 @@ impl Lane {
                 TRIM
             }
         };
-        let mut head = vec![kind];
-        put(&mut head, self.body.len() as u64);
-        self.outgoing.extend(head);
+        self.head.clear();
+        put(&mut self.head, self.body.len() as u64);
+        self.outgoing.push_back(kind);
+        self.outgoing.extend(&self.head);
         self.outgoing.extend(&self.body);
     }
 
@@ -136,17 +139,18 @@ impl Lane {
             let mut ahead = Bytes(rest.0);
             let (Ok(kind), Ok(bytes)) = (ahead.byte(), ahead.number()) else {
                 // No kind and length are as long.
-                let is_cut = before < 12;
-                return self.keep(before).and(match is_cut {
-                    true => Ok(()),
-                    false => Err("a message has no length"),
-                });
+                if before >= 12 {
+                    return Err("a message has no length");
+                }
+                self.keep(before);
+                return Ok(());
             };
             if bytes > BODY_BYTES_MAX {
                 return Err("a message is too long");
             }
             let Ok(body) = ahead.take(bytes as usize) else {
-                return self.keep(before);
+                self.keep(before);
+                return Ok(());
             };
             hears(Message::read(kind, body, &mut self.received)?);
             rest = ahead;
@@ -154,10 +158,9 @@ impl Lane {
     }
 
     /// Keeps the last bytes of what has arrived.
-    fn keep(&mut self, bytes: usize) -> Result<(), &'static str> {
+    fn keep(&mut self, bytes: usize) {
         let taken = self.incoming.len() - bytes;
         self.incoming.drain(..taken);
-        Ok(())
     }
 }
 

@@ -5,7 +5,6 @@
 //! owner covers them. The owner keeps them, too: it gives them to another rank when a holder dies.
 
 mod batch;
-mod carried;
 mod collected;
 mod holdings;
 mod lane;
@@ -19,6 +18,5 @@ pub use holdings::{Gives, Holdings};
 pub use losses::{Answers, Losses};
 pub use row::Row;
 
-pub(crate) use carried::Unstable;
 pub(crate) use collected::{Floor, answer};
 pub(crate) use lane::Message;

@@ -12,6 +12,13 @@ pub struct Row {
     count: usize,
 }
 
+/// Where a batch begins in a row.
+#[derive(Clone, Copy, Debug, Default, Hash)]
+pub(crate) struct Place {
+    offset: usize,
+    previous: Previous,
+}
+
 impl Row {
     /// Appends a batch.
     pub fn push(&mut self, batch: &Batch<'_>) {
@@ -21,8 +28,21 @@ impl Row {
 
     /// The batches, in the order in which they came.
     pub fn batches(&self) -> impl Iterator<Item = Batch<'_>> {
-        let mut rest = Bytes(&self.bytes);
-        let mut previous = Previous::default();
+        self.batches_from(Place::default())
+    }
+
+    /// The place of the next batch that is appended.
+    pub(crate) fn end(&self) -> Place {
+        Place {
+            offset: self.bytes.len(),
+            previous: self.last,
+        }
+    }
+
+    /// The batches from this place on.
+    pub(crate) fn batches_from(&self, place: Place) -> impl Iterator<Item = Batch<'_>> {
+        let mut rest = Bytes(&self.bytes[place.offset..]);
+        let mut previous = place.previous;
         // Only `push` and `read` make rows: there is nothing else in them.
         core::iter::from_fn(move || Batch::take(&mut rest, &mut previous).ok())
     }
