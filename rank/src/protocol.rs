@@ -192,6 +192,9 @@ impl<C: Commits, W: Watch> Protocol for Logging<C, W> {
         };
         let stable_before = events.stable();
         let has_left = events.leave();
+        if events.stable() < events.recorded() {
+            events.commits_mut().press();
+        }
         self.watch.advanced(Advance {
             wanted: 0,
             stable_before,

@@ -1,8 +1,8 @@
 //! The gate: the one choke point below every emission (GATE-1).
 //!
 //! Fabrics post only with a [`Pass`]. Only this module makes passes: a [`Gate`] gives one when
-//! every earlier determinant of this rank is stable, or for traffic that shows nothing to a peer's
-//! *program* (GATE-4).
+//! every earlier determinant of this rank is stable, for traffic that shows nothing to a peer's
+//! *program* (GATE-4), or for a message that its determinants precede in its lane (CAUSAL-1).
 
 /// The permission to post one frame. Cannot be made outside this module.
 #[derive(Debug)]
@@ -65,6 +65,12 @@ impl Gate {
     #[inline]
     pub fn pass_behind(&self, mark: Mark) -> Option<Pass> {
         (self.stable >= mark.0).then_some(Pass(()))
+    }
+
+    /// The mark of a message whose events precede it in its lane: it waits for none. CAUSAL-1
+    #[inline]
+    pub fn preceded(&self) -> Mark {
+        Mark(0)
     }
 
     /// A pass for a record of the log that was published before: for another life of its receiver,

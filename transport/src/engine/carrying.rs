@@ -10,7 +10,6 @@ use super::outbox::{Means, Outbox};
 use super::request::RequestId;
 use super::{EngineError, SendTo};
 use crate::fabric::{Arrival, Disposition, Payload};
-use crate::gate::Mark;
 use crate::protocol::Protocol;
 use refrain_ring::{ChannelLog, Rank, RecordKind, ReserveError, Ssn, Stream};
 
@@ -85,7 +84,7 @@ impl Outbox {
             let fill = |place: &mut [u8]| place.copy_from_slice(carrier);
             let arena = &mut *means.log.arena;
             let appended = (destination.log).append(arena, carrier.len(), true, header, fill);
-            destination.push_packed(appended?, Mark::default());
+            destination.push_packed(appended?, means.log.gate.preceded());
             // No checkpoint covers it.
             destination.horizon.raise_to(ssn.next());
             self.unnumbered += 1;

@@ -48,6 +48,7 @@ mod receiving;
 mod replay_matcher;
 mod replaying;
 mod request;
+mod send_to;
 mod source;
 mod spilling;
 mod stalling;
@@ -71,6 +72,7 @@ pub use publishing::Publication;
 pub use read_back::ReadBack;
 pub use refrain_ring::read_back::{Progress, ReadBackError};
 pub use request::{Outcome, RequestId, Status};
+pub use send_to::SendTo;
 pub use source::Delivered;
 pub use stalling::Stall;
 pub use statistics::Statistics;
@@ -111,46 +113,6 @@ pub struct EngineOptions {
     /// Bytes that one channel's log may hold before its receiver has consumed them; with a protocol
     /// that keeps payload, before a horizon frees them or they are on disk.
     pub window_bytes: u64,
-}
-
-/// The destination and envelope of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SendTo {
-    /// The receiver.
-    pub rank: Rank,
-    /// The context.
-    pub context: u32,
-    /// The tag.
-    pub tag: i32,
-    /// Whether the send completes only when its message is matched.
-    pub synchronous: bool,
-}
-
-impl SendTo {
-    /// Sets the tag.
-    #[inline]
-    #[must_use]
-    pub fn tag(self, tag: i32) -> Self {
-        Self { tag, ..self }
-    }
-
-    /// Sets the context. Messages match only within one context. Contexts from 0x80000000 on belong
-    /// to groups, those from 0xffff0000 on to the library.
-    #[inline]
-    #[must_use]
-    pub fn context(self, context: u32) -> Self {
-        Self { context, ..self }
-    }
-
-    /// Makes the send synchronous: it completes only when its message is matched.
-    #[inline]
-    #[must_use]
-    pub fn synchronous(self) -> Self {
-        Self {
-            synchronous: true,
-            ..self
-        }
-    }
 }
 
 /// A send that has begun.

@@ -123,7 +123,7 @@ impl Sending {
     /// The events for which its next record waits.
     pub fn mark(&self, gate: &Gate) -> Mark {
         match self.is_preceded {
-            true => Mark::default(),
+            true => gate.preceded(),
             false => gate.mark(),
         }
     }
