@@ -429,26 +429,27 @@ impl ControlPlane {
 
     /// A copy of the descriptor of the newest earlier life's memory, with its incarnation. The
     /// original stays in the news.
-    pub fn remains(&self) -> Option<(Incarnation, OwnedFd)> {
-        self.news.iter().rev().find_map(|news| match news {
-            News::Remains {
-                incarnation,
-                memory,
-            } => Some((*incarnation, memory.try_clone().ok()?)),
-            _ => None,
-        })
+    ///
+    /// # Errors
+    /// No descriptor can be copied.
+    pub fn remains(&self) -> Result<Option<(Incarnation, OwnedFd)>, JobError> {
+        Ok(self.all_remains()?.pop())
     }
 
-    /// As [`ControlPlane::remains`], of all earlier lives whose memory was passed.
-    pub fn all_remains(&self) -> Vec<(Incarnation, OwnedFd)> {
+    /// As [`ControlPlane::remains`], of all earlier lives whose memory was passed, the newest last.
+    ///
+    /// # Errors
+    /// As [`ControlPlane::remains`].
+    pub fn all_remains(&self) -> Result<Vec<(Incarnation, OwnedFd)>, JobError> {
         let of = |news: &News| match news {
             News::Remains {
                 incarnation,
                 memory,
-            } => Some((*incarnation, memory.try_clone().ok()?)),
+            } => Some(memory.try_clone().map(|memory| (*incarnation, memory))),
             _ => None,
         };
-        self.news.iter().filter_map(of).collect()
+        let copied: Result<_, IoError> = self.news.iter().filter_map(of).collect();
+        copied.map_err(|error| JobError::control("copying a descriptor of an earlier life", error))
     }
 
     /// Reports the checkpoint from which this later life continues; 0: from the beginning. Returns

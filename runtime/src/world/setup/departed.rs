@@ -82,7 +82,7 @@ impl Collected {
     ) -> Result<Self, Error> {
         let departed = control.departed()?;
         let folder = config.spill_dir.as_ref().map(Path::new);
-        let own = control.remains();
+        let own = control.remains()?;
         let mut peers: Vec<Option<DepartedPeer>> = (0..membership.size).map(|_| None).collect();
         for Departed {
             rank,

@@ -101,7 +101,7 @@ impl Collecting<'_> {
 pub(super) fn carried_events(control: &ControlPlane, config: &JobConfig) -> Result<Vec<u8>, Error> {
     let rank = control.rank();
     let mut all = Vec::new();
-    for (incarnation, memory) in control.all_remains() {
+    for (incarnation, memory) in control.all_remains()? {
         let broken = |error: &dyn core::fmt::Display| {
             Error::Config(format!(
                 "rank {rank} cannot replay, the log of its life {incarnation} cannot be read: {error}"
