@@ -144,13 +144,13 @@ impl Job {
         }
     }
 
-    /// More ranks are gone at once than the protocol stands. TICKET-4
+    /// More ranks are gone at once than the protocol survives. TICKET-4
     fn lose_events(&mut self, rank: usize, end: End, gone: &[Rank]) {
         let gone: Vec<_> = gone.iter().map(Rank::to_string).collect();
         self.fail(
             1,
             format!(
-                "rank {rank} {end}; ranks {} are gone at once, and with --protocol {} their events may be lost: it stands one death at a time, until the others have made it good; pessimist stands any number",
+                "rank {rank} {end}; ranks {} are gone at once, and with --protocol {} their events may be lost: it survives another death only when all ranks have given away again what the dead rank held; pessimist survives any number",
                 gone.join(" and "),
                 self.config.protocol
             ),

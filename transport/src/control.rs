@@ -91,7 +91,7 @@ impl Piece {
     /// Maximum number of bytes.
     pub const BYTES_MAX: usize = CONTROL_BYTES - 16;
 
-    /// The first bytes of `stream`, as many as fit.
+    /// The first bytes of `stream`, at most [`Piece::BYTES_MAX`].
     ///
     /// # Panics
     /// When there are none.
@@ -275,7 +275,8 @@ impl Control {
     }
 }
 
-/// Whether so many bytes of these words may be a piece: the others are 0.
+/// Whether the words can hold a piece of this length: 1 to [`Piece::BYTES_MAX`] bytes, and 0 behind
+/// them.
 fn is_piece(bytes: usize, words: &[u64]) -> bool {
     let is_after = |at: usize| at >= bytes;
     let mut all = words.iter().flat_map(|word| word.to_le_bytes()).enumerate();

@@ -290,7 +290,7 @@ impl Gate {
     }
 }
 
-/// Whether a sender does not know the present life of a receiver: what it posts reaches nobody.
+/// Whether a sender does not know the present life of a receiver: that life gets none of its frames.
 fn is_for_the_dead(from: Rank, to: Rank, world: &dyn Witness) -> bool {
     world
         .alive(to)

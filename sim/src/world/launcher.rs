@@ -240,7 +240,7 @@ impl World<'_> {
                 self.news[peer.index()].push_back(News::Down(of));
             }
         }
-        // Whose death nobody has noticed yet counts as a survivor.
+        // A rank that is dead counts as a survivor until the launcher has noticed it.
         let is_survivor = |peer: &Rank| {
             *peer != rank
                 && !matches!(self.statuses[peer.index()], RankStatus::Fenced(_))

@@ -23,7 +23,7 @@ impl<P: Protocol> Engine<P> {
             self.outbox.push_control(to, control, Mark::default());
             next = self.protocol.next_piece();
         }
-        // The program may compute for long now.
+        // The program may not call the library for long.
         self.post_controls();
     }
 
