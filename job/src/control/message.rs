@@ -107,7 +107,8 @@ pub enum ToLauncher {
         /// No more parts follow.
         is_last: bool,
     },
-    /// What a dead life held of this rank has other holders. TICKET-4
+    /// What a dead life held of this rank has other holders; of an own life: this one, the next, has
+    /// joined. TICKET-4
     Restored {
         /// The rank of that life.
         rank: u32,

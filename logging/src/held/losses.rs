@@ -2,15 +2,15 @@
 //! for its next life, and knows when each loss is made good.
 //!
 //! Survivors answer in any order, some after another death; a next life may ask before or after. A
-//! rank counts as *gone* from its death until its next life has its events, and every survivor has
-//! given what the dead life held of it to another rank: more ranks gone at once than a protocol
-//! stands end the job. TICKET-2, TICKET-4
+//! rank counts as *gone* from its death until its next life has its events and has joined, and every
+//! survivor has given what the dead life held of it to another rank: more ranks gone at once than a
+//! protocol stands end the job. TICKET-2, TICKET-4
 
 use refrain_ring::{Incarnation, Rank};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What became of a dead life.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 struct Loss {
     incarnation: Incarnation,
     /// Ranks that have not said yet what they hold of it.
@@ -21,7 +21,8 @@ struct Loss {
     is_asked: bool,
     /// Its next life has the answers.
     is_answered: bool,
-    /// Ranks that have not made their part of the loss good.
+    /// Ranks that have not made their part of the loss good; the rank itself: its next life has not
+    /// joined, waits for all others, and answers nothing.
     to_restore: BTreeSet<Rank>,
 }
 
@@ -35,7 +36,7 @@ pub struct Answers {
 }
 
 /// The events that the ranks of a job hold for each other.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub struct Losses {
     /// Ranks that may be gone at once. `None`: ranks hold no events.
     gone_max: Option<usize>,
@@ -88,7 +89,7 @@ impl Losses {
         let loss = Loss {
             incarnation,
             awaited: survivors.clone(),
-            to_restore: survivors,
+            to_restore: survivors.into_iter().chain([rank]).collect(),
             ..Loss::default()
         };
         self.losses.insert(rank, loss);
@@ -117,12 +118,18 @@ impl Losses {
         self.losses.entry(rank).or_default().is_asked = true;
     }
 
-    /// What `holder` was to hold of a dead life before its death has another holder.
+    /// What a dead life held of `holder` has another holder. `holder` of an own life: the next one
+    /// has joined.
     pub fn restored(&mut self, holder: Rank, of: (Rank, Incarnation)) {
         let loss = self.losses.get_mut(&of.0);
         if let Some(loss) = loss.filter(|loss| loss.incarnation == of.1) {
             loss.to_restore.remove(&holder);
         }
+    }
+
+    /// Whether a rank is gone: another death may lose events. TICKET-4
+    pub fn is_any_gone(&self) -> bool {
+        self.losses.values().any(Loss::is_gone)
     }
 
     /// Events that are complete and that a next life has asked for.

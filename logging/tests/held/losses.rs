@@ -34,6 +34,11 @@ impl Launcher {
         self.0.restored(Rank(holder), of);
     }
 
+    /// The next life of a rank has joined.
+    fn joined(&mut self, rank: u32, life: u32) {
+        self.restored(rank, rank, life);
+    }
+
     fn asked(&mut self, rank: u32) {
         self.0.asked(Rank(rank));
     }
@@ -57,6 +62,7 @@ impl Launcher {
             self.restored(*survivor, rank, life);
         }
         assert_eq!(self.next_answers(), Some((rank, survivors.to_vec())));
+        self.joined(rank, life);
     }
 }
 
@@ -226,6 +232,7 @@ fn a_rank_that_dies_twice_in_a_row_counts_once() {
     assert_eq!(launcher.next_answers(), Some((0, vec![1, 2])));
     let mut of_older_life = Launcher(launcher.0.clone());
     assert_eq!(of_older_life.died(1, 0, &[0, 2]), Err(vec![0, 1]));
+    launcher.joined(0, 3);
     launcher.restored(1, 0, 3);
     launcher.restored(2, 0, 3);
     launcher.died(1, 0, &[0, 2]).unwrap();
@@ -240,6 +247,7 @@ fn a_rank_is_gone_until_all_survivors_have_made_its_loss_good() {
     launcher.answered(1, 0, 0);
     launcher.answered(2, 0, 0);
     assert_eq!(launcher.next_answers(), Some((0, vec![1, 2])));
+    launcher.joined(0, 0);
     launcher.restored(1, 0, 0);
     let mut too_early = Launcher(launcher.0.clone());
     assert_eq!(too_early.died(1, 0, &[0, 2]), Err(vec![0, 1]));
@@ -261,6 +269,28 @@ fn a_rank_is_gone_until_its_next_life_has_its_events() {
     assert_eq!(not_asked.died(1, 0, &[0, 2]), Err(vec![0, 1]));
     launcher.asked(0);
     assert_eq!(launcher.next_answers(), Some((0, vec![1, 2])));
+    launcher.joined(0, 0);
+    launcher.died(1, 0, &[0, 2]).unwrap();
+}
+
+/// A next life that waits for all other ranks does not answer: that of another dead rank, which
+/// waits for its answer, would wait for ever.
+// TICKET-2 TICKET-4
+#[test]
+fn a_rank_is_gone_until_its_next_life_has_joined() {
+    let mut launcher = Launcher::new(1);
+    launcher.died(0, 0, &[1, 2]).unwrap();
+    launcher.asked(0);
+    for survivor in [1, 2] {
+        launcher.answered(survivor, 0, 0);
+        launcher.restored(survivor, 0, 0);
+    }
+    assert_eq!(launcher.next_answers(), Some((0, vec![1, 2])));
+    assert!(launcher.0.is_any_gone());
+    let mut too_early = Launcher(launcher.0.clone());
+    assert_eq!(too_early.died(1, 0, &[0, 2]), Err(vec![0, 1]));
+    launcher.joined(0, 0);
+    assert!(!launcher.0.is_any_gone());
     launcher.died(1, 0, &[0, 2]).unwrap();
 }
 

@@ -303,8 +303,13 @@ impl World<'_> {
         }
         for rank in self.ranks() {
             if let RankSlot::Living(process) = &mut self.slots[rank.index()]
+                && let before = process.life.incarnation.0.checked_sub(1)
                 && let Some(holdings) = process.holdings()
             {
+                // A next life has joined.
+                if let Some(before) = before.map(Incarnation) {
+                    self.losses.restored(rank, (rank, before));
+                }
                 while let Some(of) = holdings.next_restored() {
                     self.losses.restored(rank, of);
                 }
