@@ -219,6 +219,7 @@ fn spec(arguments: &Arguments, programs: Vec<Program>) -> miette::Result<JobSpec
         faults: FaultSpec {
             kills: faults.kill.clone(),
             kill_random: faults.kill_random,
+            kills_in_turn: faults.kill_in_turn,
             pauses: faults.pause.clone(),
             suspect_after: (faults.suspect_ranks_after.milliseconds).map(Duration::from_millis),
         },

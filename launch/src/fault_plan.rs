@@ -61,6 +61,9 @@ pub struct FaultSpec {
     pub kills: Vec<Kill>,
     /// Kills of random ranks.
     pub kill_random: Option<KillRandom>,
+    /// `--kill-in-turn`: no rank is killed while another one is gone. Kills at a time wait, random
+    /// ones are left out.
+    pub kills_in_turn: bool,
     /// Ranks to stop for a while.
     pub pauses: Vec<Pause>,
     /// `--suspect-ranks-after`: a rank that is stopped for longer counts as lost; it is killed and

@@ -7,12 +7,16 @@
 use super::Job;
 use super::fault_plan::{Action, FaultSpec, Schedule, Target};
 use super::hosts::message::Recipient;
+use super::lives::Lives;
 use super::recoveries::Shot;
 use super::restarts::Departure;
 use super::verdict::{Cause, Membership};
 use refrain_job::JobError;
 use rustix::process::Signal;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Time after which a kill that waits for its turn is tried again.
+const TURN_LOOK: Duration = Duration::from_millis(2);
 
 /// The faults of a job, and the search for stopped ranks.
 #[derive(Debug)]
@@ -88,7 +92,13 @@ impl Job {
     pub(super) fn inject_faults(&mut self) {
         let now = self.faults.begin.elapsed();
         while let Some(action) = self.faults.schedule.take_due(now) {
+            let is_too_early = self.faults.spec.kills_in_turn && self.is_any_gone();
             match action {
+                Action::Kill(Target::Rank(_), _) if is_too_early => {
+                    let then = now.saturating_add(TURN_LOOK);
+                    self.faults.schedule.add(then, action);
+                }
+                Action::KillAny if is_too_early => {}
                 Action::Kill(Target::Rank(rank), cause) => self.shoot(rank as usize, cause),
                 Action::Kill(Target::EventLogger(logger), _) => self.loggers.kill(logger as usize),
                 Action::Stop(rank, length) => {
@@ -109,6 +119,12 @@ impl Job {
             }
         }
         self.look_for_stopped();
+    }
+
+    /// A rank was killed or waits for its restart, or its death is not made good yet. TICKET-4
+    fn is_any_gone(&self) -> bool {
+        let is_down = |lives: &Lives| lives.shot.is_some() || lives.is_awaited();
+        self.lives.iter().any(is_down) || self.losses.is_any_gone()
     }
 
     fn shoot_any(&mut self) {

@@ -269,6 +269,10 @@ pub struct Faults {
     /// Kill ranks at random, on average every SECONDS.
     #[arg(long, value_name = "SECONDS[,SEED]")]
     pub kill_random: Option<KillRandom>,
+    /// Kill no rank while the events of another dead one are in danger: --kill waits, random kills
+    /// are left out.
+    #[arg(long)]
+    pub kill_in_turn: bool,
     /// Stop ranks at SECONDS for DURATION seconds, with `,` between them.
     #[arg(long, value_name = "RANK@SECONDS:DURATION", value_delimiter = ',')]
     pub pause: Vec<Pause>,

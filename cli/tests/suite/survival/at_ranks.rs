@@ -110,6 +110,21 @@ fn a_rank_dies_again_and_again() {
     batch.finish(1);
 }
 
+/// Kills in turn wait until the death before is made good: each is survived, whatever the times.
+// TICKET-4
+#[test]
+fn ranks_that_die_in_turn_are_survived() {
+    let mut batch = Batch::new("events at ranks, in turn on request");
+    for protocol in PROTOCOLS {
+        for kills in ["--kill 0@0,1@0,2@0.01,1@0.01", "--kill-random 0.02,7"] {
+            let options =
+                format!("--protocol {protocol} --max-restarts 1000 --kill-in-turn {kills}");
+            batch.survives(3, &options, CHAOS);
+        }
+    }
+    batch.finish(6);
+}
+
 /// Two ranks at once: the job stops, and names both. It never goes on without their events.
 // TICKET-4
 #[test]
