@@ -44,7 +44,7 @@ fn read(text: &str, experiment: &str) -> Result<usize, String> {
     match experiment {
         "re-execution" => re_execution(settings, runs),
         "faults" => faults(settings, runs),
-        "rollback" => rollback(runs),
+        "rollback" => rollback(settings, runs),
         "survivors" => survivors(settings, runs),
         "collectives" => collectives(settings, runs),
         "mpi" => mpi(settings, runs),
@@ -117,12 +117,21 @@ fn faults(settings: &Value, runs: &[Value]) -> Result<(), String> {
     }
 }
 
-/// Checks that each method was measured with and without a fault.
-fn rollback(runs: &[Value]) -> Result<(), String> {
-    for way in ["beginning", "coordinated", "logging"] {
+/// Checks that each method was measured with and without a fault, and each protocol's recovery.
+fn rollback(settings: &Value, runs: &[Value]) -> Result<(), String> {
+    for way in ["beginning", "coordinated"] {
         let run = find(runs, |run| run["way"] == way, way.into())?;
         positive(&run["calm"], "wall_s")?;
         positive(&run["fault"], "wall_s")?;
+    }
+    for protocol in list(&settings["protocol"])? {
+        let is_meant = |run: &Value| {
+            run["way"] == "logging" && (protocol == "all" || &run["protocol"] == protocol)
+        };
+        let run = find(runs, is_meant, format!("logging with {protocol}"))?;
+        positive(&run["calm"], "wall_s")?;
+        positive(&run["fault"], "wall_s")?;
+        figures(&run["recovery"])?;
     }
     Ok(())
 }
@@ -246,14 +255,29 @@ mod tests {
     }
 
     #[test]
-    fn rollback_has_each_way() {
+    fn rollback_has_each_way_and_protocol() {
+        let settings = json!({"protocol": ["pessimist", "ticket"]});
         let run =
             |way: &str| json!({"way": way, "calm": {"wall_s": 1.0}, "fault": {"wall_s": 2.0}});
-        let of = |runs| problem("rollback", json!({}), runs);
-        let all = json!([run("logging"), run("beginning"), run("coordinated")]);
+        let logging = |protocol: &str| {
+            let mut run = run("logging");
+            run["protocol"] = protocol.into();
+            run["recovery"] =
+                json!({"noticed_us": 1, "total_us": 2, "figures": {"first_message_us": 3}});
+            run
+        };
+        let of = |runs| problem("rollback", settings.clone(), runs);
+        let (one, other) = (logging("pessimist"), logging("ticket"));
+        let all = json!([one, other, run("beginning"), run("coordinated")]);
         assert_eq!(of(all), None);
-        let two = json!([run("logging"), run("beginning")]);
+        let two = json!([one, other, run("beginning")]);
         assert!(of(two).unwrap().contains("coordinated"));
+        let three = json!([one, run("beginning"), run("coordinated")]);
+        assert!(of(three).unwrap().contains("ticket"));
+        let mut unfinished = other.clone();
+        unfinished["recovery"]["total_us"] = json!(null);
+        let four = json!([one, unfinished, run("beginning"), run("coordinated")]);
+        assert!(of(four).unwrap().contains("total_us"));
     }
 
     #[test]

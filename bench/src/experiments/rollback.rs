@@ -1,29 +1,33 @@
 //! `refrain bench rollback`: a rank of a halo exchange is killed. Compares the cost of restarting
-//! that rank with that of restarting all ranks (user-level message logging, table 2).
+//! that rank, with each protocol, with that of restarting all ranks (user-level message logging,
+//! table 2).
 //!
 //! | method | without a fault | with one |
 //! |---|---|---|
 //! | `beginning` | protocol `none`, no checkpoints | the death ends the job, which is run again |
 //! | `coordinated` | protocol `none`; all ranks write checkpoints together | the death ends the
 //! job; the second run begins with the last common checkpoint |
-//! | `logging` | protocol `pessimist`; each rank takes its own checkpoints, as often | one job; the launcher restarts the rank |
+//! | `logging` | each protocol; each rank takes its own checkpoints, as often | one job; the launcher restarts the rank |
 //!
 //! Both kinds of checkpoints hold the same cells, and are durable. Times are those of whole jobs
-//! with their launchers; of both jobs if there are two.
+//! with their launchers; of both jobs if there are two. The phases of a recovery are those that the
+//! launcher and the next life report.
 
 use super::jobs::{Jobs, Measured};
-use super::{Common, repeat};
+use super::{Common, milliseconds, repeat};
 use crate::drawing::axis::Axis;
-use crate::drawing::chart::{Chart, Panel, Point, Series, Shape};
+use crate::drawing::chart::{Chart, Panel, Series, Shape};
 use crate::error::BenchError;
 use crate::job::Job;
 use crate::machine;
 use crate::report::{print, table};
 use crate::summary::{Summary, cell};
+use refrain_launch::Recovery;
+use refrain_logging::Member;
 use serde::Serialize;
 
-/// Width of each of the two bars of a method.
-const BAR: f64 = 0.38;
+/// Width of all bars of one name, of 1.
+const BARS: f64 = 0.84;
 /// Status of a launcher after SIGKILL has ended a rank.
 const STATUS_KILLED: i32 = 128 + 9;
 /// Number of attempts if the job ends before the fault.
@@ -47,6 +51,17 @@ pub struct Arguments {
     /// Time of the death, as a part of the time of a job without faults.
     #[arg(long, value_name = "PART", default_value_t = 0.7, value_parser = part)]
     at: f64,
+    /// Protocols that restart one rank, to compare; all: each that logs messages.
+    #[arg(
+        long,
+        value_name = "A,B,…",
+        value_delimiter = ',',
+        default_value = "pessimist,ticket,causal"
+    )]
+    protocol: Vec<String>,
+    /// Receive from any source, so that each receive is a logged event.
+    #[arg(long)]
+    any: bool,
     #[command(flatten)]
     #[serde(flatten)]
     common: Common,
@@ -61,21 +76,47 @@ fn part(text: &str) -> Result<f64, String> {
 
 /// Method by which a job survives a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(tag = "way", content = "protocol", rename_all = "kebab-case")]
 enum Method {
     Beginning,
     Coordinated,
-    Logging,
+    /// Message logging, with this protocol.
+    Logging(&'static str),
 }
 
 impl Method {
-    const ALL: [Self; 3] = [Self::Beginning, Self::Coordinated, Self::Logging];
+    /// All methods, with these protocols.
+    ///
+    /// # Errors
+    /// A name is of no protocol that logs messages, or is given twice.
+    fn all(protocols: &[String]) -> Result<Vec<Self>, BenchError> {
+        let logging = Member::ALL.into_iter().filter(|it| it.keeps_payload());
+        let names: Vec<&'static str> = logging.map(Member::name).collect();
+        let mut methods = vec![Self::Beginning, Self::Coordinated];
+        if protocols == ["all"] {
+            methods.extend(names.into_iter().map(Self::Logging));
+            return Ok(methods);
+        }
+        for protocol in protocols {
+            let known = names.iter().find(|name| *name == protocol);
+            let method = known.copied().map(Self::Logging);
+            match method.filter(|method| !methods.contains(method)) {
+                Some(method) => methods.push(method),
+                None => {
+                    let problem = format!("`{protocol}` logs no messages, or is given twice");
+                    let help = format!("choose of {}, or all", names.join(", "));
+                    return Err(BenchError::option("--protocol", problem, help));
+                }
+            }
+        }
+        Ok(methods)
+    }
 
-    fn name(self) -> &'static str {
+    fn name(self) -> String {
         match self {
-            Self::Beginning => "all again, from the beginning",
-            Self::Coordinated => "all again, from a common checkpoint",
-            Self::Logging => "one again, by message logging",
+            Self::Beginning => "all again, from the beginning".into(),
+            Self::Coordinated => "all again, from a common checkpoint".into(),
+            Self::Logging(protocol) => format!("one again, {protocol}"),
         }
     }
 
@@ -88,8 +129,9 @@ impl Method {
                 "none",
                 format!("--coordinated-dir KEPT --coordinated-every {every}"),
             ),
-            Self::Logging => ("pessimist", format!("--checkpoint-every {every}")),
+            Self::Logging(protocol) => (protocol, format!("--checkpoint-every {every}")),
         };
+        let any = if arguments.any { "--any" } else { "" };
         Job::new(
             arguments.ranks,
             &format!(
@@ -97,7 +139,7 @@ impl Method {
                 arguments.common.fabric
             ),
             &format!(
-                "stencil --size {} --iterations {} {checkpoints}",
+                "stencil --size {} --iterations {} {any} {checkpoints}",
                 arguments.size, arguments.iterations
             ),
         )
@@ -125,10 +167,12 @@ impl Taken {
 #[derive(Clone, Debug, Serialize)]
 struct Run {
     repetition: u32,
-    #[serde(rename = "way")]
+    #[serde(flatten)]
     method: Method,
     calm: Taken,
     fault: Taken,
+    /// The recovery, as the launcher reports it, if one rank was restarted.
+    recovery: Option<Recovery>,
 }
 
 /// Runs the experiment.
@@ -136,57 +180,63 @@ struct Run {
 /// # Errors
 /// When a job fails, or a file cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
+    let methods = Method::all(&arguments.protocol)?;
     let reporting = &arguments.common.reporting;
     reporting.check()?;
     let jobs = Jobs::new()?;
     let mut line = None;
-    let name = |method: Method| method.name().to_owned();
     let runs = repeat(
-        &Method::ALL,
+        &methods,
         arguments.common.repetitions,
         reporting,
-        name,
+        Method::name,
         |repetition, method| {
             jobs.forget()?;
             let calm = jobs.run(&method.job(arguments, ""), line.as_deref())?;
             let after_s = calm.ended.wall_s * arguments.at;
             let line = line.get_or_insert_with(|| calm.ended.out.clone());
+            let (fault, recovery) = with_a_fault(arguments, &jobs, method, after_s, line)?;
             Ok(Run {
                 repetition,
                 method,
                 calm: Taken::of(&[&calm]),
-                fault: with_a_fault(arguments, &jobs, method, after_s, line)?,
+                fault,
+                recovery,
             })
         },
     )?;
-    reporting.write("rollback", arguments, &runs, || chart(arguments, &runs))?;
-    show(arguments, &runs)
+    let chart = || chart(arguments, &methods, &runs);
+    reporting.write("rollback", arguments, &runs, chart)?;
+    show(arguments, &methods, &runs)
 }
 
 fn with_a_fault(
     arguments: &Arguments,
     jobs: &Jobs,
     method: Method,
-    after_s: f64,
+    mut after_s: f64,
     line: &str,
-) -> Result<Taken, BenchError> {
-    let kill = format!("--kill {}@{after_s:.4}", arguments.ranks - 1);
-    let job = method.job(arguments, &kill);
+) -> Result<(Taken, Option<Recovery>), BenchError> {
     for _ in 0..TRIES {
+        let kill = format!("--kill {}@{after_s:.4}", arguments.ranks - 1);
+        let job = method.job(arguments, &kill);
         jobs.forget()?;
-        if method == Method::Logging {
+        if let Method::Logging(_) = method {
             let measured = jobs.run(&job, Some(line))?;
-            if !measured.recoveries.is_empty() {
-                return Ok(Taken::of(&[&measured]));
+            if let Some(recovery) = measured.recoveries.first() {
+                return Ok((Taken::of(&[&measured]), Some(recovery.clone())));
             }
+            // It was faster than the job before it.
+            after_s = measured.ended.wall_s * arguments.at;
             continue;
         }
         let died = jobs.end(&job)?;
         if died.ended.status == Some(STATUS_KILLED) {
             let second = jobs.run(&method.job(arguments, ""), Some(line))?;
-            return Ok(Taken::of(&[&died, &second]));
+            return Ok((Taken::of(&[&died, &second]), None));
         }
         died.expect(&job, Some(line))?;
+        after_s = died.ended.wall_s * arguments.at;
     }
     Err(BenchError::option(
         "--at",
@@ -195,28 +245,65 @@ fn with_a_fault(
     ))
 }
 
-type Value = fn(&Run) -> f64;
+type Value = fn(&Run) -> Option<f64>;
 
-/// Columns of the table: name, value.
+/// Columns of the table of all methods: name, value.
 const COLUMNS: [(&str, Value); 8] = [
-    ("without, wall", |run| run.calm.wall_s),
-    ("with one", |run| run.fault.wall_s),
-    ("more", |run| run.fault.wall_s - run.calm.wall_s),
-    ("÷", |run| run.fault.wall_s / run.calm.wall_s),
-    ("without, CPU", |run| run.calm.cpu_s),
-    ("with one", |run| run.fault.cpu_s),
-    ("more", |run| run.fault.cpu_s - run.calm.cpu_s),
-    ("÷", |run| run.fault.cpu_s / run.calm.cpu_s),
+    ("without, wall", |run| Some(run.calm.wall_s)),
+    ("with one", |run| Some(run.fault.wall_s)),
+    ("more", |run| Some(run.fault.wall_s - run.calm.wall_s)),
+    ("÷", |run| Some(run.fault.wall_s / run.calm.wall_s)),
+    ("without, CPU", |run| Some(run.calm.cpu_s)),
+    ("with one", |run| Some(run.fault.cpu_s)),
+    ("more", |run| Some(run.fault.cpu_s - run.calm.cpu_s)),
+    ("÷", |run| Some(run.fault.cpu_s / run.calm.cpu_s)),
+];
+
+/// A value of a recovery: in the table and its digits there, in the drawing, and the value.
+type Figure = (&'static str, usize, Option<&'static str>, Value);
+
+/// What is measured of the restart of one rank.
+const FIGURES: [Figure; 7] = [
+    ("started, ms", 1, Some("started"), |run| {
+        Some(milliseconds(run.recovery.as_ref()?.started_us))
+    }),
+    ("events collected", 1, Some("collected"), |run| {
+        Some(milliseconds(
+            run.recovery.as_ref()?.figures.as_ref()?.collect_us,
+        ))
+    }),
+    ("first message", 1, Some("message"), |run| {
+        let figures = run.recovery.as_ref()?.figures.as_ref()?;
+        Some(milliseconds(figures.first_message_us?))
+    }),
+    ("replayed", 1, Some("replay"), |run| {
+        Some(milliseconds(
+            run.recovery.as_ref()?.figures.as_ref()?.replay_us,
+        ))
+    }),
+    ("in all", 1, Some("in all"), |run| {
+        Some(milliseconds(run.recovery.as_ref()?.total_us?))
+    }),
+    ("events", 0, None, |run| {
+        Some(run.recovery.as_ref()?.figures.as_ref()?.events as f64)
+    }),
+    ("replay an event, µs", 1, None, |run| {
+        let figures = run.recovery.as_ref()?.figures.as_ref()?;
+        (figures.events > 0).then(|| figures.replay_us as f64 / figures.events as f64)
+    }),
 ];
 
 fn summary(runs: &[Run], method: Method, value: Value) -> Option<Summary> {
-    Summary::of(runs.iter().filter(|run| run.method == method).map(value))
+    let these = runs.iter().filter(|run| run.method == method);
+    Summary::of(these.filter_map(value))
 }
 
-fn show(arguments: &Arguments, runs: &[Run]) -> Result<(), BenchError> {
+fn show(arguments: &Arguments, methods: &[Method], runs: &[Run]) -> Result<(), BenchError> {
+    let receives = if arguments.any { "any" } else { "its named" };
     print(&format!(
-        "stencil of {0} × {0} cells, {1} iterations, {2} ranks, checkpoints every {3} iterations; a \
-         rank is killed after {4:.2} of the run; s, medians and quartiles",
+        "stencil of {0} × {0} cells, {1} iterations, {2} ranks, received from {receives} source, \
+         checkpoints every {3} iterations; a rank is killed after {4:.2} of the run; s, medians and \
+         quartiles",
         arguments.size,
         arguments.iterations,
         arguments.ranks,
@@ -226,30 +313,61 @@ fn show(arguments: &Arguments, runs: &[Run]) -> Result<(), BenchError> {
     let header = ["a fault means"]
         .into_iter()
         .chain(COLUMNS.map(|(name, _)| name));
-    let row = |method: Method| {
-        let cells = COLUMNS.map(|(_, value)| cell(summary(runs, method, value), 2));
-        std::iter::once(method.name().to_owned())
-            .chain(cells)
-            .collect()
+    let row = |method: &Method| {
+        let cells = COLUMNS.map(|(_, value)| cell(summary(runs, *method, value), 2));
+        std::iter::once(method.name()).chain(cells).collect()
     };
-    print(&table(header, Method::ALL.map(row), 0))
+    print(&table(header, methods.iter().map(row), 1))?;
+    let header = ["its recovery"]
+        .into_iter()
+        .chain(FIGURES.map(|(name, ..)| name));
+    let row = |method: &Method| {
+        let Method::Logging(protocol) = method else {
+            return None;
+        };
+        let figure = |(_, digits, _, value): Figure| cell(summary(runs, *method, value), digits);
+        let cells = FIGURES.map(figure);
+        Some(
+            std::iter::once((*protocol).to_owned())
+                .chain(cells)
+                .collect(),
+        )
+    };
+    print(&format!(
+        "\n{}",
+        table(header, methods.iter().filter_map(row), 1)
+    ))
 }
 
-fn chart(arguments: &Arguments, runs: &[Run]) -> Chart {
-    let series = |name: &str, colour, value: Value, offset: f64| {
-        Series::new(name, colour, Shape::Bars(BAR), points(runs, value, offset))
+fn chart(arguments: &Arguments, methods: &[Method], runs: &[Run]) -> Chart {
+    let width = BARS / methods.len() as f64;
+    // Each method has its colour, and its place among the bars of each name.
+    let panel = |title: &str, values: &[(&'static str, Value)]| {
+        let series = methods.iter().enumerate().map(|(index, method)| {
+            let offset = (index as f64 + 0.5) * width - BARS / 2.0;
+            let at = |(place, (_, value)): (usize, &(&str, Value))| {
+                Some(summary(runs, *method, *value)?.at(place as f64 + offset))
+            };
+            let points = values.iter().enumerate().filter_map(at);
+            Series::new(method.name(), index, Shape::Bars(width * 0.9), points)
+        });
+        let all = values
+            .iter()
+            .flat_map(|(_, value)| runs.iter().filter_map(value));
+        Panel {
+            title: title.into(),
+            x_name: String::new(),
+            x: Axis::Names(values.iter().map(|(name, _)| (*name).to_owned()).collect()),
+            y: Axis::from_zero(all),
+            series: series.collect(),
+            mark: None,
+        }
     };
-    let panel = |title: &str, calm: Value, fault: Value| Panel {
-        title: title.into(),
-        x_name: "where a job continues after a fault".into(),
-        x: Axis::names(["beginning", "common checkpoint", "message logging"]),
-        y: Axis::from_zero(runs.iter().flat_map(|run| [calm(run), fault(run)])),
-        series: vec![
-            series("without a fault", 0, calm, -BAR / 2.0),
-            series("with a fault", 1, fault, BAR / 2.0),
-        ],
-        mark: None,
-    };
+    let phases = FIGURES.into_iter();
+    let phases: Vec<(&str, Value)> = phases
+        .filter_map(|(_, _, name, value)| Some((name?, value)))
+        .collect();
+    let [without, with] = ["without a fault", "with a fault"];
     Chart {
         title: format!(
             "refrain bench rollback: stencil, {} ranks, a fault after {:.2} of the run",
@@ -259,17 +377,56 @@ fn chart(arguments: &Arguments, runs: &[Run]) -> Chart {
         panels: vec![
             panel(
                 "wall time, s",
-                |run| run.calm.wall_s,
-                |run| run.fault.wall_s,
+                &[
+                    (without, |run| Some(run.calm.wall_s)),
+                    (with, |run| Some(run.fault.wall_s)),
+                ],
             ),
-            panel("CPU time, s", |run| run.calm.cpu_s, |run| run.fault.cpu_s),
+            panel(
+                "CPU time, s",
+                &[
+                    (without, |run| Some(run.calm.cpu_s)),
+                    (with, |run| Some(run.fault.cpu_s)),
+                ],
+            ),
+            panel("recovery of one rank, ms", &phases),
         ],
     }
 }
 
-fn points(runs: &[Run], value: Value, offset: f64) -> Vec<Point> {
-    let at = |(index, method): (usize, &Method)| {
-        Some(summary(runs, *method, value)?.at(index as f64 + offset))
-    };
-    Method::ALL.iter().enumerate().filter_map(at).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_are_those_of_the_protocols_that_log() {
+        let all = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            Method::all(&names)
+        };
+        let logging = all(&["causal", "pessimist"]).unwrap();
+        assert_eq!(logging[2], Method::Logging("causal"));
+        assert_eq!(all(&["all"]).unwrap().len(), 1 + Member::ALL.len());
+        for wrong in [&["none"][..], &["optimist"], &["ticket", "ticket"]] {
+            assert!(all(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_names_its_way_and_its_protocol() {
+        let run = |method| Run {
+            repetition: 0,
+            method,
+            calm: Taken::default(),
+            fault: Taken::default(),
+            recovery: None,
+        };
+        let json = |method| serde_json::to_value(run(method)).unwrap();
+        let logging = json(Method::Logging("ticket"));
+        assert_eq!(
+            (&logging["way"], &logging["protocol"]),
+            (&"logging".into(), &"ticket".into())
+        );
+        assert_eq!(json(Method::Beginning)["way"], "beginning");
+    }
 }

@@ -23,6 +23,7 @@ fn wrong_options_are_reported_with_what_to_do() {
             "survivors --repetitions 1 --svg /nowhere/it.svg",
             "cannot write /nowhere/it.svg",
         ),
+        ("rollback --protocol none", "choose of pessimist, "),
         ("collectives --sizes 6", "6 bytes are no elements"),
         ("collectives --protocol optimist", "none, pessimist"),
     ] {

@@ -13,7 +13,7 @@ use super::total;
 use decomposition::{AXES, Decomposition};
 use face::Face;
 use grid::{CELL_BYTES, Grid};
-use refrain::{Layout, Outgoing, Scope, Status, World, from, to};
+use refrain::{Layout, Outgoing, Scope, Status, World, from, from_any, to};
 use std::sync::Arc;
 
 const CONTEXT: u32 = 1;
@@ -40,6 +40,9 @@ pub struct Options {
     /// Use persistent requests instead of isend and irecv.
     #[arg(long)]
     persistent: bool,
+    /// Receive faces from any source, by their tags: each receive is an event.
+    #[arg(long)]
+    any: bool,
     /// Compute the same on rank 0 alone at the end and compare.
     #[arg(long)]
     verify: bool,
@@ -208,6 +211,7 @@ struct Side {
 struct Halo {
     sides: Vec<Side>,
     persistent: bool,
+    any: bool,
 }
 
 impl Halo {
@@ -237,6 +241,7 @@ impl Halo {
         Ok(Self {
             sides,
             persistent: options.persistent,
+            any: options.any,
         })
     }
 
@@ -269,7 +274,12 @@ impl Halo {
     ) -> Result<Vec<Status>, refrain::Error> {
         let mut requests = Vec::with_capacity(2 * self.sides.len());
         for (side, ghosts) in self.sides.iter().zip(ghosts) {
-            let from = from(side.neighbour).tag(side.receive_tag).context(CONTEXT);
+            // A face has one sender, also if any is asked for.
+            let source = match self.any {
+                true => from_any(),
+                false => from(side.neighbour),
+            };
+            let from = source.tag(side.receive_tag).context(CONTEXT);
             requests.push(if self.persistent {
                 scope.recv_init(ghosts, from)?
             } else {

@@ -7,6 +7,7 @@ fn options(dimensions: u32, size: usize, iterations: u64) -> Options {
         iterations,
         reduce_every: 3,
         persistent: false,
+        any: false,
         verify: false,
         print_grid_hash: false,
         coordinated: Coordinated::never(),
