@@ -22,7 +22,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// The first failed check of a job that had to print `expected`.
+    /// The first failed check of a job that had to print this line at its end.
     pub fn failure(&self, expected: &str, folder: &JobFolder) -> Option<String> {
         let Ended { status, out, .. } = &self.ended;
         if self.hung.is_some() {
@@ -36,6 +36,26 @@ impl Watched {
         if out != expected {
             return Some(format!("it did not print: {}", expected.trim_end()));
         }
+        self.leftover(folder)
+    }
+
+    /// The first failed check of a job that had to end with the error that these ranks are gone
+    /// at once. TICKET-4
+    pub fn failure_of_gone(&self, one: u32, other: u32, folder: &JobFolder) -> Option<String> {
+        let error = format!("ranks {one} and {other} are gone at once");
+        let Ended { status, err, .. } = &self.ended;
+        match status {
+            _ if self.hung.is_some() => Some("it did not end".into()),
+            None => Some("its launcher was killed".into()),
+            Some(1) if err.contains(&error) => self.leftover(folder),
+            Some(status) => Some(format!(
+                "it ended with status {status}, and had to say: {error}"
+            )),
+        }
+    }
+
+    /// What the job used or left, and should not have.
+    fn leftover(&self, folder: &JobFolder) -> Option<String> {
         if self.launcher_bytes > LAUNCHER_BYTES_MAX {
             let mib = self.launcher_bytes >> 20;
             return Some(format!("its launcher had {mib} MiB"));

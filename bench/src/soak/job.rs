@@ -2,19 +2,68 @@
 
 use crate::job::Job;
 use crate::workload::prng::{Prng, combine};
+use refrain_logging::{EventStore, Member};
 
-/// The job of this number, with faults. Its output does not depend on the faults.
-pub fn job(seed: u64, number: u64, ranks_max: u32, fabric: &str) -> Job {
+/// Of the jobs whose protocol survives one death at a time, one in this many loses two ranks at
+/// once.
+const TWO_AT_ONCE_IN: usize = 6;
+
+/// How a job must end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// With the line of the same job without faults.
+    Line,
+    /// With the launcher's error that these ranks are gone at once. TICKET-4
+    Gone(u32, u32),
+}
+
+/// The job of this number, with faults, and how it must end. Its output does not depend on the
+/// faults. `protocols`: those to choose from.
+pub fn job(
+    seed: u64,
+    number: u64,
+    ranks_max: u32,
+    fabric: &str,
+    protocols: &[Member],
+) -> (Job, Expected) {
     let mut prng = Prng::new(combine(&[seed, number]));
-    let ranks = prng.between(1, ranks_max as usize) as u32;
-    let workload = workload(&mut prng);
-    let mut options = format!("--fabric {fabric} {}", setting(&mut prng));
-    options += &faults(&mut prng, ranks, fabric.starts_with("ofi"));
+    let protocol = prng.pick(protocols);
+    let is_one_at_a_time = protocol.deaths_at_once_max().is_some();
+    let ranks_min = 1 + u32::from(is_one_at_a_time);
+    let ranks = prng.between(ranks_min as usize, ranks_max.max(ranks_min) as usize) as u32;
+    let only_clocks = fabric.starts_with("ofi");
+    let mut workload = workload(&mut prng);
+    let mut options = format!(
+        "--fabric {fabric} --protocol {} {} --max-restarts 100000",
+        protocol.name(),
+        setting(&mut prng, protocol)
+    );
+    let mut expected = Expected::Line;
+    if is_one_at_a_time && !only_clocks && prng.chance(TWO_AT_ONCE_IN) {
+        let (one, other) = two(&mut prng, ranks);
+        // Later than all ranks have joined: before, they hold nothing.
+        let at = format!("{}.{:03}", prng.between(1, 2), prng.below(1000));
+        options += &format!(" --kill {one}@{at},{other}@{at}");
+        workload = "chaos --duration 60 --bytes-max 20000".into();
+        expected = Expected::Gone(one, other);
+    } else if is_one_at_a_time {
+        options += &faults_in_turn(&mut prng, ranks, only_clocks);
+    } else {
+        options += &faults(&mut prng, ranks, only_clocks);
+    }
     if prng.chance(6) {
         options += " --spill-dir SPILLED --log-memory 6M";
         options += prng.pick(&["", " --spill-after 0"]);
     }
-    Job::new(ranks, &options, &workload)
+    (Job::new(ranks, &options, &workload), expected)
+}
+
+/// Two ranks, in order.
+fn two(prng: &mut Prng, ranks: u32) -> (u32, u32) {
+    let one = prng.below(ranks as usize) as u32;
+    let other = prng.below(ranks as usize - 1) as u32;
+    let other = if other < one { other } else { other + 1 };
+    (one.min(other), one.max(other))
 }
 
 fn workload(prng: &mut Prng) -> String {
@@ -50,18 +99,42 @@ fn workload(prng: &mut Prng) -> String {
     }
 }
 
-fn setting(prng: &mut Prng) -> String {
-    let protocol = prng.pick(&["pessimist", "pessimist", "pessimist-classic"]);
-    let other = prng.pick(&[
-        "",
-        "",
-        "--gate-output",
-        "--event-replicas 3",
-        "--event-loggers 2",
-        "--stable durable",
-        "--event-way messages",
-    ]);
-    format!("--protocol {protocol} {other} --max-restarts 100000")
+fn setting(prng: &mut Prng, protocol: Member) -> &'static str {
+    match protocol.events() {
+        EventStore::Loggers => prng.pick(&[
+            "",
+            "",
+            "--gate-output",
+            "--event-replicas 3",
+            "--event-loggers 2",
+            "--stable durable",
+            "--event-way messages",
+        ]),
+        EventStore::Ranks(_) | EventStore::Nowhere => prng.pick(&["", "", "--gate-output"]),
+    }
+}
+
+/// Deaths of which each is made good before the next.
+fn faults_in_turn(prng: &mut Prng, ranks: u32, only_clocks: bool) -> String {
+    let rank = prng.below(ranks as usize);
+    match if only_clocks { 0 } else { prng.below(6) } {
+        0 | 1 => {
+            let clocks = prng.pick(&[30, 300]);
+            format!(" --kill {rank}@clock={}", prng.between(1, clocks))
+        }
+        2 | 3 => {
+            let deaths = prng.between(2, 6);
+            let mut kill = || format!("{}@0.{:04}", prng.below(ranks as usize), prng.below(3000));
+            let kills: Vec<String> = (0..deaths).map(|_| kill()).collect();
+            format!(" --kill {} --kill-in-turn", kills.join(","))
+        }
+        4 => {
+            let mean = prng.pick(&["0.05", "0.5"]);
+            let seed = prng.below(10_000);
+            format!(" --kill-random {mean},{seed} --kill-in-turn")
+        }
+        _ => pause(prng, ranks),
+    }
 }
 
 fn faults(prng: &mut Prng, ranks: u32, only_clocks: bool) -> String {
@@ -87,21 +160,28 @@ fn faults(prng: &mut Prng, ranks: u32, only_clocks: bool) -> String {
         faults += &format!(" --kill-random {mean},{}", prng.below(10_000));
     }
     if !only_clocks && prng.chance(8) {
-        let rank = prng.below(ranks as usize);
-        let length = prng.pick(&["0.05", "100"]);
-        faults += &format!(" --pause {rank}@0.0{:03}:{length}", prng.below(1000));
-        faults += " --suspect-ranks-after 0.3";
+        faults += &pause(prng, ranks);
     }
     faults
+}
+
+/// A rank stops: for a while, or so long that it counts as lost.
+fn pause(prng: &mut Prng, ranks: u32) -> String {
+    let rank = prng.below(ranks as usize);
+    let length = prng.pick(&["0.05", "100"]);
+    let at = prng.below(1000);
+    format!(" --pause {rank}@0.0{at:03}:{length} --suspect-ranks-after 0.3")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const LOGGING: [Member; 3] = [Member::Pessimist, Member::Ticket, Member::CausalClassic];
+
     #[test]
     fn a_job_is_made_of_its_seed_and_number() {
-        let text = |seed, number| job(seed, number, 4, "auto").to_string();
+        let text = |seed, number| job(seed, number, 4, "auto", &LOGGING).0.to_string();
         assert_eq!(text(1, 7), text(1, 7));
         assert_ne!(text(1, 7), text(1, 8));
         assert_ne!(text(1, 7), text(2, 7));
@@ -110,11 +190,41 @@ mod tests {
     #[test]
     fn every_job_has_a_fault_and_ranks_in_its_bounds() {
         for number in 0..500 {
-            let job = job(3, number, 4, "ofi:tcp;ofi_rxm");
+            let (job, expected) = job(3, number, 4, "ofi:tcp;ofi_rxm", &LOGGING);
             assert!((1..=4).contains(&job.ranks), "{job}");
             let text = job.to_string();
             assert!(text.contains("--kill ") && text.contains("'ofi:tcp;ofi_rxm'"));
             assert!(!text.contains("@0.") && !text.contains("--kill-random"));
+            assert_eq!(expected, Expected::Line);
         }
+    }
+
+    // TICKET-4
+    #[test]
+    fn ranks_that_hold_events_die_one_at_a_time_or_two_at_once() {
+        let mut at_once = 0;
+        for number in 0..600 {
+            let (job, expected) = job(3, number, 1 + number as u32 % 4, "auto", &LOGGING[1..]);
+            let text = job.to_string();
+            let (kills, pauses) = (text.matches('@').count(), text.matches("--pause").count());
+            assert!(job.ranks >= 2 && !text.contains("eventlogger"), "{text}");
+            assert!(kills + text.matches("--kill-random").count() > 0, "{text}");
+            match expected {
+                Expected::Line => {
+                    let in_turn = text.contains("--kill-in-turn");
+                    assert!(in_turn || kills == 1, "{text}");
+                    assert!(
+                        !(in_turn && (text.contains("clock=") || pauses > 0)),
+                        "{text}"
+                    );
+                }
+                Expected::Gone(one, other) => {
+                    assert!(one < other && other < job.ranks, "{text}");
+                    assert!(kills == 2 && !text.contains("in-turn"), "{text}");
+                    at_once += 1;
+                }
+            }
+        }
+        assert!((60..=140).contains(&at_once), "{at_once}");
     }
 }

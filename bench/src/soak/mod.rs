@@ -1,7 +1,9 @@
 //! `refrain bench soak`: random jobs with random deaths, each compared with the same job
 //! without faults.
 //!
-//! A job follows from the seed and its number. After each job the soak checks its status
+//! A job follows from the seed and its number. With protocols whose events are at ranks, each death
+//! is made good before the next, but of one job in six two ranks are killed at once: it must end
+//! with the launcher's error. After each job the soak checks its status
 //! and its line, the memory of its launcher, and the processes and files that it left. The
 //! first failure ends the soak unless `--keep-going` is given; the soak prints how to run
 //! the job again and keeps its output.
@@ -15,6 +17,8 @@ use crate::interrupt::Interrupt;
 use crate::job::{Job, JobFolder};
 use crate::machine::resident_bytes;
 use failure::{Kept, Watched};
+use job::Expected;
+use refrain_logging::Member;
 use rustix::process::{Signal, kill_process};
 use std::collections::HashMap;
 use std::process::ExitCode;
@@ -41,6 +45,9 @@ pub struct Arguments {
     /// Maximum number of ranks per job.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
     pub ranks: u32,
+    /// Protocols of the jobs [default: all that log messages].
+    #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
+    pub protocol: Vec<String>,
     /// Fabric of all jobs; on ofi ranks are killed at clocks only.
     #[arg(long, default_value = "auto")]
     pub fabric: String,
@@ -59,11 +66,34 @@ fn minutes(text: &str) -> Result<f64, String> {
     }
 }
 
+impl Arguments {
+    /// The protocols to choose from.
+    fn protocols(&self) -> Result<Vec<Member>, BenchError> {
+        let logging = || Member::ALL.into_iter().filter(|it| it.keeps_payload());
+        if self.protocol.is_empty() {
+            return Ok(logging().collect());
+        }
+        let named = |name: &String| {
+            logging().find(|it| it.name() == name).ok_or_else(|| {
+                let problem = format!("`{name}` is no protocol that logs messages");
+                let names: Vec<&str> = logging().map(Member::name).collect();
+                BenchError::option(
+                    "--protocol",
+                    problem,
+                    format!("there are {}", names.join(", ")),
+                )
+            })
+        };
+        self.protocol.iter().map(named).collect()
+    }
+}
+
 /// Runs the soak; the exit status is 1 if a job failed.
 ///
 /// # Errors
 /// Jobs cannot be started, or their output cannot be kept.
 pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
+    let protocols = arguments.protocols()?;
     let interrupt = Interrupt::install()?;
     let seed = arguments.seed.unwrap_or_else(seed_of_now);
     println!("soak: seed {seed}");
@@ -81,12 +111,21 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
         if begin.elapsed() >= length || interrupt.requested() {
             break;
         }
-        let job = job::job(seed, number, arguments.ranks, &arguments.fabric);
-        let (watched, failure) = soak.judge(&job)?;
+        let (ranks, fabric) = (arguments.ranks, &arguments.fabric);
+        let (job, expected) = job::job(seed, number, ranks, fabric, &protocols);
+        let (watched, failure) = match expected {
+            Expected::Line => soak.judge(&job)?,
+            Expected::Gone(one, other) => {
+                let watched = soak.watched(&job)?;
+                let failure = watched.failure_of_gone(one, other, &soak.jobs);
+                (watched, failure)
+            }
+        };
         if interrupt.requested() {
             break;
         }
         tally.add(&watched, failure.is_some());
+        tally.at_once += u64::from(expected != Expected::Line);
         if let Some(failure) = failure {
             kept.keep(&soak.jobs, &job, number, &failure, &watched)?;
             if !arguments.keep_going {
@@ -163,6 +202,8 @@ impl Soak {
 struct Tally {
     jobs: u64,
     with_deaths: u64,
+    /// Jobs that had to end because two ranks were killed at once.
+    at_once: u64,
     deaths: usize,
     failures: u64,
     launcher_bytes: u64,
@@ -181,12 +222,13 @@ impl Tally {
 
     fn line(&self, time: Duration) -> String {
         format!(
-            "soak: {:.0} s: {} jobs, {} of them with {} deaths of ranks, {} failures; launchers had \
-             at most {:.1} MiB",
+            "soak: {:.0} s: {} jobs, {} of them with {} deaths of ranks, {} ended by two at once, {} failures; \
+             launchers had at most {:.1} MiB",
             time.as_secs_f64(),
             self.jobs,
             self.with_deaths,
             self.deaths,
+            self.at_once,
             self.failures,
             self.launcher_bytes as f64 / f64::from(1 << 20),
         )
