@@ -20,6 +20,7 @@
 //! | [`oracle`] | the rules of a job, checked at each happening and at its end |
 //! | [`mod@reference`] | the same program with the same choices, without an engine |
 //! | [`model`] | the pure cores of the protocol in every order of events, without engines |
+//! | [`holders`] | what ranks hold of each other's events, in every order, without engines |
 //! | [`explorer`] | all states that a model can reach, breadth first |
 //! | [`planted`] | bugs that oracles must find |
 //!
@@ -32,6 +33,7 @@ pub mod crash_point;
 pub mod explorer;
 pub mod happening;
 mod held;
+pub mod holders;
 pub mod loggers;
 pub mod model;
 pub mod oracle;

@@ -5,6 +5,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Parser, value_parser};
 use refrain_logging::Member;
 use refrain_sim::explorer::Exploration;
+use refrain_sim::holders;
 use refrain_sim::model;
 use refrain_sim::plan::Plan;
 use refrain_sim::plan::generate::PlanOptions;
@@ -54,8 +55,9 @@ pub struct Arguments {
     /// Plant a bug that must be found; all: one after the other; list: print their names.
     #[arg(long, value_name = "BUG")]
     plant: Option<String>,
-    /// Explore all states of the protocol's core or of restarts of real engines (restart: all of
-    /// these) in this size; list: print the sizes.
+    /// Explore all states of the protocol's core, of events at ranks (ticket, causal: all sizes of
+    /// these) or of restarts of real engines (restart: all of these) in this size; list: print the
+    /// sizes.
     #[arg(long, value_name = "SIZE")]
     explore: Option<String>,
     /// Run each seed twice and compare the runs.
@@ -98,6 +100,14 @@ pub fn explorations() -> Vec<Explored> {
             all.push((name.to_owned(), Box::new(move || model::run(&size))));
         }
     }
+    for protocol in ["ticket", "causal"] {
+        for name in holders::Size::NAMES {
+            let name = format!("{protocol}-{name}");
+            if let Some(size) = holders::Size::named(&name) {
+                all.push((name, Box::new(move || holders::run(&size))));
+            }
+        }
+    }
     for name in explored::Size::NAMES {
         if let Some(size) = explored::Size::named(name) {
             let run = move || explored::run(&size);
@@ -130,8 +140,8 @@ impl Arguments {
             Some("list") => return Ok(Task::ListExplorations),
             Some(name) => {
                 let mut chosen = explorations();
-                let is_restart = |it: &str| name == "restart" && it.starts_with("restart-");
-                chosen.retain(|(it, _)| it == name || is_restart(it));
+                let is_of = |it: &str| it.strip_prefix(name).is_some_and(|it| it.starts_with('-'));
+                chosen.retain(|(it, _)| it == name || is_of(it));
                 return match chosen.is_empty() {
                     true => Err(format!(
                         "no exploration is called `{name}`: see --explore list"
