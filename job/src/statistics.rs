@@ -80,6 +80,39 @@ pub struct EventStatistics {
     pub batches: [u64; 11],
     /// Waits of emissions.
     pub waits: GateWaits,
+    /// Events at other ranks (`ticket`, `causal`).
+    pub at_ranks: AtRanksStatistics,
+}
+
+/// Events that ranks hold for each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AtRanksStatistics {
+    /// Determinants that messages carried; one that went to several ranks counts each time.
+    pub carried: u64,
+    /// Bytes that messages carried for them.
+    pub carried_bytes: u64,
+    /// Determinants that were given on the control lane, each time.
+    pub given: u64,
+    /// Bytes on the control lane: determinants, confirmations, trims.
+    pub told_bytes: u64,
+    /// Own determinants in memory.
+    pub own: u64,
+    /// Determinants of other ranks in memory.
+    pub held: u64,
+    /// Bytes of memory of both.
+    pub held_bytes: u64,
+}
+
+impl AtRanksStatistics {
+    fn add(&mut self, other: &Self) {
+        self.carried += other.carried;
+        self.carried_bytes += other.carried_bytes;
+        self.given += other.given;
+        self.told_bytes += other.told_bytes;
+        self.own += other.own;
+        self.held += other.held;
+        self.held_bytes += other.held_bytes;
+    }
 }
 
 impl EventStatistics {
@@ -112,6 +145,7 @@ impl EventStatistics {
             *class += more;
         }
         self.waits.add(&other.waits);
+        self.at_ranks.add(&other.at_ranks);
     }
 }
 

@@ -39,7 +39,9 @@ impl Holdings {
                 break;
             }
             carried.next = batch.end();
+            self.counts.carried += u64::from(batch.count);
         }
+        self.counts.carried_bytes += carrier.len() as u64;
     }
 
     /// The carrier is in the log, before its message.

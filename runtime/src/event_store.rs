@@ -1,6 +1,7 @@
 //! Where the events of a rank become stable: at event loggers, or at other ranks.
 
 use refrain_eventlog::client::Client;
+use refrain_job::statistics::AtRanksStatistics;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::held::Holdings;
@@ -22,6 +23,26 @@ impl EventStore {
         match self {
             Self::Loggers(_) => None,
             Self::Ranks(holdings) => Some(holdings),
+        }
+    }
+}
+
+impl EventStore {
+    /// What is held at ranks, if that is the store.
+    pub(crate) fn at_ranks(&self) -> AtRanksStatistics {
+        let Self::Ranks(holdings) = self else {
+            return AtRanksStatistics::default();
+        };
+        let counts = holdings.counts();
+        let (own, held) = holdings.held_events();
+        AtRanksStatistics {
+            carried: counts.carried,
+            carried_bytes: counts.carried_bytes,
+            given: counts.given,
+            told_bytes: counts.told_bytes,
+            own,
+            held,
+            held_bytes: holdings.held_bytes(),
         }
     }
 }

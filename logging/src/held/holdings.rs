@@ -3,6 +3,7 @@
 
 use super::batch::Batch;
 use super::collected::{Collected, Floor, answer};
+use super::counts::HeldCounts;
 use super::lane::{Lane, Message, Taken};
 use super::row::{Place, Row};
 use crate::determinant::EventIndex;
@@ -110,6 +111,7 @@ pub struct Holdings {
     /// Peers whose carriers are to be confirmed.
     pub(crate) unconfirmed: Vec<Rank>,
     restoring: Vec<Restoring>,
+    pub(crate) counts: HeldCounts,
 }
 
 impl Holdings {
@@ -166,6 +168,7 @@ impl Holdings {
             queue: VecDeque::new(),
             unconfirmed: Vec::new(),
             restoring: Vec::new(),
+            counts: HeldCounts::default(),
         }
     }
 
@@ -192,6 +195,18 @@ impl Holdings {
         let held = self.held.values().map(|(_, row)| row);
         let rows = held.chain([&self.own]);
         rows.map(|row| row.as_bytes().len() as u64).sum()
+    }
+
+    /// Number of determinants of this rank, and of those that it holds of others.
+    pub fn held_events(&self) -> (u64, u64) {
+        let events = |row: &Row| row.batches().map(|it| u64::from(it.count)).sum::<u64>();
+        let held = self.held.values().map(|(_, row)| events(row));
+        (events(&self.own), held.sum())
+    }
+
+    /// What this life has given to others.
+    pub fn counts(&self) -> HeldCounts {
+        self.counts
     }
 
     /// A life of a peer is over and fenced: [`Holdings::next_restored`] tells when what it held of
@@ -250,6 +265,7 @@ impl Holdings {
 
     pub(crate) fn give(&mut self, to: Rank, batch: Batch<'_>) {
         if self.peers[to.index()].is_live {
+            self.counts.given += u64::from(batch.count);
             self.say(to, Message::Hold(batch));
             let (incarnation, end) = (batch.incarnation, batch.end());
             self.await_of(to, Taken::Batch { incarnation, end });
@@ -444,6 +460,7 @@ impl Commits for Holdings {
         }
         // A queued peer has a piece or a confirmation to come.
         let bytes = peer.lane.next_piece(piece);
+        self.counts.told_bytes += bytes as u64;
         if !peer.lane.has_piece() {
             peer.is_queued = false;
             self.queue.pop_front();

@@ -6,6 +6,7 @@
 
 mod batch;
 mod collected;
+mod counts;
 mod holdings;
 mod lane;
 mod losses;
@@ -14,6 +15,7 @@ mod row;
 pub use batch::Batch;
 pub(crate) use batch::Previous;
 pub use collected::{Collected, HeldError};
+pub use counts::HeldCounts;
 pub use holdings::{Gives, Holdings};
 pub use losses::{Answers, Losses};
 pub use row::Row;

@@ -378,6 +378,7 @@ impl World {
             commits: counts.batches.iter().sum(),
             batches: counts.batches,
             waits: protocol.watch().waits.clone(),
+            at_ranks: events.commits().at_ranks(),
         }
     }
 
