@@ -1,8 +1,9 @@
 //! The actions of the model: which are possible, and what each does.
 
 use super::process::Process;
+use super::size::{Bug, Size};
 use super::world::{News, World};
-use super::{Bug, Operation, Size};
+use crate::model::Operation;
 use refrain_logging::pessimist::Commits;
 use refrain_ring::{Incarnation, Rank};
 

@@ -1,7 +1,7 @@
 //! One life of a rank: the position of its program, its lanes to peers, and the real gate, recorder
 //! and holdings.
 
-use super::Size;
+use super::size::{Bug, Size};
 use crate::loggers::JOB;
 use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::determinant::{EventIndex, Matched};
@@ -229,7 +229,7 @@ impl Process {
             self.holdings_mut().carried(to);
             self.carriers.push(carrier.clone());
         }
-        if size.has(super::Bug::CarriedOnce) {
+        if size.has(Bug::CarriedOnce) {
             for other in (0..size.programs.len() as u32).map(Rank) {
                 self.holdings_mut()
                     .carry(other, usize::MAX, &mut Vec::new());

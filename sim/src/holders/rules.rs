@@ -1,6 +1,6 @@
 //! Invariants that hold in every state.
 
-use super::Size;
+use super::size::{Bug, Size};
 use super::world::{World, collected, matches, own_answer};
 use refrain_logging::pessimist::Commits;
 use refrain_ring::{Incarnation, Rank};
@@ -42,7 +42,7 @@ impl World {
             ));
         }
         let carriers = [&state.remains[..], &process.carriers].concat();
-        if !size.has(super::Bug::OwnCarriersForgotten) {
+        if !size.has(Bug::OwnCarriersForgotten) {
             held.extend(own_answer(of, &carriers)?);
         }
         let after = state.checkpoints[0].clock_before();

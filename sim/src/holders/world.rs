@@ -6,8 +6,9 @@
 //! message has left is equivalent to a death before what let it pass.
 
 use super::process::{Position, Process};
-use super::{Bug, Operation, Size};
+use super::size::{Bug, Size};
 use crate::loggers::JOB;
+use crate::model::Operation;
 use refrain_logging::answer_of_carriers;
 use refrain_logging::determinant::row::determinants;
 use refrain_logging::determinant::{Determinant, Matched};
