@@ -71,7 +71,8 @@ fn workload(prng: &mut Prng) -> String {
         0 => String::new(),
         _ => format!("--checkpoint-every {}", prng.pick(&[1, 3, 10, 40])),
     };
-    match prng.below(5) {
+    match prng.below(6) {
+        5 => format!("all-to-all --rounds {}", prng.pick(&[60, 500])),
         0 => {
             let (rounds, bytes) = prng.pick(&[(200, 64), (1500, 16), (60, 90_000)]);
             format!("token-ring --rounds {rounds} --bytes {bytes} {checkpoints}")

@@ -4,6 +4,7 @@
 //! Each workload prints one line on rank 0 at its end, which is the same in every run with the
 //! same options, and exits with a failure if its verification fails.
 
+mod all_to_all;
 mod any_source;
 mod chaos;
 mod collectives;
@@ -50,6 +51,8 @@ enum Workload {
     Stencil(stencil::Options),
     /// A master sends tasks to workers and receives their results from any source.
     AnySource(any_source::Options),
+    /// Each rank sends to each other rank, and receives from any source.
+    AllToAll(all_to_all::Options),
     /// A seeded random mix of collectives of all kinds on several groups.
     Collectives(collectives::Options),
     /// Measures a collective; for `refrain bench collectives`.
@@ -80,6 +83,7 @@ fn run(workload: &Workload) -> Result<(), WorkloadError> {
         Workload::Pairs(options) => pairs::run(&mut world, options),
         Workload::Stencil(options) => stencil::run(&mut world, options),
         Workload::AnySource(options) => any_source::run(&mut world, options),
+        Workload::AllToAll(options) => all_to_all::run(&mut world, options),
         Workload::Collectives(options) => collectives::run(&mut world, options),
         Workload::CollectiveLoop(options) => crate::collectives::rank::run(&mut world, options),
         Workload::Chaos(options) => chaos::run(&mut world, options),

@@ -164,6 +164,13 @@ fn chaos_is_survived() {
 }
 
 #[test]
+fn all_to_all_prints_the_same_with_every_protocol() {
+    for ranks in [1, 2, 5] {
+        prints_the_same_with_every_protocol(ranks, &["all-to-all", "--rounds", "40"]);
+    }
+}
+
+#[test]
 fn a_grid_that_is_too_small_is_refused() {
     let output = start(5, "none", &["stencil", "--size", "2"]);
     assert!(!output.status.success());
