@@ -9,6 +9,7 @@ pub(crate) mod drawing;
 pub mod error;
 pub mod event_bench;
 pub mod experiments;
+pub mod family;
 pub mod interrupt;
 mod job;
 pub mod log_bench;

@@ -30,6 +30,8 @@ enum Command {
     Collectives(refrain_bench::collectives::Arguments),
     /// Measure MPI's messages on two ranks, beside other MPI libraries.
     Mpi(refrain_bench::mpi::Arguments),
+    /// Compute what protocols cost in jobs of up to millions of ranks, by a model (Meneses et al.).
+    Family(refrain_bench::family::Arguments),
     /// Check what `refrain netpipe --json` wrote.
     #[command(hide = true)]
     CheckNetpipe(refrain_bench::netpipe::CheckArguments),
@@ -51,6 +53,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
         Command::Survivors(arguments) => status(experiments::survivors::run(arguments)),
         Command::Collectives(arguments) => status(refrain_bench::collectives::run(arguments)),
         Command::Mpi(arguments) => status(refrain_bench::mpi::run(arguments)),
+        Command::Family(arguments) => status(refrain_bench::family::run(arguments)),
         Command::CheckNetpipe(arguments) => refrain_bench::netpipe::check(arguments),
         Command::CheckExperiment(arguments) => experiments::check(arguments),
     }

@@ -92,8 +92,11 @@ fn label_step(powers: i32) -> i32 {
     }
 }
 
-/// 0.01, 0.1, 1, 10, 1000 without rounding errors of the representation.
+/// 0.01, 0.1, 1, 10, 1000 without rounding errors of the representation; 1e5 and above short.
 fn format_value(value: f64) -> String {
+    if value >= 1e5 {
+        return format!("{value:e}");
+    }
     let digits = (-value.log10().floor()).max(0.0) as usize;
     format!("{value:.digits$}")
 }
@@ -247,7 +250,13 @@ mod tests {
 
     #[test]
     fn labels_have_no_more_digits_than_they_need() {
-        for (value, text) in [(0.01, "0.01"), (0.2, "0.2"), (5.0, "5"), (1000.0, "1000")] {
+        for (value, text) in [
+            (0.01, "0.01"),
+            (0.2, "0.2"),
+            (5.0, "5"),
+            (1000.0, "1000"),
+            (1e6, "1e6"),
+        ] {
             assert_eq!(format_value(value), text);
         }
     }

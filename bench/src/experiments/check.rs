@@ -48,6 +48,7 @@ fn read(text: &str, experiment: &str) -> Result<usize, String> {
         "survivors" => survivors(settings, runs),
         "collectives" => collectives(settings, runs),
         "mpi" => mpi(settings, runs),
+        "family" => family(settings, runs),
         _ => Err("there is no such experiment".into()),
     }?;
     Ok(runs.len())
@@ -205,6 +206,25 @@ fn mpi(settings: &Value, runs: &[Value]) -> Result<(), String> {
     Ok(())
 }
 
+/// Checks that each protocol has its load on each pattern at each size.
+fn family(settings: &Value, runs: &[Value]) -> Result<(), String> {
+    for pattern in list(&settings["patterns"])? {
+        for ranks in list(&settings["ranks"])? {
+            for protocol in list(&settings["protocol"])? {
+                let is_meant = |run: &Value| {
+                    (&run["pattern"], &run["ranks"]) == (pattern, ranks)
+                        && (protocol == "all" || &run["protocol"] == protocol)
+                };
+                let name = format!("{pattern}, {ranks} ranks, {protocol}");
+                let load = &find(runs, is_meant, name)?["load"];
+                positive(load, "messages")?;
+                positive(load, "iteration_us")?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Checks the times that the launcher reports.
 fn figures(recovery: &Value) -> Result<(), String> {
     count(recovery, "noticed_us")?;
@@ -322,6 +342,19 @@ mod tests {
         assert_eq!(of(json!(all)), None);
         assert!(of(json!(all[..1])).unwrap().contains("start"));
         assert!(of(json!(all[1..])).unwrap().contains("8 bytes"));
+    }
+
+    #[test]
+    fn family_has_every_pattern_size_and_protocol() {
+        let settings = json!({"patterns": ["stencil"], "ranks": [4, 8], "protocol": ["causal"]});
+        let run = |ranks: u64, us: f64| {
+            json!({"pattern": "stencil", "ranks": ranks, "protocol": "causal",
+                   "load": {"messages": 1.0, "iteration_us": us}})
+        };
+        let of = |runs| problem("family", settings.clone(), runs);
+        assert_eq!(of(json!([run(4, 1.0), run(8, 1.0)])), None);
+        assert!(of(json!([run(4, 1.0)])).unwrap().contains("8 ranks"));
+        assert!(of(json!([run(4, 1.0), run(8, 0.0)])).is_some());
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod embedded;
 mod eventlogger;
 mod events;
 mod experiments;
+mod family;
 mod gated_output;
 mod hosts;
 mod hosts_files;
