@@ -222,7 +222,7 @@ impl Planted {
         ),
         known(Planted::ResultsForgotten, "results-forgotten", 1000),
         known(Planted::FinishedEarly, "finished-early", 500),
-        known(Planted::HoldersForgotten, "holders-forgotten", 1000),
+        known(Planted::HoldersForgotten, "holders-forgotten", 4000),
         known(Planted::TicketsReused, "tickets-reused", 200),
         known(Planted::CarriedOnce, "carried-once", 100),
         known(Planted::OwnCarriersForgotten, "own-carriers-forgotten", 200),
