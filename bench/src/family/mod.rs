@@ -1,5 +1,5 @@
 //! `refrain bench family`: what the protocols cost at job sizes that no machine here has, from a
-//! [model](model) of an iteration with the bytes of the [real encoder](encoder); after Meneses,
+//! [`model`] of an iteration with the bytes of the real [`encoder`]; after Meneses,
 //! Bronevetsky and Kalé, figures 6 to 11.
 //!
 //! Deterministic: each run gives the same figures. `cli/tests/suite/family.rs` compares the model
