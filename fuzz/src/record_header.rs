@@ -67,6 +67,10 @@ fn permitted(header: &RecordHeader) -> bool {
     let payload = u128::from(header.payload_bytes);
     let extent = u128::from(header.extent);
     let fits_message = match header.kind {
+        RecordKind::Eager if header.flags & RecordHeader::ATTACHED != 0 => {
+            let longest = RecordHeader::ATTACHMENT_BYTES_MAX as u128;
+            payload > extent && payload - extent <= longest
+        }
         RecordKind::Eager => payload <= extent,
         RecordKind::Fragment => payload + extent <= u128::from(u64::MAX),
         RecordKind::Rendezvous | RecordKind::Link => payload == 0,
@@ -80,6 +84,7 @@ fn permitted(header: &RecordHeader) -> bool {
     let has_room = header.payload_bytes as usize == Reference::BYTES;
     let flags = match header.flags & !PLAIN_FLAGS {
         0 => true,
+        RecordHeader::ATTACHED => header.kind == RecordKind::Eager,
         other => other == RecordHeader::REFERENCE && with_payload && has_room,
     };
     fits_message && in_log <= RECORD_BYTES_MAX && flags
@@ -140,7 +145,7 @@ fn from_input(input: &mut Input<'_>) -> RecordHeader {
         payload_bytes,
         kind,
         flags: if input.u8() < 200 {
-            PLAIN_FLAGS & input.u16()
+            (PLAIN_FLAGS | RecordHeader::ATTACHED) & input.u16()
         } else {
             input.u16()
         },
@@ -166,6 +171,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         (RecordKind::Fragment, 8192, 0, (1 << 32) - 1),
         (RecordKind::Link, 0, 0, 3),
         (RecordKind::Eager, 16, RecordHeader::REFERENCE, 1 << 20),
+        (RecordKind::Eager, 10, RecordHeader::ATTACHED, 8),
     ];
     let header = |(kind, payload_bytes, flags, extent)| RecordHeader {
         payload_bytes,

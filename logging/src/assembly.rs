@@ -77,6 +77,13 @@ impl Assembly {
         payload: Option<&[u8]>,
         position: Position,
     ) -> Result<Added, &'static str> {
+        let (header, payload) = match payload {
+            Some(payload) => {
+                let (header, message, _) = header.detach(payload);
+                (header, Some(message))
+            }
+            None => (*header, None),
+        };
         let ssn = header.ssn;
         if header.kind != RecordKind::Fragment {
             let message = Message {
@@ -98,7 +105,7 @@ impl Assembly {
                 return Err("the log has its first record twice");
             }
         } else if let Some(begun) = self.begun.get_mut(&ssn) {
-            append(begun, header, payload)?;
+            append(begun, &header, payload)?;
         } else {
             return Ok(Added::WithoutBeginning);
         }

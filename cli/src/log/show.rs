@@ -127,6 +127,9 @@ fn show_records(
                 extent,
                 ..
             } => format!("{payload_bytes} at {extent}"),
+            header if header.attached_bytes() > 0 => {
+                format!("{} and {} attached", header.extent, header.attached_bytes())
+            }
             header if u64::from(header.payload_bytes) == header.extent => header.extent.to_string(),
             header => format!("{} of {}", header.payload_bytes, header.extent),
         };

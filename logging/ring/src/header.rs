@@ -6,7 +6,7 @@
 //! | 0..4 | `payload_bytes` | bytes of payload in this record |
 //! | 4 | `kind` | [`RecordKind`]; never 0, so that the first word of a published record is never 0 |
 //! | 5 | `version` | [`RECORD_VERSION`] |
-//! | 6..8 | `flags` | [`RecordHeader::WANT_ACK`], [`RecordHeader::REFERENCE`], [`RecordHeader::FIRST`] |
+//! | 6..8 | `flags` | [`RecordHeader::WANT_ACK`], [`RecordHeader::REFERENCE`], [`RecordHeader::FIRST`], [`RecordHeader::ATTACHED`] |
 //! | 8..12 | `incarnation` | of the sender |
 //! | 12..16 | `source` | rank of the sender |
 //! | 16..24 | `ssn` | the message: its stream in the upper 12 bits, its number there in the lower 52 |
@@ -53,7 +53,8 @@ pub struct RecordHeader {
     pub payload_bytes: u32,
     /// The kind of the record.
     pub kind: RecordKind,
-    /// [`RecordHeader::WANT_ACK`], [`RecordHeader::REFERENCE`] and [`RecordHeader::FIRST`].
+    /// [`RecordHeader::WANT_ACK`], [`RecordHeader::REFERENCE`], [`RecordHeader::FIRST`] and
+    /// [`RecordHeader::ATTACHED`].
     pub flags: u16,
     /// Incarnation of the sender.
     pub incarnation: Incarnation,
@@ -113,6 +114,9 @@ impl RecordHeader {
     /// Flag: the first message of an internal operation to its receiver. Set where messages may be
     /// left out: a stream goes on with such a message behind a gap. WHOLE-5
     pub const FIRST: u16 = 4;
+    /// Flag: the whole message is in the record, and an
+    /// [attachment](RecordHeader::detach) stands behind it. CAUSAL-1
+    pub const ATTACHED: u16 = 8;
     /// The bits of a first word that only links and references have.
     pub(crate) const ELSEWHERE: u64 =
         (RecordKind::Link as u64) << 32 | (Self::REFERENCE as u64) << 48;
@@ -173,10 +177,10 @@ impl RecordHeader {
         let flags = (first >> 48) as u16;
         let payload_bytes = first as u32;
         if flags & !(Self::WANT_ACK | Self::FIRST) != 0 {
-            check_reference(flags, kind, payload_bytes)?;
+            check_rare(flags, kind, payload_bytes, extent)?;
         }
         let fits = match kind {
-            RecordKind::Eager => u64::from(payload_bytes) <= extent,
+            RecordKind::Eager => u64::from(payload_bytes) <= extent || flags & Self::ATTACHED != 0,
             RecordKind::Fragment => extent.checked_add(u64::from(payload_bytes)).is_some(),
             RecordKind::Rendezvous | RecordKind::Link => payload_bytes == 0,
         };
@@ -201,12 +205,23 @@ impl RecordHeader {
 }
 
 /// Checks a record with other flags than `WANT_ACK` and `FIRST`.
-#[cold]
-fn check_reference(flags: u16, kind: RecordKind, payload_bytes: u32) -> Result<(), HeaderError> {
-    let known = RecordHeader::WANT_ACK | RecordHeader::REFERENCE | RecordHeader::FIRST;
-    let is_known = flags & !known == 0;
-    let may_refer = matches!(kind, RecordKind::Eager | RecordKind::Fragment);
-    match is_known && may_refer && payload_bytes as usize == crate::Reference::BYTES {
+fn check_rare(
+    flags: u16,
+    kind: RecordKind,
+    payload_bytes: u32,
+    extent: u64,
+) -> Result<(), HeaderError> {
+    let rare = flags & !(RecordHeader::WANT_ACK | RecordHeader::FIRST);
+    let is_right = match (rare, kind) {
+        (RecordHeader::ATTACHED, RecordKind::Eager) => u64::from(payload_bytes)
+            .checked_sub(extent)
+            .is_some_and(|bytes| (1..=RecordHeader::ATTACHMENT_BYTES_MAX as u64).contains(&bytes)),
+        (RecordHeader::REFERENCE, RecordKind::Eager | RecordKind::Fragment) => {
+            payload_bytes as usize == crate::Reference::BYTES
+        }
+        _ => false,
+    };
+    match is_right {
         true => Ok(()),
         false => Err(HeaderError::Flags(flags)),
     }

@@ -22,6 +22,7 @@
 #[cfg(not(loom))]
 mod ahead;
 mod arena;
+mod attachment;
 pub mod chunk;
 pub mod copy;
 mod frontier;
@@ -44,6 +45,7 @@ mod sync;
 mod writer;
 
 pub use arena::{Arena, ArenaFull, CHUNK_BYTES, ChunkId, Commit};
+pub use attachment::Carriage;
 pub use frontier::Frontier;
 pub use header::{
     HeaderError, RECORD_VERSION, RecordHeader, RecordKind, payload_offset, record_bytes,

@@ -264,6 +264,9 @@ impl ReadBack {
                 is_freed = true;
                 break;
             };
+            // An attachment was for the receiver's life of that time: whoever reads a message later,
+            // such as a checkpoint, gets it alone.
+            let (header, payload, _) = header.detach(payload);
             give(&header, payload);
             records += 1;
             place.offset = reader.offset();

@@ -214,7 +214,8 @@ impl ChannelLog {
     }
 
     /// One past the sequence number of the chunk being filled.
-    pub(crate) fn sequence_end(&self) -> u64 {
+    #[inline]
+    pub fn sequence_end(&self) -> u64 {
         self.chunks_trimmed + self.chunks.len() as u64
     }
 

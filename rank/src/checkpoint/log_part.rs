@@ -259,6 +259,9 @@ impl LogReader {
         if header.flags & RecordHeader::REFERENCE != 0 {
             return Err("a record whose payload is elsewhere");
         }
+        if header.flags & RecordHeader::ATTACHED != 0 {
+            return Err("a record with an attachment, which is no part of a message");
+        }
         let payload_bytes = u64::from(header.payload_bytes);
         match header.kind {
             RecordKind::Eager => {

@@ -157,9 +157,19 @@ fn a_log_that_contradicts_itself_is_refused() {
     elsewhere[fragment].0.flags |= RecordHeader::REFERENCE;
     elsewhere[fragment].0.payload_bytes = 16;
     elsewhere[fragment].1.truncate(16);
+    // CAUSAL-1
+    let mut attached = all.clone();
+    let whole = all
+        .iter()
+        .position(|(header, _)| header.is_whole())
+        .expect("one");
+    attached[whole].0.flags |= RecordHeader::ATTACHED;
+    attached[whole].0.payload_bytes += 1;
+    attached[whole].1.push(1);
     let until = FIRST + 9;
     for (bad, until) in [
         (elsewhere, until),
+        (attached, until),
         (without(fragment), until),
         (without(fragment - 1), until),
         (without(all.len() - 1), until),

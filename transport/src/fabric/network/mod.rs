@@ -41,7 +41,7 @@ use fetching::{Fetching, READS_MAX};
 use lane::Sent;
 use peer::FabricPeer;
 use refrain_libfabric::native::{Access, CompletionOf, EndpointError, LoadError, MemoryId};
-use refrain_ring::{Frame, Incarnation, Position, Rank, RecordKind, Region};
+use refrain_ring::{Frame, Incarnation, Position, Rank, Region};
 use slots::Slots;
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
@@ -287,8 +287,7 @@ fn whole(
     let record = frame.header(region).ok()?;
     let is_whole = !distant
         && (record.source, record.incarnation) == own
-        && record.kind == RecordKind::Eager
-        && u64::from(record.payload_bytes) == record.extent
+        && record.is_whole()
         && receiving.counters().held <= u32::from(u16::MAX);
     is_whole.then(|| Body::Whole {
         offset: frame.offset + refrain_ring::payload_offset(record.payload_bytes as usize),

@@ -148,9 +148,12 @@ impl<E: MessageEndpoint> FabricPeer<E> {
     #[inline]
     fn record_of(&self, brief: &BriefHeader, payload: &[u8]) -> Result<RecordHeader, FabricError> {
         let flags = u16::from(brief.flags);
-        if flags & !(RecordHeader::WANT_ACK | RecordHeader::FIRST) != 0 {
-            return Err(self.garbage(HeaderError::Flags(flags)));
-        }
+        let known = RecordHeader::WANT_ACK | RecordHeader::FIRST | RecordHeader::ATTACHED;
+        let is_attached = flags & RecordHeader::ATTACHED != 0;
+        let message_bytes = payload.len().checked_sub(brief.attached_bytes.into());
+        let message_bytes = message_bytes
+            .filter(|_| flags & !known == 0 && is_attached == (brief.attached_bytes > 0))
+            .ok_or_else(|| self.garbage(HeaderError::Flags(flags)))?;
         Ok(RecordHeader {
             payload_bytes: payload.len() as u32,
             kind: RecordKind::Eager,
@@ -160,7 +163,7 @@ impl<E: MessageEndpoint> FabricPeer<E> {
             ssn: brief.ssn,
             context: brief.context,
             tag: brief.tag,
-            extent: payload.len() as u64,
+            extent: message_bytes as u64,
         })
     }
 

@@ -8,7 +8,7 @@ use super::slots::Slots;
 use super::wire::{BRIEF_BYTES, BriefHeader, Kind, WIRE_BYTES, WireHeader, connection_key};
 use crate::control::{CONTROL_BYTES, CONTROL_WORDS};
 use refrain_libfabric::native::{MemoryId, MessageEndpoint, Part, Refused};
-use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind};
+use refrain_ring::{Incarnation, Rank, RecordHeader};
 use std::time::Instant;
 
 /// The bytes that follow a header.
@@ -201,9 +201,7 @@ impl Transmitter {
         let counters = peer.receiving.counters();
         let sequence = peer.sending.next();
         let (brief, full);
-        let head: &[u8] = if record.kind == RecordKind::Eager
-            && u64::from(record.payload_bytes) == record.extent
-        {
+        let head: &[u8] = if record.is_whole() {
             brief = self.brief_header(peer.incarnation, sequence, record, counters);
             &brief
         } else {
@@ -239,6 +237,7 @@ impl Transmitter {
     ) -> [u8; BRIEF_BYTES] {
         BriefHeader {
             flags: record.flags as u8,
+            attached_bytes: record.attached_bytes() as u8,
             source: self.rank,
             key: connection_key(self.job, self.incarnation, to_incarnation),
             sequence: sequence as u32,

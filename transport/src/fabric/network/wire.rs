@@ -30,7 +30,7 @@
 //! | 0 | kind, 9 |
 //! | 1 | version |
 //! | 2 | flags of the record |
-//! | 3 | 0 |
+//! | 3 | bytes of the attachment |
 //! | 4..8 | rank of the sender |
 //! | 8..16 | job + (incarnation of the sender · 2³² + that of the addressee) |
 //! | 16..20 | number on the lane |
@@ -41,7 +41,8 @@
 //! | 36..40 | context |
 //! | 40..44 | tag |
 //!
-//! The payload follows, up to the end of the message.
+//! The payload follows, up to the end of what was sent. If the record has an attachment, that is the end of the
+//! payload.
 
 use refrain_ring::{Incarnation, Rank, Ssn};
 use thiserror::Error;
@@ -220,6 +221,8 @@ pub const BRIEF_KIND: u8 = 9;
 pub struct BriefHeader {
     /// Flags of the record.
     pub flags: u8,
+    /// Bytes of the attachment at the end of the payload.
+    pub attached_bytes: u8,
     /// The sender.
     pub source: Rank,
     /// Of job and incarnations: see [`connection_key`].
@@ -270,6 +273,7 @@ impl BriefHeader {
             u64::from(BRIEF_KIND)
                 | u64::from(WIRE_VERSION) << 8
                 | u64::from(self.flags) << 16
+                | u64::from(self.attached_bytes) << 24
                 | u64::from(self.source.0) << 32,
             self.key,
             u64::from(self.sequence) | u64::from(self.taken) << 32,
@@ -297,12 +301,10 @@ impl BriefHeader {
         if (first >> 8) as u8 != WIRE_VERSION {
             return Err(WireError::Version((first >> 8) as u8));
         }
-        if (first >> 24) as u8 != 0 {
-            return Err(WireError::Reserved);
-        }
         let tag: [u8; 4] = rest.try_into().expect("44 bytes are five words and a half");
         Ok(Self {
             flags: (first >> 16) as u8,
+            attached_bytes: (first >> 24) as u8,
             source: Rank((first >> 32) as u32),
             key: word(1),
             sequence: word(2) as u32,
